@@ -1,0 +1,155 @@
+/**
+ * Compiled tensor functions.
+ *
+ * On the onnxruntime backend a function is recorded once per combination of input shapes, compiled to one native graph,
+ * and from then on called without running any of its JavaScript. On other backends it simply runs.
+ */
+import * as tf from '@tensorflow/tfjs'
+import { flatten, formatShape, type Tree, type TreeShape, unflatten } from '../core/tree.js'
+import type { RecordingBackend, Traced } from './onnxruntime/backend.js'
+import type { OnnxArray } from './onnxruntime/binding.js'
+import { activeRecordingBackend } from './onnxruntime/register.js'
+import type { CompiledGraph } from './onnxruntime/runtime.js'
+import { scope } from './scope.js'
+
+export const isTensor = (value: unknown): value is tf.Tensor => value instanceof tf.Tensor
+
+interface Entry {
+  readonly backend: RecordingBackend
+  readonly traced: Traced
+  readonly compiled: CompiledGraph | undefined
+  readonly shape: TreeShape
+}
+
+/** A function of trees of tensors, with a way to free what it compiled. */
+export interface Jitted<A, B> {
+  (input: A): B
+  /** Frees the compiled graphs. The function still works: it compiles again when called. */
+  readonly release: () => void
+  /** How many graphs have been compiled, one for each combination of input shapes. */
+  readonly compiles: () => number
+}
+
+const NO_GRAPH: readonly OnnxArray[] = []
+
+const compileEntry = <A, B>(
+  backend: RecordingBackend,
+  f: (input: A) => B,
+  shape: TreeShape,
+  leaves: readonly tf.Tensor[],
+): Entry => {
+  let resultShape: TreeShape | undefined
+  const traced = backend.trace(leaves, (inputs) => {
+    const result = flatten(f(unflatten(shape, inputs) as A) as Tree<tf.Tensor>, isTensor) // trees by the types of `jit`
+    resultShape = result.shape
+    return result.leaves
+  })
+  return {
+    backend,
+    traced,
+    compiled: traced.graph.roots.length > 0 ? backend.compile(traced.graph) : undefined,
+    shape: resultShape!,
+  }
+}
+
+const runEntry = (entry: Entry, leaves: readonly tf.Tensor[]): Tree<tf.Tensor> => {
+  const { backend, traced, compiled } = entry
+  const results = compiled?.run(traced.feedParameters.map((i) => backend.arrayOf(leaves[i]!))) ?? NO_GRAPH
+  const outputs = traced.outputs.map((output) => {
+    switch (output._tag) {
+      case 'Computed':
+        return backend.adopt(results[output.index]!, output.shape, output.dtype)
+      case 'Parameter':
+        return tf.reshape(leaves[output.index]!, [...output.shape])
+      case 'Constant':
+        return backend.adopt(output.data, output.shape, output.dtype)
+    }
+  })
+  return unflatten(entry.shape, outputs)
+}
+
+/** On a backend that does not record. The results are new handles here too: freeing them never frees an argument. */
+const runPlainly = <A, B>(f: (input: A) => B, input: A): Tree<tf.Tensor> => {
+  const given = new Set(flatten(input as Tree<tf.Tensor>, isTensor).leaves) // a tree by the types of `jit`
+  return scope(() => {
+    const { shape, leaves } = flatten(f(input) as Tree<tf.Tensor>, isTensor) // likewise
+    return unflatten(
+      shape,
+      leaves.map((leaf) => (given.has(leaf) ? tf.clone(leaf) : leaf)),
+    )
+  })
+}
+
+/**
+ * Compiles a pure function of tensors.
+ *
+ * `f` takes a tree (records and arrays) of tensors and returns one. It must depend on nothing else that changes: numbers
+ * that it closes over become constants, random numbers are drawn once, and reading a value inside it is an error. Gradients
+ * are taken inside `f` (`valueAndGrads`), not through it.
+ *
+ * Errors   throws RangeError if `cacheSize` is below 1. Calls throw if `f` closes over a tensor, reads a value, or uses a
+ *          kernel without an ONNX form.
+ * Effects  keeps at most `cacheSize` native graphs, the least recently used goes first.
+ * Cost     the first call for a combination of shapes compiles (tens to hundreds of milliseconds); later calls only run.
+ *
+ * @example
+ * const norm = jit(({ x }: { x: tf.Tensor }) => ({ y: tf.sqrt(tf.sum(tf.square(x))) }))
+ * norm({ x: tf.tensor1d([3, 4]) }).y.dataSync() // Float32Array [5]
+ */
+export const jit = <A, B>(f: (input: A) => B, options: { readonly cacheSize?: number } = {}): Jitted<A, B> => {
+  const { cacheSize = 32 } = options
+  if (!(cacheSize >= 1)) throw new RangeError(`jit: cacheSize must be at least 1, got ${cacheSize}`)
+  const entries = new Map<string, Entry>()
+  let compiles = 0
+
+  const lookUp = (backend: RecordingBackend, shape: TreeShape, leaves: readonly tf.Tensor[]): Entry => {
+    const key = formatShape(shape) + leaves.map((t) => `${t.dtype}[${t.shape.join()}]`).join('')
+    const known = entries.get(key)
+    if (known !== undefined && known.backend === backend) {
+      entries.delete(key) // moves the entry to the young end of the insertion order
+      entries.set(key, known)
+      return known
+    }
+    entries.delete(key) // of another backend
+    known?.compiled?.release()
+    const entry = compileEntry(backend, f, shape, leaves)
+    compiles++
+    entries.set(key, entry)
+    if (entries.size > cacheSize) {
+      const [oldestKey, oldest] = entries.entries().next().value!
+      entries.delete(oldestKey)
+      oldest.compiled?.release()
+    }
+    return entry
+  }
+
+  const call = (input: A): B => {
+    const backend = activeRecordingBackend()
+    if (backend === undefined) return runPlainly(f, input) as B
+    if (backend.isTracing()) return f(input) // part of a larger compiled function
+    const { shape, leaves } = flatten(input as Tree<tf.Tensor>, isTensor) // a tree by the types of `jit`
+    return runEntry(lookUp(backend, shape, leaves), leaves) as B
+  }
+
+  return Object.assign(call, {
+    release: () => {
+      for (const entry of entries.values()) entry.compiled?.release()
+      entries.clear()
+    },
+    compiles: () => compiles,
+  })
+}
+
+/**
+ * A tensor over `data` without a copy where the backend allows it.
+ *
+ * The caller must not write to `data` before the tensor is disposed and everything recorded on it has run: this is for
+ * buffers that a loop updates between calls of a compiled function, such as a key-value cache.
+ *
+ * Errors   throws RangeError if the number of elements does not fit the shape.
+ */
+export const adoptTensor = (
+  data: Float32Array | Int32Array,
+  shape: readonly number[],
+  dtype: 'float32' | 'int32',
+): tf.Tensor => activeRecordingBackend()?.adopt(data, shape, dtype) ?? tf.tensor(data, [...shape], dtype)

@@ -1,0 +1,295 @@
+/**
+ * The `onnxruntime` backend of TensorFlow.js.
+ *
+ * Kernel calls record operations; reading a value compiles and runs everything that is recorded and still wanted (see
+ * `graph.ts` and `runtime.ts`). Kernels without an ONNX form run on tfjs's cpu backend. Inside a trace (see `jit.ts`)
+ * nothing runs at all: the recorded graph becomes a function of its parameters.
+ */
+import * as tf from '@tensorflow/tfjs'
+import type { OnnxArray, OnnxType } from './binding.js'
+import { collect, type Graph, makeOperation, sameShape, sizeOf, type Value } from './graph.js'
+import type { EmitOptions, Emitter } from './rule.js'
+import type { CompiledGraph, EngineStats, Runtime } from './runtime.js'
+import { copyArray, leaf, onnxType, type Slot } from './storage.js'
+
+export const BACKEND_NAME = 'onnxruntime'
+
+/** Recorded operations that trigger a run even if nobody reads, so that a loop without reads stays bounded. */
+const MAX_PENDING = 8192
+
+/** A recorded function: its graph, which parameter each feed is, and where each output comes from. */
+export interface Traced {
+  readonly graph: Graph
+  readonly feedParameters: readonly number[]
+  readonly outputs: readonly TracedOutput[]
+}
+
+export type TracedOutput = { readonly shape: readonly number[]; readonly dtype: tf.DataType } & (
+  | { readonly _tag: 'Computed'; readonly index: number }
+  | { readonly _tag: 'Parameter'; readonly index: number }
+  | { readonly _tag: 'Constant'; readonly data: OnnxArray }
+)
+
+/** What the rest of the engine asks of the backend beyond tfjs's own interface. */
+export interface RecordingBackend {
+  readonly kernelBackend: tf.KernelBackend
+  /** Of onnxruntime. */
+  readonly version: string
+  readonly threads: number
+  readonly emitter: Emitter
+  readonly runtime: Runtime
+  /** Computes all that is recorded and alive. */
+  readonly flush: () => void
+  readonly stats: () => EngineStats
+  readonly isTracing: () => boolean
+  /** Records `f` on parameters of the given shapes without running anything. */
+  readonly trace: (
+    parameters: readonly tf.TensorInfo[],
+    f: (inputs: readonly tf.Tensor[]) => readonly tf.Tensor[],
+  ) => Traced
+  readonly compile: (graph: Graph) => CompiledGraph
+  /** The data of a tensor, computed if need be. */
+  readonly arrayOf: (tensor: tf.TensorInfo) => OnnxArray
+  /** A tensor over an array that is not copied: nobody may write to it while the tensor is alive. */
+  readonly adopt: (data: OnnxArray, shape: readonly number[], dtype: tf.DataType) => tf.Tensor
+  readonly makeInfo: (value: Value, dtype?: tf.DataType) => tf.TensorInfo
+  /** The same data under another handle, as tfjs's Identity and Reshape ask. */
+  readonly shareData: (info: tf.TensorInfo, shape: readonly number[]) => tf.TensorInfo
+  readonly constantOf: (info: tf.TensorInfo) => OnnxArray | undefined
+}
+
+const requireOnnxType = (dtype: tf.DataType): OnnxType => {
+  const type = onnxType(dtype)
+  if (type === undefined) throw new TypeError(`onnxruntime backend: no numeric storage for dtype ${dtype}`)
+  return type
+}
+
+/** Makes the backend over a runtime. Register `kernelBackend` with tfjs under `BACKEND_NAME`. */
+export const makeRecordingBackend = (runtime: Runtime): RecordingBackend => {
+  let currentTrace = 0
+  let traceCount = 0
+  let recorded = 0
+  const pending = new Set<Slot>()
+
+  const slotOf = (dataId: object): Slot => storage.get(dataId)
+
+  const numeric = (slot: Slot): Value => {
+    if (slot.content._tag === 'Numeric') return slot.content.value
+    throw new TypeError(`onnxruntime backend: ${slot.dtype} tensors have no numeric value`)
+  }
+
+  const makeLeaf = (data: OnnxArray, shape: readonly number[], type: OnnxType): Value =>
+    leaf(data, shape, type, { isConstant: currentTrace !== 0, trace: currentTrace })
+
+  const addSlot = (slot: Slot): tf.DataId => {
+    const dataId = {}
+    storage.set(dataId, slot)
+    if (currentTrace === 0 && slot.content._tag === 'Numeric' && slot.content.value.data === null) pending.add(slot)
+    return dataId
+  }
+
+  const flush = (): void => {
+    const slots = [...pending]
+    pending.clear()
+    recorded = 0
+    runtime.compute(slots.map(numeric))
+  }
+
+  const dataOf = (slot: Slot): OnnxArray => {
+    const value = numeric(slot)
+    if (value.data === null) {
+      if (value.trace !== 0) {
+        throw new Error('a value was read inside a compiled function; read the results of the call instead')
+      }
+      flush()
+      if (value.data === null) runtime.compute([value]) // an earlier run failed, on account of another value or of this one
+    }
+    return value.data!
+  }
+
+  const put = (
+    values: tf.backend_util.BackendValues,
+    dtype: tf.DataType,
+    shape: readonly number[],
+  ): Slot['content'] => {
+    const type = onnxType(dtype)
+    if (type === undefined) {
+      return { _tag: 'Opaque', values: (values ?? []) as tf.TypedArray | Uint8Array[] } // strings: bytes; complex: interleaved
+    }
+    return { _tag: 'Numeric', value: makeLeaf(copyArray((values ?? []) as tf.TypedArray, type), shape, type) }
+  }
+
+  const readSync = (dataId: object): tf.backend_util.BackendValues => {
+    const slot = slotOf(dataId)
+    return slot.content._tag === 'Opaque' ? slot.content.values : (dataOf(slot) as tf.TypedArray) // int64 never gets a slot
+  }
+
+  const disposeData = (dataId: object, force = false): boolean => {
+    if (!storage.has(dataId)) return true
+    const slot = slotOf(dataId)
+    slot.references--
+    if (!force && slot.references > 0) return false
+    pending.delete(slot)
+    storage.delete(dataId)
+    return true
+  }
+
+  const kernelBackend: tf.KernelBackend = {
+    refCount: (dataId) => (storage.has(dataId) ? slotOf(dataId).references : 0),
+    incRef: (dataId) => {
+      slotOf(dataId).references++
+    },
+    timerAvailable: () => true,
+    time: async (f) => {
+      flush()
+      const start = performance.now()
+      f()
+      flush()
+      return { kernelMs: performance.now() - start }
+    },
+    read: async (dataId) => readSync(dataId),
+    readSync,
+    readToGPU: () => {
+      throw new Error('onnxruntime backend: tensors are in main memory; readToGPU is not available')
+    },
+    createTensorFromGPUData: () => {
+      throw new Error('onnxruntime backend: tensors are in main memory; createTensorFromGPUData is not available')
+    },
+    numDataIds: () => storage.numDataIds(),
+    disposeData,
+    write: (values, shape, dtype) => addSlot({ content: put(values, dtype, shape), dtype, references: 1 }),
+    move: (dataId, values, shape, dtype, references) => {
+      storage.set(dataId, { content: put(values, dtype, shape), dtype, references })
+    },
+    memory: () => ({ unreliable: false }),
+    floatPrecision: () => 32,
+    epsilon: () => 1e-7,
+    dispose: () => runtime.release(),
+  }
+  const storage = new tf.DataStorage<Slot>(kernelBackend, tf.engine())
+
+  const emitMany: Emitter['emitMany'] = (name, inputs, outputs, options: EmitOptions = {}) => {
+    recorded++
+    return makeOperation(name, inputs, outputs, { ...options, trace: currentTrace }).outputs
+  }
+  const emit: Emitter['emit'] = (name, inputs, output, options) => emitMany(name, inputs, [output], options)[0]!
+  const integers = (values: readonly number[]): Value =>
+    leaf(copyArray(values, 'int64'), [values.length], 'int64', { isConstant: true, trace: currentTrace })
+
+  const emitter: Emitter = {
+    emit,
+    emitMany,
+    integers,
+    scalar: (value, type) => makeLeaf(copyArray([value], type), [], type),
+    fixed: (value, type) => leaf(copyArray([value], type), [], type, { isConstant: true, trace: currentTrace }),
+    valueOf: (info) => {
+      const { content } = slotOf(info.dataId)
+      if (content._tag === 'Opaque') return undefined
+      const { value } = content
+      return sameShape(value.shape, info.shape)
+        ? value
+        : emit('Reshape', [value, integers(info.shape)], { shape: info.shape, type: value.type })
+    },
+  }
+
+  const makeInfo = (value: Value, dtype?: tf.DataType): tf.TensorInfo => {
+    if (value.type === 'int64') throw new TypeError('onnxruntime backend: an int64 value may not leave a kernel')
+    const tensorType = dtype ?? value.type
+    const info = {
+      dataId: addSlot({ content: { _tag: 'Numeric', value }, dtype: tensorType, references: 1 }),
+      shape: [...value.shape],
+      dtype: tensorType,
+    }
+    if (recorded > MAX_PENDING && currentTrace === 0) flush()
+    return info
+  }
+
+  const trace: RecordingBackend['trace'] = (parameters, f) => {
+    if (currentTrace !== 0) throw new Error('onnxruntime backend: traces do not nest')
+    const types = parameters.map(({ dtype }) => requireOnnxType(dtype)) // may throw: before the trace begins
+    currentTrace = ++traceCount
+    const values = parameters.map(
+      ({ shape }, i): Value => ({
+        shape,
+        type: types[i]!,
+        isConstant: false,
+        trace: currentTrace,
+        operation: null,
+        data: null,
+      }),
+    )
+    const inputs = values.map((value, i) => {
+      const { dataId } = makeInfo(value, parameters[i]!.dtype)
+      return tf.engine().makeTensorFromDataId(dataId, [...value.shape], parameters[i]!.dtype)
+    })
+    try {
+      const results = tf.tidy(() => [...f(inputs)])
+      try {
+        return describeTrace(values, results)
+      } finally {
+        tf.dispose(results)
+      }
+    } finally {
+      tf.dispose(inputs)
+      currentTrace = 0
+    }
+  }
+
+  const describeTrace = (parameters: readonly Value[], results: readonly tf.Tensor[]): Traced => {
+    const roots: Value[] = []
+    const outputs = results.map((result): TracedOutput => {
+      const { shape, dtype } = result
+      const { content } = slotOf(result.dataId)
+      if (content._tag === 'Opaque') throw new TypeError(`jit: a result has dtype ${dtype}, which cannot be compiled`)
+      // Also what a kernel gives back as it came, such as a sum over no axis.
+      const direct = parameters.indexOf(content.value)
+      if (direct >= 0) return { _tag: 'Parameter', index: direct, shape, dtype }
+      const value = emitter.valueOf(result)!
+      if (value.trace !== currentTrace) throw new Error(CAPTURED)
+      if (value.data !== null) return { _tag: 'Constant', data: value.data, shape, dtype }
+      const known = roots.indexOf(value)
+      return { _tag: 'Computed', index: known >= 0 ? known : roots.push(value) - 1, shape, dtype }
+    })
+    const graph = collect(roots)
+    const feedParameters = graph.feeds.map((feed) => {
+      const index = parameters.indexOf(feed)
+      if (index < 0) throw new Error(CAPTURED)
+      return index
+    })
+    return { graph, feedParameters, outputs }
+  }
+
+  return {
+    kernelBackend,
+    version: runtime.version,
+    threads: runtime.threads,
+    emitter,
+    runtime,
+    flush,
+    stats: runtime.stats,
+    isTracing: () => currentTrace !== 0,
+    trace,
+    compile: (graph) => runtime.compile(graph),
+    arrayOf: (tensor) => dataOf(slotOf(tensor.dataId)),
+    adopt: (data, shape, dtype) => {
+      const type = requireOnnxType(dtype)
+      if (data.length !== sizeOf(shape)) {
+        throw new RangeError(`adopt: ${data.length} elements given, shape [${shape.join()}] needs ${sizeOf(shape)}`)
+      }
+      const { dataId } = makeInfo(makeLeaf(data, shape, type), dtype)
+      return tf.engine().makeTensorFromDataId(dataId, [...shape], dtype)
+    },
+    makeInfo,
+    shareData: (info, shape) => {
+      kernelBackend.incRef(info.dataId)
+      return { dataId: info.dataId, shape: [...shape], dtype: info.dtype }
+    },
+    constantOf: (info) => {
+      const { content } = slotOf(info.dataId)
+      return content._tag === 'Numeric' && content.value.data !== null ? content.value.data : undefined
+    },
+  }
+}
+
+const CAPTURED =
+  'jit: the function uses a tensor that is not among its arguments; pass every tensor that it needs as an argument'

@@ -1,0 +1,117 @@
+/** Matrix products and the functions normally applied to their results. */
+import type { Value } from '../graph.js'
+import type { Emitter, KernelRule, RuleTable } from '../rule.js'
+import { broadcastShape, flagAttribute, isFloat, numberAttribute } from '../rule.js'
+import { castValue } from './elementwise.js'
+
+export interface MatMulFlags {
+  readonly transposeA: boolean
+  readonly transposeB: boolean
+  /** Factor on the product. */
+  readonly alpha: number
+}
+
+/**
+ * `alpha * op(a) op(b)`. Two matrices go to Gemm, which reads transposed operands at full speed; batches go to
+ * onnxruntime's FusedMatMul, which does the same for them.
+ *
+ * Errors   throws where shapes do not fit, naming both.
+ */
+export const matMulValue = (emitter: Emitter, a: Value, b: Value, flags: MatMulFlags): Value => {
+  const rankA = a.shape.length
+  const rankB = b.shape.length
+  const rows = a.shape[flags.transposeA ? rankA - 1 : rankA - 2]
+  const columns = b.shape[flags.transposeB ? rankB - 2 : rankB - 1]
+  const inner = [
+    a.shape[flags.transposeA ? rankA - 2 : rankA - 1],
+    b.shape[flags.transposeB ? rankB - 1 : rankB - 2],
+  ] as const
+  const batch = broadcastShape(a.shape.slice(0, -2), b.shape.slice(0, -2))
+  if (batch === undefined || rows === undefined || columns === undefined || inner[0] !== inner[1]) {
+    const marks = [flags.transposeA ? ' transposed' : '', flags.transposeB ? ' transposed' : '']
+    throw new Error(`matMul: [${a.shape.join()}]${marks[0]} and [${b.shape.join()}]${marks[1]} do not fit`)
+  }
+  const output = { shape: [...batch, rows, columns], type: a.type }
+  const [transA, transB] = [flags.transposeA ? 1 : 0, flags.transposeB ? 1 : 0]
+  if (rankA === 2 && rankB === 2) {
+    return emitter.emit('Gemm', [a, b], output, { attributes: { transA, transB, alpha: { float: flags.alpha } } })
+  }
+  if (transA === 0 && transB === 0 && flags.alpha === 1) return emitter.emit('MatMul', [a, b], output)
+  return emitter.emit('FusedMatMul', [a, b], output, {
+    domain: 'com.microsoft',
+    attributes: { transA, transB, alpha: { float: flags.alpha } },
+  })
+}
+
+const matMul: KernelRule = (emitter, inputs, attributes) => {
+  const [a, b] = [emitter.valueOf(inputs.a!), emitter.valueOf(inputs.b!)]
+  if (a === undefined || b === undefined || !isFloat(a) || !isFloat(b)) return undefined
+  const transposeA = flagAttribute(attributes, 'transposeA')
+  const transposeB = flagAttribute(attributes, 'transposeB')
+  return matMulValue(emitter, a, b, { transposeA, transposeB, alpha: 1 })
+}
+
+/** Product with optional bias and an activation, tfjs's `_FusedMatMul`. */
+const fusedMatMul: KernelRule = (emitter, inputs, attributes) => {
+  const product = matMul(emitter, inputs, attributes) as Value | undefined // `matMul` returns one value
+  if (product === undefined || inputs.preluActivationWeights !== undefined) return undefined
+  const bias = inputs.bias === undefined ? undefined : emitter.valueOf(inputs.bias)
+  const sum = bias === undefined ? product : emitter.emit('Add', [product, bias], product)
+  switch (attributes.activation) {
+    case undefined:
+    case null:
+    case 'linear':
+      return sum
+    case 'sigmoid':
+      return emitter.emit('Sigmoid', [sum], sum)
+    default:
+      return undefined
+  }
+}
+
+/** Along the last axis, the only one that tfjs allows. (tfjs makes `logSoftmax` of other kernels.) */
+const softmax: KernelRule = (emitter, { logits }) => {
+  const value = emitter.valueOf(logits!)
+  if (value === undefined || !isFloat(value) || value.shape.length === 0) return undefined
+  return emitter.emit('Softmax', [value], value, { attributes: { axis: -1 } })
+}
+
+export const linearRules: RuleTable = {
+  BatchMatMul: matMul,
+  Softmax: softmax,
+  _FusedMatMul: fusedMatMul,
+}
+
+/** Kernels of this project's own, behind the functions in `engine/ops`. */
+export const fusedRules: RuleTable = {
+  /** `alpha * op(a) op(b)` for a and b of equal rank. */
+  ScaledMatMul: (emitter, inputs, attributes) => {
+    const [a, b] = [emitter.valueOf(inputs.a!), emitter.valueOf(inputs.b!)]
+    if (a === undefined || b === undefined || !isFloat(a) || !isFloat(b)) return undefined
+    const transposeA = flagAttribute(attributes, 'transposeA')
+    const transposeB = flagAttribute(attributes, 'transposeB')
+    return matMulValue(emitter, a, b, { transposeA, transposeB, alpha: numberAttribute(attributes, 'alpha') })
+  },
+  /** `x * weight / sqrt(mean(x^2) + epsilon)` along the last axis. */
+  RmsNorm: (emitter, inputs, attributes) => {
+    const [x, weight] = [emitter.valueOf(inputs.x!), emitter.valueOf(inputs.weight!)]
+    if (x === undefined || weight === undefined || !isFloat(x) || !isFloat(weight)) return undefined
+    return emitter.emit('SimplifiedLayerNormalization', [x, weight], x, {
+      attributes: { axis: -1, epsilon: { float: numberAttribute(attributes, 'epsilon') } },
+    })
+  },
+  /** `x * sigmoid(x)` */
+  Silu: (emitter, inputs) => {
+    const x = emitter.valueOf(inputs.x!)
+    if (x === undefined || !isFloat(x)) return undefined
+    return emitter.emit('QuickGelu', [x], x, { domain: 'com.microsoft', attributes: { alpha: { float: 1 } } })
+  },
+  /** Turns pairs of features by angles looked up by position; see `engine/ops/rotary.ts`. */
+  RotaryEmbedding: (emitter, inputs) => {
+    const [x, positions] = [emitter.valueOf(inputs.x!), emitter.valueOf(inputs.positions!)]
+    const [cos, sin] = [emitter.valueOf(inputs.cos!), emitter.valueOf(inputs.sin!)]
+    if (x === undefined || positions === undefined || cos === undefined || sin === undefined) return undefined
+    const places = castValue(emitter, positions, 'int64')
+    return emitter.emit('RotaryEmbedding', [x, places, cos, sin], x, { domain: 'com.microsoft' })
+  },
+}

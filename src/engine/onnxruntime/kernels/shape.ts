@@ -1,0 +1,139 @@
+/** Kernels that move elements without arithmetic. A call whose shapes do not fit throws here, with tfjs's own words. */
+import * as tf from '@tensorflow/tfjs'
+import type { Value } from '../graph.js'
+import { sizeOf } from '../graph.js'
+import type { Emitter, KernelInputs, KernelRule, RuleTable } from '../rule.js'
+import { integersAttribute, normalizeAxes, numberAttribute } from '../rule.js'
+
+/** The same elements under another shape. */
+export const reshapeValue = (emitter: Emitter, value: Value, shape: readonly number[]): Value =>
+  emitter.emit('Reshape', [value, emitter.integers(shape)], { shape, type: value.type })
+
+export const transposeValue = (emitter: Emitter, value: Value, order: readonly number[]): Value => {
+  const shape = order.map((axis) => value.shape[axis]!)
+  return emitter.emit('Transpose', [value], { shape, type: value.type }, { attributes: { perm: order } })
+}
+
+/** All inputs as values of one type, in order; undefined if one is a string or complex, or if types differ. */
+const listed = (emitter: Emitter, inputs: KernelInputs): readonly Value[] | undefined => {
+  const values = Object.values(inputs).map((info) => (info === undefined ? undefined : emitter.valueOf(info)))
+  const type = values[0]?.type
+  return values.every((v): v is Value => v !== undefined && v.type === type) ? values : undefined
+}
+
+const concat: KernelRule = (emitter, inputs, attributes) => {
+  const all = listed(emitter, inputs)
+  if (all === undefined) return undefined
+  const [axis] = normalizeAxes([numberAttribute(attributes, 'axis')], all[0]!.shape.length)
+  const shapes = all.map((v) => [...v.shape])
+  tf.backend_util.assertParamsConsistent(shapes, axis!)
+  const shape = tf.backend_util.computeOutShape(shapes, axis!)
+  const present = all.filter((v) => sizeOf(v.shape) > 0)
+  if (present.length === 0) return undefined
+  return emitter.emit('Concat', present, { shape, type: all[0]!.type }, { attributes: { axis: axis! } })
+}
+
+const pack: KernelRule = (emitter, inputs, attributes) => {
+  const all = listed(emitter, inputs)
+  if (all === undefined) return undefined
+  const [axis] = normalizeAxes([numberAttribute(attributes, 'axis')], all[0]!.shape.length + 1)
+  for (const { shape } of all) {
+    tf.util.assertShapesMatch([...all[0]!.shape], [...shape], 'All tensors passed to stack must have matching shapes')
+  }
+  const place = (shape: readonly number[], n: number): readonly number[] => [
+    ...shape.slice(0, axis),
+    n,
+    ...shape.slice(axis),
+  ]
+  const expanded = all.map((v) => reshapeValue(emitter, v, place(v.shape, 1)))
+  const output = { shape: place(all[0]!.shape, all.length), type: all[0]!.type }
+  return emitter.emit('Concat', expanded, output, { attributes: { axis: axis! } })
+}
+
+/** One piece for each size along an axis. */
+const splitValue = (emitter: Emitter, value: Value, axis: number, sizes: readonly number[]): readonly Value[] => {
+  if (sizes.length === 1) return [value]
+  const outputs = sizes.map((size) => ({ shape: value.shape.map((n, i) => (i === axis ? size : n)), type: value.type }))
+  return emitter.emitMany('Split', [value, emitter.integers(sizes)], outputs, { attributes: { axis } })
+}
+
+const unpack: KernelRule = (emitter, { value: info }, attributes) => {
+  const value = emitter.valueOf(info!)
+  if (value === undefined) return undefined
+  const [axis] = normalizeAxes([numberAttribute(attributes, 'axis')], value.shape.length)
+  const count = value.shape[axis!]!
+  const shape = value.shape.filter((_, i) => i !== axis)
+  return splitValue(
+    emitter,
+    value,
+    axis!,
+    Array.from({ length: count }, () => 1),
+  ).map((piece) => reshapeValue(emitter, piece, shape))
+}
+
+const split: KernelRule = (emitter, { x: info }, attributes) => {
+  const value = emitter.valueOf(info!)
+  if (value === undefined) return undefined
+  const [axis] = normalizeAxes([numberAttribute(attributes, 'axis')], value.shape.length)
+  const given = attributes.numOrSizeSplits as number | readonly number[] // SplitVAttrs of tfjs-core
+  const parts = typeof given === 'number' ? given : [...given] // tfjs writes the inferred size into the list
+  return splitValue(emitter, value, axis!, tf.backend_util.prepareSplitSize(info!, parts, axis))
+}
+
+const slice: KernelRule = (emitter, { x }, attributes) => {
+  const value = emitter.valueOf(x!)
+  if (value === undefined || value.shape.length === 0) return undefined
+  const asked = [integersAttribute(attributes, 'begin'), integersAttribute(attributes, 'size')].map((list) => [...list])
+  const [begin, shape] = tf.slice_util.parseSliceParams(x!, asked[0]!, asked[1]) as [number[], number[]] // declared as number[][]
+  tf.slice_util.assertParamsValid(x!, begin, shape)
+  if (begin.some((n) => n < 0)) throw new RangeError(`slice: begin must not be negative, got [${begin.join()}]`)
+  const moved = value.shape.map((_, i) => i).filter((i) => shape[i] !== value.shape[i])
+  if (moved.length === 0) return reshapeValue(emitter, value, value.shape)
+  const starts = moved.map((i) => begin[i]!)
+  const ends = moved.map((i) => begin[i]! + shape[i]!)
+  return emitter.emit('Slice', [value, emitter.integers(starts), emitter.integers(ends), emitter.integers(moved)], {
+    shape,
+    type: value.type,
+  })
+}
+
+const pad: KernelRule = (emitter, { x }, attributes) => {
+  const value = emitter.valueOf(x!)
+  if (value === undefined || value.type === 'bool') return undefined
+  const paddings = attributes.paddings as readonly (readonly [number, number])[] // PadV2Attrs of tfjs-core
+  if (paddings.length !== value.shape.length) {
+    throw new Error(`pad: ${paddings.length} pairs of widths given for a tensor of rank ${value.shape.length}`)
+  }
+  const shape = value.shape.map((n, i) => n + paddings[i]![0] + paddings[i]![1])
+  const widths = [...paddings.map(([before]) => before), ...paddings.map(([, after]) => after)]
+  const fill = emitter.scalar(numberAttribute(attributes, 'constantValue'), value.type)
+  return emitter.emit('Pad', [value, emitter.integers(widths), fill], { shape, type: value.type })
+}
+
+const tile: KernelRule = (emitter, { x }, attributes) => {
+  const value = emitter.valueOf(x!)
+  if (value === undefined || value.shape.length === 0) return undefined
+  const repeats = integersAttribute(attributes, 'reps')
+  const shape = value.shape.map((n, i) => n * repeats[i]!)
+  return emitter.emit('Tile', [value, emitter.integers(repeats)], { shape, type: value.type })
+}
+
+const transpose: KernelRule = (emitter, { x }, attributes) => {
+  const value = emitter.valueOf(x!)
+  if (value === undefined) return undefined
+  const order = integersAttribute(attributes, 'perm')
+  return order.every((axis, i) => axis === i)
+    ? reshapeValue(emitter, value, value.shape)
+    : transposeValue(emitter, value, order)
+}
+
+export const shapeRules: RuleTable = {
+  Concat: concat,
+  Pack: pack,
+  PadV2: pad,
+  Slice: slice,
+  SplitV: split,
+  Tile: tile,
+  Transpose: transpose,
+  Unpack: unpack,
+}

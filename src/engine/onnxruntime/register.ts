@@ -1,0 +1,130 @@
+/** Registers the backend and its kernels with tfjs. */
+import { availableParallelism } from 'node:os'
+import * as tf from '@tensorflow/tfjs'
+import { BACKEND_NAME, makeRecordingBackend, type RecordingBackend } from './backend.js'
+import { loadOnnxRuntime } from './binding.js'
+import { runOnCpu } from './fallback.js'
+import { sizeOf } from './graph.js'
+import { elementwiseRules } from './kernels/elementwise.js'
+import { indexingRules } from './kernels/indexing.js'
+import { fusedRules, linearRules } from './kernels/linear.js'
+import { reductionRules } from './kernels/reduction.js'
+import { shapeRules } from './kernels/shape.js'
+import {
+  type KernelAttributes,
+  type KernelInputs,
+  type KernelRule,
+  normalizeAxes,
+  numberAttribute,
+  type RuleTable,
+} from './rule.js'
+import { makeRuntime, type RuntimeOptions } from './runtime.js'
+import { copyArray } from './storage.js'
+
+const RULES: RuleTable = {
+  ...elementwiseRules,
+  ...reductionRules,
+  ...shapeRules,
+  ...indexingRules,
+  ...linearRules,
+  ...fusedRules,
+}
+
+type Kernel = (inputs: KernelInputs, attributes: KernelAttributes) => tf.TensorInfo | tf.TensorInfo[]
+
+/** Empty tensors have little to compute and many special cases: the cpu backend knows them. */
+const hasEmpty = (inputs: KernelInputs): boolean =>
+  Object.values(inputs).some((info) => info !== undefined && sizeOf(info.shape) === 0)
+
+const ruleKernel =
+  (backend: RecordingBackend, name: string, rule: KernelRule): Kernel =>
+  (inputs, attributes) => {
+    const result = hasEmpty(inputs) ? undefined : rule(backend.emitter, inputs, attributes)
+    if (result === undefined) return runOnCpu(backend, name, inputs, attributes)
+    return Array.isArray(result) ? result.map((v) => backend.makeInfo(v)) : backend.makeInfo(result as never) // one Value
+  }
+
+/** Kernels that make tensors from numbers or give the same data another handle. */
+export const directKernels = (backend: RecordingBackend): Readonly<Record<string, Kernel>> => {
+  const filled = (shape: readonly number[], value: number, dtype: tf.DataType): tf.TensorInfo | undefined => {
+    if (dtype !== 'float32' && dtype !== 'int32') return undefined
+    if (sizeOf(shape) === 0)
+      return backend.makeInfo({ ...backend.emitter.fixed(0, dtype), shape, data: copyArray([], dtype) })
+    const { emitter } = backend
+    const scalar = value === 0 || value === 1 ? emitter.fixed(value, dtype) : emitter.scalar(value, dtype)
+    return backend.makeInfo(emitter.emit('Expand', [scalar, emitter.integers(shape)], { shape, type: dtype }))
+  }
+  const like =
+    (name: string, value: number): Kernel =>
+    ({ x }) =>
+      filled(x!.shape, value, x!.dtype) ?? runOnCpu(backend, name, { x }, {})
+  const share: Kernel = ({ x }) => backend.shareData(x!, x!.shape)
+  return {
+    ExpandDims: ({ input }, attributes) => {
+      const [place] = normalizeAxes([numberAttribute(attributes, 'dim')], input!.shape.length + 1)
+      return backend.shareData(input!, [...input!.shape.slice(0, place), 1, ...input!.shape.slice(place)])
+    },
+    Fill: (inputs, attributes) => {
+      const shape = attributes.shape as readonly number[] // FillAttrs of tfjs-core
+      const { value, dtype = 'float32' } = attributes
+      const made = typeof value === 'number' ? filled(shape, value, dtype as tf.DataType) : undefined
+      return made ?? runOnCpu(backend, 'Fill', inputs, attributes)
+    },
+    Identity: share,
+    OnesLike: like('OnesLike', 1),
+    Reshape: ({ x }, attributes) => {
+      const size = sizeOf(x!.shape)
+      const shape = tf.util.inferFromImplicitShape(attributes.shape as number[], size) // ReshapeAttrs of tfjs-core
+      if (sizeOf(shape) !== size) {
+        throw new Error(`reshape: [${x!.shape.join()}] has ${size} elements, [${shape.join()}] has ${sizeOf(shape)}`)
+      }
+      return backend.shareData(x!, shape)
+    },
+    ZerosLike: like('ZerosLike', 0),
+  }
+}
+
+const RECORDING = new WeakMap<tf.KernelBackend, RecordingBackend>()
+
+/** The recording side of the backend that tfjs now uses; undefined if that is another backend. */
+export const activeRecordingBackend = (): RecordingBackend | undefined => RECORDING.get(tf.backend())
+
+/** Threads: 2, or as many as there are cores if fewer. */
+export const defaultRuntimeOptions = (): RuntimeOptions => ({
+  threads: Math.min(2, availableParallelism()),
+  spinning: 'on',
+  cacheSize: 128,
+})
+
+/**
+ * Registers the backend `onnxruntime` and all its kernels; makes nothing active. A second call replaces the first
+ * registration, and with it every tensor that lived there.
+ *
+ * Errors   throws if onnxruntime-node cannot be loaded.
+ */
+export const registerOnnxRuntime = (options: Partial<RuntimeOptions> = {}): RecordingBackend => {
+  const runtime = makeRuntime(loadOnnxRuntime(), { ...defaultRuntimeOptions(), ...options })
+  const backend = makeRecordingBackend(runtime)
+  if (tf.findBackendFactory(BACKEND_NAME) !== null) tf.removeBackend(BACKEND_NAME)
+  tf.registerBackend(BACKEND_NAME, () => backend.kernelBackend)
+  RECORDING.set(backend.kernelBackend, backend)
+
+  const direct = directKernels(backend)
+  const cpuNames = tf.getKernelsForBackend('cpu').map(({ kernelName }) => kernelName)
+  for (const name of new Set([...cpuNames, ...Object.keys(RULES), ...Object.keys(direct)])) {
+    const rule = RULES[name]
+    const kernel: Kernel =
+      direct[name] ??
+      (rule === undefined
+        ? (inputs, attributes) => runOnCpu(backend, name, inputs, attributes)
+        : ruleKernel(backend, name, rule))
+    if (tf.getKernel(name, BACKEND_NAME) !== undefined) tf.unregisterKernel(name, BACKEND_NAME)
+    tf.registerKernel({
+      kernelName: name,
+      backendName: BACKEND_NAME,
+      // Casts: tfjs types attributes and inputs as open records.
+      kernelFunc: ({ inputs, attrs }) => kernel(inputs as KernelInputs, (attrs ?? {}) as KernelAttributes),
+    })
+  }
+  return backend
+}

@@ -1,0 +1,149 @@
+/** Compiles graphs to onnxruntime sessions, keeps them, runs them and counts. */
+import type { NativeSession, OnnxArray, OnnxRuntime, OnnxType } from './binding.js'
+import { collect, encodeModel, type Graph, graphKey, sizeOf, type Value } from './graph.js'
+
+export interface RuntimeOptions {
+  /** Threads inside one operation. Default 2, or 1 on a machine with one core. */
+  readonly threads: number
+  /** Let idle worker threads spin, which is faster, and greedy when other programs want the cores. */
+  readonly spinning: 'on' | 'off'
+  /** Compiled graphs kept for reuse; the one not used for longest goes first. */
+  readonly cacheSize: number
+}
+
+/** What the backend did so far. Times in milliseconds. */
+export interface EngineStats {
+  readonly compiles: number
+  readonly cacheHits: number
+  readonly runs: number
+  /** Times that a kernel without an ONNX form ran on the cpu backend, by kernel name. */
+  readonly fallbacks: Readonly<Record<string, number>>
+  readonly compileMs: number
+  readonly runMs: number
+  readonly cachedSessions: number
+}
+
+/** A graph that is ready to run. */
+export interface CompiledGraph {
+  readonly run: (feeds: readonly OnnxArray[]) => readonly OnnxArray[]
+  readonly release: () => void
+}
+
+export interface Runtime {
+  readonly version: string
+  readonly threads: number
+  readonly compile: (graph: Graph) => CompiledGraph
+  /** Computes every value of `roots` that has no data yet. */
+  readonly compute: (roots: readonly Value[]) => void
+  readonly countFallback: (kernel: string) => void
+  readonly stats: () => EngineStats
+  readonly release: () => void
+}
+
+/** Below this many elements in its largest value, a graph runs on one thread: waking a second one costs more. */
+const SMALL_ELEMENTS = 16384
+
+const graphCost = (graph: Graph): 'small' | 'large' =>
+  graph.operations.every((operation) => operation.outputs.every((o) => sizeOf(o.shape) <= SMALL_ELEMENTS)) &&
+  graph.feeds.every((feed) => sizeOf(feed.shape) <= SMALL_ELEMENTS)
+    ? 'small'
+    : 'large'
+
+/** What onnxruntime gives back for bool is a Uint8Array; the others come as their own kinds. */
+const emptyArray = (type: OnnxType): OnnxArray => {
+  switch (type) {
+    case 'float32':
+      return new Float32Array(0)
+    case 'int32':
+      return new Int32Array(0)
+    case 'int64':
+      return new BigInt64Array(0)
+    case 'bool':
+      return new Uint8Array(0)
+  }
+}
+
+/**
+ * Makes the runtime.
+ *
+ * Errors   throws RangeError if `cacheSize` is below 1.
+ * Effects  native sessions and their threads live until `release`.
+ */
+export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime => {
+  if (!(options.cacheSize >= 1)) throw new RangeError(`cacheSize must be at least 1, got ${options.cacheSize}`)
+  const cache = new Map<string, CompiledGraph>()
+  const fallbacks = new Map<string, number>()
+  const counters = { compiles: 0, cacheHits: 0, runs: 0, compileMs: 0, runMs: 0 }
+
+  const compile = (graph: Graph): CompiledGraph => {
+    const started = performance.now()
+    const { model, feedNames, rootNames } = encodeModel(graph)
+    const session: NativeSession = ort.createSession(model, {
+      intraOpNumThreads: graphCost(graph) === 'small' ? 1 : options.threads,
+      graphOptimizationLevel: 'all',
+      executionMode: 'sequential',
+      logSeverityLevel: 3,
+      extra: { session: { intra_op: { allow_spinning: options.spinning === 'on' ? '1' : '0' } } },
+    })
+    const fetches = Object.fromEntries(rootNames.map((name) => [name, null]))
+    counters.compiles++
+    counters.compileMs += performance.now() - started
+    return {
+      run: (feeds) => {
+        const start = performance.now()
+        const named = Object.fromEntries(
+          graph.feeds.map((feed, i) => [feedNames[i]!, ort.tensor(feed.type, feeds[i]!, feed.shape)]),
+        )
+        const results = session.run(named, fetches, {})
+        counters.runs++
+        counters.runMs += performance.now() - start
+        return rootNames.map((name) => results[name]!.data)
+      },
+      release: () => session.dispose(),
+    }
+  }
+
+  const cached = (graph: Graph): CompiledGraph => {
+    const key = graphKey(graph)
+    const hit = cache.get(key)
+    if (hit !== undefined) {
+      counters.cacheHits++
+      cache.delete(key) // moves the entry to the young end of the insertion order
+      cache.set(key, hit)
+      return hit
+    }
+    const compiled = compile(graph)
+    cache.set(key, compiled)
+    if (cache.size > options.cacheSize) {
+      const [oldestKey, oldest] = cache.entries().next().value!
+      cache.delete(oldestKey)
+      oldest.release()
+    }
+    return compiled
+  }
+
+  return {
+    version: ort.version,
+    threads: options.threads,
+    compile,
+    compute: (roots) => {
+      const wanted = [...new Set(roots)].filter((value) => value.data === null)
+      const [empty, full] = [wanted.filter((v) => sizeOf(v.shape) === 0), wanted.filter((v) => sizeOf(v.shape) > 0)]
+      for (const value of empty) value.data = emptyArray(value.type)
+      if (full.length > 0) {
+        const graph = collect(full)
+        const results = cached(graph).run(graph.feeds.map((feed) => feed.data!))
+        for (const [i, value] of full.entries()) value.data = results[i]!
+      }
+      for (const value of wanted) value.operation = null // the graph behind it is no longer needed
+    },
+    countFallback: (kernel) => {
+      fallbacks.set(kernel, (fallbacks.get(kernel) ?? 0) + 1)
+    },
+    stats: () => ({ ...counters, fallbacks: Object.fromEntries(fallbacks), cachedSessions: cache.size }),
+    release: () => {
+      for (const compiled of cache.values()) compiled.release()
+      cache.clear()
+    },
+  }
+}

@@ -1,0 +1,71 @@
+import * as tf from '@tensorflow/tfjs'
+import { flatten, type Tree, unflatten } from '../core/tree.js'
+import { isTensor } from './jit.js'
+
+type Named = Readonly<Record<string, tf.Tensor>>
+
+/** The value of a function, its gradients by name, and what else it computed. */
+export interface ValueAndGrad<X> {
+  readonly value: tf.Tensor
+  /** Like the parameters: zeros for one that the value does not depend on. */
+  readonly grads: Named
+  readonly aux: X
+}
+
+/** What tfjs's engine keeps while it records a gradient, and would leak if the function throws. */
+interface Tape {
+  readonly state: { readonly activeTape: { readonly saved?: readonly tf.Tensor[] }[] | null }
+}
+
+const freeTape = (): void => {
+  // Cast: `state` is public in tfjs's engine and missing in its declarations.
+  for (const node of (tf.engine() as unknown as Tape).state.activeTape ?? []) {
+    for (const tensor of node.saved ?? []) tensor.dispose()
+  }
+}
+
+/**
+ * Differentiates a scalar function of named tensors.
+ *
+ * `f` returns the scalar `value` and `aux`, a tree of tensors that is passed through without a gradient: metrics of the same pass.
+ *
+ * Effects  makes tensors that belong to the enclosing scope. Nothing is left behind if `f` throws.
+ * Cost     one pass forward and one backward.
+ *
+ * @example
+ * valueAndGrad({ x: tf.scalar(3) }, ({ x }) => ({ value: tf.square(x), aux: {} })).grads.x.dataSync() // Float32Array [6]
+ */
+export const valueAndGrad = <P extends Named, X>(
+  params: P,
+  f: (params: P) => { readonly value: tf.Tensor; readonly aux: X },
+): ValueAndGrad<X> => {
+  const names = Object.keys(params)
+  let kept: ReturnType<typeof flatten<tf.Tensor>> | undefined
+  const run = (): tf.Scalar => {
+    const { value, aux } = f(params)
+    const tree = flatten(aux as Tree<tf.Tensor>, isTensor) // a tree by contract
+    kept = { shape: tree.shape, leaves: tree.leaves.map((leaf) => tf.keep(tf.clone(leaf))) }
+    return tf.reshape(value, [])
+  }
+  let result: { value: tf.Tensor; grads: tf.Tensor[] }
+  try {
+    result = tf.engine().gradients(
+      run,
+      names.map((name) => params[name]!),
+      null as unknown as tf.Scalar, // tfjs takes null for ones
+      true,
+    )
+  } catch (error) {
+    freeTape()
+    for (const leaf of kept?.leaves ?? []) leaf.dispose()
+    throw error
+  }
+  const { shape, leaves } = kept!
+  const aux = unflatten(
+    shape,
+    leaves.map((leaf) => tf.clone(leaf)), // a handle that the enclosing scope knows
+  ) as X
+  for (const leaf of leaves) leaf.dispose()
+  const grads = names.map((name, i) => [name, result.grads[i] ?? tf.zerosLike(params[name]!)] as const)
+  return { value: result.value, grads: Object.fromEntries(grads), aux }
+}
