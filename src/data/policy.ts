@@ -1,0 +1,77 @@
+/** What environments, policies and collectors exchange: types that siblings share. */
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import type { Key } from '../core/key.js'
+import type { History, Message } from './history.js'
+import type { Data, Meta, Ragged } from './tensorDict/leaf.js'
+import type { TensorDict } from './tensorDict/tensorDict.js'
+import type { TokenSpan } from './textTokenizer.js'
+
+/** Why a completion ended: a stop token was sampled, the token limit was reached, or the episode was cut off from outside. */
+export type StopReason = 'stop' | 'length'
+
+/** How tokens were sampled, as it was done. */
+export interface SamplingRecord {
+  /** 0 for the most probable token at each step. */
+  readonly temperature: number
+  readonly topK: number | null
+  readonly topP: number | null
+  readonly maxNewTokens: number
+}
+
+/** Token ids of the turn that the policy is to write after. */
+export type TokenPrompt = {
+  readonly tokens: TensorDict<{
+    readonly prompt: Ragged<'int32'>
+    readonly spans: Data<readonly TokenSpan[]>
+  }>
+}
+
+/** What a policy that speaks tokens returns, stamped by the engine that sampled. */
+export type TokenAction = {
+  readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }>
+  readonly logProbs: TensorDict<{ readonly response: Ragged<'float32'> }>
+  readonly stopReason: Data<StopReason>
+  readonly policyVersion: Data<number>
+  readonly sampling: Data<SamplingRecord>
+}
+
+export type TextPrompt = { readonly text: TensorDict<{ readonly prompt: Data<string> }> }
+/** What was written, special tokens included. */
+export type TextAction = {
+  readonly text: TensorDict<{ readonly response: Data<string> }>
+  readonly stopReason: Data<StopReason>
+}
+
+export type HistoryPrompt = { readonly history: TensorDict<{ readonly prompt: Data<History> }> }
+export type HistoryAction = { readonly history: TensorDict<{ readonly response: Data<Message> }> }
+
+/** A policy could not answer. */
+export interface PolicyFailure {
+  readonly _tag: 'PolicyFailure'
+  readonly policy: string
+  readonly reason: string
+}
+
+/**
+ * Writes the next turn of every batch element. Equal arguments, equal answer, for policies that sample from the key alone.
+ *
+ * `In` is what it reads, `Out` what it adds.
+ */
+export interface Policy<in In, out Out> {
+  readonly name: string
+  readonly act: (td: TensorDict<In>, key: Key) => TaskEither<PolicyFailure, TensorDict<Out>>
+}
+
+/** Log-probabilities of given completions under some model: what a KL penalty asks of a reference. */
+export interface LogProbModel {
+  readonly name: string
+  /** One row for each completion, one number for each of its tokens, in nats, at the temperature that sampled it. */
+  readonly score: (
+    prompts: Ragged<'int32'>,
+    completions: Ragged<'int32'>,
+    temperature: number,
+  ) => TaskEither<PolicyFailure, Ragged<'float32'>>
+}
+
+/** One value for a whole batch, such as the position in a dataset. */
+export type Position = Meta<number>

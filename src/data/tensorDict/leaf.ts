@@ -1,0 +1,129 @@
+/** The four kinds of leaves of a TensorDict. Which kind a value is never depends on its contents. */
+import * as tf from '@tensorflow/tfjs'
+import { List } from 'immutable'
+
+export type RaggedType = 'int32' | 'float32' | 'bool'
+
+type RaggedArray<T extends RaggedType> = T extends 'float32'
+  ? Float32Array
+  : T extends 'int32'
+    ? Int32Array
+    : Uint8Array
+
+/** One row of numbers for each batch element, each of its own length: row i is `values[offsets[i]] .. values[offsets[i + 1] - 1]`. */
+export interface Ragged<out T extends RaggedType = RaggedType> {
+  readonly _tag: 'Ragged'
+  readonly type: T
+  readonly values: ArrayLike<number>
+  readonly offsets: ArrayLike<number>
+}
+
+/** One JavaScript value for each batch element. */
+export interface Data<out T = unknown> {
+  readonly _tag: 'Data'
+  readonly items: List<T>
+}
+
+/** One JavaScript value for the whole node, whatever its batch shape. */
+export interface Meta<out T = unknown> {
+  readonly _tag: 'Meta'
+  readonly value: T
+}
+
+/** A tensor's leading axes are the batch shape. */
+export type Leaf = tf.Tensor | Ragged | Data | Meta
+
+const allocate = (type: RaggedType, length: number): Float32Array | Int32Array | Uint8Array => {
+  switch (type) {
+    case 'float32':
+      return new Float32Array(length)
+    case 'int32':
+      return new Int32Array(length)
+    case 'bool':
+      return new Uint8Array(length)
+  }
+}
+
+/**
+ * Rows of numbers of any lengths. The rows are copied.
+ *
+ * @example
+ * raggedRows(ragged('int32', [[1, 2], [], [3]])) // [[1, 2], [], [3]]
+ */
+export const ragged = <T extends RaggedType>(type: T, rows: readonly ArrayLike<number>[]): Ragged<T> => {
+  const offsets = new Int32Array(rows.length + 1)
+  for (const [i, row] of rows.entries()) offsets[i + 1] = offsets[i]! + row.length
+  const values = allocate(type, offsets[rows.length]!)
+  for (const [i, row] of rows.entries()) values.set(row, offsets[i]!)
+  return { _tag: 'Ragged', type, values, offsets }
+}
+
+/** How many rows there are. */
+export const raggedLength = (rows: Ragged): number => rows.offsets.length - 1
+
+/** Row `i` as a fresh array. Errors: throws RangeError if there is no such row. */
+export const raggedRow = <T extends RaggedType>(rows: Ragged<T>, i: number): RaggedArray<T> => {
+  const [start, end] = [rows.offsets[i], rows.offsets[i + 1]]
+  if (start === undefined || end === undefined) {
+    throw new RangeError(`raggedRow: there is no row ${i} among ${raggedLength(rows)}`)
+  }
+  const row = allocate(rows.type, end - start)
+  for (let j = start; j < end; j++) row[j - start] = rows.values[j]!
+  return row as RaggedArray<T> // `allocate` makes the array of the type
+}
+
+/** All rows as plain lists. */
+export const raggedRows = (rows: Ragged): readonly (readonly number[])[] =>
+  Array.from({ length: raggedLength(rows) }, (_, i) => Array.from(raggedRow(rows, i)))
+
+/** The length of each row. */
+export const rowLengths = (rows: Ragged): readonly number[] =>
+  Array.from({ length: raggedLength(rows) }, (_, i) => rows.offsets[i + 1]! - rows.offsets[i]!)
+
+/** Each row after the corresponding row of the other. Errors: throws RangeError if types or numbers of rows differ. */
+export const joinRows = <T extends RaggedType>(first: Ragged<T>, second: Ragged<T>): Ragged<T> => {
+  if (first.type !== second.type || raggedLength(first) !== raggedLength(second)) {
+    throw new RangeError(
+      `joinRows: ${raggedLength(first)} rows of ${first.type} cannot be joined with ${raggedLength(second)} of ${second.type}`,
+    )
+  }
+  return ragged(
+    first.type,
+    Array.from({ length: raggedLength(first) }, (_, i) => [...raggedRow(first, i), ...raggedRow(second, i)]),
+  )
+}
+
+/**
+ * Rows of one length: `width`, or the longest row's. Short rows are filled on one side.
+ *
+ * Errors   throws RangeError if a row is longer than `width`.
+ *
+ * @example
+ * padRows(ragged('int32', [[1], [2, 3]]), { side: 'left', value: 0 }).values // Int32Array [0, 1, 2, 3]
+ */
+export const padRows = <T extends RaggedType>(
+  rows: Ragged<T>,
+  options: { readonly side: 'left' | 'right'; readonly value: number; readonly width?: number },
+): { readonly values: RaggedArray<T>; readonly width: number } => {
+  const lengths = rowLengths(rows)
+  const longest = lengths.reduce((n, m) => Math.max(n, m), 0)
+  const { side, value, width = longest } = options
+  if (longest > width) throw new RangeError(`padRows: a row has ${longest} elements, more than the width ${width}`)
+  const values = allocate(rows.type, lengths.length * width).fill(value)
+  for (const [i, length] of lengths.entries()) {
+    values.set(raggedRow(rows, i), i * width + (side === 'left' ? width - length : 0))
+  }
+  return { values: values as RaggedArray<T>, width } // `allocate` makes the array of the type
+}
+
+/** One value for each batch element. */
+export const data = <T>(items: Iterable<T>): Data<T> => ({ _tag: 'Data', items: List(items) })
+
+/** One value for the node. */
+export const meta = <T>(value: T): Meta<T> => ({ _tag: 'Meta', value })
+
+const hasTag = (value: unknown, tag: string): boolean =>
+  typeof value === 'object' && value !== null && '_tag' in value && value._tag === tag
+
+export const isLeaf = (value: unknown): value is Leaf =>
+  value instanceof tf.Tensor || hasTag(value, 'Ragged') || hasTag(value, 'Data') || hasTag(value, 'Meta')
