@@ -1,0 +1,115 @@
+/** The real file system. */
+import * as fs from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Files } from '../core/capabilities.js'
+import type { FileFailure } from '../core/failure.js'
+
+const codeOf = (error: unknown): string =>
+  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'UNKNOWN'
+
+const HINTS: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file or folder',
+  ENOSPC: 'the disk is full; free some space and run again',
+  EACCES: 'permission denied',
+  EROFS: 'the file system is read-only',
+  EISDIR: 'this is a folder',
+  ENOTDIR: 'a part of the path is not a folder',
+  EDQUOT: 'the disk quota is used up',
+}
+
+const attempt = <T>(operation: string, path: string, run: () => Promise<T>): TE.TaskEither<FileFailure, T> =>
+  TE.tryCatch(run, (error) => {
+    const code = codeOf(error)
+    const reason = HINTS[code] ?? (error instanceof Error ? error.message : String(error))
+    return { _tag: 'FileFailure', operation, path, code, reason }
+  })
+
+const writeThrough = async (path: string, contents: Uint8Array | string): Promise<void> => {
+  const file = await fs.open(path, 'w')
+  try {
+    await file.writeFile(contents)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+/** Makes a rename durable; not every system can sync a folder. */
+const syncFolder = async (path: string): Promise<void> => {
+  const folder = await fs.open(path, 'r').catch(() => undefined)
+  if (folder === undefined) return
+  try {
+    await folder.sync().catch((error: unknown) => {
+      if (!['EINVAL', 'EPERM', 'EISDIR', 'EBADF'].includes(codeOf(error))) throw error
+    })
+  } finally {
+    await folder.close()
+  }
+}
+
+const temporaryName = (path: string): string => `${path}.tmp-${process.pid}`
+
+const writeFile = async (path: string, contents: Uint8Array | string): Promise<void> => {
+  const temporary = temporaryName(path)
+  try {
+    await writeThrough(temporary, contents)
+    await fs.rename(temporary, path)
+    await syncFolder(dirname(path))
+  } catch (error) {
+    await fs.rm(temporary, { force: true })
+    throw error
+  }
+}
+
+const writeFolder = async (path: string, files: Readonly<Record<string, Uint8Array | string>>): Promise<void> => {
+  const temporary = temporaryName(path)
+  await fs.rm(temporary, { recursive: true, force: true })
+  try {
+    await fs.mkdir(temporary, { recursive: true })
+    for (const [name, contents] of Object.entries(files)) await writeThrough(join(temporary, name), contents)
+    await syncFolder(temporary)
+    await fs.rm(path, { recursive: true, force: true })
+    await fs.rename(temporary, path)
+    await syncFolder(dirname(path))
+  } catch (error) {
+    await fs.rm(temporary, { recursive: true, force: true })
+    throw error
+  }
+}
+
+/** Files through Node. */
+export const liveFiles: Files = {
+  readBytes: (path) => attempt('read', path, () => fs.readFile(path)),
+  readText: (path) => attempt('read', path, () => fs.readFile(path, 'utf8')),
+  write: (path, contents) => attempt('write', path, () => writeFile(path, contents)),
+  writeFolder: (path, files) => attempt('write', path, () => writeFolder(path, files)),
+  append: (path, contents) => attempt('append to', path, () => fs.appendFile(path, contents)),
+  truncate: (path, length) =>
+    attempt('truncate', path, async () => {
+      const { size } = await fs.stat(path)
+      if (size < length) throw new Error(`the file has ${size} bytes, fewer than the ${length} it should be cut to`)
+      await fs.truncate(path, length)
+    }),
+  makeFolder: (path) =>
+    attempt('make folder', path, async () => {
+      await fs.mkdir(path, { recursive: true })
+    }),
+  list: (path) =>
+    attempt('list', path, async () => {
+      try {
+        return (await fs.readdir(path)).sort()
+      } catch (error) {
+        if (codeOf(error) === 'ENOENT') return []
+        throw error
+      }
+    }),
+  exists: (path) =>
+    attempt('look for', path, () =>
+      fs.access(path).then(
+        () => true,
+        () => false,
+      ),
+    ),
+  remove: (path) => attempt('remove', path, () => fs.rm(path, { recursive: true, force: true })),
+}

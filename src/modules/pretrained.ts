@@ -1,0 +1,311 @@
+/** Models in Hugging Face's folder layout: config.json, model.safetensors, tokenizer.json, tokenizer_config.json, chat template. */
+import * as tf from '@tensorflow/tfjs'
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { z } from 'zod'
+import type { Files } from '../core/capabilities.js'
+import type { FileFailure, ModelFailure } from '../core/failure.js'
+import { type ChatTemplate, chatTemplate } from '../data/chatTemplate.js'
+import { decodeSafetensors, encodeSafetensors, type HostArray } from '../data/codecs/safetensors.js'
+import { type TextTokenizer, textTokenizer } from '../data/textTokenizer.js'
+import { liveFiles } from '../live/files.js'
+import { type DecoderConfig, formatConfig, parseConfig } from './transformer/config.js'
+import { type Params, parameterShapes } from './transformer/params.js'
+
+/** The text side of a model: how it reads and writes. */
+export interface ModelText {
+  readonly tokenizer: TextTokenizer
+  readonly template: ChatTemplate
+  /** The special token with which the policy ends its turn. */
+  readonly endOfTurn: string
+  /** The files as they were read, to be saved again unchanged. */
+  readonly files: Readonly<Record<string, string>>
+}
+
+export interface Pretrained {
+  readonly config: DecoderConfig
+  /** Numbers by parameter name: `makeParams` makes tensors of them. */
+  readonly arrays: ReadonlyMap<string, HostArray>
+  readonly text: ModelText
+}
+
+const failure = (folder: string, file: string, reason: string): ModelFailure => ({
+  _tag: 'ModelFailure',
+  folder,
+  file,
+  reason,
+})
+
+const path = (folder: string, file: string): string => `${folder.replace(/\/+$/, '')}/${file}`
+
+const fromFile =
+  (folder: string, file: string) =>
+  ({ reason }: FileFailure): ModelFailure =>
+    failure(folder, file, reason)
+
+const readJson = (files: Files, folder: string, file: string): TE.TaskEither<ModelFailure, object> =>
+  pipe(
+    files.readText(path(folder, file)),
+    TE.mapLeft(fromFile(folder, file)),
+    TE.chainEitherK((text) =>
+      pipe(
+        E.tryCatch(
+          () => JSON.parse(text) as unknown,
+          (error) => failure(folder, file, `not JSON: ${error instanceof Error ? error.message : String(error)}`),
+        ),
+        E.filterOrElse(
+          (json): json is object => typeof json === 'object' && json !== null && !Array.isArray(json),
+          () => failure(folder, file, 'not a JSON object'),
+        ),
+      ),
+    ),
+  )
+
+/** The JSON of a file, or nothing if there is no such file. */
+const readOptionalJson = (files: Files, folder: string, file: string): TE.TaskEither<ModelFailure, object> =>
+  pipe(
+    files.exists(path(folder, file)),
+    TE.mapLeft(fromFile(folder, file)),
+    TE.chain((exists) => (exists ? readJson(files, folder, file) : TE.right({}))),
+  )
+
+const indexSchema = z.looseObject({ weight_map: z.record(z.string(), z.string()) })
+
+const INDEX = 'model.safetensors.index.json'
+
+/** The weight files of a folder: one, or the shards that the index names. */
+const weightFiles = (files: Files, folder: string): TE.TaskEither<ModelFailure, readonly string[]> =>
+  pipe(
+    readOptionalJson(files, folder, INDEX),
+    TE.chainEitherK((json) => {
+      if (Object.keys(json).length === 0) return E.right(['model.safetensors'])
+      const index = indexSchema.safeParse(json)
+      if (!index.success) return E.left(failure(folder, INDEX, z.prettifyError(index.error)))
+      const shards = [...new Set(Object.values(index.data.weight_map))].sort()
+      const unsafe = shards.find((name) => !/^[\w.-]+\.safetensors$/.test(name))
+      return unsafe === undefined
+        ? E.right(shards)
+        : E.left(failure(folder, INDEX, `shard name '${unsafe}' is not a file name`))
+    }),
+  )
+
+const readArrays = (files: Files, folder: string): TE.TaskEither<ModelFailure, ReadonlyMap<string, HostArray>> =>
+  pipe(
+    weightFiles(files, folder),
+    TE.chain(
+      TE.traverseSeqArray((file) =>
+        pipe(
+          files.readBytes(path(folder, file)),
+          TE.mapLeft(fromFile(folder, file)),
+          TE.chainEitherK((bytes) =>
+            pipe(
+              decodeSafetensors(bytes),
+              E.mapLeft(({ reason }) => failure(folder, file, reason)),
+            ),
+          ),
+        ),
+      ),
+    ),
+    TE.map((shards) => new Map(shards.flatMap(({ arrays }) => [...arrays]))),
+  )
+
+/** Names that files contain and that carry no parameter: copies and tables that are computed. */
+const isRedundant = (name: string, config: DecoderConfig): boolean =>
+  name.endsWith('.rotary_emb.inv_freq') || (config.tiedEmbeddings && name === 'lm_head.weight')
+
+const checkArrays = (
+  folder: string,
+  config: DecoderConfig,
+  arrays: ReadonlyMap<string, HostArray>,
+): E.Either<ModelFailure, ReadonlyMap<string, HostArray>> => {
+  const shapes = parameterShapes(config)
+  const problems = [...shapes].flatMap(([name, shape]) => {
+    const array = arrays.get(name)
+    if (array === undefined) return [`'${name}' is missing`]
+    if (!(array.data instanceof Float32Array)) return [`'${name}' is not floating point`]
+    return array.shape.join() === shape.join()
+      ? []
+      : [`'${name}' is [${array.shape.join()}], the config asks for [${shape.join()}]`]
+  })
+  const extra = [...arrays.keys()].filter((name) => !shapes.has(name) && !isRedundant(name, config))
+  const all = [...problems, ...extra.map((name) => `'${name}' is no parameter of this architecture`)]
+  if (all.length > 0) {
+    const shown = all.slice(0, 5).join('; ')
+    return E.left(failure(folder, 'model.safetensors', all.length > 5 ? `${shown}; and ${all.length - 5} more` : shown))
+  }
+  return E.right(new Map([...shapes.keys()].map((name) => [name, arrays.get(name)!])))
+}
+
+const specialToken = z.union([z.string(), z.looseObject({ content: z.string() })]).nullish()
+
+const tokenizerConfigSchema = z.looseObject({
+  chat_template: z.string().optional(),
+  bos_token: specialToken,
+  eos_token: specialToken,
+  pad_token: specialToken,
+  unk_token: specialToken,
+})
+
+const tokenText = (token: z.infer<typeof specialToken>): string | undefined =>
+  typeof token === 'string' ? token : token?.content
+
+const TEMPLATE_FILE = 'chat_template.jinja'
+const TOKENIZER_CONFIG = 'tokenizer_config.json'
+
+const readOptionalText = (
+  files: Files,
+  folder: string,
+  file: string,
+): TE.TaskEither<ModelFailure, string | undefined> =>
+  pipe(
+    files.exists(path(folder, file)),
+    TE.chain((exists) => (exists ? files.readText(path(folder, file)) : TE.right(undefined))),
+    TE.mapLeft(fromFile(folder, file)),
+  )
+
+const buildText = (
+  folder: string,
+  tokenizerJson: object,
+  configJson: object,
+  templateFile: string | undefined,
+): E.Either<ModelFailure, ModelText> => {
+  const parsed = tokenizerConfigSchema.safeParse(configJson)
+  if (!parsed.success) return E.left(failure(folder, TOKENIZER_CONFIG, z.prettifyError(parsed.error)))
+  const settings = parsed.data
+  const source = templateFile ?? settings.chat_template
+  const endOfTurn = tokenText(settings.eos_token)
+  if (source === undefined)
+    return E.left(failure(folder, TEMPLATE_FILE, 'there is no chat template, here or in tokenizer_config.json'))
+  if (endOfTurn === undefined)
+    return E.left(failure(folder, TOKENIZER_CONFIG, "'eos_token' is missing: it ends the policy's turn"))
+  const variables = Object.fromEntries(
+    (['bos_token', 'eos_token', 'pad_token', 'unk_token'] as const).flatMap((name) => {
+      const text = tokenText(settings[name])
+      return text === undefined ? [] : [[name, text]]
+    }),
+  )
+  return pipe(
+    textTokenizer(tokenizerJson, configJson),
+    E.mapLeft(({ reason }) => failure(folder, 'tokenizer.json', reason)),
+    E.chain((tokenizer) =>
+      pipe(
+        chatTemplate(source, variables),
+        E.mapLeft(({ reason }) => failure(folder, TEMPLATE_FILE, reason)),
+        E.map((template) => ({
+          tokenizer,
+          template,
+          endOfTurn,
+          files: {
+            'tokenizer.json': JSON.stringify(tokenizerJson),
+            [TOKENIZER_CONFIG]: JSON.stringify(configJson, undefined, 2),
+            ...(templateFile !== undefined && { [TEMPLATE_FILE]: templateFile }),
+          },
+        })),
+      ),
+    ),
+  )
+}
+
+const readText = (files: Files, folder: string): TE.TaskEither<ModelFailure, ModelText> =>
+  pipe(
+    readJson(files, folder, 'tokenizer.json'),
+    TE.chain((tokenizerJson) =>
+      pipe(
+        readOptionalJson(files, folder, TOKENIZER_CONFIG),
+        TE.chain((configJson) =>
+          pipe(
+            readOptionalText(files, folder, TEMPLATE_FILE),
+            TE.chainEitherK((template) => buildText(folder, tokenizerJson, configJson, template)),
+          ),
+        ),
+      ),
+    ),
+  )
+
+/** The tokenizer must not produce ids that the model has no embedding for, and must know the token that ends a turn. */
+const checkFit = (folder: string, config: DecoderConfig, text: ModelText): E.Either<ModelFailure, ModelText> => {
+  const { vocabularySize } = text.tokenizer
+  if (vocabularySize > config.vocabularySize) {
+    return E.left(
+      failure(
+        folder,
+        'tokenizer.json',
+        `the tokenizer has ids up to ${vocabularySize - 1}, the model only ${config.vocabularySize} of them`,
+      ),
+    )
+  }
+  return text.tokenizer.idOf(text.endOfTurn) === undefined
+    ? E.left(failure(folder, TOKENIZER_CONFIG, `eos_token '${text.endOfTurn}' is not in the tokenizer's vocabulary`))
+    : E.right(text)
+}
+
+/** The config of a folder. */
+export const loadConfig = (folder: string, files: Files = liveFiles): TE.TaskEither<ModelFailure, DecoderConfig> =>
+  pipe(
+    readJson(files, folder, 'config.json'),
+    TE.chainEitherK((json) =>
+      pipe(
+        parseConfig(json),
+        E.mapLeft(({ reason }) => failure(folder, 'config.json', reason)),
+      ),
+    ),
+  )
+
+/** The config and the numbers of a folder, without its tokenizer. */
+export const loadWeights = (
+  folder: string,
+  files: Files = liveFiles,
+): TE.TaskEither<ModelFailure, Omit<Pretrained, 'text'>> =>
+  pipe(
+    loadConfig(folder, files),
+    TE.chain((config) =>
+      pipe(
+        readArrays(files, folder),
+        TE.chainEitherK((arrays) => checkArrays(folder, config, arrays)),
+        TE.map((arrays) => ({ config, arrays })),
+      ),
+    ),
+  )
+
+/**
+ * Loads a model folder: weights, tokenizer and chat template.
+ *
+ * Errors   `Left(ModelFailure)` naming the file: missing, truncated or malformed; an architecture or setting that is not supported; a
+ *          parameter that is missing, extra or of another shape; a tokenizer that does not fit the model; no chat template.
+ */
+export const loadPretrained = (folder: string, files: Files = liveFiles): TE.TaskEither<ModelFailure, Pretrained> =>
+  pipe(
+    loadWeights(folder, files),
+    TE.chain((weights) =>
+      pipe(
+        readText(files, folder),
+        TE.chainEitherK((text) => checkFit(folder, weights.config, text)),
+        TE.map((text) => ({ ...weights, text })),
+      ),
+    ),
+  )
+
+/** Tensors of the numbers of a checkpoint. They belong to the enclosing scope. */
+export const makeParams = (arrays: ReadonlyMap<string, HostArray>): Params =>
+  Object.fromEntries([...arrays].map(([name, { data, shape }]) => [name, tf.tensor(data, [...shape], 'float32')]))
+
+/** The numbers of tensors: copies, which stay when the tensors are freed. */
+export const hostArrays = (tensors: Readonly<Record<string, tf.Tensor>>): ReadonlyMap<string, HostArray> =>
+  new Map(
+    Object.entries(tensors).map(([name, tensor]) => [
+      name,
+      { shape: [...tensor.shape], data: Float32Array.from(tensor.dataSync()) },
+    ]),
+  )
+
+/** The files of a model folder: `loadPretrained` reads them back to equal numbers, and so does Transformers. */
+export const pretrainedFiles = ({
+  config,
+  arrays,
+  text,
+}: Pretrained): Readonly<Record<string, Uint8Array | string>> => ({
+  ...text.files,
+  'config.json': `${JSON.stringify(formatConfig(config), undefined, 2)}\n`,
+  'model.safetensors': encodeSafetensors(arrays, { metadata: { format: 'pt' } }),
+})

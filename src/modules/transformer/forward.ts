@@ -1,0 +1,151 @@
+/**
+ * The decoder as pure functions of its parameters.
+ *
+ * Axis letters: P prompts, G completions of a prompt, T positions, D features, K key-value heads, R query heads for each of
+ * them, H head size, N = P * G * T rows. A call computes one *segment*: T new positions of every row, which attend to
+ * themselves and to earlier segments through those segments' keys and values. Scoring a batch is a prompt segment (G = 1) and
+ * a completion segment that shares it; sampling is a prompt segment and then segments of one token.
+ */
+import * as tf from '@tensorflow/tfjs'
+import { type AttentionSource, attention } from '../../engine/ops/attention.js'
+import { rmsNorm } from '../../engine/ops/rmsNorm.js'
+import { type RotaryTable, rotary } from '../../engine/ops/rotary.js'
+import { swiGlu } from '../../engine/ops/swiGlu.js'
+import type { DecoderConfig } from './config.js'
+import type { Params } from './params.js'
+
+/** Keys and values of one layer, `[P, K, G, T, H]` each. */
+export interface LayerCache {
+  readonly keys: tf.Tensor
+  readonly values: tf.Tensor
+}
+
+/** An earlier segment to attend to. */
+export interface Past {
+  /** One entry for each layer; a group axis of 1 means that all completions of a prompt share it. */
+  readonly layers: readonly LayerCache[]
+  /** Added to the scores, broadcast to `[P, K, G, R, T, C]`. */
+  readonly bias?: tf.Tensor
+}
+
+export interface Segment {
+  /** `[P, G, T]` int32 */
+  readonly ids: tf.Tensor
+  /** `[P, G, T]` int32 */
+  readonly positions: tf.Tensor
+  /** Added to the scores among the T positions themselves, broadcast to `[P, K, G, R, T, T]`. */
+  readonly selfBias?: tf.Tensor
+  readonly past: readonly Past[]
+  readonly rotary: RotaryTable
+}
+
+export interface SegmentResult {
+  /** Last hidden states after the final norm, `[N, D]`. */
+  readonly hidden: tf.Tensor
+  /** Keys and values of the T positions, for later segments. */
+  readonly layers: readonly LayerCache[]
+}
+
+const parameter = (params: Params, name: string): tf.Tensor => {
+  const tensor = params[name]
+  if (tensor === undefined) throw new Error(`forward: parameter '${name}' is missing`)
+  return tensor
+}
+
+/** `x W^T + b` with `W` as `[out, in]`; the bias is added where the model has one. */
+const linear = (params: Params, name: string, x: tf.Tensor): tf.Tensor => {
+  const product = tf.matMul(x, parameter(params, `${name}.weight`), false, true)
+  const bias = params[`${name}.bias`]
+  return bias === undefined ? product : tf.add(product, bias)
+}
+
+interface Dimensions {
+  readonly p: number
+  readonly g: number
+  readonly t: number
+}
+
+const selfAttention = (
+  params: Params,
+  config: DecoderConfig,
+  x: tf.Tensor,
+  context: { readonly layer: number; readonly segment: Segment; readonly size: Dimensions },
+): { readonly output: tf.Tensor; readonly cache: LayerCache } => {
+  const { layer, segment, size } = context
+  const { p, g, t } = size
+  const { heads, keyValueHeads: k, headSize: h } = config
+  const name = `model.layers.${layer}.self_attn`
+  const positions = tf.reshape(segment.positions, [p * g, t])
+  const turned = (part: 'q' | 'k'): tf.Tensor => {
+    const projected = tf.reshape(linear(params, `${name}.${part}_proj`, x), [p * g, t, -1])
+    return rotary(projected, positions, segment.rotary)
+  }
+  const queries = tf.transpose(tf.reshape(turned('q'), [p, g, t, k, heads / k, h]), [0, 3, 1, 4, 2, 5])
+  const keys = tf.transpose(tf.reshape(turned('k'), [p, g, t, k, h]), [0, 3, 1, 2, 4])
+  const values = tf.transpose(tf.reshape(linear(params, `${name}.v_proj`, x), [p, g, t, k, h]), [0, 3, 1, 2, 4])
+  const own: AttentionSource = { keys, values, ...(segment.selfBias && { bias: segment.selfBias }) }
+  const earlier = segment.past.map(
+    ({ layers, bias }): AttentionSource => ({ ...layers[layer]!, ...(bias && { bias }) }),
+  )
+  const mixed = attention(queries, [...earlier, own], 1 / Math.sqrt(h))
+  const rows = tf.reshape(tf.transpose(mixed, [0, 2, 4, 1, 3, 5]), [p * g * t, heads * h])
+  return { output: linear(params, `${name}.o_proj`, rows), cache: { keys, values } }
+}
+
+const feedForward = (params: Params, layer: number, x: tf.Tensor): tf.Tensor => {
+  const name = `model.layers.${layer}.mlp`
+  const activated = swiGlu(linear(params, `${name}.gate_proj`, x), linear(params, `${name}.up_proj`, x))
+  return linear(params, `${name}.down_proj`, activated)
+}
+
+/**
+ * Hidden states of one segment.
+ *
+ * Shapes   see `Segment` and `SegmentResult`.
+ * Errors   throws where a parameter is missing or shapes do not fit, naming them.
+ * Source   Llama (arXiv:2302.13971) and Qwen2 (arXiv:2407.10671) as in Hugging Face Transformers 5.
+ */
+export const forwardSegment = (params: Params, config: DecoderConfig, segment: Segment): SegmentResult => {
+  const [p, g, t] = segment.ids.shape as [number, number, number] // [P, G, T] by contract
+  const size = { p, g, t }
+  const norm = (name: string, x: tf.Tensor): tf.Tensor =>
+    rmsNorm(x, parameter(params, `${name}.weight`), config.normEpsilon)
+  const embedded = tf.gather(
+    parameter(params, 'model.embed_tokens.weight'),
+    tf.reshape(segment.ids, [p * g * t]) as tf.Tensor1D, // rank 1 by the shape given
+  )
+  const layers: LayerCache[] = []
+  const hidden = Array.from({ length: config.layers }, (_, i) => i).reduce<tf.Tensor>((x, layer) => {
+    const name = `model.layers.${layer}`
+    const attended = selfAttention(params, config, norm(`${name}.input_layernorm`, x), { layer, segment, size })
+    layers.push(attended.cache)
+    const middle = tf.add(x, attended.output)
+    return tf.add(middle, feedForward(params, layer, norm(`${name}.post_attention_layernorm`, middle)))
+  }, embedded)
+  return { hidden: norm('model.norm', hidden), layers }
+}
+
+/** Scores of every token of the vocabulary, `[N, V]`, from hidden states `[N, D]`. */
+export const logitsOf = (params: Params, config: DecoderConfig, hidden: tf.Tensor): tf.Tensor => {
+  const head = config.tiedEmbeddings ? 'model.embed_tokens.weight' : 'lm_head.weight'
+  return tf.matMul(hidden, parameter(params, head), false, true)
+}
+
+/**
+ * Cosines and sines for positions `0 .. length - 1`, `[length, H / 2]`, in float32 arithmetic as the reference does it.
+ *
+ * Effects  makes two tensors that belong to the enclosing scope.
+ */
+export const rotaryTable = (config: DecoderConfig, length: number): RotaryTable => {
+  const half = config.headSize / 2
+  const frequencies = Float32Array.from({ length: half }, (_, i) =>
+    Math.fround(1 / Math.fround(config.ropeTheta ** Math.fround((2 * i) / config.headSize))),
+  )
+  const angle = (i: number): number => Math.fround(Math.floor(i / half) * frequencies[i % half]!)
+  const table = (f: (x: number) => number): tf.Tensor =>
+    tf.tensor2d(
+      Float32Array.from({ length: length * half }, (_, i) => f(angle(i))),
+      [length, half],
+    )
+  return { cos: table(Math.cos), sin: table(Math.sin) }
+}

@@ -1,0 +1,104 @@
+/** Ragged prompts and completions as the padded arrays that the compiled functions take. */
+import * as tf from '@tensorflow/tfjs'
+import type { DecoderConfig } from './config.js'
+import { rotaryTable } from './forward.js'
+import { padPrompts } from './generate.js'
+import { CAPACITY_STEP } from './keyValueCache.js'
+import type { CompletionBatch } from './score.js'
+
+/** Neighbouring rows with equal prompts, as one prompt with a group of completions. */
+export interface PromptGroups {
+  /** One row of token ids for each group. */
+  readonly prompts: readonly ArrayLike<number>[]
+  /** Completions for each prompt. */
+  readonly group: number
+}
+
+const sameIds = (a: ArrayLike<number>, b: ArrayLike<number>): boolean => {
+  if (a.length !== b.length) return false
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false
+  return true
+}
+
+/**
+ * Finds the largest group size for which the rows are runs of equal prompts: 1 if runs have different lengths.
+ *
+ * @example
+ * groupPrompts([[1], [1], [2], [2]]).group // 2
+ */
+export const groupPrompts = (rows: readonly ArrayLike<number>[]): PromptGroups => {
+  const starts = rows.flatMap((row, i) => (i > 0 && sameIds(row, rows[i - 1]!) ? [] : [i]))
+  const lengths = starts.map((start, i) => (starts[i + 1] ?? rows.length) - start)
+  const [group = 1] = lengths
+  if (!lengths.every((length) => length === group)) return { prompts: rows, group: 1 }
+  return { prompts: starts.map((start) => rows[start]!), group }
+}
+
+export interface PackedCompletions {
+  readonly prompts: number
+  readonly group: number
+  readonly promptLength: number
+  readonly completionLength: number
+  readonly promptIds: Int32Array
+  readonly promptMask: Float32Array
+  readonly promptPositions: Int32Array
+  readonly completionIds: Int32Array
+  readonly completionPositions: Int32Array
+  /** 1 for a real completion token. */
+  readonly completionMask: Float32Array
+}
+
+/**
+ * Pads prompts on the left and completions on the right, both to multiples of `CAPACITY_STEP`, so that few graphs are compiled.
+ *
+ * Errors   throws RangeError unless there are `group` completions for each prompt.
+ */
+export const packCompletions = (
+  { prompts, group }: PromptGroups,
+  completions: readonly ArrayLike<number>[],
+): PackedCompletions => {
+  if (completions.length !== prompts.length * group) {
+    throw new RangeError(
+      `packCompletions: ${prompts.length} prompts x ${group} completions expected, got ${completions.length} completions`,
+    )
+  }
+  const padded = padPrompts(prompts)
+  const longest = completions.reduce((n, row) => Math.max(n, row.length), 1)
+  const length = Math.ceil(longest / CAPACITY_STEP) * CAPACITY_STEP
+  const size = completions.length * length
+  const [ids, positions, mask] = [new Int32Array(size), new Int32Array(size), new Float32Array(size)]
+  for (const [row, completion] of completions.entries()) {
+    const first = prompts[Math.floor(row / group)]!.length
+    for (let t = 0; t < length; t++) {
+      ids[row * length + t] = completion[t] ?? 0
+      positions[row * length + t] = first + t
+      mask[row * length + t] = t < completion.length ? 1 : 0
+    }
+  }
+  return {
+    prompts: prompts.length,
+    group,
+    promptLength: padded.length,
+    completionLength: length,
+    promptIds: padded.ids,
+    promptMask: padded.mask,
+    promptPositions: padded.positions,
+    completionIds: ids,
+    completionPositions: positions,
+    completionMask: mask,
+  }
+}
+
+/** The tensors of packed completions. They belong to the enclosing scope. */
+export const completionBatch = (packed: PackedCompletions, config: DecoderConfig): CompletionBatch => {
+  const promptShape: [number, number] = [packed.prompts, packed.promptLength]
+  const shape: [number, number, number] = [packed.prompts, packed.group, packed.completionLength]
+  return {
+    promptIds: tf.tensor2d(packed.promptIds, promptShape, 'int32'),
+    promptMask: tf.tensor2d(packed.promptMask, promptShape),
+    promptPositions: tf.tensor2d(packed.promptPositions, promptShape, 'int32'),
+    completionIds: tf.tensor3d(packed.completionIds, shape, 'int32'),
+    completionPositions: tf.tensor3d(packed.completionPositions, shape, 'int32'),
+    rotary: rotaryTable(config, packed.promptLength + packed.completionLength),
+  }
+}

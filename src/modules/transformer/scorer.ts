@@ -1,0 +1,78 @@
+/** Log-probabilities of given completions, compiled, in pieces of bounded size. */
+import * as tf from '@tensorflow/tfjs'
+import { jit } from '../../engine/jit.js'
+import { gatherLogProbs } from '../../engine/ops/logProbs.js'
+import { scope } from '../../engine/scope.js'
+import type { DecoderConfig } from './config.js'
+import { completionBatch, type PromptGroups, packCompletions } from './pack.js'
+import type { Params } from './params.js'
+import { type CompletionBatch, completionLogits } from './score.js'
+
+interface ScoreInput {
+  readonly params: Params
+  readonly batch: CompletionBatch
+  readonly inverseTemperature: tf.Tensor
+}
+
+export interface Scorer {
+  /**
+   * Log-probability of each completion token at a temperature, in nats: one row for each completion.
+   *
+   * Errors   throws RangeError unless there is a group of completions for each prompt.
+   */
+  readonly score: (
+    params: Params,
+    groups: PromptGroups,
+    completions: readonly ArrayLike<number>[],
+    temperature: number,
+  ) => readonly Float32Array[]
+  readonly release: () => void
+}
+
+/** About how many tokens are scored in one run: enough to be fast, few enough to stay in the caches. */
+const TOKENS_PER_RUN = 4096
+
+/** How many prompts with their groups make one run of about `tokens` tokens. At least one. */
+export const promptsPerRun = (promptLength: number, group: number, completionLength: number, tokens: number): number =>
+  Math.max(1, Math.floor(tokens / (promptLength + group * completionLength)))
+
+/** Makes a scorer; graphs are compiled when first needed and kept. */
+export const makeScorer = (config: DecoderConfig): Scorer => {
+  const compiled = jit(({ params, batch, inverseTemperature }: ScoreInput) => {
+    const logits = tf.mul(completionLogits(params, config, batch), inverseTemperature)
+    return gatherLogProbs(logits, tf.reshape(batch.completionIds, [-1]))
+  })
+  const scorePart = (
+    params: Params,
+    groups: PromptGroups,
+    completions: readonly ArrayLike<number>[],
+    temperature: number,
+  ): readonly Float32Array[] => {
+    const packed = packCompletions(groups, completions)
+    const flat = scope(() =>
+      compiled({
+        params,
+        batch: completionBatch(packed, config),
+        inverseTemperature: tf.scalar(1 / temperature),
+      }).dataSync(),
+    )
+    return completions.map((row, i) =>
+      Float32Array.from(flat.subarray(i * packed.completionLength, i * packed.completionLength + row.length)),
+    )
+  }
+  return {
+    score: (params, groups, completions, temperature) => {
+      const longest = (rows: readonly ArrayLike<number>[]): number =>
+        rows.reduce((n, row) => Math.max(n, row.length), 1)
+      const count = promptsPerRun(longest(groups.prompts), groups.group, longest(completions), TOKENS_PER_RUN)
+      const results: Float32Array[] = []
+      for (let start = 0; start < groups.prompts.length; start += count) {
+        const prompts = groups.prompts.slice(start, start + count)
+        const rows = completions.slice(start * groups.group, (start + prompts.length) * groups.group)
+        results.push(...scorePart(params, { prompts, group: groups.group }, rows, temperature))
+      }
+      return results
+    },
+    release: () => compiled.release(),
+  }
+}

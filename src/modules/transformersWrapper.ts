@@ -1,0 +1,160 @@
+import * as E from 'fp-ts/lib/Either.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Clock } from '../core/capabilities.js'
+import { child } from '../core/key.js'
+import type { LogProbModel, Policy, PolicyFailure, SamplingRecord, TokenAction, TokenPrompt } from '../data/policy.js'
+import { data, type Ragged, ragged, raggedLength, raggedRow } from '../data/tensorDict/leaf.js'
+import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
+import type { WeightReceiver } from '../data/weights.js'
+import { own } from '../engine/scope.js'
+import { liveClock } from '../live/clock.js'
+import type { DecoderConfig } from './transformer/config.js'
+import { type Completion, type GenerationOptions, makeGenerator } from './transformer/generate.js'
+import { groupPrompts } from './transformer/pack.js'
+import { type Params, parameterShapes } from './transformer/params.js'
+import { makeScorer } from './transformer/scorer.js'
+
+export interface TransformersWrapperOptions {
+  readonly config: DecoderConfig
+  /** The weights to begin with, as version 0. They are kept until other weights are loaded. */
+  readonly params: Params
+  readonly sampling?: Partial<Omit<GenerationOptions, 'stopTokens'>>
+  /** Default: the model's end tokens. */
+  readonly stopTokens?: readonly number[]
+  readonly clock?: Clock
+}
+
+/** A model in this process: it samples, scores, and takes new weights. */
+export interface TransformersPolicy extends Policy<TokenPrompt, TokenAction>, LogProbModel, WeightReceiver<Params> {
+  readonly name: string
+  /** The same model with other sampling settings; weights and compiled graphs are shared. */
+  readonly withSampling: (sampling: Partial<Omit<GenerationOptions, 'stopTokens'>>) => Policy<TokenPrompt, TokenAction>
+  /** Frees weights and compiled graphs. */
+  readonly release: () => void
+}
+
+const NAME = 'TransformersWrapper'
+
+const policyFailure = (error: unknown): PolicyFailure => ({
+  _tag: 'PolicyFailure',
+  policy: NAME,
+  reason: error instanceof Error ? error.message : String(error),
+})
+
+const rowsOf = (rows: Ragged<'int32'>): readonly Int32Array[] =>
+  Array.from({ length: raggedLength(rows) }, (_, i) => raggedRow(rows, i))
+
+const toAction = (
+  completions: readonly Completion[],
+  stamp: { readonly version: number; readonly sampling: SamplingRecord },
+): TensorDict<TokenAction> => {
+  const each = <T>(value: T) => data(completions.map(() => value))
+  return TensorDict(
+    {
+      tokens: {
+        response: ragged(
+          'int32',
+          completions.map((c) => c.ids),
+        ),
+      },
+      logProbs: {
+        response: ragged(
+          'float32',
+          completions.map((c) => c.logProbs),
+        ),
+      },
+      stopReason: data(completions.map((c) => c.stopReason)),
+      policyVersion: each(stamp.version),
+      sampling: each(stamp.sampling),
+    },
+    [completions.length],
+  )
+}
+
+/** Which names or shapes of `params` are not those of the architecture; undefined if all are. */
+const mismatch = (config: DecoderConfig, params: Params): string | undefined => {
+  const shapes = parameterShapes(config)
+  const wrong = [...shapes].find(([name, shape]) => params[name]?.shape.join() !== shape.join())
+  if (wrong !== undefined)
+    return `parameter '${wrong[0]}' must be [${wrong[1].join()}], got [${params[wrong[0]]?.shape.join() ?? 'none'}]`
+  const extra = Object.keys(params).find((name) => !shapes.has(name))
+  return extra === undefined ? undefined : `'${extra}' is no parameter of this architecture`
+}
+
+/**
+ * A decoder-only transformer in this process as a policy.
+ *
+ * It reads `tokens.prompt` and samples `tokens.response` with `logProbs.response`: log-probabilities under the distribution at the
+ * temperature used, before top-k and top-p cut it. Neighbouring rows with equal prompts share the prompt's computation. Row i draws from
+ * `child(key, i)`, whatever else is in the batch. Every action is stamped with the version of the weights that sampled it.
+ *
+ * Defaults temperature 1, no truncation, 128 new tokens.
+ * Errors   `Left(PolicyFailure)` for an empty prompt or one too long for the model; `load` gives `Left(WeightFailure)` for weights of
+ *          another architecture and keeps the old ones.
+ * Effects  keeps the weights alive until `release` or the next `load`.
+ * Source   TorchRL `TransformersWrapper` in tokens mode: text and history are views that environments make.
+ */
+export const TransformersWrapper = (options: TransformersWrapperOptions): TransformersPolicy => {
+  const { config, stopTokens = config.endTokens, clock = liveClock } = options
+  const generator = makeGenerator(config)
+  const scorer = makeScorer(config)
+  const problem = mismatch(config, options.params)
+  if (problem !== undefined) throw new Error(`TransformersWrapper: ${problem}`)
+  let weights = { version: 0, owned: own(options.params) }
+
+  const sampler = (sampling: Partial<Omit<GenerationOptions, 'stopTokens'>>): Policy<TokenPrompt, TokenAction> => {
+    const settings: GenerationOptions = { temperature: 1, maxNewTokens: 128, ...sampling, stopTokens }
+    const record: SamplingRecord = {
+      temperature: settings.temperature,
+      topK: settings.topK ?? null,
+      topP: settings.topP ?? null,
+      maxNewTokens: settings.maxNewTokens,
+    }
+    return {
+      name: NAME,
+      act: (td, key) =>
+        TE.tryCatch(async () => {
+          const { version, owned } = weights // a load during the call does not change what this call samples with
+          using held = own(owned.value)
+          const groups = groupPrompts(rowsOf(get(td, 'tokens', 'prompt')))
+          const keys = Array.from({ length: groups.prompts.length * groups.group }, (_, i) => child(key, i))
+          const completions = await generator.generate(
+            held.value,
+            { ...groups, keys, options: settings },
+            clock.breathe,
+          )
+          return toAction(completions, { version, sampling: record })
+        }, policyFailure),
+    }
+  }
+
+  return {
+    ...sampler(options.sampling ?? {}),
+    withSampling: (sampling) => sampler({ ...options.sampling, ...sampling }),
+    score: (prompts, completions, temperature) =>
+      TE.fromEither(
+        E.tryCatch(
+          () =>
+            ragged(
+              'float32',
+              scorer.score(weights.owned.value, groupPrompts(rowsOf(prompts)), rowsOf(completions), temperature),
+            ),
+          policyFailure,
+        ),
+      ),
+    version: () => weights.version,
+    load: (params, version) => {
+      const wrong = mismatch(config, params)
+      if (wrong !== undefined) return TE.left({ _tag: 'WeightFailure', receiver: NAME, reason: wrong })
+      const old = weights.owned
+      weights = { version, owned: own(params) }
+      old.release()
+      return TE.right(version)
+    },
+    release: () => {
+      weights.owned.release()
+      generator.release()
+      scorer.release()
+    },
+  }
+}
