@@ -1,0 +1,91 @@
+import * as tf from '@tensorflow/tfjs'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { append, History, type Message, message } from '../data/history.js'
+import type { HistoryAction } from '../data/policy.js'
+import { dataSpec } from '../data/spec.js'
+import { type DeepMerge, merge } from '../data/tensorDict/edit.js'
+import { type Data, data } from '../data/tensorDict/leaf.js'
+import { find, get, TensorDict } from '../data/tensorDict/tensorDict.js'
+import { scope } from '../engine/scope.js'
+import { type Env, envFailure, type Outcome } from './env.js'
+
+/** The states of a `ChatEnv`. */
+export type ChatState = {
+  /** What the conversation is about: the text of its first user message. */
+  readonly query: Data<string>
+  /** The conversation so far: what the policy is to answer. */
+  readonly history: TensorDict<{ readonly prompt: Data<History> }>
+}
+
+export interface ChatEnvOptions {
+  readonly batchSize: number
+  /** Put in front of every conversation. */
+  readonly systemPrompt?: string
+  readonly systemRole?: string
+  readonly userRole?: string
+}
+
+const isQueries = (entry: unknown): entry is Data<string> =>
+  typeof entry === 'object' &&
+  entry !== null &&
+  '_tag' in entry &&
+  entry._tag === 'Data' &&
+  (entry as Data).items.every((item) => typeof item === 'string') // a Data by its tag
+
+/** No reward, and nobody is done: what a conversation by itself has to say. Tensors of the enclosing scope. */
+const openOutcome = (batchShape: readonly number[]): TensorDict<Outcome> =>
+  scope(() =>
+    TensorDict(
+      {
+        reward: tf.zeros([...batchShape]),
+        terminated: tf.zeros([...batchShape], 'bool'),
+        truncated: tf.zeros([...batchShape], 'bool'),
+        done: tf.zeros([...batchShape], 'bool'),
+      },
+      batchShape,
+    ),
+  )
+
+/**
+ * A conversation: the base of all language environments.
+ *
+ * `reset` needs `query` in its request, by the caller or by a transform such as `DataLoadingPrimer`, and builds
+ * `history.prompt`: the system message, if there is one, and the query. `step` appends the policy's message,
+ * `history.response`, which makes the next prompt. It gives no reward and never ends an episode: transforms do.
+ *
+ * Errors   `Left(EnvFailure)` from `reset` if the request has no `query` of strings; throws RangeError for a batch size below 1.
+ * Source   TorchRL `ChatEnv`.
+ */
+export const ChatEnv = (options: ChatEnvOptions): Env<ChatState, HistoryAction> => {
+  const { batchSize, systemPrompt, systemRole = 'system', userRole = 'user' } = options
+  if (!Number.isInteger(batchSize) || batchSize < 1) {
+    throw new RangeError(`ChatEnv: batchSize must be at least 1, got ${batchSize}`)
+  }
+  const opening = (query: string): History =>
+    History([...(systemPrompt === undefined ? [] : [message(systemRole, systemPrompt)]), message(userRole, query)])
+  return {
+    name: 'ChatEnv',
+    batchSize,
+    specs: {
+      observation: { query: dataSpec<string>('string'), history: { prompt: dataSpec<History>('History') } },
+      action: { history: { response: dataSpec<Message>('Message') } },
+    },
+    reset: (request) => {
+      const queries = find(request, ['query'])
+      if (!isQueries(queries) || queries.items.size !== batchSize) {
+        return TE.left(envFailure('ChatEnv', `reset needs 'query', ${batchSize} strings, in its request`))
+      }
+      const state = TensorDict({ query: queries, history: { prompt: data(queries.items.map(opening)) } }, [batchSize])
+      return TE.right(merge(request, state) as TensorDict<ChatState>) // the state's own entries win
+    },
+    step: (state, action) => {
+      const prompts = get(state, 'history', 'prompt').items
+      const responses = get(action, 'history', 'response').items
+      const histories = prompts.map((history, i) => append(history, responses.get(i)!)) // equal batch shapes
+      const next = TensorDict({ history: { prompt: data(histories) } }, state.batchShape)
+      return TE.right(
+        merge(merge(state, next), openOutcome(state.batchShape)) as TensorDict<DeepMerge<ChatState, Outcome>>, // both merged in
+      )
+    },
+  }
+}

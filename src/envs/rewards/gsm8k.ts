@@ -1,0 +1,69 @@
+/** The reward of GSM8K: is the number in the answer block the right one? */
+
+/** How a completion scores. */
+export interface GSM8KReward {
+  /** `correctReward` for the right answer, `formatReward` for another answer, 0 for none. */
+  readonly reward: number
+  /** 1 if there is a non-empty answer block. */
+  readonly answer: number
+  /** 1 if there is a non-empty think block. */
+  readonly think: number
+  /** 1 if the answer is right. */
+  readonly right: number
+}
+
+export interface GSM8KRewardOptions {
+  readonly correctReward?: number
+  readonly formatReward?: number
+}
+
+const block = (text: string, tag: 'think' | 'answer'): string =>
+  (new RegExp(`<${tag}>([\\s\\S]*?)</${tag}>`).exec(text)?.[1] ?? '').trim()
+
+/**
+ * A decimal number in one spelling, or undefined if the text is not one. Thousands commas, currency and percent signs, a
+ * trailing period and superfluous zeros do not matter.
+ *
+ * @example
+ * canonicalNumber('$1,000.50') // '1000.5'
+ */
+export const canonicalNumber = (text: string): string | undefined => {
+  const bare = text.replace(/[\s,$€£%]/g, '').replace(/\.$/, '')
+  const parts = /^([+-]?)0*(\d*)(?:\.(\d*?)0*)?$/.exec(bare)
+  if (parts === null || !/\d/.test(bare)) return undefined
+  const [, sign = '', whole = '', fraction = ''] = parts
+  const digits = `${whole === '' ? '0' : whole}${fraction === '' ? '' : `.${fraction}`}`
+  return sign === '-' && digits !== '0' ? `-${digits}` : digits
+}
+
+/** The reference's final answer: what follows `#### `. Undefined if that does not occur exactly once. */
+const referenceAnswer = (reference: string): string | undefined => {
+  const parts = reference.split('#### ')
+  return parts.length === 2 ? parts[1]!.trim() : undefined
+}
+
+/**
+ * Scores a completion against a GSM8K answer text. The first answer block counts. Two answers are equal if they are the same
+ * number in any spelling (`canonicalNumber`); what is not a number is compared as text.
+ *
+ * Errors   throws Error if the reference does not contain `#### ` exactly once: such a row is refused when it is loaded.
+ * Source   TorchRL `GSM8KRewardParser` (1.0 / 0.1 / 0); numeric instead of textual comparison, and only the completion is read.
+ *
+ * @example
+ * gsm8kReward('<think>6 * 3 = 18</think><answer>$18.00</answer>', 'She makes 6*3=18\n#### 18').reward // 1
+ */
+export const gsm8kReward = (completion: string, reference: string, options: GSM8KRewardOptions = {}): GSM8KReward => {
+  const { correctReward = 1, formatReward = 0.1 } = options
+  const truth = referenceAnswer(reference)
+  if (truth === undefined) throw new Error(`gsm8kReward: the reference must contain '#### ' exactly once: ${reference}`)
+  const answer = block(completion, 'answer')
+  const think = block(completion, 'think')
+  const given = canonicalNumber(answer)
+  const right = answer !== '' && (given === undefined ? answer === truth : given === canonicalNumber(truth))
+  return {
+    reward: right ? correctReward : answer === '' ? 0 : formatReward,
+    answer: answer === '' ? 0 : 1,
+    think: think === '' ? 0 : 1,
+    right: right ? 1 : 0,
+  }
+}

@@ -1,0 +1,84 @@
+import { isLeft } from 'fp-ts/lib/Either.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { dataSpec } from '../../data/spec.js'
+import type { Task, TaskSource } from '../../data/task.js'
+import { type Data, data } from '../../data/tensorDict/leaf.js'
+import { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { envFailure } from '../env.js'
+import { type Transform, transform } from './transform.js'
+
+/** What the primer adds: the task of each batch element and the group it belongs to. */
+export type TaskEntries = {
+  readonly query: Data<string>
+  readonly answer: Data<string>
+  readonly taskId: Data<string>
+  /** Completions of one drawing of one task share it. Two drawings of the same task are two groups. */
+  readonly groupId: Data<string>
+}
+
+/** How many rows of the source have been used: the state of the primer. */
+export interface SourcePosition {
+  readonly next: number
+}
+
+export interface DataLoadingPrimerOptions {
+  readonly source: TaskSource
+  readonly batchSize: number
+  /** How often each row is used in succession: the size of a group. Divides `batchSize`. */
+  readonly repeats?: number
+  /** The row to begin with, to resume. */
+  readonly start?: number
+}
+
+/**
+ * Draws rows from a task source at every reset.
+ *
+ * Row after row is taken, each for `repeats` neighbouring batch elements, which share a `groupId`. The position in the source is the
+ * transform's state, so that an environment resumes where its last state was.
+ *
+ * Errors   `Left(EnvFailure)` with the row's failure if a row is not usable; throws RangeError unless `repeats` divides `batchSize`.
+ * Source   TorchRL `DataLoadingPrimer` with `group_repeats`; the explicit group id is ours.
+ */
+export const DataLoadingPrimer = (
+  options: DataLoadingPrimerOptions,
+): Transform<SourcePosition, unknown, TaskEntries> => {
+  const { source, batchSize, repeats = 1, start = 0 } = options
+  if (!Number.isInteger(repeats) || repeats < 1 || batchSize % repeats !== 0) {
+    throw new RangeError(`DataLoadingPrimer: repeats must divide the batch size ${batchSize}, got ${repeats}`)
+  }
+  return transform<SourcePosition, unknown, TaskEntries>({
+    name: 'DataLoadingPrimer',
+    initial: { next: start },
+    adds: {
+      query: dataSpec<string>('string'),
+      answer: dataSpec<string>('string'),
+      taskId: dataSpec<string>('string'),
+      groupId: dataSpec<string>('string'),
+    },
+    prime: (_, { next }) => {
+      const groups = batchSize / repeats
+      const tasks: Task[] = []
+      for (let i = 0; i < groups; i++) {
+        const task = source.at(next + i)
+        if (isLeft(task)) {
+          return TE.left(
+            envFailure('DataLoadingPrimer', `row ${task.left.row} of ${task.left.source} is not usable`, task.left),
+          )
+        }
+        tasks.push(task.right)
+      }
+      const each = (f: (task: Task, group: number) => string): Data<string> =>
+        data(tasks.flatMap((task, group) => Array.from({ length: repeats }, () => f(task, group))))
+      const added = TensorDict(
+        {
+          query: each((task) => task.query),
+          answer: each((task) => task.answer),
+          taskId: each((task) => task.id),
+          groupId: each((task, group) => `${next + group}:${task.id}`),
+        },
+        [batchSize],
+      )
+      return TE.right([added, { next: next + groups }])
+    },
+  })
+}

@@ -1,0 +1,153 @@
+import * as tf from '@tensorflow/tfjs'
+import * as E from 'fp-ts/lib/Either.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { TemplateFailure } from '../../core/failure.js'
+import { type ChatTemplate, type Rendered, render, type TextSpan } from '../../data/chatTemplate.js'
+import { type History, lastMessage, message } from '../../data/history.js'
+import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
+import { dataSpec } from '../../data/spec.js'
+import { type Data, data } from '../../data/tensorDict/leaf.js'
+import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { type EnvFailure, envFailure } from '../env.js'
+import { type Transform, transform } from './transform.js'
+
+/** The conversation as the model reads it, with the message that each part belongs to. */
+export type TextEntries = {
+  readonly text: TensorDict<{ readonly prompt: Data<string>; readonly spans: Data<readonly TextSpan[]> }>
+}
+
+type TextResponse = { readonly text: TensorDict<{ readonly response: Data<string> }> }
+
+export interface TemplateTransformOptions {
+  readonly template: ChatTemplate
+  /** The text that ends the policy's turn, as it is sampled: it is not part of the message. */
+  readonly endOfTurn: string
+}
+
+const FAIL = 'TemplateTransform'
+
+const failed = (reason: string, cause?: TemplateFailure): E.Either<EnvFailure, never> =>
+  E.left(envFailure(FAIL, reason, cause))
+
+/** One rendering for each conversation, or the first failure. Members of a group share their prompt, and its rendering. */
+const renderAll = (
+  template: ChatTemplate,
+  histories: readonly History[],
+): E.Either<EnvFailure, readonly Rendered[]> => {
+  const results: Rendered[] = []
+  const known = new Map<string, Rendered>()
+  for (const [i, history] of histories.entries()) {
+    const name = JSON.stringify(history.messages)
+    const rendered = known.has(name)
+      ? E.right(known.get(name)!)
+      : render(template, history, { generationPrompt: 'add' })
+    if (E.isLeft(rendered)) return failed(`conversation ${i}: ${rendered.left.reason}`, rendered.left)
+    known.set(name, rendered.right)
+    results.push(rendered.right)
+  }
+  return E.right(results)
+}
+
+const entriesOf = (rendered: readonly Rendered[], batchShape: readonly number[]): TensorDict<TextEntries> =>
+  TensorDict(
+    { text: { prompt: data(rendered.map((r) => r.text)), spans: data(rendered.map((r) => r.spans)) } },
+    batchShape,
+  )
+
+const doneRows = (td: TensorDict): ArrayLike<number> => {
+  const done = find(td, ['done'])
+  return done instanceof tf.Tensor ? done.dataSync() : []
+}
+
+/**
+ * Conversation to text on the way out, text to message on the way in.
+ *
+ * On reset, `text.prompt` is the conversation rendered with the model's chat template and the beginning of the assistant's turn. On
+ * step, it is the prompt before, the completion as it was sampled, and what the template adds after it: what the policy wrote is never
+ * rendered again. An episode that is done keeps the text that was written. The inverse makes `history.response`, an assistant
+ * message without the end-of-turn marker; it is incomplete if the marker was not reached.
+ *
+ * Errors   `Left(EnvFailure)` with the template's failure if it raises an exception, if its spans cannot be told, or if it rewrites
+ *          what the policy wrote, so that a conversation cannot go on.
+ * Source   TorchRL `TemplateTransform`, and `History.apply_chat_template`; spans and the token-first rule are ours.
+ */
+export const TemplateTransform = (
+  options: TemplateTransformOptions,
+): Transform<null, HistoryPrompt, TextEntries, HistoryAction, TextResponse> => {
+  const { template, endOfTurn } = options
+  return transform<null, HistoryPrompt, TextEntries, HistoryAction, TextResponse>({
+    name: 'TemplateTransform',
+    initial: null,
+    needs: {
+      observation: { history: { prompt: dataSpec<History>('History') } },
+      action: { history: { response: dataSpec('Message') } },
+    },
+    adds: { text: { prompt: dataSpec<string>('string'), spans: dataSpec<readonly TextSpan[]>('TextSpan[]') } },
+    takes: { removes: { history: {} }, adds: { text: { response: dataSpec<string>('string') } } },
+    reset: (td) => {
+      const rendered = renderAll(template, get(td, 'history', 'prompt').items.toArray())
+      return TE.fromEither(E.map((r: readonly Rendered[]) => [entriesOf(r, td.batchShape), null] as const)(rendered))
+    },
+    step: (next, { previous, action }) => {
+      const before = get(previous as TensorDict<TextEntries>, 'text') // added by `reset` or the last step
+      const written = get(action as TensorDict<TextResponse>, 'text', 'response').items // needed by `inverse`
+      const done = doneRows(next)
+      const histories = get(next, 'history', 'prompt').items.toArray()
+      const continued = continueAll(template, histories, (i) => ({
+        soFar: get(before, 'prompt').items.get(i)! + written.get(i)!,
+        start: get(before, 'prompt').items.get(i)!.length,
+        spans: get(before, 'spans').items.get(i)!,
+        isDone: done[i] === 1,
+      }))
+      return TE.fromEither(E.map((r: readonly Rendered[]) => [entriesOf(r, next.batchShape), null] as const)(continued))
+    },
+    inverse: (action) => {
+      const responses = get(action, 'text', 'response').items.map((text) => {
+        const isComplete = text.endsWith(endOfTurn)
+        return message('assistant', isComplete ? text.slice(0, text.length - endOfTurn.length) : text, { isComplete })
+      })
+      return E.right(TensorDict({ history: { response: data(responses) } }, action.batchShape))
+    },
+  })
+}
+
+interface Written {
+  /** The prompt as rendered and the completion as sampled. */
+  readonly soFar: string
+  /** Where the completion starts in it. */
+  readonly start: number
+  readonly spans: readonly TextSpan[]
+  readonly isDone: boolean
+}
+
+/** The texts that the conversations go on from. */
+const continueAll = (
+  template: ChatTemplate,
+  histories: readonly History[],
+  writtenAt: (i: number) => Written,
+): E.Either<EnvFailure, readonly Rendered[]> => {
+  const results: Rendered[] = []
+  for (const [i, history] of histories.entries()) {
+    const written = writtenAt(i)
+    const end = written.soFar.length
+    const reply = { start: written.start, end, message: history.messages.size - 1, role: lastMessage(history)!.role }
+    const soFar = { text: written.soFar, spans: [...written.spans, reply] }
+    if (written.isDone) {
+      results.push(soFar)
+      continue
+    }
+    const rendered = render(template, history, { generationPrompt: 'add' })
+    if (E.isLeft(rendered)) return failed(`conversation ${i}: ${rendered.left.reason}`, rendered.left)
+    if (!rendered.right.text.startsWith(written.soFar)) {
+      return failed(
+        `conversation ${i}: the template rewrites what the policy has written, so it cannot be continued token by token`,
+      )
+    }
+    const rest = rendered.right.spans.filter((span) => span.end > end)
+    results.push({
+      text: rendered.right.text,
+      spans: [...soFar.spans, ...rest.map((span) => ({ ...span, start: Math.max(span.start, end) }))],
+    })
+  }
+  return E.right(results)
+}

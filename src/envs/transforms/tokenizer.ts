@@ -1,0 +1,118 @@
+import * as E from 'fp-ts/lib/Either.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { TextSpan } from '../../data/chatTemplate.js'
+import type { TokenPrompt } from '../../data/policy.js'
+import { dataSpec, raggedSpec } from '../../data/spec.js'
+import { type Data, data, type Ragged, ragged, raggedRow } from '../../data/tensorDict/leaf.js'
+import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { type EncodedText, encodeRendered, type TextTokenizer, type TokenSpan } from '../../data/textTokenizer.js'
+import type { TextEntries } from './templateTransform.js'
+import { type Transform, transform } from './transform.js'
+
+type TextResponse = { readonly text: TensorDict<{ readonly response: Data<string> }> }
+type TokenResponse = { readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }> }
+
+const entriesOf = (encoded: readonly EncodedText[], batchShape: readonly number[]): TensorDict<TokenPrompt> =>
+  TensorDict(
+    {
+      tokens: {
+        prompt: ragged(
+          'int32',
+          encoded.map(({ ids }) => ids),
+        ),
+        spans: data(encoded.map(({ spans }) => spans)),
+      },
+    },
+    batchShape,
+  )
+
+/** The tokens so far, the sampled ones, and those of what the template added to the text. */
+const continued = (
+  tokenizer: TextTokenizer,
+  before: { readonly prompt: ArrayLike<number>; readonly spans: readonly TokenSpan[]; readonly textLength: number },
+  sampled: { readonly ids: ArrayLike<number>; readonly text: string },
+  after: { readonly text: string; readonly spans: readonly TextSpan[] },
+): EncodedText => {
+  const start = before.textLength + sampled.text.length
+  const rest = encodeRendered(tokenizer, {
+    text: after.text.slice(start),
+    spans: after.spans
+      .filter((span) => span.start >= start)
+      .map((span) => ({ ...span, start: span.start - start, end: span.end - start })),
+  })
+  const reply = after.spans.find((span) => span.start === before.textLength)
+  const [sampledStart, sampledEnd] = [before.prompt.length, before.prompt.length + sampled.ids.length]
+  return {
+    ids: Int32Array.from([...Array.from(before.prompt), ...Array.from(sampled.ids), ...rest.ids]),
+    spans: [
+      ...before.spans,
+      {
+        start: sampledStart,
+        end: sampledEnd,
+        message: reply?.message ?? -1,
+        role: reply?.role ?? 'assistant',
+        origin: 'sampled',
+      },
+      ...rest.spans.map((span) => ({ ...span, start: span.start + sampledEnd, end: span.end + sampledEnd })),
+    ],
+  }
+}
+
+/**
+ * Text to token ids on the way out, token ids to text on the way in.
+ *
+ * On reset, `tokens.prompt` encodes `text.prompt`. On step, it is the prompt before, the ids that were sampled, and the encoding of what
+ * the template added: sampled ids are never derived from text. `tokens.spans` says of each range whose message it is and whether the
+ * policy sampled it. The inverse decodes `tokens.response` to `text.response`, special tokens kept.
+ *
+ * Source   TorchRL `Tokenizer` and `IncrementalTokenizer`.
+ */
+export const Tokenizer = (options: {
+  readonly tokenizer: TextTokenizer
+}): Transform<null, TextEntries, TokenPrompt, TextResponse, TokenResponse> => {
+  const { tokenizer } = options
+  return transform<null, TextEntries, TokenPrompt, TextResponse, TokenResponse>({
+    name: 'Tokenizer',
+    initial: null,
+    needs: {
+      observation: { text: { prompt: dataSpec<string>('string'), spans: dataSpec<readonly TextSpan[]>('TextSpan[]') } },
+      action: { text: { response: dataSpec<string>('string') } },
+    },
+    adds: { tokens: { prompt: raggedSpec('int32'), spans: dataSpec<readonly TokenSpan[]>('TokenSpan[]') } },
+    takes: { removes: { text: {} }, adds: { tokens: { response: raggedSpec('int32') } } },
+    reset: (td) => {
+      const known = new Map<string, EncodedText>() // members of a group share their prompt
+      const spans = get(td, 'text', 'spans').items
+      const encoded = get(td, 'text', 'prompt').items.map((text, i) => {
+        const result = known.get(text) ?? encodeRendered(tokenizer, { text, spans: spans.get(i)! })
+        known.set(text, result)
+        return result
+      })
+      return TE.right([entriesOf(encoded.toArray(), td.batchShape), null])
+    },
+    step: (next, { previous, action }) => {
+      // Casts: the entries that this transform added to the state before and needs of the action.
+      const before = previous as TensorDict<TokenPrompt & TextEntries>
+      const acted = action as TensorDict<TokenResponse & TextResponse>
+      const encoded = get(next, 'text', 'prompt').items.map((text, i) =>
+        continued(
+          tokenizer,
+          {
+            prompt: raggedRow(get(before, 'tokens', 'prompt'), i),
+            spans: get(before, 'tokens', 'spans').items.get(i)!,
+            textLength: get(before, 'text', 'prompt').items.get(i)!.length,
+          },
+          { ids: raggedRow(get(acted, 'tokens', 'response'), i), text: get(acted, 'text', 'response').items.get(i)! },
+          { text, spans: get(next, 'text', 'spans').items.get(i)! },
+        ),
+      )
+      return TE.right([entriesOf(encoded.toArray(), next.batchShape), null])
+    },
+    inverse: (action) => {
+      const rows = get(action, 'tokens', 'response')
+      const [size = 0] = action.batchShape
+      const texts = Array.from({ length: size }, (_, i) => tokenizer.decode(raggedRow(rows, i), 'keep'))
+      return E.right(TensorDict({ text: { response: data(texts) } }, action.batchShape))
+    },
+  })
+}

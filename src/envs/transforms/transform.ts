@@ -1,0 +1,255 @@
+/**
+ * Transforms: views between an environment and a policy.
+ *
+ * A transform is a record of functions that say what they *add*: to a state on reset and on step, to an action on its way in. What
+ * they do not name stays as it is. What a transform must remember is its state `S`, an argument and a result, kept by the composed
+ * environment in the TensorDict. Laws, checked by the kit in `tandem-rl/testing`: identity, associativity, spec soundness, purity.
+ */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Key } from '../../core/key.js'
+import { mergeSpecs, requireSpec, type Spec, type SpecMismatch } from '../../data/spec.js'
+import { type DeepMerge, merge } from '../../data/tensorDict/edit.js'
+import { meta } from '../../data/tensorDict/leaf.js'
+import { type Flat, find, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { discard } from '../../engine/scope.js'
+import { type Env, type EnvFailure, type EnvSpecs, type Outcome, REMEMBERED } from '../env.js'
+
+/** Additions and the transform's next state. */
+export type Added<S, X> = readonly [added: TensorDict<X>, state: S]
+
+/** What happened in the step that a transform looks at. */
+export interface StepContext {
+  /** The state before the step. */
+  readonly previous: TensorDict
+  /** The action as it reached the inner environment, with all its views. */
+  readonly action: TensorDict
+}
+
+/**
+ * `In`: what it needs of a state. `Out`: what it adds. `Outer`: what it needs of an action. `Inner`: what it adds to the action.
+ * `prime` adds to the request before the inner environment resets. Draw randomness from `child(key, name)`: the key is everybody's.
+ */
+export interface Transform<S, In, Out, Inner = unknown, Outer = unknown> {
+  readonly name: string
+  readonly initial: S
+  /** The specs of the environment with this transform, or what it misses in those without. */
+  readonly spec: (inner: EnvSpecs) => E.Either<SpecMismatch, EnvSpecs>
+  readonly prime: (request: TensorDict, state: S, key: Key) => TE.TaskEither<EnvFailure, Added<S, unknown>>
+  readonly reset: (td: TensorDict<In>, state: S, key: Key) => TE.TaskEither<EnvFailure, Added<S, Out>>
+  readonly step: (next: TensorDict<In>, context: StepContext, state: S) => TE.TaskEither<EnvFailure, Added<S, Out>>
+  readonly inverse: (action: TensorDict<Outer>, td: TensorDict<Out>) => E.Either<EnvFailure, TensorDict<Inner>>
+}
+
+const nothing = (td: TensorDict): TensorDict<never> => TensorDict({}, td.batchShape) as TensorDict<never> // adds no key
+
+/** What has to be said to make a transform; the rest does nothing. */
+export interface TransformParts<S, In, Out, Inner, Outer> {
+  readonly name: string
+  readonly initial: S
+  readonly needs?: EnvSpecs
+  readonly adds: Spec
+  /** Replaces the inner action entries of `removes` by these. */
+  readonly takes?: { readonly removes: Spec; readonly adds: Spec }
+  readonly prime?: Transform<S, In, Out, Inner, Outer>['prime']
+  readonly reset?: Transform<S, In, Out, Inner, Outer>['reset']
+  readonly step?: Transform<S, In, Out, Inner, Outer>['step']
+  readonly inverse?: Transform<S, In, Out, Inner, Outer>['inverse']
+}
+
+const withoutKeys = (spec: Spec, removed: Spec): Spec =>
+  Object.fromEntries(Object.entries(spec).filter(([key]) => !(key in removed)))
+
+/** Makes a transform from its parts. */
+export const transform = <S, In, Out, Inner = unknown, Outer = unknown>(
+  parts: TransformParts<S, In, Out, Inner, Outer>,
+): Transform<S, In, Out, Inner, Outer> => ({
+  name: parts.name,
+  initial: parts.initial,
+  spec: ({ observation, action }) =>
+    pipe(
+      requireSpec(parts.needs?.observation ?? {}, observation, parts.name),
+      E.chain(() => requireSpec(parts.needs?.action ?? {}, action, parts.name)),
+      E.map(() => ({
+        observation: mergeSpecs(observation, parts.adds),
+        action: parts.takes ? mergeSpecs(withoutKeys(action, parts.takes.removes), parts.takes.adds) : action,
+      })),
+    ),
+  prime: parts.prime ?? ((td, state) => TE.right([nothing(td), state])),
+  reset: parts.reset ?? ((td, state) => TE.right([nothing(td), state])),
+  step: parts.step ?? ((td, _, state) => TE.right([nothing(td), state])),
+  inverse: parts.inverse ?? ((action) => E.right(nothing(action))),
+})
+
+/** The unit of composition: adds nothing. */
+export const identity: Transform<null, unknown, unknown> = transform({ name: 'identity', initial: null, adds: {} })
+
+/** First `first`, then `second` around it: on the way out in this order, on the way in in the opposite one. */
+export const compose = <S1, S2, In1, Out1, Inner1, Outer1, In2, Out2, Inner2, Outer2>(
+  first: Transform<S1, In1, Out1, Inner1, Outer1>,
+  second: Transform<S2, In2, Out2, Inner2, Outer2>,
+): Transform<
+  readonly [S1, S2],
+  In1 & Omit<In2, keyof Out1>,
+  DeepMerge<Out1, Out2>,
+  DeepMerge<Inner2, Inner1>,
+  Outer2 & Omit<Outer1, keyof Inner2>
+> => {
+  // Casts in this function: each half is given the TensorDict that the other half has completed; keys add up by the result type.
+  const both = <A, B>(
+    td: TensorDict,
+    runFirst: (td: TensorDict) => TE.TaskEither<EnvFailure, Added<A, unknown>>,
+    runSecond: (td: TensorDict) => TE.TaskEither<EnvFailure, Added<B, unknown>>,
+  ): TE.TaskEither<EnvFailure, Added<readonly [A, B], never>> =>
+    pipe(
+      runFirst(td),
+      TE.chain(([added1, state1]) =>
+        pipe(
+          runSecond(merge(td, added1)),
+          TE.map(([added2, state2]) => [combine(added1, added2), [state1, state2]] as const),
+        ),
+      ),
+    )
+  return {
+    name: `${first.name} > ${second.name}`,
+    initial: [first.initial, second.initial],
+    spec: (inner) => pipe(first.spec(inner), E.chain(second.spec)),
+    prime: (request, [s1, s2], key) =>
+      pipe(
+        both(
+          request,
+          (td) => second.prime(td, s2, key),
+          (td) => first.prime(td, s1, key),
+        ),
+        TE.map(([added, [next2, next1]]) => [added, [next1, next2]] as const),
+      ),
+    reset: (td, [s1, s2], key) =>
+      both(
+        td,
+        (x) => first.reset(x as TensorDict<In1>, s1, key),
+        (x) => second.reset(x as TensorDict<In2>, s2, key),
+      ),
+    step: (next, context, [s1, s2]) =>
+      both(
+        next,
+        (x) => first.step(x as TensorDict<In1>, context, s1),
+        (x) => second.step(x as TensorDict<In2>, context, s2),
+      ),
+    inverse: (action, td) =>
+      pipe(
+        second.inverse(action as TensorDict<never>, td as TensorDict<never>),
+        E.chain((inner2) =>
+          pipe(
+            first.inverse(merge(action, inner2) as TensorDict<never>, td as TensorDict<never>),
+            E.map((inner1) => combine(inner2, inner1)),
+          ),
+        ),
+      ),
+  }
+}
+
+/** Both additions in one; what the second replaces and nobody owns is freed. */
+const combine = (first: TensorDict, second: TensorDict): TensorDict<never> => {
+  const merged = merge(first, second)
+  discard(first, merged)
+  return merged as TensorDict<never> // a TensorDict of whatever schema the caller states
+}
+
+const stateOf = <S>(td: TensorDict, place: string, initial: S): S => {
+  const entry = find(td, [REMEMBERED, place])
+  // The cast is right because only `withState` writes this entry, with a value of the same transform.
+  return entry !== undefined && '_tag' in entry && entry._tag === 'Meta' ? (entry.value as S) : initial
+}
+
+const withState = (td: TensorDict, place: string, state: unknown): TensorDict =>
+  merge(td, TensorDict({ [REMEMBERED]: { [place]: meta(state) } }, td.batchShape))
+
+/**
+ * Puts additions and state into a TensorDict. Tensors that are replaced, belong to nobody and are not part of `kept` are freed.
+ */
+const complete = (
+  td: TensorDict,
+  place: string,
+  [added, state]: Added<unknown, unknown>,
+  kept: unknown,
+): TensorDict => {
+  const merged = withState(merge(td, added), place, state)
+  discard(td, [merged, kept])
+  return merged
+}
+
+/** On failure, frees the tensors of a TensorDict that will not be returned, except those of `kept`. */
+const freeing =
+  (td: unknown, kept: unknown) =>
+  <T>(result: TE.TaskEither<EnvFailure, T>): TE.TaskEither<EnvFailure, T> =>
+    pipe(
+      result,
+      TE.mapLeft((failure) => {
+        discard(td, kept)
+        return failure
+      }),
+    )
+
+/**
+ * Puts a transform around an environment: `pipe(env, append(t1), append(t2))`.
+ *
+ * Errors   throws Error, listing what is missing, if the environment's specs lack what the transform needs.
+ * Effects  none. Each transform keeps its state in the TensorDict under `transforms`, by its place in the chain.
+ */
+export const append =
+  <S, In, Out, Inner, Outer>(t: Transform<S, In, Out, Inner, Outer>) =>
+  <O extends In, A>(env: Env<O, A>): Env<DeepMerge<O, Out>, Flat<Omit<A, keyof Inner> & Outer>> => {
+    const specs = t.spec(env.specs)
+    if (E.isLeft(specs))
+      throw new Error(`append: ${t.name} does not fit ${env.name}: ${specs.left.problems.join('; ')}`)
+    const name = `${env.name} > ${t.name}`
+    const place = name // the whole chain up to here: unique, also when a transform is used twice
+    // Casts in this function: the transform and the inner environment see the same TensorDict under their own schemas.
+    const reset: Env<O, A>['reset'] = (request, key) =>
+      pipe(
+        t.prime(request, stateOf(request, place, t.initial), key),
+        TE.chain(([added, state]) =>
+          pipe(
+            env.reset(complete(request, place, [added, state], request), key),
+            TE.chain((td) =>
+              pipe(
+                t.reset(td as TensorDict as TensorDict<In>, state, key),
+                freeing(td, request),
+                TE.map((result) => complete(td, place, result, request) as TensorDict<O>),
+              ),
+            ),
+          ),
+        ),
+      )
+    return {
+      name,
+      batchSize: env.batchSize,
+      specs: specs.right,
+      reset: reset as never,
+      step: (td, action) =>
+        pipe(
+          TE.fromEither(t.inverse(action as TensorDict as TensorDict<Outer>, td as TensorDict as TensorDict<Out>)),
+          TE.chain((inner) => {
+            const full = merge(action, inner) as TensorDict
+            return pipe(
+              env.step(td as TensorDict as TensorDict<O>, full as TensorDict<A>),
+              TE.chain((next) =>
+                pipe(
+                  t.step(
+                    next as TensorDict as TensorDict<In>,
+                    { previous: td, action: full },
+                    stateOf(td, place, t.initial),
+                  ),
+                  freeing(next, [td, action]),
+                  TE.map((result) => complete(next, place, result, [td, action]) as TensorDict<never>),
+                ),
+              ),
+            )
+          }),
+        ),
+    } as Env<DeepMerge<O, Out>, Flat<Omit<A, keyof Inner> & Outer>>
+  }
+
+/** What the states of an environment have after a step. */
+export type Stepped<O> = DeepMerge<O, Outcome>
