@@ -1,0 +1,53 @@
+/** Optimizers as pairs of pure functions over named tensors. */
+import * as tf from '@tensorflow/tfjs'
+import type { NamedTensors } from '../../data/weights.js'
+
+/**
+ * `init` makes the state that belongs to parameters; `update` takes gradients and gives the next parameters and the next state.
+ * Everything is an argument or a result, so both can be compiled, stored and replayed.
+ */
+export interface Optimizer<S> {
+  readonly name: string
+  readonly init: (params: NamedTensors) => S
+  readonly update: (
+    grads: NamedTensors,
+    state: S,
+    params: NamedTensors,
+    learningRate: tf.Tensor,
+  ) => { readonly params: NamedTensors; readonly state: S }
+}
+
+/** Applies `f` to the tensors of equal names. Errors: throws Error for a name that one of the others lacks. */
+export const mapNamed = (
+  first: NamedTensors,
+  f: (...tensors: readonly tf.Tensor[]) => tf.Tensor,
+  ...others: readonly NamedTensors[]
+): NamedTensors =>
+  Object.fromEntries(
+    Object.entries(first).map(([name, tensor]) => {
+      const rest = others.map((other) => {
+        const found = other[name]
+        if (found === undefined) throw new Error(`mapNamed: '${name}' is missing in one of the arguments`)
+        return found
+      })
+      return [name, f(tensor, ...rest)]
+    }),
+  )
+
+/** `sqrt(sum of all squares)` over all tensors. A scalar. */
+export const globalNorm = (tensors: NamedTensors): tf.Tensor =>
+  tf.sqrt(tf.addN(Object.values(tensors).map((tensor) => tf.sum(tf.square(tensor)))))
+
+/**
+ * Scales all gradients by one factor so that their global norm is at most `maxNorm`.
+ *
+ * Source   Pascanu et al. 2013, arXiv:1211.5063, algorithm 1; `norm + 1e-6` in the denominator as in PyTorch's `clip_grad_norm_`.
+ */
+export const clipByGlobalNorm = (
+  grads: NamedTensors,
+  maxNorm: number,
+): { readonly grads: NamedTensors; readonly norm: tf.Tensor } => {
+  const norm = globalNorm(grads)
+  const factor = tf.minimum(tf.div(maxNorm, tf.add(norm, 1e-6)), 1)
+  return { grads: mapNamed(grads, (g) => tf.mul(g!, factor)), norm }
+}
