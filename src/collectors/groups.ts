@@ -1,0 +1,87 @@
+/** From collected rows to rows to learn from: advantages by group, and what is left out. */
+
+import type { TokenAction, TokenPrompt } from '../data/policy.js'
+import type { Data, Ragged } from '../data/tensorDict/leaf.js'
+import { raggedLength, raggedRow } from '../data/tensorDict/leaf.js'
+import { find, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
+import type { Outcome } from '../envs/env.js'
+import type { DropReason, MCAdvantage } from '../objectives/advantages/mcAdvantage.js'
+import { type CollectedBatch, type TurnEntries, trajectoryReturns } from './llmCollector.js'
+import type { TrainingRows } from './trainStep.js'
+
+/** The entries of a collected batch that learning needs. */
+type Learnable = TokenPrompt &
+  TokenAction &
+  TurnEntries & { readonly groupId: Data<string>; readonly next: TensorDict<Outcome> }
+
+/** Which rows have an advantage, and which groups were dropped. */
+export interface GroupedRows {
+  /** Rows of the batch, group by group. */
+  readonly rows: readonly number[]
+  /** One for each of `rows`. */
+  readonly advantages: readonly number[]
+  readonly groups: number
+  readonly dropped: readonly { readonly groupId: string; readonly reason: DropReason }[]
+}
+
+/**
+ * Advantages of all complete groups of a batch.
+ *
+ * All turns of a trajectory get the trajectory's advantage.
+ *
+ * Errors   throws Error if a group has fewer members in the batch than the estimator's group size: the environment's `repeats` must equal it.
+ */
+export const groupRows = <O extends { readonly groupId: Data<string> }>(
+  batch: CollectedBatch<O>,
+  estimator: MCAdvantage,
+): GroupedRows => {
+  const ids = get(batch as TensorDict as TensorDict<Learnable>, 'groupId').items // O has it
+  const rows: number[] = []
+  const advantages: number[] = []
+  const dropped: GroupedRows['dropped'][number][] = []
+  let groups = 0
+  let queue = estimator.initial<readonly number[]>()
+  for (const trajectory of trajectoryReturns(batch)) {
+    const member = { groupId: ids.get(trajectory.rows[0]!)!, return: trajectory.return, value: trajectory.rows }
+    const [outcome, rest] = estimator.push(queue, member)
+    queue = rest
+    if (outcome._tag === 'Ready') {
+      groups++
+      for (const [i, { value }] of outcome.members.entries()) {
+        rows.push(...value)
+        advantages.push(...value.map(() => outcome.advantages[i]!))
+      }
+    } else if (outcome._tag === 'Dropped') dropped.push({ groupId: outcome.groupId, reason: outcome.reason })
+  }
+  if (queue.size > 0) {
+    const [groupId, members] = queue.entries().next().value!
+    throw new Error(
+      `groupRows: group '${groupId}' has only ${members.size} members in the batch; set the environment's repeats to the group size`,
+    )
+  }
+  return { rows, advantages, groups, dropped }
+}
+
+const rowsAt = (leaf: Ragged, rows: readonly number[]): readonly ArrayLike<number>[] =>
+  rows.map((i) => raggedRow(leaf, i))
+
+/** The rows of a batch as the training step takes them. */
+export const trainingRows = <O extends { readonly groupId: Data<string> }>(
+  batch: CollectedBatch<O>,
+  { rows, advantages }: GroupedRows,
+): TrainingRows => {
+  const td = batch as TensorDict as TensorDict<Learnable> // O has the group id, the collector adds the rest
+  const reference = find(td, ['next', 'refLogProbs', 'response'])
+  const temperature = get(td, 'sampling').items.first()?.temperature ?? 1
+  return {
+    prompts: rowsAt(get(td, 'tokens', 'prompt'), rows),
+    completions: rowsAt(get(td, 'tokens', 'response'), rows),
+    oldLogProbs: rowsAt(get(td, 'logProbs', 'response'), rows),
+    advantages,
+    temperature: temperature === 0 ? 1 : temperature,
+    ...(reference !== undefined &&
+      '_tag' in reference &&
+      reference._tag === 'Ragged' &&
+      raggedLength(reference) === td.batchShape[0] && { refLogProbs: rowsAt(reference, rows) }),
+  }
+}

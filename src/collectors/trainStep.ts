@@ -1,0 +1,270 @@
+/** One optimizer step of GRPO on a collected batch: pure in, pure out. */
+import * as tf from '@tensorflow/tfjs'
+import type { NamedTensors } from '../data/weights.js'
+import { jit } from '../engine/jit.js'
+import { entropy, gatherLogProbs } from '../engine/ops/logProbs.js'
+import { discard, type Owned, own, scope } from '../engine/scope.js'
+import { valueAndGrad } from '../engine/valueAndGrad.js'
+import type { DecoderConfig } from '../modules/transformer/config.js'
+import { completionBatch, groupPrompts, type PackedCompletions, packCompletions } from '../modules/transformer/pack.js'
+import { type CompletionBatch, completionLogits } from '../modules/transformer/score.js'
+import { promptsPerRun } from '../modules/transformer/scorer.js'
+import {
+  essOf,
+  type GRPOCounts,
+  GRPOLoss,
+  type GRPOLossOptions,
+  type GRPOLossOutput,
+  totalLoss,
+} from '../objectives/grpoLoss.js'
+import { clipByGlobalNorm, mapNamed, type Optimizer } from '../objectives/updates/optimizer.js'
+
+/** Everything that training changes. */
+export interface TrainerState<S> {
+  readonly params: NamedTensors
+  readonly optimizer: S
+}
+
+/** Rows to learn from, on the host. All lists have one element for each row. */
+export interface TrainingRows {
+  readonly prompts: readonly ArrayLike<number>[]
+  readonly completions: readonly ArrayLike<number>[]
+  /** Per token, under the policy that sampled. */
+  readonly oldLogProbs: readonly ArrayLike<number>[]
+  readonly refLogProbs?: readonly ArrayLike<number>[]
+  /** One for each row. */
+  readonly advantages: readonly number[]
+  /** At which the rows were sampled: their log-probabilities are compared at it. */
+  readonly temperature: number
+}
+
+/** Means over the tokens of the step. Pure numbers unless said. */
+export interface StepMetrics {
+  readonly loss: number
+  readonly clipFraction: number
+  /** Nats. */
+  readonly klApprox: number
+  /** Nats; present when a reference is given. */
+  readonly klToRef: number | null
+  readonly ess: number
+  /** Nats. */
+  readonly entropy: number
+  readonly gradNorm: number
+  readonly tokens: number
+  /** Largest difference between sampled and recomputed log-probability of a token, before the update. Nats. */
+  readonly maxLogProbGap: number
+}
+
+export interface TrainStepOptions<S> {
+  readonly config: DecoderConfig
+  readonly optimizer: Optimizer<S>
+  readonly loss?: GRPOLossOptions
+  /** Default 1. */
+  readonly maxGradNorm?: number
+  /** About how many tokens are computed in one run; gradients of several runs are added up. Default 4096. */
+  readonly microBatchTokens?: number
+}
+
+export interface TrainStep<S> {
+  /** Parameters with a fresh optimizer. The tensors belong to the enclosing scope. */
+  readonly init: (params: NamedTensors) => TrainerState<S>
+  /**
+   * One step. Tensors of `state` are not freed: the caller owns them, and the result.
+   *
+   * Errors   throws RangeError for rows that do not fit each other or for no rows; throws NonFiniteLoss for NaN, before anything is changed.
+   */
+  readonly update: (
+    state: TrainerState<S>,
+    rows: TrainingRows,
+    learningRate: number,
+  ) => { readonly state: Owned<TrainerState<S>>; readonly metrics: StepMetrics }
+  readonly release: () => void
+}
+
+/** The loss or the gradient is NaN or infinite. */
+export class NonFiniteLoss extends Error {
+  constructor(loss: number, gradNorm: number) {
+    super(`the loss is ${loss} and the gradient norm ${gradNorm}: lower the learning rate, or look at the batch`)
+    this.name = 'NonFiniteLoss'
+  }
+}
+
+interface GradInput {
+  readonly params: NamedTensors
+  readonly batch: CompletionBatch
+  readonly mask: tf.Tensor
+  readonly oldLogProbs: tf.Tensor
+  readonly refLogProbs?: tf.Tensor
+  readonly advantages: tf.Tensor
+  readonly counts: GRPOCounts
+  readonly inverseTemperature: tf.Tensor
+}
+
+interface GradOutput {
+  readonly loss: tf.Tensor
+  readonly grads: NamedTensors
+  readonly output: GRPOLossOutput
+  readonly gap: tf.Tensor
+}
+
+const gradients =
+  (config: DecoderConfig, loss: GRPOLoss) =>
+  (input: GradInput): GradOutput => {
+    const { batch, mask, oldLogProbs, refLogProbs, advantages, counts } = input
+    const shape = mask.shape
+    const { value, grads, aux } = valueAndGrad(input.params, (params) => {
+      const logits = tf.mul(completionLogits(params, config, batch), input.inverseTemperature)
+      const logProbs = tf.reshape(gatherLogProbs(logits, tf.reshape(batch.completionIds, [-1])), shape)
+      const output = loss.apply({
+        logProbs,
+        oldLogProbs,
+        advantages,
+        mask,
+        counts,
+        entropy: tf.reshape(entropy(logits), shape),
+        ...(refLogProbs && { refLogProbs }),
+      })
+      const gap = tf.max(tf.mul(tf.abs(tf.sub(logProbs, oldLogProbs)), mask))
+      return { value: totalLoss(output), aux: { output, gap } }
+    })
+    return { loss: value, grads, ...aux }
+  }
+
+/** Rows `from .. to - 1` of each list. */
+const rowsBetween = (rows: TrainingRows, from: number, to: number): TrainingRows => ({
+  temperature: rows.temperature,
+  prompts: rows.prompts.slice(from, to),
+  completions: rows.completions.slice(from, to),
+  oldLogProbs: rows.oldLogProbs.slice(from, to),
+  advantages: rows.advantages.slice(from, to),
+  ...(rows.refLogProbs && { refLogProbs: rows.refLogProbs.slice(from, to) }),
+})
+
+const padded = (rows: readonly ArrayLike<number>[], packed: PackedCompletions): tf.Tensor => {
+  const values = new Float32Array(rows.length * packed.completionLength)
+  for (const [i, row] of rows.entries()) values.set(row, i * packed.completionLength)
+  return tf.tensor2d(values, [rows.length, packed.completionLength])
+}
+
+const checkRows = (rows: TrainingRows): void => {
+  const count = rows.completions.length
+  if (count === 0) throw new RangeError('trainStep: there are no rows to learn from')
+  for (const [name, list] of Object.entries(rows)) {
+    if (Array.isArray(list) && list.length !== count) {
+      throw new RangeError(`trainStep: ${count} completions but ${list.length} ${name}`)
+    }
+  }
+  const uneven = rows.completions.findIndex((row, i) => row.length !== rows.oldLogProbs[i]!.length)
+  if (uneven >= 0)
+    throw new RangeError(`trainStep: row ${uneven} has as many log-probabilities as it should have tokens`)
+}
+
+/** Sums of the metrics of the micro-batches: losses and means are parts of the whole, the rest is combined. */
+const combineMetrics = (parts: readonly GradOutput[], gradNorm: number): StepMetrics => {
+  const numbers = (f: (part: GradOutput) => tf.Tensor | undefined): readonly number[] =>
+    parts.flatMap((part) => {
+      const tensor = f(part)
+      return tensor === undefined ? [] : [tensor.dataSync()[0]!]
+    })
+  const sum = (f: (part: GradOutput) => tf.Tensor | undefined): number => numbers(f).reduce((a, b) => a + b, 0)
+  const logSum = (f: (part: GradOutput) => tf.Tensor): number => {
+    const logs = numbers(f)
+    const highest = Math.max(...logs)
+    return highest + Math.log(logs.reduce((total, x) => total + Math.exp(x - highest), 0))
+  }
+  const tokens = sum((part) => part.output.tokens)
+  return {
+    loss: sum((part) => part.loss),
+    clipFraction: sum((part) => part.output.clipFraction),
+    klApprox: sum((part) => part.output.klApprox),
+    klToRef: parts[0]?.output.klToRef === undefined ? null : sum((part) => part.output.klToRef),
+    ess: essOf({
+      tokens,
+      logSumWeights: logSum((part) => part.output.logSumWeights),
+      logSumSquaredWeights: logSum((part) => part.output.logSumSquaredWeights),
+    }),
+    entropy: sum((part) => part.output.entropy),
+    gradNorm,
+    tokens,
+    maxLogProbGap: Math.max(...numbers((part) => part.gap)),
+  }
+}
+
+/**
+ * Makes the training step: forward and backward pass in micro-batches, gradient clipping, optimizer.
+ *
+ * Gradients are normalized by the tokens and completions of the whole mini-batch, so that the size of micro-batches changes nothing but
+ * rounding. Neighbouring rows with the same prompt share its computation, forward and backward.
+ */
+export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
+  const { config, optimizer, maxGradNorm = 1, microBatchTokens = 4096 } = options
+  const compiledGradients = jit(gradients(config, GRPOLoss(options.loss)))
+  const add = jit(({ a, b }: { readonly a: NamedTensors; readonly b: NamedTensors }) =>
+    mapNamed(a, (x, y) => tf.add(x!, y!), b),
+  )
+  const apply = jit(
+    (input: { readonly state: TrainerState<S>; readonly grads: NamedTensors; readonly learningRate: tf.Tensor }) => {
+      const { grads, norm } = clipByGlobalNorm(input.grads, maxGradNorm)
+      const { params, state } = optimizer.update(grads, input.state.optimizer, input.state.params, input.learningRate)
+      return { state: { params, optimizer: state }, norm }
+    },
+  )
+
+  const gradPart = (params: NamedTensors, rows: TrainingRows, counts: GRPOCounts): GradOutput => {
+    const packed = packCompletions(groupPrompts(rows.prompts), rows.completions)
+    return scope(() =>
+      compiledGradients({
+        params,
+        counts,
+        batch: completionBatch(packed, config),
+        mask: tf.tensor2d(packed.completionMask, [rows.completions.length, packed.completionLength]),
+        oldLogProbs: padded(rows.oldLogProbs, packed),
+        ...(rows.refLogProbs && { refLogProbs: padded(rows.refLogProbs, packed) }),
+        advantages: tf.tensor2d([...rows.advantages], [rows.advantages.length, 1]),
+        inverseTemperature: tf.scalar(1 / rows.temperature),
+      }),
+    )
+  }
+
+  const microBatches = (rows: TrainingRows): readonly TrainingRows[] => {
+    const { prompts, group } = groupPrompts(rows.prompts)
+    const longest = (lists: readonly ArrayLike<number>[]): number =>
+      lists.reduce((n, row) => Math.max(n, row.length), 1)
+    const size = promptsPerRun(longest(prompts), group, longest(rows.completions), microBatchTokens) * group
+    return Array.from({ length: Math.ceil(rows.completions.length / size) }, (_, i) =>
+      rowsBetween(rows, i * size, Math.min((i + 1) * size, rows.completions.length)),
+    )
+  }
+
+  return {
+    init: (params) => ({ params, optimizer: optimizer.init(params) }),
+    update: (state, rows, learningRate) => {
+      checkRows(rows)
+      return scope(() => {
+        const tokens = rows.completions.reduce((sum, row) => sum + row.length, 0)
+        const counts = { tokens: tf.scalar(tokens), completions: tf.scalar(rows.completions.length) }
+        const parts: GradOutput[] = []
+        let grads: NamedTensors | undefined
+        for (const micro of microBatches(rows)) {
+          const part = gradPart(state.params, micro, counts)
+          const sum: NamedTensors = grads === undefined ? part.grads : add({ a: grads, b: part.grads })
+          discard([grads ?? {}, part.grads], sum) // one set of gradients is alive at a time
+          grads = sum
+          parts.push(part)
+        }
+        if (grads === undefined) throw new RangeError('trainStep: there are no rows to learn from')
+        const applied = apply({ state, grads, learningRate: tf.scalar(learningRate) })
+        const metrics = combineMetrics(parts, applied.norm.dataSync()[0]!)
+        if (!Number.isFinite(metrics.loss) || !Number.isFinite(metrics.gradNorm)) {
+          throw new NonFiniteLoss(metrics.loss, metrics.gradNorm)
+        }
+        return { state: own(applied.state), metrics }
+      })
+    },
+    release: () => {
+      compiledGradients.release()
+      add.release()
+      apply.release()
+    },
+  }
+}
