@@ -1,0 +1,66 @@
+/** GSM8K (Cobbe et al. 2021, arXiv:2110.14168): grade-school word problems whose answer ends with a line `#### N`. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import type { FormatFailure } from '../../core/failure.js'
+import { type RowFailure, type TaskSource, taskList } from '../task.js'
+import { parseJsonLines } from './jsonl.js'
+
+const MARK = '#### '
+
+/** Digits, with thousands commas in all the right places or in none, and perhaps a fraction. */
+const NUMBER = /^-?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?$/
+
+const refuse = (reason: string): E.Either<FormatFailure, never> =>
+  E.left({ _tag: 'FormatFailure', format: 'GSM8K answer', reason })
+
+/**
+ * The number after `#### ` in a GSM8K answer text.
+ *
+ * Errors   `Left(FormatFailure)` unless `#### ` occurs exactly once and all that follows is one number.
+ *
+ * @example
+ * finalAnswer('She sold 500 + 500 = 1,000 clips.\n#### 1,000') // right(1000)
+ */
+export const finalAnswer = (answerText: string): E.Either<FormatFailure, number> => {
+  const [, after, ...more] = answerText.split(MARK)
+  if (after === undefined) return refuse(`'${MARK}' does not occur`)
+  if (more.length > 0) return refuse(`'${MARK}' occurs ${more.length + 1} times`)
+  const text = after.trim()
+  return NUMBER.test(text)
+    ? E.right(Number(text.replaceAll(',', '')))
+    : refuse(`'${text}' after '${MARK}' is not a number`)
+}
+
+/** One line of GSM8K's files. Other fields are ignored. */
+const rowSchema = z.object({
+  question: z.string().regex(/\S/, 'must not be empty'),
+  answer: z.string().check((context) => {
+    const answer = finalAnswer(context.value)
+    if (E.isLeft(answer)) context.issues.push({ code: 'custom', message: answer.left.reason, input: context.value })
+  }),
+})
+
+export interface Gsm8kTasksOptions {
+  /** The name of the source, and the first part of its task ids: `gsm8k-train` gives `gsm8k-train-0`, `gsm8k-train-1` ... */
+  readonly name?: string
+}
+
+/**
+ * A task source of GSM8K rows from the text of a JSON Lines file. A task's id ends with its index, counted from 0.
+ *
+ * Errors   `Left(RowFailure)`, with the line number, for the first row that is not `{ question, answer }` or whose answer has no
+ *          final number (`finalAnswer`), and for a text without rows.
+ * Effects  none: it reads no file.
+ */
+export const gsm8kTasks = (text: string, options: Gsm8kTasksOptions = {}): E.Either<RowFailure, TaskSource> => {
+  const { name = 'gsm8k' } = options
+  const rows = parseJsonLines(text, { schema: rowSchema, source: name })
+  if (E.isLeft(rows)) return rows
+  if (rows.right.length === 0) return E.left({ _tag: 'RowFailure', source: name, row: 1, reason: 'there are no rows' })
+  return E.right(
+    taskList(
+      name,
+      rows.right.map(({ question, answer }, index) => ({ id: `${name}-${index}`, query: question, answer })),
+    ),
+  )
+}
