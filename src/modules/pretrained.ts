@@ -164,63 +164,66 @@ const readOptionalText = (
     TE.mapLeft(fromFile(folder, file)),
   )
 
-const buildText = (
-  folder: string,
-  tokenizerJson: object,
-  configJson: object,
-  templateFile: string | undefined,
-): E.Either<ModelFailure, ModelText> => {
-  const parsed = tokenizerConfigSchema.safeParse(configJson)
+/** The contents of the files of a model's text side. */
+export interface TextFiles {
+  /** Named in failures. */
+  readonly folder: string
+  /** Parsed tokenizer.json. */
+  readonly tokenizer: object
+  /** Parsed tokenizer_config.json. */
+  readonly settings: object
+  /** chat_template.jinja; without it the template is in the settings. */
+  readonly template: string | undefined
+}
+
+/**
+ * The text side of a model from the contents of its files.
+ *
+ * Errors   `Left(ModelFailure)`, naming the file, for a tokenizer or a template that is not valid, and for a missing template or end token.
+ */
+export const textFromFiles = ({ folder, tokenizer, settings, template }: TextFiles): E.Either<ModelFailure, ModelText> => {
+  const parsed = tokenizerConfigSchema.safeParse(settings)
   if (!parsed.success) return E.left(failure(folder, TOKENIZER_CONFIG, z.prettifyError(parsed.error)))
-  const settings = parsed.data
-  const source = templateFile ?? settings.chat_template
-  const endOfTurn = tokenText(settings.eos_token)
-  if (source === undefined)
+  const source = template ?? parsed.data.chat_template
+  const endOfTurn = tokenText(parsed.data.eos_token)
+  if (source === undefined) {
     return E.left(failure(folder, TEMPLATE_FILE, 'there is no chat template, here or in tokenizer_config.json'))
-  if (endOfTurn === undefined)
+  }
+  if (endOfTurn === undefined) {
     return E.left(failure(folder, TOKENIZER_CONFIG, "'eos_token' is missing: it ends the policy's turn"))
+  }
   const variables = Object.fromEntries(
     (['bos_token', 'eos_token', 'pad_token', 'unk_token'] as const).flatMap((name) => {
-      const text = tokenText(settings[name])
+      const text = tokenText(parsed.data[name])
       return text === undefined ? [] : [[name, text]]
     }),
   )
+  const files = {
+    'tokenizer.json': JSON.stringify(tokenizer),
+    [TOKENIZER_CONFIG]: `${JSON.stringify(settings, undefined, 2)}\n`,
+    ...(template !== undefined && { [TEMPLATE_FILE]: template }),
+  }
   return pipe(
-    textTokenizer(tokenizerJson, configJson),
+    textTokenizer(tokenizer, settings),
     E.mapLeft(({ reason }) => failure(folder, 'tokenizer.json', reason)),
-    E.chain((tokenizer) =>
+    E.bindTo('tokenizer'),
+    E.bind('template', () =>
       pipe(
         chatTemplate(source, variables),
         E.mapLeft(({ reason }) => failure(folder, TEMPLATE_FILE, reason)),
-        E.map((template) => ({
-          tokenizer,
-          template,
-          endOfTurn,
-          files: {
-            'tokenizer.json': JSON.stringify(tokenizerJson),
-            [TOKENIZER_CONFIG]: JSON.stringify(configJson, undefined, 2),
-            ...(templateFile !== undefined && { [TEMPLATE_FILE]: templateFile }),
-          },
-        })),
       ),
     ),
+    E.map((parts) => ({ ...parts, endOfTurn, files })),
   )
 }
 
 const readText = (files: Files, folder: string): TE.TaskEither<ModelFailure, ModelText> =>
   pipe(
     readJson(files, folder, 'tokenizer.json'),
-    TE.chain((tokenizerJson) =>
-      pipe(
-        readOptionalJson(files, folder, TOKENIZER_CONFIG),
-        TE.chain((configJson) =>
-          pipe(
-            readOptionalText(files, folder, TEMPLATE_FILE),
-            TE.chainEitherK((template) => buildText(folder, tokenizerJson, configJson, template)),
-          ),
-        ),
-      ),
-    ),
+    TE.bindTo('tokenizer'),
+    TE.bind('settings', () => readOptionalJson(files, folder, TOKENIZER_CONFIG)),
+    TE.bind('template', () => readOptionalText(files, folder, TEMPLATE_FILE)),
+    TE.chainEitherK((parts) => textFromFiles({ folder, ...parts })),
   )
 
 /** The tokenizer must not produce ids that the model has no embedding for, and must know the token that ends a turn. */

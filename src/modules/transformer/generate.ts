@@ -177,20 +177,13 @@ const advance = (rows: readonly Row[], logProbs: Float32Array, request: Generati
     const step = row.ids.length
     const mayStop = step >= (options.minNewTokens ?? 0)
     const given = logProbs.subarray(from, from + vocabulary)
-    const id = chooseToken(mayStop ? given : without(given, options.stopTokens), options, uniform(keys[i]!, step))
+    const point = uniform(keys[i]!, step)
+    const id = chooseToken(given, options, mayStop ? { point } : { point, banned: options.stopTokens })
     row.ids.push(id)
     row.logProbs.push(given[id]!)
     if (mayStop && options.stopTokens.includes(id)) row.stopReason = 'stop'
     else if (row.ids.length >= options.maxNewTokens) row.stopReason = 'length'
   }
-}
-
-/** The distribution without some tokens, renormalized. */
-const without = (logProbs: Float32Array, banned: readonly number[]): Float32Array => {
-  const left = logProbs.slice()
-  for (const id of banned) left[id] = Number.NEGATIVE_INFINITY
-  const mass = left.reduce((sum, x) => sum + Math.exp(x), 0)
-  return left.map((x) => x - Math.log(mass))
 }
 
 const readStep = (

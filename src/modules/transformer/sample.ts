@@ -10,16 +10,20 @@ export interface TokenChoice {
   readonly topP?: number
 }
 
-/** The index of the largest element; the first of equals. */
-export const argMax = (row: Float32Array): number => {
-  let best = 0
-  for (let i = 1; i < row.length; i++) if (row[i]! > row[best]!) best = i
+/** The id of the most probable token that is not banned; the first of equals. */
+const argMax = (logProbs: Float32Array, banned: readonly number[]): number => {
+  let best = -1
+  for (let i = 0; i < logProbs.length; i++) {
+    if ((best < 0 || logProbs[i]! > logProbs[best]!) && !banned.includes(i)) best = i
+  }
   return best
 }
 
-/** Token ids from most to least probable; ties in order of id. */
-const ranked = (logProbs: Float32Array): Uint32Array =>
-  Uint32Array.from(logProbs, (_, i) => i).sort((a, b) => logProbs[b]! - logProbs[a]! || a - b)
+/** Token ids that may be chosen, from most to least probable; ties in order of id. */
+const ranked = (logProbs: Float32Array, banned: readonly number[]): Uint32Array =>
+  Uint32Array.from(logProbs, (_, i) => i)
+    .filter((id) => !banned.includes(id))
+    .sort((a, b) => logProbs[b]! - logProbs[a]! || a - b)
 
 /** How many of the ranked tokens survive top-k and top-p. At least one. */
 const survivors = (logProbs: Float32Array, order: Uint32Array, choice: TokenChoice): number => {
@@ -45,30 +49,38 @@ const pick = (logProbs: Float32Array, candidates: ArrayLike<number>, point: numb
   return candidates[candidates.length - 1]! // rounding left a crumb: the last one
 }
 
-/** Like `pick` over the whole vocabulary, whose mass is 1. */
-const pickAny = (logProbs: Float32Array, point: number): number => {
-  let rest = point
+/** Like `pick` over the whole vocabulary without the banned tokens: one pass, no sorting. */
+const pickAny = (logProbs: Float32Array, banned: readonly number[], point: number): number => {
+  let rest = point * banned.reduce((mass, id) => mass - Math.exp(logProbs[id]!), 1)
   let last = 0
   for (let i = 0; i < logProbs.length; i++) {
+    if (banned.includes(i)) continue
     const probability = Math.exp(logProbs[i]!)
     if (probability > 0) last = i
     rest -= probability
     if (rest < 0) return i
   }
-  return last
+  return last // rounding left a crumb: the last one
 }
+
+const NOTHING: readonly number[] = []
 
 /**
  * Chooses a token by inverse transform sampling: equal arguments, equal choice.
  *
- * Shapes   logProbs `[V]`, normalized, at the temperature of `choice`; `point` uniform in [0, 1).
+ * Shapes   logProbs `[V]`, normalized, at the temperature of `choice`; `point` uniform in [0, 1). The tokens of `banned` have no chance.
  *
  * @example
- * chooseToken(Float32Array.from([0.5, 0.5], Math.log), { temperature: 1 }, 0.7) // 1
+ * chooseToken(Float32Array.from([0.5, 0.5], Math.log), { temperature: 1 }, { point: 0.7 }) // 1
  */
-export const chooseToken = (logProbs: Float32Array, choice: TokenChoice, point: number): number => {
-  if (choice.temperature === 0) return argMax(logProbs)
-  if (choice.topK === undefined && choice.topP === undefined) return pickAny(logProbs, point)
-  const order = ranked(logProbs)
+export const chooseToken = (
+  logProbs: Float32Array,
+  choice: TokenChoice,
+  draw: { readonly point: number; readonly banned?: readonly number[] },
+): number => {
+  const { point, banned = NOTHING } = draw
+  if (choice.temperature === 0) return argMax(logProbs, banned)
+  if (choice.topK === undefined && choice.topP === undefined) return pickAny(logProbs, banned, point)
+  const order = ranked(logProbs, banned)
   return pick(logProbs, order.subarray(0, survivors(logProbs, order, choice)), point)
 }

@@ -1,0 +1,140 @@
+/** Comparing the decoder with what Hugging Face Transformers computed: folders made by the peers' `make_model.py` or the golden generator. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import * as tf from '@tensorflow/tfjs'
+import { isLeft } from 'fp-ts/lib/Either.js'
+import { keyFromSeed } from '../../src/core/key.js'
+import { jit } from '../../src/engine/jit.js'
+import { maskedMean } from '../../src/engine/masked.js'
+import { gatherLogProbs } from '../../src/engine/ops/logProbs.js'
+import { own, scope } from '../../src/engine/scope.js'
+import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
+import { loadWeights, makeParams } from '../../src/modules/pretrained.js'
+import type { DecoderConfig } from '../../src/modules/transformer/config.js'
+import { forwardSegment, logitsOf, rotaryTable } from '../../src/modules/transformer/forward.js'
+import { completionKeys, makeGenerator } from '../../src/modules/transformer/generate.js'
+import type { Params } from '../../src/modules/transformer/params.js'
+import { promptSelfBias } from '../../src/modules/transformer/score.js'
+
+export interface Expected {
+  readonly input_ids: readonly (readonly number[])[]
+  readonly attention_mask: readonly (readonly number[])[]
+  readonly logits: readonly (readonly (readonly number[])[])[]
+  readonly loss: number
+  readonly grad_norms: Readonly<Record<string, number>>
+  readonly greedy: readonly (readonly number[])[]
+  /** Only in the golden folders. */
+  readonly completion?: {
+    readonly log_probs: readonly (readonly number[])[]
+    readonly entropy: readonly (readonly number[])[]
+    readonly grad_norms: Readonly<Record<string, number>>
+  }
+}
+
+export const readExpected = (folder: string): Expected =>
+  JSON.parse(readFileSync(join(folder, 'expected.json'), 'utf8')) as Expected // written by the generators
+
+/** How far this project is from the reference. */
+export interface ReferenceGap {
+  readonly logits: number
+  readonly loss: number
+  /** Largest relative difference of a gradient's norm, and whose it is. */
+  readonly gradNorm: number
+  readonly worstGradient: string
+  readonly greedyTokensDiffering: number
+}
+
+interface Input {
+  readonly params: Params
+  readonly ids: tf.Tensor
+  readonly mask: tf.Tensor
+  readonly positions: tf.Tensor
+  readonly cos: tf.Tensor
+  readonly sin: tf.Tensor
+}
+
+/** Logits everywhere, and the mean next-token cross-entropy over real tokens with the norms of its gradients. */
+const evaluate = (config: DecoderConfig) =>
+  jit((input: Input) => {
+    const [rows, length] = input.ids.shape as [number, number] // [B, T] below
+    const { value, grads, aux } = valueAndGrad(input.params, (params) => {
+      const { hidden } = forwardSegment(params, config, {
+        ids: tf.reshape(input.ids, [rows, 1, length]),
+        positions: tf.reshape(input.positions, [rows, 1, length]),
+        selfBias: promptSelfBias(input.mask),
+        past: [],
+        rotary: { cos: input.cos, sin: input.sin },
+      })
+      const logits = tf.reshape(logitsOf(params, config, hidden), [rows, length, config.vocabularySize])
+      const flat = (x: tf.Tensor, start: number): tf.Tensor =>
+        tf.reshape(tf.slice(x, [0, start], [rows, length - 1]), [rows * (length - 1)])
+      const predicting = tf.slice(logits, [0, 0, 0], [rows, length - 1, config.vocabularySize])
+      const logProbs = gatherLogProbs(tf.reshape(predicting, [-1, config.vocabularySize]), flat(input.ids, 1))
+      return { value: tf.neg(maskedMean(logProbs, flat(input.mask, 1))), aux: { logits } }
+    })
+    const norms = Object.fromEntries(Object.entries(grads).map(([name, g]) => [name, tf.sqrt(tf.sum(tf.square(g)))]))
+    return { loss: value, logits: aux.logits, norms }
+  })
+
+const maxDifference = (actual: ArrayLike<number>, expected: readonly number[]): number =>
+  expected.reduce((worst, x, i) => Math.max(worst, Math.abs(actual[i]! - x)), 0)
+
+const worstOf = (gaps: readonly (readonly [string, number])[]): readonly [string, number] =>
+  gaps.reduce((worst, gap) => (gap[1] > worst[1] ? gap : worst), ['', 0] as const)
+
+/** Computes everything that `expected.json` has, on the active backend. */
+export const compareWithReference = async (folder: string): Promise<ReferenceGap> => {
+  const loaded = await loadWeights(folder)()
+  if (isLeft(loaded)) throw new Error(`${loaded.left.file}: ${loaded.left.reason}`)
+  const { config, arrays } = loaded.right
+  const expected = readExpected(folder)
+  using params = own(scope(() => makeParams(arrays)))
+  const shape: [number, number] = [expected.input_ids.length, expected.input_ids[0]!.length]
+  const positions = expected.attention_mask.map((row) => {
+    let seen = 0
+    return row.map((m) => {
+      seen += m
+      return Math.max(0, seen - 1)
+    })
+  })
+  const compiled = evaluate(config)
+  const gap = scope(() => {
+    const { cos, sin } = rotaryTable(config, shape[1])
+    const result = compiled({
+      params: params.value,
+      ids: tf.tensor2d(expected.input_ids.flat(), shape, 'int32'),
+      mask: tf.tensor2d(expected.attention_mask.flat(), shape, 'float32'),
+      positions: tf.tensor2d(positions.flat(), shape, 'int32'),
+      cos,
+      sin,
+    })
+    const [worstGradient, gradNorm] = worstOf(
+      Object.entries(expected.grad_norms).map(([name, norm]) => [
+        name,
+        Math.abs(result.norms[name]!.dataSync()[0]! - norm) / norm,
+      ]),
+    )
+    return {
+      logits: maxDifference(result.logits.dataSync(), expected.logits.flat(2)),
+      loss: Math.abs(result.loss.dataSync()[0]! - expected.loss),
+      gradNorm,
+      worstGradient,
+    }
+  })
+  compiled.release()
+  const generator = makeGenerator(config)
+  const prompts = expected.input_ids.map((row, i) => row.filter((_, t) => expected.attention_mask[i]![t] === 1))
+  const count = expected.greedy[0]!.length
+  const options = { temperature: 0, maxNewTokens: count, stopTokens: [] }
+  const keys = completionKeys(keyFromSeed(0), prompts.length, 1)
+  const completions = await generator.generate(
+    params.value,
+    { prompts, group: 1, keys, options },
+    async () => undefined,
+  )
+  generator.release()
+  const differing = completions.flatMap(({ ids }, i) =>
+    Array.from(ids).filter((id, t) => id !== expected.greedy[i]![t]),
+  )
+  return { ...gap, greedyTokensDiffering: differing.length }
+}

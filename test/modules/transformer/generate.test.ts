@@ -1,0 +1,140 @@
+import fc from 'fast-check'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { child, keyFromSeed } from '../../../src/core/key.js'
+import { type Owned, own, scope } from '../../../src/engine/scope.js'
+import { type Completion, completionKeys, type GenerationOptions, makeGenerator } from '../../../src/modules/transformer/generate.js'
+import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
+import { makeScorer } from '../../../src/modules/transformer/scorer.js'
+import { expectClose } from '../../kit/close.js'
+import { useOnnxRuntime } from '../../kit/engine.js'
+import { tinyConfig } from '../../kit/models.js'
+
+useOnnxRuntime()
+
+const config = tinyConfig({ vocabularySize: 24, maxPositions: 96 })
+const key = keyFromSeed(5)
+const generator = makeGenerator(config)
+let params: Owned<Params> | undefined
+
+beforeAll(() => {
+  params = own(scope(() => initialParams(config, key, 0.3)))
+  return () => params?.release()
+})
+
+const defaults: GenerationOptions = { temperature: 1, maxNewTokens: 20, stopTokens: [3] }
+const prompts = [[5, 6, 7], [9], [4, 4, 4, 4, 8, 11, 12]]
+
+const generate = (
+  options: Partial<GenerationOptions> = {},
+  request: { readonly prompts?: readonly number[][]; readonly group?: number; readonly seed?: number } = {},
+): Promise<readonly Completion[]> => {
+  const { prompts: given = prompts, group = 2, seed = 1 } = request
+  return generator.generate(
+    params!.value,
+    { prompts: given, group, keys: completionKeys(keyFromSeed(seed), given.length, group), options: { ...defaults, ...options } },
+    async () => undefined,
+  )
+}
+
+const idsOf = (completions: readonly Completion[]): number[][] => completions.map(({ ids }) => Array.from(ids))
+
+describe('generate', () => {
+  it('gives equal completions for equal arguments and other ones for other keys', async () => {
+    const first = await generate()
+    expect(idsOf(await generate())).toEqual(idsOf(first))
+    expect(idsOf(await generate({}, { seed: 2 }))).not.toEqual(idsOf(first))
+  })
+
+  it('samples a row the same way whatever else is in the batch', async () => {
+    const all = await generate()
+    const keys = completionKeys(keyFromSeed(1), 3, 2)
+    const alone = await generator.generate(
+      params!.value,
+      { prompts: [prompts[1]!], group: 1, keys: [keys[3]!], options: defaults },
+      async () => undefined,
+    )
+    expect(idsOf(alone)[0]).toEqual(idsOf(all)[3])
+    expectClose(alone[0]!.logProbs, all[3]!.logProbs, { absolute: 1e-5 })
+  })
+
+  it('ends with a sampled stop token, or at the limit', async () => {
+    const stopTokens = [1, 3, 5, 7, 9, 11, 13]
+    const completions = await generate({ maxNewTokens: 6, stopTokens }, { group: 8 })
+    expect(new Set(completions.map((c) => c.stopReason))).toEqual(new Set(['stop', 'length']))
+    for (const { ids, stopReason } of completions) {
+      const row = Array.from(ids)
+      expect(row.slice(0, -1).filter((id) => stopTokens.includes(id))).toEqual([])
+      if (stopReason === 'stop') expect(stopTokens).toContain(row.at(-1))
+      else expect(row).toHaveLength(6)
+    }
+  })
+
+  it('does not stop before the least number of tokens', async () => {
+    const completions = await generate({ minNewTokens: 5 }, { group: 8 })
+    for (const { ids } of completions) {
+      expect(ids.length).toBeGreaterThanOrEqual(6)
+      expect(Array.from(ids.slice(0, 5))).not.toContain(3)
+    }
+  })
+
+  it('takes the same tokens at temperature 0 whatever the key', async () => {
+    const greedy = await generate({ temperature: 0 })
+    expect(idsOf(await generate({ temperature: 0 }, { seed: 9 }))).toEqual(idsOf(greedy))
+    expect(idsOf(greedy)[0]).toEqual(idsOf(greedy)[1])
+    expect(idsOf(await generate({ topK: 1 }))).toEqual(idsOf(greedy))
+    expect(idsOf(await generate({ topP: 1e-9 }))).toEqual(idsOf(greedy))
+  })
+
+  it('records the log-probabilities that scoring computes, at the temperature used', async () => {
+    const scorer = makeScorer(config)
+    for (const temperature of [1, 0.7, 1.6]) {
+      const completions = await generate({ temperature, maxNewTokens: 40, stopTokens: [] })
+      const rows = completions.map(({ ids }) => ids)
+      const scores = scorer.score(params!.value, { prompts, group: 2 }, rows, temperature)
+      for (const [i, { logProbs }] of completions.entries()) expectClose(scores[i]!, logProbs, { absolute: 1e-5, relative: 0 })
+    }
+    scorer.release()
+  })
+
+  it('samples with the probabilities of the model', async () => {
+    const group = 2000
+    const completions = await generate({ maxNewTokens: 1, stopTokens: [] }, { prompts: [prompts[0]!], group })
+    const seen = new Map<number, number>()
+    const probability = new Map<number, number>()
+    for (const { ids, logProbs } of completions) {
+      seen.set(ids[0]!, (seen.get(ids[0]!) ?? 0) + 1)
+      probability.set(ids[0]!, Math.exp(logProbs[0]!))
+    }
+    for (const [id, count] of seen) {
+      const expected = group * probability.get(id)!
+      expect(Math.abs(count - expected), `token ${id}`).toBeLessThan(5 * Math.sqrt(expected) + 3)
+    }
+  })
+
+  it('refuses empty prompts, prompts beyond the last position and keys that do not fit', async () => {
+    await expect(generate({}, { prompts: [[]] })).rejects.toThrow('prompt 0 is empty')
+    await expect(generate({ maxNewTokens: 90 })).rejects.toThrow('limit of 96')
+    const request = { prompts, group: 2, keys: [key], options: defaults }
+    await expect(generator.generate(params!.value, request, async () => undefined)).rejects.toThrow('need as many keys')
+  })
+
+  it('lets the event loop turn between tokens', async () => {
+    let turns = 0
+    const request = { prompts, group: 1, keys: completionKeys(key, 3, 1), options: { ...defaults, stopTokens: [] } }
+    await generator.generate(params!.value, request, async () => {
+      turns++
+    })
+    expect(turns).toBe(19) // the first token comes with the prompt
+  })
+})
+
+describe('completionKeys', () => {
+  it('gives every completion a key of its own', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 6 }), (count, group) => {
+        const keys = completionKeys(child(key, 'x'), count, group)
+        expect(new Set(keys.map((k) => `${k.high}:${k.low}`)).size).toBe(count * group)
+      }),
+    )
+  })
+})

@@ -1,0 +1,76 @@
+import * as tf from '@tensorflow/tfjs'
+import { isLeft } from 'fp-ts/lib/Either.js'
+import { describe, expect, it } from 'vitest'
+import { jit } from '../../../src/engine/jit.js'
+import { entropy, gatherLogProbs } from '../../../src/engine/ops/logProbs.js'
+import { own, scope } from '../../../src/engine/scope.js'
+import { valueAndGrad } from '../../../src/engine/valueAndGrad.js'
+import { loadWeights, makeParams } from '../../../src/modules/pretrained.js'
+import { completionBatch, packCompletions } from '../../../src/modules/transformer/pack.js'
+import type { Params } from '../../../src/modules/transformer/params.js'
+import { type CompletionBatch, completionLogits } from '../../../src/modules/transformer/score.js'
+import { onBackend } from '../../kit/backends.js'
+import { expectClose } from '../../kit/close.js'
+import { useOnnxRuntime } from '../../kit/engine.js'
+import { compareWithReference, readExpected } from '../../kit/reference.js'
+
+useOnnxRuntime()
+
+const folderOf = (family: string): string => `test/golden/models/${family}`
+
+describe.each(['qwen2', 'llama'])('%s against Hugging Face Transformers', (family) => {
+  it.each(['onnxruntime', 'cpu'] as const)(
+    'computes the same logits, loss, gradients and greedy tokens on %s, the left-padded row included',
+    async (backend) => {
+      const before = tf.getBackend()
+      tf.setBackend(backend)
+      try {
+        const gap = await compareWithReference(folderOf(family))
+        expect(gap.logits).toBeLessThanOrEqual(1e-5)
+        expect(gap.loss).toBeLessThanOrEqual(1e-6)
+        expect(gap.gradNorm, gap.worstGradient).toBeLessThanOrEqual(1e-5)
+        expect(gap.greedyTokensDiffering).toBe(0)
+      } finally {
+        tf.setBackend(before)
+      }
+    },
+  )
+
+  it('scores a completion after its prompt as the reference scores the whole text', async () => {
+    const loaded = await loadWeights(folderOf(family))()
+    if (isLeft(loaded)) throw new Error(loaded.left.reason)
+    const { config, arrays } = loaded.right
+    const { input_ids, attention_mask, completion } = readExpected(folderOf(family))
+    const rows = input_ids.map((row, i) => row.filter((_, t) => attention_mask[i]![t] === 1))
+    const packed = packCompletions({ prompts: rows.map((row) => row.slice(0, -8)), group: 1 }, rows.map((row) => row.slice(-8)))
+    const compiled = jit(({ params, batch }: { readonly params: Params; readonly batch: CompletionBatch }) => {
+      const mask = tf.tensor1d(packed.completionMask)
+      return valueAndGrad(params, (given) => {
+        const logits = completionLogits(given, config, batch)
+        const logProbs = gatherLogProbs(logits, tf.reshape(batch.completionIds, [-1]))
+        return { value: tf.sum(tf.mul(logProbs, mask)), aux: { logProbs, entropy: entropy(logits) } }
+      })
+    })
+    using params = own(scope(() => makeParams(arrays)))
+    scope(() => {
+      const { aux, grads } = compiled({ params: params.value, batch: completionBatch(packed, config) })
+      const width = packed.completionLength
+      const firstEight = (x: tf.Tensor): number[] =>
+        rows.flatMap((_, i) => Array.from(x.dataSync().slice(i * width, i * width + 8)))
+      expectClose(firstEight(aux.logProbs), completion!.log_probs.flat(), { absolute: 2e-6, relative: 1e-6 })
+      expectClose(firstEight(aux.entropy), completion!.entropy.flat(), { absolute: 2e-6, relative: 1e-6 })
+      for (const [name, norm] of Object.entries(completion!.grad_norms)) {
+        expect(Math.abs(tf.norm(grads[name]!).dataSync()[0]! - norm) / norm, name).toBeLessThan(1e-5)
+      }
+      return []
+    })
+    compiled.release()
+  })
+})
+
+describe('backends', () => {
+  it('leaves the backend of the other tests alone', () => {
+    expect(onBackend('cpu', () => tf.getBackend())).toBe('cpu')
+    expect(tf.getBackend()).toBe('onnxruntime')
+  })
+})
