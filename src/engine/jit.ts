@@ -80,12 +80,15 @@ const runPlainly = <A, B>(f: (input: A) => B, input: A): Tree<tf.Tensor> => {
   })
 }
 
+/** Whether tfjs now watches every operation for a gradient. It does not see those inside a compiled graph. */
+const isDifferentiating = (): boolean => tf.engine().isTapeOn()
+
 /**
  * Compiles a pure function of tensors.
  *
  * `f` takes a tree (records and arrays) of tensors and returns one. It must depend on nothing else that changes: numbers
  * that it closes over become constants, random numbers are drawn once, and reading a value inside it is an error. Gradients
- * are taken inside `f` (`valueAndGrads`), not through it.
+ * are best taken inside `f`: while one is taken around a call, `f` runs uncompiled, so that the gradient passes through it.
  *
  * Errors   throws RangeError if `cacheSize` is below 1. Calls throw if `f` closes over a tensor, reads a value, or uses a
  *          kernel without an ONNX form.
@@ -126,7 +129,7 @@ export const jit = <A, B>(f: (input: A) => B, options: { readonly cacheSize?: nu
   const call = (input: A): B => {
     const backend = activeRecordingBackend()
     if (backend === undefined) return runPlainly(f, input) as B
-    if (backend.isTracing()) return f(input) // part of a larger compiled function
+    if (backend.isTracing() || isDifferentiating()) return f(input) // part of a larger compiled function or of a gradient
     const { shape, leaves } = flatten(input as Tree<tf.Tensor>, isTensor) // a tree by the types of `jit`
     return runEntry(lookUp(backend, shape, leaves), leaves) as B
   }

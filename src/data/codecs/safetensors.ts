@@ -18,7 +18,7 @@ export interface HostArray {
 export type StorageType = 'F32' | 'F16' | 'BF16' | 'I32'
 
 export interface SafetensorsFile {
-  /** In file order. */
+  /** In the order of their data. */
   readonly arrays: ReadonlyMap<string, HostArray>
   readonly metadata: Readonly<Record<string, string>>
 }
@@ -109,11 +109,12 @@ const parseEntry = (name: string, raw: unknown, available: number): E.Either<For
   return E.right({ name, type: dtype, shape, begin, end })
 }
 
-const overlapping = (entries: readonly Entry[]): string | undefined => {
-  const ordered = [...entries].sort((a, b) => a.begin - b.begin || a.end - b.end)
-  const clash = ordered.find((entry, i) => i > 0 && entry.begin < ordered[i - 1]!.end)
-  return clash?.name
-}
+/** By place in the data: the header's own order is lost, since JSON objects list names such as '10' first. */
+const inDataOrder = (entries: readonly Entry[]): readonly Entry[] =>
+  [...entries].sort((a, b) => a.begin - b.begin || a.end - b.end)
+
+const overlapping = (ordered: readonly Entry[]): string | undefined =>
+  ordered.find((entry, i) => i > 0 && entry.begin < ordered[i - 1]!.end)?.name
 
 /**
  * Reads a whole file.
@@ -135,10 +136,11 @@ export const decodeSafetensors = (bytes: Uint8Array): E.Either<FormatFailure, Sa
     if (E.isLeft(entry)) return entry
     entries.push(entry.right)
   }
-  const clash = overlapping(entries)
+  const ordered = inDataOrder(entries)
+  const clash = overlapping(ordered)
   if (clash !== undefined) return fail(`tensor '${clash}' overlaps another one`)
   const arrays = new Map(
-    entries.map(({ name, type, shape, begin, end }) => [
+    ordered.map(({ name, type, shape, begin, end }) => [
       name,
       { shape, data: widen(bytes.subarray(start + begin, start + end), type) },
     ]),
@@ -157,7 +159,8 @@ const encodeArray = ({ data }: HostArray, float: 'F32' | 'BF16'): readonly [Stor
  * Writes arrays in the order given: equal arguments give equal bytes. `decodeSafetensors` reads them back exactly (F32, I32),
  * or rounded to 8 bits of precision (BF16).
  *
- * Errors   throws RangeError, naming the array, if an array does not fit its shape.
+ * Errors   throws RangeError, naming the array, if an array does not fit its shape, or is named `__metadata__`, which the
+ *          format keeps for itself.
  */
 export const encodeSafetensors = (
   arrays: ReadonlyMap<string, HostArray>,
@@ -169,6 +172,7 @@ export const encodeSafetensors = (
   const parts: Uint8Array[] = []
   let offset = 0
   for (const [name, array] of arrays) {
+    if (name === '__metadata__') throw new RangeError("encodeSafetensors: no array may be named '__metadata__'")
     const elements = array.shape.reduce((n, m) => n * m, 1)
     if (elements !== array.data.length) {
       throw new RangeError(

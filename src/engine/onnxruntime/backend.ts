@@ -223,12 +223,11 @@ export const makeRecordingBackend = (runtime: Runtime): RecordingBackend => {
       return tf.engine().makeTensorFromDataId(dataId, [...value.shape], parameters[i]!.dtype)
     })
     try {
-      const results = tf.tidy(() => [...f(inputs)])
-      try {
-        return describeTrace(values, results)
-      } finally {
-        tf.dispose(results)
-      }
+      let traced: Traced | undefined
+      tf.tidy(() => {
+        traced = describeTrace(values, f(inputs))
+      })
+      return traced!
     } finally {
       tf.dispose(inputs)
       currentTrace = 0

@@ -60,6 +60,11 @@ export const runOnCpu = (
       }
     }
   }
+  const kernel = tf.getKernel(name, 'cpu')
+  if (kernel === undefined) {
+    const operands = Object.entries(inputs).map(([key, info]) => `${key} ${info?.dtype}[${info?.shape.join()}]`)
+    throw new Error(`kernel ${name} takes no such operands: ${operands.join(', ')}`)
+  }
   backend.runtime.countFallback(name)
   const cpu = cpuBackend()
   const moved = new Map<tf.TensorInfo, tf.TensorInfo>()
@@ -67,7 +72,6 @@ export const runOnCpu = (
     if (info !== undefined && !moved.has(info)) moved.set(info, toCpu(backend, cpu, info))
   }
   const args = Object.fromEntries(Object.entries(inputs).map(([key, info]) => [key, info && moved.get(info)!]))
-  const kernel = tf.getKernel(name, 'cpu')
   const results = kernel.kernelFunc({
     // Casts: tfjs passes a list of tensors as an array under numeric keys, and attributes as an open record.
     inputs: ('0' in args ? Object.values(args) : args) as unknown as tf.NamedTensorInfoMap,

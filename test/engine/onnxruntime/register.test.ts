@@ -1,0 +1,56 @@
+import { readdirSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { fileURLToPath } from 'node:url'
+import * as tf from '@tensorflow/tfjs'
+import { describe, expect, it } from 'vitest'
+import {
+  activeRecordingBackend,
+  defaultRuntimeOptions,
+  registerOnnxRuntime,
+} from '../../../src/engine/onnxruntime/register.js'
+import { onBackend } from '../../kit/backends.js'
+import { useOnnxRuntime, valuesOf } from '../../kit/engine.js'
+
+const { backend } = useOnnxRuntime()
+
+const filesOf = (folder: string, ending: string): string[] =>
+  readdirSync(fileURLToPath(new URL(folder, import.meta.url)))
+    .filter((name) => name.endsWith(ending))
+    .map((name) => name.slice(0, -ending.length))
+
+describe('registerOnnxRuntime', () => {
+  it('has every kernel that the cpu backend has', () => {
+    const names = (name: string): string[] => tf.getKernelsForBackend(name).map(({ kernelName }) => kernelName)
+    const ours = new Set(names('onnxruntime'))
+    expect(names('cpu').filter((name) => !ours.has(name))).toEqual([])
+  })
+
+  it('every file of kernel rules has property tests against the cpu backend', () => {
+    expect(filesOf('./kernels/', '.prop.test.ts')).toEqual(filesOf('../../../src/engine/onnxruntime/kernels/', '.ts'))
+  })
+
+  it('a second registration starts anew', () => {
+    const first = activeRecordingBackend()
+    expect(first).toBe(backend())
+    const second = registerOnnxRuntime({ threads: 1, spinning: 'off' })
+    tf.setBackend('onnxruntime')
+    expect(activeRecordingBackend()).toBe(second)
+    expect(second).not.toBe(first)
+    const x = tf.tensor1d([1, 2])
+    const y = tf.neg(x)
+    expect(valuesOf(y)).toEqual([-1, -2])
+    expect(second.stats().runs).toBe(1)
+    tf.dispose([x, y])
+  })
+
+  it('asks for no more threads than there are cores, and for two at most', () => {
+    expect(defaultRuntimeOptions().threads).toBe(Math.min(2, availableParallelism()))
+  })
+})
+
+describe('activeRecordingBackend', () => {
+  it('is undefined while another backend is in use', () => {
+    expect(onBackend('cpu', activeRecordingBackend)).toBeUndefined()
+    expect(activeRecordingBackend()).toBeDefined()
+  })
+})

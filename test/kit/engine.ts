@@ -1,0 +1,54 @@
+/** Backends for tests. */
+import * as tf from '@tensorflow/tfjs'
+import { afterEach, beforeAll, beforeEach, expect } from 'vitest'
+import type { RecordingBackend } from '../../src/engine/onnxruntime/backend.js'
+import { cpuBackend } from '../../src/engine/onnxruntime/fallback.js'
+import { registerOnnxRuntime } from '../../src/engine/onnxruntime/register.js'
+import type { RuntimeOptions } from '../../src/engine/onnxruntime/runtime.js'
+import { ownedCount } from '../../src/engine/scope.js'
+
+/** Makes onnxruntime the backend of all tests of the file, and fails any test that leaves tensors or owned values behind. */
+export const useOnnxRuntime = (options: Partial<RuntimeOptions> = {}): { readonly backend: () => RecordingBackend } => {
+  let backend: RecordingBackend | undefined
+  beforeAll(() => {
+    backend = registerOnnxRuntime({ threads: 2, spinning: 'off', ...options })
+    tf.setBackend('onnxruntime')
+    cpuBackend()
+  })
+  expectNoLeaks()
+  return { backend: () => backend! }
+}
+
+/** Fails any test of the file that leaves tensors or owned values behind. */
+export const expectNoLeaks = (): void => {
+  let before = 0
+  let ownedBefore = 0
+  beforeEach(() => {
+    before = tf.memory().numTensors
+    ownedBefore = ownedCount()
+  })
+  afterEach(() => {
+    expect(tf.memory().numTensors, 'tensors alive after the test').toBe(before)
+    expect(ownedCount(), 'owned values alive after the test').toBe(ownedBefore)
+  })
+}
+
+/** The values of a tensor as plain numbers. */
+export const valuesOf = (tensor: tf.Tensor): number[] => Array.from(tensor.dataSync())
+
+/** Runs `f` with tensors that are freed afterwards. */
+export const using1d = <T>(values: readonly (readonly number[])[], f: (...tensors: tf.Tensor[]) => T): T => {
+  const tensors = values.map((data) => tf.tensor1d([...data]))
+  try {
+    return f(...tensors)
+  } finally {
+    tf.dispose(tensors)
+  }
+}
+
+/** The values of a tree's tensors, which are freed. */
+export const take = (...tensors: readonly tf.Tensor[]): number[][] => {
+  const values = tensors.map(valuesOf)
+  tf.dispose([...tensors])
+  return values
+}
