@@ -2,7 +2,7 @@
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Key } from '../core/key.js'
 import type { History, Message } from './history.js'
-import type { Data, Meta, Ragged } from './tensorDict/leaf.js'
+import type { Data, Ragged } from './tensorDict/leaf.js'
 import type { TensorDict } from './tensorDict/tensorDict.js'
 import type { TokenSpan } from './textTokenizer.js'
 
@@ -72,6 +72,3 @@ export interface LogProbModel {
     temperature: number,
   ) => TaskEither<PolicyFailure, Ragged<'float32'>>
 }
-
-/** One value for a whole batch, such as the position in a dataset. */
-export type Position = Meta<number>

@@ -97,7 +97,7 @@ const isDifferentiating = (): boolean => tf.engine().isTapeOn()
  *
  * @example
  * const norm = jit(({ x }: { x: tf.Tensor }) => ({ y: tf.sqrt(tf.sum(tf.square(x))) }))
- * norm({ x: tf.tensor1d([3, 4]) }).y.dataSync() // Float32Array [5]
+ * norm({ x: tf.tensor1d([3, 4]) }).y.dataSync() // [5]
  */
 export const jit = <A, B>(f: (input: A) => B, options: { readonly cacheSize?: number } = {}): Jitted<A, B> => {
   const { cacheSize = 32 } = options

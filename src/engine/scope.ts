@@ -60,7 +60,7 @@ type NotPromise<T> = T extends PromiseLike<unknown> ? never : T
  * Errors   throws TypeError if `f` returns a promise: tensors made after its first `await` would escape the scope.
  *
  * @example
- * scope(() => tf.add(tf.scalar(1), tf.scalar(2))) // one tensor lives on, two are freed
+ * scope(() => tf.add(tf.scalar(1), tf.scalar(2))).dataSync() // [3]
  */
 export const scope = <T>(f: () => NotPromise<T> & T): T => {
   let result: { readonly value: T } | undefined

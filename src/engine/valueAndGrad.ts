@@ -33,7 +33,7 @@ const freeTape = (): void => {
  * Cost     one pass forward and one backward.
  *
  * @example
- * valueAndGrad({ x: tf.scalar(3) }, ({ x }) => ({ value: tf.square(x), aux: {} })).grads.x.dataSync() // Float32Array [6]
+ * valueAndGrad({ x: tf.scalar(3) }, ({ x }) => ({ value: tf.square(x), aux: {} })).grads.x.dataSync() // [6]
  */
 export const valueAndGrad = <P extends Named, X>(
   params: P,

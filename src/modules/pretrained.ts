@@ -181,7 +181,12 @@ export interface TextFiles {
  *
  * Errors   `Left(ModelFailure)`, naming the file, for a tokenizer or a template that is not valid, and for a missing template or end token.
  */
-export const textFromFiles = ({ folder, tokenizer, settings, template }: TextFiles): E.Either<ModelFailure, ModelText> => {
+export const textFromFiles = ({
+  folder,
+  tokenizer,
+  settings,
+  template,
+}: TextFiles): E.Either<ModelFailure, ModelText> => {
   const parsed = tokenizerConfigSchema.safeParse(settings)
   if (!parsed.success) return E.left(failure(folder, TOKENIZER_CONFIG, z.prettifyError(parsed.error)))
   const source = template ?? parsed.data.chat_template

@@ -99,7 +99,7 @@ export const k3 = (difference: tf.Tensor): tf.Tensor => tf.sub(tf.sub(tf.exp(dif
  * Effective sample size as a share of the tokens, in (0, 1]: `(sum w)^2 / (n sum w^2)`. 0 if no token counts.
  *
  * @example
- * essOf({ logSumWeights: Math.log(2), logSumSquaredWeights: Math.log(2), tokens: 2 }) // 1, up to rounding
+ * essOf({ logSumWeights: Math.log(2), logSumSquaredWeights: Math.log(2), tokens: 2 }) // 1
  */
 export const essOf = (parts: {
   readonly logSumWeights: number

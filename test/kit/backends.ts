@@ -17,7 +17,7 @@ export interface Outcome {
 }
 
 /** The operands of a kernel by position; those that a kernel does not have are missing. */
-export type Operands = Readonly<Record<'a' | 'b' | 'c' | 'd', tf.Tensor>> & { readonly all: readonly tf.Tensor[] }
+type Operands = Readonly<Record<'a' | 'b' | 'c' | 'd', tf.Tensor>> & { readonly all: readonly tf.Tensor[] }
 
 export type Call<A> = (operands: Operands, options: A) => tf.Tensor | readonly tf.Tensor[]
 

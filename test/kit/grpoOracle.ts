@@ -32,20 +32,30 @@ export const grpoOracle = (given: GRPOCase, options: GRPOLossOptions): Readonly<
   const ratio = (i: number): number => logProbs[i]! - given.old[i]!
   const kept = counted.filter((i) => 0.5 * ratio(i) ** 2 <= klMaskThreshold)
   const clip = (x: number): number => Math.min(Math.max(x, Math.log(1 - low)), Math.log(1 + high))
-  const mean = (f: (i: number) => number, over: readonly number[]): number => sum(over.map(f)) / Math.max(1, over.length)
+  const mean = (f: (i: number) => number, over: readonly number[]): number =>
+    sum(over.map(f)) / Math.max(1, over.length)
   const aggregate = (f: (i: number) => number): number =>
     aggregation === 'token-mean'
       ? mean(f, kept)
-      : sum(given.advantages.map((_, b) => mean(f, kept.filter((i) => Math.floor(i / width) === b)))) / given.advantages.length
+      : sum(
+          given.advantages.map((_, b) =>
+            mean(
+              f,
+              kept.filter((i) => Math.floor(i / width) === b),
+            ),
+          ),
+        ) / given.advantages.length
   const objective = (i: number): number => {
     const advantage = given.advantages[Math.floor(i / width)]!
     return Math.min(Math.exp(ratio(i)) * advantage, Math.exp(clip(ratio(i))) * advantage)
   }
   const entropy = (i: number): number => -sum(logSoftmax[i]!.map((x) => Math.exp(x) * x))
-  const k3 = (target: readonly number[]) => (i: number): number => {
-    const d = target[i]! - logProbs[i]!
-    return Math.exp(d) - 1 - d
-  }
+  const k3 =
+    (target: readonly number[]) =>
+    (i: number): number => {
+      const d = target[i]! - logProbs[i]!
+      return Math.exp(d) - 1 - d
+    }
   const weights = kept.map((i) => Math.exp(ratio(i)))
   const toRef = mean(k3(given.reference), kept)
   const toInference = mean(k3(given.old), kept)

@@ -7,7 +7,7 @@ const sum = (xs: Numbers): number => xs.reduce((total, x) => total + x, 0)
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i)
 
 /** Rows of `width` elements. */
-export const rowsOf = (data: Numbers, width: number): number[][] =>
+const rowsOf = (data: Numbers, width: number): number[][] =>
   range(data.length / width).map((i) => data.slice(i * width, (i + 1) * width))
 
 export const rmsNormOracle = (x: Numbers, weight: Numbers, epsilon: number): number[] =>

@@ -18,7 +18,7 @@ const OPERATIONS = {
   reshape: (a: tf.Tensor) => tf.reshape(tf.reshape(a, [SIZE * SIZE]), [SIZE, SIZE]),
 } as const
 
-export interface Step {
+interface Step {
   readonly name: keyof typeof OPERATIONS
   readonly left: number
   readonly right: number

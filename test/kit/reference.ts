@@ -14,7 +14,7 @@ import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { forwardSegment, logitsOf, rotaryTable } from '../../src/modules/transformer/forward.js'
 import { completionKeys, makeGenerator } from '../../src/modules/transformer/generate.js'
 import type { Params } from '../../src/modules/transformer/params.js'
-import { promptSelfBias } from '../../src/modules/transformer/score.js'
+import { promptBiases } from '../../src/modules/transformer/score.js'
 
 export interface Expected {
   readonly input_ids: readonly (readonly number[])[]
@@ -61,7 +61,7 @@ const evaluate = (config: DecoderConfig) =>
       const { hidden } = forwardSegment(params, config, {
         ids: tf.reshape(input.ids, [rows, 1, length]),
         positions: tf.reshape(input.positions, [rows, 1, length]),
-        selfBias: promptSelfBias(input.mask),
+        ...promptBiases(input.mask),
         past: [],
         rotary: { cos: input.cos, sin: input.sin },
       })

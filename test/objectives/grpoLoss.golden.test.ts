@@ -4,10 +4,9 @@
  */
 import * as tf from '@tensorflow/tfjs'
 import { describe, expect, it } from 'vitest'
-import { gatherLogProbs } from '../../src/engine/ops/logProbs.js'
-import { essOf, type GRPOLossInput, type GRPOLossOptions, GRPOLoss } from '../../src/objectives/grpoLoss.js'
-import { entropy as entropyOf } from '../../src/engine/ops/logProbs.js'
+import { entropy as entropyOf, gatherLogProbs } from '../../src/engine/ops/logProbs.js'
 import { scope } from '../../src/engine/scope.js'
+import { essOf, GRPOLoss, type GRPOLossInput, type GRPOLossOptions } from '../../src/objectives/grpoLoss.js'
 import { expectClose } from '../kit/close.js'
 import { useOnnxRuntime } from '../kit/engine.js'
 import { grpoOracle } from '../kit/grpoOracle.js'
@@ -36,7 +35,9 @@ const apply = (options: GRPOLossOptions): Readonly<Record<string, number>> => {
       mask: tf.tensor2d(MASK, [2, 4]),
     }
     const output = GRPOLoss(options).apply(input)
-    result = Object.fromEntries(Object.entries(output).map(([name, tensor]: [string, tf.Tensor]) => [name, tensor.dataSync()[0]!]))
+    result = Object.fromEntries(
+      Object.entries(output).map(([name, tensor]: [string, tf.Tensor]) => [name, tensor.dataSync()[0]!]),
+    )
     result.ess = essOf({
       logSumWeights: result.logSumWeights!,
       logSumSquaredWeights: result.logSumSquaredWeights!,
@@ -105,7 +106,15 @@ describe('GRPOLoss against TorchRL', () => {
 
   it.each(CASES)('$name: the float64 oracle agrees to 8 digits', ({ options, expected }) => {
     const actual = grpoOracle(
-      { logits: LOGITS, tokens: TOKENS, mask: MASK, old: OLD, reference: REFERENCE, advantages: ADVANTAGES, vocabulary: 3 },
+      {
+        logits: LOGITS,
+        tokens: TOKENS,
+        mask: MASK,
+        old: OLD,
+        reference: REFERENCE,
+        advantages: ADVANTAGES,
+        vocabulary: 3,
+      },
       options,
     )
     for (const [name, value] of Object.entries(expected)) {

@@ -3,7 +3,14 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { scope } from '../../src/engine/scope.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
-import { essOf, GRPOLoss, type GRPOLossInput, type GRPOLossOptions, k3, totalLoss } from '../../src/objectives/grpoLoss.js'
+import {
+  essOf,
+  GRPOLoss,
+  type GRPOLossInput,
+  type GRPOLossOptions,
+  k3,
+  totalLoss,
+} from '../../src/objectives/grpoLoss.js'
 import { expectClose } from '../kit/close.js'
 import { useOnnxRuntime } from '../kit/engine.js'
 
@@ -54,7 +61,9 @@ const lossOf = (given: Rows, options: GRPOLossOptions = {}, extra: Partial<GRPOL
     })
     value = result.value.dataSync()[0]!
     gradient = Array.from(result.grads.x!.dataSync())
-    metrics = Object.fromEntries(Object.entries(result.aux).map(([name, tensor]: [string, tf.Tensor]) => [name, tensor.dataSync()[0]!]))
+    metrics = Object.fromEntries(
+      Object.entries(result.aux).map(([name, tensor]: [string, tf.Tensor]) => [name, tensor.dataSync()[0]!]),
+    )
     return []
   })
   const ess = essOf({
@@ -77,8 +86,11 @@ describe('GRPOLoss', () => {
         fc.pre(countOf(given) > 0)
         const { value, metrics } = lossOf(given)
         const mean =
-          given.mask.reduce((sum, row, b) => sum + row.filter((m) => m === 1).length * given.advantages[b]!, 0) / countOf(given)
-        expectClose([value, metrics.clipFraction!, metrics.klApprox!, metrics.ess!], [-mean, 0, 0, 1], { absolute: 2e-6 })
+          given.mask.reduce((sum, row, b) => sum + row.filter((m) => m === 1).length * given.advantages[b]!, 0) /
+          countOf(given)
+        expectClose([value, metrics.clipFraction!, metrics.klApprox!, metrics.ess!], [-mean, 0, 0, 1], {
+          absolute: 2e-6,
+        })
       }),
       runs,
     )
@@ -88,7 +100,9 @@ describe('GRPOLoss', () => {
     fc.assert(
       fc.property(rows, (drawn) => {
         const given = { ...drawn, old: drawn.logProbs }
-        const expected = given.mask.flatMap((row, b) => row.map((m) => (-m * given.advantages[b]!) / Math.max(1, countOf(given))))
+        const expected = given.mask.flatMap((row, b) =>
+          row.map((m) => (-m * given.advantages[b]!) / Math.max(1, countOf(given))),
+        )
         expectClose(lossOf(given).gradient, expected, { absolute: 1e-6 })
       }),
       runs,
@@ -105,7 +119,9 @@ describe('GRPOLoss', () => {
         expect(soiled.value).toBe(clean.value)
         expect(soiled.metrics).toEqual(clean.metrics)
         const counted = given.mask.flat()
-        expect(soiled.gradient.filter((_, i) => counted[i] === 1)).toEqual(clean.gradient.filter((_, i) => counted[i] === 1))
+        expect(soiled.gradient.filter((_, i) => counted[i] === 1)).toEqual(
+          clean.gradient.filter((_, i) => counted[i] === 1),
+        )
       }),
       runs,
     )
@@ -120,7 +136,8 @@ describe('GRPOLoss', () => {
         for (const aggregation of ['token-mean', 'prompt-mean'] as const) {
           const [narrow, padded] = [lossOf(given, { aggregation }), lossOf(wide, { aggregation })]
           expectClose([padded.value], [narrow.value], { absolute: 1e-6 })
-          for (const [name, value] of Object.entries(narrow.metrics)) expectClose([padded.metrics[name]!], [value], { absolute: 1e-6 })
+          for (const [name, value] of Object.entries(narrow.metrics))
+            expectClose([padded.metrics[name]!], [value], { absolute: 1e-6 })
         }
       }),
       { numRuns: 15 },
@@ -132,9 +149,9 @@ describe('GRPOLoss', () => {
       fc.property(rows, (drawn) => {
         const given = { ...drawn, mask: drawn.mask.map((row) => row.map(() => 0)) }
         const { value, gradient, metrics } = lossOf(given, { entropyCoefficient: 0, klToInferenceCoefficient: 0.5 })
-        expect([value, metrics.clipFraction, metrics.klApprox, metrics.ess, metrics.klToInference].map((x) => Math.abs(x!))).toEqual([
-          0, 0, 0, 0, 0,
-        ])
+        expect(
+          [value, metrics.clipFraction, metrics.klApprox, metrics.ess, metrics.klToInference].map((x) => Math.abs(x!)),
+        ).toEqual([0, 0, 0, 0, 0])
         expect(gradient.every((g) => g === 0)).toBe(true)
       }),
       runs,
@@ -149,7 +166,12 @@ describe('GRPOLoss', () => {
           const whole = lossOf(given, { aggregation })
           const parts = given.mask.map((_, b) => {
             const one = (matrix: readonly (readonly number[])[]) => [matrix[b]!]
-            const row = { logProbs: one(given.logProbs), old: one(given.old), mask: one(given.mask), advantages: [given.advantages[b]!] }
+            const row = {
+              logProbs: one(given.logProbs),
+              old: one(given.old),
+              mask: one(given.mask),
+              advantages: [given.advantages[b]!],
+            }
             const counts = { tokens: tf.scalar(countOf(given)), completions: tf.scalar(given.mask.length) }
             const part = lossOf(row, { aggregation }, { counts })
             tf.dispose(counts)

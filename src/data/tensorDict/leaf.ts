@@ -99,7 +99,7 @@ export const joinRows = <T extends RaggedType>(first: Ragged<T>, second: Ragged<
  * Errors   throws RangeError if a row is longer than `width`.
  *
  * @example
- * padRows(ragged('int32', [[1], [2, 3]]), { side: 'left', value: 0 }).values // Int32Array [0, 1, 2, 3]
+ * padRows(ragged('int32', [[1], [2, 3]]), { side: 'left', value: 0 }).values // [0, 1, 2, 3]
  */
 export const padRows = <T extends RaggedType>(
   rows: Ragged<T>,

@@ -24,7 +24,7 @@ export interface Traced {
   readonly outputs: readonly TracedOutput[]
 }
 
-export type TracedOutput = { readonly shape: readonly number[]; readonly dtype: tf.DataType } & (
+type TracedOutput = { readonly shape: readonly number[]; readonly dtype: tf.DataType } & (
   | { readonly _tag: 'Computed'; readonly index: number }
   | { readonly _tag: 'Parameter'; readonly index: number }
   | { readonly _tag: 'Constant'; readonly data: OnnxArray }

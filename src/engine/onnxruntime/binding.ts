@@ -12,12 +12,12 @@ export type OnnxType = 'float32' | 'int32' | 'int64' | 'bool'
 export type OnnxArray = Float32Array | Int32Array | BigInt64Array | Uint8Array
 
 /** A tensor as onnxruntime takes and gives it; `data` is used in place, not copied. */
-export interface OnnxTensor {
+interface OnnxTensor {
   readonly data: OnnxArray
   readonly dims: readonly number[]
 }
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly intraOpNumThreads: number
   readonly graphOptimizationLevel: 'disabled' | 'basic' | 'extended' | 'all'
   readonly executionMode: 'sequential' | 'parallel'

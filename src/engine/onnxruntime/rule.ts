@@ -1,5 +1,5 @@
 /** The language in which kernels are written: read inputs, emit ONNX operations, return values. */
-import type { DataType, TensorInfo } from '@tensorflow/tfjs'
+import type { TensorInfo } from '@tensorflow/tfjs'
 import type { OnnxType } from './binding.js'
 import type { Attribute, OutputSpec, Value } from './graph.js'
 
@@ -32,11 +32,6 @@ export type KernelInputs = Readonly<Record<string, TensorInfo | undefined>>
 
 /** tfjs gives attributes without a type; `attribute` readers check them where they are used. */
 export type KernelAttributes = Readonly<Record<string, unknown>>
-
-export interface RuleResult {
-  readonly value: Value
-  readonly dtype: DataType
-}
 
 /**
  * One kernel: emits operations for the inputs and attributes. Undefined means that this combination (a dtype, a mode)

@@ -4,7 +4,7 @@ import type { OnnxArray, OnnxType } from './binding.js'
 import type { Value } from './graph.js'
 
 /** Numbers live in a `Value`; strings and complex numbers, which ONNX kernels here do not take, stay as tfjs has them. */
-export type Content =
+type Content =
   | { readonly _tag: 'Numeric'; readonly value: Value }
   | { readonly _tag: 'Opaque'; readonly values: TypedArray | Uint8Array[] }
 

@@ -1,23 +1,31 @@
 /**
  * Attention over several sources of keys and values at once.
  *
- * A completion attends to its prompt, to what it has written so far, and to itself. The prompt's keys and values are the same
- * for every completion of a group, so they are kept once and read by all: a source whose group axis has size 1 is shared.
+ * A completion attends to its prompt, to what it has written so far, and to itself. The prompt's keys and values are the same for every
+ * completion of a group, so they are kept once and read by all: a source whose group axis has size 1 is shared.
+ *
+ * Sampling adds one token at a time and training computes all of them together, yet both should find the same log-probabilities. They do,
+ * bit for bit, if both add up in the same order: so a position's own key is a source by itself (`reach: 'same'`) in both.
  */
 import * as tf from '@tensorflow/tfjs'
 import { scaledMatMul } from './scaledMatMul.js'
 
 /**
- * Keys and values to attend to. Axes: P prompts, K key-value heads, G completions of a prompt (1 if the source is shared by
- * them), C places, D head size.
+ * Keys and values to attend to. Axes: P prompts, K key-value heads, G completions of a prompt (1 if the source is shared by them),
+ * C places, D head size.
  */
 export interface AttentionSource {
   /** `[P, K, G or 1, C, D]` */
   readonly keys: tf.Tensor
   /** `[P, K, G or 1, C, D]` */
   readonly values: tf.Tensor
-  /** Added to the scores, broadcast to `[P, K, G, R, T, C]`: 0 where attention is allowed, `MASKED` where it is not. */
+  /**
+   * Added to the scores, broadcast to `[P, K, G, R, T, C]`, or to `[P, K, G, R, T, 1]` for reach `same`: 0 where attention is allowed,
+   * `MASKED` where it is not.
+   */
   readonly bias?: tf.Tensor
+  /** Whether a query sees all places, or only the one at its own position: then C = T and the group axis is G. Default `all`. */
+  readonly reach?: 'all' | 'same'
 }
 
 /** Score of a place that must not be attended to: the lowest float32, so that a query with no place at all looks at all alike. */
@@ -26,23 +34,33 @@ export const MASKED = -3.4028234663852886e38
 type Five = [number, number, number, number, number]
 type Six = [number, number, number, number, number, number]
 
-interface SourceTensors {
-  readonly keys: tf.Tensor
-  readonly values: tf.Tensor
-}
-
 /** `[P, K, G, R, T, X]` as `[P, K, g, rows, X]`: the layout in which one product serves a source with `g` groups. */
 const asRows = (x: tf.Tensor, groups: number): tf.Tensor => {
   const [p, k, g, r, t, last] = x.shape as Six // the layout of this file
   return tf.reshape(x, [p, k, groups, (g / groups) * r * t, last])
 }
 
+/** `[P, K, G, T, D]` as `[P, K, G, 1, T, D]`: one for each query position, the same for all query heads. */
+const atPositions = (x: tf.Tensor): tf.Tensor => tf.expandDims(x, 3)
+
 const scoresOf = (queries: tf.Tensor, source: AttentionSource, scale: number): tf.Tensor => {
-  const [, , groups, places] = source.keys.shape as Five // the layout of this file
-  const rows = scaledMatMul(asRows(queries, groups), source.keys, { transposeB: true, alpha: scale })
-  const scores = tf.reshape(rows, [...queries.shape.slice(0, -1), places])
-  return source.bias === undefined ? scores : tf.add(scores, source.bias)
+  const { keys, bias } = source
+  const [, , groups, places] = keys.shape as Five // the layout of this file
+  const scores =
+    source.reach === 'same'
+      ? tf.mul(tf.sum(tf.mul(queries, atPositions(keys)), -1, true), scale)
+      : tf.reshape(scaledMatMul(asRows(queries, groups), keys, { transposeB: true, alpha: scale }), [
+          ...queries.shape.slice(0, -1),
+          places,
+        ])
+  return bias === undefined ? scores : tf.add(scores, bias)
 }
+
+/** Values weighted and summed, like the queries. */
+const mix = (weights: tf.Tensor, { values, reach }: AttentionSource, shape: readonly number[]): tf.Tensor =>
+  reach === 'same'
+    ? tf.mul(weights, atPositions(values))
+    : tf.reshape(scaledMatMul(asRows(weights, values.shape[2]!), values), [...shape])
 
 /** Sum of the terms; there is at least one. */
 const total = (terms: readonly tf.Tensor[]): tf.Tensor => terms.reduce((sum, term) => tf.add(sum, term))
@@ -57,57 +75,70 @@ interface Forward {
 
 const forward = (queries: tf.Tensor, sources: readonly AttentionSource[], scale: number): Forward => {
   const scores = sources.map((source) => scoresOf(queries, source, scale))
-  const highest = scores.map((s) => tf.max(s, -1, true)).reduce((a, b) => tf.maximum(a, b))
+  const maxima = scores.map((s, i) => (sources[i]!.reach === 'same' ? s : tf.max(s, -1, true)))
+  const highest = maxima.reduce((a, b) => tf.maximum(a, b))
   const weights = scores.map((s) => tf.exp(tf.sub(s, highest)))
-  const normalizer = tf.reciprocal(total(weights.map((w) => tf.sum(w, -1, true))))
-  const mixed = weights.map((w, i) => {
-    const { values } = sources[i]!
-    return tf.reshape(scaledMatMul(asRows(w, values.shape[2]!), values), queries.shape)
-  })
-  return { output: tf.mul(total(mixed), normalizer), weights, normalizer }
+  const sums = weights.map((w, i) => (sources[i]!.reach === 'same' ? w : tf.sum(w, -1, true)))
+  const normalizer = tf.reciprocal(total(sums))
+  const mixed = total(weights.map((w, i) => mix(w, sources[i]!, queries.shape)))
+  return { output: tf.mul(mixed, normalizer), weights, normalizer }
 }
 
-interface Backward {
-  readonly dQueries: tf.Tensor
-  readonly dSources: readonly SourceTensors[]
+/** Gradients of one source. */
+interface SourceGradients {
+  readonly queries: tf.Tensor
+  readonly keys: tf.Tensor
+  readonly values: tf.Tensor
+}
+
+interface Incoming {
+  readonly queries: tf.Tensor
+  /** The incoming gradient divided by the sum of weights, `[P, K, G, R, T, D]`. */
+  readonly scaled: tf.Tensor
+  /** `sum(dOutput * output)` divided by the sum of weights, `[P, K, G, R, T, 1]`. */
+  readonly rowTerm: tf.Tensor
+  readonly scale: number
 }
 
 /** Dao et al. 2022, arXiv:2205.14135, appendix B.2: the row term of the softmax gradient is `sum(dOutput * output)`. */
-const backward = (
-  dOutput: tf.Tensor,
-  saved: Forward & { readonly queries: tf.Tensor; readonly sources: readonly SourceTensors[] },
-  scale: number,
-): Backward => {
-  const { queries, sources, weights, normalizer, output } = saved
-  const scaled = tf.mul(dOutput, normalizer)
-  const rowTerm = tf.mul(tf.sum(tf.mul(dOutput, output), -1, true), normalizer)
-  const parts = sources.map(({ keys, values }, i) => {
-    const groups = keys.shape[2]!
-    const weight = weights[i]!
-    const rows = asRows(scaled, groups)
-    const dWeight = tf.reshape(scaledMatMul(rows, values, { transposeB: true }), weight.shape)
-    const dScores = asRows(tf.mul(weight, tf.sub(dWeight, rowTerm)), groups)
+const sourceGradients = (source: AttentionSource, weights: tf.Tensor, incoming: Incoming): SourceGradients => {
+  const { keys, values, reach } = source
+  const { queries, scaled, rowTerm, scale } = incoming
+  if (reach === 'same') {
+    const dWeights = tf.sum(tf.mul(scaled, atPositions(values)), -1, true)
+    const dScores = tf.mul(tf.mul(weights, tf.sub(dWeights, rowTerm)), scale)
     return {
-      dQueries: tf.reshape(scaledMatMul(dScores, keys, { alpha: scale }), queries.shape),
-      keys: scaledMatMul(dScores, asRows(queries, groups), { transposeA: true, alpha: scale }),
-      values: scaledMatMul(asRows(weight, groups), rows, { transposeA: true }),
+      queries: tf.mul(dScores, atPositions(keys)),
+      keys: tf.sum(tf.mul(dScores, queries), 3),
+      values: tf.sum(tf.mul(weights, scaled), 3),
     }
-  })
-  return { dQueries: total(parts.map((part) => part.dQueries)), dSources: parts }
+  }
+  const groups = keys.shape[2]!
+  const rows = asRows(scaled, groups)
+  const dWeights = tf.reshape(scaledMatMul(rows, values, { transposeB: true }), weights.shape)
+  const dScores = asRows(tf.mul(weights, tf.sub(dWeights, rowTerm)), groups)
+  return {
+    queries: tf.reshape(scaledMatMul(dScores, keys, { alpha: scale }), queries.shape),
+    keys: scaledMatMul(dScores, asRows(queries, groups), { transposeA: true, alpha: scale }),
+    values: scaledMatMul(asRows(weights, groups), rows, { transposeA: true }),
+  }
 }
 
 const checkShapes = (queries: tf.Tensor, sources: readonly AttentionSource[]): void => {
-  if (queries.rank !== 6)
+  if (queries.rank !== 6) {
     throw new Error(`attention: queries must be [P, K, G, R, T, D], got [${queries.shape.join()}]`)
+  }
   if (sources.length === 0) throw new Error('attention: needs at least one source of keys and values')
-  const [p, k, g, , , d] = queries.shape as Six // checked above
-  for (const [i, { keys, values }] of sources.entries()) {
-    const [sp, sk, sg, , sd] = keys.shape as Five // compared below, whatever the rank
-    const fits = keys.rank === 5 && sp === p && sk === k && (sg === 1 || sg === g) && sd === d
+  const [p, k, g, , t, d] = queries.shape as Six // checked above
+  for (const [i, { keys, values, reach }] of sources.entries()) {
+    const [sp, sk, sg, sc, sd] = keys.shape as Five // compared below, whatever the rank
+    const own = reach === 'same'
+    const groupsFit = sg === g || (sg === 1 && !own)
+    const fits = keys.rank === 5 && sp === p && sk === k && groupsFit && sd === d && (!own || sc === t)
     if (!fits || keys.shape.join() !== values.shape.join()) {
       throw new Error(
         `attention: source ${i} has keys [${keys.shape.join()}] and values [${values.shape.join()}], ` +
-          `expected [${p}, ${k}, ${g} or 1, C, ${d}] for queries [${queries.shape.join()}]`,
+          `expected [${p}, ${k}, ${own ? `${g}, ${t}` : `${g} or 1, C`}, ${d}] for queries [${queries.shape.join()}]`,
       )
     }
   }
@@ -130,19 +161,17 @@ export const attention = (queries: tf.Tensor, sources: readonly AttentionSource[
     const result = forward(queries, sources, scale)
     save([...inputs, result.output, result.normalizer, ...result.weights])
     const gradFunc = (dOutput: tf.Tensor, saved: tf.Tensor[]): tf.Tensor[] => {
-      const rest = saved.slice(inputs.length)
-      const { dQueries, dSources } = backward(
-        dOutput,
-        {
-          queries: saved[0]!,
-          sources: sources.map((_, i) => ({ keys: saved[1 + 2 * i]!, values: saved[2 + 2 * i]! })),
-          output: rest[0]!,
-          normalizer: rest[1]!,
-          weights: rest.slice(2),
-        },
+      const [output, normalizer, ...weights] = saved.slice(inputs.length)
+      const incoming = {
+        queries: saved[0]!,
+        scaled: tf.mul(dOutput, normalizer!),
+        rowTerm: tf.mul(tf.sum(tf.mul(dOutput, output!), -1, true), normalizer!),
         scale,
+      }
+      const parts = sources.map((source, i) =>
+        sourceGradients({ ...source, keys: saved[1 + 2 * i]!, values: saved[2 + 2 * i]! }, weights[i]!, incoming),
       )
-      return [dQueries, ...dSources.flatMap(({ keys, values }) => [keys, values])]
+      return [total(parts.map((part) => part.queries)), ...parts.flatMap((part) => [part.keys, part.values])]
     }
     return { value: result.output, gradFunc }
   })(...inputs)

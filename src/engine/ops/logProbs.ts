@@ -7,7 +7,7 @@ import * as tf from '@tensorflow/tfjs'
  * Cost     keeps the exponentials `[N, V]` for the gradient, `one-hot(ids) - softmax(logits)` times the incoming one.
  *
  * @example
- * gatherLogProbs(tf.tensor2d([[0, 0]]), tf.tensor1d([1], 'int32')).dataSync() // about [-0.6931]
+ * gatherLogProbs(tf.tensor2d([[0, 0]]), tf.tensor1d([1], 'int32')).dataSync() // [-0.6931]
  */
 export const gatherLogProbs = (logits: tf.Tensor, ids: tf.Tensor): tf.Tensor => {
   const [rows, vocabulary] = logits.shape as [number, number] // checked below
@@ -47,7 +47,7 @@ export const gatherLogProbs = (logits: tf.Tensor, ids: tf.Tensor): tf.Tensor => 
  * Shapes   logits `[N, V]`; result `[N]`. Units: nats. Differentiable.
  *
  * @example
- * entropy(tf.tensor2d([[0, 0]])).dataSync() // about [0.6931]
+ * entropy(tf.tensor2d([[0, 0]])).dataSync() // [0.6931]
  */
 export const entropy = (logits: tf.Tensor): tf.Tensor => {
   const logProbs = tf.logSoftmax(logits)

@@ -15,7 +15,7 @@ const inverseRms = (x: tf.Tensor, epsilon: number): tf.Tensor =>
  * Source   Zhang and Sennrich 2019, arXiv:1910.07467, equation 4; epsilon inside the root as in Llama and Qwen2.
  *
  * @example
- * rmsNorm(tf.tensor2d([[3, 4]]), tf.tensor1d([1, 1]), 0).dataSync() // about [0.8485, 1.1314]
+ * rmsNorm(tf.tensor2d([[3, 4]]), tf.tensor1d([1, 1]), 0).dataSync() // [0.8485, 1.1314]
  */
 export const rmsNorm = (x: tf.Tensor, weight: tf.Tensor, epsilon: number): tf.Tensor =>
   tf.customGrad((input, gain, save) => {

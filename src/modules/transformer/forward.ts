@@ -33,7 +33,9 @@ export interface Segment {
   readonly ids: tf.Tensor
   /** `[P, G, T]` int32 */
   readonly positions: tf.Tensor
-  /** Added to the scores among the T positions themselves, broadcast to `[P, K, G, R, T, T]`. */
+  /** Added to the scores of a position with the positions before it, broadcast to `[P, K, G, R, T, T]`; not needed for T = 1. */
+  readonly beforeBias?: tf.Tensor
+  /** Added to the score of a position with itself, broadcast to `[P, K, G, R, T, 1]`. */
   readonly selfBias?: tf.Tensor
   readonly past: readonly Past[]
   readonly rotary: RotaryTable
@@ -83,11 +85,12 @@ const selfAttention = (
   const queries = tf.transpose(tf.reshape(turned('q'), [p, g, t, k, heads / k, h]), [0, 3, 1, 4, 2, 5])
   const keys = tf.transpose(tf.reshape(turned('k'), [p, g, t, k, h]), [0, 3, 1, 2, 4])
   const values = tf.transpose(tf.reshape(linear(params, `${name}.v_proj`, x), [p, g, t, k, h]), [0, 3, 1, 2, 4])
-  const own: AttentionSource = { keys, values, ...(segment.selfBias && { bias: segment.selfBias }) }
-  const earlier = segment.past.map(
-    ({ layers, bias }): AttentionSource => ({ ...layers[layer]!, ...(bias && { bias }) }),
-  )
-  const mixed = attention(queries, [...earlier, own], 1 / Math.sqrt(h))
+  const withBias = (source: AttentionSource, bias: tf.Tensor | undefined): AttentionSource =>
+    bias === undefined ? source : { ...source, bias }
+  const earlier = segment.past.map(({ layers, bias }) => withBias(layers[layer]!, bias))
+  const before = segment.beforeBias === undefined ? [] : [withBias({ keys, values }, segment.beforeBias)]
+  const itself = withBias({ keys, values, reach: 'same' }, segment.selfBias)
+  const mixed = attention(queries, [...earlier, ...before, itself], 1 / Math.sqrt(h))
   const rows = tf.reshape(tf.transpose(mixed, [0, 2, 4, 1, 3, 5]), [p * g * t, heads * h])
   return { output: linear(params, `${name}.o_proj`, rows), cache: { keys, values } }
 }
@@ -107,6 +110,7 @@ const feedForward = (params: Params, layer: number, x: tf.Tensor): tf.Tensor => 
  */
 export const forwardSegment = (params: Params, config: DecoderConfig, segment: Segment): SegmentResult => {
   const [p, g, t] = segment.ids.shape as [number, number, number] // [P, G, T] by contract
+  if (t > 1 && segment.beforeBias === undefined) throw new Error(`forwardSegment: ${t} positions need a beforeBias`)
   const size = { p, g, t }
   const norm = (name: string, x: tf.Tensor): tf.Tensor =>
     rmsNorm(x, parameter(params, `${name}.weight`), config.normEpsilon)

@@ -1,6 +1,7 @@
 /** Batched sampling with a key-value cache; the prompt of a group is computed once. */
 import * as tf from '@tensorflow/tfjs'
 import { child, type Key, uniform } from '../../core/key.js'
+import type { StopReason } from '../../data/policy.js'
 import { jit } from '../../engine/jit.js'
 import type { RotaryTable } from '../../engine/ops/rotary.js'
 import { own, scope } from '../../engine/scope.js'
@@ -9,10 +10,7 @@ import { forwardSegment, type LayerCache, logitsOf, rotaryTable } from './forwar
 import { CAPACITY_STEP, cacheTensors, grow, type KeyValueCache, makeCache, writeStep } from './keyValueCache.js'
 import type { Params } from './params.js'
 import { chooseToken, type TokenChoice } from './sample.js'
-import { biasOf, lastHidden, promptKeyBias, promptSelfBias } from './score.js'
-
-/** Why a completion ended: a stop token was sampled, or the limit was reached. */
-export type StopReason = 'stop' | 'length'
+import { biasOf, lastHidden, promptBiases, promptKeyBias } from './score.js'
 
 export interface GenerationOptions extends TokenChoice {
   readonly maxNewTokens: number
@@ -67,8 +65,12 @@ interface NextToken {
   readonly layers: readonly LayerCache[]
 }
 
-const nextLogProbs = (params: Params, config: DecoderConfig, hidden: tf.Tensor, inverse: tf.Tensor): tf.Tensor =>
-  tf.logSoftmax(tf.mul(logitsOf(params, config, hidden), inverse))
+/** The arithmetic of `gatherLogProbs` for all tokens, operation by operation: what is recorded equals what is scored. */
+const nextLogProbs = (params: Params, config: DecoderConfig, hidden: tf.Tensor, inverse: tf.Tensor): tf.Tensor => {
+  const logits = tf.mul(logitsOf(params, config, hidden), inverse)
+  const shifted = tf.sub(logits, tf.max(logits, -1, true))
+  return tf.sub(shifted, tf.log(tf.sum(tf.exp(shifted), -1, true)))
+}
 
 const prefill =
   (config: DecoderConfig) =>
@@ -77,7 +79,7 @@ const prefill =
     const { hidden, layers } = forwardSegment(input.params, config, {
       ids: tf.reshape(input.ids, [prompts, 1, length]),
       positions: tf.reshape(input.positions, [prompts, 1, length]),
-      selfBias: promptSelfBias(input.mask),
+      ...promptBiases(input.mask),
       past: [],
       rotary: input.rotary,
     })
@@ -102,7 +104,7 @@ const decode =
   }
 
 /** Compiled generation for one architecture. */
-export interface Generator {
+export interface CompletionGenerator {
   /**
    * Samples `group` completions of each prompt.
    *
@@ -195,11 +197,11 @@ const readStep = (
   }))
 
 /** Makes a generator; graphs are compiled when first needed and kept. */
-export const makeGenerator = (config: DecoderConfig): Generator => {
+export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
   const compiledPrefill = jit(prefill(config))
   const compiledDecode = jit(decode(config))
 
-  const generate: Generator['generate'] = async (params, request, pause) => {
+  const generate: CompletionGenerator['generate'] = async (params, request, pause) => {
     checkRequest(config, request)
     const { prompts, group, options } = request
     const padded = padPrompts(prompts)

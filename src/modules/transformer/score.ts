@@ -27,21 +27,28 @@ export interface CompletionBatch {
 /** 0 where `allowed` is 1 and `MASKED` where it is 0. */
 export const biasOf = (allowed: tf.Tensor): tf.Tensor => tf.mul(tf.sub(1, allowed), MASKED)
 
-/** 1 where the column is not after the row, `[T, T]`. */
-export const causalMask = (length: number): tf.Tensor => {
+/**
+ * The bias of T positions on each other without themselves, `[1, 1, 1, 1, T, T]`: earlier positions are seen, later ones are masked. A
+ * position's own place, which is a source of its own, is left out for good.
+ */
+export const beforeBias = (length: number, allowed?: tf.Tensor): tf.Tensor => {
   const places = tf.range(0, length, 1, 'int32')
-  return tf.cast(tf.lessEqual(tf.expandDims(places, 0), tf.expandDims(places, 1)), 'float32')
+  const [columns, rows] = [tf.expandDims(places, 0), tf.expandDims(places, 1)]
+  const earlier = tf.reshape(tf.cast(tf.less(columns, rows), 'float32'), [1, 1, 1, 1, length, length])
+  const bias = biasOf(allowed === undefined ? earlier : tf.mul(earlier, allowed))
+  const own = tf.reshape(tf.equal(columns, rows), [1, 1, 1, 1, length, length])
+  return tf.where(own, tf.scalar(Number.NEGATIVE_INFINITY), bias)
 }
 
-/** The bias among prompt positions: causal, and padding is not seen. `[P, 1, 1, 1, Tp, Tp]` */
-export const promptSelfBias = (promptMask: tf.Tensor): tf.Tensor => {
+/** The biases among prompt positions: causal, and padding is not seen. */
+export const promptBiases = (
+  promptMask: tf.Tensor,
+): { readonly beforeBias: tf.Tensor; readonly selfBias: tf.Tensor } => {
   const [prompts, length] = promptMask.shape as [number, number] // [P, Tp] by contract
-  return biasOf(
-    tf.mul(
-      tf.reshape(promptMask, [prompts, 1, 1, 1, 1, length]),
-      tf.reshape(causalMask(length), [1, 1, 1, 1, length, length]),
-    ),
-  )
+  return {
+    beforeBias: beforeBias(length, tf.reshape(promptMask, [prompts, 1, 1, 1, 1, length])),
+    selfBias: biasOf(tf.reshape(promptMask, [prompts, 1, 1, 1, length, 1])),
+  }
 }
 
 /** The bias of completion queries on prompt keys: padding is not seen. `[P, 1, 1, 1, 1, Tp]` */
@@ -71,7 +78,7 @@ export const completionLogits = (params: Params, config: DecoderConfig, batch: C
   const prompt = forwardSegment(params, config, {
     ids: tf.reshape(batch.promptIds, [prompts, 1, promptLength]),
     positions: tf.reshape(batch.promptPositions, [prompts, 1, promptLength]),
-    selfBias: promptSelfBias(batch.promptMask),
+    ...promptBiases(batch.promptMask),
     past: [],
     rotary: batch.rotary,
   })
@@ -80,15 +87,15 @@ export const completionLogits = (params: Params, config: DecoderConfig, batch: C
     tf.reshape(lastHidden(prompt.hidden, prompts), [prompts, 1, 1, width]),
     tf.zeros([1, group, 1, 1]),
   )
-  if (length === 1) return logitsOf(params, config, tf.reshape(first, [prompts * group, width]))
-  const inputs = (x: tf.Tensor): tf.Tensor => tf.slice(x, [0, 0, 0], [prompts, group, length - 1])
   const completion = forwardSegment(params, config, {
-    ids: inputs(batch.completionIds),
-    positions: inputs(batch.completionPositions),
-    selfBias: tf.reshape(biasOf(causalMask(length - 1)), [1, 1, 1, 1, length - 1, length - 1]),
+    ids: batch.completionIds,
+    positions: batch.completionPositions,
+    beforeBias: beforeBias(length),
     past: [{ layers: prompt.layers, bias: promptKeyBias(batch.promptMask) }],
     rotary: batch.rotary,
   })
-  const rest = tf.reshape(completion.hidden, [prompts, group, length - 1, width])
+  // The last position predicts a token that is not asked for: it is computed only to keep all lengths multiples of the padding.
+  const states = tf.reshape(completion.hidden, [prompts, group, length, width])
+  const rest = tf.slice(states, [0, 0, 0, 0], [prompts, group, length - 1, width])
   return logitsOf(params, config, tf.reshape(tf.concat([first, rest], 2), [prompts * group * length, width]))
 }

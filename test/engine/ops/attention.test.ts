@@ -110,6 +110,75 @@ const evaluate = (q: tf.Tensor, sources: readonly AttentionSource[]): number[][]
   return [output, ...tf.grads(scalar)(inputs)].map(valuesOf)
 }
 
+/** A source that each position sees only at its own place, and the same as a full source with all other places shut. */
+const ownPlaces = attentionShapes.chain((shape) => {
+  const { p, k, g, r, t, d } = shape
+  return fc.record({
+    shape: fc.constant(shape),
+    queries: hostTensor(values, [p, k, g, r, t, d]),
+    keys: hostTensor(values, [p, k, g, t, d]),
+    values: hostTensor(values, [p, k, g, t, d]),
+    bias: hostTensor({ dtype: 'float32', element: fc.float({ min: -1, max: 1, noNaN: true }) }, [p, k, g, r, t, 1]),
+  })
+})
+
+describe('a source that a position sees only at its own place', () => {
+  const operation = (
+    problem: typeof ownPlaces extends fc.Arbitrary<infer T> ? T : never,
+    other: Source,
+  ): Operation => ({
+    inputs: [problem.queries, problem.keys, problem.values, other.keys, other.values],
+    shape: problem.queries.shape,
+    call: ([q, keys, v, otherKeys, otherValues]) =>
+      attention(
+        q!,
+        [
+          { keys: otherKeys!, values: otherValues! },
+          { keys: keys!, values: v!, bias: toTensor(problem.bias), reach: 'same' },
+        ],
+        SCALE,
+      ),
+    oracle: ([q, keys, v, otherKeys, otherValues]) => {
+      const { shape, bias } = problem
+      const shut = bias.data.flatMap((x, i) =>
+        Array.from({ length: shape.t }, (_, place) => (place === i % shape.t ? x : Number.NEGATIVE_INFINITY)),
+      )
+      const own = { keys: keys!, values: v!, groups: shape.g, places: shape.t, bias: shut }
+      const { shape: place } = other.keys
+      const rest = { keys: otherKeys!, values: otherValues!, groups: place[2]!, places: place[3]!, bias: undefined }
+      return attentionOracle(q!, [rest, own], { shape, scale: SCALE })
+    },
+  })
+  const cases = ownPlaces.chain((problem) => fc.tuple(fc.constant(problem), sourceFor(problem.shape, 0)))
+
+  it('equals the float64 oracle', () => {
+    const law = fc.property(cases, ([problem, other]) => {
+      expectForward(operation(problem, other))
+    })
+    fc.assert(law)
+  })
+
+  it('has the gradients of the oracle', () => {
+    const law = fc.property(cases, ([problem, other]) => {
+      expectGradients(operation(problem, other))
+    })
+    fc.assert(law, { numRuns: 40 })
+  })
+
+  it('must have as many places as there are positions, and cannot be shared', () => {
+    tf.tidy(() => {
+      const q = tf.zeros([1, 1, 2, 1, 3, 4])
+      const source = (shape: number[]): AttentionSource => ({
+        keys: tf.zeros(shape),
+        values: tf.zeros(shape),
+        reach: 'same',
+      })
+      expect(() => attention(q, [source([1, 1, 2, 4, 4])], SCALE)).toThrow('expected [1, 1, 2, 3, 4]')
+      expect(() => attention(q, [source([1, 1, 1, 3, 4])], SCALE)).toThrow('expected [1, 1, 2, 3, 4]')
+    })
+  })
+})
+
 describe('attention', () => {
   it('equals the float64 oracle', () => {
     const law = fc.property(problems, (problem) => {

@@ -2,7 +2,12 @@ import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { child, keyFromSeed } from '../../../src/core/key.js'
 import { type Owned, own, scope } from '../../../src/engine/scope.js'
-import { type Completion, completionKeys, type GenerationOptions, makeGenerator } from '../../../src/modules/transformer/generate.js'
+import {
+  type Completion,
+  completionKeys,
+  type GenerationOptions,
+  makeGenerator,
+} from '../../../src/modules/transformer/generate.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { expectClose } from '../../kit/close.js'
@@ -31,7 +36,12 @@ const generate = (
   const { prompts: given = prompts, group = 2, seed = 1 } = request
   return generator.generate(
     params!.value,
-    { prompts: given, group, keys: completionKeys(keyFromSeed(seed), given.length, group), options: { ...defaults, ...options } },
+    {
+      prompts: given,
+      group,
+      keys: completionKeys(keyFromSeed(seed), given.length, group),
+      options: { ...defaults, ...options },
+    },
     async () => undefined,
   )
 }
@@ -91,9 +101,28 @@ describe('generate', () => {
       const completions = await generate({ temperature, maxNewTokens: 40, stopTokens: [] })
       const rows = completions.map(({ ids }) => ids)
       const scores = scorer.score(params!.value, { prompts, group: 2 }, rows, temperature)
-      for (const [i, { logProbs }] of completions.entries()) expectClose(scores[i]!, logProbs, { absolute: 1e-5, relative: 0 })
+      for (const [i, { logProbs }] of completions.entries())
+        expectClose(scores[i]!, logProbs, { absolute: 1e-5, relative: 0 })
     }
     scorer.release()
+  })
+
+  it('records what scoring computes bit for bit, in a model of ordinary widths', async () => {
+    const wide = tinyConfig({ hiddenSize: 128, intermediateSize: 256, headSize: 32, vocabularySize: 64 })
+    const [wideGenerator, scorer] = [makeGenerator(wide), makeScorer(wide)]
+    using weights = own(scope(() => initialParams(wide, key, 0.1)))
+    const options = { ...defaults, maxNewTokens: 40, stopTokens: [] }
+    const keys = completionKeys(key, prompts.length, 48)
+    const completions = await wideGenerator.generate(
+      weights.value,
+      { prompts, group: 48, keys, options },
+      async () => undefined,
+    )
+    const rows = completions.map(({ ids }) => ids)
+    const scores = scorer.score(weights.value, { prompts, group: 48 }, rows, 1)
+    expect(scores.map((row) => Array.from(row))).toEqual(completions.map(({ logProbs }) => Array.from(logProbs)))
+    scorer.release()
+    wideGenerator.release()
   })
 
   it('samples with the probabilities of the model', async () => {

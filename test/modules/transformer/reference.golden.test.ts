@@ -42,7 +42,10 @@ describe.each(['qwen2', 'llama'])('%s against Hugging Face Transformers', (famil
     const { config, arrays } = loaded.right
     const { input_ids, attention_mask, completion } = readExpected(folderOf(family))
     const rows = input_ids.map((row, i) => row.filter((_, t) => attention_mask[i]![t] === 1))
-    const packed = packCompletions({ prompts: rows.map((row) => row.slice(0, -8)), group: 1 }, rows.map((row) => row.slice(-8)))
+    const packed = packCompletions(
+      { prompts: rows.map((row) => row.slice(0, -8)), group: 1 },
+      rows.map((row) => row.slice(-8)),
+    )
     const compiled = jit(({ params, batch }: { readonly params: Params; readonly batch: CompletionBatch }) => {
       const mask = tf.tensor1d(packed.completionMask)
       return valueAndGrad(params, (given) => {

@@ -1,5 +1,5 @@
-import * as E from 'fp-ts/lib/Either.js'
 import fc from 'fast-check'
+import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { groupAdvantage } from '../../../src/objectives/advantages/groupAdvantage.js'
 import { type GroupMember, type GroupOutcome, MCAdvantage } from '../../../src/objectives/advantages/mcAdvantage.js'
@@ -16,10 +16,22 @@ const spread = (xs: readonly number[]): number => Math.max(...xs) - Math.min(...
 
 describe('groupAdvantage', () => {
   it.each([
-    [[1, 0, 0, 1], [0.8660254, -0.8660254, -0.8660254, 0.8660254]],
-    [[0.1, 0.1, 1, 0], [-0.4264, -0.4264, 1.4924, -0.6396]],
-    [[0, 1], [-0.70710678, 0.70710678]],
-    [[1, 1], [0, 0]],
+    [
+      [1, 0, 0, 1],
+      [0.8660254, -0.8660254, -0.8660254, 0.8660254],
+    ],
+    [
+      [0.1, 0.1, 1, 0],
+      [-0.4264, -0.4264, 1.4924, -0.6396],
+    ],
+    [
+      [0, 1],
+      [-0.70710678, 0.70710678],
+    ],
+    [
+      [1, 1],
+      [0, 0],
+    ],
     [[0.3], [0]],
   ])('%j gives %j, as TorchRL MCAdvantage does', (rewards, expected) => {
     expectClose(rightOf(groupAdvantage(rewards)), expected, { absolute: 5e-5 })
@@ -27,10 +39,17 @@ describe('groupAdvantage', () => {
 
   it('is not changed by a shift of the rewards, nor by a positive scale', () => {
     fc.assert(
-      fc.property(returns, fc.double({ min: -5, max: 5, noNaN: true }), fc.double({ min: 0.1, max: 9, noNaN: true }), (xs, shift, scale) => {
-        fc.pre(spread(xs) > 1e-3)
-        expectClose(rightOf(groupAdvantage(xs.map((x) => x * scale + shift))), rightOf(groupAdvantage(xs)), { absolute: 1e-6 })
-      }),
+      fc.property(
+        returns,
+        fc.double({ min: -5, max: 5, noNaN: true }),
+        fc.double({ min: 0.1, max: 9, noNaN: true }),
+        (xs, shift, scale) => {
+          fc.pre(spread(xs) > 1e-3)
+          expectClose(rightOf(groupAdvantage(xs.map((x) => x * scale + shift))), rightOf(groupAdvantage(xs)), {
+            absolute: 1e-6,
+          })
+        },
+      ),
     )
   })
 
@@ -67,8 +86,11 @@ describe('groupAdvantage', () => {
 })
 
 const member = fc.record({
-  groupId: fc.constantFrom('a', 'b', 'c', '__proto__'),
-  return: fc.oneof({ weight: 9, arbitrary: fc.double({ min: -2, max: 2, noNaN: true }) }, { weight: 1, arbitrary: fc.constant(Number.NaN) }),
+  groupId: fc.constantFrom<string>('a', 'b', 'c', '__proto__'),
+  return: fc.oneof(
+    { weight: 9, arbitrary: fc.double({ min: -2, max: 2, noNaN: true }) },
+    { weight: 1, arbitrary: fc.constant(Number.NaN) },
+  ),
   value: fc.nat(),
 })
 
@@ -91,7 +113,8 @@ describe('MCAdvantage', () => {
         const { outcomes, queue } = pushAll(MCAdvantage({ groupSize }), members)
         const finished = outcomes.flatMap((o) => (o._tag === 'Waiting' ? [] : [...o.members]))
         const waiting = [...queue.values()].flatMap((list) => list.toArray())
-        const order = (a: GroupMember<number>, b: GroupMember<number>): number => members.indexOf(a) - members.indexOf(b)
+        const order = (a: GroupMember<number>, b: GroupMember<number>): number =>
+          members.indexOf(a) - members.indexOf(b)
         expect([...finished, ...waiting].sort(order)).toEqual(members)
         for (const outcome of outcomes) {
           if (outcome._tag === 'Waiting') {

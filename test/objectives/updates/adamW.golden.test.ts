@@ -16,8 +16,16 @@ interface Golden {
   readonly start: Readonly<Record<string, tf.TensorLike>>
   readonly grads: readonly Readonly<Record<string, tf.TensorLike>>[]
   readonly cases: readonly {
-    readonly options: { readonly lr: number; readonly weight_decay: number; readonly betas?: readonly [number, number]; readonly eps?: number }
-    readonly trace: readonly { readonly norm: number; readonly params: Readonly<Record<string, number[] | number[][]>> }[]
+    readonly options: {
+      readonly lr: number
+      readonly weight_decay: number
+      readonly betas?: readonly [number, number]
+      readonly eps?: number
+    }
+    readonly trace: readonly {
+      readonly norm: number
+      readonly params: Readonly<Record<string, number[] | number[][]>>
+    }[]
   }[]
 }
 
@@ -68,7 +76,11 @@ describe('clipByGlobalNorm', () => {
       expectClose(long.norm.dataSync(), [5], { absolute: 1e-6 })
       expectClose([...long.grads.a!.dataSync(), ...long.grads.b!.dataSync()], [0.6, 0, 0.8], { absolute: 1e-6 })
       const short = clipByGlobalNorm({ a: tf.tensor1d([0.3, 0]), b: tf.tensor1d([0.4]) }, 1)
-      expect([...short.grads.a!.dataSync(), ...short.grads.b!.dataSync()]).toEqual([Math.fround(0.3), 0, Math.fround(0.4)])
+      expect([...short.grads.a!.dataSync(), ...short.grads.b!.dataSync()]).toEqual([
+        Math.fround(0.3),
+        0,
+        Math.fround(0.4),
+      ])
       return []
     })
   })

@@ -7,7 +7,7 @@ export type Operation = 'add' | 'subtract' | 'multiply'
 export const LARGEST_TOTAL = 99
 
 /** One operation: `before` and `operand` give `after`. */
-export interface Step {
+interface Step {
   readonly operation: Operation
   readonly operand: number
   readonly before: number

@@ -4,7 +4,7 @@ import type { Emitter, KernelRule, RuleTable } from '../rule.js'
 import { broadcastShape, flagAttribute, isFloat, numberAttribute } from '../rule.js'
 import { castValue } from './elementwise.js'
 
-export interface MatMulFlags {
+interface MatMulFlags {
   readonly transposeA: boolean
   readonly transposeB: boolean
   /** Factor on the product. */
@@ -17,7 +17,7 @@ export interface MatMulFlags {
  *
  * Errors   throws where shapes do not fit, naming both.
  */
-export const matMulValue = (emitter: Emitter, a: Value, b: Value, flags: MatMulFlags): Value => {
+const matMulValue = (emitter: Emitter, a: Value, b: Value, flags: MatMulFlags): Value => {
   const rankA = a.shape.length
   const rankB = b.shape.length
   const rows = a.shape[flags.transposeA ? rankA - 1 : rankA - 2]

@@ -6,7 +6,7 @@ import { flagAttribute, integersAttribute, isFloat, normalizeAxes, numberAttribu
 import { castValue } from './elementwise.js'
 
 /** A reduction over `axes`; the reduced axes go, or stay with size 1. */
-export const reduceValue = (
+const reduceValue = (
   emitter: Emitter,
   name: string,
   value: Value,

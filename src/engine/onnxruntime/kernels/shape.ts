@@ -9,7 +9,7 @@ import { integersAttribute, normalizeAxes, numberAttribute } from '../rule.js'
 export const reshapeValue = (emitter: Emitter, value: Value, shape: readonly number[]): Value =>
   emitter.emit('Reshape', [value, emitter.integers(shape)], { shape, type: value.type })
 
-export const transposeValue = (emitter: Emitter, value: Value, order: readonly number[]): Value => {
+const transposeValue = (emitter: Emitter, value: Value, order: readonly number[]): Value => {
   const shape = order.map((axis) => value.shape[axis]!)
   return emitter.emit('Transpose', [value], { shape, type: value.type }, { attributes: { perm: order } })
 }
