@@ -1,4 +1,73 @@
-/** Expected failures as values. Each is a tagged record; `describe` puts any of them into one sentence that says what to do. */
+/** Expected failures as values: tagged records, each with a `reason`. `describe` puts any of them into one sentence. */
+import { type Either, isLeft } from 'fp-ts/lib/Either.js'
+
+/** What every expected failure has. */
+export interface Failure {
+  readonly _tag: string
+  readonly reason: string
+}
+
+const field = (failure: Failure, name: string): string => {
+  const value: unknown = Object.getOwnPropertyDescriptor(failure, name)?.value
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : '?'
+}
+
+const isFailure = (value: unknown): value is Failure =>
+  typeof value === 'object' &&
+  value !== null &&
+  '_tag' in value &&
+  'reason' in value &&
+  typeof value.reason === 'string'
+
+/** What a failure came from, if it says. */
+const causeOf = (failure: Failure): string => {
+  const cause: unknown = 'cause' in failure ? failure.cause : undefined
+  return isFailure(cause) && cause.reason !== failure.reason ? `: ${describe(cause)}` : ''
+}
+
+/** One sentence for a failure: where it happened and why, down to its cause. */
+export const describe = (failure: Failure): string => {
+  const { reason } = failure
+  const of = (name: string): string => field(failure, name)
+  switch (failure._tag) {
+    case 'FileFailure':
+      return `could not ${of('operation')} ${of('path')}: ${reason}`
+    case 'ModelFailure':
+      return `the model folder ${of('folder')} cannot be used: ${of('file')}: ${reason}`
+    case 'RowFailure':
+      return `${of('source')}, line ${of('row')}: ${reason}`
+    case 'RunFolderFailure':
+      return `${of('folder')}: ${reason}`
+    case 'EnvFailure':
+      return `${of('env')}: ${reason}${causeOf(failure)}`
+    default:
+      return `${reason}${causeOf(failure)}`
+  }
+}
+
+/** A failure as an exception, for places that cannot return one. */
+export class FailureError extends Error {
+  readonly failure: Failure
+
+  constructor(failure: Failure) {
+    super(describe(failure))
+    this.name = 'FailureError'
+    this.failure = failure
+  }
+}
+
+/**
+ * The value of a result.
+ *
+ * Errors   throws FailureError for a `Left`: for programs that have nothing better to do than to stop.
+ *
+ * @example
+ * orThrow(right(3)) // 3
+ */
+export const orThrow = <T>(result: Either<Failure, T>): T => {
+  if (isLeft(result)) throw new FailureError(result.left)
+  return result.right
+}
 
 /** A `config.json` that cannot be used. */
 export interface ConfigFailure {
