@@ -1,0 +1,15 @@
+/** Law kits and fast-check arbitraries for property-testing one's own transforms, environments and rewards. Needs fast-check. */
+export {
+  anyBatchShape,
+  anyHistory,
+  anyKey,
+  anyMessage,
+  anyName,
+  anyRagged,
+  anyTask,
+  anyTensorDict,
+  type TensorDictRecipe,
+} from './arbitraries.js'
+export { type EnvSample, envLaws, type RewardSample, rewardLaws } from './envLaws.js'
+export { checkLaws, type Law } from './law.js'
+export { erased, type TransformSample, transformLaws } from './transformLaws.js'

@@ -1,0 +1,20 @@
+/** Laws as values: a name and a check that throws. Any test runner runs them: `checkLaws(it, envLaws(...))`. */
+
+/** Something that holds for all inputs. `check` throws, with a counterexample, if it does not. */
+export interface Law {
+  readonly name: string
+  readonly check: () => void | Promise<void>
+}
+
+/** Registers laws with a test runner's `it`. */
+export const checkLaws = (
+  it: (name: string, check: () => void | Promise<void>) => unknown,
+  laws: readonly Law[],
+): void => {
+  for (const { name, check } of laws) it(name, check)
+}
+
+/** Throws, saying `problem`, unless `holds`. */
+export const require = (holds: boolean, problem: () => string): void => {
+  if (!holds) throw new Error(problem())
+}

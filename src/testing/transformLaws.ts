@@ -1,0 +1,165 @@
+/** The laws of transforms, for any transform. */
+
+import fc from 'fast-check'
+import { isLeft, isRight } from 'fp-ts/lib/Either.js'
+import type { Key } from '../core/key.js'
+import { refine, type Spec } from '../data/spec.js'
+import { merge } from '../data/tensorDict/edit.js'
+import { equals, format, toNested } from '../data/tensorDict/inspect.js'
+import type { TensorDict } from '../data/tensorDict/tensorDict.js'
+import { discard, liveTensors, own } from '../engine/scope.js'
+import type { EnvSpecs } from '../envs/env.js'
+import { type Added, compose, identity, type Transform } from '../envs/transforms/transform.js'
+import { anyKey } from './arbitraries.js'
+import { type Law, require } from './law.js'
+
+/** What a transform is checked on. Each field makes fresh values with tensors that belong to the caller. */
+export interface TransformSample {
+  /** Specs of the environment inside. */
+  readonly inner: EnvSpecs
+  /** A state as the environment inside returns it from `reset`. */
+  readonly state: () => TensorDict
+  /** An action as a policy gives it to the environment with the transform. */
+  readonly action: () => TensorDict
+  /** A state as the environment inside returns it from `step`. */
+  readonly next: () => TensorDict
+}
+
+// The kit sees transforms through their run-time contract: what their schemas are does not matter to the laws.
+type AnyTransform = Transform<unknown, never, unknown, unknown, never>
+
+/** Any transform, for the kit. */
+export const erased = <S, In, Out, Inner, Outer>(t: Transform<S, In, Out, Inner, Outer>): AnyTransform =>
+  t as unknown as AnyTransform // the kit passes on the states that the transform made, and TensorDicts of the sample
+
+interface Episode {
+  readonly reset: TensorDict
+  readonly full: TensorDict
+  readonly next: TensorDict
+}
+
+const rightOf = <T>(
+  result:
+    | { readonly _tag: 'Left'; readonly left: { readonly reason?: string } }
+    | { readonly _tag: 'Right'; readonly right: T },
+): T => {
+  if (result._tag === 'Left') throw new Error(`the transform failed: ${JSON.stringify(result.left)}`)
+  return result.right
+}
+
+/** One reset and one step, as an environment with the transform would run them. Everything that it made is in the result. */
+const play = async (
+  t: AnyTransform,
+  sample: { readonly state: TensorDict; readonly action: TensorDict; readonly next: TensorDict },
+  key: Key,
+): Promise<Episode> => {
+  const [added, s1]: Added<unknown, unknown> = rightOf(await t.reset(sample.state as never, t.initial, key)())
+  const reset = merge(sample.state, added)
+  const inner = rightOf(t.inverse(sample.action as never, reset as never))
+  const full = merge(sample.action, inner)
+  const [later]: Added<unknown, unknown> = rightOf(
+    await t.step(sample.next as never, { previous: reset, action: full }, s1)(),
+  )
+  return { reset, full, next: merge(sample.next, later) }
+}
+
+/** Runs `f` on fresh values of a sample, and frees everything. Throws if more tensors live afterwards than before. */
+const withSample = async (
+  sample: TransformSample,
+  f: (values: {
+    readonly state: TensorDict
+    readonly action: TensorDict
+    readonly next: TensorDict
+  }) => Promise<readonly unknown[]>,
+): Promise<void> => {
+  const before = liveTensors().count
+  const values = { state: sample.state(), action: sample.action(), next: sample.next() }
+  const held = own(Object.values(values))
+  try {
+    discard(await f(values))
+  } finally {
+    held.release()
+  }
+  const left = liveTensors().count - before
+  require(left === 0, () => `${left} tensors live on after everything was freed`)
+}
+
+const sameEpisodes = (a: Episode, b: Episode): void => {
+  for (const part of ['reset', 'full', 'next'] as const) {
+    require(equals(a[part], b[part]), () => `${part} differs:\n${format(a[part])}\n${format(b[part])}`)
+  }
+}
+
+const conforms = (td: TensorDict, spec: Spec, what: string): void => {
+  const result = refine(spec, td, what)
+  if (isLeft(result)) throw new Error(`${what} does not keep its spec: ${result.left.problems.join('; ')}`)
+}
+
+/**
+ * The laws of one kind of transform. `transforms` draws transforms, not one; `samples` draws what they are checked on.
+ *
+ * Laws: purity (equal inputs give equal outputs and stay as they are), spec soundness, identity, associativity, memory.
+ *
+ * @example
+ * transformLaws(fc.constant(erased(StepCounter({ maxSteps: 2 }))), fc.constant({})).map((law) => law.name.split(':')[0])[0] // 'purity'
+ */
+export const transformLaws = (
+  transforms: fc.Arbitrary<AnyTransform>,
+  samples: fc.Arbitrary<TransformSample>,
+  numRuns = 20,
+): readonly Law[] => {
+  const law = (name: string, check: (t: AnyTransform, sample: TransformSample, key: Key) => Promise<void>): Law => ({
+    name,
+    check: () => fc.assert(fc.asyncProperty(transforms, samples, anyKey, check), { numRuns }),
+  })
+  const wrapped =
+    (change: (t: AnyTransform) => AnyTransform) => async (t: AnyTransform, sample: TransformSample, key: Key) =>
+      withSample(sample, async (values) => {
+        const [plain, other] = [await play(t, values, key), await play(change(t), values, key)]
+        sameEpisodes(plain, other)
+        return [plain, other].flatMap((episode) => Object.values(episode))
+      })
+  return [
+    law('purity: equal inputs give equal outputs, and are left as they are', (t, sample, key) =>
+      withSample(sample, async (values) => {
+        const before = Object.values(values).map(toNested)
+        const [first, second] = [await play(t, values, key), await play(t, values, key)]
+        sameEpisodes(first, second)
+        const after = Object.values(values).map(toNested)
+        require(JSON.stringify(before) === JSON.stringify(after), () => 'an input was changed')
+        return [first, second].flatMap((episode) => Object.values(episode))
+      }),
+    ),
+    law('spec soundness: states and actions have what the spec promises', (t, sample, key) =>
+      withSample(sample, async (values) => {
+        const promised = t.spec(sample.inner)
+        require(isRight(promised), () => `the transform refuses the sample's specs: ${JSON.stringify(promised)}`)
+        const episode = await play(t, values, key)
+        if (isRight(promised)) {
+          conforms(episode.reset, promised.right.observation, 'the state after reset')
+          conforms(episode.next, promised.right.observation, 'the state after step')
+          conforms(values.action, promised.right.action, 'the action of the sample')
+          conforms(episode.full, sample.inner.action, 'the action for the environment inside')
+        }
+        return Object.values(episode)
+      }),
+    ),
+    law(
+      'identity: composing with the identity on the inside changes nothing',
+      wrapped((t) => erased(compose(identity, t))),
+    ),
+    law(
+      'identity: composing with the identity on the outside changes nothing',
+      wrapped((t) => erased(compose(t, identity))),
+    ),
+    law('associativity: grouping changes nothing', async (t, sample, key) =>
+      withSample(sample, async (values) => {
+        const left = erased(compose(compose(identity, t), identity))
+        const right = erased(compose(identity, compose(t, identity)))
+        const [first, second] = [await play(left, values, key), await play(right, values, key)]
+        sameEpisodes(first, second)
+        return [first, second].flatMap((episode) => Object.values(episode))
+      }),
+    ),
+  ]
+}
