@@ -2,6 +2,7 @@ import type * as E from 'fp-ts/lib/Either.js'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../core/capabilities.js'
+import { orThrow } from '../core/failure.js'
 import { child, type Key } from '../core/key.js'
 import type { Policy, PolicyFailure, TokenAction, TokenPrompt } from '../data/policy.js'
 import { concat, take } from '../data/tensorDict/batch.js'
@@ -30,6 +31,7 @@ export type CollectorFailure = EnvFailure | PolicyFailure | EndlessEpisode
 export interface EndlessEpisode {
   readonly _tag: 'EndlessEpisode'
   readonly maxTurns: number
+  readonly reason: string
 }
 
 /** Where collecting goes on: plain JSON, to be stored in a checkpoint. */
@@ -81,19 +83,6 @@ export interface LLMCollector<O> extends AsyncIterable<CollectedBatch<O>> {
   readonly start: CollectorPosition
   /** Collects the batch at a position. Equal positions give equal batches, if environment and policy are pure. */
   readonly collect: (position: CollectorPosition) => TaskEither<CollectorFailure, Collected<O>>
-}
-
-/** Thrown by the iterator, which cannot return a failure. */
-export class CollectorError extends Error {
-  readonly failure: CollectorFailure
-
-  constructor(failure: CollectorFailure) {
-    super(
-      failure._tag === 'EndlessEpisode' ? `an episode did not end within ${failure.maxTurns} turns` : failure.reason,
-    )
-    this.name = 'CollectorError'
-    this.failure = failure
-  }
 }
 
 const rememberedOf = (state: TensorDict): Readonly<Record<string, unknown>> => {
@@ -192,7 +181,7 @@ const joinTurns = <O>(turns: readonly CollectedBatch<O>[]): CollectedBatch<O> =>
  *
  * `for await (const batch of collector)` never ends by itself; a batch stays alive until the next one is asked for (`own` keeps it longer).
  *
- * Errors   `collect` gives `Left(CollectorFailure)`; the iterator throws CollectorError.
+ * Errors   `collect` gives `Left(CollectorFailure)`; the iterator throws FailureError.
  * Source   TorchRL `LLMCollector` with completed trajectories.
  */
 export const LLMCollector = <O extends TokenPrompt>(options: LLMCollectorOptions<O>): LLMCollector<O> => {
@@ -228,7 +217,8 @@ export const LLMCollector = <O extends TokenPrompt>(options: LLMCollectorOptions
       state = hold(take(next.right as unknown as TensorDict<O>, open)) // a stepped state is a state
       rows = open.map((i) => rows[i]!)
     }
-    return { _tag: 'Left', left: { _tag: 'EndlessEpisode', maxTurns } }
+    const reason = `an episode did not end within ${maxTurns} turns`
+    return { _tag: 'Left', left: { _tag: 'EndlessEpisode', maxTurns, reason } }
   }
 
   const collect: LLMCollector<O>['collect'] = (position) => async () => {
@@ -253,10 +243,9 @@ export const LLMCollector = <O extends TokenPrompt>(options: LLMCollectorOptions
     async *[Symbol.asyncIterator]() {
       let position = start
       while (true) {
-        const collected = await collect(position)()
-        if (isLeft(collected)) throw new CollectorError(collected.left)
-        using batch = collected.right.batch
-        position = collected.right.position
+        const collected = orThrow(await collect(position)())
+        using batch = collected.batch
+        position = collected.position
         yield batch.value
       }
     },

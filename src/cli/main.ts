@@ -1,0 +1,36 @@
+#!/usr/bin/env node
+/** The `tandem` command. */
+import { readFileSync } from 'node:fs'
+import { Command } from 'commander'
+import { evalCommand } from './eval.js'
+import { CommandError } from './failure.js'
+import { sampleCommand } from './sample.js'
+import { trainCommand } from './train.js'
+
+const packageJson: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+const version =
+  typeof packageJson === 'object' && packageJson !== null && 'version' in packageJson
+    ? String(packageJson.version)
+    : 'unknown'
+
+const program = new Command('tandem')
+  .description('Reinforcement-learning post-training of language models.')
+  .version(version)
+  .addCommand(trainCommand())
+  .addCommand(evalCommand())
+  .addCommand(sampleCommand())
+  .showHelpAfterError()
+
+/** A reader such as `head` may close the pipe: that is no error. */
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+  process.exit(0)
+})
+
+try {
+  await program.parseAsync()
+} catch (error) {
+  const isExpected = error instanceof CommandError
+  console.error(isExpected ? `tandem: ${error.message}` : error)
+  process.exitCode = isExpected ? 1 : 2
+}

@@ -1,0 +1,85 @@
+/** `tandem sample`: completions of a question, on the screen. */
+import { resolve } from 'node:path'
+import { Argument, Command, Option } from 'commander'
+import { sampleCompletions } from '../collectors/run/sample.js'
+import { evaluationTasks } from '../collectors/run/tasks.js'
+import { keyFromSeed } from '../core/key.js'
+import { loadPretrained } from '../modules/pretrained.js'
+import { orFail } from './failure.js'
+import {
+  EMBEDDED_MODEL,
+  type EngineOptions,
+  engineOptions,
+  naturalNumber,
+  nonNegativeNumber,
+  positiveInteger,
+  positiveNumber,
+  startEngine,
+} from './options.js'
+
+interface SampleFlags extends EngineOptions {
+  readonly model: string
+  readonly count: number
+  readonly temperature: number
+  readonly topK?: number
+  readonly topP?: number
+  readonly maxNewTokens: number
+  readonly seed: number
+  readonly json?: boolean
+}
+
+const action = async (question: string | undefined, flags: SampleFlags): Promise<void> => {
+  await startEngine(flags)
+  const model = await orFail(loadPretrained(resolve(flags.model)))
+  const asked = question ?? (await exampleQuestion(flags.seed))
+  const completions = await orFail(
+    sampleCompletions(model, asked, {
+      count: flags.count,
+      key: keyFromSeed(flags.seed),
+      sampling: {
+        temperature: flags.temperature,
+        maxNewTokens: flags.maxNewTokens,
+        ...(flags.topK !== undefined && { topK: flags.topK }),
+        ...(flags.topP !== undefined && { topP: flags.topP }),
+      },
+    }),
+  )
+  if (flags.json === true) {
+    for (const completion of completions)
+      process.stdout.write(`${JSON.stringify({ question: asked, ...completion })}\n`)
+    return
+  }
+  process.stdout.write(`${asked}\n\n`)
+  for (const { text, logProb, stopReason } of completions) {
+    const cut = stopReason === 'length' ? ' (cut off at the token limit)' : ''
+    process.stdout.write(`${text}${cut}\n  log-probability ${logProb.toFixed(2)}\n`)
+  }
+}
+
+/** One of the held-out problems that the embedded model is made for. */
+const exampleQuestion = async (seed: number): Promise<string> => {
+  const { source } = await orFail(evaluationTasks({}))
+  const { query } = await orFail(async () => source.at(seed))
+  return query
+}
+
+export const sampleCommand = (): Command => {
+  const command = new Command('sample')
+    .description('Sample completions of a question.')
+    .addArgument(new Argument('[question]', 'what to ask (default: a generated word problem)'))
+    .option('--model <folder>', 'model in Hugging Face layout, such as a checkpoint of a run', EMBEDDED_MODEL)
+    .addOption(new Option('--count <n>', 'completions').argParser(positiveInteger).default(4))
+    .addOption(
+      new Option('--temperature <x>', '0 for the most probable tokens').argParser(nonNegativeNumber).default(1),
+    )
+    .addOption(new Option('--top-k <n>', 'choose among the k most probable tokens').argParser(positiveInteger))
+    .addOption(
+      new Option('--top-p <x>', 'choose among the tokens that make up this probability').argParser(positiveNumber),
+    )
+    .addOption(
+      new Option('--max-new-tokens <n>', 'longest completion in tokens').argParser(positiveInteger).default(64),
+    )
+    .addOption(new Option('--seed <n>', 'seed of sampling').argParser(naturalNumber).default(1))
+  for (const option of engineOptions()) command.addOption(option)
+  return command.option('--json', 'print one JSON object for each completion').action(action)
+}

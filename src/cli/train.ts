@@ -1,0 +1,161 @@
+/** `tandem train`: options to settings, events to the screen. */
+import { resolve } from 'node:path'
+import { Command, Option } from 'commander'
+import { finishRun, type PreparedRun, prepareRun } from '../collectors/run/prepare.js'
+import { DEFAULT_SETTINGS, type RunSettings } from '../collectors/run/settings.js'
+import { type RunEvent, train } from '../collectors/run/train.js'
+import { asCommandError, CommandError, orFail } from './failure.js'
+import {
+  EMBEDDED_MODEL,
+  type EngineOptions,
+  engineOptions,
+  naturalNumber,
+  nonNegativeNumber,
+  positiveInteger,
+  positiveNumber,
+  startEngine,
+} from './options.js'
+import { barDisplay, type Display, jsonDisplay, lineDisplay } from './progress.js'
+
+interface TrainFlags extends EngineOptions, Partial<RunSettings> {
+  readonly out?: string
+  readonly resume?: string
+  readonly json?: boolean
+}
+
+/** Settings that can be given on the command line: flag, argument, what it is, how it is read. */
+const FLAGS: readonly (readonly [
+  name: keyof RunSettings,
+  argument: string,
+  help: string,
+  read: (text: string) => unknown,
+])[] = [
+  ['steps', '<n>', 'updates of the weights', positiveInteger],
+  ['seed', '<n>', 'seed of everything random', naturalNumber],
+  ['prompts', '<n>', 'different problems in a step', positiveInteger],
+  ['group', '<n>', 'completions of each problem', positiveInteger],
+  ['maxNewTokens', '<n>', 'longest completion in tokens', positiveInteger],
+  ['temperature', '<x>', 'sampling temperature', positiveNumber],
+  ['learningRate', '<x>', 'learning rate of AdamW', positiveNumber],
+  ['clipLow', '<x>', 'how far a ratio may fall below 1', nonNegativeNumber],
+  ['clipHigh', '<x>', 'how far a ratio may rise above 1', nonNegativeNumber],
+  ['klCoefficient', '<x>', 'weight of the KL divergence from the first weights in the reward', nonNegativeNumber],
+  ['maxGradNorm', '<x>', 'longest gradient', positiveNumber],
+  ['evalEvery', '<n>', 'steps between evaluations', positiveInteger],
+  ['evalProblems', '<n>', 'problems in an evaluation', positiveInteger],
+  ['checkpointEvery', '<n>', 'steps between checkpoints', positiveInteger],
+  ['trajectories', '<n>', 'completions kept of each step', naturalNumber],
+]
+
+const kebab = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+
+/** The settings among the flags: only those that were given. */
+const givenSettings = (flags: TrainFlags): Partial<RunSettings> => {
+  const given = Object.fromEntries(
+    FLAGS.map(([name]) => [name, flags[name]] as const).filter(([, value]) => value !== undefined),
+  ) as Partial<RunSettings> // the values were read by the flags' own parsers
+  return {
+    ...given,
+    ...(flags.model && { model: resolve(flags.model) }),
+    ...(flags.dataset && { dataset: resolve(flags.dataset) }),
+    ...(flags.evalDataset && { evalDataset: resolve(flags.evalDataset) }),
+  }
+}
+
+const timestamp = (): string => new Date().toISOString().slice(0, 19).replaceAll(':', '-')
+
+const displayFor = (flags: TrainFlags): Display => {
+  if (flags.json === true) return jsonDisplay((line) => process.stdout.write(line))
+  return process.stderr.isTTY ? barDisplay(process.stderr) : lineDisplay((line) => process.stdout.write(line))
+}
+
+/** Runs to the end, or to the end of the step in which somebody presses Ctrl-C. */
+const runToEnd = async (
+  run: PreparedRun,
+  display: Display,
+  say: (text: string) => void,
+): Promise<RunEvent | undefined> => {
+  const abort = new AbortController()
+  const onSignal = (): void => {
+    if (abort.signal.aborted) process.exit(130)
+    abort.abort()
+    say('\nfinishing this step, then saving; press Ctrl-C again to stop at once\n')
+  }
+  process.on('SIGINT', onSignal)
+  process.on('SIGTERM', onSignal)
+  let last: RunEvent | undefined
+  try {
+    for await (const event of train({ ...run, signal: abort.signal })) {
+      display.show(event)
+      last = event
+    }
+  } catch (error) {
+    throw asCommandError(error)
+  } finally {
+    display.close()
+    process.off('SIGINT', onSignal)
+    process.off('SIGTERM', onSignal)
+  }
+  return last
+}
+
+const conclude = async (run: PreparedRun, last: RunEvent | undefined, say: (text: string) => void): Promise<void> => {
+  if (last?.type !== 'end') return
+  const { summary } = last
+  await orFail(finishRun(run.paths, summary))
+  const percent = (share: number): string => `${(100 * share).toFixed(1)} %`
+  const { generation, training } = summary.tokensPerSecond
+  say(
+    [
+      '',
+      `${summary.steps} updates in ${summary.secondsTotal.toFixed(0)} s (${generation.toFixed(0)} tokens/s sampled, ${training.toFixed(0)} tokens/s trained)`,
+      `accuracy on ${summary.evalProblems} held-out problems: ${percent(summary.accuracyBefore)} -> ${percent(summary.accuracyAfter)}`,
+      `worked-out completions:          ${percent(summary.workedBefore)} -> ${percent(summary.workedAfter)}`,
+      `report: ${run.paths.report}`,
+      ...(summary.status === 'interrupted' ? [`go on with: tandem train --resume ${run.paths.folder}`] : []),
+      '',
+    ].join('\n'),
+  )
+}
+
+const action = async (flags: TrainFlags): Promise<void> => {
+  const say = (text: string): void => {
+    process.stderr.write(text)
+  }
+  if (flags.resume !== undefined && flags.out !== undefined) {
+    throw new CommandError('--resume goes on in its own folder: leave out --out')
+  }
+  const engine = await startEngine(flags)
+  const given = givenSettings(flags)
+  const run = await orFail(
+    prepareRun(
+      flags.resume === undefined
+        ? {
+            _tag: 'New',
+            folder: resolve(flags.out ?? `runs/${timestamp()}`),
+            settings: { model: EMBEDDED_MODEL, ...DEFAULT_SETTINGS, ...given },
+          }
+        : { _tag: 'Resume', folder: resolve(flags.resume), asked: given },
+    ),
+  )
+  say(`${engine.backend} backend (${engine.packageName}); run folder ${run.paths.folder}\n`)
+  await conclude(run, await runToEnd(run, displayFor(flags), say), say)
+}
+
+export const trainCommand = (): Command => {
+  const command = new Command('train')
+    .description(
+      'Train a model by GRPO on word problems, and write a run folder with metrics, checkpoints and a report.',
+    )
+    .option('--out <folder>', 'run folder (default: runs/ and the time)')
+    .option('--resume <folder>', 'go on with a run from its last checkpoint')
+    .option('--model <folder>', 'model to begin with, in Hugging Face layout (default: the one that comes with Tandem)')
+    .option('--dataset <file>', 'JSON lines with question and answer, as in GSM8K (default: generated word problems)')
+    .option('--eval-dataset <file>', 'rows to evaluate on (default: held-out problems)')
+  for (const [name, argument, help, read] of FLAGS) {
+    const value = DEFAULT_SETTINGS[name as keyof typeof DEFAULT_SETTINGS] // no flag in the list is the model
+    command.addOption(new Option(`--${kebab(name)} ${argument}`, `${help} (default: ${String(value)})`).argParser(read))
+  }
+  for (const option of engineOptions()) command.addOption(option)
+  return command.option('--json', 'print every event as a line of JSON').action(action)
+}

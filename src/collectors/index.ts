@@ -1,0 +1,38 @@
+/** Collecting rollouts, learning from them, keeping policies up to date, and whole runs. */
+export { type GroupedRows, groupRows, trainingRows } from './groups.js'
+export {
+  type Collected,
+  type CollectedBatch,
+  type CollectorFailure,
+  type CollectorPosition,
+  type EndlessEpisode,
+  LLMCollector,
+  type LLMCollectorOptions,
+  type TurnEntries,
+  trajectoryReturns,
+} from './llmCollector.js'
+export {
+  type EvaluationOptions,
+  type EvaluationScores,
+  evaluateProblems,
+  type ProblemResult,
+  scoresOf,
+} from './run/evaluate.js'
+export { makePipeline, type Pipeline, wordProblemEnv } from './run/pipeline.js'
+export { finishRun, type PreparedRun, type PrepareFailure, prepareRun, type RunRequest } from './run/prepare.js'
+export type { EvaluationRecord, PhaseSeconds, RunSummary, StepRecord, TrajectoryRecord } from './run/records.js'
+export { renderReport } from './run/report.js'
+export { type SampledText, type SampleOptions, sampleCompletions } from './run/sample.js'
+export { DEFAULT_SETTINGS, type RunSettings } from './run/settings.js'
+export { evaluationTasks, loadTasks, openTasks, type RunTasks } from './run/tasks.js'
+export { type RunEvent, type TrainOptions, train } from './run/train.js'
+export {
+  NonFiniteLoss,
+  type StepMetrics,
+  type TrainerState,
+  type TrainingRows,
+  type TrainStep,
+  type TrainStepOptions,
+  trainStep,
+} from './trainStep.js'
+export { inProcessUpdater, type WeightUpdater } from './weightSync.js'

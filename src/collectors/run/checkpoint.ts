@@ -1,0 +1,186 @@
+/** Everything that a run needs to go on exactly where it was, in one folder that is there completely or not at all. */
+import * as tf from '@tensorflow/tfjs'
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { z } from 'zod'
+import type { Files } from '../../core/capabilities.js'
+import type { FileFailure, ModelFailure } from '../../core/failure.js'
+import { decodeSafetensors, encodeSafetensors, type HostArray } from '../../data/codecs/safetensors.js'
+import type { NamedTensors } from '../../data/weights.js'
+import { hostArrays, loadPretrained, type Pretrained, pretrainedFiles } from '../../modules/pretrained.js'
+import type { AdamWState } from '../../objectives/updates/adamW.js'
+import type { TrainerState } from '../trainStep.js'
+
+const stateSchema = z.strictObject({
+  format: z.literal(1),
+  /** Updates done. */
+  step: z.number().int().nonnegative(),
+  policyVersion: z.number().int().nonnegative(),
+  position: z.strictObject({ batch: z.number().int().nonnegative(), remembered: z.record(z.string(), z.unknown()) }),
+  /** Of the run so far. */
+  secondsTotal: z.number(),
+  checkpointSeconds: z.number(),
+  /** Lengths of the run's logs at this point: what comes after was written by steps that are done again. */
+  metricsBytes: z.number().int().nonnegative(),
+  trajectoriesBytes: z.number().int().nonnegative(),
+})
+
+/** state.json */
+export type CheckpointState = Readonly<z.infer<typeof stateSchema>>
+
+/** A checkpoint that was read. */
+export interface Checkpoint {
+  readonly model: Pretrained
+  readonly optimizer: ReadonlyMap<string, HostArray>
+  readonly state: CheckpointState
+}
+
+export type CheckpointFailure = FileFailure | ModelFailure
+
+const STATE_FILE = 'state.json'
+const OPTIMIZER_FILE = 'optimizer.safetensors'
+
+/** The name of the checkpoint after `step` updates: names sort by step. */
+const checkpointName = (step: number): string => `step-${String(step).padStart(6, '0')}`
+
+const CHECKPOINT_NAME = /^step-\d{6,}$/
+
+const PREFIXES = { mean: 'mean.', square: 'square.' } as const
+
+const withPrefix = (
+  prefix: string,
+  arrays: ReadonlyMap<string, HostArray>,
+): readonly (readonly [string, HostArray])[] => [...arrays].map(([name, array]) => [prefix + name, array] as const)
+
+const optimizerArrays = ({ step, mean, square }: AdamWState): ReadonlyMap<string, HostArray> =>
+  new Map([
+    ...hostArrays({ step }),
+    ...withPrefix(PREFIXES.mean, hostArrays(mean)),
+    ...withPrefix(PREFIXES.square, hostArrays(square)),
+  ])
+
+/** The files of a checkpoint: a model folder that Transformers can load, the optimizer, and where the run stood. */
+export const checkpointFiles = (
+  model: Pick<Pretrained, 'config' | 'text'>,
+  trainer: TrainerState<AdamWState>,
+  state: CheckpointState,
+): Readonly<Record<string, Uint8Array | string>> => ({
+  ...pretrainedFiles({ ...model, arrays: hostArrays(trainer.params) }),
+  [OPTIMIZER_FILE]: encodeSafetensors(optimizerArrays(trainer.optimizer)),
+  [STATE_FILE]: `${JSON.stringify(state, undefined, 2)}\n`,
+})
+
+/** Writes a checkpoint and removes all but the newest `keep`. */
+export const saveCheckpoint = (
+  files: Files,
+  folder: string,
+  contents: Readonly<Record<string, Uint8Array | string>>,
+  options: { readonly step: number; readonly keep: number },
+): TE.TaskEither<FileFailure, string> => {
+  const path = `${folder}/${checkpointName(options.step)}`
+  return pipe(
+    files.makeFolder(folder),
+    TE.chain(() => files.writeFolder(path, contents)),
+    TE.chain(() => files.list(folder)),
+    TE.chain((names) => {
+      const old = names.filter((name) => CHECKPOINT_NAME.test(name)).slice(0, -options.keep)
+      const unfinished = names.filter((name) => name.includes('.tmp-'))
+      return TE.traverseSeqArray((name: string) => files.remove(`${folder}/${name}`))([...old, ...unfinished])
+    }),
+    TE.map(() => path),
+  )
+}
+
+/** The newest complete checkpoint of a folder; undefined if there is none. */
+export const latestCheckpoint = (files: Files, folder: string): TE.TaskEither<FileFailure, string | undefined> =>
+  pipe(
+    files.list(folder),
+    TE.map((names) => {
+      const name = names.filter((candidate) => CHECKPOINT_NAME.test(candidate)).at(-1)
+      return name === undefined ? undefined : `${folder}/${name}`
+    }),
+  )
+
+const failure = (folder: string, file: string, reason: string): ModelFailure => ({
+  _tag: 'ModelFailure',
+  folder,
+  file,
+  reason,
+})
+
+const readState = (files: Files, folder: string): TE.TaskEither<CheckpointFailure, CheckpointState> =>
+  pipe(
+    files.readText(`${folder}/${STATE_FILE}`),
+    TE.chainEitherKW((text) => {
+      const parsed = E.tryCatch(
+        () => stateSchema.safeParse(JSON.parse(text)),
+        (error) => failure(folder, STATE_FILE, `not JSON: ${String(error)}`),
+      )
+      return pipe(
+        parsed,
+        E.chain((result) =>
+          result.success ? E.right(result.data) : E.left(failure(folder, STATE_FILE, z.prettifyError(result.error))),
+        ),
+      )
+    }),
+  )
+
+const readOptimizer = (
+  files: Files,
+  folder: string,
+): TE.TaskEither<CheckpointFailure, ReadonlyMap<string, HostArray>> =>
+  pipe(
+    files.readBytes(`${folder}/${OPTIMIZER_FILE}`),
+    TE.chainEitherKW((bytes) =>
+      pipe(
+        decodeSafetensors(bytes),
+        E.mapLeft(({ reason }) => failure(folder, OPTIMIZER_FILE, reason)),
+        E.map(({ arrays }) => arrays),
+      ),
+    ),
+  )
+
+/** Reads a checkpoint. Errors: `Left` naming the file that is missing, truncated or malformed. */
+export const loadCheckpoint = (files: Files, folder: string): TE.TaskEither<CheckpointFailure, Checkpoint> =>
+  pipe(
+    readState(files, folder),
+    TE.chain((state) =>
+      pipe(
+        loadPretrained(folder, files),
+        TE.chainW((model) =>
+          pipe(
+            readOptimizer(files, folder),
+            TE.chainEitherKW((optimizer) => checkOptimizer(folder, model, optimizer)),
+            TE.map((optimizer) => ({ model, optimizer, state })),
+          ),
+        ),
+      ),
+    ),
+  )
+
+const checkOptimizer = (
+  folder: string,
+  model: Pretrained,
+  optimizer: ReadonlyMap<string, HostArray>,
+): E.Either<ModelFailure, ReadonlyMap<string, HostArray>> => {
+  const names = [
+    'step',
+    ...Object.values(PREFIXES).flatMap((prefix) => [...model.arrays.keys()].map((name) => prefix + name)),
+  ]
+  const missing = names.find((name) => !optimizer.has(name))
+  return missing === undefined ? E.right(optimizer) : E.left(failure(folder, OPTIMIZER_FILE, `'${missing}' is missing`))
+}
+
+const toTensor = ({ data, shape }: HostArray): tf.Tensor => tf.tensor(data, [...shape], 'float32')
+
+/** The tensors of an optimizer's stored numbers. They belong to the enclosing scope. */
+export const optimizerState = (arrays: ReadonlyMap<string, HostArray>): AdamWState => {
+  const named = (prefix: string): NamedTensors =>
+    Object.fromEntries(
+      [...arrays]
+        .filter(([name]) => name.startsWith(prefix))
+        .map(([name, array]) => [name.slice(prefix.length), toTensor(array)]),
+    )
+  return { step: toTensor(arrays.get('step')!), mean: named(PREFIXES.mean), square: named(PREFIXES.square) } // checked when loaded
+}

@@ -1,0 +1,98 @@
+/** The parts of a GRPO run on word problems, wired together. */
+import { pipe } from 'fp-ts/lib/function.js'
+import { child, keyFromSeed } from '../../core/key.js'
+import type { LogProbModel, TokenAction, TokenPrompt } from '../../data/policy.js'
+import { shuffled, type TaskSource } from '../../data/task.js'
+import type { DeepMerge } from '../../data/tensorDict/edit.js'
+import type { NamedTensors } from '../../data/weights.js'
+import type { Env } from '../../envs/env.js'
+import { GSM8KEnv, type GSM8KState } from '../../envs/gsm8kEnv.js'
+import { type KLEntries, KLRewardTransform } from '../../envs/transforms/klRewardTransform.js'
+import { PolicyVersion, type VersionEntry } from '../../envs/transforms/policyVersion.js'
+import { TemplateTransform, type TextEntries } from '../../envs/transforms/templateTransform.js'
+import { Tokenizer } from '../../envs/transforms/tokenizer.js'
+import { append } from '../../envs/transforms/transform.js'
+import type { ModelText, Pretrained } from '../../modules/pretrained.js'
+import { type TransformersPolicy, TransformersWrapper } from '../../modules/transformersWrapper.js'
+import { MCAdvantage } from '../../objectives/advantages/mcAdvantage.js'
+import { type AdamWState, adamW } from '../../objectives/updates/adamW.js'
+import { type CollectorPosition, LLMCollector } from '../llmCollector.js'
+import { type TrainStep, trainStep } from '../trainStep.js'
+import type { RunSettings } from './settings.js'
+
+/** What the states of word problems have once text and tokens are added. */
+export type WordProblemState = DeepMerge<DeepMerge<GSM8KState, TextEntries>, TokenPrompt>
+
+/** Word problems as token ids: the environment of `tandem train` and `tandem eval`. */
+export const wordProblemEnv = (
+  source: TaskSource,
+  text: ModelText,
+  batch: { readonly prompts: number; readonly repeats?: number },
+): Env<WordProblemState, TokenAction> =>
+  pipe(
+    GSM8KEnv({ source, ...batch }),
+    append(TemplateTransform({ template: text.template, endOfTurn: text.endOfTurn })),
+    append(Tokenizer({ tokenizer: text.tokenizer })),
+  )
+
+/** The state with what training adds to it. */
+export type TrainingState = DeepMerge<DeepMerge<WordProblemState, KLEntries>, VersionEntry>
+
+export interface Pipeline {
+  readonly policy: TransformersPolicy
+  readonly collector: LLMCollector<TrainingState>
+  readonly advantages: MCAdvantage
+  readonly step: TrainStep<AdamWState>
+  readonly release: () => void
+}
+
+/** The run's stream of random numbers for each purpose. */
+export const runKeys = (seed: number) => {
+  const root = keyFromSeed(seed)
+  return {
+    tasks: child(root, 'tasks'),
+    rollouts: child(root, 'rollouts'),
+    evaluation: child(root, 'evaluation'),
+  } as const
+}
+
+/**
+ * Wires a run: environment, policy, collector, advantages, training step.
+ *
+ * Effects  the policy keeps `params`; `release` frees them, the compiled graphs and the reference's.
+ */
+export const makePipeline = (
+  settings: RunSettings,
+  model: Pick<Pretrained, 'config' | 'text'>,
+  weights: { readonly params: NamedTensors; readonly reference: LogProbModel },
+  tasks: { readonly source: TaskSource; readonly start?: CollectorPosition },
+): Pipeline => {
+  const { config, text } = model
+  const keys = runKeys(settings.seed)
+  const policy = TransformersWrapper({
+    config,
+    params: weights.params,
+    sampling: { temperature: settings.temperature, maxNewTokens: settings.maxNewTokens },
+  })
+  const env = pipe(
+    wordProblemEnv(shuffled(tasks.source, keys.tasks), text, { prompts: settings.prompts, repeats: settings.group }),
+    append(KLRewardTransform({ reference: weights.reference, coefficient: settings.klCoefficient })),
+    append(PolicyVersion()),
+  )
+  const step = trainStep({
+    config,
+    optimizer: adamW(),
+    loss: { clipEpsilon: [settings.clipLow, settings.clipHigh] },
+    maxGradNorm: settings.maxGradNorm,
+  })
+  return {
+    policy,
+    collector: LLMCollector({ env, policy, key: keys.rollouts, ...(tasks.start && { start: tasks.start }) }),
+    advantages: MCAdvantage({ groupSize: settings.group }),
+    step,
+    release: () => {
+      policy.release()
+      step.release()
+    },
+  }
+}

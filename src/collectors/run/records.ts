@@ -1,0 +1,153 @@
+/** What a run writes down: one record for each step, evaluation and sampled trajectory, and the summary. */
+import type { StopReason } from '../../data/policy.js'
+import type { EngineReport } from '../../engine/report.js'
+import type { StepMetrics } from '../trainStep.js'
+
+/** Seconds by phase. */
+export interface PhaseSeconds {
+  readonly generation: number
+  /** Rendering, rewards, reference scores. */
+  readonly environment: number
+  readonly training: number
+  readonly weightSync: number
+}
+
+/** One line of metrics.jsonl. */
+export interface StepRecord extends StepMetrics {
+  readonly type: 'step'
+  /** Counted from 1. */
+  readonly step: number
+  /** Mean over the completions of the step, in reward units. */
+  readonly reward: number
+  /** Shares of the completions: right answer, worked out, any answer, cut off by the token limit. */
+  readonly accuracy: number
+  readonly worked: number
+  readonly answered: number
+  readonly truncated: number
+  /** Mean tokens of a completion. */
+  readonly completionTokens: number
+  readonly groupsUsed: number
+  readonly groupsDropped: number
+  /** Groups whose completions all had the same reward: nothing to learn from. */
+  readonly groupsWithoutSignal: number
+  readonly learningRate: number
+  /** Of the weights that sampled the step. */
+  readonly policyVersion: number
+  readonly seconds: PhaseSeconds
+}
+
+/** One line of metrics.jsonl. */
+export interface EvaluationRecord {
+  readonly type: 'evaluation'
+  /** Updates done before it. */
+  readonly step: number
+  readonly problems: number
+  readonly accuracy: number
+  readonly worked: number
+  readonly completionTokens: number
+  readonly seconds: number
+}
+
+/** One line of trajectories.jsonl. */
+export interface TrajectoryRecord {
+  readonly step: number
+  readonly groupId: string
+  readonly query: string
+  readonly answer: string
+  /** Text of each sampled token, special tokens included. */
+  readonly tokens: readonly string[]
+  /** Nats. */
+  readonly logProbs: readonly number[]
+  readonly reward: number
+  /** Null if the group was dropped. */
+  readonly advantage: number | null
+  readonly stopReason: StopReason
+  readonly policyVersion: number
+}
+
+/** summary.json */
+export interface RunSummary {
+  readonly status: 'finished' | 'interrupted'
+  readonly seed: number
+  /** Updates done. */
+  readonly steps: number
+  readonly accuracyBefore: number
+  readonly accuracyAfter: number
+  /** Lowest accuracy of the evaluations in the second half of the run: whether what was learned stayed. */
+  readonly accuracyLowestLate: number
+  readonly workedBefore: number
+  readonly workedAfter: number
+  readonly evalProblems: number
+  readonly rewardCurve: readonly number[]
+  /** Evaluations in order. */
+  readonly evaluations: readonly EvaluationRecord[]
+  /** Wall time of the run, all its sessions together. */
+  readonly secondsTotal: number
+  readonly seconds: PhaseSeconds & { readonly evaluation: number; readonly checkpoint: number }
+  /** Sampled tokens per second of generation, and trained completion tokens per second of training. */
+  readonly tokensPerSecond: { readonly generation: number; readonly training: number }
+  readonly maxLogProbGap: number
+  readonly policyVersion: number
+  readonly parameters: number
+  readonly engine: EngineReport
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0)
+
+const rate = (amount: number, seconds: number): number => (seconds > 0 ? amount / seconds : 0)
+
+/** Everything that the records do not contain. */
+export interface SummaryContext {
+  readonly status: RunSummary['status']
+  readonly seed: number
+  readonly completionsPerStep: number
+  readonly secondsTotal: number
+  readonly checkpointSeconds: number
+  readonly policyVersion: number
+  readonly parameters: number
+  readonly engine: EngineReport
+}
+
+/** The summary of a run from its records. Errors: throws RangeError without any evaluation: a run begins with one. */
+export const summarize = (
+  steps: readonly StepRecord[],
+  evaluations: readonly EvaluationRecord[],
+  context: SummaryContext,
+): RunSummary => {
+  const [first] = evaluations
+  const last = evaluations.at(-1)
+  if (first === undefined || last === undefined) throw new RangeError('summarize: a run has at least one evaluation')
+  const phase = (name: keyof PhaseSeconds): number => sum(steps.map((record) => record.seconds[name]))
+  const sampled = sum(steps.map((record) => record.completionTokens * context.completionsPerStep))
+  const late = evaluations.filter((record) => record.step * 2 >= last.step)
+  return {
+    status: context.status,
+    seed: context.seed,
+    steps: steps.length,
+    accuracyBefore: first.accuracy,
+    accuracyAfter: last.accuracy,
+    accuracyLowestLate: Math.min(...late.map((record) => record.accuracy)),
+    workedBefore: first.worked,
+    workedAfter: last.worked,
+    evalProblems: last.problems,
+    rewardCurve: steps.map((record) => record.reward),
+    evaluations,
+    secondsTotal: context.secondsTotal,
+    seconds: {
+      generation: phase('generation'),
+      environment: phase('environment'),
+      training: phase('training'),
+      weightSync: phase('weightSync'),
+      evaluation: sum(evaluations.map((record) => record.seconds)),
+      checkpoint: context.checkpointSeconds,
+    },
+    tokensPerSecond: {
+      generation: rate(sampled, phase('generation')),
+      training: rate(sum(steps.map((record) => record.tokens)), phase('training')),
+    },
+    maxLogProbGap: steps.reduce((gap, record) => Math.max(gap, record.maxLogProbGap), 0),
+    policyVersion: context.policyVersion,
+    parameters: context.parameters,
+    engine: context.engine,
+  }
+}

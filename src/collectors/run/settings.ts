@@ -1,0 +1,107 @@
+/** What defines a training run. Two runs with equal settings on equal files give equal results. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+
+const count = z.number().int().positive()
+
+const settingsSchema = z.strictObject({
+  /** Folder of the model to begin with. */
+  model: z.string(),
+  /** A JSONL file of GSM8K rows; null for the built-in word problems. */
+  dataset: z.string().nullable(),
+  /** Rows to evaluate on; null for rows held out from the dataset, or held-out word problems. */
+  evalDataset: z.string().nullable(),
+  seed: z.number().int().nonnegative(),
+  steps: count,
+  /** Different problems in a step. */
+  prompts: count,
+  /** Completions of each problem. */
+  group: count.min(2),
+  maxNewTokens: count,
+  temperature: z.number().positive(),
+  learningRate: z.number().positive(),
+  clipLow: z.number().min(0).lt(1),
+  clipHigh: z.number().min(0),
+  /** Weight of the divergence from the first weights in the reward; 0 only measures it. */
+  klCoefficient: z.number().min(0),
+  maxGradNorm: z.number().positive(),
+  /** Steps between evaluations. */
+  evalEvery: count,
+  evalProblems: count,
+  /** Steps between checkpoints. */
+  checkpointEvery: count,
+  /** Completions written to trajectories.jsonl in each step. */
+  trajectories: z.number().int().nonnegative(),
+})
+
+export type RunSettings = Readonly<z.infer<typeof settingsSchema>>
+
+/** The settings of `npm start`, all but the model. */
+export const DEFAULT_SETTINGS: Omit<RunSettings, 'model'> = {
+  dataset: null,
+  evalDataset: null,
+  seed: 1,
+  steps: 60,
+  prompts: 16,
+  group: 8,
+  maxNewTokens: 64,
+  temperature: 1,
+  learningRate: 1e-4,
+  clipLow: 0.2,
+  clipHigh: 0.2,
+  klCoefficient: 0,
+  maxGradNorm: 1,
+  evalEvery: 10,
+  evalProblems: 200,
+  checkpointEvery: 10,
+  trajectories: 8,
+}
+
+/** Settings that do not agree, or cannot be read. */
+export interface SettingsFailure {
+  readonly _tag: 'SettingsFailure'
+  readonly reason: string
+}
+
+/** Reads stored settings. Errors: `Left(SettingsFailure)` naming fields that are missing, unknown or ill-typed. */
+export const parseSettings = (json: unknown): E.Either<SettingsFailure, RunSettings> => {
+  const parsed = settingsSchema.safeParse(json)
+  return parsed.success
+    ? E.right(parsed.data)
+    : E.left({ _tag: 'SettingsFailure', reason: z.prettifyError(parsed.error) })
+}
+
+/** Settings that may change when a run is resumed: they do not change what has been computed. */
+const EXTENDABLE: readonly (keyof RunSettings)[] = [
+  'steps',
+  'evalEvery',
+  'evalProblems',
+  'checkpointEvery',
+  'trajectories',
+]
+
+/**
+ * The settings to resume with: the stored ones, with the extendable ones among `asked`.
+ *
+ * Errors   `Left(SettingsFailure)` naming every setting of `asked` that differs from the stored one and may not.
+ */
+export const resumeSettings = (
+  stored: RunSettings,
+  asked: Partial<RunSettings>,
+): E.Either<SettingsFailure, RunSettings> => {
+  const keys = Object.keys(asked) as (keyof RunSettings)[] // keys of a partial RunSettings
+  const changed = keys.filter((key) => asked[key] !== undefined && asked[key] !== stored[key])
+  const refused = changed.filter((key) => !EXTENDABLE.includes(key))
+  if (refused.length > 0) {
+    const list = refused
+      .map((key) => `${key} is ${JSON.stringify(stored[key])}, not ${JSON.stringify(asked[key])}`)
+      .join('; ')
+    return E.left({
+      _tag: 'SettingsFailure',
+      reason: `the run folder belongs to another configuration: ${list}. Resume without these options, or start a new run with --out`,
+    })
+  }
+  return E.right(
+    Object.fromEntries([...Object.entries(stored), ...changed.map((key) => [key, asked[key]])]) as RunSettings,
+  ) // same keys
+}

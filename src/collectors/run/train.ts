@@ -1,0 +1,319 @@
+/** A whole GRPO run, from its settings to its summary, as a stream of events. */
+import type { Clock, Files } from '../../core/capabilities.js'
+import { orThrow } from '../../core/failure.js'
+import { constant, type Schedule } from '../../core/schedule.js'
+import type { HostArray } from '../../data/codecs/safetensors.js'
+import type { StopReason } from '../../data/policy.js'
+import type { TaskSource } from '../../data/task.js'
+import { raggedRow, rowLengths } from '../../data/tensorDict/leaf.js'
+import { get } from '../../data/tensorDict/tensorDict.js'
+import { engineReport } from '../../engine/report.js'
+import { type Owned, own, scope } from '../../engine/scope.js'
+import { liveClock } from '../../live/clock.js'
+import { liveFiles } from '../../live/files.js'
+import { makeParams, type Pretrained } from '../../modules/pretrained.js'
+import { parameterCount } from '../../modules/transformer/params.js'
+import { TransformersWrapper } from '../../modules/transformersWrapper.js'
+import type { AdamWState } from '../../objectives/updates/adamW.js'
+import { type GroupedRows, groupRows, trainingRows } from '../groups.js'
+import type { CollectedBatch, CollectorPosition } from '../llmCollector.js'
+import type { TrainerState } from '../trainStep.js'
+import { inProcessUpdater } from '../weightSync.js'
+import { type Checkpoint, checkpointFiles, optimizerState, saveCheckpoint } from './checkpoint.js'
+import { evaluateProblems, type ProblemResult, scoresOf } from './evaluate.js'
+import { makePipeline, type Pipeline, runKeys, type TrainingState } from './pipeline.js'
+import { type EvaluationRecord, type RunSummary, type StepRecord, summarize, type TrajectoryRecord } from './records.js'
+import { type LineLog, openLog, type RunPaths } from './runFolder.js'
+import type { RunSettings } from './settings.js'
+
+/** What happens during a run, in order. */
+export type RunEvent =
+  | { readonly type: 'start'; readonly parameters: number; readonly firstStep: number; readonly settings: RunSettings }
+  | { readonly type: 'evaluating'; readonly step: number; readonly done: number; readonly problems: number }
+  | EvaluationRecord
+  | StepRecord
+  | { readonly type: 'checkpoint'; readonly step: number; readonly path: string }
+  | { readonly type: 'end'; readonly summary: RunSummary }
+
+export interface TrainOptions {
+  readonly settings: RunSettings
+  readonly paths: RunPaths
+  readonly model: Pretrained
+  readonly tasks: TaskSource
+  readonly evalTasks: TaskSource
+  /** Where to go on, with the records up to there. */
+  readonly resume?: { readonly checkpoint: Checkpoint; readonly records: readonly (StepRecord | EvaluationRecord)[] }
+  /** When aborted, the run finishes its step, saves and ends. */
+  readonly signal?: AbortSignal
+  readonly files?: Files
+  readonly clock?: Clock
+}
+
+interface Progress {
+  readonly step: number
+  readonly trainer: Owned<TrainerState<AdamWState>>
+  readonly position: CollectorPosition
+}
+
+const mean = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0) / Math.max(1, numbers.length)
+
+/** The part of a step's record that describes what was sampled. */
+const describeBatch = (batch: CollectedBatch<TrainingState>, settings: RunSettings) => {
+  const numbers = (values: ArrayLike<number>): readonly number[] => Array.from(values)
+  const rewards = numbers(get(batch, 'next', 'reward').dataSync())
+  const stops: readonly StopReason[] = get(batch, 'stopReason').items.toArray()
+  const flat = Array.from({ length: rewards.length / settings.group }, (_, i) =>
+    rewards.slice(i * settings.group, (i + 1) * settings.group),
+  )
+  return {
+    reward: mean(rewards),
+    accuracy: mean(numbers(get(batch, 'next', 'rewardRight').dataSync())),
+    worked: mean(numbers(get(batch, 'next', 'rewardThink').dataSync())),
+    answered: mean(numbers(get(batch, 'next', 'rewardAnswer').dataSync())),
+    truncated: mean(stops.map((reason) => (reason === 'length' ? 1 : 0))),
+    completionTokens: mean(rowLengths(get(batch, 'tokens', 'response'))),
+    groupsWithoutSignal: flat.filter((group) => group.every((r) => r === group[0])).length,
+    policyVersion: get(batch, 'policyVersion').items.first() ?? -1,
+  }
+}
+
+/** The first completions of a batch, to be looked at: two of each group, as many groups as fit. */
+const sampleTrajectories = (
+  batch: CollectedBatch<TrainingState>,
+  grouped: GroupedRows,
+  context: { readonly step: number; readonly settings: RunSettings; readonly decode: (id: number) => string },
+): readonly TrajectoryRecord[] => {
+  const { step, settings, decode } = context
+  const advantages = new Map(grouped.rows.map((row, i) => [row, grouped.advantages[i]!]))
+  const rewards = get(batch, 'next', 'reward').dataSync()
+  const [size = 0] = batch.batchShape
+  const rows = Array.from({ length: size }, (_, i) => i).filter((i) => i % settings.group < 2)
+  return rows.slice(0, settings.trajectories).map((i) => ({
+    step,
+    groupId: get(batch, 'groupId').items.get(i)!,
+    query: get(batch, 'query').items.get(i)!,
+    answer: get(batch, 'answer').items.get(i)!,
+    tokens: Array.from(raggedRow(get(batch, 'tokens', 'response'), i), decode),
+    logProbs: Array.from(raggedRow(get(batch, 'logProbs', 'response'), i), (x) => Number(x.toFixed(4))),
+    reward: rewards[i]!,
+    advantage: advantages.get(i) ?? null,
+    stopReason: get(batch, 'stopReason').items.get(i)!,
+    policyVersion: get(batch, 'policyVersion').items.get(i)!,
+  }))
+}
+
+const schedule = (settings: RunSettings): Schedule => constant(settings.learningRate)
+
+/** One step of the run: collect, learn, update the policy. */
+const runStep = async (
+  pipeline: Pipeline,
+  progress: Progress,
+  options: TrainOptions,
+  clock: Clock,
+): Promise<{
+  readonly progress: Progress
+  readonly record: StepRecord
+  readonly samples: readonly TrajectoryRecord[]
+}> => {
+  const { settings, model } = options
+  const started = clock.now()
+  const collected = orThrow(await pipeline.collector.collect(progress.position)())
+  using held = collected.batch
+  const batch = held.value
+  const generation = get(batch, 'generationMs').value / 1000
+  const collectedAt = clock.now()
+  const grouped = groupRows(batch, pipeline.advantages)
+  const step = progress.step + 1
+  const learningRate = schedule(settings)(progress.step)
+  const update = pipeline.step.update(progress.trainer.value, trainingRows(batch, grouped), learningRate)
+  progress.trainer.release()
+  const trainedAt = clock.now()
+  orThrow(await inProcessUpdater(pipeline.policy).push(update.state.value.params, step)())
+  const record: StepRecord = {
+    type: 'step',
+    step,
+    ...describeBatch(batch, settings),
+    groupsUsed: grouped.groups,
+    groupsDropped: grouped.dropped.length,
+    learningRate,
+    ...update.metrics,
+    seconds: {
+      generation,
+      environment: (collectedAt - started) / 1000 - generation,
+      training: (trainedAt - collectedAt) / 1000,
+      weightSync: (clock.now() - trainedAt) / 1000,
+    },
+  }
+  const decode = (id: number): string => model.text.tokenizer.decode([id], 'keep')
+  return {
+    progress: { step, trainer: update.state, position: collected.position },
+    record,
+    samples: sampleTrajectories(batch, grouped, { step, settings, decode }),
+  }
+}
+
+interface Session {
+  readonly options: TrainOptions
+  readonly files: Files
+  readonly clock: Clock
+  readonly pipeline: Pipeline
+  readonly metrics: LineLog
+  readonly trajectories: LineLog
+  readonly records: (StepRecord | EvaluationRecord)[]
+  readonly startedAt: number
+  /** Seconds of earlier sessions. */
+  readonly secondsBefore: number
+  checkpointSeconds: number
+}
+
+const secondsTotal = ({ clock, startedAt, secondsBefore }: Session): number =>
+  secondsBefore + (clock.now() - startedAt) / 1000
+
+async function* evaluate(session: Session, step: number): AsyncGenerator<RunEvent> {
+  const { options, clock, pipeline } = session
+  const { settings, model } = options
+  const started = clock.now()
+  const results: ProblemResult[] = []
+  const parts = evaluateProblems({
+    text: model.text,
+    policy: pipeline.policy.withSampling({ temperature: 0 }),
+    source: options.evalTasks,
+    problems: settings.evalProblems,
+    key: runKeys(settings.seed).evaluation,
+  })
+  for await (const part of parts) {
+    results.push(...part)
+    yield { type: 'evaluating', step, done: results.length, problems: settings.evalProblems }
+  }
+  const seconds = (clock.now() - started) / 1000
+  const record: EvaluationRecord = { type: 'evaluation', step, ...scoresOf(results), seconds }
+  session.records.push(record)
+  orThrow(await session.metrics.append([record])())
+  yield record
+}
+
+const checkpoint = async (session: Session, progress: Progress): Promise<RunEvent> => {
+  const { options, files, clock, metrics, trajectories } = session
+  const started = clock.now()
+  const contents = checkpointFiles(options.model, progress.trainer.value, {
+    format: 1,
+    step: progress.step,
+    policyVersion: session.pipeline.policy.version(),
+    position: { batch: progress.position.batch, remembered: { ...progress.position.remembered } },
+    secondsTotal: secondsTotal(session),
+    checkpointSeconds: session.checkpointSeconds,
+    metricsBytes: metrics.bytes(),
+    trajectoriesBytes: trajectories.bytes(),
+  })
+  const path = orThrow(
+    await saveCheckpoint(files, options.paths.checkpoints, contents, { step: progress.step, keep: 2 })(),
+  )
+  session.checkpointSeconds += (clock.now() - started) / 1000
+  return { type: 'checkpoint', step: progress.step, path }
+}
+
+/** Weights to begin with: those of the checkpoint, or fresh ones with a new optimizer. */
+const startTrainer = (pipeline: Pick<Pipeline, 'step'>, options: TrainOptions): Owned<TrainerState<AdamWState>> => {
+  const from = options.resume?.checkpoint
+  return own(
+    scope(() =>
+      from === undefined
+        ? pipeline.step.init(makeParams(options.model.arrays))
+        : { params: makeParams(from.model.arrays), optimizer: optimizerState(from.optimizer) },
+    ),
+  )
+}
+
+/** The model that the run began with, as the reference of the divergence. */
+const startReference = (model: {
+  readonly config: Pretrained['config']
+  readonly arrays: ReadonlyMap<string, HostArray>
+}) => scope(() => TransformersWrapper({ config: model.config, params: makeParams(model.arrays) }))
+
+/**
+ * Runs GRPO: evaluates, then collects, learns and updates for the given number of steps, with evaluations and checkpoints on the way.
+ *
+ * Every step is a function of the settings and the state before it, so a run that is resumed from a checkpoint ends with the same
+ * parameters, bit for bit, as one that was never stopped.
+ *
+ * Errors   throws FailureError for files, weights, environment and policy, and NonFiniteLoss; what was saved stays whole.
+ * Effects  writes to the run folder: metrics, trajectories, checkpoints. The caller writes summary and report.
+ */
+export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
+  const { settings, paths, model, files = liveFiles, clock = liveClock, resume } = options
+  const startedAt = clock.now()
+  const reference = startReference(model)
+  const state = resume?.checkpoint.state
+  const weights = scope(() => own(makeParams((resume?.checkpoint.model ?? model).arrays)))
+  const pipeline = makePipeline(
+    settings,
+    model,
+    { params: weights.value, reference },
+    { source: options.tasks, ...(state && { start: state.position }) },
+  )
+  weights.release() // the policy has its own hold on them
+  let progress: Progress = {
+    step: state?.step ?? 0,
+    trainer: startTrainer(pipeline, options),
+    position: pipeline.collector.start,
+  }
+  try {
+    const session: Session = {
+      options,
+      files,
+      clock,
+      pipeline,
+      metrics: orThrow(await openLog(files, paths.metrics, state?.metricsBytes ?? 0)()),
+      trajectories: orThrow(await openLog(files, paths.trajectories, state?.trajectoriesBytes ?? 0)()),
+      records: [...(resume?.records ?? [])],
+      startedAt,
+      secondsBefore: state?.secondsTotal ?? 0,
+      checkpointSeconds: state?.checkpointSeconds ?? 0,
+    }
+    yield { type: 'start', parameters: parameterCount(model.config), firstStep: progress.step + 1, settings }
+    if (state !== undefined && state.policyVersion > 0) {
+      orThrow(await inProcessUpdater(pipeline.policy).push(progress.trainer.value.params, state.policyVersion)())
+    }
+    if (progress.step === 0) yield* evaluate(session, 0)
+    let saved = progress.step
+    while (progress.step < settings.steps && options.signal?.aborted !== true) {
+      const result = await runStep(pipeline, progress, options, clock)
+      progress = result.progress
+      session.records.push(result.record)
+      orThrow(await session.metrics.append([result.record])())
+      orThrow(await session.trajectories.append(result.samples)())
+      yield result.record
+      const isLast = progress.step === settings.steps
+      if (progress.step % settings.evalEvery === 0 || isLast) yield* evaluate(session, progress.step)
+      if (progress.step % settings.checkpointEvery === 0 || isLast) {
+        yield await checkpoint(session, progress)
+        saved = progress.step
+      }
+    }
+    if (saved !== progress.step || progress.step === 0) yield await checkpoint(session, progress)
+    yield { type: 'end', summary: summaryOf(session, progress) }
+  } finally {
+    progress.trainer.release()
+    pipeline.release()
+    reference.release()
+  }
+}
+
+const summaryOf = (session: Session, progress: Progress): RunSummary => {
+  const { settings, model } = session.options
+  const { records, pipeline } = session
+  return summarize(
+    records.filter((record): record is StepRecord => record.type === 'step'),
+    records.filter((record): record is EvaluationRecord => record.type === 'evaluation'),
+    {
+      status: progress.step >= settings.steps ? 'finished' : 'interrupted',
+      seed: settings.seed,
+      completionsPerStep: settings.prompts * settings.group,
+      secondsTotal: secondsTotal(session),
+      checkpointSeconds: session.checkpointSeconds,
+      policyVersion: pipeline.policy.version(),
+      parameters: parameterCount(model.config),
+      engine: engineReport(),
+    },
+  )
+}
