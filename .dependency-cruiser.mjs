@@ -1,0 +1,87 @@
+/** The layer table of the architecture: what may import what. Checked by `npm run layers`. */
+
+/** Folder -> folders of `src` that it may import, besides itself. */
+const ALLOWED = {
+  core: [],
+  live: ['core'],
+  engine: ['core'],
+  data: ['core', 'engine', 'live'],
+  envs: ['core', 'engine', 'data', 'live'],
+  modules: ['core', 'engine', 'data', 'live'],
+  objectives: ['core', 'engine', 'data'],
+  collectors: ['core', 'engine', 'data', 'envs', 'modules', 'objectives', 'live'],
+  testing: ['core', 'engine', 'data', 'envs'],
+  cli: ['core', 'engine', 'data', 'modules', 'collectors', 'live'],
+}
+
+/** Package -> folders that may import it. */
+const PACKAGES = {
+  'onnxruntime-node': ['engine/onnxruntime/binding'],
+  '@huggingface/tokenizers': ['data'],
+  '@huggingface/jinja': ['data'],
+  immutable: ['data', 'objectives', 'collectors'],
+  commander: ['cli'],
+  'cli-progress': ['cli'],
+  'fast-check': ['testing'],
+  zod: ['data', 'modules', 'collectors'],
+}
+
+const folders = Object.keys(ALLOWED)
+
+export default {
+  forbidden: [
+    { name: 'no-cycles', severity: 'error', from: { path: '^src' }, to: { circular: true } },
+    {
+      name: 'no-unknown',
+      severity: 'error',
+      from: { path: '^src' },
+      to: { couldNotResolve: true, pathNot: '^@tensorflow/' },
+    },
+    {
+      name: 'no-barrels-inside',
+      comment: 'index.ts files are for users; inside, import the file that has the name',
+      severity: 'error',
+      from: { path: '^src', pathNot: 'index\\.ts$' },
+      to: { path: '^src/.*index\\.ts$' },
+    },
+    {
+      name: 'core-is-pure',
+      severity: 'error',
+      from: { path: '^src/core' },
+      to: { dependencyTypes: ['npm'], pathNot: 'node_modules/fp-ts' },
+    },
+    {
+      name: 'node-at-the-edge',
+      comment:
+        'only live, the command line and the door to the native library touch Node; the report reads assets of a package',
+      severity: 'error',
+      from: { path: '^src', pathNot: '^src/(live|cli|engine/onnxruntime/(binding|register)|collectors/run/report)' },
+      to: { dependencyTypes: ['core'] },
+    },
+    ...folders.map((folder) => ({
+      name: `layer-${folder}`,
+      comment: `${folder} may import ${ALLOWED[folder].join(', ') || 'nothing'}`,
+      severity: 'error',
+      from: { path: `^src/${folder}/` },
+      to: {
+        path: '^src/',
+        pathNot: `^src/(${[folder, ...ALLOWED[folder]].join('|')})/`,
+      },
+    })),
+    ...Object.entries(PACKAGES).map(([name, allowed]) => ({
+      name: `package-${name}`,
+      severity: 'error',
+      from: { path: '^src', pathNot: `^src/(${allowed.join('|')})` },
+      to: { path: `node_modules/${name}/` },
+    })),
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'require', 'node', 'default', 'types'],
+    },
+  },
+}

@@ -1,0 +1,118 @@
+/** The values that everything else exchanges: TensorDict, History, tokenizers, tasks, specs, policies, files. */
+export { type BytePairEncodingOptions, type TokenizerJson, trainBytePairEncoding } from './bytePairEncoding.js'
+export {
+  type ChatTemplate,
+  chatTemplate,
+  type Rendered,
+  type RenderOptions,
+  render,
+  renderText,
+  type TemplateVariables,
+  type TextSpan,
+} from './chatTemplate.js'
+export {
+  decodeSafetensors,
+  encodeSafetensors,
+  type HostArray,
+  type SafetensorsFile,
+  type StorageType,
+} from './codecs/safetensors.js'
+export { finalAnswer, type Gsm8kTasksOptions, gsm8kTasks } from './datasets/gsm8k.js'
+export { type JsonLinesOptions, parseJsonLines } from './datasets/jsonl.js'
+export {
+  type CompletionStyle,
+  supervisedCompletion,
+  workedSolution,
+} from './datasets/wordProblems/supervisedCompletion.js'
+export {
+  type Split,
+  WORD_PROBLEM_DEFAULTS,
+  type WordProblemOptions,
+  wordProblems,
+} from './datasets/wordProblems/wordProblems.js'
+export {
+  append as appendMessage,
+  type ContentPart,
+  extend as extendHistory,
+  History,
+  lastMessage,
+  type Message,
+  message,
+  sameHistory,
+  type TextPart,
+  type ToolCall,
+  textOf,
+  truncate as truncateHistory,
+} from './history.js'
+export type {
+  HistoryAction,
+  HistoryPrompt,
+  LogProbModel,
+  Policy,
+  PolicyFailure,
+  SamplingRecord,
+  StopReason,
+  TextAction,
+  TextPrompt,
+  TokenAction,
+  TokenPrompt,
+} from './policy.js'
+export {
+  dataSpec,
+  type Infer,
+  type LeafSpec,
+  mergeSpecs,
+  metaSpec,
+  raggedSpec,
+  refine,
+  requireSpec,
+  type Spec,
+  type SpecMismatch,
+  tensorSpec,
+} from './spec.js'
+export { endlessTasks, type RowFailure, shuffled, type Task, type TaskSource, taskList } from './task.js'
+export { concat, repeatInterleave, slice, splitEach, take, withBatchShape } from './tensorDict/batch.js'
+export {
+  assign,
+  type DeepMerge,
+  exclude,
+  leafEntries,
+  mapLeaves,
+  merge,
+  rename,
+  select,
+  set,
+} from './tensorDict/edit.js'
+export { equals, format, toNested } from './tensorDict/inspect.js'
+export {
+  type Data,
+  data,
+  isLeaf,
+  joinRows,
+  type Leaf,
+  type Meta,
+  meta,
+  padRows,
+  type Ragged,
+  type RaggedType,
+  ragged,
+  raggedLength,
+  raggedRow,
+  raggedRows,
+  rowLengths,
+} from './tensorDict/leaf.js'
+export {
+  batchSize,
+  type Entries,
+  type Entry,
+  find,
+  get,
+  has,
+  isTensorDict,
+  type Merge,
+  type SchemaOf,
+  TensorDict,
+  TensorDictError,
+} from './tensorDict/tensorDict.js'
+export { type EncodedText, encodeRendered, type TextTokenizer, type TokenSpan, textTokenizer } from './textTokenizer.js'
+export type { NamedTensors, WeightFailure, WeightReceiver } from './weights.js'

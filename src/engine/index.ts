@@ -1,0 +1,36 @@
+/** The tensor engine: TensorFlow.js on onnxruntime, compiled functions, ownership, fused operations. */
+
+export { adoptTensor, type Jitted, jit } from './jit.js'
+export { masked, maskedLogSumExp, maskedMean, maskedRowMean, maskedSum, maskedVariance } from './masked.js'
+export { BACKEND_NAME } from './onnxruntime/backend.js'
+export { activeRecordingBackend, defaultRuntimeOptions, registerOnnxRuntime } from './onnxruntime/register.js'
+export type { EngineStats, RuntimeOptions } from './onnxruntime/runtime.js'
+export { type AttentionSource, attention, MASKED } from './ops/attention.js'
+export { entropy, gatherLogProbs } from './ops/logProbs.js'
+export { rmsNorm } from './ops/rmsNorm.js'
+export { type RotaryTable, rotary } from './ops/rotary.js'
+export { type ScaledMatMulOptions, scaledMatMul } from './ops/scaledMatMul.js'
+export { swiGlu } from './ops/swiGlu.js'
+export { type EngineReport, engineReport } from './report.js'
+export {
+  discard,
+  type HoldsTensors,
+  liveTensors,
+  type Owned,
+  own,
+  ownedCount,
+  scope,
+  TENSORS,
+  tensorsOf,
+} from './scope.js'
+export {
+  BACKENDS,
+  type BackendAttempt,
+  type BackendName,
+  isBackendName,
+  NoBackend,
+  type SelectedBackend,
+  type SelectOptions,
+  selectBackend,
+} from './select.js'
+export { type ValueAndGrad, valueAndGrad } from './valueAndGrad.js'

@@ -1,0 +1,34 @@
+/** Tandem: reinforcement-learning post-training of language models. Everything but `tandem-rl/testing`. */
+export * from './collectors/index.js'
+export type { Clock, Files } from './core/capabilities.js'
+export {
+  type ConfigFailure,
+  describe,
+  type Failure,
+  FailureError,
+  type FileFailure,
+  type FormatFailure,
+  type ModelFailure,
+  orThrow,
+  type TemplateFailure,
+} from './core/failure.js'
+export {
+  child,
+  formatKey,
+  type Key,
+  keyFromSeed,
+  normals,
+  parseKey,
+  permutation,
+  uniform,
+  uniformInteger,
+  uniforms,
+} from './core/key.js'
+export { constant, cosine, linear, type Schedule, warmUp } from './core/schedule.js'
+export * from './data/index.js'
+export * from './engine/index.js'
+export * from './envs/index.js'
+export { liveClock } from './live/clock.js'
+export { liveFiles } from './live/files.js'
+export * from './modules/index.js'
+export * from './objectives/index.js'
