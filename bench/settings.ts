@@ -1,0 +1,191 @@
+/** What the bench commands share: options with the peers' names, the peers' model, timing and the comparison. */
+import { execFileSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { availableParallelism, cpus } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Command } from 'commander'
+import { keyFromSeed, permutation } from '../src/core/key.js'
+import type { DecoderConfig } from '../src/modules/transformer/config.js'
+
+/** Options that every bench command has, as numbers. */
+export interface BenchSettings {
+  readonly hidden: number
+  readonly layers: number
+  readonly heads: number
+  readonly kvHeads: number
+  readonly vocab: number
+  readonly threads: number
+  readonly runs: number
+  readonly warmup: number
+}
+
+const MODEL_OPTIONS: Readonly<Record<string, number>> = {
+  hidden: 128,
+  layers: 4,
+  heads: 4,
+  kvHeads: 2,
+  vocab: 256,
+  threads: Math.min(2, availableParallelism()),
+  runs: 5,
+  warmup: 2,
+}
+
+const toFlag = (name: string): string => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+
+const wholeNumber = (text: string): number => {
+  const value = Number(text)
+  if (!Number.isInteger(value) || value < 1) throw new Error(`'${text}' is not a positive integer`)
+  return value
+}
+
+/** Reads the command line: the model's options and `extra`, and whether to run the peer. */
+export const readOptions = <K extends string>(
+  description: string,
+  extra: Readonly<Record<K, number>>,
+): { readonly settings: BenchSettings & Readonly<Record<K, number>>; readonly peer: boolean } => {
+  const command = new Command().description(description)
+  for (const [name, value] of Object.entries<number>({ ...MODEL_OPTIONS, ...extra })) {
+    command.option(`${toFlag(name)} <n>`, '', wholeNumber, value)
+  }
+  command.option('--peer', 'also run the peer program, in turns, and print the ratio of the speeds')
+  command.parse()
+  const { peer = false, ...settings } = command.opts<BenchSettings & Record<K, number> & { peer?: boolean }>()
+  return { settings: settings as BenchSettings & Record<K, number>, peer } // all options have defaults
+}
+
+/** The model of the peers: Qwen2-shaped, tied embeddings, SwiGLU of three times the width. */
+export const benchConfig = (settings: BenchSettings): DecoderConfig => ({
+  architecture: 'qwen2',
+  vocabularySize: settings.vocab,
+  hiddenSize: settings.hidden,
+  intermediateSize: 3 * settings.hidden,
+  layers: settings.layers,
+  heads: settings.heads,
+  keyValueHeads: settings.kvHeads,
+  headSize: settings.hidden / settings.heads,
+  ropeTheta: 10000,
+  normEpsilon: 1e-6,
+  maxPositions: 4096,
+  projectionBias: true,
+  tiedEmbeddings: true,
+  endTokens: [settings.vocab - 2],
+  padToken: settings.vocab - 1,
+})
+
+/** Token ids that are neither start, end nor padding. */
+export const randomIds = (seed: number, count: number, vocabulary: number): Int32Array => {
+  const order = permutation(keyFromSeed(seed), Math.max(count, 1))
+  return Int32Array.from({ length: count }, (_, i) => order[i]! % (vocabulary - 3))
+}
+
+export const median = (numbers: readonly number[]): number =>
+  [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)]!
+
+/** Where the numbers were taken. */
+const host = () => ({
+  cpu: cpus()[0]?.model ?? 'unknown',
+  cores: availableParallelism(),
+  node: process.version,
+})
+
+/** One timed run, in seconds. */
+export type TimedRun = () => Promise<number>
+
+export interface BenchResult {
+  readonly program: string
+  readonly settings: BenchSettings
+  readonly parameters: number
+  /** The amount of work of one run, under the name that the peer gives its speed. */
+  readonly work: { readonly name: string; readonly amount: number }
+  readonly peerProgram: string
+  readonly peerArguments: Readonly<Record<string, number>>
+}
+
+const print = (line: object): void => console.log(JSON.stringify(line))
+
+const snakeCase = (settings: object): object =>
+  Object.fromEntries(
+    Object.entries(settings).map(([name, value]) => [
+      name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      value,
+    ]),
+  )
+
+const report = (result: BenchResult, peer: string, seconds: readonly number[]): object => {
+  const middle = median(seconds)
+  return {
+    program: result.program,
+    peer,
+    ...snakeCase(result.settings),
+    parameters: result.parameters,
+    seconds: middle,
+    [result.work.name]: result.work.amount / middle,
+    spread: { lowest: Math.min(...seconds), highest: Math.max(...seconds) },
+    ...host(),
+  }
+}
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)))
+
+/** The folder of the peer programs and their Python; undefined if they are not installed. */
+const peerPaths = (): { readonly python: string; readonly folder: string } | undefined => {
+  const folder = join(root, '..', 'shared', 'peers')
+  const python = join(process.env.PEERS_VENV ?? join(folder, '.venv'), 'bin', 'python')
+  return existsSync(python) && existsSync(folder) ? { python, folder } : undefined
+}
+
+/** The peer's median over `runs` runs, in seconds. */
+const runPeer = (result: BenchResult, runs: number): { readonly peer: string; readonly seconds: number } => {
+  const paths = peerPaths()
+  if (paths === undefined) {
+    throw new Error(
+      'the peers are not installed: run setup.sh in ../shared/peers, or set PEERS_VENV to their virtual environment',
+    )
+  }
+  const { hidden, layers, heads, kvHeads, vocab, threads, warmup } = result.settings
+  const all = { hidden, layers, heads, 'kv-heads': kvHeads, vocab, threads, runs, warmup, ...result.peerArguments }
+  const args = Object.entries(all).flatMap(([name, value]) => [`--${name}`, String(value)])
+  const output = execFileSync(paths.python, [join(paths.folder, result.peerProgram), ...args], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  const line: unknown = JSON.parse(output.trim().split('\n').at(-1) ?? '')
+  if (typeof line !== 'object' || line === null || !('seconds' in line) || !('peer' in line)) {
+    throw new Error(`${result.peerProgram} printed no result`)
+  }
+  return { peer: String(line.peer), seconds: Number(line.seconds) }
+}
+
+/** How often the two programs take turns. */
+const ROUNDS = 3
+
+/**
+ * Times a program and prints one JSON line; with `peer`, the peer runs in turns with it (A B A B ...), and the last line has the ratio of the
+ * speeds: above 1, we are faster.
+ */
+export const runBench = async (result: BenchResult, run: TimedRun, peer: boolean): Promise<void> => {
+  const { runs, warmup } = result.settings
+  for (let i = 0; i < warmup; i++) await run()
+  const timed = async (): Promise<readonly number[]> => {
+    const seconds: number[] = []
+    for (let i = 0; i < runs; i++) seconds.push(await run())
+    return seconds
+  }
+  if (!peer) {
+    print(report(result, 'tandem', await timed()))
+    return
+  }
+  const ours: number[] = []
+  const theirs: number[] = []
+  let name = ''
+  for (let round = 0; round < ROUNDS; round++) {
+    ours.push(...(await timed()))
+    const measured = runPeer(result, runs)
+    theirs.push(measured.seconds)
+    name = measured.peer
+  }
+  print(report(result, 'tandem', ours))
+  print(report(result, name, theirs))
+  print({ program: result.program, peer: name, ratio: median(theirs) / median(ours), rounds: ROUNDS, ...host() })
+}
