@@ -6,10 +6,11 @@ import { evaluateProblems, type ProblemResult, scoresOf } from '../collectors/ru
 import { evaluationTasks } from '../collectors/run/tasks.js'
 import { child, keyFromSeed } from '../core/key.js'
 import { scope } from '../engine/scope.js'
+import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { loadPretrained, makeParams } from '../modules/pretrained.js'
 import { TransformersWrapper } from '../modules/transformersWrapper.js'
 import { asCommandError, orFail } from './failure.js'
-import { EMBEDDED_MODEL, type EngineOptions, engineOptions, positiveInteger, startEngine } from './options.js'
+import { type EngineOptions, engineOptions, positiveInteger, startEngine } from './options.js'
 
 interface EvalFlags extends EngineOptions {
   readonly model: string

@@ -1,5 +1,4 @@
 /** Options that several commands share. */
-import { fileURLToPath } from 'node:url'
 import { InvalidArgumentError, Option } from 'commander'
 import {
   BACKENDS,
@@ -10,9 +9,6 @@ import {
   selectBackend,
 } from '../engine/select.js'
 import { CommandError } from './failure.js'
-
-/** The model that comes with the package: a decoder of a million parameters that reads and writes word problems. */
-export const EMBEDDED_MODEL = fileURLToPath(new URL('../../models/word-problems', import.meta.url))
 
 const integer =
   (lowest: number) =>

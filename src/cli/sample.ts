@@ -4,10 +4,10 @@ import { Argument, Command, Option } from 'commander'
 import { sampleCompletions } from '../collectors/run/sample.js'
 import { evaluationTasks } from '../collectors/run/tasks.js'
 import { keyFromSeed } from '../core/key.js'
+import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { loadPretrained } from '../modules/pretrained.js'
 import { orFail } from './failure.js'
 import {
-  EMBEDDED_MODEL,
   type EngineOptions,
   engineOptions,
   naturalNumber,

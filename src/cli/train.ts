@@ -4,9 +4,9 @@ import { Command, Option } from 'commander'
 import { finishRun, type PreparedRun, prepareRun } from '../collectors/run/prepare.js'
 import { DEFAULT_SETTINGS, type RunSettings } from '../collectors/run/settings.js'
 import { type RunEvent, train } from '../collectors/run/train.js'
+import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { asCommandError, CommandError, orFail } from './failure.js'
 import {
-  EMBEDDED_MODEL,
   type EngineOptions,
   engineOptions,
   naturalNumber,
