@@ -2,6 +2,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as T from 'tandem-rl'
 
 await T.selectBackend()
+const steps = Number(process.argv[2] ?? 20)
 const key = T.keyFromSeed(1)
 const { config, text, arrays } = T.orThrow(await T.loadPretrained(T.EMBEDDED_MODEL)())
 
@@ -27,5 +28,5 @@ for await (const batch of collector) {
   T.orThrow(await updater.push(state.value.params, ++version)())
   const right = T.get(batch, 'next', 'success').dataSync()
   console.log(`step ${version}: ${right.filter((x) => x === 1).length} of ${right.length} right`)
-  if (version === 20) break
+  if (version === steps) break
 }

@@ -1,0 +1,179 @@
+/** Runs for tests: temporary folders, a model of a few thousand parameters that answers word problems, and the real command. */
+import { spawn } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, relative } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import { afterAll, expect } from 'vitest'
+import { DEFAULT_SETTINGS, type RunSettings } from '../../src/collectors/run/settings.js'
+import { type Failure, orThrow } from '../../src/core/failure.js'
+import { child, keyFromSeed, normals } from '../../src/core/key.js'
+import type { HostArray } from '../../src/data/codecs/safetensors.js'
+import { loadPretrained, type ModelText, type Pretrained, pretrainedFiles } from '../../src/modules/pretrained.js'
+import type { DecoderConfig } from '../../src/modules/transformer/config.js'
+import { parameterShapes } from '../../src/modules/transformer/params.js'
+import { tinyConfig } from './models.js'
+
+/** The model that comes with the package. */
+export const EMBEDDED_MODEL = fileURLToPath(new URL('../../models/word-problems', import.meta.url))
+
+/** Makes paths in a folder that is removed after the tests of the file. */
+export const useTemporaryFolder = (): ((name: string) => string) => {
+  const folder = mkdtempSync(join(tmpdir(), 'tandem-'))
+  afterAll(() => {
+    rmSync(folder, { recursive: true, force: true })
+  })
+  return (name) => join(folder, name)
+}
+
+/** The value of a task that should not fail. */
+export const right = async <T>(task: TaskEither<Failure, T>): Promise<T> => orThrow(await task())
+
+/** The failure of a task that should fail. */
+export const left = async <F, T>(task: TaskEither<F, T>): Promise<F> => {
+  const result = await task()
+  if (result._tag === 'Right') throw new Error('expected a failure, got a value')
+  return result.left
+}
+
+/** Which token follows which: `<answer>`, one or two digits, `</answer>`, mostly. Several successors are about equally probable. */
+const successors = (text: ModelText): ReadonlyMap<number, readonly number[]> => {
+  const ids = (part: string): readonly number[] => [...text.tokenizer.encode(part)]
+  const [open, name, close] = ids('<answer>')
+  const [end] = ids('</answer>')
+  const digits = [...'1234'].flatMap(ids)
+  const stop = text.tokenizer.idOf(text.endOfTurn)!
+  const start = ids('<|im_start|>assistant\n').at(-1)!
+  return new Map<number, readonly number[]>([
+    [start, [open!]],
+    [open!, [name!]],
+    [end!, [name!]],
+    [name!, [close!]],
+    [close!, [...digits, stop]],
+    ...digits.map((digit) => [digit, [end!]] as const),
+  ])
+}
+
+const HIDDEN = 16
+
+/** Numbers by parameter: noise, and on top of it one feature for each token that has successors. */
+const bigramArrays = (config: DecoderConfig, text: ModelText): ReadonlyMap<string, HostArray> => {
+  const key = keyFromSeed(7)
+  const arrays = new Map(
+    [...parameterShapes(config)].map(([name, shape]) => {
+      const data = normals(
+        child(key, name),
+        shape.reduce((n, m) => n * m, 1),
+      )
+      const isNorm = name.endsWith('norm.weight')
+      return [name, { shape, data: isNorm ? data.fill(1) : data.map((x) => x * 0.02) }] as const
+    }),
+  )
+  const [embedding, head] = [arrays.get('model.embed_tokens.weight')!.data, arrays.get('lm_head.weight')!.data]
+  for (const [feature, [token, next]] of [...successors(text)].entries()) {
+    embedding[token * HIDDEN + feature] = 4
+    for (const id of next) head[id * HIDDEN + feature] = 3
+  }
+  return arrays
+}
+
+/** A model that answers with random small numbers in the right format: quick, and with rewards to learn from. */
+export const answeringModel = async (): Promise<Pretrained> => {
+  const { config: embedded, text } = await right(loadPretrained(EMBEDDED_MODEL))
+  const { vocabularySize, endTokens, padToken } = embedded
+  const config = tinyConfig({
+    ...{ vocabularySize, endTokens, padToken, hiddenSize: HIDDEN },
+    ...{ layers: 1, heads: 2, keyValueHeads: 1, tiedEmbeddings: false, maxPositions: 2048 },
+  })
+  return { config, text, arrays: bigramArrays(config, text) }
+}
+
+/** Writes `answeringModel` to a folder. */
+export const writeAnsweringModel = async (folder: string): Promise<string> => {
+  mkdirSync(folder, { recursive: true })
+  for (const [name, contents] of Object.entries(pretrainedFiles(await answeringModel())))
+    writeFileSync(join(folder, name), contents)
+  return folder
+}
+
+/** Settings of a run of four steps that take a fraction of a second. */
+export const smallSettings = (model: string, changes: Partial<RunSettings> = {}): RunSettings => ({
+  ...{ ...DEFAULT_SETTINGS, model, steps: 4, prompts: 2, group: 2, maxNewTokens: 8 },
+  ...{ learningRate: 1e-2, evalProblems: 4, checkpointEvery: 2, trajectories: 4, ...changes },
+})
+
+/** `smallSettings` for the command. */
+export const SMALL_FLAGS: readonly string[] = Object.entries({
+  ...{ steps: 4, prompts: 2, group: 2, 'max-new-tokens': 8, 'learning-rate': 0.01, 'eval-problems': 4 },
+  ...{ 'checkpoint-every': 2, trajectories: 4, threads: 1 },
+}).flatMap(([name, value]) => [`--${name}`, String(value)])
+
+/** GSM8K rows as lines. */
+export const gsm8kLines = (count: number): string =>
+  Array.from({ length: count }, (_, i) => ({ question: `What is ${i} + 1?`, answer: `It is one more.\n#### ${i + 1}` }))
+    .map((row) => `${JSON.stringify(row)}\n`)
+    .join('')
+
+/** Every file below a folder and its contents. */
+export const contentsOf = (folder: string): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name))
+      .sort()
+      .map((path) => [relative(folder, path), readFileSync(path, 'base64')]),
+  )
+
+/** Lines of JSON as records. */
+export const parseJsonLines = (text: string): Readonly<Record<string, unknown>>[] =>
+  text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>) // every line of ours is an object
+
+/** Records without what differs between equal runs: how long things took. */
+export const withoutSeconds = (records: readonly object[]): readonly object[] =>
+  records.map((record) => Object.fromEntries(Object.entries(record).filter(([name]) => !/seconds/i.test(name))))
+
+const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
+
+export interface CommandResult {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs the real `tandem` in a process of its own. `onLine` may send a signal when a line of output calls for it. */
+export const tandem = (
+  args: readonly string[],
+  options: { readonly cwd: string; readonly onLine?: (line: string) => NodeJS.Signals | undefined },
+): Promise<CommandResult> =>
+  new Promise((resolve, reject) => {
+    const { TANDEM_BACKEND: _, ...env } = process.env
+    const command = ['--import', import.meta.resolve('tsx'), MAIN, ...args]
+    const running = spawn(process.execPath, command, { cwd: options.cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
+    let [stdout, stderr] = ['', '']
+    createInterface(running.stdout).on('line', (line) => {
+      stdout += `${line}\n`
+      const signal = options.onLine?.(line)
+      if (signal !== undefined) running.kill(signal)
+    })
+    running.stderr.setEncoding('utf8').on('data', (text: string) => {
+      stderr += text
+    })
+    running.on('error', reject)
+    running.on('close', (code, signal) => resolve({ code, signal, stdout, stderr }))
+  })
+
+/** Runs `tandem`, which should do what it is told. */
+export const tandemOk = async (
+  args: readonly string[],
+  options: Parameters<typeof tandem>[1],
+): Promise<CommandResult> => {
+  const result = await tandem(args, options)
+  expect(result, result.stderr).toMatchObject({ code: 0, signal: null })
+  return result
+}

@@ -1,0 +1,23 @@
+import { describe, expect, it } from 'vitest'
+import { prepareRun } from '../../src/collectors/run/prepare.js'
+import { train } from '../../src/collectors/run/train.js'
+import { liveTensors, ownedCount } from '../../src/engine/scope.js'
+import { useOnnxRuntime } from '../kit/engine.js'
+import { right, smallSettings, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
+
+useOnnxRuntime()
+const at = useTemporaryFolder()
+
+describe('500 steps of a run', () => {
+  it('keep the same number of live tensors, bytes and owned values after every step', async () => {
+    const model = await writeAnsweringModel(at('model'))
+    const settings = smallSettings(model, { steps: 500, evalEvery: 250, checkpointEvery: 100 })
+    const run = await right(prepareRun({ _tag: 'New', folder: at('run'), settings }))
+    const seen: { readonly count: number; readonly bytes: number; readonly owned: number }[] = []
+    for await (const event of train(run)) {
+      if (event.type === 'step') seen.push({ ...liveTensors(), owned: ownedCount() })
+    }
+    expect(seen).toHaveLength(500)
+    expect(new Set(seen.map((x) => JSON.stringify(x))).size, JSON.stringify([seen[0], seen[499]])).toBe(1)
+  })
+})

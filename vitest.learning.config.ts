@@ -1,0 +1,13 @@
+import { defineConfig } from 'vitest/config'
+
+/** Long runs: learning with the shipped model, kill and resume at full size, and the search for leaks. One at a time. */
+export default defineConfig({
+  test: {
+    include: ['test/learning/**/*.test.ts', 'test/soak/**/*.test.ts'],
+    setupFiles: ['test/kit/setup.ts'],
+    env: { FC_SEED: '20261121' },
+    pool: 'forks',
+    maxWorkers: 1,
+    testTimeout: 600_000,
+  },
+})
