@@ -16,6 +16,7 @@ export interface SamplingRecord {
   readonly topK: number | null
   readonly topP: number | null
   readonly maxNewTokens: number
+  readonly minNewTokens: number
 }
 
 /** Token ids of the turn that the policy is to write after. */

@@ -101,7 +101,7 @@ export const refine = <P extends Spec>(
 const missing = (needed: Spec, offered: Spec, path: string): readonly string[] =>
   Object.entries(needed).flatMap(([key, part]) => {
     const place = path === '' ? key : `${path}.${key}`
-    const other = offered[key]
+    const other = Object.hasOwn(offered, key) ? offered[key] : undefined
     if (other === undefined) return [`${place}: missing`]
     if (isLeafSpec(part) !== isLeafSpec(other)) return [`${place}: a leaf and a node`]
     if (isLeafSpec(part) || isLeafSpec(other)) {
@@ -121,7 +121,7 @@ export const requireSpec = (needed: Spec, offered: Spec, where: string): E.Eithe
 /** Both specs; nodes on both sides are merged, otherwise `right` wins. */
 export const mergeSpecs = (left: Spec, right: Spec): Spec =>
   Object.entries(right).reduce<Spec>((merged, [key, part]) => {
-    const present = merged[key]
+    const present = Object.hasOwn(merged, key) ? merged[key] : undefined
     const both = present !== undefined && !isLeafSpec(present) && !isLeafSpec(part)
     return { ...merged, [key]: both ? mergeSpecs(present, part) : part }
   }, left)

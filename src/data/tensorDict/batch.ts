@@ -67,7 +67,7 @@ const overNodes = <S>(
 /** Elements `start .. end - 1` of the first batch axis. Errors: throws TensorDictError if the range is not inside the axis. */
 export const slice = <S>(td: TensorDict<S>, start: number, end: number): TensorDict<S> => {
   const size = requireAxis('slice', td)
-  if (start < 0 || end < start || end > size) {
+  if (![start, end].every(Number.isInteger) || start < 0 || end < start || end > size) {
     throw new TensorDictError('slice', [], `${start} .. ${end} is not inside 0 .. ${size}`)
   }
   return take(
@@ -77,11 +77,16 @@ export const slice = <S>(td: TensorDict<S>, start: number, end: number): TensorD
 }
 
 /** Each element `count` times in succession: element `i * count + j` of the result is element i. */
-export const repeatInterleave = <S>(td: TensorDict<S>, count: number): TensorDict<S> =>
-  take(
+export const repeatInterleave = <S>(td: TensorDict<S>, count: number): TensorDict<S> => {
+  const size = requireAxis('repeatInterleave', td)
+  if (!Number.isInteger(count) || count < 0) {
+    throw new TensorDictError('repeatInterleave', [], `count must be a natural number, got ${count}`)
+  }
+  return take(
     td,
-    Array.from({ length: requireAxis('repeatInterleave', td) * count }, (_, i) => Math.floor(i / count)),
+    Array.from({ length: size * count }, (_, i) => Math.floor(i / count)),
   )
+}
 
 const describeKind = (entry: Entry | undefined): string => {
   if (entry === undefined) return 'nothing'
@@ -97,7 +102,12 @@ const conflicts = (nodes: readonly TensorDict[], path: readonly string[]): reado
     const entries = nodes.map((node) => node.entries.get(key))
     const kinds = [...new Set(entries.map(describeKind))]
     if (kinds.length > 1) return [`${place.join(' > ')}: ${kinds.join(' and ')}`]
-    if (entries.every(isTensorDict)) return conflicts(entries, place)
+    if (entries.every(isTensorDict)) {
+      const inner = [...new Set(entries.map((node) => node.batchShape.slice(1).join()))]
+      return inner.length > 1
+        ? [`${place.join(' > ')}: nodes of batch shapes [${inner.join('] and [')}] behind the first axis`]
+        : conflicts(entries, place)
+    }
     const [first] = entries
     if (first instanceof tf.Tensor) {
       const features = [...new Set(entries.map((e) => (e instanceof tf.Tensor ? e.shape.slice(1).join() : '')))]

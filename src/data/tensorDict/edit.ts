@@ -51,7 +51,8 @@ export type DeepMerge<S, X> = Flat<
  * All entries of both; where both have a leaf, the right one; where both have a node, the merge of the two.
  *
  * Errors   throws TensorDictError unless the batch shapes are equal.
- * Source   laws 20 and 22: associative, `TensorDict({}, b)` is neutral, inputs are untouched.
+ * Source   laws 20 and 22: associative where no key is a leaf on one side and a node on the other; `TensorDict({}, b)` is neutral;
+ *          inputs are untouched.
  */
 export const merge = <S, X>(left: TensorDict<S>, right: TensorDict<X>): TensorDict<DeepMerge<S, X>> => {
   if (left.batchShape.join() !== right.batchShape.join()) {

@@ -81,7 +81,7 @@ export const rowLengths = (rows: Ragged): readonly number[] =>
   Array.from({ length: raggedLength(rows) }, (_, i) => rows.offsets[i + 1]! - rows.offsets[i]!)
 
 /** Each row after the corresponding row of the other. Errors: throws RangeError if types or numbers of rows differ. */
-export const joinRows = <T extends RaggedType>(first: Ragged<T>, second: Ragged<T>): Ragged<T> => {
+export const joinRows = <T extends RaggedType>(first: Ragged<T>, second: Ragged<NoInfer<T>>): Ragged<T> => {
   if (first.type !== second.type || raggedLength(first) !== raggedLength(second)) {
     throw new RangeError(
       `joinRows: ${raggedLength(first)} rows of ${first.type} cannot be joined with ${raggedLength(second)} of ${second.type}`,

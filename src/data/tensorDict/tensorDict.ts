@@ -33,7 +33,7 @@ export type Flat<T> = { readonly [K in keyof T]: T[K] } & {}
 export type SchemaOf<E> = Flat<{ [K in keyof E]: E[K] extends Entry ? E[K] : TensorDict<SchemaOf<E[K]>> }>
 
 /** The schema of a child node. */
-export type ChildSchema<S, K extends keyof S> = S[K] extends TensorDict<infer T> ? T : never
+export type ChildSchema<S, K extends keyof S> = S[K] extends TensorDict<infer T> ? T : Readonly<Record<never, never>>
 
 /** `S` with the entries of `X`, which win. */
 export type Merge<S, X> = Flat<Omit<S, keyof X> & X>

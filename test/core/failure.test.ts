@@ -1,0 +1,101 @@
+import fc from 'fast-check'
+import * as E from 'fp-ts/lib/Either.js'
+import { expect, describe as group, it } from 'vitest'
+import { describe, type Failure, FailureError, orThrow } from '../../src/core/failure.js'
+
+/** Failures as they are made, with fields beside the two that all have. */
+const of = <F extends Failure>(failure: F): Failure => failure
+
+const reasons = fc.string({ minLength: 1, maxLength: 30 })
+
+const anyFailure: fc.Arbitrary<Failure> = fc.letrec<{ failure: Failure }>((tie) => ({
+  failure: fc.oneof(
+    { depthSize: 'small', maxDepth: 4 },
+    fc.record({ _tag: fc.constantFrom('ConfigFailure', 'TemplateFailure', 'PolicyFailure'), reason: reasons }),
+    fc.record({ _tag: fc.constant('EnvFailure'), env: reasons, reason: reasons, cause: tie('failure') }),
+    fc.record({ _tag: fc.constant('Other'), reason: reasons, cause: tie('failure') }),
+  ),
+})).failure
+
+/** The reasons on the way down to the first cause. */
+const chainOf = (failure: Failure): readonly string[] => {
+  const { cause } = failure as { readonly cause?: Failure } // as `anyFailure` makes them
+  return [failure.reason, ...(cause === undefined ? [] : chainOf(cause))]
+}
+
+group('describe', () => {
+  it.each([
+    [
+      'a file that cannot be read, with what was tried and where',
+      of({ _tag: 'FileFailure', operation: 'read', path: 'a/b.json', code: 'ENOENT', reason: 'there is no such file' }),
+      'could not read a/b.json: there is no such file',
+    ],
+    [
+      'a model folder and the file in it',
+      of({ _tag: 'ModelFailure', folder: 'models/x', file: 'config.json', reason: 'hidden_size is missing' }),
+      'the model folder models/x cannot be used: config.json: hidden_size is missing',
+    ],
+    [
+      'a row of a data set by its line',
+      of({ _tag: 'RowFailure', source: 'train.jsonl', row: 3, reason: 'question: expected string' }),
+      'train.jsonl, line 3: question: expected string',
+    ],
+    [
+      'a run folder',
+      of({ _tag: 'RunFolderFailure', folder: 'runs/1', reason: 'it holds another run' }),
+      'runs/1: it holds another run',
+    ],
+    [
+      'an environment with the cause of its failure',
+      of({
+        _tag: 'EnvFailure',
+        env: 'ChatEnv',
+        reason: 'no task',
+        cause: { _tag: 'RowFailure', source: 'gsm8k', row: 7, reason: 'no answer' },
+      }),
+      'ChatEnv: no task: gsm8k, line 7: no answer',
+    ],
+    ['any other failure by its reason', of({ _tag: 'NewFailure', reason: 'the moon is full' }), 'the moon is full'],
+    [
+      'a field that is missing or no text as a question mark',
+      of({ _tag: 'RowFailure', source: { name: 'x' }, reason: 'bad' }),
+      '?, line ?: bad',
+    ],
+  ])('names %s', (_, failure, sentence) => {
+    expect(describe(failure)).toBe(sentence)
+  })
+
+  it('says every reason down to the first cause, and says no reason twice in a row', () => {
+    const law = fc.property(anyFailure, (failure) => {
+      const text = describe(failure)
+      for (const reason of chainOf(failure)) expect(text).toContain(reason)
+      expect(describe({ _tag: 'Wrapper', reason: failure.reason, cause: failure } as Failure)).toBe(failure.reason)
+    })
+    fc.assert(law)
+  })
+
+  it.each([[null], ['text'], [{ _tag: 'X' }], [{ reason: 'no tag' }], [{ _tag: 'X', reason: 5 }]])(
+    'ignores a cause that is no failure: %j',
+    (cause) => {
+      expect(describe(of({ _tag: 'Other', reason: 'it failed', cause }))).toBe('it failed')
+    },
+  )
+})
+
+group('FailureError and orThrow', () => {
+  it('the exception is an Error that says the sentence and carries the failure', () => {
+    const failure: Failure = of({ _tag: 'RowFailure', source: 's', row: 1, reason: 'bad' })
+    const error = new FailureError(failure)
+    expect(error).toBeInstanceOf(Error)
+    expect(error.failure).toBe(failure)
+    expect(String(error)).toBe('FailureError: s, line 1: bad')
+  })
+
+  it('a value comes through unchanged, a failure becomes the exception', () => {
+    const law = fc.property(fc.anything(), anyFailure, (value, failure) => {
+      expect(orThrow(E.right(value))).toBe(value)
+      expect(() => orThrow(E.left(failure))).toThrow(new FailureError(failure))
+    })
+    fc.assert(law)
+  })
+})

@@ -1,0 +1,229 @@
+/** Laws of the first batch axis that go beyond those of `tensorDict.prop.test.ts`; the numbers are those of the reference. */
+import * as tf from '@tensorflow/tfjs'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { concat, repeatInterleave, slice, splitEach, take, withBatchShape } from '../../../src/data/tensorDict/batch.js'
+import { exclude, leafEntries, mapLeaves, merge, set } from '../../../src/data/tensorDict/edit.js'
+import { equals, toNested } from '../../../src/data/tensorDict/inspect.js'
+import { data, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
+import { find, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import { scope } from '../../../src/engine/scope.js'
+import { anyName, anyTensorDict, type TensorDictRecipe } from '../../../src/testing/arbitraries.js'
+import { useOnnxRuntime } from '../../kit/engine.js'
+
+useOnnxRuntime()
+
+const ROWS = 3
+
+/** Checks a law on a TensorDict of three rows and two lists of row numbers; all tensors are freed. */
+const forRows = (law: (td: TensorDict, first: readonly number[], second: readonly number[]) => void): void => {
+  const shapes = fc.array(fc.integer({ min: 0, max: 2 }), { maxLength: 1 }).map((inner) => [ROWS, ...inner])
+  const indices = fc.array(fc.integer({ min: 0, max: ROWS - 1 }), { maxLength: 4 })
+  fc.assert(
+    fc.property(anyTensorDict(shapes), indices, indices, (recipe: TensorDictRecipe, first, second) => {
+      scope(() => {
+        law(recipe.build(), first, second)
+        return []
+      })
+    }),
+    { numRuns: 40 },
+  )
+}
+
+const same = (a: TensorDict, b: TensorDict): void => {
+  expect(toNested(a)).toEqual(toNested(b))
+  expect(equals(a, b)).toBe(true)
+}
+
+describe('take and slice', () => {
+  it('law 36: a slice of everything is the same object', () => {
+    forRows((td) => {
+      expect(slice(td, 0, ROWS)).toBe(td)
+    })
+  })
+
+  it('law 37: a slice of a slice is one slice', () => {
+    forRows((td, [a = 0, b = 0], [c = 0]) => {
+      const [start, end] = [Math.min(a, b), Math.max(a, b) + 1]
+      const inner = Math.min(c, end - start)
+      same(slice(slice(td, start, end), inner, end - start), slice(td, start + inner, end))
+    })
+  })
+
+  it('law 42: taking rows commutes with merge and with leaving keys out', () => {
+    const shape = fc.constant([ROWS])
+    const law = fc.property(
+      anyTensorDict(shape),
+      anyTensorDict(shape),
+      fc.subarray([0, 1, 2]),
+      anyName,
+      (l, r, rows, name) => {
+        scope(() => {
+          const [left, right] = [l.build(), r.build()]
+          same(take(merge(left, right) as TensorDict, rows), merge(take(left, rows), take(right, rows)))
+          same(take(exclude(left, name) as TensorDict, rows), exclude(take(left, rows), name))
+          return []
+        })
+      },
+    )
+    fc.assert(law, { numRuns: 40 })
+  })
+
+  it('keeps keys, their order, and what belongs to no row', () => {
+    forRows((td, rows) => {
+      const withMeta = set(td, 'node only', meta('x')) as TensorDict
+      const taken = take(withMeta, rows)
+      expect([...taken.entries.keys()]).toEqual([...withMeta.entries.keys()])
+      expect(find(taken, ['node only'])).toBe(find(withMeta, ['node only']))
+      expect(leafEntries(taken).map(([path]) => path)).toEqual(leafEntries(withMeta).map(([path]) => path))
+    })
+  })
+
+  it('leaves its argument as it was', () => {
+    forRows((td, rows) => {
+      const before = JSON.stringify(toNested(td))
+      take(td, rows)
+      repeatInterleave(td, 2)
+      splitEach(td)
+      expect(JSON.stringify(toNested(td))).toBe(before)
+    })
+  })
+
+  it('no rows: an empty batch axis, with its feature axes', () => {
+    scope(() => {
+      const td = TensorDict({ x: tf.ones([2, 3]), r: ragged('int32', [[1], [2]]), d: data(['a', 'b']) }, [2])
+      const none = take(td, [])
+      expect(none.batchShape).toEqual([0])
+      expect((find(none, ['x']) as tf.Tensor).shape).toEqual([0, 3]) // set above
+      expect(toNested(none)).toMatchObject({ r: [], d: [] })
+      same(slice(td, 1, 1), none)
+      expect(splitEach(none)).toEqual([])
+      return []
+    })
+  })
+
+  it('a node with more batch axes moves along the first one, all of its rows together', () => {
+    const td = TensorDict({ child: TensorDict({ d: data(['a0', 'a1', 'b0', 'b1']) }, [2, 2]) }, [2])
+    expect(toNested(take(td, [1, 0, 1]))).toEqual({ child: { d: ['b0', 'b1', 'a0', 'a1', 'b0', 'b1'] } })
+  })
+
+  it.each([
+    [0.5, 2],
+    [0, 1.5],
+    [Number.NaN, 1],
+    [-1, 1],
+    [2, 1],
+    [0, 4],
+  ])('there is no slice %d .. %d of three rows', (start, end) => {
+    const td = TensorDict({ d: data([1, 2, 3]) }, [3])
+    expect(() => slice(td, start, end)).toThrow(/^(slice|take): /)
+  })
+})
+
+describe('concat', () => {
+  it('law 47: is associative, and no rows are neutral', () => {
+    forRows((td, first, second) => {
+      const [a, b, c] = [take(td, first), take(td, second), slice(td, 0, 1)]
+      same(concat([concat([a, b]), c]), concat([a, concat([b, c])]))
+      same(concat([a, b, c]), concat([a, concat([b, c])]))
+      same(concat([td, take(td, [])]), td)
+      same(concat([take(td, []), td]), td)
+    })
+  })
+
+  it('joins what was taken: rows one after the other are the rows of both lists', () => {
+    forRows((td, first, second) => {
+      same(concat([take(td, first), take(td, second)]), take(td, [...first, ...second]))
+    })
+  })
+
+  it('law 50: commutes with a function of each leaf alone', () => {
+    forRows((td, first, second) => {
+      const negate = (x: TensorDict): TensorDict =>
+        mapLeaves(x, (leaf) => (leaf instanceof tf.Tensor && leaf.dtype === 'float32' ? tf.neg(leaf) : leaf))
+      same(
+        negate(concat([take(td, first), take(td, second)])),
+        concat([negate(take(td, first)), negate(take(td, second))]),
+      )
+    })
+  })
+
+  it('the order of keys is that of the first part, whatever it is in the others', () => {
+    const a = TensorDict({ x: data([1]), y: data([2]) }, [1])
+    const b = TensorDict({ y: data([4]), x: data([3]) }, [1])
+    const joined = concat<typeof a extends TensorDict<infer S> ? S : never>([a, b])
+    expect([...joined.entries.keys()]).toEqual(['x', 'y'])
+    expect(toNested(joined)).toEqual({ x: [1, 3], y: [2, 4] })
+  })
+
+  it('conflicts are named by the whole path, in nodes too', () => {
+    const a: TensorDict = TensorDict({ next: { reward: data([1]) } }, [1])
+    const b: TensorDict = TensorDict({ next: { reward: meta(1) } }, [1])
+    expect(() => concat([a, b])).toThrow('next > reward: Data and Meta')
+  })
+
+  it('nodes whose extra batch axes differ are refused, not joined into a node whose leaves do not fit', () => {
+    const node = (inner: number): TensorDict =>
+      TensorDict({ child: TensorDict({ d: data(Array.from({ length: inner }, (_, i) => i)) }, [1, inner]) }, [1])
+    expect(() => concat([node(2), node(3)])).toThrow(/child/)
+  })
+
+  it.each([
+    ['one axis and two', [2], [2, 1]],
+    ['two sizes behind the first axis', [2, 1], [2, 2]],
+  ])('refuses batch shapes of %s', (_, left, right) => {
+    expect(() => concat<unknown>([TensorDict({}, left), TensorDict({}, right)])).toThrow(
+      'the batch shapes differ behind the first axis',
+    )
+  })
+
+  it('refuses a part without batch axis', () => {
+    expect(() => concat([TensorDict({}, []), TensorDict({}, [])])).toThrow('no batch axis')
+  })
+})
+
+describe('repeatInterleave and splitEach', () => {
+  it('once changes nothing, and twice three times is six times', () => {
+    forRows((td) => {
+      expect(repeatInterleave(td, 1)).toBe(td)
+      same(repeatInterleave(repeatInterleave(td, 2), 3), repeatInterleave(td, 6))
+    })
+  })
+
+  it('no times is no rows', () => {
+    forRows((td) => {
+      same(repeatInterleave(td, 0), take(td, []))
+    })
+  })
+
+  it.each([-1, 0.5, Number.NaN])('%d times is refused', (count) => {
+    expect(() => repeatInterleave(TensorDict({ d: data([1, 2]) }, [2]), count)).toThrow(/repeatInterleave|take/)
+  })
+
+  it('splitEach gives the rows as batches of one', () => {
+    forRows((td) => {
+      const parts = splitEach(td)
+      expect(parts).toHaveLength(ROWS)
+      for (const [i, part] of parts.entries()) same(part, take(td, [i]))
+    })
+  })
+})
+
+describe('withBatchShape', () => {
+  it('the own batch shape gives the same object, and leaves stay the very same', () => {
+    forRows((td) => {
+      expect(withBatchShape(td, td.batchShape)).toBe(td)
+    })
+    scope(() => {
+      const x = tf.zeros([2, 3])
+      expect(find(withBatchShape(TensorDict({ x }, [2]), [2, 3]), ['x'])).toBe(x)
+      return []
+    })
+  })
+
+  it('ragged rows and values of another number are refused, naming the leaf', () => {
+    const td = TensorDict({ d: data([1, 2]) }, [2])
+    expect(() => withBatchShape(td, [2, 2])).toThrow(/"d": 2 values for batch shape \[2, 2\]/)
+    expect(toNested(withBatchShape(td, [2, 1]))).toEqual({ d: [1, 2] })
+  })
+})

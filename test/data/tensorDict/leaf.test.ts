@@ -1,0 +1,171 @@
+import * as tf from '@tensorflow/tfjs'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  data,
+  isLeaf,
+  joinRows,
+  meta,
+  padRows,
+  type RaggedType,
+  ragged,
+  raggedLength,
+  raggedRow,
+  raggedRows,
+  rowLengths,
+} from '../../../src/data/tensorDict/leaf.js'
+import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import { scope } from '../../../src/engine/scope.js'
+import { anyRagged } from '../../../src/testing/arbitraries.js'
+import { useOnnxRuntime } from '../../kit/engine.js'
+
+useOnnxRuntime()
+
+const lists = fc.array(fc.array(fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 }), { maxLength: 6 }), { maxLength: 6 })
+const types = ['int32', 'float32', 'bool'] as const
+const arrays = { int32: Int32Array, float32: Float32Array, bool: Uint8Array } as const
+
+const anyRows = fc.constantFrom(...types).chain((type: RaggedType) => fc.nat(5).chain((rows) => anyRagged(type, rows)))
+
+describe('ragged', () => {
+  it('rows come back as they went in', () => {
+    const law = fc.property(lists, (rows) => {
+      const leaf = ragged('int32', rows)
+      expect(raggedRows(leaf)).toEqual(rows)
+      expect(raggedLength(leaf)).toBe(rows.length)
+      expect(rowLengths(leaf)).toEqual(rows.map((row) => row.length))
+    })
+    fc.assert(law)
+  })
+
+  it('offsets begin with 0, never fall, and end with the number of values', () => {
+    const law = fc.property(anyRows, ({ values, offsets }) => {
+      expect(offsets[0]).toBe(0)
+      expect(offsets[offsets.length - 1]).toBe(values.length)
+      for (let i = 1; i < offsets.length; i++) expect(offsets[i]! >= offsets[i - 1]!).toBe(true)
+    })
+    fc.assert(law)
+  })
+
+  it.each(types)('%s rows are kept in the array of their type', (type) => {
+    const leaf = ragged(type, [[1, 0], [], [1]])
+    expect(leaf.values).toBeInstanceOf(arrays[type])
+    expect(raggedRow(leaf, 0)).toBeInstanceOf(arrays[type])
+    expect(padRows(leaf, { side: 'left', value: 0 }).values).toBeInstanceOf(arrays[type])
+  })
+
+  it('the rows are copied, in and out', () => {
+    const row = Int32Array.of(1, 2)
+    const leaf = ragged('int32', [row])
+    row[0] = 9
+    raggedRow(leaf, 0)[1] = 9
+    expect(raggedRows(leaf)).toEqual([[1, 2]])
+  })
+
+  it.each([-1, 2, 0.5, Number.NaN])('there is no row %d among two', (i) => {
+    expect(() => raggedRow(ragged('int32', [[1], [2]]), i)).toThrow(
+      new RangeError(`raggedRow: there is no row ${i} among 2`),
+    )
+  })
+
+  it('of no rows has no row', () => {
+    const none = ragged('float32', [])
+    expect(raggedLength(none)).toBe(0)
+    expect(() => raggedRow(none, 0)).toThrow('there is no row 0 among 0')
+    expect(padRows(none, { side: 'right', value: 0 })).toEqual({ values: new Float32Array(0), width: 0 })
+  })
+})
+
+describe('joinRows', () => {
+  const pair = fc.nat(4).chain((n) => fc.tuple(anyRagged('int32', n), anyRagged('int32', n), anyRagged('int32', n)))
+
+  it('puts each row after the other, is associative, and has empty rows as its unit', () => {
+    const law = fc.property(pair, ([a, b, c]) => {
+      const empty = ragged(
+        'int32',
+        raggedRows(a).map(() => []),
+      )
+      expect(raggedRows(joinRows(a, b))).toEqual(raggedRows(a).map((row, i) => [...row, ...raggedRows(b)[i]!]))
+      expect(joinRows(joinRows(a, b), c)).toEqual(joinRows(a, joinRows(b, c)))
+      expect(joinRows(a, empty)).toEqual(a)
+      expect(joinRows(empty, a)).toEqual(a)
+    })
+    fc.assert(law)
+  })
+
+  it('refuses other numbers of rows, saying both', () => {
+    expect(() => joinRows(ragged('int32', [[1]]), ragged('int32', [[1], [2]]))).toThrow(
+      new RangeError('joinRows: 1 rows of int32 cannot be joined with 2 of int32'),
+    )
+  })
+
+  it('refuses other types, saying both', () => {
+    expect(() => joinRows<RaggedType>(ragged('int32', [[1]]), ragged('float32', [[1]]))).toThrow(
+      new RangeError('joinRows: 1 rows of int32 cannot be joined with 1 of float32'),
+    )
+  })
+})
+
+describe('padRows', () => {
+  const sides = fc.constantFrom('left' as const, 'right' as const)
+
+  it('a padded row is its own numbers and fill on one side, as wide as the longest row', () => {
+    const law = fc.property(anyRows, sides, fc.constantFrom(0, 1), (rows, side, value) => {
+      const { values, width } = padRows(rows, { side, value })
+      const lengths = rowLengths(rows)
+      expect(width).toBe(Math.max(0, ...lengths))
+      for (const [i, row] of raggedRows(rows).entries()) {
+        const fill = new Array<number>(width - row.length).fill(value)
+        const expected = side === 'left' ? [...fill, ...row] : [...row, ...fill]
+        expect(Array.from(values.slice(i * width, (i + 1) * width))).toEqual(expected)
+      }
+      expect(values).toHaveLength(lengths.length * width)
+    })
+    fc.assert(law)
+  })
+
+  it('a width that is asked for is the width, and only adds fill', () => {
+    const law = fc.property(anyRows, sides, fc.nat(4), (rows, side, extra) => {
+      const narrow = padRows(rows, { side, value: 0 })
+      const width = narrow.width + extra
+      const wide = padRows(rows, { side, value: 0, width })
+      expect(wide.width).toBe(width)
+      for (let i = 0; i < raggedLength(rows); i++) {
+        const row = Array.from(wide.values.slice(i * width, (i + 1) * width))
+        const inner = side === 'left' ? row.slice(extra) : row.slice(0, narrow.width)
+        expect(inner).toEqual(Array.from(narrow.values.slice(i * narrow.width, (i + 1) * narrow.width)))
+      }
+    })
+    fc.assert(law)
+  })
+
+  it('refuses a width that cuts a row, saying both lengths', () => {
+    expect(() => padRows(ragged('int32', [[1], [1, 2, 3]]), { side: 'left', value: 0, width: 2 })).toThrow(
+      new RangeError('padRows: a row has 3 elements, more than the width 2'),
+    )
+  })
+})
+
+describe('data, meta and isLeaf', () => {
+  it('data keeps its values in order, apart from the list they came in', () => {
+    const list = ['a', 'b']
+    const leaf = data(list)
+    list.push('c')
+    expect(leaf.items.toArray()).toEqual(['a', 'b'])
+    expect(data(new Set([1, 2])).items.toArray()).toEqual([1, 2])
+  })
+
+  it('meta keeps the very value', () => {
+    const value = { deep: [1] }
+    expect(meta(value).value).toBe(value)
+  })
+
+  it('the four kinds are leaves; nodes, lists, numbers and records are not', () => {
+    scope(() => {
+      expect([tf.scalar(1), ragged('bool', []), data([]), meta(undefined)].every(isLeaf)).toBe(true)
+      return []
+    })
+    const others = [TensorDict({}, []), [], 5, 'text', null, undefined, {}, { _tag: 'Other' }, new Float32Array(2)]
+    for (const other of others) expect(isLeaf(other)).toBe(false)
+  })
+})

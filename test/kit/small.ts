@@ -1,0 +1,171 @@
+/** Small things that tests of models and collectors share: configs, a text side, results that must be right or left. */
+import * as tf from '@tensorflow/tfjs'
+import fc from 'fast-check'
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { child, uniform, uniformInteger } from '../../src/core/key.js'
+import { trainBytePairEncoding } from '../../src/data/bytePairEncoding.js'
+import { textOf } from '../../src/data/history.js'
+import type { HistoryAction, Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
+import { type TaskSource, taskList } from '../../src/data/task.js'
+import type { DeepMerge } from '../../src/data/tensorDict/edit.js'
+import { data, ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
+import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
+import { scope } from '../../src/engine/scope.js'
+import { DatasetChatEnv, type DatasetChatState } from '../../src/envs/datasetChatEnv.js'
+import type { Env, Outcome } from '../../src/envs/env.js'
+import type { TaskEntries } from '../../src/envs/transforms/dataLoadingPrimer.js'
+import { type StepCount, StepCounter } from '../../src/envs/transforms/stepCounter.js'
+import { TemplateTransform, type TextEntries } from '../../src/envs/transforms/templateTransform.js'
+import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
+import { append, type Transform, transform } from '../../src/envs/transforms/transform.js'
+import { type ModelText, textFromFiles } from '../../src/modules/pretrained.js'
+import type { DecoderConfig } from '../../src/modules/transformer/config.js'
+import { tinyConfig } from './models.js'
+
+/** Configs of a few hundred parameters, of every architecture, that a `config.json` can hold. */
+export const anySmallConfig: fc.Arbitrary<DecoderConfig> = fc
+  .record({
+    architecture: fc.constantFrom('llama' as const, 'qwen2' as const),
+    vocabularySize: fc.integer({ min: 1, max: 12 }),
+    hiddenSize: fc.integer({ min: 1, max: 6 }),
+    intermediateSize: fc.integer({ min: 1, max: 6 }),
+    layers: fc.integer({ min: 1, max: 3 }),
+    keyValueHeads: fc.integer({ min: 1, max: 2 }),
+    sharing: fc.integer({ min: 1, max: 3 }),
+    halfHead: fc.integer({ min: 1, max: 2 }),
+    ropeTheta: fc.constantFrom(10_000, 500_000, 1_000_000.5),
+    normEpsilon: fc.constantFrom(1e-5, 1e-6, 1e-12),
+    maxPositions: fc.integer({ min: 1, max: 4096 }),
+    tiedEmbeddings: fc.boolean(),
+    endTokens: fc.array(fc.nat(11), { maxLength: 3 }),
+    padToken: fc.option(fc.nat(11), { nil: null }),
+  })
+  .map(({ sharing, halfHead, ...config }) => ({
+    ...config,
+    heads: config.keyValueHeads * sharing,
+    headSize: 2 * halfHead,
+    projectionBias: config.architecture === 'qwen2',
+  }))
+
+/** The value of a task that must succeed. */
+export const rightOf = async <T>(task: TE.TaskEither<unknown, T>): Promise<T> => {
+  const result = await task()
+  if (E.isLeft(result)) throw new Error(`expected a Right, got ${JSON.stringify(result.left)}`)
+  return result.right
+}
+
+/** The failure of a task that must fail. */
+export const leftOf = async <F>(task: TE.TaskEither<F, unknown>): Promise<F> => {
+  const result = await task()
+  if (E.isRight(result)) throw new Error('expected a Left, got a Right')
+  return result.left
+}
+
+export const END = '<|im_end|>'
+
+/** One token for each byte, and the marker that ends a turn: 257 ids. */
+export const BYTES_AND_END = 257
+
+const TEMPLATE =
+  "{%- for m in messages -%}{{- m.role + ': ' + m.content + '<|im_end|>' -}}{%- endfor -%}" +
+  "{%- if add_generation_prompt -%}{{- 'assistant: ' -}}{%- endif -%}"
+
+/** A tokenizer of single bytes with a plain chat template. */
+export const byteText = (): ModelText => {
+  const text = textFromFiles({
+    folder: 'test',
+    tokenizer: trainBytePairEncoding([], { vocabularySize: BYTES_AND_END, specialTokens: [END] }),
+    settings: { eos_token: END },
+    template: TEMPLATE,
+  })
+  if (E.isLeft(text)) throw new Error(text.left.reason)
+  return text.right
+}
+
+/** A tiny decoder that can read and write `byteText`. */
+export const byteConfig = (changes: Partial<DecoderConfig> = {}): DecoderConfig =>
+  tinyConfig({ vocabularySize: BYTES_AND_END, endTokens: [BYTES_AND_END - 1], layers: 1, ...changes })
+
+/** One task for each number: its episodes take that many turns. */
+export const turnTasks = (turns: readonly number[]): TaskSource =>
+  taskList(
+    'turns',
+    turns.map((count, i) => ({ id: `t${i}`, query: `go ${i}`, answer: String(count) })),
+  )
+
+/** Ends an episode after as many turns as the task's answer says. The reward of a turn is the length of what was written. */
+const endAfterTurns = transform<null, TaskEntries & StepCount & Outcome, unknown>({
+  name: 'EndAfterTurns',
+  initial: null,
+  adds: {},
+  step: (next, { action }) => {
+    const counts = get(next, 'stepCount').dataSync()
+    const wanted = get(next, 'answer').items.toArray().map(Number)
+    const written = get(action as TensorDict<HistoryAction>, 'history', 'response').items.toArray() // inner to the template
+    const over = wanted.map((count, i) => counts[i]! >= count)
+    const added = scope(() =>
+      TensorDict(
+        {
+          reward: tf.tensor1d(written.map((message) => textOf(message).length)),
+          terminated: tf.tensor1d(over, 'bool'),
+          done: tf.tensor1d(over, 'bool'),
+        },
+        next.batchShape,
+      ),
+    )
+    return TE.right([added, null])
+  },
+})
+
+/** Conversations in `byteText` of as many turns as their tasks say. */
+export const turnEnv = (
+  turns: readonly number[],
+  batch: { readonly prompts: number; readonly repeats?: number },
+): Env<TurnState, TokenAction> => {
+  const text = byteText()
+  return pipe(
+    DatasetChatEnv({ source: turnTasks(turns), ...batch }),
+    append(StepCounter()),
+    append(endAfterTurns as Transform<null, unknown, unknown>), // the environment before it has what it needs
+    append(TemplateTransform({ template: text.template, endOfTurn: text.endOfTurn })),
+    append(Tokenizer({ tokenizer: text.tokenizer })),
+  )
+}
+
+/** What a scripted policy was asked: the prompts of each call. */
+export type Calls = (readonly (readonly number[])[])[]
+
+/** A policy that writes one to five letters, by its key alone, and ends its turn. It notes what it is asked. */
+export const scriptedPolicy = (calls: Calls = []): Policy<TokenPrompt, TokenAction> => ({
+  name: 'scripted',
+  act: (td, key) => async () => {
+    const prompts = raggedRows(get(td, 'tokens', 'prompt'))
+    calls.push(prompts)
+    const responses = prompts.map((_, i) => {
+      const letters = Array.from({ length: 1 + uniformInteger(child(key, i), 5) }, (_, t) => 32 + t + i)
+      return [...letters, BYTES_AND_END - 1]
+    })
+    const each = <T>(value: T) => data(prompts.map(() => value))
+    const action = TensorDict(
+      {
+        tokens: { response: ragged('int32', responses) },
+        logProbs: {
+          response: ragged(
+            'float32',
+            responses.map((row, i) => row.map((_, t) => -uniform(child(key, i), t))),
+          ),
+        },
+        stopReason: each('stop' as const),
+        policyVersion: each(0),
+        sampling: each({ temperature: 1, topK: null, topP: null, maxNewTokens: 6, minNewTokens: 0 }),
+      },
+      td.batchShape,
+    )
+    return E.right(action)
+  },
+})
+
+/** The states of a `turnEnv`. */
+export type TurnState = DeepMerge<DeepMerge<DeepMerge<DatasetChatState, StepCount>, TextEntries>, TokenPrompt>
