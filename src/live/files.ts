@@ -48,7 +48,29 @@ const syncFolder = async (path: string): Promise<void> => {
   }
 }
 
-const temporaryName = (path: string): string => `${path}.tmp-${process.pid}`
+let temporaries = 0
+
+/** No two writes share a name, neither of this process nor of another. */
+const temporaryName = (path: string): string => `${path}.tmp-${process.pid}-${temporaries++}`
+
+/** Node's own recursive `mkdir` says ENOENT where the system says EROFS. */
+const makeFolder = async (path: string): Promise<void> => {
+  try {
+    await fs.mkdir(path)
+  } catch (error) {
+    const code = codeOf(error)
+    if (code === 'ENOENT' && dirname(path) !== path) {
+      await makeFolder(dirname(path))
+      await makeFolder(path)
+    } else if (
+      !(await fs.stat(path).then(
+        (found) => found.isDirectory(),
+        () => false,
+      ))
+    )
+      throw error
+  }
+}
 
 const writeFile = async (path: string, contents: Uint8Array | string): Promise<void> => {
   const temporary = temporaryName(path)
@@ -66,7 +88,7 @@ const writeFolder = async (path: string, files: Readonly<Record<string, Uint8Arr
   const temporary = temporaryName(path)
   await fs.rm(temporary, { recursive: true, force: true })
   try {
-    await fs.mkdir(temporary, { recursive: true })
+    await makeFolder(temporary)
     for (const [name, contents] of Object.entries(files)) await writeThrough(join(temporary, name), contents)
     await syncFolder(temporary)
     await fs.rm(path, { recursive: true, force: true })
@@ -87,14 +109,12 @@ export const liveFiles: Files = {
   append: (path, contents) => attempt('append to', path, () => fs.appendFile(path, contents)),
   truncate: (path, length) =>
     attempt('truncate', path, async () => {
+      if (!Number.isSafeInteger(length) || length < 0) throw new RangeError(`a file cannot be cut to ${length} bytes`)
       const { size } = await fs.stat(path)
       if (size < length) throw new Error(`the file has ${size} bytes, fewer than the ${length} it should be cut to`)
       await fs.truncate(path, length)
     }),
-  makeFolder: (path) =>
-    attempt('make folder', path, async () => {
-      await fs.mkdir(path, { recursive: true })
-    }),
+  makeFolder: (path) => attempt('make folder', path, () => makeFolder(path)),
   list: (path) =>
     attempt('list', path, async () => {
       try {
