@@ -124,6 +124,9 @@ interface Turn<O> {
   readonly generationMs: number
 }
 
+/** What the step before left in a state. The first state of an episode has none of it, and it stands in that step's `next`. */
+const OUTCOME = ['reward', 'terminated', 'truncated', 'done'] as const satisfies readonly (keyof Outcome)[]
+
 /** One row for each element that took part in a turn. */
 const turnRows = <O extends TokenPrompt>({
   state,
@@ -154,7 +157,7 @@ const turnRows = <O extends TokenPrompt>({
     generationMs: meta(generationMs),
     next: exclude(next as TensorDict, REMEMBERED),
   }
-  const root = merge(exclude(state as TensorDict, REMEMBERED), action as TensorDict)
+  const root = merge(exclude(state as TensorDict, REMEMBERED, ...OUTCOME), action as TensorDict)
   return assign(root, entries) as unknown as CollectedBatch<O> // state, action and entries, by the definition of CollectedBatch
 }
 

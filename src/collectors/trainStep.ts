@@ -100,6 +100,8 @@ interface GradInput {
   readonly inverseTemperature: tf.Tensor
 }
 
+type CountInput = Pick<GradInput, 'params' | 'batch' | 'mask' | 'oldLogProbs' | 'inverseTemperature'>
+
 interface GradOutput {
   readonly loss: tf.Tensor
   readonly grads: NamedTensors
@@ -107,21 +109,30 @@ interface GradOutput {
   readonly gap: tf.Tensor
 }
 
+/** Log-probabilities of the completions, `[B, T]`, at the sampling temperature, and the logits that they come from. */
+const scored = (
+  params: NamedTensors,
+  config: DecoderConfig,
+  { batch, mask, inverseTemperature }: Pick<GradInput, 'batch' | 'mask' | 'inverseTemperature'>,
+): { readonly logits: tf.Tensor; readonly logProbs: tf.Tensor } => {
+  const logits = tf.mul(completionLogits(params, config, batch), inverseTemperature)
+  const logProbs = tf.reshape(gatherLogProbs(logits, tf.reshape(batch.completionIds, [-1])), mask.shape)
+  return { logits, logProbs }
+}
+
 const gradients =
   (config: DecoderConfig, loss: GRPOLoss) =>
   (input: GradInput): GradOutput => {
-    const { batch, mask, oldLogProbs, refLogProbs, advantages, counts } = input
-    const shape = mask.shape
+    const { mask, oldLogProbs, refLogProbs, advantages, counts } = input
     const { value, grads, aux } = valueAndGrad(input.params, (params) => {
-      const logits = tf.mul(completionLogits(params, config, batch), input.inverseTemperature)
-      const logProbs = tf.reshape(gatherLogProbs(logits, tf.reshape(batch.completionIds, [-1])), shape)
+      const { logits, logProbs } = scored(params, config, input)
       const output = loss.apply({
         logProbs,
         oldLogProbs,
         advantages,
         mask,
         counts,
-        entropy: tf.reshape(entropy(logits), shape),
+        entropy: tf.reshape(entropy(logits), mask.shape),
         ...(refLogProbs && { refLogProbs }),
       })
       const gap = tf.max(tf.mul(tf.abs(tf.sub(logProbs, oldLogProbs)), mask))
@@ -146,6 +157,18 @@ const padded = (rows: readonly ArrayLike<number>[], packed: PackedCompletions): 
   return tf.tensor2d(values, [rows.length, packed.completionLength])
 }
 
+/** The tensors of rows, prompts shared by neighbors. */
+const tensorsOfRows = (rows: TrainingRows, config: DecoderConfig) => {
+  const packed = packCompletions(groupPrompts(rows.prompts), rows.completions)
+  return {
+    batch: completionBatch(packed, config),
+    mask: tf.tensor2d(packed.completionMask, [rows.completions.length, packed.completionLength]),
+    oldLogProbs: padded(rows.oldLogProbs, packed),
+    ...(rows.refLogProbs && { refLogProbs: padded(rows.refLogProbs, packed) }),
+    inverseTemperature: tf.scalar(1 / rows.temperature),
+  }
+}
+
 const checkRows = (rows: TrainingRows): void => {
   const count = rows.completions.length
   if (count === 0) throw new RangeError('trainStep: there are no rows to learn from')
@@ -154,9 +177,13 @@ const checkRows = (rows: TrainingRows): void => {
       throw new RangeError(`trainStep: ${count} completions but ${list.length} ${name}`)
     }
   }
+  const short = rows.refLogProbs?.findIndex((row, i) => row.length !== rows.completions[i]!.length) ?? -1
+  if (short >= 0) throw new RangeError(`trainStep: row ${short} has another number of refLogProbs than of tokens`)
   const uneven = rows.completions.findIndex((row, i) => row.length !== rows.oldLogProbs[i]!.length)
   if (uneven >= 0)
-    throw new RangeError(`trainStep: row ${uneven} has as many log-probabilities as it should have tokens`)
+    throw new RangeError(
+      `trainStep: row ${uneven} has ${rows.completions[uneven]!.length} tokens but ${rows.oldLogProbs[uneven]!.length} log-probabilities`,
+    )
 }
 
 /** Sums of the metrics of the micro-batches: losses and means are parts of the whole, the rest is combined. */
@@ -198,7 +225,11 @@ const combineMetrics = (parts: readonly GradOutput[], gradNorm: number): StepMet
  */
 export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
   const { config, optimizer, maxGradNorm = 1, microBatchTokens = 4096 } = options
-  const compiledGradients = jit(gradients(config, GRPOLoss(options.loss)))
+  const loss = GRPOLoss(options.loss)
+  const compiledGradients = jit(gradients(config, loss))
+  const compiledCount = jit((input: CountInput) =>
+    tf.sum(loss.counted({ ...input, logProbs: scored(input.params, config, input).logProbs })),
+  )
   const add = jit(({ a, b }: { readonly a: NamedTensors; readonly b: NamedTensors }) =>
     mapNamed(a, (x, y) => tf.add(x!, y!), b),
   )
@@ -210,21 +241,24 @@ export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
     },
   )
 
-  const gradPart = (params: NamedTensors, rows: TrainingRows, counts: GRPOCounts): GradOutput => {
-    const packed = packCompletions(groupPrompts(rows.prompts), rows.completions)
-    return scope(() =>
+  const countPart = (params: NamedTensors, rows: TrainingRows): number =>
+    scope(() => compiledCount({ params, ...tensorsOfRows(rows, config) }).dataSync()[0]!)
+
+  /** The tokens that count, of the whole mini-batch. Which ones do is known beforehand, unless a threshold decides. */
+  const tokensThatCount = (params: NamedTensors, rows: TrainingRows): number =>
+    options.loss?.klMaskThreshold === undefined
+      ? rows.completions.reduce((sum, row) => sum + row.length, 0)
+      : microBatches(rows).reduce((sum, micro) => sum + countPart(params, micro), 0)
+
+  const gradPart = (params: NamedTensors, rows: TrainingRows, counts: GRPOCounts): GradOutput =>
+    scope(() =>
       compiledGradients({
         params,
         counts,
-        batch: completionBatch(packed, config),
-        mask: tf.tensor2d(packed.completionMask, [rows.completions.length, packed.completionLength]),
-        oldLogProbs: padded(rows.oldLogProbs, packed),
-        ...(rows.refLogProbs && { refLogProbs: padded(rows.refLogProbs, packed) }),
+        ...tensorsOfRows(rows, config),
         advantages: tf.tensor2d([...rows.advantages], [rows.advantages.length, 1]),
-        inverseTemperature: tf.scalar(1 / rows.temperature),
       }),
     )
-  }
 
   const microBatches = (rows: TrainingRows): readonly TrainingRows[] => {
     const { prompts, group } = groupPrompts(rows.prompts)
@@ -241,7 +275,7 @@ export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
     update: (state, rows, learningRate) => {
       checkRows(rows)
       return scope(() => {
-        const tokens = rows.completions.reduce((sum, row) => sum + row.length, 0)
+        const tokens = tokensThatCount(state.params, rows)
         const counts = { tokens: tf.scalar(tokens), completions: tf.scalar(rows.completions.length) }
         const parts: GradOutput[] = []
         let grads: NamedTensors | undefined
@@ -263,6 +297,7 @@ export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
     },
     release: () => {
       compiledGradients.release()
+      compiledCount.release()
       add.release()
       apply.release()
     },

@@ -16,10 +16,10 @@ export interface WeightUpdater<in W> {
  *          than it was given; in the first two cases the old weights are still in use.
  */
 export const inProcessUpdater = <W>(receiver: WeightReceiver<W>): WeightUpdater<W> => ({
-  push: (weights, version) => {
+  push: (weights, version) => () => {
     const fail = (reason: string): WeightFailure => ({ _tag: 'WeightFailure', receiver: 'in process', reason })
     if (version <= receiver.version()) {
-      return TE.left(fail(`version ${version} is not newer than ${receiver.version()}, which is in use`))
+      return TE.left(fail(`version ${version} is not newer than ${receiver.version()}, which is in use`))()
     }
     return pipe(
       receiver.load(weights, version),
@@ -27,6 +27,6 @@ export const inProcessUpdater = <W>(receiver: WeightReceiver<W>): WeightUpdater<
         (answered) => answered === version,
         (answered) => fail(`gave version ${version}, but the engine samples with ${answered}`),
       ),
-    )
+    )()
   },
 })

@@ -109,6 +109,7 @@ export const TransformersWrapper = (options: TransformersWrapperOptions): Transf
       topK: settings.topK ?? null,
       topP: settings.topP ?? null,
       maxNewTokens: settings.maxNewTokens,
+      minNewTokens: settings.minNewTokens ?? 0,
     }
     return {
       name: NAME,
@@ -143,13 +144,13 @@ export const TransformersWrapper = (options: TransformersWrapperOptions): Transf
         ),
       ),
     version: () => weights.version,
-    load: (params, version) => {
+    load: (params, version) => async () => {
       const wrong = mismatch(config, params)
-      if (wrong !== undefined) return TE.left({ _tag: 'WeightFailure', receiver: NAME, reason: wrong })
+      if (wrong !== undefined) return E.left({ _tag: 'WeightFailure', receiver: NAME, reason: wrong } as const)
       const old = weights.owned
       weights = { version, owned: own(params) }
       old.release()
-      return TE.right(version)
+      return E.right(version)
     },
     release: () => {
       weights.owned.release()

@@ -68,6 +68,8 @@ export interface GRPOLossOutput {
 /** A loss with its settings checked. */
 export interface GRPOLoss {
   readonly options: GRPOLossOptions
+  /** The tokens that count, float32 `[B, T]`: those of the mask that `klMaskThreshold` keeps. A constant: no gradient flows into it. */
+  readonly counted: (input: Pick<GRPOLossInput, 'logProbs' | 'oldLogProbs' | 'mask'>) => tf.Tensor
   readonly apply: (input: GRPOLossInput) => GRPOLossOutput
 }
 
@@ -169,10 +171,19 @@ export const GRPOLoss = (options: GRPOLossOptions = {}): GRPOLoss => {
   const [low, high] = clipRange(clipEpsilon)
   const [logLow, logHigh] = [Math.log1p(-low), Math.log1p(high)]
 
-  const contextOf = (input: GRPOLossInput, logRatio: tf.Tensor): Context => {
-    const near =
-      klMaskThreshold === undefined ? undefined : tf.lessEqual(tf.mul(tf.square(logRatio), 0.5), klMaskThreshold)
-    const mask = near === undefined ? input.mask : tf.mul(input.mask, tf.cast(near, 'float32'))
+  const counted: GRPOLoss['counted'] = ({ logProbs, oldLogProbs, mask }) => {
+    if (klMaskThreshold === undefined) return mask
+    // A function of a constant: the tape does not see that its value depends on the parameters.
+    const constant = tf.customGrad(() => {
+      const logRatio = masked(tf.sub(logProbs, oldLogProbs), mask)
+      const near = tf.lessEqual(tf.mul(tf.square(logRatio), 0.5), klMaskThreshold)
+      return { value: tf.mul(mask, tf.cast(near, 'float32')), gradFunc: (dy: tf.Tensor) => tf.zerosLike(dy) }
+    })
+    return constant(tf.scalar(0))
+  }
+
+  const contextOf = (input: GRPOLossInput): Context => {
+    const mask = counted(input)
     const counts = input.counts ?? { tokens: tf.sum(mask), completions: tf.scalar(input.logProbs.shape[0]!) }
     const mean = (x: tf.Tensor): tf.Tensor => tf.div(maskedSum(x, mask), tf.maximum(counts.tokens, 1))
     const meanOfMeans = (x: tf.Tensor): tf.Tensor => {
@@ -184,19 +195,18 @@ export const GRPOLoss = (options: GRPOLossOptions = {}): GRPOLoss => {
 
   return {
     options,
+    counted,
     apply: (input) => {
       checkShapes(input)
       const logRatio = masked(tf.sub(input.logProbs, input.oldLogProbs), input.mask)
       const clipped = tf.clipByValue(logRatio, logLow, logHigh)
-      const context = contextOf(input, logRatio)
+      const context = contextOf(input)
       const advantages = masked(input.advantages, input.mask)
       const objective = tf.minimum(tf.mul(tf.exp(logRatio), advantages), tf.mul(tf.exp(clipped), advantages))
-      const overAll = (x: tf.Tensor): tf.Tensor =>
-        tf.div(maskedSum(x, input.mask), tf.maximum(input.counts?.tokens ?? tf.sum(input.mask), 1))
       return {
         lossObjective: tf.neg(context.aggregate(objective)),
-        clipFraction: overAll(tf.cast(tf.notEqual(logRatio, clipped), 'float32')),
-        klApprox: overAll(tf.neg(logRatio)),
+        clipFraction: context.mean(tf.cast(tf.notEqual(logRatio, clipped), 'float32')),
+        klApprox: context.mean(tf.neg(logRatio)),
         logSumWeights: maskedLogSumExp(logRatio, context.mask),
         logSumSquaredWeights: maskedLogSumExp(tf.mul(logRatio, 2), context.mask),
         tokens: tf.sum(context.mask),

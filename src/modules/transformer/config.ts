@@ -68,7 +68,12 @@ const isArchitecture = (name: string): name is Architecture => name === 'llama' 
 
 /** What of a config this project does not compute; undefined if it computes all of it. */
 const unsupported = (raw: RawConfig): string | undefined => {
-  const ropeType = raw.rope_scaling?.rope_type ?? raw.rope_scaling?.type ?? raw.rope_parameters?.rope_type ?? 'default'
+  const ropeType =
+    raw.rope_scaling?.rope_type ??
+    raw.rope_scaling?.type ??
+    raw.rope_parameters?.rope_type ??
+    raw.rope_parameters?.type ??
+    'default'
   if (!isArchitecture(raw.model_type)) return `model_type '${raw.model_type}' (supported: llama, qwen2)`
   if (raw.hidden_act !== 'silu') return `hidden_act '${raw.hidden_act}' (supported: silu)`
   if (ropeType !== 'default') return `rope type '${ropeType}' (supported: default)`

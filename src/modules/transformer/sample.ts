@@ -27,7 +27,7 @@ const ranked = (logProbs: Float32Array, banned: readonly number[]): Uint32Array 
 
 /** How many of the ranked tokens survive top-k and top-p. At least one. */
 const survivors = (logProbs: Float32Array, order: Uint32Array, choice: TokenChoice): number => {
-  const limit = Math.min(choice.topK ?? order.length, order.length)
+  const limit = Math.max(1, Math.min(choice.topK ?? order.length, order.length))
   if (choice.topP === undefined) return limit
   let mass = 0
   for (let i = 0; i < limit; i++) {
@@ -51,7 +51,8 @@ const pick = (logProbs: Float32Array, candidates: ArrayLike<number>, point: numb
 
 /** Like `pick` over the whole vocabulary without the banned tokens: one pass, no sorting. */
 const pickAny = (logProbs: Float32Array, banned: readonly number[], point: number): number => {
-  let rest = point * banned.reduce((mass, id) => mass - Math.exp(logProbs[id]!), 1)
+  let rest =
+    point * [...new Set(banned)].reduce((mass, id) => mass - Math.exp(logProbs[id] ?? Number.NEGATIVE_INFINITY), 1)
   let last = 0
   for (let i = 0; i < logProbs.length; i++) {
     if (banned.includes(i)) continue

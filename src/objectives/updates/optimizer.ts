@@ -26,7 +26,7 @@ export const mapNamed = (
   Object.fromEntries(
     Object.entries(first).map(([name, tensor]) => {
       const rest = others.map((other) => {
-        const found = other[name]
+        const found = Object.hasOwn(other, name) ? other[name] : undefined
         if (found === undefined) throw new Error(`mapNamed: '${name}' is missing in one of the arguments`)
         return found
       })

@@ -1,0 +1,287 @@
+import fc from 'fast-check'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { describe, expect, it } from 'vitest'
+import {
+  type CollectorPosition,
+  LLMCollector,
+  type LLMCollectorOptions,
+  trajectoryReturns,
+} from '../../src/collectors/llmCollector.js'
+import type { Clock } from '../../src/core/capabilities.js'
+import { FailureError } from '../../src/core/failure.js'
+import { keyFromSeed } from '../../src/core/key.js'
+import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
+import { toNested } from '../../src/data/tensorDict/inspect.js'
+import { raggedRows } from '../../src/data/tensorDict/leaf.js'
+import { get } from '../../src/data/tensorDict/tensorDict.js'
+import { liveTensors, ownedCount } from '../../src/engine/scope.js'
+import { envFailure } from '../../src/envs/env.js'
+import { useOnnxRuntime, valuesOf } from '../kit/engine.js'
+import { type Calls, leftOf, rightOf, scriptedPolicy, type TurnState, turnEnv } from '../kit/small.js'
+
+useOnnxRuntime()
+
+/** Stands still, so that measured times are equal too. */
+const stopped: Clock = { now: () => 0, breathe: async () => undefined }
+
+const collectorOf = (
+  turns: readonly number[],
+  options: Partial<LLMCollectorOptions<TurnState>> & { readonly calls?: Calls; readonly repeats?: number } = {},
+): LLMCollector<TurnState> => {
+  const { calls, repeats = 1, ...rest } = options
+  return LLMCollector({
+    env: turnEnv(turns, { prompts: turns.length, repeats }),
+    policy: scriptedPolicy(calls),
+    key: keyFromSeed(1),
+    clock: stopped,
+    ...rest,
+  })
+}
+
+/** Everything in the batch at a position, on the host, and the position after it. */
+const collectPlain = async (collector: LLMCollector<TurnState>, at: CollectorPosition = collector.start) => {
+  const { batch, position } = await rightOf(collector.collect(at))
+  using owned = batch
+  return { batch: toNested(owned.value), position }
+}
+
+const rows = async (turns: readonly number[], options: Parameters<typeof collectorOf>[1] = {}) => {
+  const collector = collectorOf(turns, options)
+  const collected = await rightOf(collector.collect(collector.start))
+  using batch = collected.batch
+  const td = batch.value
+  return {
+    prompts: raggedRows(get(td, 'tokens', 'prompt')),
+    responses: raggedRows(get(td, 'tokens', 'response')),
+    full: raggedRows(get(td, 'tokens', 'full')),
+    responseLogProbs: raggedRows(get(td, 'logProbs', 'response')),
+    logProbs: raggedRows(get(td, 'logProbs', 'full')),
+    attention: raggedRows(get(td, 'masks', 'attention')),
+    assistant: raggedRows(get(td, 'masks', 'assistant')),
+    trajectory: get(td, 'trajectory').items.toArray(),
+    turn: get(td, 'turn').items.toArray(),
+    groups: get(td, 'groupId').items.toArray(),
+    status: get(td, 'status').items.toArray(),
+    done: valuesOf(get(td, 'next', 'done')),
+    rewards: valuesOf(get(td, 'next', 'reward')),
+    returns: trajectoryReturns(td),
+  }
+}
+
+const episodes = fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 4 })
+const runs = { numRuns: 12 }
+
+describe('a collected batch', () => {
+  it.each([[[1, 1, 1]], [[3, 1, 2]]])(
+    'for episodes of %j turns has what was sampled, aligned with its tokens',
+    async (turns) => {
+      const batch = await rows(turns)
+      for (const [i, full] of batch.full.entries()) {
+        const [prompt, response] = [batch.prompts[i]!, batch.responses[i]!]
+        expect(full).toEqual([...prompt, ...response])
+        expect(batch.logProbs[i]).toEqual([...prompt.map(() => Number.NaN), ...batch.responseLogProbs[i]!])
+        expect(batch.attention[i]).toEqual(full.map(() => 1))
+        expect(batch.assistant[i]).toEqual([...prompt.map(() => 0), ...response.map(() => 1)])
+        expect(batch.status[i]).toBe('ok')
+      }
+    },
+  )
+
+  it('has one row for each turn of each episode, by episode and turn, done at the last turn alone', async () => {
+    await fc.assert(
+      fc.asyncProperty(episodes, async (turns) => {
+        const batch = await rows(turns)
+        const expected = turns.flatMap((count, i) => Array.from({ length: count }, (_, t) => [i, t, t === count - 1]))
+        expect(batch.trajectory.map((i, row) => [i, batch.turn[row], batch.done[row] === 1])).toEqual(expected)
+      }),
+      runs,
+    )
+  })
+
+  it('goes on in each turn from all tokens of the turn before, as they were sampled', async () => {
+    await fc.assert(
+      fc.asyncProperty(episodes, async (turns) => {
+        const { full, prompts, turn } = await rows(turns)
+        for (const [row, t] of turn.entries()) {
+          if (t === 0) continue
+          const before = full[row - 1]!
+          expect(prompts[row]!.length).toBeGreaterThan(before.length)
+          expect(prompts[row]!.slice(0, before.length)).toEqual(before)
+        }
+      }),
+      runs,
+    )
+  })
+
+  it('asks the policy in each turn for the episodes that are not done, and for no others', async () => {
+    await fc.assert(
+      fc.asyncProperty(episodes, async (turns) => {
+        const calls: Calls = []
+        const { prompts, turn } = await rows(turns, { calls })
+        expect(calls.map((asked) => asked.length)).toEqual(
+          Array.from({ length: Math.max(...turns) }, (_, t) => turns.filter((count) => count > t).length),
+        )
+        for (const [t, asked] of calls.entries()) expect(asked).toEqual(prompts.filter((_, row) => turn[row] === t))
+      }),
+      runs,
+    )
+  })
+
+  it('adds up the rewards of an episode over its turns', async () => {
+    await fc.assert(
+      fc.asyncProperty(episodes, async (turns) => {
+        const { returns, rewards, responses } = await rows(turns)
+        expect(rewards).toEqual(responses.map((row) => row.length - 1)) // a letter each, and the end of the turn
+        let from = 0
+        for (const [i, count] of turns.entries()) {
+          const own = Array.from({ length: count }, (_, t) => from + t)
+          const sum = own.reduce((total, row) => total + rewards[row]!, 0)
+          expect(returns[i]).toEqual({ trajectory: i, rows: own, return: sum })
+          from += count
+        }
+      }),
+      runs,
+    )
+  })
+
+  it('keeps the members of a group side by side under one id', async () => {
+    const { groups, trajectory } = await rows([1, 2], { repeats: 3 })
+    expect(trajectory).toEqual([0, 1, 2, 3, 3, 4, 4, 5, 5])
+    expect(groups).toEqual([...Array(3).fill('0:t0'), ...Array(6).fill('1:t1')])
+  })
+})
+
+describe('positions', () => {
+  it('that are equal give equal batches, whatever was collected before', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.constant(1), { minLength: 1, maxLength: 3 }), fc.nat(3), async (turns, before) => {
+        const collector = collectorOf(turns)
+        const first = await collectPlain(collector)
+        for (let i = 0; i < before; i++) await collectPlain(collector, first.position)
+        expect(await collectPlain(collector)).toEqual(first)
+        expect(await collectPlain(collectorOf(turns))).toEqual(first)
+      }),
+      runs,
+    )
+  })
+
+  it.each([[[1, 1]], [[2, 1]]])(
+    'go through JSON, and resuming there equals going on (episodes of %j turns)',
+    async (turns) => {
+      const going = collectorOf(turns)
+      let position = going.start
+      for (let n = 0; n < 3; n++) {
+        const stored: unknown = JSON.parse(JSON.stringify(position))
+        const resumed = collectorOf(turns, { start: stored as CollectorPosition }) // written one line above
+        const next = await collectPlain(going, position)
+        expect(await collectPlain(resumed)).toEqual(next)
+        expect(next.position.batch).toBe(n + 1)
+        position = next.position
+      }
+    },
+  )
+
+  it('of different batches have different tasks and draw differently', async () => {
+    const env = turnEnv([1, 1, 1, 1], { prompts: 2 })
+    const collector = LLMCollector({ env, policy: scriptedPolicy(), key: keyFromSeed(1) })
+    const first = await collectPlain(collector)
+    const second = await collectPlain(collector, first.position)
+    expect([first.batch.groupId, second.batch.groupId]).toEqual([
+      ['0:t0', '1:t1'],
+      ['2:t2', '3:t3'],
+    ])
+    const again = await collectPlain(collector, { ...first.position, batch: 5 })
+    expect(again.batch.groupId).toEqual(second.batch.groupId)
+    expect(again.batch.logProbs).not.toEqual(second.batch.logProbs)
+  })
+
+  it('with another key give other samples', async () => {
+    const [a, b] = [collectorOf([1, 1]), collectorOf([1, 1], { key: keyFromSeed(2) })]
+    expect((await collectPlain(a)).batch.logProbs).not.toEqual((await collectPlain(b)).batch.logProbs)
+  })
+})
+
+describe('iterating', () => {
+  it('gives the batches that collecting one after the other gives, and frees each of them', async () => {
+    const collector = collectorOf([1, 1])
+    const before = [liveTensors().count, ownedCount()]
+    let position = collector.start
+    let count = 0
+    for await (const batch of collector) {
+      const expected = await collectPlain(collector, position)
+      expect(toNested(batch)).toEqual(expected.batch)
+      position = expected.position
+      if (++count === 3) break
+    }
+    expect([liveTensors().count, ownedCount()]).toEqual(before)
+  })
+
+  it('throws the failure of a batch', async () => {
+    const iterator = collectorOf([2], { maxTurns: 1 })[Symbol.asyncIterator]()
+    await expect(iterator.next()).rejects.toThrow(FailureError)
+  })
+})
+
+/** Lets the call with this number fail, and all others through. */
+const failAt = <A extends readonly unknown[], F, T>(
+  number: number,
+  failure: F,
+  call: (...args: A) => TE.TaskEither<F, T>,
+): ((...args: A) => TE.TaskEither<F, T>) => {
+  let count = 0
+  return (...args) => (count++ === number ? TE.left(failure) : call(...args))
+}
+
+describe('what goes wrong', () => {
+  const env = turnEnv([3, 2], { prompts: 2 })
+  const policy = scriptedPolicy()
+
+  const expectNothingKept = async <T>(f: () => Promise<T>): Promise<T> => {
+    const before = [liveTensors().count, ownedCount()]
+    const result = await f()
+    expect([liveTensors().count, ownedCount()], 'alive after the failure').toEqual(before)
+    return result
+  }
+
+  const failureOf = (changes: Partial<LLMCollectorOptions<TurnState>>) =>
+    expectNothingKept(() => {
+      const collector = collectorOf([3, 2], { env, ...changes })
+      return leftOf(collector.collect(collector.start))
+    })
+
+  it.each([1, 2])(
+    'an episode that does not end within %d turns is a failure, and frees everything',
+    async (maxTurns) => {
+      const reason = `an episode did not end within ${maxTurns} turns`
+      expect(await failureOf({ maxTurns })).toEqual({ _tag: 'EndlessEpisode', maxTurns, reason })
+    },
+  )
+
+  it('an episode that ends in its last turn is none', async () => {
+    expect((await rows([3, 2], { maxTurns: 3 })).turn).toEqual([0, 1, 2, 0, 1])
+  })
+
+  it('a reset that fails is passed on, and frees everything', async () => {
+    const failure = envFailure('test', 'no reset')
+    expect(await failureOf({ env: { ...env, reset: () => TE.left(failure) } })).toBe(failure)
+  })
+
+  it.each([0, 1, 2])('step %d that fails is passed on, and frees everything', async (number) => {
+    const failure = envFailure('test', 'no step')
+    expect(await failureOf({ env: { ...env, step: failAt(number, failure, env.step) } })).toBe(failure)
+  })
+
+  it.each([0, 1, 2])('a policy that fails in turn %d is passed on, and frees everything', async (number) => {
+    const failure = { _tag: 'PolicyFailure', policy: 'test', reason: 'no answer' } as const
+    expect(await failureOf({ policy: { ...policy, act: failAt(number, failure, policy.act) } })).toBe(failure)
+  })
+
+  it('a policy that throws frees everything too', async () => {
+    const broken: Policy<TokenPrompt, TokenAction> = {
+      name: 'broken',
+      act: () => () => Promise.reject(new Error('oh')),
+    }
+    const collector = collectorOf([3, 2], { env, policy: broken })
+    await expectNothingKept(() => expect(collector.collect(collector.start)()).rejects.toThrow('oh'))
+  })
+})

@@ -1,0 +1,233 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { ModelFailure } from '../../src/core/failure.js'
+import { child, keyFromSeed, normals } from '../../src/core/key.js'
+import { encodeSafetensors, type HostArray } from '../../src/data/codecs/safetensors.js'
+import { scope } from '../../src/engine/scope.js'
+import { liveFiles } from '../../src/live/files.js'
+import {
+  hostArrays,
+  loadPretrained,
+  loadWeights,
+  makeParams,
+  type Pretrained,
+  pretrainedFiles,
+} from '../../src/modules/pretrained.js'
+import { type DecoderConfig, formatConfig } from '../../src/modules/transformer/config.js'
+import { parameterShapes } from '../../src/modules/transformer/params.js'
+import { useOnnxRuntime } from '../kit/engine.js'
+import { anySmallConfig, byteConfig, byteText, leftOf, rightOf } from '../kit/small.js'
+
+useOnnxRuntime()
+
+let folder = ''
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'tandem-pretrained-'))
+})
+afterEach(() => rm(folder, { recursive: true }))
+
+const text = byteText()
+
+const randomArrays = (config: DecoderConfig, seed = 1): ReadonlyMap<string, HostArray> =>
+  new Map(
+    [...parameterShapes(config)].map(([name, shape]) => {
+      const size = shape.reduce((n, m) => n * m, 1)
+      return [name, { shape, data: Float32Array.from(normals(child(keyFromSeed(seed), name), size)) }]
+    }),
+  )
+
+const config = byteConfig({ hiddenSize: 4, intermediateSize: 4, heads: 2, keyValueHeads: 1, headSize: 2 })
+const model: Pretrained = { config, arrays: randomArrays(config), text }
+
+const save = async (files: Readonly<Record<string, Uint8Array | string>>): Promise<void> => {
+  await rightOf(liveFiles.writeFolder(folder, files))
+}
+
+/** The failure of a good folder in which files are replaced, or removed with null. */
+const failureWith = async (changes: Readonly<Record<string, Uint8Array | string | null>>): Promise<ModelFailure> => {
+  const files = { ...pretrainedFiles(model), ...changes }
+  const kept = Object.entries(files).flatMap(([name, file]) => (file === null ? [] : [[name, file] as const]))
+  await save(Object.fromEntries(kept))
+  return leftOf(loadPretrained(folder))
+}
+
+const bitsOf = (arrays: ReadonlyMap<string, HostArray>) =>
+  [...arrays].map(([name, { shape, data }]) => [
+    name,
+    [...shape],
+    Array.from(new Uint32Array(data.buffer, data.byteOffset, data.length)),
+  ])
+
+const weightsWith = (change: (arrays: Map<string, HostArray>) => void): Uint8Array => {
+  const arrays = new Map(model.arrays)
+  change(arrays)
+  return encodeSafetensors(arrays)
+}
+
+describe('saving and loading', () => {
+  it('gives config, names, shapes and numbers back bit for bit, whatever the architecture', async () => {
+    await fc.assert(
+      fc.asyncProperty(anySmallConfig, fc.nat(99), async (drawn, seed) => {
+        const given = { ...drawn, vocabularySize: 260 }
+        const arrays = randomArrays(given, seed)
+        await save(pretrainedFiles({ config: given, arrays, text }))
+        const loaded = await rightOf(loadPretrained(folder))
+        expect(loaded.config).toEqual(given)
+        expect(bitsOf(loaded.arrays)).toEqual(bitsOf(arrays))
+      }),
+      { numRuns: 15 },
+    )
+  })
+
+  it('writes the same files again from what it has read', async () => {
+    const files = pretrainedFiles(model)
+    await save(files)
+    expect(pretrainedFiles(await rightOf(loadPretrained(folder)))).toEqual(files)
+  })
+
+  it('keeps unusual numbers: negative zero, the smallest and the largest, through tensors too', async () => {
+    const arrays = new Map(model.arrays)
+    arrays.set('model.norm.weight', { shape: [4], data: Float32Array.of(-0, 1e-45, 3.4028234663852886e38, 1e-38) })
+    await save(pretrainedFiles({ ...model, arrays }))
+    const loaded = await rightOf(loadPretrained(folder))
+    expect(bitsOf(scope(() => hostArrays(makeParams(loaded.arrays))))).toEqual(bitsOf(arrays))
+  })
+
+  it('reads the tokenizer that was saved: its ids, its end of turn and its template', async () => {
+    await save(pretrainedFiles(model))
+    const loaded = await rightOf(loadPretrained(`${folder}/`))
+    expect(loaded.text.endOfTurn).toBe(text.endOfTurn)
+    expect(loaded.text.template.source).toBe(text.template.source)
+    expect(loaded.text.tokenizer.encode('a b<|im_end|>')).toEqual(text.tokenizer.encode('a b<|im_end|>'))
+  })
+
+  it('reads shards that an index names', async () => {
+    const entries = [...model.arrays]
+    const parts = { 'a.safetensors': entries.slice(0, 3), 'b.safetensors': entries.slice(3) }
+    const weight_map = Object.fromEntries(
+      Object.entries(parts).flatMap(([file, part]) => part.map(([name]) => [name, file])),
+    )
+    const { 'model.safetensors': _, ...rest } = pretrainedFiles(model)
+    const shards = Object.entries(parts).map(([file, part]) => [file, encodeSafetensors(new Map(part))])
+    await save({
+      ...rest,
+      ...Object.fromEntries(shards),
+      'model.safetensors.index.json': JSON.stringify({ weight_map }),
+    })
+    expect(bitsOf((await rightOf(loadPretrained(folder))).arrays)).toEqual(bitsOf(model.arrays))
+  })
+
+  it('ignores copies and tables that Transformers also writes', async () => {
+    const copies = weightsWith((arrays) => {
+      arrays.set('lm_head.weight', arrays.get('model.embed_tokens.weight')!)
+      arrays.set('model.layers.0.self_attn.rotary_emb.inv_freq', { shape: [1], data: Float32Array.of(1) })
+    })
+    await save({ ...pretrainedFiles(model), 'model.safetensors': copies })
+    expect(bitsOf((await rightOf(loadPretrained(folder))).arrays)).toEqual(bitsOf(model.arrays))
+  })
+})
+
+describe('a folder that cannot be used', () => {
+  it.each(['config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja'])(
+    'names %s when it is missing, and the folder',
+    async (file) => {
+      const failure = await failureWith({ [file]: null })
+      expect(failure).toMatchObject({ _tag: 'ModelFailure', folder, file })
+    },
+  )
+
+  it('names the folder when there is none', async () => {
+    const missing = join(folder, 'nowhere')
+    const expected = { _tag: 'ModelFailure', folder: missing, file: 'config.json' }
+    expect(await leftOf(loadPretrained(missing))).toMatchObject(expected)
+  })
+
+  it.each(['config.json', 'tokenizer.json', 'tokenizer_config.json'])('names %s when it is not JSON', async (file) => {
+    const broken = await failureWith({ [file]: '{"model_type": "qwen2",' })
+    expect(broken).toMatchObject({ folder, file, reason: expect.stringContaining('not JSON') })
+    for (const json of ['[1]', 'null', '3']) {
+      expect(await failureWith({ [file]: json })).toMatchObject({ folder, file, reason: 'not a JSON object' })
+    }
+  })
+
+  it('refuses weights that are cut off anywhere, naming the file', async () => {
+    const whole = encodeSafetensors(model.arrays)
+    await fc.assert(
+      fc.asyncProperty(fc.nat(whole.length - 1), async (length) => {
+        const failure = await failureWith({ 'model.safetensors': whole.slice(0, length) })
+        expect(failure).toMatchObject({ _tag: 'ModelFailure', folder, file: 'model.safetensors' })
+        expect(failure.reason).toMatch(/bytes|cut off/)
+      }),
+      { numRuns: 20 },
+    )
+  })
+
+  it.each([
+    [(arrays: Map<string, HostArray>) => arrays.delete('model.norm.weight'), "'model.norm.weight' is missing"],
+    [
+      (arrays: Map<string, HostArray>) => arrays.set('model.extra', { shape: [1], data: Float32Array.of(1) }),
+      "'model.extra' is no parameter of this architecture",
+    ],
+    [
+      (arrays: Map<string, HostArray>) => arrays.set('model.norm.weight', { shape: [2, 2], data: new Float32Array(4) }),
+      "'model.norm.weight' is [2,2], the config asks for [4]",
+    ],
+    [
+      (arrays: Map<string, HostArray>) => arrays.set('model.norm.weight', { shape: [4], data: new Int32Array(4) }),
+      "'model.norm.weight' is not floating point",
+    ],
+  ])('names the parameter that does not fit the config (%#)', async (change, reason) => {
+    const failure = await failureWith({ 'model.safetensors': weightsWith(change) })
+    expect(failure).toEqual({ _tag: 'ModelFailure', folder, file: 'model.safetensors', reason })
+  })
+
+  it('names five of many misfits and counts the rest', async () => {
+    const { reason } = await failureWith({ 'model.safetensors': encodeSafetensors(new Map()) })
+    expect(reason.match(/is missing/g)).toHaveLength(5)
+    expect(reason).toContain(`and ${model.arrays.size - 5} more`)
+  })
+
+  it('refuses an architecture or a setting that it does not compute', async () => {
+    for (const change of [{ model_type: 'mamba' }, { hidden_act: 'relu' }]) {
+      const failure = await failureWith({ 'config.json': JSON.stringify({ ...formatConfig(config), ...change }) })
+      expect(failure).toMatchObject({ folder, file: 'config.json', reason: expect.stringContaining('not supported') })
+    }
+  })
+
+  it('refuses a tokenizer with more ids than the model has embeddings', async () => {
+    const small = { ...config, vocabularySize: 256 }
+    await save(pretrainedFiles({ config: small, arrays: randomArrays(small), text }))
+    const failure = await leftOf(loadPretrained(folder))
+    expect(failure).toMatchObject({ folder, file: 'tokenizer.json' })
+    expect(failure.reason).toContain('ids up to 256, the model only 256')
+    await rightOf(loadWeights(folder)) // the weights by themselves are good
+  })
+
+  it('refuses an end of turn that the tokenizer does not know, and a missing one', async () => {
+    const unknown = await failureWith({ 'tokenizer_config.json': '{"eos_token": "<stop>"}' })
+    expect(unknown).toMatchObject({ folder, file: 'tokenizer_config.json', reason: expect.stringContaining('<stop>') })
+    const none = await failureWith({ 'tokenizer_config.json': '{"pad_token": "x"}' })
+    expect(none).toMatchObject({ file: 'tokenizer_config.json', reason: expect.stringContaining("'eos_token'") })
+  })
+
+  it('refuses a template that is not valid Jinja', async () => {
+    const failure = await failureWith({ 'chat_template.jinja': '{% for m in %}' })
+    expect(failure).toMatchObject({ folder, file: 'chat_template.jinja' })
+  })
+
+  it('refuses an index whose shards are missing or are no file names', async () => {
+    const index = (shard: string): string => JSON.stringify({ weight_map: { 'model.norm.weight': shard } })
+    const file = 'model.safetensors.index.json'
+    expect(await failureWith({ [file]: index('gone.safetensors') })).toMatchObject({ file: 'gone.safetensors' })
+    expect(await failureWith({ [file]: index('../up.safetensors') })).toMatchObject({ folder, file })
+    expect(await failureWith({ [file]: '{"weight_map": 3}' })).toMatchObject({ folder, file })
+  })
+
+  it('takes no notice of files that are not part of a model', async () => {
+    await save({ ...pretrainedFiles(model), 'README.md': '# nothing', 'generation_config.json': '{' })
+    expect(bitsOf((await rightOf(loadPretrained(folder))).arrays)).toEqual(bitsOf(model.arrays))
+  })
+})

@@ -1,0 +1,143 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { scope } from '../../../src/engine/scope.js'
+import { CAPACITY_STEP } from '../../../src/modules/transformer/keyValueCache.js'
+import {
+  completionBatch,
+  groupPrompts,
+  type PackedCompletions,
+  packCompletions,
+} from '../../../src/modules/transformer/pack.js'
+import { useOnnxRuntime, valuesOf } from '../../kit/engine.js'
+import { tinyConfig } from '../../kit/models.js'
+
+useOnnxRuntime()
+
+const ids = (minLength: number, maxLength = 20) => fc.array(fc.integer({ min: 1, max: 31 }), { minLength, maxLength })
+
+const prompts = fc.array(ids(1), { minLength: 1, maxLength: 4 })
+
+/** Prompts that differ from their neighbors, a group size, and as many completions. */
+const grouped = fc.record({ prompts, group: fc.integer({ min: 1, max: 3 }) }).chain(({ prompts: drawn, group }) =>
+  fc.record({
+    prompts: fc.constant(drawn.map((prompt, i) => [...prompt, i])),
+    group: fc.constant(group),
+    completions: fc.array(ids(0), { minLength: drawn.length * group, maxLength: drawn.length * group }),
+  }),
+)
+
+const repeated = <T>(rows: readonly T[], count: number): T[] => rows.flatMap((row) => Array<T>(count).fill(row))
+
+/** Row `i` of a flat array of rows. */
+const rowAt = (values: ArrayLike<number>, i: number, width: number): number[] =>
+  Array.from(values).slice(i * width, (i + 1) * width)
+
+describe('groupPrompts', () => {
+  it('finds the group that prompts were repeated with, and one row for each prompt', () => {
+    fc.assert(
+      fc.property(grouped, ({ prompts: distinct, group }) => {
+        expect(groupPrompts(repeated(distinct, group))).toEqual({ prompts: distinct, group })
+      }),
+    )
+  })
+
+  it('gives back the rows when its prompts are repeated, whatever the rows', () => {
+    fc.assert(
+      fc.property(fc.array(ids(0, 2)), (rows) => {
+        const result = groupPrompts(rows)
+        expect(repeated(result.prompts, result.group)).toEqual(rows)
+      }),
+    )
+  })
+
+  it('does not group runs of different lengths, nor equal prompts that are not neighbors', () => {
+    expect(groupPrompts([[1], [1], [2]]).group).toBe(1)
+    expect(groupPrompts([[1], [2], [1]]).group).toBe(1)
+    expect(groupPrompts([[1], [1, 2]]).group).toBe(1)
+  })
+})
+
+/** The prompt and completion that the packed arrays hold for a completion. */
+const unpack = (packed: PackedCompletions, row: number) => {
+  const { group, promptLength, completionLength } = packed
+  const prompt = Math.floor(row / group)
+  const real = (values: ArrayLike<number>, mask: ArrayLike<number>, i: number, width: number): number[] => {
+    const kept = rowAt(mask, i, width)
+    return rowAt(values, i, width).filter((_, t) => kept[t] === 1)
+  }
+  return {
+    prompt: real(packed.promptIds, packed.promptMask, prompt, promptLength),
+    promptMask: rowAt(packed.promptMask, prompt, promptLength),
+    completion: real(packed.completionIds, packed.completionMask, row, completionLength),
+    completionMask: rowAt(packed.completionMask, row, completionLength),
+    positions: [
+      ...real(packed.promptPositions, packed.promptMask, prompt, promptLength),
+      ...real(packed.completionPositions, packed.completionMask, row, completionLength),
+    ],
+  }
+}
+
+describe('packCompletions', () => {
+  it('loses no token: the masks give every prompt and completion back, with positions from 0 without a gap', () => {
+    fc.assert(
+      fc.property(grouped, ({ completions, ...groups }) => {
+        const packed = packCompletions(groups, completions)
+        for (const [row, completion] of completions.entries()) {
+          const prompt = groups.prompts[Math.floor(row / groups.group)]!
+          const found = unpack(packed, row)
+          expect(found.prompt).toEqual(prompt)
+          expect(found.completion).toEqual(completion)
+          expect(found.positions).toEqual([...prompt, ...completion].map((_, t) => t))
+        }
+      }),
+    )
+  })
+
+  it('pads prompts on the left and completions on the right, to the next multiple of the capacity step', () => {
+    fc.assert(
+      fc.property(grouped, ({ completions, ...groups }) => {
+        const packed = packCompletions(groups, completions)
+        const longest = (rows: readonly (readonly number[])[]): number => Math.max(1, ...rows.map((row) => row.length))
+        for (const [length, needed] of [
+          [packed.promptLength, longest(groups.prompts)],
+          [packed.completionLength, longest(completions)],
+        ] as const) {
+          expect(length % CAPACITY_STEP).toBe(0)
+          expect(length - needed).toBeGreaterThanOrEqual(0)
+          expect(length - needed).toBeLessThan(CAPACITY_STEP)
+        }
+        for (const row of completions.keys()) {
+          const { promptMask, completionMask } = unpack(packed, row)
+          expect(promptMask).toEqual([...promptMask].sort((a, b) => a - b))
+          expect(completionMask).toEqual([...completionMask].sort((a, b) => b - a))
+        }
+      }),
+    )
+  })
+
+  it('refuses another number of completions than the groups have', () => {
+    expect(() => packCompletions({ prompts: [[1], [2]], group: 2 }, [[1], [1], [1]])).toThrow(
+      '2 prompts x 2 completions expected, got 3',
+    )
+  })
+})
+
+describe('completionBatch', () => {
+  it('has the packed numbers in the shapes of a batch, and a rotary table for every position', () => {
+    fc.assert(
+      fc.property(grouped, ({ completions, ...groups }) => {
+        const packed = packCompletions(groups, completions)
+        const { prompts: p, group: g, promptLength, completionLength } = packed
+        scope(() => {
+          const batch = completionBatch(packed, tinyConfig())
+          expect(batch.promptIds.shape).toEqual([p, promptLength])
+          expect(batch.completionIds.shape).toEqual([p, g, completionLength])
+          expect(valuesOf(batch.promptMask)).toEqual(Array.from(packed.promptMask))
+          expect(valuesOf(batch.completionIds)).toEqual(Array.from(packed.completionIds))
+          expect(batch.rotary.cos.shape[0]).toBeGreaterThan(Math.max(...valuesOf(batch.completionPositions)))
+        })
+      }),
+      { numRuns: 25 },
+    )
+  })
+})

@@ -1,0 +1,88 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { keyFromSeed } from '../../../src/core/key.js'
+import { scope } from '../../../src/engine/scope.js'
+import { initialParams, parameterCount, parameterShapes } from '../../../src/modules/transformer/params.js'
+import { anyKey } from '../../../src/testing/arbitraries.js'
+import { useOnnxRuntime, valuesOf } from '../../kit/engine.js'
+import { tinyConfig } from '../../kit/models.js'
+import { anySmallConfig } from '../../kit/small.js'
+
+useOnnxRuntime()
+
+/** The numbers of fresh parameters, by name. */
+const initialNumbers = (...args: Parameters<typeof initialParams>): Readonly<Record<string, readonly number[]>> =>
+  scope(() => Object.fromEntries(Object.entries(initialParams(...args)).map(([name, t]) => [name, valuesOf(t)])))
+
+const deviation = (xs: readonly number[]): number => Math.sqrt(xs.reduce((sum, x) => sum + x * x, 0) / xs.length)
+
+describe('parameterShapes', () => {
+  it('has biases only with projectionBias and an output projection only without tied embeddings', () => {
+    fc.assert(
+      fc.property(anySmallConfig, (config) => {
+        const names = [...parameterShapes(config).keys()]
+        expect(names.filter((name) => name.endsWith('.bias'))).toHaveLength(
+          config.projectionBias ? 3 * config.layers : 0,
+        )
+        expect(names.includes('lm_head.weight')).toBe(!config.tiedEmbeddings)
+        expect(names.filter((name) => name.startsWith('model.layers.'))).toHaveLength(
+          config.layers * (config.projectionBias ? 12 : 9),
+        )
+      }),
+    )
+  })
+
+  it('writes linear weights as [out, in], with grouped keys and values narrower than queries', () => {
+    const shapes = parameterShapes(tinyConfig({ hiddenSize: 16, heads: 4, keyValueHeads: 2, headSize: 8 }))
+    const prefix = 'model.layers.1.self_attn'
+    expect(shapes.get(`${prefix}.q_proj.weight`)).toEqual([32, 16])
+    expect(shapes.get(`${prefix}.k_proj.weight`)).toEqual([16, 16])
+    expect(shapes.get(`${prefix}.v_proj.bias`)).toEqual([16])
+    expect(shapes.get(`${prefix}.o_proj.weight`)).toEqual([16, 32])
+    expect(shapes.get('model.layers.0.mlp.down_proj.weight')).toEqual([16, 32])
+  })
+})
+
+describe('initialParams', () => {
+  it('makes exactly the parameters of the architecture, and parameterCount of them', () => {
+    fc.assert(
+      fc.property(anySmallConfig, anyKey, (config, key) => {
+        scope(() => {
+          const params = initialParams(config, key)
+          const made = Object.entries(params).map(([name, tensor]) => [name, tensor.shape])
+          expect(made).toEqual([...parameterShapes(config)])
+          expect(Object.values(params).reduce((sum, tensor) => sum + tensor.size, 0)).toBe(parameterCount(config))
+        })
+      }),
+      { numRuns: 30 },
+    )
+  })
+
+  it('draws equal numbers from equal keys and others from other keys', () => {
+    fc.assert(
+      fc.property(anySmallConfig, fc.nat(1000), (config, seed) => {
+        const numbers = initialNumbers(config, keyFromSeed(seed))
+        expect(initialNumbers(config, keyFromSeed(seed))).toEqual(numbers)
+        expect(initialNumbers(config, keyFromSeed(seed + 1))).not.toEqual(numbers)
+      }),
+      { numRuns: 20 },
+    )
+  })
+
+  it('draws weights with the standard deviation given, independently of each other; norms are 1 and biases 0', () => {
+    const numbers = initialNumbers(tinyConfig({ hiddenSize: 64, intermediateSize: 64 }), keyFromSeed(1), 0.5)
+    for (const [name, values] of Object.entries(numbers)) {
+      if (name.endsWith('norm.weight')) expect(new Set(values), name).toEqual(new Set([1]))
+      else if (name.endsWith('.bias')) expect(new Set(values), name).toEqual(new Set([0]))
+      // the standard error is 0.5 / sqrt(2 * 2048) = 0.008 for the smallest of them
+      else expect(Math.abs(deviation(values) - 0.5), name).toBeLessThan(0.04)
+    }
+    expect(numbers['model.layers.0.mlp.up_proj.weight']).not.toEqual(numbers['model.layers.0.mlp.gate_proj.weight'])
+    expect(numbers['model.layers.0.mlp.up_proj.weight']).not.toEqual(numbers['model.layers.1.mlp.up_proj.weight'])
+  })
+
+  it('has the deviation of Transformers, 0.02, by default', () => {
+    const numbers = initialNumbers(tinyConfig({ hiddenSize: 64 }), keyFromSeed(2))
+    expect(Math.abs(deviation(numbers['model.embed_tokens.weight']!) - 0.02)).toBeLessThan(0.002)
+  })
+})
