@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import * as tf from '@tensorflow/tfjs'
 import cliProgress from 'cli-progress'
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { evaluateProblems, type ProblemResult, scoresOf } from '../src/collectors/run/evaluate.js'
 import { child, type Key, keyFromSeed, uniform } from '../src/core/key.js'
@@ -229,7 +229,9 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const main = async (): Promise<void> => {
   const command = new Command('make:model')
     .description('Makes the tokenizer and the model that come with Tandem.')
-    .option('--out <folder>', 'where to', join(root, 'models', 'word-problems'))
+    .addOption(
+      new Option('--out <folder>', 'where to').default(join(root, 'models', 'word-problems'), 'models/word-problems'),
+    )
     .option('--seed <n>', 'seed of everything', Number, 20)
     .parse()
   const { out, seed } = command.opts<{ out: string; seed: number }>()

@@ -6,11 +6,10 @@ import { evaluateProblems, type ProblemResult, scoresOf } from '../collectors/ru
 import { evaluationTasks } from '../collectors/run/tasks.js'
 import { child, keyFromSeed } from '../core/key.js'
 import { scope } from '../engine/scope.js'
-import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { loadPretrained, makeParams } from '../modules/pretrained.js'
 import { TransformersWrapper } from '../modules/transformersWrapper.js'
 import { asCommandError, orFail } from './failure.js'
-import { type EngineOptions, engineOptions, positiveInteger, startEngine } from './options.js'
+import { type EngineOptions, engineOptions, modelOption, positiveInteger, startEngine } from './options.js'
 
 interface EvalFlags extends EngineOptions {
   readonly model: string
@@ -82,7 +81,7 @@ const action = async (flags: EvalFlags): Promise<void> => {
 export const evalCommand = (): Command => {
   const command = new Command('eval')
     .description('Answer problems greedily and count the right answers.')
-    .option('--model <folder>', 'model in Hugging Face layout, such as a checkpoint of a run', EMBEDDED_MODEL)
+    .addOption(modelOption('model in Hugging Face layout, such as a checkpoint of a run'))
     .option(
       '--dataset <file>',
       'JSON lines with question and answer, as in GSM8K (default: held-out generated problems)',

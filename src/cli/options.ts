@@ -1,13 +1,7 @@
 /** Options that several commands share. */
 import { InvalidArgumentError, Option } from 'commander'
-import {
-  BACKENDS,
-  type BackendName,
-  isBackendName,
-  NoBackend,
-  type SelectedBackend,
-  selectBackend,
-} from '../engine/select.js'
+import { BACKENDS, type BackendName, NoBackend, type SelectedBackend, selectBackend } from '../engine/select.js'
+import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { CommandError } from './failure.js'
 
 const integer =
@@ -37,6 +31,17 @@ export const nonNegativeNumber = (text: string): number => {
   return value
 }
 
+/** A number above 0 and at most 1. */
+export const share = (text: string): number => {
+  const value = positiveNumber(text)
+  if (value > 1) throw new InvalidArgumentError('expected a number of at most 1.')
+  return value
+}
+
+/** The model to read, by default the one that comes with Tandem. */
+export const modelOption = (help: string): Option =>
+  new Option('--model <folder>', help).default(EMBEDDED_MODEL, 'the one that comes with Tandem')
+
 /** Options of the engine. */
 export interface EngineOptions {
   readonly backend?: BackendName
@@ -54,13 +59,10 @@ export const engineOptions = (): readonly Option[] => [
 
 /** Starts the tensor engine. */
 export const startEngine = async ({ backend, threads }: EngineOptions): Promise<SelectedBackend> => {
-  if (backend !== undefined && !isBackendName(backend)) {
-    throw new CommandError(`TANDEM_BACKEND is '${String(backend)}'; expected one of ${BACKENDS.join(', ')}`)
-  }
   try {
     return await selectBackend({ ...(backend && { backend }), ...(threads !== undefined && { threads }) })
   } catch (error) {
-    if (error instanceof NoBackend) throw new CommandError(error.message)
+    if (error instanceof NoBackend || error instanceof RangeError) throw new CommandError(error.message)
     throw error
   }
 }

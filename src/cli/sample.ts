@@ -4,16 +4,16 @@ import { Argument, Command, Option } from 'commander'
 import { sampleCompletions } from '../collectors/run/sample.js'
 import { evaluationTasks } from '../collectors/run/tasks.js'
 import { keyFromSeed } from '../core/key.js'
-import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { loadPretrained } from '../modules/pretrained.js'
 import { orFail } from './failure.js'
 import {
   type EngineOptions,
   engineOptions,
+  modelOption,
   naturalNumber,
   nonNegativeNumber,
   positiveInteger,
-  positiveNumber,
+  share,
   startEngine,
 } from './options.js'
 
@@ -67,15 +67,13 @@ export const sampleCommand = (): Command => {
   const command = new Command('sample')
     .description('Sample completions of a question.')
     .addArgument(new Argument('[question]', 'what to ask (default: a generated word problem)'))
-    .option('--model <folder>', 'model in Hugging Face layout, such as a checkpoint of a run', EMBEDDED_MODEL)
+    .addOption(modelOption('model in Hugging Face layout, such as a checkpoint of a run'))
     .addOption(new Option('--count <n>', 'completions').argParser(positiveInteger).default(4))
     .addOption(
       new Option('--temperature <x>', '0 for the most probable tokens').argParser(nonNegativeNumber).default(1),
     )
     .addOption(new Option('--top-k <n>', 'choose among the k most probable tokens').argParser(positiveInteger))
-    .addOption(
-      new Option('--top-p <x>', 'choose among the tokens that make up this probability').argParser(positiveNumber),
-    )
+    .addOption(new Option('--top-p <x>', 'choose among the tokens that make up this probability').argParser(share))
     .addOption(
       new Option('--max-new-tokens <n>', 'longest completion in tokens').argParser(positiveInteger).default(64),
     )

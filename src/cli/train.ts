@@ -2,6 +2,7 @@
 import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { finishRun, type PreparedRun, prepareRun } from '../collectors/run/prepare.js'
+import type { RunSummary } from '../collectors/run/records.js'
 import { DEFAULT_SETTINGS, type RunSettings } from '../collectors/run/settings.js'
 import { type RunEvent, train } from '../collectors/run/train.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
@@ -99,6 +100,12 @@ const runToEnd = async (
   return last
 }
 
+/** Says so if the last evaluation is older than the weights, as in a run that was interrupted. */
+const measuredEarlier = ({ evaluations, steps }: RunSummary): string => {
+  const measured = evaluations.at(-1)?.step ?? 0
+  return measured === steps ? '' : ` (measured after ${measured} updates)`
+}
+
 const conclude = async (run: PreparedRun, last: RunEvent | undefined, say: (text: string) => void): Promise<void> => {
   if (last?.type !== 'end') return
   const { summary } = last
@@ -109,7 +116,7 @@ const conclude = async (run: PreparedRun, last: RunEvent | undefined, say: (text
     [
       '',
       `${summary.steps} updates in ${summary.secondsTotal.toFixed(0)} s (${generation.toFixed(0)} tokens/s sampled, ${training.toFixed(0)} tokens/s trained)`,
-      `accuracy on ${summary.evalProblems} held-out problems: ${percent(summary.accuracyBefore)} -> ${percent(summary.accuracyAfter)}`,
+      `accuracy on ${summary.evalProblems} held-out problems: ${percent(summary.accuracyBefore)} -> ${percent(summary.accuracyAfter)}${measuredEarlier(summary)}`,
       `worked-out completions:          ${percent(summary.workedBefore)} -> ${percent(summary.workedAfter)}`,
       `report: ${run.paths.report}`,
       ...(summary.status === 'interrupted' ? [`go on with: tandem train --resume ${run.paths.folder}`] : []),

@@ -89,6 +89,16 @@ export interface SelectedBackend {
 
 export const isBackendName = (name: string): name is BackendName => BACKENDS.some((known) => known === name)
 
+/** The backend that TANDEM_BACKEND names. Errors: throws RangeError for a name that is none. */
+const backendFromEnvironment = (): BackendName | undefined => {
+  const name = process.env.TANDEM_BACKEND
+  if (name === undefined || name === '') return undefined
+  if (!isBackendName(name)) {
+    throw new RangeError(`TANDEM_BACKEND is '${name}'; expected one of ${BACKENDS.join(', ')}`)
+  }
+  return name
+}
+
 const candidates = (wanted: BackendName | undefined): typeof ORDER =>
   wanted === undefined ? ORDER : LOADERS[wanted].map(({ packageName }) => ({ backend: wanted, packageName }))
 
@@ -96,11 +106,11 @@ const candidates = (wanted: BackendName | undefined): typeof ORDER =>
  * Loads a backend and makes it tfjs's active one.
  *
  * Errors   rejects with NoBackend, saying of each candidate why it did not load; a backend that was asked for by name is never replaced
- *          by another one.
+ *          by another one. Rejects with RangeError if TANDEM_BACKEND is no backend.
  * Effects  sets the process-wide backend of tfjs.
  */
 export const selectBackend = async (options: SelectOptions = {}): Promise<SelectedBackend> => {
-  const { backend: wanted, ...runtime } = options
+  const { backend: wanted = backendFromEnvironment(), ...runtime } = options
   const attempts: BackendAttempt[] = []
   for (const { backend, packageName } of candidates(wanted)) {
     const loader = LOADERS[backend].find((entry) => entry.packageName === packageName)!

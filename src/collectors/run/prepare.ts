@@ -18,7 +18,7 @@ import {
   readTrajectories,
   writeSettings,
 } from './runFolder.js'
-import { type RunSettings, resumeSettings } from './settings.js'
+import { parseSettings, type RunSettings, resumeSettings } from './settings.js'
 import { openTasks, type TasksFailure } from './tasks.js'
 import type { TrainOptions } from './train.js'
 
@@ -51,7 +51,8 @@ const loadInputs = (
 
 const newRun = (folder: string, settings: RunSettings, files: Files): TE.TaskEither<PrepareFailure, PreparedRun> =>
   pipe(
-    loadInputs(settings, files),
+    TE.fromEither(parseSettings(settings)),
+    TE.chainW((valid) => loadInputs(valid, files)),
     TE.chainW((inputs) =>
       pipe(
         createRun(files, folder, inputs.settings),
