@@ -1,0 +1,98 @@
+/** Every `@example` in the sources runs: lines `expression // value` must give that value, other lines must not throw. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import * as tf from '@tensorflow/tfjs'
+import fc from 'fast-check'
+import { left, right } from 'fp-ts/lib/Either.js'
+import ts from 'typescript'
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import * as tandem from '../../src/index.js'
+import * as testing from '../../src/testing/index.js'
+import { useOnnxRuntime } from '../kit/engine.js'
+
+useOnnxRuntime()
+
+interface Example {
+  readonly file: string
+  readonly line: number
+  readonly lines: readonly string[]
+}
+
+const sources = (folder: string): readonly string[] =>
+  readdirSync(folder, { withFileTypes: true }).flatMap((entry) =>
+    entry.isDirectory()
+      ? sources(join(folder, entry.name))
+      : entry.name.endsWith('.ts')
+        ? [join(folder, entry.name)]
+        : [],
+  )
+
+const examplesOf = (file: string): readonly Example[] => {
+  const found: Example[] = []
+  let open: string[] | undefined
+  for (const [i, line] of readFileSync(file, 'utf8').split('\n').entries()) {
+    const text = /^ \* ?(.*)$/.exec(line)?.[1]
+    if (text === '@example') {
+      open = []
+      found.push({ file, line: i + 1, lines: open })
+    } else if (text === undefined || text === '/' || text.startsWith('@')) open = undefined
+    else open?.push(text)
+  }
+  return found
+}
+
+const examples = sources('src').flatMap(examplesOf)
+
+/** Numbers may differ in the last printed digit; typed arrays count as arrays. */
+const expectValue = (actual: unknown, expected: unknown): void => {
+  const plain = (value: unknown): unknown => {
+    if (ArrayBuffer.isView(value)) return Array.from(value as Float32Array, plain)
+    if (typeof value === 'number' && !Number.isInteger(value)) return Number(value.toPrecision(4))
+    if (Array.isArray(value)) return value.map(plain)
+    if (typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype) {
+      return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, plain(item)]))
+    }
+    return value
+  }
+  expect(plain(actual)).toEqual(plain(expected))
+}
+
+/** The example as a function body that calls `check(actual, expected)`. */
+const bodyOf = ({ lines }: Example): string => {
+  const code = lines
+    .map((line) => {
+      const parts = /^(.*\S)\s+\/\/ (.*)$/.exec(line)
+      return parts === null ? line : `check((${parts[1]}), (${parts[2]}))`
+    })
+    .join('\n')
+  return ts.transpileModule(code, { compilerOptions: { target: ts.ScriptTarget.ES2022 } }).outputText
+}
+
+describe('examples in the documentation of the sources', () => {
+  it('are found', () => {
+    expect(examples.length).toBeGreaterThan(30)
+  })
+
+  it.each(examples.map((example) => [`${relative('src', example.file)}:${example.line}`, example] as const))(
+    '%s',
+    async (_, example) => {
+      const module: Record<string, unknown> = await import(`../../${example.file}`)
+      const scope: Record<string, unknown> = {
+        tf,
+        fc,
+        z,
+        left,
+        right,
+        ...testing,
+        ...tandem,
+        ...module,
+        check: expectValue,
+      }
+      const run = new Function(...Object.keys(scope), bodyOf(example))
+      tf.tidy(() => {
+        run(...Object.values(scope))
+      })
+    },
+  )
+})

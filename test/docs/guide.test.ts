@@ -1,0 +1,275 @@
+/** The guide: every page's program type-checks and runs, and what the last page says about commands and files is what they are. */
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import ts from 'typescript'
+import { afterAll, describe, expect, it } from 'vitest'
+import { evalCommand } from '../../src/cli/eval.js'
+import { sampleCommand } from '../../src/cli/sample.js'
+import { trainCommand } from '../../src/cli/train.js'
+import { prepareRun } from '../../src/collectors/run/prepare.js'
+import { DEFAULT_SETTINGS, resumeSettings } from '../../src/collectors/run/settings.js'
+import { describe as describeFailure, type Failure } from '../../src/core/failure.js'
+import { gsm8kTasks } from '../../src/data/datasets/gsm8k.js'
+import { loadPretrained } from '../../src/modules/pretrained.js'
+
+const GUIDE = 'docs/guide'
+
+interface Page {
+  readonly name: string
+  readonly text: string
+  /** All blocks of TypeScript, one after the other. */
+  readonly program: string
+}
+
+const blocks = (text: string, language: string): readonly string[] =>
+  [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(([, code]) => code!)
+
+const pages: readonly Page[] = readdirSync(GUIDE)
+  .filter((file) => file.endsWith('.md'))
+  .sort()
+  .map((file) => {
+    const text = readFileSync(join(GUIDE, file), 'utf8')
+    return { name: basename(file, '.md'), text, program: blocks(text, 'ts').join('\n') }
+  })
+
+const programs = pages.filter((page) => page.program !== '')
+
+// `runs` is a folder that git ignores, at a depth where `../../src` is the source.
+mkdirSync('runs', { recursive: true })
+const folder = mkdtempSync(join('runs', 'guide-'))
+const fileOf = ({ name }: Page): string => resolve(folder, `${name}.ts`)
+for (const page of programs) {
+  const local = page.program
+    .replaceAll("from 'tandem-rl/testing'", "from '../../src/testing/index.js'")
+    .replaceAll("from 'tandem-rl'", "from '../../src/index.js'")
+  writeFileSync(fileOf(page), `${local}\nexport {}\n`)
+}
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const readOptions = (): ts.CompilerOptions => {
+  const { config } = ts.readConfigFile('tsconfig.json', ts.sys.readFile) as { readonly config: unknown }
+  return ts.parseJsonConfigFileContent(config, ts.sys, process.cwd()).options
+}
+
+const sources = programs.map(fileOf)
+const checked = ts.createProgram([...sources, resolve('src/index.ts')], { ...readOptions(), noUnusedLocals: false })
+
+const problemsOf = (path: string): readonly string[] => {
+  const file = checked.getSourceFile(path)
+  return [...checked.getSyntacticDiagnostics(file), ...checked.getSemanticDiagnostics(file)].map(
+    ({ messageText, start = 0 }) => {
+      const line = file === undefined ? 0 : file.getLineAndCharacterOfPosition(start).line
+      const code = file?.text.split('\n')[line] ?? ''
+      return `${code.trim()}\n  ${ts.flattenDiagnosticMessageText(messageText, '\n  ')}`
+    },
+  )
+}
+
+describe('guide', () => {
+  it('has six pages of at most 130 lines, five of them with a program', () => {
+    expect(pages.map((page) => page.name)).toEqual([
+      '1-tensordict',
+      '2-history-and-templates',
+      '3-environments',
+      '4-models',
+      '5-training',
+      '6-runs',
+    ])
+    for (const page of pages) expect(page.text.split('\n').length, page.name).toBeLessThanOrEqual(131)
+    expect(programs).toHaveLength(5)
+  })
+
+  it.each(programs.map((page) => [page.name, page] as const))(
+    '%s: the program type-checks',
+    (_, page) => {
+      expect(problemsOf(fileOf(page))).toEqual([])
+    },
+    120_000,
+  )
+
+  it.each(programs.map((page) => [page.name, page] as const))(
+    '%s: the program runs',
+    async (_, page) => {
+      await import(pathToFileURL(fileOf(page)).href)
+    },
+    60_000,
+  )
+})
+
+const runs = pages.find((page) => page.name === '6-runs')!.text
+
+const optionsIn = (text: string): readonly string[] => [
+  ...new Set(Array.from(text.matchAll(/(?<![\w-])--([a-z][a-z-]*)/g), ([option]) => option)),
+]
+
+const commands = { train: trainCommand(), eval: evalCommand(), sample: sampleCommand() }
+
+const knownOptions = (command: { readonly options: readonly { readonly long?: string | undefined }[] }): string[] => [
+  '--help',
+  ...command.options.flatMap(({ long }) => long ?? []),
+]
+
+/** The commands of the shell blocks: program and options. */
+const shellLines = blocks(runs, 'sh').flatMap((code) => code.trim().split('\n'))
+
+describe('options in the guide', () => {
+  it.each(Object.entries(commands))('tandem %s: every option exists', (name, command) => {
+    const lines = shellLines.filter((line) => line.startsWith(`tandem ${name} `))
+    expect(lines).not.toEqual([])
+    for (const line of lines) for (const option of optionsIn(line)) expect(knownOptions(command)).toContain(option)
+  })
+
+  it.each([
+    ['make:model', 'scripts/makeModel.ts'],
+    ['bench:train-step', 'bench/trainStep.ts'],
+    ['bench:generate', 'bench/generate.ts'],
+    ['bench:grpo', 'bench/grpo.ts'],
+  ])(
+    '%s: every option exists',
+    (name, script) => {
+      const packageJson = JSON.parse(readFileSync('package.json', 'utf8')) as {
+        readonly scripts: Record<string, string>
+      }
+      expect(packageJson.scripts[name]).toBe(`tsx ${script}`)
+      const help = execFileSync(process.execPath, ['--import', 'tsx', script, '--help'], { encoding: 'utf8' })
+      const lines = shellLines.filter((line) => line.includes(` ${name} -- `))
+      expect(lines).not.toEqual([])
+      for (const line of lines)
+        for (const option of optionsIn(line.split(' -- ')[1]!)) expect(optionsIn(help)).toContain(option)
+    },
+    60_000,
+  )
+
+  it('in the text of all pages exist in one of the commands', () => {
+    const known = [...Object.values(commands).flatMap(knownOptions), '--peer', '--runs']
+    for (const { name, text } of pages) {
+      const prose = text.replaceAll(/^```[\s\S]*?^```$/gm, '')
+      for (const option of optionsIn(prose)) expect(known, `page ${name}`).toContain(option)
+    }
+  })
+})
+
+/** The names in the first column of the table whose header begins with `title`. */
+const tableNames = (title: string): readonly string[] => {
+  const lines = runs.split('\n')
+  const start = lines.findIndex((line) => line.startsWith(`| ${title} |`))
+  const rows = lines.slice(start + 2, lines.indexOf('', start))
+  return rows.flatMap((row) => Array.from(row.split('|')[1]!.matchAll(/`([^`]+)`/g), ([, name]) => name!)).sort()
+}
+
+const checker = checked.getTypeChecker()
+
+/** Names of all fields of a type; fields of records inside have dotted names. */
+const fieldNames = (type: ts.Type, prefix = ''): readonly string[] =>
+  checker.getPropertiesOfType(type).flatMap((property) => {
+    const name = `${prefix}${property.name}`
+    const field = checker.getTypeOfSymbol(property)
+    const isRecord =
+      (field.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection)) !== 0 && !checker.isArrayLikeType(field)
+    const inside = isRecord ? fieldNames(field, `${name}.`) : []
+    return inside.length > 0 ? inside : [name]
+  })
+
+const exportedType = (name: string): ts.Type => {
+  const module = checker.getSymbolAtLocation(checked.getSourceFile(resolve('src/index.ts'))!)!
+  const found = checker.getExportsOfModule(module).find((symbol) => symbol.name === name)!
+  return checker.getDeclaredTypeOfSymbol(
+    (found.flags & ts.SymbolFlags.Alias) !== 0 ? checker.getAliasedSymbol(found) : found,
+  )
+}
+
+describe('fields in the guide', () => {
+  it.each([
+    ['Step record', 'StepRecord'],
+    ['Evaluation record', 'EvaluationRecord'],
+    ['Trajectory record', 'TrajectoryRecord'],
+    ['Summary', 'RunSummary'],
+  ])('%s: exactly the fields of the type', (title, type) => {
+    expect(tableNames(title)).toEqual([...fieldNames(exportedType(type))].sort())
+  })
+
+  it('Setting: exactly the settings, with their defaults', () => {
+    expect(tableNames('Setting')).toEqual(['model', ...Object.keys(DEFAULT_SETTINGS)].sort())
+    for (const row of runs.split('\n').filter((line) => /^\| `[a-zA-Z]+`.*\| [\d., ]+ \|/.test(line))) {
+      const [, names, defaults] = row.split('|') as [string, string, string]
+      const documented = defaults.split(',').map(Number)
+      const actual = Array.from(
+        names.matchAll(/`([^`]+)`/g),
+        ([, name]) => Object.entries(DEFAULT_SETTINGS).find(([key]) => key === name)?.[1],
+      )
+      expect(documented, row).toEqual(actual)
+    }
+  })
+
+  it('Metric: exactly the fields of StepMetrics, on the page about training', () => {
+    const training = pages.find((page) => page.name === '5-training')!.text
+    const rows = training.split('\n').slice(training.split('\n').findIndex((line) => line.startsWith('| Metric |')) + 2)
+    const names = rows.flatMap((row) => /^\| `(\w+)`/.exec(row)?.[1] ?? [])
+    expect(names.sort()).toEqual([...fieldNames(exportedType('StepMetrics'))].sort())
+  })
+})
+
+describe('messages in the guide', () => {
+  const messages = runs
+    .split('\n')
+    .slice(runs.split('\n').findIndex((line) => line.startsWith('| Bad input |')) + 2)
+    .flatMap((row) => /^\| ([^|]+) \| `(.*)` \|$/.exec(row)?.slice(1, 3) ?? [])
+  const said = (result: { readonly _tag: string; readonly left?: Failure }): string =>
+    result.left === undefined ? 'nothing' : describeFailure(result.left)
+  const settings = { model: 'models/word-problems', ...DEFAULT_SETTINGS }
+
+  it('are those of the program', async () => {
+    const used = join(folder, 'used')
+    mkdirSync(used)
+    writeFileSync(join(used, 'config.json'), '{}')
+    const actual: Readonly<Record<string, string>> = {
+      'no model': said((await loadPretrained('no-model')()) as never),
+      'unusable row': said(
+        gsm8kTasks('{"question":"a?","answer":"#### 1"}\n{"question":"b?","answer":"no"}', {
+          name: 'rows.jsonl',
+        }) as never,
+      ),
+      'folder in use': said((await prepareRun({ _tag: 'New', folder: used, settings })()) as never),
+      'other settings': said(resumeSettings(settings, { seed: 2 }) as never),
+    }
+    expect(messages.length).toBe(2 * Object.keys(actual).length)
+    for (let i = 0; i < messages.length; i += 2) expect(actual[messages[i]!]).toContain(messages[i + 1]!)
+  })
+})
+
+const wordsOfSources = (path: string): readonly string[] =>
+  readdirSync(path, { withFileTypes: true }).flatMap((entry) =>
+    entry.isDirectory()
+      ? wordsOfSources(join(path, entry.name))
+      : (readFileSync(join(path, entry.name), 'utf8').match(/[\w-]+/g) ?? []),
+  )
+
+describe('glossary and parity', () => {
+  it('the glossary is in alphabetical order and has each term once', () => {
+    const terms = Array.from(readFileSync('docs/glossary.md', 'utf8').matchAll(/^\*\*(.+?)\.\*\*/gm), ([, term]) =>
+      term!.toLowerCase().replaceAll(/[^a-z0-9]/g, ''),
+    )
+    expect(terms.length).toBeGreaterThan(40)
+    expect(terms).toEqual([...new Set(terms)].sort())
+  })
+
+  it('every name that parity.md gives for ours occurs in the sources', () => {
+    const words = new Set(wordsOfSources('src'))
+    const rows = readFileSync('docs/parity.md', 'utf8').split('\n')
+    const names = rows
+      .filter((row) => /^\| .* \|$/.test(row))
+      .flatMap((row) =>
+        Array.from(row.split(' | ')[1]!.matchAll(/`([\w.-]+)`/g), ([, name]) => name!.split('.')).flat(),
+      )
+    expect(names.length).toBeGreaterThan(80)
+    expect(names.filter((name) => !words.has(name))).toEqual([])
+  })
+
+  it('every test file that parity.md names exists', () => {
+    const files = Array.from(readFileSync('docs/parity.md', 'utf8').matchAll(/`(test\/[^`]+)`/g), ([, file]) => file!)
+    expect(files.length).toBeGreaterThan(50)
+    expect(files.filter((file) => !existsSync(file))).toEqual([])
+  })
+})

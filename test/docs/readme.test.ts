@@ -1,0 +1,59 @@
+/** What the README says is so: its program is the example and runs, its links lead somewhere, its file map knows every folder. */
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+
+const readme = readFileSync('README.md', 'utf8')
+
+const documents = [
+  'README.md',
+  'CONTRIBUTING.md',
+  ...readdirSync('docs', { recursive: true, encoding: 'utf8' }).map((path) => join('docs', path)),
+].filter((path) => path.endsWith('.md'))
+
+const links = documents.flatMap((path) =>
+  [...readFileSync(path, 'utf8').matchAll(/\]\(([^)#]+)[^)]*\)/g)]
+    .map(([, target]) => target!)
+    .filter((target) => !/^[a-z]+:/.test(target))
+    .map((target) => ({ path, target })),
+)
+
+describe('README', () => {
+  it('shows the program of examples/grpo.ts, whole', () => {
+    const program = /```ts\n([\s\S]*?)```/.exec(readme)?.[1]
+    expect(program).toBe(readFileSync('examples/grpo.ts', 'utf8'))
+  })
+
+  it('shows a program that learns: two steps of it run', () => {
+    const output = execFileSync(process.execPath, ['--import', 'tsx', 'examples/grpo.ts', '2'], { encoding: 'utf8' })
+    expect(output).toMatch(/^step 1: \d+ of 128 right\nstep 2: \d+ of 128 right\n$/)
+  }, 60_000)
+
+  it('names commands that package.json has', () => {
+    const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as {
+      scripts: Readonly<Record<string, string>>
+    } // our own file
+    const named = [...readme.matchAll(/npm run (?:-s )?([a-z:-]+)/g)].map(([, name]) => name!)
+    expect(named.filter((name) => scripts[name] === undefined)).toEqual([])
+    expect(Object.keys(scripts)).toEqual(expect.arrayContaining(['start', 'test']))
+  })
+
+  it('has a file map that names every folder, and only such that exist', () => {
+    const map = readme.slice(readme.indexOf('## File map'))
+    const named = [...map.matchAll(/^\| (.+?) \|/gm)].flatMap(([, cell]) =>
+      [...cell!.matchAll(/`([^`]+)`/g)].map(([, name]) => name!),
+    )
+    expect(named.filter((name) => !existsSync(name))).toEqual([])
+    const folders = readdirSync('src', { withFileTypes: true }).flatMap((entry) =>
+      entry.isDirectory() ? [`src/${entry.name}`] : [],
+    )
+    expect(folders.filter((folder) => !named.includes(folder))).toEqual([])
+  })
+})
+
+describe('documents', () => {
+  it.each(links)('$path: the link to $target leads to a file', ({ path, target }) => {
+    expect(existsSync(join(dirname(path), target))).toBe(true)
+  })
+})
