@@ -79,6 +79,11 @@ export const ChatEnv = (options: ChatEnvOptions): Env<ChatState, HistoryAction> 
       return TE.right(merge(request, state) as TensorDict<ChatState>) // the state's own entries win
     },
     step: (state, action) => {
+      if (state.batchShape.join() !== action.batchShape.join()) {
+        throw new RangeError(
+          `ChatEnv: the action has batch shape [${action.batchShape.join(', ')}], the state [${state.batchShape.join(', ')}]`,
+        )
+      }
       const prompts = get(state, 'history', 'prompt').items
       const responses = get(action, 'history', 'response').items
       const histories = prompts.map((history, i) => append(history, responses.get(i)!)) // equal batch shapes

@@ -4,9 +4,9 @@ import fc from 'fast-check'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { Key } from '../core/key.js'
 import { mergeSpecs, refine, type Spec } from '../data/spec.js'
-import { equals, format } from '../data/tensorDict/inspect.js'
+import { equals, format, toNested } from '../data/tensorDict/inspect.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { discard, liveTensors } from '../engine/scope.js'
+import { discard, liveTensors, tensorsOf } from '../engine/scope.js'
 import { type Env, type Outcome, outcomeSpec } from '../envs/env.js'
 import { anyKey } from './arbitraries.js'
 import { type Law, require } from './law.js'
@@ -24,13 +24,18 @@ export interface EnvSample<O, A> {
 
 interface Played {
   readonly states: readonly TensorDict[]
+  /** The values of each state when it was returned. */
+  readonly values: readonly string[]
 }
+
+const valuesOf = (state: TensorDict): string => JSON.stringify(toNested(state))
 
 /** Plays some steps. Everything that was made is in the result or freed. */
 const play = async <O, A>({ env, request, act, steps }: EnvSample<O, A>, key: Key): Promise<Played> => {
   const first = await env.reset(request?.() ?? TensorDict({}, [env.batchSize]), key)()
   if (isLeft(first)) throw new Error(`reset failed: ${first.left.reason}`)
   const states: TensorDict[] = [first.right]
+  const values = [valuesOf(first.right)]
   let state = first.right
   for (let i = 0; i < steps; i++) {
     const action = act(state, key)
@@ -38,9 +43,10 @@ const play = async <O, A>({ env, request, act, steps }: EnvSample<O, A>, key: Ke
     discard(action, states)
     if (isLeft(next)) throw new Error(`step failed: ${next.left.reason}`)
     states.push(next.right)
+    values.push(valuesOf(next.right))
     state = next.right as unknown as TensorDict<O> // a stepped state is a state
   }
-  return { states }
+  return { states, values }
 }
 
 const conforms = (td: TensorDict, spec: Spec, what: string): void => {
@@ -100,7 +106,10 @@ export const envLaws = <O, A>(samples: fc.Arbitrary<EnvSample<O, A>>, numRuns = 
       }),
     ),
     law('purity: a step does not change the state before it', (sample, key) =>
-      checked(sample, key, async ({ states }) => {
+      checked(sample, key, async ({ states, values }) => {
+        for (const [i, state] of states.entries())
+          require(!tensorsOf(state).some((x) => x.isDisposed) && valuesOf(state) === values[i], () =>
+            `state ${i} was changed or freed by a later step`)
         if (states.length < 2) return
         const [before] = states
         const action = sample.act(before as TensorDict<O>, key)

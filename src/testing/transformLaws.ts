@@ -4,10 +4,11 @@ import fc from 'fast-check'
 import { isLeft, isRight } from 'fp-ts/lib/Either.js'
 import type { Key } from '../core/key.js'
 import { refine, type Spec } from '../data/spec.js'
+import { take } from '../data/tensorDict/batch.js'
 import { merge } from '../data/tensorDict/edit.js'
 import { equals, format, toNested } from '../data/tensorDict/inspect.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
-import { discard, liveTensors, own } from '../engine/scope.js'
+import { discard, liveTensors, own, scope } from '../engine/scope.js'
 import type { EnvSpecs } from '../envs/env.js'
 import { type Added, compose, identity, type Transform } from '../envs/transforms/transform.js'
 import { anyKey } from './arbitraries.js'
@@ -90,6 +91,8 @@ const sameEpisodes = (a: Episode, b: Episode): void => {
   }
 }
 
+const rowOf = (td: TensorDict, i: number): TensorDict => scope(() => take(td, [i]))
+
 const conforms = (td: TensorDict, spec: Spec, what: string): void => {
   const result = refine(spec, td, what)
   if (isLeft(result)) throw new Error(`${what} does not keep its spec: ${result.left.problems.join('; ')}`)
@@ -98,7 +101,8 @@ const conforms = (td: TensorDict, spec: Spec, what: string): void => {
 /**
  * The laws of one kind of transform. `transforms` draws transforms, not one; `samples` draws what they are checked on.
  *
- * Laws: purity (equal inputs give equal outputs and stay as they are), spec soundness, identity, associativity, memory.
+ * Laws: purity (equal inputs give equal outputs and stay as they are), spec soundness, identity, associativity, rows
+ * (no element depends on the rest of the batch), memory.
  *
  * @example
  * transformLaws(fc.constant(erased(StepCounter({ maxSteps: 2 }))), fc.constant({})).map((law) => law.name.split(':')[0])[0] // 'purity'
@@ -151,6 +155,20 @@ export const transformLaws = (
     law(
       'identity: composing with the identity on the outside changes nothing',
       wrapped((t) => erased(compose(t, identity))),
+    ),
+    law('rows: an element alone gives what it gives in the batch', (t, sample, key) =>
+      withSample(sample, async (values) => {
+        const whole = await play(t, values, key)
+        const made: TensorDict[] = [...Object.values(whole)]
+        for (let i = 0; i < (values.state.batchShape[0] ?? 0); i++) {
+          const [state, action, next] = [rowOf(values.state, i), rowOf(values.action, i), rowOf(values.next, i)]
+          const alone = await play(t, { state, action, next }, key)
+          const expected = { reset: rowOf(whole.reset, i), full: rowOf(whole.full, i), next: rowOf(whole.next, i) }
+          made.push(state, action, next, ...Object.values(alone), ...Object.values(expected))
+          sameEpisodes(alone, expected)
+        }
+        return made
+      }),
     ),
     law('associativity: grouping changes nothing', async (t, sample, key) =>
       withSample(sample, async (values) => {

@@ -1,12 +1,30 @@
 /** Looking at TensorDicts: equality, plain values, text. These read tensors, which computes them. */
 import * as tf from '@tensorflow/tfjs'
-import { is } from 'immutable'
+import { is, List } from 'immutable'
 import { leafEntries } from './edit.js'
 import { type Leaf, raggedLength, raggedRows, rowLengths } from './leaf.js'
 import { type Entry, isTensorDict, type TensorDict } from './tensorDict.js'
 
 const sameNumbers = (a: ArrayLike<number>, b: ArrayLike<number>): boolean =>
   a.length === b.length && Array.from(a).every((x, i) => x === b[i] || (Number.isNaN(x) && Number.isNaN(b[i])))
+
+const isPlain = (value: object): boolean => {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}
+
+/** Equal by immutable's `is`, or lists, arrays and plain records of equal values. */
+const equalValues = (a: unknown, b: unknown): boolean => {
+  if (is(a, b)) return true
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
+  if ((List.isList(a) && List.isList(b)) || (Array.isArray(a) && Array.isArray(b))) {
+    const [left, right] = [Array.from(a), Array.from(b)]
+    return left.length === right.length && left.every((x, i) => equalValues(x, right[i]))
+  }
+  if (!isPlain(a) || !isPlain(b)) return false
+  const [left, right] = [new Map(Object.entries(a)), new Map(Object.entries(b))]
+  return left.size === right.size && [...left].every(([key, x]) => right.has(key) && equalValues(x, right.get(key)))
+}
 
 const equalLeaves = (a: Leaf, b: Leaf): boolean => {
   if (a instanceof tf.Tensor || b instanceof tf.Tensor) {
@@ -18,8 +36,8 @@ const equalLeaves = (a: Leaf, b: Leaf): boolean => {
   if (a._tag === 'Ragged' && b._tag === 'Ragged') {
     return a.type === b.type && sameNumbers(a.offsets, b.offsets) && sameNumbers(a.values, b.values)
   }
-  if (a._tag === 'Data' && b._tag === 'Data') return is(a.items, b.items)
-  return a._tag === 'Meta' && b._tag === 'Meta' && is(a.value, b.value)
+  if (a._tag === 'Data' && b._tag === 'Data') return equalValues(a.items, b.items)
+  return a._tag === 'Meta' && b._tag === 'Meta' && equalValues(a.value, b.value)
 }
 
 const equalEntries = (a: Entry, b: Entry): boolean => {
@@ -28,8 +46,8 @@ const equalEntries = (a: Entry, b: Entry): boolean => {
 }
 
 /**
- * Equal batch shapes, equal keys in any order, equal leaves. NaN equals NaN; data and meta values are compared with
- * immutable's `is`. Reflexive, symmetric, transitive.
+ * Equal batch shapes, equal keys in any order, equal leaves. NaN equals NaN; data and meta values are equal by immutable's
+ * `is`, or as arrays, lists and plain records of equal values. Reflexive, symmetric, transitive.
  */
 export const equals = (a: TensorDict, b: TensorDict): boolean =>
   a === b ||

@@ -28,7 +28,10 @@ const block = (text: string, tag: 'think' | 'answer'): string =>
  * canonicalNumber('$1,000.50') // '1000.5'
  */
 export const canonicalNumber = (text: string): string | undefined => {
-  const bare = text.replace(/[\s,$€£%]/g, '').replace(/\.$/, '')
+  const bare = text
+    .replace(/[,$€£%]/g, '')
+    .trim()
+    .replace(/\.$/, '')
   const parts = /^([+-]?)0*(\d*)(?:\.(\d*?)0*)?$/.exec(bare)
   if (parts === null || !/\d/.test(bare)) return undefined
   const [, sign = '', whole = '', fraction = ''] = parts

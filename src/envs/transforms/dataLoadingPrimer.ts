@@ -46,6 +46,9 @@ export const DataLoadingPrimer = (
   if (!Number.isInteger(repeats) || repeats < 1 || batchSize % repeats !== 0) {
     throw new RangeError(`DataLoadingPrimer: repeats must divide the batch size ${batchSize}, got ${repeats}`)
   }
+  if (!Number.isSafeInteger(start) || start < 0) {
+    throw new RangeError(`DataLoadingPrimer: start must be a row counted from 0, got ${start}`)
+  }
   return transform<SourcePosition, unknown, TaskEntries>({
     name: 'DataLoadingPrimer',
     initial: { next: start },

@@ -41,7 +41,7 @@ const completions = (action: TensorDict, mode: InputMode): readonly string[] | u
   if (mode._tag === 'text' && entry._tag === 'Data') return (entry as Data<string>).items.toArray()
   if (mode._tag === 'tokens' && entry._tag === 'Ragged') {
     const rows = entry as Ragged<'int32'>
-    return Array.from({ length: rows.offsets.length - 1 }, (_, i) => mode.tokenizer.decode(raggedRow(rows, i), 'skip'))
+    return Array.from({ length: rows.offsets.length - 1 }, (_, i) => mode.tokenizer.decode(raggedRow(rows, i), 'keep'))
   }
   return undefined
 }

@@ -3,7 +3,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { LogProbModel, TokenAction, TokenPrompt } from '../../data/policy.js'
 import { raggedSpec } from '../../data/spec.js'
-import { type Ragged, ragged, raggedRow } from '../../data/tensorDict/leaf.js'
+import { type Ragged, ragged, raggedRow, rowLengths } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import { type EnvFailure, envFailure } from '../env.js'
@@ -60,6 +60,14 @@ export const KLRewardTransform = (options: KLRewardTransformOptions): Transform<
         reference.score(prompts, completions, temperature === 0 ? 1 : temperature),
         TE.mapLeft((failure) =>
           envFailure('KLRewardTransform', `the reference model failed: ${failure.reason}`, failure),
+        ),
+        TE.filterOrElse(
+          (scores) => rowLengths(scores).join() === rowLengths(completions).join(),
+          (scores) =>
+            envFailure(
+              'KLRewardTransform',
+              `the reference ${reference.name} answered with rows of [${rowLengths(scores).join(', ')}] tokens for completions of [${rowLengths(completions).join(', ')}]`,
+            ),
         ),
         TE.map((scores) => [penalized(next, sampled, scores, coefficient), null] as const),
       )

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { TemplateFailure } from '../../core/failure.js'
 import { type ChatTemplate, type Rendered, render, type TextSpan } from '../../data/chatTemplate.js'
-import { type History, lastMessage, message } from '../../data/history.js'
+import { type History, message } from '../../data/history.js'
 import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
@@ -90,6 +90,7 @@ export const TemplateTransform = (
     },
     step: (next, { previous, action }) => {
       const before = get(previous as TensorDict<TextEntries>, 'text') // added by `reset` or the last step
+      const asked = get(previous as TensorDict<HistoryPrompt>, 'history', 'prompt').items // needed of the state
       const written = get(action as TensorDict<TextResponse>, 'text', 'response').items // needed by `inverse`
       const done = doneRows(next)
       const histories = get(next, 'history', 'prompt').items.toArray()
@@ -97,6 +98,7 @@ export const TemplateTransform = (
         soFar: get(before, 'prompt').items.get(i)! + written.get(i)!,
         start: get(before, 'prompt').items.get(i)!.length,
         spans: get(before, 'spans').items.get(i)!,
+        reply: asked.get(i)!.messages.size,
         isDone: done[i] === 1,
       }))
       return TE.fromEither(E.map((r: readonly Rendered[]) => [entriesOf(r, next.batchShape), null] as const)(continued))
@@ -117,6 +119,8 @@ interface Written {
   /** Where the completion starts in it. */
   readonly start: number
   readonly spans: readonly TextSpan[]
+  /** The index of the message that the policy wrote. */
+  readonly reply: number
   readonly isDone: boolean
 }
 
@@ -130,7 +134,7 @@ const continueAll = (
   for (const [i, history] of histories.entries()) {
     const written = writtenAt(i)
     const end = written.soFar.length
-    const reply = { start: written.start, end, message: history.messages.size - 1, role: lastMessage(history)!.role }
+    const reply = { start: written.start, end, message: written.reply, role: history.messages.get(written.reply)!.role }
     const soFar = { text: written.soFar, spans: [...written.spans, reply] }
     if (written.isDone) {
       results.push(soFar)

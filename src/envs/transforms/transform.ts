@@ -99,6 +99,7 @@ export const compose = <S1, S2, In1, Out1, Inner1, Outer1, In2, Out2, Inner2, Ou
   // Casts in this function: each half is given the TensorDict that the other half has completed; keys add up by the result type.
   const both = <A, B>(
     td: TensorDict,
+    kept: unknown,
     runFirst: (td: TensorDict) => TE.TaskEither<EnvFailure, Added<A, unknown>>,
     runSecond: (td: TensorDict) => TE.TaskEither<EnvFailure, Added<B, unknown>>,
   ): TE.TaskEither<EnvFailure, Added<readonly [A, B], never>> =>
@@ -107,6 +108,7 @@ export const compose = <S1, S2, In1, Out1, Inner1, Outer1, In2, Out2, Inner2, Ou
       TE.chain(([added1, state1]) =>
         pipe(
           runSecond(merge(td, added1)),
+          freeing(added1, [td, kept]),
           TE.map(([added2, state2]) => [combine(added1, added2), [state1, state2]] as const),
         ),
       ),
@@ -119,6 +121,7 @@ export const compose = <S1, S2, In1, Out1, Inner1, Outer1, In2, Out2, Inner2, Ou
       pipe(
         both(
           request,
+          [],
           (td) => second.prime(td, s2, key),
           (td) => first.prime(td, s1, key),
         ),
@@ -127,12 +130,14 @@ export const compose = <S1, S2, In1, Out1, Inner1, Outer1, In2, Out2, Inner2, Ou
     reset: (td, [s1, s2], key) =>
       both(
         td,
+        [],
         (x) => first.reset(x as TensorDict<In1>, s1, key),
         (x) => second.reset(x as TensorDict<In2>, s2, key),
       ),
     step: (next, context, [s1, s2]) =>
       both(
         next,
+        context,
         (x) => first.step(x as TensorDict<In1>, context, s1),
         (x) => second.step(x as TensorDict<In2>, context, s2),
       ),
@@ -219,6 +224,11 @@ export const append =
                 TE.map((result) => complete(td, place, result, request) as TensorDict<O>),
               ),
             ),
+            freeing(added, request),
+            TE.map((result) => {
+              discard(added, [result, request])
+              return result
+            }),
           ),
         ),
       )
@@ -245,6 +255,11 @@ export const append =
                   TE.map((result) => complete(next, place, result, [td, action]) as TensorDict<never>),
                 ),
               ),
+              freeing(inner, [td, action]),
+              TE.map((result) => {
+                discard(inner, [result, td, action])
+                return result
+              }),
             )
           }),
         ),

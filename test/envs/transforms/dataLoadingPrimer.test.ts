@@ -1,0 +1,139 @@
+import fc from 'fast-check'
+import * as E from 'fp-ts/lib/Either.js'
+import { describe, expect, it } from 'vitest'
+import { keyFromSeed } from '../../../src/core/key.js'
+import type { HistoryAction } from '../../../src/data/policy.js'
+import { endlessTasks, shuffled, type TaskSource } from '../../../src/data/task.js'
+import { data } from '../../../src/data/tensorDict/leaf.js'
+import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import { ChatEnv } from '../../../src/envs/chatEnv.js'
+import type { DatasetChatState } from '../../../src/envs/datasetChatEnv.js'
+import { type Env, nextRequest } from '../../../src/envs/env.js'
+import { DataLoadingPrimer, type DataLoadingPrimerOptions } from '../../../src/envs/transforms/dataLoadingPrimer.js'
+import { append } from '../../../src/envs/transforms/transform.js'
+import { anyKey } from '../../../src/testing/arbitraries.js'
+import { checkLaws } from '../../../src/testing/law.js'
+import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
+import { answered, empty, itemsAt, refused, taskOf, tasks } from '../../kit/conversation.js'
+import { useOnnxRuntime } from '../../kit/engine.js'
+
+useOnnxRuntime()
+
+const key = keyFromSeed(1)
+
+const primed = (options: DataLoadingPrimerOptions): Env<DatasetChatState, HistoryAction> =>
+  append(DataLoadingPrimer(options))(ChatEnv({ batchSize: options.batchSize }))
+
+/** The ids of the tasks of so many resets, each after the last. */
+const idsOf = async (options: DataLoadingPrimerOptions, resets: number): Promise<readonly unknown[]> => {
+  const env = primed(options)
+  const ids: unknown[] = []
+  let request = empty(options.batchSize)
+  for (let i = 0; i < resets; i++) {
+    const state = await answered(env.reset(request, key))
+    ids.push(...itemsAt(state, 'taskId'))
+    request = nextRequest(state)
+  }
+  return ids
+}
+
+const layouts = fc.record({ groups: fc.integer({ min: 1, max: 4 }), repeats: fc.integer({ min: 1, max: 3 }) })
+const endless = endlessTasks('endless', taskOf)
+
+const withRow = (broken: number): TaskSource => ({
+  ...endless,
+  at: (i) =>
+    i === broken ? E.left({ _tag: 'RowFailure', source: 'file.jsonl', row: i + 1, reason: 'bad' }) : endless.at(i),
+})
+
+describe('DataLoadingPrimer', () => {
+  describe('as a transform', () => {
+    const samples = layouts.map(({ groups, repeats }) => {
+      const words = (): TensorDict => {
+        const items = data(Array.from({ length: groups * repeats }, () => 'x'))
+        return TensorDict({ query: items, answer: items, taskId: items, groupId: items }, [groups * repeats])
+      }
+      return {
+        inner: { observation: {}, action: {} },
+        state: words,
+        action: () => empty(groups * repeats),
+        next: words,
+      }
+    })
+    const primers = fc.nat(5).map((start) => erased(DataLoadingPrimer({ source: endless, batchSize: 6, start })))
+    checkLaws(it, transformLaws(primers, samples))
+  })
+
+  it('gives row after row, each to `repeats` neighbors, and remembers the next one', async () => {
+    const law = fc.asyncProperty(layouts, fc.nat(20), anyKey, async ({ groups, repeats }, start, anywhere) => {
+      const primer = DataLoadingPrimer({ source: endless, batchSize: groups * repeats, repeats, start })
+      const [added, state] = await answered(primer.prime(empty(groups * repeats), primer.initial, anywhere))
+      const expected = Array.from({ length: groups * repeats }, (_, i) => taskOf(start + Math.floor(i / repeats)))
+      expect(itemsAt(added, 'taskId')).toEqual(expected.map((task) => task.id))
+      expect(itemsAt(added, 'query')).toEqual(expected.map((task) => task.query))
+      expect(itemsAt(added, 'answer')).toEqual(expected.map((task) => task.answer))
+      expect(state).toEqual({ next: start + groups })
+    })
+    await fc.assert(law)
+  })
+
+  it('members of a group share a groupId, and no two groups do, over all epochs', async () => {
+    const env = primed({ source: tasks(2), batchSize: 6, repeats: 3 })
+    const groups: unknown[] = []
+    let request = empty(6)
+    for (let reset = 0; reset < 4; reset++) {
+      const state = await answered(env.reset(request, key))
+      const ids = itemsAt(state, 'groupId')
+      expect([ids[0], ids[3]]).toEqual([ids[2], ids[5]])
+      groups.push(ids[0], ids[3])
+      request = nextRequest(state)
+    }
+    expect(new Set(groups).size).toBe(8)
+  })
+
+  it('resumes: a start at row n goes on as if n rows had been drawn', async () => {
+    const law = fc.asyncProperty(layouts, fc.nat(3), fc.integer({ min: 1, max: 3 }), async (layout, before, after) => {
+      const { groups, repeats } = layout
+      const options = { source: shuffled(tasks(5), key), batchSize: groups * repeats, repeats }
+      const all = await idsOf(options, before + after)
+      const resumed = await idsOf({ ...options, start: before * groups }, after)
+      expect(resumed).toEqual(all.slice(before * groups * repeats))
+    })
+    await fc.assert(law, { numRuns: 30 })
+  })
+
+  it('goes round a finite dataset, also in the middle of a batch', async () => {
+    expect(await idsOf({ source: tasks(3), batchSize: 2 }, 3)).toEqual(['t0', 't1', 't2', 't0', 't1', 't2'])
+    expect(await idsOf({ source: tasks(1), batchSize: 4, repeats: 2 }, 1)).toEqual(['t0', 't0', 't0', 't0'])
+  })
+
+  it('two resets from one state draw the same rows: the position is in the state, not in the primer', async () => {
+    const env = primed({ source: endless, batchSize: 2 })
+    const request = nextRequest(await answered(env.reset(empty(2), key)))
+    const [first, second] = [await answered(env.reset(request, key)), await answered(env.reset(request, key))]
+    expect(itemsAt(first, 'taskId')).toEqual(['t2', 't3'])
+    expect(itemsAt(second, 'taskId')).toEqual(['t2', 't3'])
+  })
+
+  it('wins over a query of the caller', async () => {
+    const request = TensorDict({ query: data(['mine']) }, [1])
+    const state = await answered(primed({ source: tasks(1), batchSize: 1 }).reset(request, key))
+    expect(itemsAt(state, 'query')).toEqual([taskOf(0).query])
+  })
+
+  it('a row that is not usable names its source and its place, and the rows before it are drawn', async () => {
+    const env = primed({ source: withRow(3), batchSize: 2 })
+    const first = await answered(env.reset(empty(2), key))
+    const failure = await refused(env.reset(nextRequest(first), key))
+    expect(failure.reason).toBe('row 4 of file.jsonl is not usable')
+    expect(failure.cause).toMatchObject({ _tag: 'RowFailure', row: 4, reason: 'bad' })
+  })
+
+  it.each([0, -1, 1.5, 3, 8])('refuses %d repeats in a batch of 4', (repeats) => {
+    expect(() => DataLoadingPrimer({ source: tasks(1), batchSize: 4, repeats })).toThrow(RangeError)
+  })
+
+  it.each([-1, 0.5, Number.NaN])('refuses to start at row %d', (start) => {
+    expect(() => DataLoadingPrimer({ source: tasks(1), batchSize: 1, start })).toThrow(RangeError)
+  })
+})
