@@ -71,6 +71,10 @@ export const checkpointFiles = (
   [STATE_FILE]: `${JSON.stringify(state, undefined, 2)}\n`,
 })
 
+/** Checkpoints among names, by step. */
+const inOrder = (names: readonly string[]): readonly string[] =>
+  names.filter((name) => CHECKPOINT_NAME.test(name)).sort((a, b) => Number(a.slice(5)) - Number(b.slice(5)))
+
 /** Writes a checkpoint and removes all but the newest `keep`. */
 export const saveCheckpoint = (
   files: Files,
@@ -84,7 +88,7 @@ export const saveCheckpoint = (
     TE.chain(() => files.writeFolder(path, contents)),
     TE.chain(() => files.list(folder)),
     TE.chain((names) => {
-      const old = names.filter((name) => CHECKPOINT_NAME.test(name)).slice(0, -options.keep)
+      const old = inOrder(names).slice(0, -options.keep)
       const unfinished = names.filter((name) => name.includes('.tmp-'))
       return TE.traverseSeqArray((name: string) => files.remove(`${folder}/${name}`))([...old, ...unfinished])
     }),
@@ -97,7 +101,7 @@ export const latestCheckpoint = (files: Files, folder: string): TE.TaskEither<Fi
   pipe(
     files.list(folder),
     TE.map((names) => {
-      const name = names.filter((candidate) => CHECKPOINT_NAME.test(candidate)).at(-1)
+      const name = inOrder(names).at(-1)
       return name === undefined ? undefined : `${folder}/${name}`
     }),
   )
@@ -164,12 +168,21 @@ const checkOptimizer = (
   model: Pretrained,
   optimizer: ReadonlyMap<string, HostArray>,
 ): E.Either<ModelFailure, ReadonlyMap<string, HostArray>> => {
-  const names = [
-    'step',
-    ...Object.values(PREFIXES).flatMap((prefix) => [...model.arrays.keys()].map((name) => prefix + name)),
-  ]
-  const missing = names.find((name) => !optimizer.has(name))
-  return missing === undefined ? E.right(optimizer) : E.left(failure(folder, OPTIMIZER_FILE, `'${missing}' is missing`))
+  const shapes = new Map<string, readonly number[]>([
+    ['step', []],
+    ...Object.values(PREFIXES).flatMap((prefix) =>
+      withPrefix(prefix, model.arrays).map(([name, { shape }]) => [name, shape] as const),
+    ),
+  ])
+  for (const [name, shape] of shapes) {
+    const array = optimizer.get(name)
+    if (array === undefined) return E.left(failure(folder, OPTIMIZER_FILE, `'${name}' is missing`))
+    if (array.shape.join() !== shape.join() || !(array.data instanceof Float32Array))
+      return E.left(
+        failure(folder, OPTIMIZER_FILE, `'${name}' is [${array.shape.join()}], expected [${shape.join()}] of floats`),
+      )
+  }
+  return E.right(optimizer)
 }
 
 const toTensor = ({ data, shape }: HostArray): tf.Tensor => tf.tensor(data, [...shape], 'float32')

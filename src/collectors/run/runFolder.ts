@@ -51,9 +51,10 @@ export const writeSettings = (files: Files, paths: RunPaths, settings: RunSettin
 export const createRun = (files: Files, folder: string, settings: RunSettings): TE.TaskEither<RunFailure, RunPaths> => {
   const paths = runPaths(folder)
   return pipe(
-    files.exists(paths.config),
+    [paths.config, paths.metrics, paths.trajectories, paths.checkpoints, paths.summary, paths.report],
+    TE.traverseSeqArray(files.exists),
     TE.filterOrElseW(
-      (exists) => !exists,
+      (exist) => !exist.includes(true),
       () => refuse(folder, 'there is a run already: go on with it by --resume, or choose another folder with --out'),
     ),
     TE.chainW(() => files.makeFolder(folder)),
@@ -80,7 +81,12 @@ export const openRun = (
           () => JSON.parse(text) as unknown,
           (error): RunFailure => refuse(folder, `config.json is not JSON: ${String(error)}`),
         ),
-        E.chainW(parseSettings),
+        E.chainW((json) =>
+          pipe(
+            parseSettings(json),
+            E.mapLeft(({ reason }) => refuse(folder, `config.json: ${reason}`)),
+          ),
+        ),
       ),
     ),
     TE.map((settings) => ({ paths, settings })),

@@ -13,7 +13,7 @@ import { Tokenizer } from '../../envs/transforms/tokenizer.js'
 import { append } from '../../envs/transforms/transform.js'
 import { makeParams, type Pretrained } from '../../modules/pretrained.js'
 import type { GenerationOptions } from '../../modules/transformer/generate.js'
-import { TransformersWrapper } from '../../modules/transformersWrapper.js'
+import { type TransformersPolicy, TransformersWrapper } from '../../modules/transformersWrapper.js'
 
 export interface SampledText {
   /** Without the token that ends the turn. */
@@ -42,28 +42,29 @@ export const sampleCompletions = (
     append(TemplateTransform({ template: text.template, endOfTurn: text.endOfTurn })),
     append(Tokenizer({ tokenizer: text.tokenizer })),
   )
-  const policy = scope(() => TransformersWrapper({ config, params: makeParams(model.arrays), sampling }))
   const request = TensorDict({ query: data(Array.from({ length: count }, () => question)) }, [count])
-  return pipe(
-    env.reset(request, key),
-    TE.chainW((state) => policy.act(state, key)),
-    TE.map((action) =>
-      Array.from({ length: count }, (_, i) => {
-        const ids = raggedRow(get(action, 'tokens', 'response'), i)
-        return {
-          text: text.tokenizer.decode(ids, 'skip'),
-          logProb: raggedRow(get(action, 'logProbs', 'response'), i).reduce((sum, x) => sum + x, 0),
-          stopReason: get(action, 'stopReason').items.get(i)!,
-          tokens: ids.length,
-        }
-      }),
-    ),
-    (task) => async () => {
-      try {
-        return await task()
-      } finally {
-        policy.release()
-      }
-    },
-  )
+  const sample = (policy: TransformersPolicy) =>
+    pipe(
+      env.reset(request, key),
+      TE.chainW((state) => policy.act(state, key)),
+      TE.map((action) =>
+        Array.from({ length: count }, (_, i) => {
+          const ids = raggedRow(get(action, 'tokens', 'response'), i)
+          return {
+            text: text.tokenizer.decode(ids, 'skip'),
+            logProb: raggedRow(get(action, 'logProbs', 'response'), i).reduce((sum, x) => sum + x, 0),
+            stopReason: get(action, 'stopReason').items.get(i)!,
+            tokens: ids.length,
+          }
+        }),
+      ),
+    )
+  return async () => {
+    const policy = scope(() => TransformersWrapper({ config, params: makeParams(model.arrays), sampling }))
+    try {
+      return await sample(policy)()
+    } finally {
+      policy.release()
+    }
+  }
 }

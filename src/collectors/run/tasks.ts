@@ -47,12 +47,12 @@ const HELD_OUT_SHARE = 0.1
 /** The last rows of a dataset for evaluation, the others for training. */
 const holdOut = (source: TaskSource, wanted: number): RunTasks => {
   const all = rows(source)
-  const count = Math.max(1, Math.min(wanted, Math.floor(all.length * HELD_OUT_SHARE)))
+  const count = Math.max(1, Math.floor(all.length * HELD_OUT_SHARE))
   const cut = all.length > 1 ? all.length - count : all.length // a single row has to serve for both
   return {
     train: taskList(source.name, all.slice(0, cut)),
     evaluation: taskList(`${source.name} (held out)`, all.length > 1 ? all.slice(cut) : all),
-    evalProblems: count,
+    evalProblems: Math.min(wanted, count),
   }
 }
 

@@ -274,7 +274,7 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
     if (state !== undefined && state.policyVersion > 0) {
       orThrow(await inProcessUpdater(pipeline.policy).push(progress.trainer.value.params, state.policyVersion)())
     }
-    if (progress.step === 0) yield* evaluate(session, 0)
+    if (!session.records.some(({ type }) => type === 'evaluation')) yield* evaluate(session, progress.step)
     let saved = progress.step
     while (progress.step < settings.steps && options.signal?.aborted !== true) {
       const result = await runStep(pipeline, progress, options, clock)

@@ -1,0 +1,58 @@
+/** `tandem eval` as a process of its own. */
+import { writeFileSync } from 'node:fs'
+import { beforeAll, describe, expect, it } from 'vitest'
+import {
+  allowTime,
+  gsm8kLines,
+  parseJsonLines,
+  tandem,
+  tandemOk,
+  useTemporaryFolder,
+  withoutSeconds,
+  writeAnsweringModel,
+} from '../kit/runs.js'
+
+allowTime()
+const path = useTemporaryFolder()
+const cwd = path('.')
+
+beforeAll(async () => {
+  await writeAnsweringModel(path('model'))
+  writeFileSync(path('rows.jsonl'), gsm8kLines(5))
+})
+
+const evaluate = (...args: readonly string[]): readonly string[] => [
+  ...['eval', '--model', 'model', '--max-new-tokens', '8', '--threads', '1', ...args],
+]
+
+describe('tandem eval', () => {
+  it('--json gives every answer and the scores, the same in every process, whatever the batch', async () => {
+    const [first, second] = await Promise.all([
+      tandemOk(evaluate('--problems', '6', '--json'), { cwd }),
+      tandemOk(evaluate('--problems', '6', '--json', '--batch', '4'), { cwd }),
+    ])
+    const lines = parseJsonLines(first.stdout)
+    expect(lines.map(({ type }) => type)).toEqual([...Array<string>(6).fill('problem'), 'scores'])
+    const right = lines.filter(({ isRight }) => isRight === true).length
+    expect(lines.at(-1)).toMatchObject({ problems: 6, accuracy: right / 6 })
+    expect(withoutSeconds(parseJsonLines(second.stdout))).toEqual(withoutSeconds(lines))
+  })
+
+  it('evaluates the rows of a file, and says it in one line', async () => {
+    const { stdout } = await tandemOk(evaluate('--dataset', 'rows.jsonl'), { cwd })
+    expect(stdout).toMatch(/^5 problems of .*rows\.jsonl: [\d.]+ % right, .*\n$/)
+  })
+})
+
+describe('tandem eval refuses', () => {
+  it.each([
+    ['a model that is not there', ['--model', 'nobody'], 'nobody'],
+    ['a dataset with a torn row', ['--dataset', 'torn.jsonl'], 'torn.jsonl, line 6: '],
+  ])('%s by name', async (_, args, culprit) => {
+    writeFileSync(path('torn.jsonl'), `${gsm8kLines(5)}{"question": "Why?", "answer": "so"}\n`)
+    const { code, stdout, stderr } = await tandem(evaluate(...args), { cwd })
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+    expect(stderr).toContain(path(culprit))
+    expect(stderr).not.toMatch(/^ +at /m) // no stack
+  })
+})

@@ -1,0 +1,44 @@
+/** `tandem sample` as a process of its own. */
+import { beforeAll, describe, expect, it } from 'vitest'
+import { allowTime, parseJsonLines, tandem, tandemOk, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
+
+allowTime()
+const path = useTemporaryFolder()
+const cwd = path('.')
+
+beforeAll(async () => {
+  await writeAnsweringModel(path('model'))
+})
+
+const QUESTION = 'How many legs have two cats?'
+
+const sample = (...args: readonly string[]): readonly string[] => [
+  ...['sample', '--model', 'model', '--max-new-tokens', '8', '--threads', '1', ...args],
+]
+
+describe('tandem sample', () => {
+  it('--json --seed gives the same completions in every process', async () => {
+    const args = sample(QUESTION, '--json', '--count', '8', '--seed', '3')
+    const [first, second] = await Promise.all([tandemOk(args, { cwd }), tandemOk(args, { cwd })])
+    expect(parseJsonLines(first.stdout)).toHaveLength(8)
+    for (const line of parseJsonLines(first.stdout)) {
+      expect(Object.keys(line)).toEqual(['question', 'text', 'logProb', 'stopReason', 'tokens'])
+      expect(line.question).toBe(QUESTION)
+    }
+    expect(second.stdout).toBe(first.stdout)
+  })
+
+  it('without a question asks a word problem of its own, and shows it above the completions', async () => {
+    const { stdout } = await tandemOk(['sample', '--count', '2', '--max-new-tokens', '8'], { cwd })
+    const [question, blank] = stdout.split('\n')
+    expect(question).toMatch(/\?$/)
+    expect(blank).toBe('')
+    expect(stdout.match(/^ {2}log-probability -?\d+\.\d\d$/gm)).toHaveLength(2)
+  })
+
+  it('refuses a model that is not there by name', async () => {
+    const { code, stdout, stderr } = await tandem(sample(QUESTION, '--model', 'nobody'), { cwd })
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+    expect(stderr).toMatch(/^tandem: the model folder .*nobody/)
+  })
+})

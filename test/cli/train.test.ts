@@ -1,0 +1,96 @@
+/** `tandem train` as a process of its own: what it prints, what it writes, what it refuses. */
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { beforeAll, describe, expect, it } from 'vitest'
+import {
+  allowTime,
+  contentsOf,
+  gsm8kLines,
+  parseJsonLines,
+  SMALL_FLAGS,
+  tandem,
+  tandemOk,
+  useTemporaryFolder,
+  writeAnsweringModel,
+} from '../kit/runs.js'
+
+allowTime()
+const path = useTemporaryFolder()
+const cwd = path('.')
+
+beforeAll(async () => {
+  await writeAnsweringModel(path('model'))
+})
+
+const train = (...args: readonly string[]): readonly string[] => ['train', '--model', 'model', ...SMALL_FLAGS, ...args]
+
+/** Says no, in one line on stderr and with code 1. */
+const expectRefusal = async (args: readonly string[]): Promise<string> => {
+  const { code, stdout, stderr } = await tandem(args, { cwd })
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+  expect(stderr).toMatch(/^tandem: /m)
+  expect(stderr).not.toMatch(/^ +at /m) // no stack
+  return stderr
+}
+
+/** What the first run printed. */
+let printed: ReturnType<typeof parseJsonLines> = []
+
+describe('tandem train', () => {
+  it('prints every event as a line of JSON, in order, and fills the run folder', async () => {
+    const { stdout, stderr } = await tandemOk(train('--out', 'run', '--json'), { cwd })
+    printed = parseJsonLines(stdout)
+    expect(printed.map(({ type, step }) => (step === undefined ? type : `${String(type)} ${String(step)}`))).toEqual([
+      ...['start', 'evaluating 0', 'evaluation 0', 'step 1', 'step 2', 'checkpoint 2', 'step 3', 'step 4'],
+      ...['evaluating 4', 'evaluation 4', 'checkpoint 4', 'end'],
+    ])
+    expect(readdirSync(path('run'))).toEqual([
+      ...['checkpoints', 'config.json', 'metrics.jsonl', 'report.html', 'summary.json', 'trajectories.jsonl'],
+    ])
+    expect(JSON.parse(readFileSync(path('run/summary.json'), 'utf8'))).toEqual(printed.at(-1)?.summary)
+    expect(stderr).toContain(`report: ${path('run/report.html')}`)
+  })
+
+  it('records in metrics.jsonl what it printed', () => {
+    const shown = printed.filter(({ type }) => type === 'step' || type === 'evaluation')
+    expect(shown).toHaveLength(6)
+    expect(parseJsonLines(readFileSync(path('run/metrics.jsonl'), 'utf8'))).toEqual(shown)
+  })
+
+  it('prints lines to read, trains its own model in runs/, and learns from the rows of a file', async () => {
+    writeFileSync(path('rows.jsonl'), gsm8kLines(20))
+    const { stdout } = await tandemOk(['train', ...SMALL_FLAGS, '--steps', '1', '--dataset', 'rows.jsonl'], { cwd })
+    expect(stdout).toMatch(/^[\d,]+ parameters, steps 1 to 1$/m)
+    expect(stdout).toMatch(/^step 1\/1 {2}reward \d/m)
+    const [name] = readdirSync(path('runs'))
+    expect(readdirSync(path(`runs/${name}/checkpoints`))).toEqual(['step-000001'])
+    const [first] = parseJsonLines(readFileSync(path(`runs/${name}/trajectories.jsonl`), 'utf8'))
+    expect(first?.query).toMatch(/^What is \d+ \+ 1\?$/)
+  })
+})
+
+describe('tandem train refuses', () => {
+  it('a folder that holds a run, and leaves its files as they were', async () => {
+    const before = contentsOf(path('run'))
+    expect(await expectRefusal(train('--out', 'run'))).toContain('there is a run already')
+    expect(contentsOf(path('run'))).toEqual(before)
+  })
+
+  it('to resume with another seed, with the reason, and leaves the files as they were', async () => {
+    const before = contentsOf(path('run'))
+    expect(await expectRefusal(['train', '--resume', 'run', '--seed', '2'])).toContain('seed is 1, not 2')
+    expect(contentsOf(path('run'))).toEqual(before)
+  })
+
+  it('a model that is not there, and makes no folder', async () => {
+    expect(await expectRefusal(['train', '--model', 'nobody', '--out', 'never'])).toContain(path('nobody'))
+    expect(existsSync(path('never'))).toBe(false)
+  })
+
+  it('a dataset with a torn row by file and line, and makes no folder', async () => {
+    writeFileSync(path('torn.jsonl'), `${gsm8kLines(2)}{"question":\n`)
+    expect(await expectRefusal(train('--dataset', 'torn.jsonl', '--out', 'never'))).toContain(
+      `${path('torn.jsonl')}, line 3: `,
+    )
+    expect(existsSync(path('never'))).toBe(false)
+  })
+})

@@ -1,0 +1,135 @@
+import fc from 'fast-check'
+import * as E from 'fp-ts/lib/Either.js'
+import { describe, expect, it } from 'vitest'
+import {
+  DEFAULT_SETTINGS,
+  parseSettings,
+  type RunSettings,
+  resumeSettings,
+} from '../../../src/collectors/run/settings.js'
+
+const natural = fc.integer({ min: 1, max: 1000 })
+const positive = fc.double({ min: 1e-9, max: 100, noNaN: true })
+const folder = fc.string({ minLength: 1 })
+
+const anySettings: fc.Arbitrary<RunSettings> = fc.record({
+  model: folder,
+  dataset: fc.option(folder),
+  evalDataset: fc.option(folder),
+  seed: fc.maxSafeNat(),
+  steps: natural,
+  prompts: natural,
+  group: fc.integer({ min: 2, max: 64 }),
+  maxNewTokens: natural,
+  temperature: positive,
+  learningRate: positive,
+  clipLow: fc.double({ min: 0, max: 0.99, noNaN: true }),
+  clipHigh: positive,
+  klCoefficient: positive,
+  maxGradNorm: positive,
+  evalEvery: natural,
+  evalProblems: natural,
+  checkpointEvery: natural,
+  trajectories: natural,
+})
+
+/** They change how long a run goes on and what it writes, not what it computes. */
+const EXTENDABLE = ['steps', 'evalEvery', 'evalProblems', 'checkpointEvery', 'trajectories'] as const
+
+const stored: RunSettings = { model: '/models/a', ...DEFAULT_SETTINGS }
+const FIXED = (Object.keys(stored) as (keyof RunSettings)[]) // the keys of a RunSettings
+  .filter((name) => !(EXTENDABLE as readonly string[]).includes(name))
+
+const only = <K extends keyof RunSettings>(settings: RunSettings, names: readonly K[]): Partial<RunSettings> =>
+  Object.fromEntries(names.map((name) => [name, settings[name]]))
+
+const reasonOf = (result: E.Either<{ readonly reason: string }, unknown>): string =>
+  E.isLeft(result) ? result.left.reason : 'no failure'
+
+describe('parseSettings', () => {
+  it('reads back what was stored as JSON', () => {
+    const law = fc.property(anySettings, (settings) => {
+      expect(parseSettings(JSON.parse(JSON.stringify(settings)))).toEqual(E.right(settings))
+    })
+    fc.assert(law)
+  })
+
+  it('names the field that is missing', () => {
+    const law = fc.property(anySettings, fc.constantFrom(...Object.keys(stored)), (settings, name) => {
+      const rest = Object.fromEntries(Object.entries(settings).filter(([key]) => key !== name))
+      expect(reasonOf(parseSettings(rest))).toContain(name)
+    })
+    fc.assert(law)
+  })
+
+  it('names a field that it does not know', () => {
+    expect(reasonOf(parseSettings({ ...stored, learningrate: 1 }))).toContain('learningrate')
+  })
+
+  it.each([
+    ['steps', 0],
+    ['steps', 1.5],
+    ['seed', -1],
+    ['group', 1],
+    ['temperature', 0],
+    ['learningRate', Number.NaN],
+    ['clipLow', 1],
+    ['klCoefficient', -0.1],
+    ['maxGradNorm', Number.POSITIVE_INFINITY],
+    ['model', 3],
+    ['trajectories', -1],
+  ])('refuses %s = %j and names it', (name, value) => {
+    expect(reasonOf(parseSettings({ ...stored, [name]: value }))).toContain(name)
+  })
+
+  it.each([null, [], 'settings', 1, undefined])('refuses %j', (json) => {
+    expect(E.isLeft(parseSettings(json))).toBe(true)
+  })
+})
+
+describe('resumeSettings', () => {
+  it('are the stored ones if nothing is asked, or the same', () => {
+    const law = fc.property(anySettings, (settings) => {
+      expect(resumeSettings(settings, {})).toEqual(E.right(settings))
+      expect(resumeSettings(settings, settings)).toEqual(E.right(settings))
+    })
+    fc.assert(law)
+  })
+
+  it('take everything that may be extended, and nothing else', () => {
+    const law = fc.property(anySettings, anySettings, fc.subarray([...EXTENDABLE]), (settings, other, names) => {
+      const asked = only(other, names)
+      expect(resumeSettings(settings, asked)).toEqual(E.right({ ...settings, ...asked }))
+    })
+    fc.assert(law)
+  })
+
+  it('are refused for any other difference, with the name and both values of each field that differs', () => {
+    const law = fc.property(
+      anySettings,
+      anySettings,
+      fc.subarray(FIXED, { minLength: 1 }),
+      (settings, other, names) => {
+        const different = names.filter((name) => settings[name] !== other[name])
+        fc.pre(different.length > 0)
+        const reason = reasonOf(resumeSettings(settings, only(other, names)))
+        for (const name of different) {
+          expect(reason).toContain(`${name} is ${JSON.stringify(settings[name])}, not ${JSON.stringify(other[name])}`)
+        }
+      },
+    )
+    fc.assert(law)
+  })
+
+  it('do not blame fields that agree', () => {
+    const reason = reasonOf(resumeSettings(stored, { seed: 9, prompts: stored.prompts, steps: 1000 }))
+    expect(reason).toContain('seed is 1, not 9')
+    expect(reason).not.toMatch(/prompts is|steps is/)
+    expect(reason).toContain('--out')
+  })
+
+  it('do not count an option that was not given', () => {
+    const asked = { seed: undefined } as unknown as Partial<RunSettings> // as a parser of options gives it
+    expect(resumeSettings(stored, asked)).toEqual(E.right(stored))
+  })
+})
