@@ -7,7 +7,7 @@ import { completionKeys, makeGenerator } from '../src/modules/transformer/genera
 import { initialParams, parameterCount } from '../src/modules/transformer/params.js'
 import { benchConfig, randomIds, readOptions, runBench } from './settings.js'
 
-const { settings, peer } = readOptions('Samples completions of random prompts, each prompt its own.', {
+const { settings, mode } = readOptions('Samples completions of random prompts, each prompt its own.', {
   batch: 64,
   prompt: 32,
   newTokens: 128,
@@ -46,5 +46,5 @@ await runBench(
     peerArguments: { batch, prompt, 'new-tokens': newTokens },
   },
   run,
-  peer,
+  mode,
 )

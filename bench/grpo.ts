@@ -11,7 +11,7 @@ import { groupAdvantage } from '../src/objectives/advantages/groupAdvantage.js'
 import { adamW } from '../src/objectives/updates/adamW.js'
 import { benchConfig, randomIds, readOptions, runBench } from './settings.js'
 
-const { settings, peer } = readOptions('Runs whole GRPO steps on random prompts with a random reward.', {
+const { settings, mode } = readOptions('Runs whole GRPO steps on random prompts with a random reward.', {
   prompts: 16,
   group: 8,
   prompt: 32,
@@ -74,5 +74,5 @@ await runBench(
     peerArguments: { prompts: count, group, prompt, 'new-tokens': newTokens },
   },
   run,
-  peer,
+  mode,
 )

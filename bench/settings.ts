@@ -39,19 +39,22 @@ const wholeNumber = (text: string): number => {
   return value
 }
 
+/** Whether the peer program runs as well. */
+export type BenchMode = 'alone' | 'with peer'
+
 /** Reads the command line: the model's options and `extra`, and whether to run the peer. */
 export const readOptions = <K extends string>(
   description: string,
   extra: Readonly<Record<K, number>>,
-): { readonly settings: BenchSettings & Readonly<Record<K, number>>; readonly peer: boolean } => {
+): { readonly settings: BenchSettings & Readonly<Record<K, number>>; readonly mode: BenchMode } => {
   const command = new Command().description(description)
   for (const [name, value] of Object.entries<number>({ ...MODEL_OPTIONS, ...extra })) {
     command.option(`${toFlag(name)} <n>`, '', wholeNumber, value)
   }
   command.option('--peer', 'also run the peer program, in turns, and print the ratio of the speeds')
   command.parse()
-  const { peer = false, ...settings } = command.opts<BenchSettings & Record<K, number> & { peer?: boolean }>()
-  return { settings: settings as BenchSettings & Record<K, number>, peer } // all options have defaults
+  const { peer = false, ...settings } = command.opts<BenchSettings & Record<K, number> & { readonly peer?: boolean }>()
+  return { settings: settings as BenchSettings & Record<K, number>, mode: peer ? 'with peer' : 'alone' } // all options have defaults
 }
 
 /** The model of the peers: Qwen2-shaped, tied embeddings, SwiGLU of three times the width. */
@@ -161,10 +164,10 @@ const runPeer = (result: BenchResult, runs: number): { readonly peer: string; re
 const ROUNDS = 3
 
 /**
- * Times a program and prints one JSON line; with `peer`, the peer runs in turns with it (A B A B ...), and the last line has the ratio of the
+ * Times a program and prints one JSON line; `with peer`, the peer runs in turns with it (A B A B ...), and the last line has the ratio of the
  * speeds: above 1, we are faster.
  */
-export const runBench = async (result: BenchResult, run: TimedRun, peer: boolean): Promise<void> => {
+export const runBench = async (result: BenchResult, run: TimedRun, mode: BenchMode): Promise<void> => {
   const { runs, warmup } = result.settings
   for (let i = 0; i < warmup; i++) await run()
   const timed = async (): Promise<readonly number[]> => {
@@ -172,7 +175,7 @@ export const runBench = async (result: BenchResult, run: TimedRun, peer: boolean
     for (let i = 0; i < runs; i++) seconds.push(await run())
     return seconds
   }
-  if (!peer) {
+  if (mode === 'alone') {
     print(report(result, 'tandem', await timed()))
     return
   }

@@ -11,7 +11,7 @@ import { initialParams, type Params, parameterCount } from '../src/modules/trans
 import { beforeBias } from '../src/modules/transformer/score.js'
 import { benchConfig, randomIds, readOptions, runBench } from './settings.js'
 
-const { settings, peer } = readOptions('Trains on random tokens: forward and backward pass.', {
+const { settings, mode } = readOptions('Trains on random tokens: forward and backward pass.', {
   batch: 16,
   length: 128,
 })
@@ -63,5 +63,5 @@ await runBench(
     peerArguments: { batch, length },
   },
   run,
-  peer,
+  mode,
 )

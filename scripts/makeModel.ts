@@ -234,7 +234,7 @@ const main = async (): Promise<void> => {
     )
     .option('--seed <n>', 'seed of everything', Number, 20)
     .parse()
-  const { out, seed } = command.opts<{ out: string; seed: number }>()
+  const { out, seed } = command.opts<{ readonly out: string; readonly seed: number }>()
   const started = performance.now()
   await selectBackend()
   const key = keyFromSeed(seed)

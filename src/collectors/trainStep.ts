@@ -261,10 +261,8 @@ export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
     )
 
   const microBatches = (rows: TrainingRows): readonly TrainingRows[] => {
-    const { prompts, group } = groupPrompts(rows.prompts)
-    const longest = (lists: readonly ArrayLike<number>[]): number =>
-      lists.reduce((n, row) => Math.max(n, row.length), 1)
-    const size = promptsPerRun(longest(prompts), group, longest(rows.completions), microBatchTokens) * group
+    const groups = groupPrompts(rows.prompts)
+    const size = promptsPerRun(groups, rows.completions, microBatchTokens) * groups.group
     return Array.from({ length: Math.ceil(rows.completions.length / size) }, (_, i) =>
       rowsBetween(rows, i * size, Math.min((i + 1) * size, rows.completions.length)),
     )

@@ -19,7 +19,7 @@ export interface TemplateVariables {
 
 export interface ChatTemplate {
   readonly source: string
-  readonly render: (messages: readonly object[], generationPrompt: boolean) => E.Either<TemplateFailure, string>
+  readonly render: (messages: readonly object[], options: RenderOptions) => E.Either<TemplateFailure, string>
 }
 
 /** A half-open range of the text, in UTF-16 code units, and the message it was rendered from. */
@@ -64,9 +64,9 @@ export const chatTemplate = (
   }
   return E.right({
     source,
-    render: (messages, generationPrompt) => {
+    render: (messages, { generationPrompt }) => {
       try {
-        return E.right(template.render({ ...variables, messages, add_generation_prompt: generationPrompt }))
+        return E.right(template.render({ ...variables, messages, add_generation_prompt: generationPrompt === 'add' }))
       } catch (error) {
         return fail(`the chat template refused the conversation: ${reasonOf(error)}`)
       }
@@ -92,8 +92,7 @@ export const renderText = (
   template: ChatTemplate,
   history: History,
   options: RenderOptions,
-): E.Either<TemplateFailure, string> =>
-  template.render(history.messages.map(templateMessage).toArray(), options.generationPrompt === 'add')
+): E.Either<TemplateFailure, string> => template.render(history.messages.map(templateMessage).toArray(), options)
 
 /**
  * The text of a conversation with a span for each message, and one for the generation prompt if there is one.

@@ -119,9 +119,13 @@ export const requireSpec = (needed: Spec, offered: Spec, where: string): E.Eithe
 }
 
 /** Both specs; nodes on both sides are merged, otherwise `right` wins. */
-export const mergeSpecs = (left: Spec, right: Spec): Spec =>
-  Object.entries(right).reduce<Spec>((merged, [key, part]) => {
-    const present = Object.hasOwn(merged, key) ? merged[key] : undefined
-    const both = present !== undefined && !isLeafSpec(present) && !isLeafSpec(part)
-    return { ...merged, [key]: both ? mergeSpecs(present, part) : part }
-  }, left)
+export const mergeSpecs = (left: Spec, right: Spec): Spec => ({
+  ...left,
+  ...Object.fromEntries(
+    Object.entries(right).map(([key, part]) => {
+      const present = Object.hasOwn(left, key) ? left[key] : undefined
+      const both = present !== undefined && !isLeafSpec(present) && !isLeafSpec(part)
+      return [key, both ? mergeSpecs(present, part) : part]
+    }),
+  ),
+})

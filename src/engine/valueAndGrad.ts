@@ -47,7 +47,7 @@ export const valueAndGrad = <P extends Named, X>(
     kept = { shape: tree.shape, leaves: tree.leaves.map((leaf) => tf.keep(tf.clone(leaf))) }
     return tf.reshape(value, [])
   }
-  let result: { value: tf.Tensor; grads: tf.Tensor[] }
+  let result: { readonly value: tf.Tensor; readonly grads: readonly tf.Tensor[] }
   try {
     result = tf.engine().gradients(
       run,

@@ -124,9 +124,10 @@ const checkArrays = (
     const array = arrays.get(name)
     if (array === undefined) return [`'${name}' is missing`]
     if (!(array.data instanceof Float32Array)) return [`'${name}' is not floating point`]
-    return array.shape.join() === shape.join()
-      ? []
-      : [`'${name}' is [${array.shape.join()}], the config asks for [${shape.join()}]`]
+    if (array.shape.join() !== shape.join()) {
+      return [`'${name}' is [${array.shape.join()}], the config asks for [${shape.join()}]`]
+    }
+    return array.data.every(Number.isFinite) ? [] : [`'${name}' holds numbers that are NaN or infinite`]
   })
   const extra = [...arrays.keys()].filter((name) => !shapes.has(name) && !isRedundant(name, config))
   const all = [...problems, ...extra.map((name) => `'${name}' is no parameter of this architecture`)]
@@ -280,7 +281,7 @@ export const loadWeights = (
  * Loads a model folder: weights, tokenizer and chat template.
  *
  * Errors   `Left(ModelFailure)` naming the file: missing, truncated or malformed; an architecture or setting that is not supported; a
- *          parameter that is missing, extra or of another shape; a tokenizer that does not fit the model; no chat template.
+ *          parameter that is missing, extra, of another shape or not finite; a tokenizer that does not fit the model; no chat template.
  */
 export const loadPretrained = (folder: string, files: Files = liveFiles): TE.TaskEither<ModelFailure, Pretrained> =>
   pipe(

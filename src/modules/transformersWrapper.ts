@@ -138,7 +138,11 @@ export const TransformersWrapper = (options: TransformersWrapperOptions): Transf
           () =>
             ragged(
               'float32',
-              scorer.score(weights.owned.value, groupPrompts(rowsOf(prompts)), rowsOf(completions), temperature),
+              scorer.score(weights.owned.value, {
+                groups: groupPrompts(rowsOf(prompts)),
+                completions: rowsOf(completions),
+                temperature,
+              }),
             ),
           policyFailure,
         ),

@@ -113,7 +113,9 @@ describe('the metrics', () => {
     for (const seed of [1, 2]) {
       const rows = rowsOf([2, 2, 1], seed)
       const groups = { prompts: rows.prompts, group: 1 }
-      const flat = scorer.score(params.value, groups, rows.completions, 1).flatMap((row) => [...row])
+      const flat = scorer
+        .score(params.value, { groups, completions: rows.completions, temperature: 1 })
+        .flatMap((row) => [...row])
       const [old, reference] = [rows.oldLogProbs, rows.refLogProbs!].map((list) =>
         list.flatMap((row) => Array.from(row)),
       )
@@ -183,7 +185,12 @@ describe('a step', () => {
   it('makes completions with a positive advantage more probable against those with a negative one', () => {
     const scorer = makeScorer(config)
     const drawn = rowsOf([2])
-    const score = (weights: Params) => scorer.score(weights, { prompts: drawn.prompts, group: 1 }, drawn.completions, 1)
+    const score = (weights: Params) =>
+      scorer.score(weights, {
+        groups: { prompts: drawn.prompts, group: 1 },
+        completions: drawn.completions,
+        temperature: 1,
+      })
     const margin = (weights: Params): number => {
       const [good, bad] = score(weights).map((row) => row.reduce((sum, x) => sum + x, 0))
       return good! - bad!

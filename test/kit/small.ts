@@ -63,10 +63,10 @@ export const leftOf = async <F>(task: TE.TaskEither<F, unknown>): Promise<F> => 
   return result.left
 }
 
-export const END = '<|im_end|>'
+const END = '<|im_end|>'
 
 /** One token for each byte, and the marker that ends a turn: 257 ids. */
-export const BYTES_AND_END = 257
+const BYTES_AND_END = 257
 
 const TEMPLATE =
   "{%- for m in messages -%}{{- m.role + ': ' + m.content + '<|im_end|>' -}}{%- endfor -%}" +
@@ -89,7 +89,7 @@ export const byteConfig = (changes: Partial<DecoderConfig> = {}): DecoderConfig 
   tinyConfig({ vocabularySize: BYTES_AND_END, endTokens: [BYTES_AND_END - 1], layers: 1, ...changes })
 
 /** One task for each number: its episodes take that many turns. */
-export const turnTasks = (turns: readonly number[]): TaskSource =>
+const turnTasks = (turns: readonly number[]): TaskSource =>
   taskList(
     'turns',
     turns.map((count, i) => ({ id: `t${i}`, query: `go ${i}`, answer: String(count) })),

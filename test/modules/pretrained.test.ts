@@ -184,6 +184,13 @@ describe('a folder that cannot be used', () => {
     expect(failure).toEqual({ _tag: 'ModelFailure', folder, file: 'model.safetensors', reason })
   })
 
+  it.each([Number.NaN, Number.NEGATIVE_INFINITY])('refuses a parameter that holds %s', async (number) => {
+    const data = Float32Array.of(1, 1, number, 1)
+    const weights = weightsWith((arrays) => arrays.set('model.norm.weight', { shape: [4], data }))
+    const { reason } = await failureWith({ 'model.safetensors': weights })
+    expect(reason).toBe("'model.norm.weight' holds numbers that are NaN or infinite")
+  })
+
   it('names five of many misfits and counts the rest', async () => {
     const { reason } = await failureWith({ 'model.safetensors': encodeSafetensors(new Map()) })
     expect(reason.match(/is missing/g)).toHaveLength(5)

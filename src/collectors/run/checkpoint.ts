@@ -78,17 +78,16 @@ const inOrder = (names: readonly string[]): readonly string[] =>
 /** Writes a checkpoint and removes all but the newest `keep`. */
 export const saveCheckpoint = (
   files: Files,
-  folder: string,
   contents: Readonly<Record<string, Uint8Array | string>>,
-  options: { readonly step: number; readonly keep: number },
+  { folder, step, keep }: { readonly folder: string; readonly step: number; readonly keep: number },
 ): TE.TaskEither<FileFailure, string> => {
-  const path = `${folder}/${checkpointName(options.step)}`
+  const path = `${folder}/${checkpointName(step)}`
   return pipe(
     files.makeFolder(folder),
     TE.chain(() => files.writeFolder(path, contents)),
     TE.chain(() => files.list(folder)),
     TE.chain((names) => {
-      const old = inOrder(names).slice(0, -options.keep)
+      const old = inOrder(names).slice(0, -keep)
       const unfinished = names.filter((name) => name.includes('.tmp-'))
       return TE.traverseSeqArray((name: string) => files.remove(`${folder}/${name}`))([...old, ...unfinished])
     }),

@@ -56,6 +56,15 @@ export const runKeys = (seed: number) => {
   } as const
 }
 
+/** What a run is wired from, besides its settings and its model. */
+export interface PipelineParts {
+  readonly params: NamedTensors
+  readonly reference: LogProbModel
+  readonly tasks: TaskSource
+  /** Default: the beginning. */
+  readonly start?: CollectorPosition
+}
+
 /**
  * Wires a run: environment, policy, collector, advantages, training step.
  *
@@ -64,19 +73,18 @@ export const runKeys = (seed: number) => {
 export const makePipeline = (
   settings: RunSettings,
   model: Pick<Pretrained, 'config' | 'text'>,
-  weights: { readonly params: NamedTensors; readonly reference: LogProbModel },
-  tasks: { readonly source: TaskSource; readonly start?: CollectorPosition },
+  { params, reference, tasks, start }: PipelineParts,
 ): Pipeline => {
   const { config, text } = model
   const keys = runKeys(settings.seed)
   const policy = TransformersWrapper({
     config,
-    params: weights.params,
+    params,
     sampling: { temperature: settings.temperature, maxNewTokens: settings.maxNewTokens },
   })
   const env = pipe(
-    wordProblemEnv(shuffled(tasks.source, keys.tasks), text, { prompts: settings.prompts, repeats: settings.group }),
-    append(KLRewardTransform({ reference: weights.reference, coefficient: settings.klCoefficient })),
+    wordProblemEnv(shuffled(tasks, keys.tasks), text, { prompts: settings.prompts, repeats: settings.group }),
+    append(KLRewardTransform({ reference, coefficient: settings.klCoefficient })),
     append(PolicyVersion()),
   )
   const step = trainStep({
@@ -87,7 +95,7 @@ export const makePipeline = (
   })
   return {
     policy,
-    collector: LLMCollector({ env, policy, key: keys.rollouts, ...(tasks.start && { start: tasks.start }) }),
+    collector: LLMCollector({ env, policy, key: keys.rollouts, ...(start && { start }) }),
     advantages: MCAdvantage({ groupSize: settings.group }),
     step,
     release: () => {

@@ -51,7 +51,7 @@ export const DEFAULT_SETTINGS: Omit<RunSettings, 'model'> = {
   clipHigh: 0.2,
   klCoefficient: 0,
   maxGradNorm: 1,
-  evalEvery: 10,
+  evalEvery: 5,
   evalProblems: 200,
   checkpointEvery: 10,
   trajectories: 8,

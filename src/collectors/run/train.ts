@@ -206,7 +206,7 @@ const checkpoint = async (session: Session, progress: Progress): Promise<RunEven
     trajectoriesBytes: trajectories.bytes(),
   })
   const path = orThrow(
-    await saveCheckpoint(files, options.paths.checkpoints, contents, { step: progress.step, keep: 2 })(),
+    await saveCheckpoint(files, contents, { folder: options.paths.checkpoints, step: progress.step, keep: 2 })(),
   )
   session.checkpointSeconds += (clock.now() - started) / 1000
   return { type: 'checkpoint', step: progress.step, path }
@@ -245,12 +245,12 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
   const reference = startReference(model)
   const state = resume?.checkpoint.state
   const weights = scope(() => own(makeParams((resume?.checkpoint.model ?? model).arrays)))
-  const pipeline = makePipeline(
-    settings,
-    model,
-    { params: weights.value, reference },
-    { source: options.tasks, ...(state && { start: state.position }) },
-  )
+  const pipeline = makePipeline(settings, model, {
+    params: weights.value,
+    reference,
+    tasks: options.tasks,
+    ...(state && { start: state.position }),
+  })
   weights.release() // the policy has its own hold on them
   let progress: Progress = {
     step: state?.step ?? 0,

@@ -20,7 +20,7 @@ export const set = <S, K extends string, const E extends Entry>(
   key: K,
   entry: E,
 ): TensorDict<Merge<S, { readonly [P in K]: E }>> => {
-  requireFit('set', key, entry, td.batchShape)
+  requireFit(entry, td.batchShape, { operation: 'set', key })
   const entries = td.entries.set(key, entry)
   const result = entries === td.entries ? td : nodeOf(entries, td.batchShape)
   return result as TensorDict<Merge<S, { readonly [P in K]: E }>> // the entry was just set
@@ -135,7 +135,7 @@ export const mapLeaves = <S>(
     const shape = [...batchShape, ...node.batchShape.slice(extra)]
     const entries = node.entries.map((entry, key): Entry => {
       const result = isTensorDict(entry) ? walk(entry, [...path, key]) : f(entry, [...path, key])
-      requireFit('mapLeaves', [...path, key].join(' > '), result, shape)
+      requireFit(result, shape, { operation: 'mapLeaves', key: [...path, key].join(' > ') })
       return result
     })
     const unchanged =

@@ -180,8 +180,14 @@ export function get(td: TensorDict, ...path: readonly string[]): unknown {
 /** Whether there is an entry at a path. */
 export const has = (td: TensorDict, ...path: readonly string[]): boolean => find(td, path) !== undefined
 
+/** Where an entry is to go, for the message of an error. */
+export interface EntryPlace {
+  readonly operation: string
+  readonly key: string
+}
+
 /** Checks one entry against a node; throws TensorDictError naming it. */
-export const requireFit = (operation: string, key: string, entry: Entry, batchShape: readonly number[]): void => {
+export const requireFit = (entry: Entry, batchShape: readonly number[], { operation, key }: EntryPlace): void => {
   const problem = misfit(entry, batchShape)
   if (problem !== undefined) throw new TensorDictError(operation, [key], problem)
 }

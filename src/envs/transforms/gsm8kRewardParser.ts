@@ -24,10 +24,12 @@ export type InputMode =
   | { readonly _tag: 'text' }
   | { readonly _tag: 'tokens'; readonly tokenizer: TextTokenizer }
 
+type OnAnswer = 'terminate' | 'continue'
+
 export interface GSM8KRewardParserOptions extends GSM8KRewardOptions {
   readonly inputMode?: InputMode
   /** Whether an answer ends the episode. Default `terminate`. */
-  readonly onAnswer?: 'terminate' | 'continue'
+  readonly onAnswer?: OnAnswer
 }
 
 const HISTORY: InputMode = { _tag: 'history' }
@@ -51,12 +53,12 @@ const tensorOr = (td: TensorDict, key: string): tf.Tensor => {
   return entry instanceof tf.Tensor ? entry : tf.zeros([...td.batchShape], 'bool')
 }
 
-const rewarded = (next: TensorDict, scores: readonly GSM8KReward[], ends: boolean): TensorDict<GSM8KParts> => {
+const rewarded = (next: TensorDict, scores: readonly GSM8KReward[], onAnswer: OnAnswer): TensorDict<GSM8KParts> => {
   const part = (f: (score: GSM8KReward) => number): tf.Tensor => tf.tensor1d(scores.map(f), 'float32')
   const given = find(next, ['reward'])
   const reward = part((s) => s.reward)
   const answered = tf.tensor1d(
-    scores.map((s) => ends && s.answer === 1),
+    scores.map((s) => onAnswer === 'terminate' && s.answer === 1),
     'bool',
   )
   return TensorDict(
@@ -107,7 +109,7 @@ export const GSM8KRewardParser = (
       }
       const answers = get(next, 'answer').items
       const scores = texts.map((text, i) => gsm8kReward(text, answers.get(i)!, rewards))
-      return TE.right([scope(() => rewarded(next, scores, onAnswer === 'terminate')), null])
+      return TE.right([scope(() => rewarded(next, scores, onAnswer)), null])
     },
   })
 }

@@ -169,16 +169,18 @@ interface Row {
   stopReason: StopReason | null
 }
 
-/** Samples one token for each unfinished row; finished rows repeat their last token, which nobody reads. */
-const advance = (rows: readonly Row[], logProbs: Float32Array, request: GenerationRequest, shared: boolean): void => {
-  const { options, keys, group } = request
-  const vocabulary = logProbs.length / (shared ? rows.length / group : rows.length)
+/**
+ * Samples one token for each unfinished row; finished rows repeat their last token, which nobody reads. `distributions` has one set of
+ * log-probabilities for each row, or for as many neighboring rows as share one.
+ */
+const advance = (rows: readonly Row[], distributions: readonly Float32Array[], request: GenerationRequest): void => {
+  const { options, keys } = request
+  const sharing = rows.length / distributions.length
   for (const [i, row] of rows.entries()) {
     if (row.stopReason !== null) continue
-    const from = (shared ? Math.floor(i / group) : i) * vocabulary
     const step = row.ids.length
     const mayStop = step >= (options.minNewTokens ?? 0)
-    const given = logProbs.subarray(from, from + vocabulary)
+    const given = distributions[Math.floor(i / sharing)]!
     const point = uniform(keys[i]!, step)
     const id = chooseToken(given, options, mayStop ? { point } : { point, banned: options.stopTokens })
     row.ids.push(id)
@@ -186,6 +188,13 @@ const advance = (rows: readonly Row[], logProbs: Float32Array, request: Generati
     if (mayStop && options.stopTokens.includes(id)) row.stopReason = 'stop'
     else if (row.ids.length >= options.maxNewTokens) row.stopReason = 'length'
   }
+}
+
+/** The last axis of a float32 tensor, row by row: views of its values. */
+const rowsOf = (tensor: tf.Tensor): readonly Float32Array[] => {
+  const width = tensor.shape.at(-1)!
+  const values = tensor.dataSync() as Float32Array // float32
+  return Array.from({ length: values.length / width }, (_, i) => values.subarray(i * width, (i + 1) * width))
 }
 
 const readStep = (
@@ -228,7 +237,7 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
         }),
       ),
     )
-    advance(rows, prompt.value.logProbs.dataSync() as Float32Array, request, true) // float32
+    advance(rows, rowsOf(prompt.value.logProbs), request)
 
     let cache: KeyValueCache = makeCache(config, count, group)
     for (let step = 0; rows.some((row) => row.stopReason === null); step++) {
@@ -254,10 +263,10 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
           ownLayers: cacheTensors(cache),
           ownMask: tf.tensor1d(Float32Array.from({ length: cache.capacity }, (_, i) => (i < step ? 1 : 0))),
         })
-        return { logProbs: result.logProbs.dataSync() as Float32Array, layers: readStep(result.layers) } // float32
+        return { distributions: rowsOf(result.logProbs), layers: readStep(result.layers) }
       })
       writeStep(cache, step, next.layers)
-      advance(rows, next.logProbs, request, false)
+      advance(rows, next.distributions, request)
     }
     return rows.map(({ ids, logProbs, stopReason }) => ({
       ids: Int32Array.from(ids),

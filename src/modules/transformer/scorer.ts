@@ -14,18 +14,20 @@ interface ScoreInput {
   readonly inverseTemperature: tf.Tensor
 }
 
+/** A group of completions for each prompt. */
+interface ScoreRequest {
+  readonly groups: PromptGroups
+  readonly completions: readonly ArrayLike<number>[]
+  readonly temperature: number
+}
+
 export interface Scorer {
   /**
    * Log-probability of each completion token at a temperature, in nats: one row for each completion.
    *
    * Errors   throws RangeError unless there is a group of completions for each prompt.
    */
-  readonly score: (
-    params: Params,
-    groups: PromptGroups,
-    completions: readonly ArrayLike<number>[],
-    temperature: number,
-  ) => readonly Float32Array[]
+  readonly score: (params: Params, request: ScoreRequest) => readonly Float32Array[]
   readonly release: () => void
 }
 
@@ -33,8 +35,14 @@ export interface Scorer {
 const TOKENS_PER_RUN = 4096
 
 /** How many prompts with their groups make one run of about `tokens` tokens. At least one. */
-export const promptsPerRun = (promptLength: number, group: number, completionLength: number, tokens: number): number =>
-  Math.max(1, Math.floor(tokens / (promptLength + group * completionLength)))
+export const promptsPerRun = (
+  groups: PromptGroups,
+  completions: readonly ArrayLike<number>[],
+  tokens: number,
+): number => {
+  const longest = (rows: readonly ArrayLike<number>[]): number => rows.reduce((n, row) => Math.max(n, row.length), 1)
+  return Math.max(1, Math.floor(tokens / (longest(groups.prompts) + groups.group * longest(completions))))
+}
 
 /** Makes a scorer; graphs are compiled when first needed and kept. */
 export const makeScorer = (config: DecoderConfig): Scorer => {
@@ -42,12 +50,7 @@ export const makeScorer = (config: DecoderConfig): Scorer => {
     const logits = tf.mul(completionLogits(params, config, batch), inverseTemperature)
     return gatherLogProbs(logits, tf.reshape(batch.completionIds, [-1]))
   })
-  const scorePart = (
-    params: Params,
-    groups: PromptGroups,
-    completions: readonly ArrayLike<number>[],
-    temperature: number,
-  ): readonly Float32Array[] => {
+  const scorePart = (params: Params, { groups, completions, temperature }: ScoreRequest): readonly Float32Array[] => {
     const packed = packCompletions(groups, completions)
     const flat = scope(() =>
       compiled({
@@ -61,15 +64,13 @@ export const makeScorer = (config: DecoderConfig): Scorer => {
     )
   }
   return {
-    score: (params, groups, completions, temperature) => {
-      const longest = (rows: readonly ArrayLike<number>[]): number =>
-        rows.reduce((n, row) => Math.max(n, row.length), 1)
-      const count = promptsPerRun(longest(groups.prompts), groups.group, longest(completions), TOKENS_PER_RUN)
+    score: (params, { groups, completions, temperature }) => {
+      const count = promptsPerRun(groups, completions, TOKENS_PER_RUN)
       const results: Float32Array[] = []
       for (let start = 0; start < groups.prompts.length; start += count) {
         const prompts = groups.prompts.slice(start, start + count)
         const rows = completions.slice(start * groups.group, (start + prompts.length) * groups.group)
-        results.push(...scorePart(params, { prompts, group: groups.group }, rows, temperature))
+        results.push(...scorePart(params, { groups: { prompts, group: groups.group }, completions: rows, temperature }))
       }
       return results
     },

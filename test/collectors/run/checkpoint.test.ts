@@ -63,7 +63,7 @@ const contents = (changes: Partial<CheckpointState> = {}): ReturnType<typeof che
 }
 
 const save = (folder: string, step: number): Promise<string> =>
-  right(saveCheckpoint(files, folder, contents({ step }), { step, keep: 2 }))
+  right(saveCheckpoint(files, contents({ step }), { folder, step, keep: 2 }))
 
 describe('a checkpoint', () => {
   it('comes back bit for bit: weights, optimizer, and where the run stood', async () => {
@@ -179,7 +179,7 @@ describe('saveCheckpoint', () => {
     const folder = fresh()
     await save(folder, 2)
     const changed = contents({ step: 2, secondsTotal: 99 })
-    const saved = await right(saveCheckpoint(files, folder, changed, { step: 2, keep: 2 }))
+    const saved = await right(saveCheckpoint(files, changed, { folder, step: 2, keep: 2 }))
     expect((await right(loadCheckpoint(files, saved))).state.secondsTotal).toBe(99)
   })
 })
@@ -204,7 +204,7 @@ describe('latestCheckpoint', () => {
     const law = fc.asyncProperty(steps, async (list) => {
       const folder = fresh()
       for (const step of [...list].sort((a, b) => a - b))
-        await right(saveCheckpoint(files, folder, small, { step, keep: 2 }))
+        await right(saveCheckpoint(files, small, { folder, step, keep: 2 }))
       expect(Number((await right(latestCheckpoint(files, folder)))!.split('step-')[1])).toBe(Math.max(...list))
     })
     await fc.assert(law, { numRuns: 30 })

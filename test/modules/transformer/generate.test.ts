@@ -100,7 +100,7 @@ describe('generate', () => {
     for (const temperature of [1, 0.7, 1.6]) {
       const completions = await generate({ temperature, maxNewTokens: 40, stopTokens: [] })
       const rows = completions.map(({ ids }) => ids)
-      const scores = scorer.score(params!.value, { prompts, group: 2 }, rows, temperature)
+      const scores = scorer.score(params!.value, { groups: { prompts, group: 2 }, completions: rows, temperature })
       for (const [i, { logProbs }] of completions.entries())
         expectClose(scores[i]!, logProbs, { absolute: 1e-5, relative: 0 })
     }
@@ -119,7 +119,7 @@ describe('generate', () => {
       async () => undefined,
     )
     const rows = completions.map(({ ids }) => ids)
-    const scores = scorer.score(weights.value, { prompts, group: 48 }, rows, 1)
+    const scores = scorer.score(weights.value, { groups: { prompts, group: 48 }, completions: rows, temperature: 1 })
     expect(scores.map((row) => Array.from(row))).toEqual(completions.map(({ logProbs }) => Array.from(logProbs)))
     scorer.release()
     wideGenerator.release()

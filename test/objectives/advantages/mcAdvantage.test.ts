@@ -26,7 +26,7 @@ describe('groupAdvantage', () => {
     ],
     [
       [0, 1],
-      [-0.70710678, 0.70710678],
+      [-Math.SQRT1_2, Math.SQRT1_2],
     ],
     [
       [1, 1],

@@ -1,0 +1,154 @@
+/** The budgets of CONTRIBUTING.md, checked on the syntax trees of all sources. The layers are checked by dependency-cruiser. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import ts from 'typescript'
+import { describe, expect, it } from 'vitest'
+
+const MAX_FILE_LINES = 400
+const MAX_FUNCTION_LINES = 60
+const MAX_PARAMETERS = 3
+
+const files = ['src', 'bench', 'scripts'].flatMap((folder) =>
+  readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts'))
+    .map((path) => join(folder, path)),
+)
+
+const parsed = files.map((path) => ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.ES2022, true))
+
+/** Every node of a tree that is of a kind. */
+const nodesOf = <T extends ts.Node>(root: ts.Node, is: (node: ts.Node) => node is T): readonly T[] => {
+  const found: T[] = []
+  const visit = (node: ts.Node): void => {
+    if (is(node)) found.push(node)
+    ts.forEachChild(node, visit)
+  }
+  visit(root)
+  return found
+}
+
+const lineOf = (file: ts.SourceFile, position: number): number => file.getLineAndCharacterOfPosition(position).line + 1
+
+const place = (file: ts.SourceFile, node: ts.Node): string => `${file.fileName}:${lineOf(file, node.getStart())}`
+
+const isImplementation = (node: ts.Node): node is ts.FunctionLikeDeclaration =>
+  (ts.isFunctionDeclaration(node) || ts.isArrowFunction(node) || ts.isMethodDeclaration(node)) &&
+  node.body !== undefined
+
+const linesOf = (file: ts.SourceFile, node: ts.Node): number =>
+  lineOf(file, node.getEnd()) - lineOf(file, node.getStart()) + 1
+
+/** A factory closes over its state: what counts for it are the statements that are not functions themselves. */
+const ownLines = (file: ts.SourceFile, node: ts.FunctionLikeDeclaration): number => {
+  const inner = nodesOf(
+    node.body!,
+    (child): child is ts.FunctionLikeDeclaration => isImplementation(child) && child !== node,
+  )
+  const outermost = inner.filter(
+    (child) => !inner.some((other) => other !== child && other.pos <= child.pos && child.end <= other.end),
+  )
+  return linesOf(file, node) - outermost.reduce((sum, child) => sum + linesOf(file, child), 0)
+}
+
+const parameterCount = (node: ts.FunctionLikeDeclaration): number =>
+  node.parameters.filter((parameter) => parameter.dotDotDotToken === undefined).length
+
+/** Whether a declaration, or the one that it initializes, is exported. */
+const isExported = (node: ts.Node): boolean => {
+  const statement = ts.isFunctionDeclaration(node)
+    ? node
+    : ts.isVariableDeclaration(node.parent)
+      ? node.parent.parent.parent
+      : undefined
+  return (
+    statement !== undefined &&
+    (ts.getCombinedModifierFlags(statement as ts.Declaration) & ts.ModifierFlags.Export) !== 0
+  )
+}
+
+const everywhere = (violations: (file: ts.SourceFile) => readonly string[]): readonly string[] =>
+  parsed.flatMap(violations)
+
+describe('every source file', () => {
+  it(`has at most ${MAX_FILE_LINES} lines`, () => {
+    expect(everywhere((file) => (lineOf(file, file.end) > MAX_FILE_LINES ? [file.fileName] : []))).toEqual([])
+  })
+
+  it('begins with a comment that says what it is, or has one above its main export', () => {
+    const lacking = parsed.filter((file) => {
+      const documented = file.statements.some((statement) => ts.getJSDocCommentsAndTags(statement).length > 0)
+      return !documented && !file.text.trimStart().startsWith('/**') && !file.text.startsWith('#!')
+    })
+    expect(lacking.map((file) => file.fileName)).toEqual([])
+  })
+})
+
+describe('every function', () => {
+  it(`has at most ${MAX_FUNCTION_LINES} lines of its own`, () => {
+    expect(
+      everywhere((file) =>
+        nodesOf(file, isImplementation)
+          .filter((node) => ownLines(file, node) > MAX_FUNCTION_LINES)
+          .map((node) => `${place(file, node)}: ${ownLines(file, node)}`),
+      ),
+    ).toEqual([])
+  })
+
+  it(`has at most ${MAX_PARAMETERS} parameters if others call it, one more if it is a helper of its own file`, () => {
+    const foreign = ['src/engine/onnxruntime/', 'src/engine/ops/'] // signatures of tfjs and of ONNX
+    const allowed = [
+      'src/core/key.ts', // two words of key, two of counter, as in the definition of Threefry
+    ]
+    expect(
+      everywhere((file) =>
+        [...foreign, ...allowed].some((path) => file.fileName.startsWith(path))
+          ? []
+          : nodesOf(file, isImplementation)
+              .filter((node) => parameterCount(node) > MAX_PARAMETERS + (isExported(node) ? 0 : 1))
+              .map((node) => `${place(file, node)}: ${parameterCount(node)}`),
+      ),
+    ).toEqual([])
+  })
+
+  it('has no boolean parameter, unless it asserts one', () => {
+    const isBoolean = (node: ts.ParameterDeclaration): boolean => node.type?.kind === ts.SyntaxKind.BooleanKeyword
+    const allowed = [
+      'src/testing/law.ts', // `require(holds, problem)`
+      'src/data/textTokenizer.ts', // the signature of @huggingface/tokenizers
+    ]
+    expect(
+      everywhere((file) =>
+        allowed.includes(file.fileName)
+          ? []
+          : nodesOf(file, ts.isParameter)
+              .filter(isBoolean)
+              .map((node) => place(file, node)),
+      ),
+    ).toEqual([])
+  })
+})
+
+describe('every type', () => {
+  it('is none of `any`', () => {
+    const isAny = (node: ts.Node): node is ts.KeywordTypeNode => node.kind === ts.SyntaxKind.AnyKeyword
+    expect(everywhere((file) => nodesOf(file, isAny).map((node) => place(file, node)))).toEqual([])
+  })
+
+  it('has read-only fields if others see it', () => {
+    const engine = 'src/engine/onnxruntime/' // counts references and records graphs
+    const isExportedField = (node: ts.PropertySignature): boolean =>
+      ts.isInterfaceDeclaration(node.parent) &&
+      node.parent.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) === true
+    const isWritable = (node: ts.PropertySignature): boolean =>
+      node.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ReadonlyKeyword) !== true
+    expect(
+      everywhere((file) =>
+        file.fileName.startsWith(engine)
+          ? []
+          : nodesOf(file, ts.isPropertySignature)
+              .filter((node) => isExportedField(node) && isWritable(node))
+              .map((node) => place(file, node)),
+      ),
+    ).toEqual([])
+  })
+})
