@@ -125,7 +125,8 @@ export const compareWithReference = async (folder: string): Promise<ReferenceGap
   const generator = makeGenerator(config)
   const prompts = expected.input_ids.map((row, i) => row.filter((_, t) => expected.attention_mask[i]![t] === 1))
   const count = expected.greedy[0]!.length
-  const options = { temperature: 0, maxNewTokens: count, stopTokens: [] }
+  // As the reference does: `min_new_tokens` keeps it from ending early.
+  const options = { temperature: 0, maxNewTokens: count, minNewTokens: count, stopTokens: config.endTokens }
   const keys = completionKeys(keyFromSeed(0), prompts.length, 1)
   const completions = await generator.generate(
     params.value,
