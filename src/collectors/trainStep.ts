@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs'
 import type { NamedTensors } from '../data/weights.js'
 import { jit } from '../engine/jit.js'
-import { entropy, gatherLogProbs } from '../engine/ops/logProbs.js'
+import { gatherLogProbs, tokenScores } from '../engine/ops/logProbs.js'
 import { discard, type Owned, own, scope } from '../engine/scope.js'
 import { valueAndGrad } from '../engine/valueAndGrad.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
@@ -109,30 +109,29 @@ interface GradOutput {
   readonly gap: tf.Tensor
 }
 
-/** Log-probabilities of the completions, `[B, T]`, at the sampling temperature, and the logits that they come from. */
-const scored = (
+/** Logits of the completions' tokens, `[B * T, V]`, at the sampling temperature. */
+const scaledLogits = (
   params: NamedTensors,
   config: DecoderConfig,
-  { batch, mask, inverseTemperature }: Pick<GradInput, 'batch' | 'mask' | 'inverseTemperature'>,
-): { readonly logits: tf.Tensor; readonly logProbs: tf.Tensor } => {
-  const logits = tf.mul(completionLogits(params, config, batch), inverseTemperature)
-  const logProbs = tf.reshape(gatherLogProbs(logits, tf.reshape(batch.completionIds, [-1])), mask.shape)
-  return { logits, logProbs }
-}
+  { batch, inverseTemperature }: Pick<GradInput, 'batch' | 'inverseTemperature'>,
+): tf.Tensor => tf.mul(completionLogits(params, config, batch), inverseTemperature)
 
 const gradients =
   (config: DecoderConfig, loss: GRPOLoss) =>
   (input: GradInput): GradOutput => {
     const { mask, oldLogProbs, refLogProbs, advantages, counts } = input
     const { value, grads, aux } = valueAndGrad(input.params, (params) => {
-      const { logits, logProbs } = scored(params, config, input)
+      const scores = tokenScores(scaledLogits(params, config, input), tf.reshape(input.batch.completionIds, [-1]), {
+        entropy: (loss.options.entropyCoefficient ?? 0) === 0 ? 'metric' : 'differentiable',
+      })
+      const logProbs = tf.reshape(scores.logProbs, mask.shape)
       const output = loss.apply({
         logProbs,
         oldLogProbs,
         advantages,
         mask,
         counts,
-        entropy: tf.reshape(entropy(logits), mask.shape),
+        entropy: tf.reshape(scores.entropy, mask.shape),
         ...(refLogProbs && { refLogProbs }),
       })
       const gap = tf.max(tf.mul(tf.abs(tf.sub(logProbs, oldLogProbs)), mask))
@@ -227,9 +226,11 @@ export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
   const { config, optimizer, maxGradNorm = 1, microBatchTokens = 4096 } = options
   const loss = GRPOLoss(options.loss)
   const compiledGradients = jit(gradients(config, loss))
-  const compiledCount = jit((input: CountInput) =>
-    tf.sum(loss.counted({ ...input, logProbs: scored(input.params, config, input).logProbs })),
-  )
+  const compiledCount = jit((input: CountInput) => {
+    const logits = scaledLogits(input.params, config, input)
+    const logProbs = tf.reshape(gatherLogProbs(logits, tf.reshape(input.batch.completionIds, [-1])), input.mask.shape)
+    return tf.sum(loss.counted({ ...input, logProbs }))
+  })
   const add = jit(({ a, b }: { readonly a: NamedTensors; readonly b: NamedTensors }) =>
     mapNamed(a, (x, y) => tf.add(x!, y!), b),
   )

@@ -16,6 +16,13 @@ export const rmsNormOracle = (x: Numbers, weight: Numbers, epsilon: number): num
     return row.map((v, i) => (v / root) * weight[i]!)
   })
 
+export const layerNormOracle = (x: Numbers, weight: Numbers, bias: Numbers, epsilon: number): number[] =>
+  rowsOf(x, weight.length).flatMap((row) => {
+    const mean = sum(row) / row.length
+    const deviation = Math.sqrt(sum(row.map((v) => (v - mean) ** 2)) / row.length + epsilon)
+    return row.map((v, i) => ((v - mean) / deviation) * weight[i]! + bias[i]!)
+  })
+
 export const swiGluOracle = (gate: Numbers, up: Numbers): number[] =>
   gate.map((g, i) => (g / (1 + Math.exp(-g))) * up[i]!)
 

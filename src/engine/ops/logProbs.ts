@@ -1,5 +1,59 @@
 import * as tf from '@tensorflow/tfjs'
 
+/** How each token did, `[N]` each, in nats. */
+export interface TokenScores {
+  readonly logProbs: tf.Tensor
+  readonly entropy: tf.Tensor
+}
+
+export interface TokenScoresOptions {
+  /** Whether gradients flow through the entropy. A metric costs nothing in the backward pass. Default `metric`. */
+  readonly entropy?: 'metric' | 'differentiable'
+}
+
+const checkShapes = (name: string, logits: tf.Tensor, ids: tf.Tensor): readonly [number, number] => {
+  const [rows, vocabulary] = logits.shape as [number, number] // checked here
+  if (logits.rank !== 2 || ids.rank !== 1 || ids.shape[0] !== rows) {
+    throw new Error(`${name}: logits [${logits.shape.join()}] and ids [${ids.shape.join()}] do not fit [N, V] and [N]`)
+  }
+  if (rows * vocabulary > 2 ** 31 - 1) {
+    throw new RangeError(`${name}: ${rows} x ${vocabulary} logits are more than int32 indices reach; use fewer rows`)
+  }
+  return [rows, vocabulary]
+}
+
+interface Softmax {
+  readonly highest: tf.Tensor
+  readonly exponentials: tf.Tensor
+  readonly sums: tf.Tensor
+}
+
+const exponentiate = (x: tf.Tensor): Softmax => {
+  const highest = tf.max(x, -1, true)
+  const exponentials = tf.exp(tf.sub(x, highest))
+  return { highest, exponentials, sums: tf.sum(exponentials, -1, true) }
+}
+
+/** `logits[n, ids[n]] - logsumexp(logits[n])`, `[N, 1]`. */
+const chosenLogProbs = (x: tf.Tensor, ids: tf.Tensor, { highest, sums }: Softmax): tf.Tensor => {
+  const [rows, vocabulary] = x.shape as [number, number] // checked by the callers
+  const flat = tf.reshape(x, [rows * vocabulary])
+  const places = tf.add(tf.mul(tf.range(0, rows, 1, 'int32'), tf.scalar(vocabulary, 'int32')), ids)
+  const chosen = tf.reshape(tf.gather(flat, tf.cast(places, 'int32')), [rows, 1])
+  return tf.sub(tf.sub(chosen, highest), tf.log(sums))
+}
+
+/** The gradient of `chosenLogProbs` for a column of incoming ones: `(one-hot(ids) - softmax(logits)) * column`. */
+const chosenGradient = (
+  exponentials: tf.Tensor,
+  sums: tf.Tensor,
+  hit: { readonly ids: tf.Tensor; readonly column: tf.Tensor },
+): tf.Tensor => {
+  const { ids, column } = hit
+  const hits = tf.oneHot(tf.cast(ids, 'int32') as tf.Tensor1D, exponentials.shape[1]!, 1, 0, 'float32')
+  return tf.sub(tf.mul(hits, column), tf.mul(exponentials, tf.div(column, sums)))
+}
+
 /**
  * Log-probability of one token at each position: `logits[n, ids[n]] - logsumexp(logits[n])`.
  *
@@ -10,35 +64,55 @@ import * as tf from '@tensorflow/tfjs'
  * gatherLogProbs(tf.tensor2d([[0, 0]]), tf.tensor1d([1], 'int32')).dataSync() // [-0.6931]
  */
 export const gatherLogProbs = (logits: tf.Tensor, ids: tf.Tensor): tf.Tensor => {
-  const [rows, vocabulary] = logits.shape as [number, number] // checked below
-  if (logits.rank !== 2 || ids.rank !== 1 || ids.shape[0] !== rows) {
-    throw new Error(
-      `gatherLogProbs: logits [${logits.shape.join()}] and ids [${ids.shape.join()}] do not fit [N, V] and [N]`,
-    )
-  }
-  if (rows * vocabulary > 2 ** 31 - 1) {
-    throw new RangeError(
-      `gatherLogProbs: ${rows} x ${vocabulary} logits are more than int32 indices reach; use fewer rows`,
-    )
-  }
+  const [rows] = checkShapes('gatherLogProbs', logits, ids)
   return tf.customGrad((input, save) => {
     const x = input as tf.Tensor // tfjs types the arguments of a custom gradient as tensors or the save function
-    const highest = tf.max(x, -1, true)
-    const exponentials = tf.exp(tf.sub(x, highest))
-    const sums = tf.sum(exponentials, -1, true)
-    const flat = tf.reshape(x, [rows * vocabulary])
-    const places = tf.add(tf.mul(tf.range(0, rows, 1, 'int32'), tf.scalar(vocabulary, 'int32')), ids)
-    const chosen = tf.reshape(tf.gather(flat, tf.cast(places, 'int32')), [rows, 1])
-    ;(save as tf.GradSaveFunc)([exponentials, sums, ids])
-    const gradFunc = (dy: tf.Tensor, saved: tf.Tensor[]): tf.Tensor => {
-      const [exponentials, sums, ids] = [saved[0]!, saved[1]!, saved[2]!]
-      const column = tf.reshape(dy, [rows, 1])
-      const hits = tf.mul(tf.oneHot(tf.cast(ids, 'int32') as tf.Tensor1D, vocabulary, 1, 0, 'float32'), column)
-      return tf.sub(hits, tf.mul(exponentials, tf.div(column, sums)))
-    }
-    const value = tf.reshape(tf.sub(tf.sub(chosen, highest), tf.log(sums)), [rows])
-    return { value, gradFunc }
+    const softmax = exponentiate(x)
+    ;(save as tf.GradSaveFunc)([softmax.exponentials, softmax.sums, ids])
+    const gradFunc = (dy: tf.Tensor, saved: tf.Tensor[]): tf.Tensor =>
+      chosenGradient(saved[0]!, saved[1]!, { ids: saved[2]!, column: tf.reshape(dy, [rows, 1]) })
+    return { value: tf.reshape(chosenLogProbs(x, ids, softmax), [rows]), gradFunc }
   })(logits)
+}
+
+/**
+ * `gatherLogProbs` and `entropy` together, from one set of exponentials. The log-probabilities are those of `gatherLogProbs`, bit for bit.
+ *
+ * Shapes   logits `[N, V]`, ids `[N]` int32 with every id in `[0, V)`; results `[N]`. Units: nats.
+ * Cost     as `gatherLogProbs`, and one pass over `[N, V]` more.
+ *
+ * @example
+ * tokenScores(tf.tensor2d([[0, 0]]), tf.tensor1d([1], 'int32')).entropy.dataSync() // [0.6931]
+ */
+export const tokenScores = (logits: tf.Tensor, ids: tf.Tensor, options: TokenScoresOptions = {}): TokenScores => {
+  const [rows] = checkShapes('tokenScores', logits, ids)
+  const both = tf.customGrad((input, save) => {
+    const x = input as tf.Tensor // as in `gatherLogProbs`
+    const softmax = exponentiate(x)
+    const { highest, exponentials, sums } = softmax
+    const mean = tf.div(tf.sum(tf.mul(exponentials, tf.sub(x, highest)), -1, true), sums)
+    const spread = tf.sub(tf.log(sums), mean)
+    ;(save as tf.GradSaveFunc)([exponentials, sums, ids, x, highest, spread])
+    const gradFunc = (dy: tf.Tensor, saved: tf.Tensor[]): tf.Tensor => {
+      const [exponentials, sums, ids, x, highest, spread] = saved as [
+        tf.Tensor,
+        tf.Tensor,
+        tf.Tensor,
+        tf.Tensor,
+        tf.Tensor,
+        tf.Tensor,
+      ] // as saved
+      const column = (i: number): tf.Tensor => tf.slice(dy, [0, i], [rows, 1])
+      const chosen = chosenGradient(exponentials, sums, { ids, column: column(0) })
+      if (options.entropy !== 'differentiable') return chosen
+      // dH / dx = -p (log p + H)
+      const logs = tf.sub(tf.sub(x, highest), tf.log(sums))
+      return tf.sub(chosen, tf.mul(tf.mul(exponentials, tf.add(logs, spread)), tf.div(column(1), sums)))
+    }
+    return { value: tf.concat([chosenLogProbs(x, ids, softmax), spread], 1), gradFunc }
+  })(logits)
+  const part = (i: number): tf.Tensor => tf.reshape(tf.slice(both, [0, i], [rows, 1]), [rows])
+  return { logProbs: part(0), entropy: part(1) }
 }
 
 /**

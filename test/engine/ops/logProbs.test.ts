@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { entropy, gatherLogProbs } from '../../../src/engine/ops/logProbs.js'
+import { entropy, gatherLogProbs, tokenScores } from '../../../src/engine/ops/logProbs.js'
 import { onBackend } from '../../kit/backends.js'
 import { expectClose } from '../../kit/close.js'
 import { BACKENDS, expectForward, expectGradients, type Operation } from '../../kit/differentiable.js'
@@ -130,6 +130,58 @@ describe('entropy', () => {
     tf.tidy(() => {
       expectClose(valuesOf(entropy(tf.zeros([2, 7]))), [Math.log(7), Math.log(7)])
       expectClose(valuesOf(entropy(tf.tensor2d([[1e4, 0, -1e4]]))), [0])
+    })
+  })
+})
+
+/** Logits with ids, and both scores as one list: log-probabilities, then entropies. */
+const scored = (mode: 'metric' | 'differentiable'): fc.Arbitrary<Operation> =>
+  fc.tuple(size(1, 5), size(2, 6)).chain(([rows, vocabulary]) =>
+    fc
+      .tuple(hostTensor(floatsIn(-8, 8), [rows, vocabulary]), hostTensor(intsIn(0, vocabulary - 1), [rows]))
+      .map(([logits, { data: ids }]) => ({
+        inputs: [logits],
+        shape: [2 * rows],
+        call: ([x]) => {
+          const scores = tokenScores(x!, tf.tensor1d([...ids], 'int32'), { entropy: mode })
+          return tf.concat([scores.logProbs, scores.entropy])
+        },
+        oracle: ([x]) => [...gatherLogProbsOracle(x!, ids), ...entropyOracle(x!, vocabulary)],
+      })),
+  )
+
+describe('tokenScores', () => {
+  it('equals the float64 oracle', () => {
+    const law = fc.property(scored('metric'), (scores) => {
+      expectForward(scores)
+    })
+    fc.assert(law)
+  })
+
+  it('has the gradients of the oracle, those of the entropy included', () => {
+    const law = fc.property(scored('differentiable'), (scores) => {
+      expectGradients(scores, { absolute: 1e-4, relative: 1e-3 })
+    })
+    fc.assert(law, { numRuns: 50 })
+  })
+
+  it('gives the log-probabilities of gatherLogProbs bit for bit', () => {
+    const law = fc.property(gathers, ({ inputs }) => {
+      tf.tidy(() => {
+        const [rows, vocabulary] = inputs[0]!.shape as [number, number] // by `gathers`
+        const logits = tf.tensor2d([...inputs[0]!.data], [rows, vocabulary])
+        const ids = tf.zeros([rows], 'int32')
+        expect(valuesOf(tokenScores(logits, ids).logProbs)).toEqual(valuesOf(gatherLogProbs(logits, ids)))
+      })
+    })
+    fc.assert(law)
+  })
+
+  it('as a metric, the entropy passes no gradient', () => {
+    tf.tidy(() => {
+      const logits = tf.tensor2d([[1, 2, 4]])
+      const gradient = tf.grad((x) => tf.sum(tokenScores(x, tf.tensor1d([1], 'int32')).entropy))(logits)
+      expect(valuesOf(gradient).map(Math.abs)).toEqual([0, 0, 0])
     })
   })
 })

@@ -100,6 +100,19 @@ export const fusedRules: RuleTable = {
       attributes: { axis: -1, epsilon: { float: numberAttribute(attributes, 'epsilon') } },
     })
   },
+  /** `(x - mean) / sqrt(variance + epsilon) * weight + bias` along the last axis. */
+  LayerNorm: (emitter, inputs, attributes) => {
+    const [x, weight, bias] = [
+      emitter.valueOf(inputs.x!),
+      emitter.valueOf(inputs.weight!),
+      emitter.valueOf(inputs.bias!),
+    ]
+    if (x === undefined || weight === undefined || bias === undefined) return undefined
+    if (!isFloat(x) || !isFloat(weight) || !isFloat(bias)) return undefined
+    return emitter.emit('LayerNormalization', [x, weight, bias], x, {
+      attributes: { axis: -1, epsilon: { float: numberAttribute(attributes, 'epsilon') } },
+    })
+  },
   /** `x * sigmoid(x)` */
   Silu: (emitter, inputs) => {
     const x = emitter.valueOf(inputs.x!)
