@@ -102,11 +102,26 @@ interface GradInput {
 
 type CountInput = Pick<GradInput, 'params' | 'batch' | 'mask' | 'oldLogProbs' | 'inverseTemperature'>
 
-interface GradOutput {
+/** Loss and metrics of a micro-batch. */
+interface PartOutput {
   readonly loss: tf.Tensor
-  readonly grads: NamedTensors
   readonly output: GRPOLossOutput
   readonly gap: tf.Tensor
+}
+
+interface GradOutput extends PartOutput {
+  readonly grads: NamedTensors
+}
+
+interface LearnInput<S> {
+  readonly state: TrainerState<S>
+  readonly grads: NamedTensors
+  readonly learningRate: tf.Tensor
+}
+
+interface LearnOutput<S> {
+  readonly state: TrainerState<S>
+  readonly norm: tf.Tensor
 }
 
 /** Logits of the completions' tokens, `[B * T, V]`, at the sampling temperature. */
@@ -186,14 +201,14 @@ const checkRows = (rows: TrainingRows): void => {
 }
 
 /** Sums of the metrics of the micro-batches: losses and means are parts of the whole, the rest is combined. */
-const combineMetrics = (parts: readonly GradOutput[], gradNorm: number): StepMetrics => {
-  const numbers = (f: (part: GradOutput) => tf.Tensor | undefined): readonly number[] =>
+const combineMetrics = (parts: readonly PartOutput[], gradNorm: number): StepMetrics => {
+  const numbers = (f: (part: PartOutput) => tf.Tensor | undefined): readonly number[] =>
     parts.flatMap((part) => {
       const tensor = f(part)
       return tensor === undefined ? [] : [tensor.dataSync()[0]!]
     })
-  const sum = (f: (part: GradOutput) => tf.Tensor | undefined): number => numbers(f).reduce((a, b) => a + b, 0)
-  const logSum = (f: (part: GradOutput) => tf.Tensor): number => {
+  const sum = (f: (part: PartOutput) => tf.Tensor | undefined): number => numbers(f).reduce((a, b) => a + b, 0)
+  const logSum = (f: (part: PartOutput) => tf.Tensor): number => {
     const logs = numbers(f)
     const highest = Math.max(...logs)
     return highest + Math.log(logs.reduce((total, x) => total + Math.exp(x - highest), 0))
@@ -234,13 +249,17 @@ export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
   const add = jit(({ a, b }: { readonly a: NamedTensors; readonly b: NamedTensors }) =>
     mapNamed(a, (x, y) => tf.add(x!, y!), b),
   )
-  const apply = jit(
-    (input: { readonly state: TrainerState<S>; readonly grads: NamedTensors; readonly learningRate: tf.Tensor }) => {
-      const { grads, norm } = clipByGlobalNorm(input.grads, maxGradNorm)
-      const { params, state } = optimizer.update(grads, input.state.optimizer, input.state.params, input.learningRate)
-      return { state: { params, optimizer: state }, norm }
-    },
-  )
+  const learn = ({ state, grads, learningRate }: LearnInput<S>): LearnOutput<S> => {
+    const clipped = clipByGlobalNorm(grads, maxGradNorm)
+    const next = optimizer.update(clipped.grads, state.optimizer, state.params, learningRate)
+    return { state: { params: next.params, optimizer: next.state }, norm: clipped.norm }
+  }
+  const compiledLearn = jit(learn)
+  /** Forward, backward and optimizer in one graph: the gradients never leave it. */
+  const compiledWhole = jit((input: Omit<GradInput, 'params'> & Omit<LearnInput<S>, 'grads'>) => {
+    const { grads, ...part } = gradients(config, loss)({ ...input, params: input.state.params })
+    return { part, ...learn({ ...input, grads }) }
+  })
 
   const countPart = (params: NamedTensors, rows: TrainingRows): number =>
     scope(() => compiledCount({ params, ...tensorsOfRows(rows, config) }).dataSync()[0]!)
@@ -251,15 +270,45 @@ export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
       ? rows.completions.reduce((sum, row) => sum + row.length, 0)
       : microBatches(rows).reduce((sum, micro) => sum + countPart(params, micro), 0)
 
-  const gradPart = (params: NamedTensors, rows: TrainingRows, counts: GRPOCounts): GradOutput =>
-    scope(() =>
-      compiledGradients({
-        params,
-        counts,
-        ...tensorsOfRows(rows, config),
-        advantages: tf.tensor2d([...rows.advantages], [rows.advantages.length, 1]),
-      }),
+  const gradInput = (rows: TrainingRows, counts: GRPOCounts): Omit<GradInput, 'params'> => ({
+    counts,
+    ...tensorsOfRows(rows, config),
+    advantages: tf.tensor2d([...rows.advantages], [rows.advantages.length, 1]),
+  })
+
+  /** Gradients of each micro-batch, added up; one set of them is alive at a time. */
+  const accumulate = (
+    params: NamedTensors,
+    micros: readonly TrainingRows[],
+    counts: GRPOCounts,
+  ): { readonly grads: NamedTensors; readonly parts: readonly PartOutput[] } => {
+    const run = (rows: TrainingRows): GradOutput =>
+      scope(() => compiledGradients({ params, ...gradInput(rows, counts) }))
+    const first = run(micros[0]!)
+    return micros.slice(1).reduce(
+      (sum, rows) => {
+        const part = run(rows)
+        const grads = add({ a: sum.grads, b: part.grads })
+        discard([sum.grads, part.grads], grads)
+        return { grads, parts: [...sum.parts, part] }
+      },
+      { grads: first.grads, parts: [first] as readonly PartOutput[] },
     )
+  }
+
+  const learnFrom = (
+    state: TrainerState<S>,
+    micros: readonly TrainingRows[],
+    { counts, learningRate }: { readonly counts: GRPOCounts; readonly learningRate: tf.Tensor },
+  ): LearnOutput<S> & { readonly parts: readonly PartOutput[] } => {
+    const [only, ...more] = micros
+    if (only !== undefined && more.length === 0) {
+      const { part, ...learned } = compiledWhole({ state, learningRate, ...gradInput(only, counts) })
+      return { parts: [part], ...learned }
+    }
+    const { grads, parts } = accumulate(state.params, micros, counts)
+    return { parts, ...compiledLearn({ state, grads, learningRate }) }
+  }
 
   const microBatches = (rows: TrainingRows): readonly TrainingRows[] => {
     const groups = groupPrompts(rows.prompts)
@@ -276,29 +325,21 @@ export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
       return scope(() => {
         const tokens = tokensThatCount(state.params, rows)
         const counts = { tokens: tf.scalar(tokens), completions: tf.scalar(rows.completions.length) }
-        const parts: GradOutput[] = []
-        let grads: NamedTensors | undefined
-        for (const micro of microBatches(rows)) {
-          const part = gradPart(state.params, micro, counts)
-          const sum: NamedTensors = grads === undefined ? part.grads : add({ a: grads, b: part.grads })
-          discard([grads ?? {}, part.grads], sum) // one set of gradients is alive at a time
-          grads = sum
-          parts.push(part)
-        }
-        if (grads === undefined) throw new RangeError('trainStep: there are no rows to learn from')
-        const applied = apply({ state, grads, learningRate: tf.scalar(learningRate) })
-        const metrics = combineMetrics(parts, applied.norm.dataSync()[0]!)
+        const micros = microBatches(rows)
+        const { parts, ...learned } = learnFrom(state, micros, { counts, learningRate: tf.scalar(learningRate) })
+        const metrics = combineMetrics(parts, learned.norm.dataSync()[0]!)
         if (!Number.isFinite(metrics.loss) || !Number.isFinite(metrics.gradNorm)) {
           throw new NonFiniteLoss(metrics.loss, metrics.gradNorm)
         }
-        return { state: own(applied.state), metrics }
+        return { state: own(learned.state), metrics }
       })
     },
     release: () => {
       compiledGradients.release()
       compiledCount.release()
+      compiledLearn.release()
+      compiledWhole.release()
       add.release()
-      apply.release()
     },
   }
 }
