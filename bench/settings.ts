@@ -58,7 +58,9 @@ export const readOptions = <K extends string>(
 }
 
 /** The model of the peers: Qwen2-shaped, tied embeddings, SwiGLU of three times the width. */
-export const benchConfig = (settings: BenchSettings): DecoderConfig => ({
+export const benchConfig = (
+  settings: Pick<BenchSettings, 'hidden' | 'layers' | 'heads' | 'kvHeads' | 'vocab'>,
+): DecoderConfig => ({
   architecture: 'qwen2',
   vocabularySize: settings.vocab,
   hiddenSize: settings.hidden,
@@ -86,7 +88,7 @@ export const median = (numbers: readonly number[]): number =>
   [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)]!
 
 /** Where the numbers were taken. */
-const host = () => ({
+export const host = () => ({
   cpu: cpus()[0]?.model ?? 'unknown',
   cores: availableParallelism(),
   node: process.version,
@@ -131,11 +133,15 @@ const report = (result: BenchResult, peer: string, seconds: readonly number[]): 
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 
+const peerFolder = join(root, '..', 'shared', 'peers')
+
+/** The Python of the peers' virtual environment, whether or not it exists. */
+export const peerPython = (): string => join(process.env.PEERS_VENV ?? join(peerFolder, '.venv'), 'bin', 'python')
+
 /** The folder of the peer programs and their Python; undefined if they are not installed. */
 const peerPaths = (): { readonly python: string; readonly folder: string } | undefined => {
-  const folder = join(root, '..', 'shared', 'peers')
-  const python = join(process.env.PEERS_VENV ?? join(folder, '.venv'), 'bin', 'python')
-  return existsSync(python) && existsSync(folder) ? { python, folder } : undefined
+  const python = peerPython()
+  return existsSync(python) && existsSync(peerFolder) ? { python, folder: peerFolder } : undefined
 }
 
 /** The peer's median over `runs` runs, in seconds. */
@@ -183,7 +189,7 @@ export const runBench = async (result: BenchResult, run: TimedRun, mode: BenchMo
   const theirs: number[] = []
   let name = ''
   for (let round = 0; round < ROUNDS; round++) {
-    ours.push(...(await timed()))
+    ours.push(median(await timed())) // as the peer does: its spread and ours are of the rounds' medians
     const measured = runPeer(result, runs)
     theirs.push(measured.seconds)
     name = measured.peer

@@ -50,7 +50,9 @@ const chosenGradient = (
   hit: { readonly ids: tf.Tensor; readonly column: tf.Tensor },
 ): tf.Tensor => {
   const { ids, column } = hit
-  const hits = tf.oneHot(tf.cast(ids, 'int32') as tf.Tensor1D, exponentials.shape[1]!, 1, 0, 'float32')
+  // Not `oneHot`, whose float32 form is wrong on the wasm backend of tfjs 4.22.
+  const places = tf.range(0, exponentials.shape[1]!, 1, 'int32')
+  const hits = tf.cast(tf.equal(tf.expandDims(ids, 1), tf.expandDims(places, 0)), 'float32')
   return tf.sub(tf.mul(hits, column), tf.mul(exponentials, tf.div(column, sums)))
 }
 

@@ -1,0 +1,23 @@
+/** What a measured program is, and what all of them use. */
+import * as tf from '@tensorflow/tfjs'
+import { scope } from '../../src/engine/scope.js'
+import type { Workload } from './workloads.js'
+
+/** A program that is ready to be measured. */
+export interface Body {
+  readonly run: () => void
+  /** A number that tells whether the programs compute the same; asked for once, before the first run. */
+  readonly value: () => number
+}
+
+/** Makes the backend compute what it has only noted so far. */
+export type Settle = () => void
+
+/** A size of a workload. Errors: throws if the workload lacks it. */
+export const sizeOf = (workload: Workload, name: string): number => {
+  const size = workload.sizes[name]
+  if (size === undefined) throw new Error(`${workload.name}: no size '${name}'`)
+  return size
+}
+
+export const meanSquare = (x: tf.Tensor): number => scope(() => tf.mean(tf.square(x)).dataSync()[0]!)

@@ -1,0 +1,164 @@
+/** The measured programs that run the model. */
+import * as tf from '@tensorflow/tfjs'
+import { discard, own, scope } from '../../src/engine/scope.js'
+import type { DecoderConfig } from '../../src/modules/transformer/config.js'
+import { rotaryTable } from '../../src/modules/transformer/forward.js'
+import {
+  cacheTensors,
+  grow,
+  type KeyValueCache,
+  makeCache,
+  writeStep,
+} from '../../src/modules/transformer/keyValueCache.js'
+import { type Params, parameterShapes } from '../../src/modules/transformer/params.js'
+import { benchConfig } from '../settings.js'
+import { type Body, meanSquare, type Settle, sizeOf } from './body.js'
+import { initialState, makeDecode, makeForward, makeTrainStep, makeUpdate } from './model.js'
+import { noise, noiseIds, saltOf } from './noise.js'
+import type { Workload } from './workloads.js'
+
+const configOf = (workload: Workload): DecoderConfig =>
+  benchConfig({
+    hidden: sizeOf(workload, 'hidden'),
+    layers: sizeOf(workload, 'layers'),
+    heads: sizeOf(workload, 'heads'),
+    kvHeads: sizeOf(workload, 'kvHeads'),
+    vocab: sizeOf(workload, 'vocab'),
+  })
+
+/** Width of the even distribution whose standard deviation is 0.02. */
+const SCALE = 0.02 * Math.sqrt(12)
+
+/** Norms 1, biases 0, weights that depend on name and place alone. */
+const fixedParams = (config: DecoderConfig): Params =>
+  Object.fromEntries(
+    [...parameterShapes(config)].map(([name, shape]) => {
+      if (name.endsWith('norm.weight')) return [name, tf.ones([...shape])]
+      if (name.endsWith('.bias')) return [name, tf.zeros([...shape])]
+      const count = shape.reduce((n, m) => n * m, 1)
+      return [name, tf.tensor(noise(count, saltOf(name), SCALE), [...shape])]
+    }),
+  )
+
+/** Ids of a batch as a program gets them: from an array, anew in each run. */
+const batchOf = (workload: Workload, config: DecoderConfig) => {
+  const [batch, length] = [sizeOf(workload, 'batch'), sizeOf(workload, 'length')]
+  const ids = noiseIds(batch * length, 7, config.vocabularySize - 3)
+  return () => ({
+    ids: tf.tensor3d(ids, [batch, 1, length], 'int32'),
+    rotary: rotaryTable(config, length),
+  })
+}
+
+const forward = (workload: Workload, settle: Settle): Body => {
+  const config = configOf(workload)
+  const params = own(scope(() => fixedParams(config))).value
+  const [step, batch] = [makeForward(config), batchOf(workload, config)]
+  return {
+    value: () => scope(() => meanSquare(step({ params, ...batch() }).logits)),
+    run: () =>
+      scope(() => {
+        const { logits } = step({ params, ...batch() })
+        settle()
+        return void logits
+      }),
+  }
+}
+
+const trainStep = (workload: Workload): Body => {
+  const config = configOf(workload)
+  const params = own(scope(() => fixedParams(config))).value
+  const [step, batch] = [makeTrainStep(config), batchOf(workload, config)]
+  return {
+    value: () =>
+      scope(() => {
+        const { loss, grads } = step({ params, ...batch() })
+        const squares = Object.values(grads).map((g) => meanSquare(g) * g.size)
+        return loss.dataSync()[0]! + Math.sqrt(squares.reduce((sum, x) => sum + x, 0))
+      }),
+    run: () => scope(() => void step({ params, ...batch() }).loss.dataSync()),
+  }
+}
+
+const LEARNING_RATE = 1e-3
+
+const update = (workload: Workload): Body => {
+  const config = configOf(workload)
+  const [step, batch] = [makeUpdate(config), batchOf(workload, config)]
+  let current = own(
+    scope(() => {
+      const params = fixedParams(config)
+      return { params, state: initialState(params) }
+    }),
+  )
+  const once = (): number => {
+    const { loss, params, state } = scope(() =>
+      step({ ...current.value, ...batch(), learningRate: tf.scalar(LEARNING_RATE) }),
+    )
+    current.release()
+    current = own({ params, state })
+    const read = loss.dataSync()[0]!
+    discard(loss)
+    return read
+  }
+  return { value: () => once() + once(), run: () => void once() }
+}
+
+const makeFilledCache = (workload: Workload, config: DecoderConfig): KeyValueCache => {
+  let cache = makeCache(config, sizeOf(workload, 'batch'), 1)
+  while (cache.capacity < sizeOf(workload, 'past')) cache = grow(cache)
+  for (const [layer, { keys, values }] of cache.layers.entries()) {
+    keys.set(noise(keys.length, 100 + layer))
+    values.set(noise(values.length, 200 + layer))
+  }
+  return cache
+}
+
+/** Each run computes the position after the cached ones and writes its keys and values over the last cached place. */
+const decode = (workload: Workload): Body => {
+  const config = configOf(workload)
+  const [batch, past] = [sizeOf(workload, 'batch'), sizeOf(workload, 'past')]
+  const cache = makeFilledCache(workload, config)
+  const step = makeDecode(config)
+  const fixed = own(
+    scope(() => ({ params: fixedParams(config), mask: tf.ones([past]), rotary: rotaryTable(config, past + 1) })),
+  ).value
+  const ids = noiseIds(batch, 7, config.vocabularySize - 3)
+  const positions = new Int32Array(batch).fill(past)
+  const once = () =>
+    step({
+      ...fixed,
+      ids: tf.tensor3d(ids, [batch, 1, 1], 'int32'),
+      positions: tf.tensor3d(positions, [batch, 1, 1], 'int32'),
+      layers: cacheTensors(cache),
+    })
+  return {
+    value: () => scope(() => meanSquare(once().logits)),
+    run: () =>
+      scope(() => {
+        const { logits, layers } = once()
+        logits.dataSync()
+        const added = layers.map(({ keys, values }) => ({
+          keys: keys.dataSync() as Float32Array, // float32 tensors
+          values: values.dataSync() as Float32Array,
+        }))
+        writeStep(cache, past - 1, added)
+      }),
+  }
+}
+
+/** The program of a workload that runs the model. */
+export const modelBody = (workload: Workload, settle: Settle): Body => {
+  switch (workload.kind) {
+    case 'forward':
+      return forward(workload, settle)
+    case 'trainStep':
+      return trainStep(workload)
+    case 'update':
+      return update(workload)
+    case 'decode':
+      return decode(workload)
+    default:
+      throw new Error(`${workload.name} does not run the model`)
+  }
+}

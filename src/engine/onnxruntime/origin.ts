@@ -1,0 +1,81 @@
+/** Which kernel call of tfjs recorded an operation, and what to say when it fails. */
+import type { TensorInfo } from '@tensorflow/tfjs'
+import type { Graph } from './graph.js'
+
+/** A kernel call: what tfjs asked for, and from where. */
+export interface Origin {
+  readonly kernel: string
+  readonly inputs: Readonly<Record<string, TensorInfo | undefined>>
+  /** Made when the kernel was called; its text is made when somebody reads it. Null where stacks are off. */
+  readonly call: Error | null
+}
+
+/** Frames that are kept: enough to get from a kernel through tfjs to the caller. */
+const FRAMES = 16
+
+/** Whether kernel calls remember where they were made, at about five microseconds each, for the messages of errors. */
+export type StackMode = 'on' | 'off'
+
+/** Remembers a kernel call. */
+export const originOf = (kernel: string, inputs: Origin['inputs'], stacks: StackMode): Origin => {
+  if (stacks === 'off') return { kernel, inputs, call: null }
+  const { stackTraceLimit } = Error
+  Error.stackTraceLimit = FRAMES
+  const call = new Error(kernel)
+  Error.stackTraceLimit = stackTraceLimit
+  return { kernel, inputs, call }
+}
+
+/** The name that an operation has in the ONNX model. */
+export const operationName = (index: number): string => `op${index}`
+
+const OPERATION_NAME = /\bop(\d+)\b/
+
+const INTERNAL = /node_modules.@tensorflow|tfjs-core.src|(src|dist).engine.onnxruntime.|node:internal/
+
+/** Where the kernel was called: the first frames outside of tfjs and of the backend. */
+const placeOf = ({ call }: Origin): readonly string[] =>
+  (call?.stack ?? '')
+    .split('\n')
+    .slice(1)
+    .filter((line) => !INTERNAL.test(line))
+    .slice(0, 3)
+    .map((line) => line.trim())
+
+const describeInputs = (inputs: Origin['inputs']): string =>
+  Object.entries(inputs)
+    .flatMap(([name, info]) => (info === undefined ? [] : [`${name} ${info.dtype}[${info.shape.join()}]`]))
+    .join(', ')
+
+/** A recorded operation could not be compiled or run. The backend is as it was: other tensors can be read, and new ones made. */
+export class KernelError extends Error {
+  /** The kernel of tfjs; undefined if onnxruntime did not name the operation. */
+  readonly kernel: string | undefined
+
+  constructor(message: string, kernel: string | undefined, cause: unknown) {
+    super(message, { cause })
+    this.name = 'KernelError'
+    this.kernel = kernel
+  }
+}
+
+/** What onnxruntime said, with the kernel that it is about. */
+export const kernelError = (graph: Graph, doing: 'compile' | 'run', cause: unknown): KernelError => {
+  const reason = cause instanceof Error ? cause.message : String(cause)
+  const index = OPERATION_NAME.exec(reason)?.[1]
+  const origin = index === undefined ? undefined : graph.operations[Number(index)]?.origin
+  if (origin == null) {
+    const kernels = [...new Set(graph.operations.map(({ name, origin }) => origin?.kernel ?? name))]
+    return new KernelError(
+      `onnxruntime could not ${doing} a graph of ${graph.operations.length} operations (${kernels.slice(0, 12).join(', ')}): ${reason}`,
+      undefined,
+      cause,
+    )
+  }
+  const place = placeOf(origin).map((line) => `\n    recorded ${line}`)
+  return new KernelError(
+    `${origin.kernel} of ${describeInputs(origin.inputs)} could not ${doing}: ${reason}${place.join('')}`,
+    origin.kernel,
+    cause,
+  )
+}

@@ -1,0 +1,68 @@
+/**
+ * The program that `npm run test:tfjs-conformance` bundles and runs: tfjs-core's own specs, on one backend.
+ *
+ * The bundle holds one copy of tfjs-core, shared by the specs, by the engine under test and by the kernels of the cpu backend.
+ */
+import '@tensorflow/tfjs-core/dist/index.js'
+import '@tensorflow/tfjs-core/dist/register_all_gradients.js'
+import '@tensorflow/tfjs-core/dist/public/chained_ops/register_all_chained_ops.js'
+import { createRequire } from 'node:module'
+import { setTestEnvs } from '@tensorflow/tfjs-core/dist/jasmine_util.js'
+import { type BackendName, selectBackend } from '../../src/engine/select.js'
+import type { SpecResult } from './judge.js'
+
+export { BACKENDS, isBackendName, NoBackend } from '../../src/engine/select.js'
+
+/** The part of jasmine-core 3.99 that is used here; the package has no types. */
+interface JasmineSpec {
+  readonly getFullName: () => string
+}
+
+interface JasmineEnvironment {
+  readonly configure: (options: { readonly random: false; readonly specFilter: (spec: JasmineSpec) => boolean }) => void
+  readonly addReporter: (reporter: {
+    readonly specDone: (result: {
+      readonly fullName: string
+      readonly status: string
+      readonly failedExpectations: readonly { readonly message: string; readonly stack?: string }[]
+    }) => void
+    readonly jasmineDone: () => void
+  }) => void
+  readonly execute: () => void
+}
+
+interface JasmineModule {
+  readonly boot: (required: JasmineModule) => { readonly getEnv: () => JasmineEnvironment }
+}
+
+const statusOf = (status: string): SpecResult['status'] => {
+  if (status === 'passed' || status === 'pending' || status === 'excluded') return status
+  return 'failed'
+}
+
+/**
+ * Runs the specs whose full name contains `filter`. The active backend of tfjs changes.
+ *
+ * Errors   rejects with NoBackend if the backend cannot be loaded.
+ */
+export const runSpecs = async (backend: BackendName, filter: string): Promise<readonly SpecResult[]> => {
+  const require = createRequire(import.meta.url)
+  const required = require('jasmine-core') as JasmineModule // cast: no types, see above
+  const environment = required.boot(required).getEnv()
+  await selectBackend({ backend, threads: 2, spinning: 'off' })
+  setTestEnvs([{ name: backend, backendName: backend, isDataSync: true }])
+  await import('@tensorflow/tfjs-core/dist/tests.js')
+  const results: SpecResult[] = []
+  environment.configure({ random: false, specFilter: (spec) => spec.getFullName().includes(filter) })
+  await new Promise<void>((resolve) => {
+    environment.addReporter({
+      specDone: ({ fullName, status, failedExpectations }) => {
+        const problems = failedExpectations.map(({ message, stack }) => ({ message, stack: stack ?? '' }))
+        results.push({ spec: fullName, status: statusOf(status), problems })
+      },
+      jasmineDone: resolve,
+    })
+    environment.execute()
+  })
+  return results
+}
