@@ -8,7 +8,8 @@
 import * as tf from '@tensorflow/tfjs'
 import type { OnnxArray, OnnxType } from './binding.js'
 import { collect, type Graph, makeOperation, sameShape, sizeOf, type Value } from './graph.js'
-import type { EmitOptions, Emitter } from './rule.js'
+import { type Origin, originOf } from './origin.js'
+import type { EmitOptions, Emitter, KernelInputs } from './rule.js'
 import type { CompiledGraph, EngineStats, Runtime } from './runtime.js'
 import { copyArray, leaf, onnxType, type Slot } from './storage.js'
 
@@ -56,6 +57,8 @@ export interface RecordingBackend {
   /** The same data under another handle, as tfjs's Identity and Reshape ask. */
   readonly shareData: (info: tf.TensorInfo, shape: readonly number[]) => tf.TensorInfo
   readonly constantOf: (info: tf.TensorInfo) => OnnxArray | undefined
+  /** Runs `f`, whose operations belong to a call of a kernel: errors name it. */
+  readonly recordAs: <T>(kernel: string, inputs: KernelInputs, f: () => T) => T
 }
 
 const requireOnnxType = (dtype: tf.DataType): OnnxType => {
@@ -64,11 +67,14 @@ const requireOnnxType = (dtype: tf.DataType): OnnxType => {
   return type
 }
 
-/** Makes the backend over a runtime. Register `kernelBackend` with tfjs under `BACKEND_NAME`. */
-export const makeRecordingBackend = (runtime: Runtime): RecordingBackend => {
+/**
+ * Makes the backend over a runtime; `breathe` lets the event loop turn once. Register `kernelBackend` with tfjs under `BACKEND_NAME`.
+ */
+export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<void>): RecordingBackend => {
   let currentTrace = 0
   let traceCount = 0
   let recorded = 0
+  let origin: Origin | null = null
   const pending = new Set<Slot>()
 
   const slotOf = (dataId: object): Slot => storage.get(dataId)
@@ -147,7 +153,13 @@ export const makeRecordingBackend = (runtime: Runtime): RecordingBackend => {
       flush()
       return { kernelMs: performance.now() - start }
     },
-    read: async (dataId) => readSync(dataId),
+    // The native call blocks: timers and input get a turn before it. The slot outlives a disposal in between.
+    read: async (dataId) => {
+      const slot = slotOf(dataId)
+      if (slot.content._tag === 'Opaque') return slot.content.values
+      if (slot.content.value.data === null && slot.content.value.trace === 0) await breathe()
+      return dataOf(slot) as tf.TypedArray // int64 never gets a slot
+    },
     readSync,
     readToGPU: () => {
       throw new Error('onnxruntime backend: tensors are in main memory; readToGPU is not available')
@@ -164,13 +176,19 @@ export const makeRecordingBackend = (runtime: Runtime): RecordingBackend => {
     memory: () => ({ unreliable: false }),
     floatPrecision: () => 32,
     epsilon: () => 1e-7,
-    dispose: () => runtime.release(),
+    dispose: () => {
+      pending.clear()
+      recorded = 0
+      storage = makeStorage() // tfjs asks for the same backend again when it starts anew: nothing of before may count
+      runtime.release()
+    },
   }
-  const storage = new tf.DataStorage<Slot>(kernelBackend, tf.engine())
+  const makeStorage = (): tf.DataStorage<Slot> => new tf.DataStorage(kernelBackend, tf.engine())
+  let storage = makeStorage()
 
   const emitMany: Emitter['emitMany'] = (name, inputs, outputs, options: EmitOptions = {}) => {
     recorded++
-    return makeOperation(name, inputs, outputs, { ...options, trace: currentTrace }).outputs
+    return makeOperation(name, inputs, outputs, { ...options, trace: currentTrace, origin }).outputs
   }
   const emit: Emitter['emit'] = (name, inputs, output, options) => emitMany(name, inputs, [output], options)[0]!
   const integers = (values: readonly number[]): Value =>
@@ -282,6 +300,15 @@ export const makeRecordingBackend = (runtime: Runtime): RecordingBackend => {
     shareData: (info, shape) => {
       kernelBackend.incRef(info.dataId)
       return { dataId: info.dataId, shape: [...shape], dtype: info.dtype }
+    },
+    recordAs: (kernel, inputs, f) => {
+      const outer = origin
+      origin = originOf(kernel, inputs, runtime.stacks)
+      try {
+        return f()
+      } finally {
+        origin = outer
+      }
     },
     constantOf: (info) => {
       const { content } = slotOf(info.dataId)

@@ -1,7 +1,7 @@
 /** Runs a kernel on tfjs's cpu backend and brings the results back. */
 import * as tf from '@tensorflow/tfjs'
 import type { RecordingBackend } from './backend.js'
-import type { KernelAttributes, KernelInputs } from './rule.js'
+import type { KernelAttributes } from './rule.js'
 
 /** The parts of tfjs's cpu backend that are used here: it keeps complex tensors as a pair. */
 interface CpuData {
@@ -22,10 +22,15 @@ export const cpuBackend = (): CpuBackend => {
   return backend
 }
 
-const toCpu = (backend: RecordingBackend, cpu: CpuBackend, info: tf.TensorInfo): tf.TensorInfo => {
+/** Some cpu kernels ask their inputs for a rank, which only tensors have. */
+type CpuInput = tf.TensorInfo & { readonly rank: number }
+
+const withRank = (info: tf.TensorInfo): CpuInput => ({ ...info, rank: info.shape.length })
+
+const toCpu = (backend: RecordingBackend, cpu: CpuBackend, info: tf.TensorInfo): CpuInput => {
   const { shape, dtype } = info
   const values = backend.kernelBackend.readSync(info.dataId)
-  if (dtype !== 'complex64') return { dataId: cpu.write(values, shape, dtype), shape, dtype }
+  if (dtype !== 'complex64') return withRank({ dataId: cpu.write(values, shape, dtype), shape, dtype })
   const parts = tf.backend_util.splitRealAndImagArrays(values as Float32Array) // complex data is interleaved floats
   const part = (part: Float32Array): tf.TensorInfo => ({
     dataId: cpu.write(part, shape, 'float32'),
@@ -35,8 +40,16 @@ const toCpu = (backend: RecordingBackend, cpu: CpuBackend, info: tf.TensorInfo):
   const inputs = { real: part(parts.real), imag: part(parts.imag) }
   const complex = tf.getKernel('Complex', 'cpu').kernelFunc({ inputs, attrs: {}, backend: cpu }) as tf.TensorInfo
   for (const input of Object.values(inputs)) cpu.disposeIntermediateTensorInfo(input)
-  return complex
+  return withRank(complex)
 }
+
+/** An input by name; the kernels of ragged tensors have lists of tensors among them. */
+type FallbackInput = tf.TensorInfo | readonly tf.TensorInfo[] | undefined
+
+const isList = (input: FallbackInput): input is readonly tf.TensorInfo[] => Array.isArray(input)
+
+const infosOf = (inputs: Readonly<Record<string, FallbackInput>>): readonly tf.TensorInfo[] =>
+  Object.values(inputs).flatMap((input) => (input === undefined ? [] : input))
 
 /**
  * Calls the cpu kernel `name`.
@@ -48,12 +61,12 @@ const toCpu = (backend: RecordingBackend, cpu: CpuBackend, info: tf.TensorInfo):
 export const runOnCpu = (
   backend: RecordingBackend,
   name: string,
-  inputs: KernelInputs,
+  inputs: Readonly<Record<string, FallbackInput>>,
   attributes: KernelAttributes,
 ): tf.TensorInfo | tf.TensorInfo[] => {
   if (backend.isTracing()) {
-    for (const info of Object.values(inputs)) {
-      if (info !== undefined && backend.constantOf(info) === undefined) {
+    for (const info of infosOf(inputs)) {
+      if (backend.constantOf(info) === undefined) {
         throw new Error(
           `jit: kernel ${name} (${info.dtype}) has no ONNX form, so a function that uses it cannot be compiled`,
         )
@@ -62,16 +75,18 @@ export const runOnCpu = (
   }
   const kernel = tf.getKernel(name, 'cpu')
   if (kernel === undefined) {
-    const operands = Object.entries(inputs).map(([key, info]) => `${key} ${info?.dtype}[${info?.shape.join()}]`)
+    const operands = Object.entries(inputs).map(
+      ([key, input]) => `${key} ${infosOf({ key: input }).map(({ dtype, shape }) => `${dtype}[${shape.join()}]`)}`,
+    )
     throw new Error(`kernel ${name} takes no such operands: ${operands.join(', ')}`)
   }
   backend.runtime.countFallback(name)
   const cpu = cpuBackend()
-  const moved = new Map<tf.TensorInfo, tf.TensorInfo>()
-  for (const info of Object.values(inputs)) {
-    if (info !== undefined && !moved.has(info)) moved.set(info, toCpu(backend, cpu, info))
-  }
-  const args = Object.fromEntries(Object.entries(inputs).map(([key, info]) => [key, info && moved.get(info)!]))
+  const moved = new Map<tf.TensorInfo, CpuInput>()
+  for (const info of infosOf(inputs)) if (!moved.has(info)) moved.set(info, toCpu(backend, cpu, info))
+  const movedInput = (input: FallbackInput): CpuInput | CpuInput[] | undefined =>
+    isList(input) ? input.map((info) => moved.get(info)!) : input && moved.get(input)!
+  const args = Object.fromEntries(Object.entries(inputs).map(([key, input]) => [key, movedInput(input)]))
   const results = kernel.kernelFunc({
     // Casts: tfjs passes a list of tensors as an array under numeric keys, and attributes as an open record.
     inputs: ('0' in args ? Object.values(args) : args) as unknown as tf.NamedTensorInfoMap,

@@ -6,6 +6,7 @@
  * writes it as an ONNX model.
  */
 import type { OnnxArray, OnnxType } from './binding.js'
+import { type Origin, operationName } from './origin.js'
 import { type ProtobufWriter, protobufWriter } from './protobuf.js'
 
 export type Attribute =
@@ -23,6 +24,8 @@ export interface Operation {
   readonly inputs: readonly (Value | null)[]
   readonly outputs: readonly Value[]
   readonly signature: string
+  /** The kernel call that recorded it; null for what the backend needs itself. */
+  readonly origin: Origin | null
 }
 
 /**
@@ -77,15 +80,17 @@ export const makeOperation = (
     readonly attributes?: Readonly<Record<string, Attribute>>
     readonly domain?: '' | 'com.microsoft'
     readonly trace: number
+    readonly origin?: Origin | null
   },
 ): Operation => {
-  const { attributes = {}, domain = '', trace } = options
+  const { attributes = {}, domain = '', trace, origin = null } = options
   const operation = {
     name,
     domain,
     attributes,
     inputs,
     outputs: [] as Value[],
+    origin,
     signature: `${domain}${name}{${formatAttributes(attributes)}}${outputs.map((o) => `${o.type}[${o.shape.join()}]`).join('')}`,
   }
   for (const { shape, type } of outputs) {
@@ -220,10 +225,11 @@ export const encodeModel = (graph: Graph): EncodedModel => {
   writer.integer(1, IR_VERSION)
   writer.text(2, 'tandem')
   writer.message(7, (body) => {
-    for (const operation of graph.operations) {
+    for (const [index, operation] of graph.operations.entries()) {
       body.message(1, (node) => {
         for (const input of operation.inputs) node.text(1, nameOf(input))
         for (const output of operation.outputs) node.text(2, nameOf(output))
+        node.text(3, operationName(index))
         node.text(4, operation.name)
         for (const [name, value] of Object.entries(operation.attributes)) {
           node.message(5, (attribute) => writeAttribute(attribute, name, value))

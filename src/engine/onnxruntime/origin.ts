@@ -1,6 +1,5 @@
 /** Which kernel call of tfjs recorded an operation, and what to say when it fails. */
 import type { TensorInfo } from '@tensorflow/tfjs'
-import type { Graph } from './graph.js'
 
 /** A kernel call: what tfjs asked for, and from where. */
 export interface Origin {
@@ -24,6 +23,11 @@ export const originOf = (kernel: string, inputs: Origin['inputs'], stacks: Stack
   const call = new Error(kernel)
   Error.stackTraceLimit = stackTraceLimit
   return { kernel, inputs, call }
+}
+
+/** What of a graph the message of an error needs. */
+interface Recorded {
+  readonly operations: readonly { readonly name: string; readonly origin: Origin | null }[]
 }
 
 /** The name that an operation has in the ONNX model. */
@@ -60,7 +64,7 @@ export class KernelError extends Error {
 }
 
 /** What onnxruntime said, with the kernel that it is about. */
-export const kernelError = (graph: Graph, doing: 'compile' | 'run', cause: unknown): KernelError => {
+export const kernelError = (graph: Recorded, doing: 'compile' | 'run', cause: unknown): KernelError => {
   const reason = cause instanceof Error ? cause.message : String(cause)
   const index = OPERATION_NAME.exec(reason)?.[1]
   const origin = index === undefined ? undefined : graph.operations[Number(index)]?.origin

@@ -1,15 +1,25 @@
 /** Registers the backend and its kernels with tfjs. */
 import { availableParallelism } from 'node:os'
+import { setImmediate } from 'node:timers/promises'
 import * as tf from '@tensorflow/tfjs'
 import { BACKEND_NAME, makeRecordingBackend, type RecordingBackend } from './backend.js'
 import { loadOnnxRuntime } from './binding.js'
 import { runOnCpu } from './fallback.js'
 import { sizeOf } from './graph.js'
+import { activationRules } from './kernels/activation.js'
+import { arithmeticRules } from './kernels/arithmetic.js'
+import { convolutionRules } from './kernels/convolution.js'
 import { elementwiseRules } from './kernels/elementwise.js'
+import { imageRules } from './kernels/image.js'
 import { indexingRules } from './kernels/indexing.js'
 import { fusedRules, linearRules } from './kernels/linear.js'
+import { normalizationRules } from './kernels/normalization.js'
+import { poolingRules } from './kernels/pooling.js'
 import { reductionRules } from './kernels/reduction.js'
+import { scatterRules } from './kernels/scatter.js'
+import { linearNumbers, rangeNumbers, sequenceRules } from './kernels/sequence.js'
 import { shapeRules } from './kernels/shape.js'
+import { spatialRules } from './kernels/spatial.js'
 import {
   type KernelAttributes,
   type KernelInputs,
@@ -21,12 +31,22 @@ import {
 import { makeRuntime, type RuntimeOptions } from './runtime.js'
 import { copyArray } from './storage.js'
 
-const RULES: RuleTable = {
+/** Every kernel that is recorded as ONNX operations. */
+export const RULES: RuleTable = {
   ...elementwiseRules,
+  ...arithmeticRules,
+  ...activationRules,
   ...reductionRules,
+  ...sequenceRules,
   ...shapeRules,
+  ...spatialRules,
   ...indexingRules,
+  ...scatterRules,
   ...linearRules,
+  ...normalizationRules,
+  ...convolutionRules,
+  ...poolingRules,
+  ...imageRules,
   ...fusedRules,
 }
 
@@ -39,7 +59,9 @@ const hasEmpty = (inputs: KernelInputs): boolean =>
 const ruleKernel =
   (backend: RecordingBackend, name: string, rule: KernelRule): Kernel =>
   (inputs, attributes) => {
-    const result = hasEmpty(inputs) ? undefined : rule(backend.emitter, inputs, attributes)
+    const result = hasEmpty(inputs)
+      ? undefined
+      : backend.recordAs(name, inputs, () => rule(backend.emitter, inputs, attributes))
     if (result === undefined) return runOnCpu(backend, name, inputs, attributes)
     return Array.isArray(result) ? result.map((v) => backend.makeInfo(v)) : backend.makeInfo(result as never) // one Value
   }
@@ -47,7 +69,8 @@ const ruleKernel =
 /** Kernels that make tensors from numbers or give the same data another handle. */
 export const directKernels = (backend: RecordingBackend): Readonly<Record<string, Kernel>> => {
   const filled = (shape: readonly number[], value: number, dtype: tf.DataType): tf.TensorInfo | undefined => {
-    if (dtype !== 'float32' && dtype !== 'int32') return undefined
+    if (dtype !== 'float32' && dtype !== 'int32' && dtype !== 'bool') return undefined
+    if (dtype === 'bool' && value !== 0 && value !== 1) return undefined // tfjs keeps other numbers
     if (sizeOf(shape) === 0)
       return backend.makeInfo({ ...backend.emitter.fixed(0, dtype), shape, data: copyArray([], dtype) })
     const { emitter } = backend
@@ -59,6 +82,10 @@ export const directKernels = (backend: RecordingBackend): Readonly<Record<string
     ({ x }) =>
       filled(x!.shape, value, x!.dtype) ?? runOnCpu(backend, name, { x }, {})
   const share: Kernel = ({ x }) => backend.shareData(x!, x!.shape)
+  const listed = (numbers: Float32Array | Int32Array, dtype: 'float32' | 'int32'): tf.TensorInfo => {
+    const shape = [numbers.length]
+    return { dataId: backend.kernelBackend.write(numbers, shape, dtype), shape, dtype }
+  }
   return {
     ExpandDims: ({ input }, attributes) => {
       const [place] = normalizeAxes([numberAttribute(attributes, 'dim')], input!.shape.length + 1)
@@ -71,7 +98,13 @@ export const directKernels = (backend: RecordingBackend): Readonly<Record<string
       return made ?? runOnCpu(backend, 'Fill', inputs, attributes)
     },
     Identity: share,
+    LinSpace: (_inputs, attributes) => listed(linearNumbers(attributes), 'float32'),
     OnesLike: like('OnesLike', 1),
+    Range: (inputs, attributes) => {
+      const numbers = rangeNumbers(attributes)
+      if (numbers === undefined) return runOnCpu(backend, 'Range', inputs, attributes)
+      return listed(numbers, numbers instanceof Float32Array ? 'float32' : 'int32')
+    },
     Reshape: ({ x }, attributes) => {
       const size = sizeOf(x!.shape)
       const shape = tf.util.inferFromImplicitShape(attributes.shape as number[], size) // ReshapeAttrs of tfjs-core
@@ -94,6 +127,8 @@ export const defaultRuntimeOptions = (): RuntimeOptions => ({
   threads: Math.min(2, availableParallelism()),
   spinning: 'on',
   cacheSize: 128,
+  optimization: 'all',
+  stacks: 'on',
 })
 
 /**
@@ -104,7 +139,7 @@ export const defaultRuntimeOptions = (): RuntimeOptions => ({
  */
 export const registerOnnxRuntime = (options: Partial<RuntimeOptions> = {}): RecordingBackend => {
   const runtime = makeRuntime(loadOnnxRuntime(), { ...defaultRuntimeOptions(), ...options })
-  const backend = makeRecordingBackend(runtime)
+  const backend = makeRecordingBackend(runtime, () => setImmediate())
   if (tf.findBackendFactory(BACKEND_NAME) !== null) tf.removeBackend(BACKEND_NAME)
   tf.registerBackend(BACKEND_NAME, () => backend.kernelBackend)
   RECORDING.set(backend.kernelBackend, backend)

@@ -1,6 +1,7 @@
 /** Compiles graphs to onnxruntime sessions, keeps them, runs them and counts. */
 import type { NativeSession, OnnxArray, OnnxRuntime, OnnxType } from './binding.js'
 import { collect, encodeModel, type Graph, graphKey, sizeOf, type Value } from './graph.js'
+import { kernelError, type StackMode } from './origin.js'
 
 export interface RuntimeOptions {
   /** Threads inside one operation. Default 2, or 1 on a machine with one core. */
@@ -9,7 +10,14 @@ export interface RuntimeOptions {
   readonly spinning: 'on' | 'off'
   /** Compiled graphs kept for reuse; the one not used for longest goes first. */
   readonly cacheSize: number
+  /** Default `all`. Lower levels compile faster and run slower. */
+  readonly optimization: OptimizationLevel
+  /** Default `on`: errors say where the failing operation was recorded. */
+  readonly stacks: StackMode
 }
+
+/** How much onnxruntime rewrites a graph before it runs it. */
+type OptimizationLevel = 'disabled' | 'basic' | 'extended' | 'all'
 
 /** What the backend did so far. Times in milliseconds. */
 export interface EngineStats {
@@ -21,6 +29,9 @@ export interface EngineStats {
   readonly compileMs: number
   readonly runMs: number
   readonly cachedSessions: number
+  /** Bytes of all arrays given to runs, and of all that came back. */
+  readonly bytesIn: number
+  readonly bytesOut: number
 }
 
 /** A graph that is ready to run. */
@@ -30,6 +41,7 @@ export interface CompiledGraph {
 }
 
 export interface Runtime {
+  readonly stacks: StackMode
   readonly version: string
   readonly threads: number
   readonly compile: (graph: Graph) => CompiledGraph
@@ -48,6 +60,8 @@ const graphCost = (graph: Graph): 'small' | 'large' =>
   graph.feeds.every((feed) => sizeOf(feed.shape) <= SMALL_ELEMENTS)
     ? 'small'
     : 'large'
+
+const byteLength = (arrays: readonly OnnxArray[]): number => arrays.reduce((sum, array) => sum + array.byteLength, 0)
 
 /** What onnxruntime gives back for bool is a Uint8Array; the others come as their own kinds. */
 const emptyArray = (type: OnnxType): OnnxArray => {
@@ -73,31 +87,50 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
   if (!(options.cacheSize >= 1)) throw new RangeError(`cacheSize must be at least 1, got ${options.cacheSize}`)
   const cache = new Map<string, CompiledGraph>()
   const fallbacks = new Map<string, number>()
-  const counters = { compiles: 0, cacheHits: 0, runs: 0, compileMs: 0, runMs: 0 }
+  const counters = { compiles: 0, cacheHits: 0, runs: 0, compileMs: 0, runMs: 0, bytesIn: 0, bytesOut: 0 }
+
+  const createSession = (graph: Graph, model: Uint8Array): NativeSession => {
+    try {
+      return ort.createSession(model, {
+        intraOpNumThreads: graphCost(graph) === 'small' ? 1 : options.threads,
+        graphOptimizationLevel: options.optimization,
+        executionMode: 'sequential',
+        logSeverityLevel: 4, // what goes wrong is thrown: it need not be printed as well
+        extra: { session: { intra_op: { allow_spinning: options.spinning === 'on' ? '1' : '0' } } },
+      })
+    } catch (error) {
+      throw kernelError(graph, 'compile', error)
+    }
+  }
 
   const compile = (graph: Graph): CompiledGraph => {
     const started = performance.now()
     const { model, feedNames, rootNames } = encodeModel(graph)
-    const session: NativeSession = ort.createSession(model, {
-      intraOpNumThreads: graphCost(graph) === 'small' ? 1 : options.threads,
-      graphOptimizationLevel: 'all',
-      executionMode: 'sequential',
-      logSeverityLevel: 3,
-      extra: { session: { intra_op: { allow_spinning: options.spinning === 'on' ? '1' : '0' } } },
-    })
+    const session = createSession(graph, model)
     const fetches = Object.fromEntries(rootNames.map((name) => [name, null]))
     counters.compiles++
     counters.compileMs += performance.now() - started
+    const runSession = (feeds: Parameters<NativeSession['run']>[0]): ReturnType<NativeSession['run']> => {
+      try {
+        return session.run(feeds, fetches, {})
+      } catch (error) {
+        throw kernelError(graph, 'run', error)
+      }
+    }
     return {
       run: (feeds) => {
         const start = performance.now()
-        const named = Object.fromEntries(
-          graph.feeds.map((feed, i) => [feedNames[i]!, ort.tensor(feed.type, feeds[i]!, feed.shape)]),
+        const results = runSession(
+          Object.fromEntries(
+            graph.feeds.map((feed, i) => [feedNames[i]!, ort.tensor(feed.type, feeds[i]!, feed.shape)]),
+          ),
         )
-        const results = session.run(named, fetches, {})
+        const arrays = rootNames.map((name) => results[name]!.data)
         counters.runs++
         counters.runMs += performance.now() - start
-        return rootNames.map((name) => results[name]!.data)
+        counters.bytesIn += byteLength(feeds)
+        counters.bytesOut += byteLength(arrays)
+        return arrays
       },
       release: () => session.dispose(),
     }
@@ -124,6 +157,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
 
   return {
     version: ort.version,
+    stacks: options.stacks,
     threads: options.threads,
     compile,
     compute: (roots) => {

@@ -5,8 +5,8 @@ import { cpuBackend, runOnCpu } from '../../../src/engine/onnxruntime/fallback.j
 import { type Call, expectSameOnBoth, type KernelCase, onBackend, outcomesOn } from '../../kit/backends.js'
 import { expectClose } from '../../kit/close.js'
 import { useOnnxRuntime, valuesOf } from '../../kit/engine.js'
-import { anyFloat, bools, floatsIn, intsIn, vector } from '../../kit/hostTensor.js'
-import { one, pair } from '../../kit/kernelCases.js'
+import { floatsIn, intsIn, shapes, vector } from '../../kit/hostTensor.js'
+import { one } from '../../kit/kernelCases.js'
 
 const { backend } = useOnnxRuntime()
 
@@ -24,10 +24,10 @@ const check = (
 
 describe('kernels without an ONNX form', () => {
   it('are done by the cpu backend, with the same results', () => {
-    check(one(anyFloat), (a) => tf.sign(a))
-    check(pair(floatsIn(-9, 9), floatsIn(1, 5)), (a, b) => tf.mod(a, b))
-    check(pair(intsIn(-9, 9)), (a, b) => tf.bitwiseAnd(tf.zerosLike(tf.add(a, b)), tf.zerosLike(tf.add(a, b))))
-    check(pair(bools), (a, b) => tf.logicalXor(a, b))
+    const list = shapes(1, 1, 1)
+    check(one(intsIn(-9, 9), list), (a) => [tf.unique(a).values, tf.unique(a).indices])
+    check(one(intsIn(0, 9), list), (a) => tf.bincount(a as tf.Tensor1D, [], 10)) // rank 1 by `list`
+    check(one(floatsIn(-9, 9), list), (a) => tf.abs(tf.complex(a, tf.neg(a))))
   })
 
   it('leave no tensor and no data behind on either backend', () => {
@@ -37,9 +37,7 @@ describe('kernels without an ONNX form', () => {
     ])
     const before = [tf.memory().numTensors, tf.memory().numDataBuffers, cpuBackend().numDataIds()]
     tf.tidy(() => {
-      tf.sign(x)
-      tf.reverse(x)
-      tf.cumprod(x)
+      tf.unique(x, 1)
       tf.abs(tf.complex(x, x))
       tf.spectral.fft(tf.complex(x, x))
     })
@@ -49,19 +47,45 @@ describe('kernels without an ONNX form', () => {
 
   it('are counted by name', () => {
     const x = tf.tensor1d([1, -2])
-    const before = { sign: countOf('Sign'), reverse: countOf('Reverse'), add: countOf('Add') }
-    const made = [tf.sign(x), tf.sign(x), tf.reverse(x), tf.add(x, 1)]
-    expect(countOf('Sign')).toBe(before.sign + 2)
-    expect(countOf('Reverse')).toBe(before.reverse + 1)
+    const before = { unique: countOf('Unique'), bincount: countOf('Bincount'), add: countOf('Add') }
+    const counted = tf.tidy(() => tf.bincount(tf.tensor1d([1], 'int32'), [], 2))
+    const made = [tf.unique(x), tf.unique(x), counted, tf.add(x, 1)]
+    expect(countOf('Unique')).toBe(before.unique + 2)
+    expect(countOf('Bincount')).toBe(before.bincount + 1)
     expect(countOf('Add')).toBe(before.add)
     tf.dispose([x, made])
   })
 
   it('take what is recorded and give what can be recorded on', () => {
     const x = tf.tensor1d([1, -2])
-    const result = tf.tidy(() => tf.mul(tf.sign(tf.neg(x)), 3))
-    expect(valuesOf(result)).toEqual([-3, 3])
+    const result = tf.tidy(() => tf.mul(tf.unique(tf.neg(x)).values, 3))
+    expect(valuesOf(result)).toEqual([-3, 6])
     tf.dispose([x, result])
+  })
+
+  it('take lists of tensors among their inputs', () => {
+    const call: Call<undefined> = ({ a, b, c }) => {
+      const made = tf.engine().runKernel(
+        'RaggedGather',
+        {
+          paramsNestedSplits: [a, b],
+          paramsDenseValues: c,
+          indices: tf.tensor1d([1, 0], 'int32'),
+        } as unknown as tf.NamedTensorMap, // cast: tfjs's own types have no lists here
+        { outputRaggedRank: 2 },
+      )
+      return made as unknown as readonly tf.Tensor[] // cast: the kernel gives several
+    }
+    const inputs = [vector([0, 1, 3], 'int32'), vector([0, 2, 3, 5], 'int32'), vector([0.1, 0.2, 0.3, 0.4, 0.5])]
+    expectSameOnBoth({ inputs, options: undefined }, call)
+  })
+
+  it('find a rank on their inputs, as on tensors', () => {
+    const image = { shape: [1, 2, 2, 1], dtype: 'float32', data: [1, 2, 3, 4] } as const
+    const filter = { shape: [1, 1, 1], dtype: 'float32', data: [0.5] } as const
+    const call: Call<undefined> = ({ a, b }) =>
+      Object.values(tf.grads((x, f) => tf.dilation2d(x as tf.Tensor4D, f as tf.Tensor3D, 1, 'valid'))([a, b]))
+    expectSameOnBoth({ inputs: [image, filter], options: undefined }, call)
   })
 
   it('name themselves where the cpu backend has no such kernel either', () => {

@@ -43,6 +43,23 @@ describe('registerOnnxRuntime', () => {
     tf.dispose([x, y])
   })
 
+  it('what was recorded before tfjs resets its backends is neither run nor counted afterwards', () => {
+    const recording = activeRecordingBackend()!
+    const kernels = recording.kernelBackend
+    const x = kernels.write(new Float32Array([1]), [1], 'float32')
+    tf.getKernel('Neg', 'onnxruntime').kernelFunc({
+      inputs: { x: { dataId: x, shape: [1], dtype: 'float32' } },
+      attrs: {},
+      backend: kernels,
+    })
+    const before = recording.stats().runs
+    expect(kernels.numDataIds()).toBeGreaterThan(0)
+    kernels.dispose()
+    recording.flush()
+    expect(kernels.numDataIds()).toBe(0)
+    expect(recording.stats().runs).toBe(before)
+  })
+
   it('asks for no more threads than there are cores, and for two at most', () => {
     expect(defaultRuntimeOptions().threads).toBe(Math.min(2, availableParallelism()))
   })

@@ -43,6 +43,10 @@ const WRONG: Readonly<Record<string, () => tf.Tensor | readonly tf.Tensor[]>> = 
   'topk of more than there are': () => tf.topk(tf.ones([2]), 3).values,
   'gather along an axis that is not there': () => tf.gather(tf.ones([2]), [0], 1),
   'gather with batches of different sizes': () => tf.gather(tf.ones([2, 3]), tf.zeros([3, 1], 'int32'), 1, 1),
+  'gather of an index beyond the end': () => tf.gather(tf.ones([2, 2]), [0, 2]),
+  'gather of a negative index': () => tf.gather(tf.ones([2, 2]), [-1]),
+  'gather of an index beyond the end, by batches': () =>
+    tf.gather(tf.ones([2, 2]), tf.tensor2d([0, 2], [2, 1], 'int32'), 1, 1),
   'oneHot with one class': () => tf.oneHot([0], 1),
   'unsortedSegmentSum with too few ids': () =>
     tf.unsortedSegmentSum(tf.ones([3]), tf.zeros([2], 'int32') as tf.Tensor1D, 2),

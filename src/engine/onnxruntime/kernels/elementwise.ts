@@ -4,7 +4,8 @@ import type { Value } from '../graph.js'
 import { sameShape } from '../graph.js'
 import { broadcastShape, type Emitter, isFloat, type KernelRule, numberAttribute, type RuleTable } from '../rule.js'
 
-const unary =
+/** A unary kernel that is one ONNX operation. */
+export const unary =
   (name: string, types: readonly OnnxType[] = ['float32']): KernelRule =>
   (emitter, { x }) => {
     const value = emitter.valueOf(x!)
@@ -13,16 +14,17 @@ const unary =
   }
 
 /** A unary kernel made of several operations. */
-const composed =
+export const composed =
   (build: (emitter: Emitter, x: Value) => Value, types: readonly OnnxType[] = ['float32']): KernelRule =>
   (emitter, { x }) => {
     const value = emitter.valueOf(x!)
     return value !== undefined && types.includes(value.type) ? build(emitter, value) : undefined
   }
 
-const ARITHMETIC: readonly OnnxType[] = ['float32', 'int32']
+export const ARITHMETIC: readonly OnnxType[] = ['float32', 'int32']
 
-const pair = (
+/** Two operands of one of `types` and the shape of both broadcast together; undefined where tfjs has to look at them. */
+export const pair = (
   emitter: Emitter,
   a: Parameters<Emitter['valueOf']>[0],
   b: Parameters<Emitter['valueOf']>[0],
@@ -46,27 +48,16 @@ const binary =
 const comparison =
   (name: string, negated: 'negated' | 'as is' = 'as is'): KernelRule =>
   (emitter, inputs) => {
-    const types: readonly OnnxType[] = name === 'Equal' ? ['float32', 'int32', 'bool'] : ARITHMETIC
-    const operands = pair(emitter, inputs.a!, inputs.b!, types)
+    const operands = pair(emitter, inputs.a!, inputs.b!, ['float32', 'int32', 'bool'])
     if (operands === undefined) return undefined
     const output = { shape: operands.shape, type: 'bool' } as const
-    const result = emitter.emit(name, [operands.a, operands.b], output)
+    // ONNX orders numbers only.
+    const comparable = (x: Value): Value => (x.type === 'bool' && name !== 'Equal' ? castValue(emitter, x, 'int32') : x)
+    const result = emitter.emit(name, [comparable(operands.a), comparable(operands.b)], output)
     return negated === 'negated' ? emitter.emit('Not', [result], output) : result
   }
 
 const square = (emitter: Emitter, x: Value): Value => emitter.emit('Mul', [x, x], x)
-
-/**
- * `floor(a / b)` of float32 operands; int32 like every floorDiv of tfjs. Quotients of int32 operands need more precision than
- * float32 has, so the cpu backend does them.
- */
-const floorDivide: KernelRule = (emitter, inputs) => {
-  const operands = pair(emitter, inputs.a!, inputs.b!, ['float32'])
-  if (operands === undefined) return undefined
-  const output = { shape: operands.shape, type: 'float32' } as const
-  const quotient = emitter.emit('Floor', [emitter.emit('Div', [operands.a, operands.b], output)], output)
-  return castValue(emitter, quotient, 'int32')
-}
 
 const select: KernelRule = (emitter, { condition, t, e }) => {
   const [c, yes, no] = [emitter.valueOf(condition!), emitter.valueOf(t!), emitter.valueOf(e!)]
@@ -144,7 +135,6 @@ export const elementwiseRules: RuleTable = {
 
   Add: binary('Add'),
   AddN: addMany,
-  FloorDiv: floorDivide,
   Maximum: binary('Max'),
   Minimum: binary('Min'),
   Multiply: binary('Mul'),

@@ -1,16 +1,32 @@
 /** Kernels that look elements up or put them somewhere by index. */
 import * as tf from '@tensorflow/tfjs'
+import type { Value } from '../graph.js'
 import { sizeOf } from '../graph.js'
 import type { KernelRule, RuleTable } from '../rule.js'
 import { normalizeAxes, numberAttribute } from '../rule.js'
 import { castValue } from './elementwise.js'
 import { reshapeValue } from './shape.js'
 
+/**
+ * Checks indices whose values are known when the kernel is called. Those that are still to be computed are checked by onnxruntime when
+ * it runs, which counts indices from -size to -1 from the end instead of refusing them.
+ *
+ * Errors   throws RangeError for an index outside `[0, size)`, in the words of tfjs.
+ */
+const checkKnownIndices = (indices: Value, size: number): void => {
+  for (const index of indices.data ?? []) {
+    if (index < 0 || index >= size) {
+      throw new RangeError(`GatherV2: the index value ${index} is not in [0, ${size - 1}]`)
+    }
+  }
+}
+
 const gather: KernelRule = (emitter, { x, indices }, attributes) => {
   const [value, index] = [emitter.valueOf(x!), emitter.valueOf(indices!)]
   if (value === undefined || index?.type !== 'int32') return undefined
   const [axis] = normalizeAxes([numberAttribute(attributes, 'axis')], value.shape.length)
   const batchDims = numberAttribute(attributes, 'batchDims')
+  checkKnownIndices(index, value.shape[axis!]!)
   // Throws where the batches of the two do not fit.
   const { outputShape: shape } = tf.backend_util.segment_util.collectGatherOpShapeInfo(x!, indices!, axis!, batchDims)
   if (batchDims === 0) {

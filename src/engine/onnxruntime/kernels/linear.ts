@@ -1,7 +1,9 @@
 /** Matrix products and the functions normally applied to their results. */
+import * as tf from '@tensorflow/tfjs'
 import type { Value } from '../graph.js'
 import type { Emitter, KernelRule, RuleTable } from '../rule.js'
 import { broadcastShape, flagAttribute, isFloat, numberAttribute } from '../rule.js'
+import { activate } from './activation.js'
 import { castValue } from './elementwise.js'
 
 interface MatMulFlags {
@@ -54,19 +56,11 @@ const matMul: KernelRule = (emitter, inputs, attributes) => {
 /** Product with optional bias and an activation, tfjs's `_FusedMatMul`. */
 const fusedMatMul: KernelRule = (emitter, inputs, attributes) => {
   const product = matMul(emitter, inputs, attributes) as Value | undefined // `matMul` returns one value
-  if (product === undefined || inputs.preluActivationWeights !== undefined) return undefined
+  if (product === undefined) return undefined
   const bias = inputs.bias === undefined ? undefined : emitter.valueOf(inputs.bias)
   const sum = bias === undefined ? product : emitter.emit('Add', [product, bias], product)
-  switch (attributes.activation) {
-    case undefined:
-    case null:
-    case 'linear':
-      return sum
-    case 'sigmoid':
-      return emitter.emit('Sigmoid', [sum], sum)
-    default:
-      return undefined
-  }
+  const weights = inputs.preluActivationWeights
+  return activate(emitter, sum, weights === undefined ? undefined : emitter.valueOf(weights), attributes)
 }
 
 /** Along the last axis, the only one that tfjs allows. (tfjs makes `logSoftmax` of other kernels.) */
@@ -76,8 +70,28 @@ const softmax: KernelRule = (emitter, { logits }) => {
   return emitter.emit('Softmax', [value], value, { attributes: { axis: -1 } })
 }
 
+/** Sums of products by an equation such as `ij,jk->ik`. */
+const einsum: KernelRule = (emitter, inputs, attributes) => {
+  const tensors = Object.values(inputs) as tf.Tensor[] // tfjs reads their shapes only
+  const values = tensors.map((info) => emitter.valueOf(info))
+  const type = values[0]?.type
+  const fits = values.every((v): v is Value => v !== undefined && v.type === type && v.type !== 'bool')
+  const { equation } = attributes
+  if (!fits || typeof equation !== 'string') return undefined
+  const { allDims, idDims } = tf.backend_util.decodeEinsumEquation(equation, values.length)
+  tf.backend_util.checkEinsumDimSizes(allDims.length, idDims, tensors)
+  const sizes = new Map<string, number>()
+  for (const [i, letters] of idDims.entries()) {
+    for (const [axis, letter] of letters.entries()) sizes.set(allDims[letter]!, values[i]!.shape[axis]!)
+  }
+  const written = equation.replace(/\s/g, '')
+  const shape = [...written.slice(written.indexOf('->') + 2)].map((letter) => sizes.get(letter)!)
+  return emitter.emit('Einsum', values, { shape, type: values[0]!.type }, { attributes: { equation: written } })
+}
+
 export const linearRules: RuleTable = {
   BatchMatMul: matMul,
+  Einsum: einsum,
   Softmax: softmax,
   _FusedMatMul: fusedMatMul,
 }

@@ -1,17 +1,20 @@
 /** Kernels that fold axes away, and scans along an axis. */
 import type { OnnxType } from '../binding.js'
 import type { Value } from '../graph.js'
-import type { Emitter, KernelRule, RuleTable } from '../rule.js'
+import type { Emitter, KernelAttributes, KernelRule, RuleTable } from '../rule.js'
 import { flagAttribute, integersAttribute, isFloat, normalizeAxes, numberAttribute } from '../rule.js'
 import { castValue } from './elementwise.js'
 
+interface Folding {
+  readonly axes: readonly number[]
+  readonly reduced: 'drop' | 'keep'
+}
+
+const isNaNValue = (emitter: Emitter, value: Value): Value =>
+  emitter.emit('IsNaN', [value], { shape: value.shape, type: 'bool' })
+
 /** A reduction over `axes`; the reduced axes go, or stay with size 1. */
-const reduceValue = (
-  emitter: Emitter,
-  name: string,
-  value: Value,
-  options: { readonly axes: readonly number[]; readonly reduced: 'drop' | 'keep' },
-): Value => {
+const reduceValue = (emitter: Emitter, name: string, value: Value, options: Folding): Value => {
   const axes = normalizeAxes(options.axes, value.shape.length)
   const keep = options.reduced === 'keep'
   const shape = keep
@@ -26,13 +29,34 @@ const reduceValue = (
   )
 }
 
+/** What a call asks for; without axes, all of them. */
+const foldingOf = (value: Value, attributes: KernelAttributes, axesName: 'axis' | 'reductionIndices'): Folding => ({
+  axes: attributes[axesName] == null ? value.shape.map((_, i) => i) : integersAttribute(attributes, axesName),
+  reduced: flagAttribute(attributes, 'keepDims') ? 'keep' : 'drop',
+})
+
 const reduction =
-  (name: string, types: readonly OnnxType[], axesName: 'axis' | 'reductionIndices' = 'axis'): KernelRule =>
+  (name: string, types: readonly OnnxType[]): KernelRule =>
   (emitter, { x }, attributes) => {
     const value = emitter.valueOf(x!)
     if (value === undefined || !types.includes(value.type)) return undefined
-    const axes = attributes[axesName] == null ? value.shape.map((_, i) => i) : integersAttribute(attributes, axesName)
-    return reduceValue(emitter, name, value, { axes, reduced: flagAttribute(attributes, 'keepDims') ? 'keep' : 'drop' })
+    return reduceValue(emitter, name, value, foldingOf(value, attributes, 'axis'))
+  }
+
+/**
+ * Max and Min: NaN where an element is NaN. onnxruntime's own may pass over a NaN, depending on its place; the sum of the
+ * absolute values is NaN exactly where an element is.
+ */
+const extreme =
+  (name: 'ReduceMax' | 'ReduceMin', axesName: 'axis' | 'reductionIndices'): KernelRule =>
+  (emitter, { x }, attributes) => {
+    const value = emitter.valueOf(x!)
+    if (value === undefined || value.type === 'bool') return undefined
+    const folding = foldingOf(value, attributes, axesName)
+    const found = reduceValue(emitter, name, value, folding)
+    if (!isFloat(value) || found === value) return found
+    const sum = reduceValue(emitter, 'ReduceSum', emitter.emit('Abs', [value], value), folding)
+    return emitter.emit('Where', [isNaNValue(emitter, sum), sum, found], found)
   }
 
 /** All and Any: the minimum and the maximum of 0 and 1. */
@@ -41,11 +65,11 @@ const logicalReduction =
   (emitter, { x }, attributes) => {
     const value = emitter.valueOf(x!)
     if (value?.type !== 'bool') return undefined
-    const axes = attributes.axis == null ? value.shape.map((_, i) => i) : integersAttribute(attributes, 'axis')
-    const reduced = flagAttribute(attributes, 'keepDims') ? 'keep' : 'drop'
-    return castValue(emitter, reduceValue(emitter, name, castValue(emitter, value, 'int32'), { axes, reduced }), 'bool')
+    const found = reduceValue(emitter, name, castValue(emitter, value, 'int32'), foldingOf(value, attributes, 'axis'))
+    return castValue(emitter, found, 'bool')
   }
 
+/** The place of the first extreme. A NaN never is one. */
 const argument =
   (name: 'ArgMax' | 'ArgMin'): KernelRule =>
   (emitter, { x }, attributes) => {
@@ -53,7 +77,9 @@ const argument =
     if (value === undefined || value.type === 'bool' || value.shape.length === 0) return undefined
     const [axis] = normalizeAxes(integersAttribute(attributes, 'axis'), value.shape.length)
     const shape = value.shape.filter((_, i) => i !== axis)
-    const found = emitter.emit(name, [value], { shape, type: 'int64' }, { attributes: { axis: axis!, keepdims: 0 } })
+    const least = emitter.fixed(name === 'ArgMax' ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY, 'float32')
+    const compared = isFloat(value) ? emitter.emit('Where', [isNaNValue(emitter, value), least, value], value) : value
+    const found = emitter.emit(name, [compared], { shape, type: 'int64' }, { attributes: { axis: axis!, keepdims: 0 } })
     return castValue(emitter, found, 'int32')
   }
 
@@ -92,9 +118,9 @@ export const reductionRules: RuleTable = {
   ArgMax: argument('ArgMax'),
   ArgMin: argument('ArgMin'),
   Cumsum: cumulativeSum,
-  Max: reduction('ReduceMax', ['float32', 'int32'], 'reductionIndices'),
+  Max: extreme('ReduceMax', 'reductionIndices'),
   Mean: reduction('ReduceMean', ['float32']),
-  Min: reduction('ReduceMin', ['float32', 'int32']),
+  Min: extreme('ReduceMin', 'axis'),
   Prod: reduction('ReduceProd', ['float32', 'int32']),
   Sum: reduction('ReduceSum', ['float32', 'int32']),
   TopK: topK,

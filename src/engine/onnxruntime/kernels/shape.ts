@@ -9,7 +9,8 @@ import { integersAttribute, normalizeAxes, numberAttribute } from '../rule.js'
 export const reshapeValue = (emitter: Emitter, value: Value, shape: readonly number[]): Value =>
   emitter.emit('Reshape', [value, emitter.integers(shape)], { shape, type: value.type })
 
-const transposeValue = (emitter: Emitter, value: Value, order: readonly number[]): Value => {
+/** The axes in another order. */
+export const transposeValue = (emitter: Emitter, value: Value, order: readonly number[]): Value => {
   const shape = order.map((axis) => value.shape[axis]!)
   return emitter.emit('Transpose', [value], { shape, type: value.type }, { attributes: { perm: order } })
 }
@@ -83,8 +84,9 @@ const split: KernelRule = (emitter, { x: info }, attributes) => {
 const slice: KernelRule = (emitter, { x }, attributes) => {
   const value = emitter.valueOf(x!)
   if (value === undefined || value.shape.length === 0) return undefined
-  const asked = [integersAttribute(attributes, 'begin'), integersAttribute(attributes, 'size')].map((list) => [...list])
-  const [begin, shape] = tf.slice_util.parseSliceParams(x!, asked[0]!, asked[1]) as [number[], number[]] // declared as number[][]
+  const first = [...integersAttribute(attributes, 'begin')]
+  const size = attributes.size == null ? undefined : [...integersAttribute(attributes, 'size')] // without a size, up to the end
+  const [begin, shape] = tf.slice_util.parseSliceParams(x!, first, size) as [number[], number[]] // declared as number[][]
   tf.slice_util.assertParamsValid(x!, begin, shape)
   if (begin.some((n) => n < 0)) throw new RangeError(`slice: begin must not be negative, got [${begin.join()}]`)
   const moved = value.shape.map((_, i) => i).filter((i) => shape[i] !== value.shape[i])
@@ -97,17 +99,27 @@ const slice: KernelRule = (emitter, { x }, attributes) => {
   })
 }
 
+/** Elements of one number added around a value; a negative width cuts off instead. */
+export const padValue = (
+  emitter: Emitter,
+  value: Value,
+  paddings: readonly (readonly [number, number])[],
+  fill: number,
+): Value => {
+  const shape = value.shape.map((n, i) => n + paddings[i]![0] + paddings[i]![1])
+  const widths = [...paddings.map(([before]) => before), ...paddings.map(([, after]) => after)]
+  const around = fill === 0 ? emitter.fixed(0, value.type) : emitter.scalar(fill, value.type)
+  return emitter.emit('Pad', [value, emitter.integers(widths), around], { shape, type: value.type })
+}
+
 const pad: KernelRule = (emitter, { x }, attributes) => {
   const value = emitter.valueOf(x!)
-  if (value === undefined || value.type === 'bool') return undefined
+  if (value === undefined) return undefined
   const paddings = attributes.paddings as readonly (readonly [number, number])[] // PadV2Attrs of tfjs-core
   if (paddings.length !== value.shape.length) {
     throw new Error(`pad: ${paddings.length} pairs of widths given for a tensor of rank ${value.shape.length}`)
   }
-  const shape = value.shape.map((n, i) => n + paddings[i]![0] + paddings[i]![1])
-  const widths = [...paddings.map(([before]) => before), ...paddings.map(([, after]) => after)]
-  const fill = emitter.scalar(numberAttribute(attributes, 'constantValue'), value.type)
-  return emitter.emit('Pad', [value, emitter.integers(widths), fill], { shape, type: value.type })
+  return padValue(emitter, value, paddings, numberAttribute(attributes, 'constantValue'))
 }
 
 const tile: KernelRule = (emitter, { x }, attributes) => {

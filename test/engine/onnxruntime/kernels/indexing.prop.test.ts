@@ -153,16 +153,25 @@ describe('indexing kernels', () => {
     tf.dispose([x, ids, fractions])
   })
 
-  it('gather beyond the last row is an error when the values are asked for', () => {
-    const [table, places] = [tf.tensor1d([1, 2, 3]), tf.tensor1d([3], 'int32')]
-    const found = tf.gather(table, places)
+  it('gather beyond the last row, by computed indices, is an error when the values are asked for', () => {
+    const [table, places] = [tf.tensor1d([1, 2, 3]), tf.tensor1d([2], 'int32')]
+    const found = tf.tidy(() => tf.gather(table, tf.add(places, tf.scalar(1, 'int32'))))
     expect(() => found.dataSync()).toThrow('indices element out of data bounds')
     tf.dispose([table, places, found])
   })
 
-  it('gather at a negative index counts from the end, where tfjs-cpu throws', () => {
-    const given = { inputs: [vector([1, 2, 3]), vector([-1], 'int32')], options: 0 }
-    expect(outcomesOn('onnxruntime', given, gather)[0]!.values).toEqual([3])
-    expect(() => outcomesOn('cpu', given, gather)).toThrow('not in [0, 2]')
+  it('gather at a computed negative index counts from the end, where tfjs-cpu throws', () => {
+    const given = { inputs: [vector([1, 2, 3]), vector([1], 'int32')], options: undefined }
+    const call: Call<undefined> = ({ a, b }) => tf.gather(a, tf.neg(b))
+    expect(outcomesOn('onnxruntime', given, call)[0]!.values).toEqual([3])
+    expect(() => outcomesOn('cpu', given, call)).toThrow('not in [0, 2]')
+  })
+
+  it('gather at a known index that is not there leaves nothing behind when it throws', () => {
+    const [table, places] = [tf.tensor1d([1, 2, 3]), tf.tensor1d([3], 'int32')]
+    const before = tf.memory().numDataBuffers
+    expect(() => tf.gather(table, places)).toThrow('GatherV2: the index value 3 is not in [0, 2]')
+    expect(tf.memory().numDataBuffers).toBe(before)
+    tf.dispose([table, places])
   })
 })

@@ -2,6 +2,7 @@ import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fusedRules, linearRules } from '../../../../src/engine/onnxruntime/kernels/linear.js'
+import { layerNorm } from '../../../../src/engine/ops/layerNorm.js'
 import { rmsNorm } from '../../../../src/engine/ops/rmsNorm.js'
 import { rotary } from '../../../../src/engine/ops/rotary.js'
 import { type ScaledMatMulOptions, scaledMatMul } from '../../../../src/engine/ops/scaledMatMul.js'
@@ -55,7 +56,9 @@ const products = (
       ),
   )
 
-type Fused = Product & { readonly activation: 'linear' | 'sigmoid' | 'relu' | 'elu' | undefined }
+type Fused = Product & {
+  readonly activation: 'linear' | 'sigmoid' | 'relu' | 'relu6' | 'elu' | 'leakyrelu' | 'prelu' | undefined
+}
 
 /** Two matrices, and a bias for each column of the product, for the whole or none. */
 const fusedProducts = (activations: readonly Fused['activation'][]): fc.Arbitrary<KernelCase<Fused>> =>
@@ -91,11 +94,20 @@ const fused = ({ all }: { readonly all: readonly tf.Tensor[] }, options: Fused):
     transposeB,
     ...(bias && { bias }),
     ...(activation && { activation }),
+    ...(activation === 'leakyrelu' && { leakyreluAlpha: 0.3 }),
+    ...(activation === 'prelu' && { preluActivationWeights: tf.scalar(-0.5) }),
   }) as tf.Tensor // exact
 }
 
 const weighted: fc.Arbitrary<KernelCase<undefined>> = cases(
   shapes(1, 4, 1).map((shape) => [[hostTensor(values, shape), hostTensor(values, shape.slice(-1))], undefined]),
+)
+
+const shifted: fc.Arbitrary<KernelCase<undefined>> = cases(
+  shapes(1, 4, 1).map((shape) => {
+    const row = shape.slice(-1)
+    return [[hostTensor(values, shape), hostTensor(values, row), hostTensor(values, row)], undefined] as const
+  }),
 )
 
 /** x `[B, T, H * Dh]`, positions `[B, T]`, two tables `[M, Dh / 2]`. */
@@ -119,6 +131,23 @@ const turned: fc.Arbitrary<KernelCase<undefined>> = cases(
     ]),
 )
 
+const EQUATIONS = ['i->', 'ij->ji', 'ij->j', 'i,j->ij', 'ij,jk->ik', ' bij , bjk -> bik', 'ij,ij->', 'bthd,bshd->bhts']
+
+/** Tensors that fit one of the equations. */
+const sumsOf = (elements: typeof values): fc.Arbitrary<KernelCase<string>> =>
+  cases(
+    fc
+      .tuple(fc.constantFrom(...EQUATIONS), fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 26, maxLength: 26 }))
+      .map(([equation, sizes]) => {
+        const terms = equation.replaceAll(' ', '').split('->')[0]!.split(',')
+        const sizeOf = (letter: string): number => sizes[letter.charCodeAt(0) - 97]!
+        return [terms.map((term) => hostTensor(elements, [...term].map(sizeOf))), equation] as const
+      }),
+  )
+
+const sums = sumsOf(values)
+const intSums = sumsOf(intsIn(-99, 99))
+
 const logits = floatsIn(-30, 30)
 
 const rows = [
@@ -133,9 +162,15 @@ const rows = [
   }),
   row('Softmax', one(logits, shapes(1, 5)), ({ a }) => tf.softmax(a), close),
   row('_FusedMatMul', fusedProducts(['linear', 'sigmoid', undefined]), fused, close),
-  row('_FusedMatMul', fusedProducts(['relu', 'elu']), fused, { ...close, on: 'other activations', form: 'cpu' }),
+  row('_FusedMatMul', fusedProducts(['relu', 'relu6', 'elu', 'leakyrelu', 'prelu']), fused, {
+    ...close,
+    on: 'other activations',
+  }),
+  row('Einsum', sums, ({ all }, equation) => tf.einsum(equation, ...all), close),
+  row('Einsum', intSums, ({ all }, equation) => tf.einsum(equation, ...all), { on: 'int32' }),
   row('ScaledMatMul', scaledProducts, ({ a, b }, options) => scaledMatMul(a, b, options), close),
   row('RmsNorm', weighted, ({ a, b }) => rmsNorm(a, b, 1e-5), close),
+  row('LayerNorm', shifted, ({ a, b, c }) => layerNorm(a, { weight: b, bias: c }, 1e-2), close),
   row('Silu', pair(values), ({ a, b }) => swiGlu(a, b), close),
   row('RotaryEmbedding', turned, ({ a, b, c, d }) => rotary(a, b, { cos: c, sin: d }), close),
 ]

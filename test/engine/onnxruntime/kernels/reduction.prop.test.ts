@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
-import { describe } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { reductionRules } from '../../../../src/engine/onnxruntime/kernels/reduction.js'
 import {
   type Call,
@@ -13,6 +13,7 @@ import {
 import { useOnnxRuntime } from '../../../kit/engine.js'
 import {
   anyFiniteFloat,
+  anyFloat,
   anyFloatButNaN,
   anyInt,
   bools,
@@ -97,10 +98,10 @@ const rows = [
   row('Cumsum', alongAxis(anyInt), ({ a }, { axis, exclusive, reverse }) => tf.cumsum(a, axis, exclusive, reverse), {
     on: 'int32',
   }),
-  row('Max', folded(anyFloatButNaN), ({ a }, { axes, keep }) => tf.max(a, axes, keep), equalZeros),
+  row('Max', folded(anyFloat), ({ a }, { axes, keep }) => tf.max(a, axes, keep), equalZeros),
   row('Max', folded(anyInt), ({ a }, { axes, keep }) => tf.max(a, axes, keep), { on: 'int32' }),
   row('Mean', reduced(moderate), ({ a }, { axes, keep }) => tf.mean(a, axes, keep), summed),
-  row('Min', folded(anyFloatButNaN), ({ a }, { axes, keep }) => tf.min(a, axes, keep), equalZeros),
+  row('Min', folded(anyFloat), ({ a }, { axes, keep }) => tf.min(a, axes, keep), equalZeros),
   row('Min', folded(anyInt), ({ a }, { axes, keep }) => tf.min(a, axes, keep), { on: 'int32' }),
   row('Prod', reduced(floatsIn(-2, 2)), ({ a }, { axes, keep }) => tf.prod(a, axes, keep), {
     within: { relative: 1e-4 },
@@ -115,16 +116,16 @@ const rows = [
 
 const differences: readonly KnownDifference[] = [
   {
-    kernel: 'Max',
-    reason: 'onnxruntime may pass over a NaN, depending on its place',
-    inputs: [vector([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, Number.NaN, 0])],
-    call: ({ a }) => tf.max(a),
+    kernel: 'ArgMax',
+    reason: 'a NaN is never the greatest here; tfjs gives its place if it comes first',
+    inputs: [vector([Number.NaN, 1])],
+    call: ({ a }) => tf.argMax(a),
   },
   {
-    kernel: 'Min',
-    reason: 'onnxruntime may pass over a NaN, depending on its place',
-    inputs: [vector([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, Number.NaN, 0])],
-    call: ({ a }) => tf.min(a),
+    kernel: 'ArgMin',
+    reason: 'a NaN is never the least here; tfjs gives its place if it comes first',
+    inputs: [vector([Number.NaN, 1])],
+    call: ({ a }) => tf.argMin(a),
   },
   {
     kernel: 'Sum',
@@ -149,4 +150,36 @@ const differences: readonly KnownDifference[] = [
 describe('reduction kernels', () => {
   knownDifferences(differences)
   kernelLaws(backend, () => Object.keys(reductionRules), rows)
+
+  it('ArgMax and ArgMin pass over NaN wherever it is', () => {
+    const numbers = fc.array(fc.float({ noNaN: true, min: -100, max: 100 }), { minLength: 1, maxLength: 40 })
+    const law = fc.property(numbers, fc.nat(), (values, seed) => {
+      const place = seed % (values.length + 1)
+      const mixed = [...values.slice(0, place), Number.NaN, ...values.slice(place)]
+      const found = tf.tidy(() => {
+        const x = tf.tensor1d(mixed)
+        return [tf.argMax(x), tf.argMin(x)].map((t) => t.dataSync()[0]!)
+      })
+      expect(found.map((i) => mixed[i])).toEqual(
+        [Math.max(...values), Math.min(...values)].map((n) => mixed[mixed.indexOf(n)]),
+      )
+    })
+    fc.assert(law)
+  })
+
+  it('Max and Min are NaN wherever a NaN is, also among infinities and the largest numbers', () => {
+    const extremes = fc.constantFrom(Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 3.4e38, -3.4e38, 0)
+    const law = fc.property(fc.array(extremes, { minLength: 1, maxLength: 70 }), fc.nat(), (values, seed) => {
+      const place = seed % values.length
+      const found = tf.tidy(() => {
+        const x = tf.stack([tf.tensor1d(values), tf.tensor1d(values.map((v, i) => (i === place ? Number.NaN : v)))])
+        return [tf.max(x, 1), tf.min(x, 1)].map((t) => Array.from(t.dataSync()))
+      })
+      expect(found).toEqual([
+        [Math.fround(Math.max(...values)), Number.NaN],
+        [Math.fround(Math.min(...values)), Number.NaN],
+      ])
+    })
+    fc.assert(law)
+  })
 })

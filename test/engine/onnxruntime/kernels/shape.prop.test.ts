@@ -85,8 +85,8 @@ const repeatsOf = (shape: readonly number[]): fc.Arbitrary<number[]> =>
 
 const some = shapes(1, 4)
 const pad: Call<[[number, number][], number]> = ({ a }, [paddings, fill]) => tf.pad(a, paddings, fill)
-const padded = (elements: Elements): fc.Arbitrary<KernelCase<[[number, number][], number]>> =>
-  oneWith(elements, (shape) => fc.tuple(widths(shape), fc.constantFrom(0, 7, -1)), some)
+const padded = (elements: Elements, fills = [0, 7, -1]): fc.Arbitrary<KernelCase<[[number, number][], number]>> =>
+  oneWith(elements, (shape) => fc.tuple(widths(shape), fc.constantFrom(...fills)), some)
 
 const moving = [
   row('Concat', joinable(anyFloat), concat),
@@ -97,10 +97,16 @@ const moving = [
   row('Pack', stackable(bools), stack, { on: 'bool' }),
   row('PadV2', padded(anyFloat), pad),
   row('PadV2', padded(anyInt), pad, { on: 'int32' }),
-  row('PadV2', padded(bools), pad, { on: 'bool', form: 'cpu' }),
+  row('PadV2', padded(bools, [0, 1]), pad, { on: 'bool' }),
   row('Slice', oneWith(anyFloat, rangeOf, shapes(1, 5)), ({ a }, { begin, size }) => tf.slice(a, begin, size)),
   row('Slice', oneWith(anyInt, rangeOf, some), ({ a }, { begin, size }) => tf.slice(a, begin, size), { on: 'int32' }),
   row('Slice', oneWith(bools, rangeOf, some), ({ a }, { begin, size }) => tf.slice(a, begin, size), { on: 'bool' }),
+  row('Slice', oneWith(anyFloat, rangeOf, shapes(1, 5)), ({ a }, { begin }) => tf.slice(a, begin), {
+    on: 'up to the end',
+  }),
+  row('Slice', oneWith(anyFloat, rangeOf, shapes(1, 4)), ({ a }, { begin }) => tf.slice(a, begin[0]!), {
+    on: 'one number, up to the end',
+  }),
   row('SplitV', oneWith(anyFloat, partsOf, shapes(1, 5)), split),
   row('SplitV', oneWith(anyInt, partsOf, some), split, { on: 'int32' }),
   row('SplitV', oneWith(bools, partsOf, some), split, { on: 'bool' }),
@@ -145,6 +151,29 @@ const filled = fc
   .map(([shape, value, dtype]) => ({ inputs: [], options: { shape: [...shape], value, dtype } }))
   .filter(({ options: { value, dtype } }) => dtype !== 'int32' || Math.abs(value) < 2 ** 31)
 
+const bound = fc.float({ min: -50, max: 50, noNaN: true })
+
+const lines = fc
+  .record({ start: bound, stop: bound, num: fc.integer({ min: 1, max: 20 }) })
+  .map((options) => ({ inputs: [], options }))
+
+interface Count {
+  readonly start: number
+  readonly stop: number
+  readonly step: number
+}
+
+/** Ranges that end: tfjs takes a step of the wrong sign for an empty range, or counts down by 1. */
+const ranges = (ends: fc.Arbitrary<number>): fc.Arbitrary<KernelCase<Count>> =>
+  fc
+    .record({ start: ends, stop: ends, step: fc.constantFrom(1, -1, 2, -3, 0.75) })
+    .map((options) => ({ inputs: [], options }))
+
+const count =
+  (dtype: 'float32' | 'int32'): Call<Count> =>
+  (_none, { start, stop, step }) =>
+    tf.range(start, stop, step, dtype)
+
 const direct = [
   row(
     'ExpandDims',
@@ -152,15 +181,19 @@ const direct = [
     ({ a }, axis) => tf.expandDims(a, axis),
   ),
   row('Fill', filled, (_none, { shape, value, dtype }) => tf.fill(shape, value, dtype)),
+  row('Fill', one(bools), ({ a }) => tf.fill([...a.shape], 1, 'bool'), { on: 'bool' }),
   row('Identity', one(anyFloat), ({ a }) => tf.clone(a)),
+  row('LinSpace', lines, (_none, { start, stop, num }) => tf.linspace(start, stop, num)),
   row('OnesLike', one(anyFloat), ({ a }) => tf.onesLike(a)),
   row('OnesLike', one(anyInt), ({ a }) => tf.onesLike(a), { on: 'int32' }),
-  row('OnesLike', one(bools), ({ a }) => tf.onesLike(a), { on: 'bool', form: 'cpu' }),
+  row('OnesLike', one(bools), ({ a }) => tf.onesLike(a), { on: 'bool' }),
+  row('Range', ranges(fc.integer({ min: -50, max: 50 })), count('int32'), { on: 'int32' }),
+  row('Range', ranges(fc.float({ min: -50, max: 50, noNaN: true })), count('float32')),
   row('Reshape', oneWith(anyFloat, reshaping), ({ a }, shape) => tf.reshape(a, shape)),
   row('Reshape', oneWith(bools, reshaping), ({ a }, shape) => tf.reshape(a, shape), { on: 'bool' }),
   row('ZerosLike', one(anyFloat), ({ a }) => tf.zerosLike(a)),
   row('ZerosLike', one(anyInt), ({ a }) => tf.zerosLike(a), { on: 'int32' }),
-  row('ZerosLike', one(bools), ({ a }) => tf.zerosLike(a), { on: 'bool', form: 'cpu' }),
+  row('ZerosLike', one(bools), ({ a }) => tf.zerosLike(a), { on: 'bool' }),
 ]
 
 describe('kernels that move elements', () => {
