@@ -2,6 +2,7 @@
 /** The `tandem` command. */
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import { doctorCommand } from './doctor.js'
 import { evalCommand } from './eval.js'
 import { CommandError } from './failure.js'
 import { sampleCommand } from './sample.js'
@@ -19,6 +20,7 @@ const program = new Command('tandem')
   .addCommand(trainCommand())
   .addCommand(evalCommand())
   .addCommand(sampleCommand())
+  .addCommand(doctorCommand())
   .showHelpAfterError()
 
 /** A reader such as `head` may close the pipe: that is no error. */

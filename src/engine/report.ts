@@ -1,4 +1,5 @@
 import * as tf from '@tensorflow/tfjs'
+import { borrowedCalls } from './borrowed.js'
 import { activeRecordingBackend } from './onnxruntime/register.js'
 
 /** Which backend is active, and what it has done so far. */
@@ -12,14 +13,22 @@ export interface EngineReport {
   readonly fallbacks: Readonly<Record<string, number>>
 }
 
-/** A report on the active backend. Threads are null, and counts empty, for backends that do not tell. */
+/** Threads of backends that do not record. TensorFlow reads the variable when it is loaded; wasm and cpu have one in Node. */
+const plainThreads = (backend: string): number | null => {
+  if (backend !== 'tensorflow') return backend === 'wasm' || backend === 'cpu' ? 1 : null
+  const threads = Number(process.env.TF_NUM_INTRAOP_THREADS)
+  return threads > 0 ? threads : null
+}
+
+/** A report on the active backend. Threads are null for backends that do not tell. */
 export const engineReport = (): EngineReport => {
   const recording = activeRecordingBackend()
-  const { compiles, fallbacks } = recording?.stats() ?? { compiles: 0, fallbacks: {} }
+  const { compiles, fallbacks } = recording?.stats() ?? { compiles: 0, fallbacks: borrowedCalls() }
+  const backend = tf.getBackend()
   return {
-    backend: tf.getBackend(),
+    backend,
     version: recording?.version ?? tf.version_core,
-    threads: recording?.threads ?? null,
+    threads: recording?.threads ?? plainThreads(backend),
     compiles,
     fallbacks,
   }

@@ -1,5 +1,6 @@
 /** Which tensor backend to use. */
 import * as tf from '@tensorflow/tfjs'
+import { completeWasm } from './borrowed.js'
 import { BACKEND_NAME } from './onnxruntime/backend.js'
 import { cpuBackend } from './onnxruntime/fallback.js'
 import { registerOnnxRuntime } from './onnxruntime/register.js'
@@ -10,10 +11,14 @@ export const BACKENDS = ['tensorflow', 'onnxruntime', 'wasm', 'cpu'] as const
 
 export type BackendName = (typeof BACKENDS)[number]
 
-/** A backend that was tried, and what came of it. */
-export interface BackendAttempt {
+/** A backend and the npm package that provides it. */
+export interface BackendCandidate {
   readonly backend: BackendName
   readonly packageName: string
+}
+
+/** A backend that was tried, and what came of it. */
+export interface BackendAttempt extends BackendCandidate {
   /** Undefined if it loaded. */
   readonly problem?: string
 }
@@ -30,59 +35,59 @@ export class NoBackend extends Error {
   }
 }
 
-/** How to load each backend; the package's name is an argument of `import`, so that optional ones are looked for only when asked. */
-const LOADERS: Readonly<
-  Record<
-    BackendName,
-    readonly { readonly packageName: string; readonly load: (options: Partial<RuntimeOptions>) => Promise<string> }[]
-  >
-> = {
-  tensorflow: ['@tensorflow/tfjs-node-gpu', '@tensorflow/tfjs-node'].map((packageName) => ({
-    packageName,
-    load: async () => {
-      await import(packageName)
-      return 'tensorflow'
-    },
-  })),
-  onnxruntime: [
-    {
-      packageName: 'onnxruntime-node',
-      load: async (options) => {
-        registerOnnxRuntime(options)
-        return BACKEND_NAME
-      },
-    },
-  ],
-  wasm: [
-    {
-      packageName: '@tensorflow/tfjs-backend-wasm',
-      load: async (options) => {
-        await import('@tensorflow/tfjs-backend-wasm' as string) // an optional peer: its types may be missing
-        void options
-        return 'wasm'
-      },
-    },
-  ],
-  cpu: [{ packageName: '@tensorflow/tfjs', load: async () => 'cpu' }],
+/** libtensorflow takes its number of threads from its environment, once, when it is loaded. */
+const loadTensorFlow = async (packageName: string, { threads }: Partial<RuntimeOptions>): Promise<string> => {
+  if (threads !== undefined) process.env.TF_NUM_INTRAOP_THREADS ??= String(threads)
+  await import(packageName)
+  return 'tensorflow'
 }
 
-/** Chosen without being asked for: the first that loads. tfjs-node is slower than onnxruntime without a GPU, so it comes after it. */
-const ORDER: readonly { readonly backend: BackendName; readonly packageName: string }[] = [
-  { backend: 'tensorflow', packageName: '@tensorflow/tfjs-node-gpu' },
+/** Loads what provides a backend, and gives its name in tfjs. A name that is an argument of `import` is looked for only then. */
+const load = async ({ backend, packageName }: BackendCandidate, options: Partial<RuntimeOptions>): Promise<string> => {
+  switch (backend) {
+    case 'tensorflow':
+      return loadTensorFlow(packageName, options)
+    case 'onnxruntime':
+      registerOnnxRuntime(options)
+      return BACKEND_NAME
+    case 'wasm': // has one thread in Node
+      await import(packageName)
+      completeWasm()
+      return 'wasm'
+    case 'cpu':
+      return 'cpu'
+  }
+}
+
+/** `gpu`: taken only if it has found a GPU. */
+type Rank = BackendCandidate & { readonly needs?: 'gpu' }
+
+const TFJS_NODE_GPU: BackendCandidate = { backend: 'tensorflow', packageName: '@tensorflow/tfjs-node-gpu' }
+
+/**
+ * Chosen without being asked for: the first that loads. Without a GPU the packages of TensorFlow are slower than onnxruntime, so
+ * they come after it.
+ */
+const ORDER: readonly Rank[] = [
+  { ...TFJS_NODE_GPU, needs: 'gpu' },
   { backend: 'onnxruntime', packageName: 'onnxruntime-node' },
+  TFJS_NODE_GPU,
   { backend: 'tensorflow', packageName: '@tensorflow/tfjs-node' },
   { backend: 'wasm', packageName: '@tensorflow/tfjs-backend-wasm' },
   { backend: 'cpu', packageName: '@tensorflow/tfjs' },
 ]
 
+/** Every backend and package that `selectBackend` can load, each once, best first. */
+export const BACKEND_CANDIDATES: readonly BackendCandidate[] = ORDER.filter(({ needs }) => needs === undefined)
+
 export interface SelectOptions extends Partial<RuntimeOptions> {
   /** Only this one. Default: the value of TANDEM_BACKEND, or the first of the list that loads. */
   readonly backend?: BackendName
+  /** Only from this package, for a backend that several provide. */
+  readonly packageName?: string
 }
 
-export interface SelectedBackend {
-  readonly backend: BackendName
-  readonly packageName: string
+export interface SelectedBackend extends BackendCandidate {
   /** Those that were tried before it. */
   readonly attempts: readonly BackendAttempt[]
 }
@@ -90,7 +95,7 @@ export interface SelectedBackend {
 export const isBackendName = (name: string): name is BackendName => BACKENDS.some((known) => known === name)
 
 /** The backend that TANDEM_BACKEND names. Errors: throws RangeError for a name that is none. */
-const backendFromEnvironment = (): BackendName | undefined => {
+export const backendFromEnvironment = (): BackendName | undefined => {
   const name = process.env.TANDEM_BACKEND
   if (name === undefined || name === '') return undefined
   if (!isBackendName(name)) {
@@ -99,33 +104,68 @@ const backendFromEnvironment = (): BackendName | undefined => {
   return name
 }
 
-const candidates = (wanted: BackendName | undefined): typeof ORDER =>
-  wanted === undefined ? ORDER : LOADERS[wanted].map(({ packageName }) => ({ backend: wanted, packageName }))
+const candidatesFor = (backend: BackendName | undefined, packageName: string | undefined): readonly Rank[] => {
+  if (backend === undefined && packageName === undefined) return ORDER
+  const found = BACKEND_CANDIDATES.filter(
+    (candidate) =>
+      (backend === undefined || candidate.backend === backend) &&
+      (packageName === undefined || candidate.packageName === packageName),
+  )
+  if (found.length === 0) throw new RangeError(`'${packageName}' provides no ${backend ?? 'tensor'} backend`)
+  return found
+}
+
+/** tfjs-node's backend says whether it computes on a GPU. */
+const usesGpu = (): boolean =>
+  'isUsingGpuDevice' in tf.backend() && Reflect.get(tf.backend(), 'isUsingGpuDevice') === true
+
+const EVENTS = ['uncaughtException', 'unhandledRejection'] as const
+
+/** Runs `f`, and takes away the process-wide handlers of errors that it leaves behind: those of wasm's loader end the process. */
+const withoutHandlers = async (f: () => Promise<unknown>): Promise<void> => {
+  const before = EVENTS.map((event) => new Set<unknown>(process.rawListeners(event)))
+  try {
+    await f()
+  } finally {
+    for (const [i, event] of EVENTS.entries()) {
+      const added = process.rawListeners(event).filter((listener) => !before[i]!.has(listener))
+      for (const listener of added) process.removeListener(event, listener as () => void) // takes any listener
+    }
+  }
+}
+
+const activate = async (candidate: Rank, options: Partial<RuntimeOptions>): Promise<void> => {
+  const guarded = candidate.backend === 'wasm' ? withoutHandlers : (f: () => Promise<void>) => f()
+  await guarded(async () => {
+    const name = await load(candidate, options)
+    if (!(await tf.setBackend(name))) throw new Error(`tfjs could not initialize '${name}'`)
+    await tf.ready()
+  })
+  if (candidate.needs === 'gpu' && !usesGpu()) throw new Error('loads, but finds no GPU')
+}
+
+const problemOf = (error: unknown): string =>
+  error instanceof Error ? (error.message.split('\n')[0] ?? '').trim() : String(error)
 
 /**
  * Loads a backend and makes it tfjs's active one.
  *
  * Errors   rejects with NoBackend, saying of each candidate why it did not load; a backend that was asked for by name is never replaced
- *          by another one. Rejects with RangeError if TANDEM_BACKEND is no backend.
- * Effects  sets the process-wide backend of tfjs.
+ *          by another one. Rejects with RangeError if TANDEM_BACKEND is no backend, or if `packageName` provides none that is asked for.
+ * Effects  sets the process-wide backend of tfjs. `threads` reaches onnxruntime, and TensorFlow through the variable
+ *          TF_NUM_INTRAOP_THREADS, unless that is set already.
  */
 export const selectBackend = async (options: SelectOptions = {}): Promise<SelectedBackend> => {
-  const { backend: wanted = backendFromEnvironment(), ...runtime } = options
+  const { backend: wanted = backendFromEnvironment(), packageName: wantedPackage, ...runtime } = options
   const attempts: BackendAttempt[] = []
-  for (const { backend, packageName } of candidates(wanted)) {
-    const loader = LOADERS[backend].find((entry) => entry.packageName === packageName)!
+  for (const candidate of candidatesFor(wanted, wantedPackage)) {
+    const { backend, packageName } = candidate
     try {
-      const name = await loader.load(runtime)
-      if (!(await tf.setBackend(name))) throw new Error(`tfjs could not initialize '${name}'`)
-      await tf.ready()
+      await activate(candidate, runtime)
       cpuBackend()
       return { backend, packageName, attempts }
     } catch (error) {
-      attempts.push({
-        backend,
-        packageName,
-        problem: error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error),
-      })
+      attempts.push({ backend, packageName, problem: problemOf(error) })
     }
   }
   throw new NoBackend(attempts)

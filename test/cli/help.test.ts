@@ -15,6 +15,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
     ...['model', 'count', 'temperature', 'top-k', 'top-p', 'max-new-tokens', 'seed', 'backend', 'threads'],
     ...['json', 'help'],
   ],
+  doctor: ['backend', 'threads', 'json', 'help'],
 }
 
 /** The long options that a help text lists, each at the beginning of its line. */

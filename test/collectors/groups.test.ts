@@ -11,10 +11,10 @@ import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { own, scope } from '../../src/engine/scope.js'
 import { groupAdvantage } from '../../src/objectives/advantages/groupAdvantage.js'
 import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
-import { useOnnxRuntime } from '../kit/engine.js'
+import { useEngine } from '../kit/engine.js'
 import { rightOf, scriptedPolicy, type TurnState, turnEnv } from '../kit/small.js'
 
-useOnnxRuntime()
+useEngine()
 
 /** One turn of one trajectory. */
 interface Row {

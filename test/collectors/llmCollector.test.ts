@@ -16,10 +16,10 @@ import { raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
 import { liveTensors, ownedCount } from '../../src/engine/scope.js'
 import { envFailure } from '../../src/envs/env.js'
-import { useOnnxRuntime, valuesOf } from '../kit/engine.js'
+import { useEngine, valuesOf } from '../kit/engine.js'
 import { type Calls, leftOf, rightOf, scriptedPolicy, type TurnState, turnEnv } from '../kit/small.js'
 
-useOnnxRuntime()
+useEngine()
 
 /** Stands still, so that measured times are equal too. */
 const stopped: Clock = { now: () => 0, breathe: async () => undefined }

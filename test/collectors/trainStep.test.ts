@@ -12,11 +12,11 @@ import { TransformersWrapper } from '../../src/modules/transformersWrapper.js'
 import { adamW } from '../../src/objectives/updates/adamW.js'
 import { mapNamed, type Optimizer } from '../../src/objectives/updates/optimizer.js'
 import { expectClose } from '../kit/close.js'
-import { useOnnxRuntime, valuesOf } from '../kit/engine.js'
+import { useEngine, valuesOf } from '../kit/engine.js'
 import { tinyConfig } from '../kit/models.js'
 import { rightOf } from '../kit/small.js'
 
-useOnnxRuntime()
+useEngine()
 
 const config = tinyConfig({ layers: 1, hiddenSize: 8, intermediateSize: 8, heads: 2, keyValueHeads: 1, headSize: 4 })
 const V = config.vocabularySize

@@ -7,11 +7,11 @@ import type { WeightReceiver } from '../../src/data/weights.js'
 import { own, scope } from '../../src/engine/scope.js'
 import { initialParams } from '../../src/modules/transformer/params.js'
 import { TransformersWrapper } from '../../src/modules/transformersWrapper.js'
-import { useOnnxRuntime } from '../kit/engine.js'
+import { useEngine } from '../kit/engine.js'
 import { tinyConfig } from '../kit/models.js'
 import { leftOf, rightOf } from '../kit/small.js'
 
-useOnnxRuntime()
+useEngine()
 
 /** An engine whose weights are a word; it refuses the word 'bad', and may answer with a version of its own. */
 const engine = (answer: (version: number) => number = (version) => version) => {

@@ -17,9 +17,9 @@ import { data, type Leaf, meta, ragged } from '../../src/data/tensorDict/leaf.js
 import { isTensorDict, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../src/engine/scope.js'
 import { anyName, anyTensorDict } from '../../src/testing/arbitraries.js'
-import { useOnnxRuntime } from '../kit/engine.js'
+import { useEngine } from '../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 const leafSpec = fc.oneof(
   fc

@@ -9,9 +9,9 @@ import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import * as tandem from '../../src/index.js'
 import * as testing from '../../src/testing/index.js'
-import { useOnnxRuntime } from '../kit/engine.js'
+import { useEngine } from '../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 interface Example {
   readonly file: string

@@ -5,6 +5,7 @@ import { basename, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import ts from 'typescript'
 import { afterAll, describe, expect, it } from 'vitest'
+import { doctorCommand } from '../../src/cli/doctor.js'
 import { evalCommand } from '../../src/cli/eval.js'
 import { sampleCommand } from '../../src/cli/sample.js'
 import { trainCommand } from '../../src/cli/train.js'
@@ -104,7 +105,7 @@ const optionsIn = (text: string): readonly string[] => [
   ...new Set(Array.from(text.matchAll(/(?<![\w-])--([a-z][a-z-]*)/g), ([option]) => option)),
 ]
 
-const commands = { train: trainCommand(), eval: evalCommand(), sample: sampleCommand() }
+const commands = { train: trainCommand(), eval: evalCommand(), doctor: doctorCommand(), sample: sampleCommand() }
 
 const knownOptions = (command: { readonly options: readonly { readonly long?: string | undefined }[] }): string[] => [
   '--help',

@@ -10,9 +10,9 @@ import { ChatEnv } from '../../src/envs/chatEnv.js'
 import { envLaws } from '../../src/testing/envLaws.js'
 import { checkLaws } from '../../src/testing/law.js'
 import { answered, asking, empty, freeing, numbersAt, refused, replies } from '../kit/conversation.js'
-import { useOnnxRuntime } from '../kit/engine.js'
+import { useEngine } from '../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 const key = keyFromSeed(6)
 const questions = fc.array(fc.string(), { minLength: 1, maxLength: 4 })

@@ -10,9 +10,9 @@ import { anyKey, anyTask } from '../../src/testing/arbitraries.js'
 import { envLaws } from '../../src/testing/envLaws.js'
 import { checkLaws } from '../../src/testing/law.js'
 import { answered, empty, freeing, itemsAt, refused, replies, taskOf, tasks } from '../kit/conversation.js'
-import { useOnnxRuntime } from '../kit/engine.js'
+import { useEngine } from '../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 const key = keyFromSeed(8)
 const sizes = fc.record({ prompts: fc.integer({ min: 1, max: 3 }), repeats: fc.integer({ min: 1, max: 3 }) })

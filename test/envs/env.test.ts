@@ -9,9 +9,9 @@ import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../src/engine/scope.js'
 import { envFailure, nextRequest, outcomeSpec, REMEMBERED } from '../../src/envs/env.js'
 import { anyTensorDict } from '../../src/testing/arbitraries.js'
-import { useOnnxRuntime } from '../kit/engine.js'
+import { useEngine } from '../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 describe('nextRequest', () => {
   const remembered = TensorDict({ 'ChatEnv > primer': meta({ next: 4 }) }, [2])

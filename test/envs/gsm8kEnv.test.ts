@@ -10,9 +10,9 @@ import { anyKey } from '../../src/testing/arbitraries.js'
 import { envLaws } from '../../src/testing/envLaws.js'
 import { checkLaws } from '../../src/testing/law.js'
 import { answered, empty, freeing, itemsAt, numbersAt, replies, tasks } from '../kit/conversation.js'
-import { useOnnxRuntime } from '../kit/engine.js'
+import { useEngine } from '../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 const key = keyFromSeed(9)
 const completion = fc.oneof(

@@ -6,6 +6,7 @@ import { cpuBackend } from '../../src/engine/onnxruntime/fallback.js'
 import { registerOnnxRuntime } from '../../src/engine/onnxruntime/register.js'
 import type { RuntimeOptions } from '../../src/engine/onnxruntime/runtime.js'
 import { ownedCount } from '../../src/engine/scope.js'
+import { type BackendName, backendFromEnvironment, selectBackend } from '../../src/engine/select.js'
 
 /** Makes onnxruntime the backend of all tests of the file, and fails any test that leaves tensors or owned values behind. */
 export const useOnnxRuntime = (options: Partial<RuntimeOptions> = {}): { readonly backend: () => RecordingBackend } => {
@@ -17,6 +18,21 @@ export const useOnnxRuntime = (options: Partial<RuntimeOptions> = {}): { readonl
   })
   expectNoLeaks()
   return { backend: () => backend! }
+}
+
+/** The backend that `useEngine` takes: the value of TANDEM_BACKEND, or onnxruntime. */
+export const testedBackend = (): BackendName => backendFromEnvironment() ?? 'onnxruntime'
+
+/**
+ * Makes `testedBackend()` the backend of all tests of the file: for tests that are the same on every backend. Fails any test
+ * that leaves tensors or owned values behind.
+ */
+export const useEngine = (options: Partial<RuntimeOptions> = {}): void => {
+  const backend = testedBackend()
+  beforeAll(async () => {
+    await selectBackend({ backend, threads: 2, spinning: 'off', ...options })
+  })
+  expectNoLeaks()
 }
 
 /** Fails any test of the file that leaves tensors or owned values behind. */

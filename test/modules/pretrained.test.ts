@@ -18,10 +18,10 @@ import {
 } from '../../src/modules/pretrained.js'
 import { type DecoderConfig, formatConfig } from '../../src/modules/transformer/config.js'
 import { parameterShapes } from '../../src/modules/transformer/params.js'
-import { useOnnxRuntime } from '../kit/engine.js'
+import { useEngine } from '../kit/engine.js'
 import { anySmallConfig, byteConfig, byteText, leftOf, rightOf } from '../kit/small.js'
 
-useOnnxRuntime()
+useEngine()
 
 let folder = ''
 beforeEach(async () => {

@@ -9,11 +9,11 @@ import { liveTensors, own, ownedCount, scope } from '../../src/engine/scope.js'
 import { initialParams, type Params } from '../../src/modules/transformer/params.js'
 import { type TransformersPolicy, TransformersWrapper } from '../../src/modules/transformersWrapper.js'
 import { expectClose } from '../kit/close.js'
-import { useOnnxRuntime } from '../kit/engine.js'
+import { useEngine } from '../kit/engine.js'
 import { tinyConfig } from '../kit/models.js'
 import { leftOf, rightOf } from '../kit/small.js'
 
-useOnnxRuntime()
+useEngine()
 
 const config = tinyConfig({ vocabularySize: 24, maxPositions: 64, layers: 1 })
 const key = keyFromSeed(3)

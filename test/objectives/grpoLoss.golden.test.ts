@@ -8,10 +8,10 @@ import { entropy as entropyOf, gatherLogProbs } from '../../src/engine/ops/logPr
 import { scope } from '../../src/engine/scope.js'
 import { essOf, GRPOLoss, type GRPOLossInput, type GRPOLossOptions } from '../../src/objectives/grpoLoss.js'
 import { expectClose } from '../kit/close.js'
-import { useOnnxRuntime } from '../kit/engine.js'
+import { useEngine } from '../kit/engine.js'
 import { grpoOracle } from '../kit/grpoOracle.js'
 
-useOnnxRuntime()
+useEngine()
 
 const LOGITS = [0, 0, 0, 1, 0, -1, 0.5, 0.2, 0.1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 1]
 const TOKENS = [0, 1, 2, 1, 0, 2, 0, 2]

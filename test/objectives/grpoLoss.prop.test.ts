@@ -12,9 +12,9 @@ import {
   totalLoss,
 } from '../../src/objectives/grpoLoss.js'
 import { expectClose } from '../kit/close.js'
-import { useOnnxRuntime } from '../kit/engine.js'
+import { useEngine } from '../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 /** Rows of tokens on the host. */
 interface Rows {

@@ -18,9 +18,9 @@ import {
   anyTask,
   anyTensorDict,
 } from '../../src/testing/arbitraries.js'
-import { useOnnxRuntime } from '../kit/engine.js'
+import { useEngine } from '../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 /** Fails unless each of the named things occurs among many draws. */
 const covers = <T>(arbitrary: fc.Arbitrary<T>, wanted: Readonly<Record<string, (value: T) => boolean>>): void => {

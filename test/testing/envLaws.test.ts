@@ -13,9 +13,9 @@ import { gsm8kReward } from '../../src/envs/rewards/gsm8k.js'
 import { envLaws, type RewardSample, rewardLaws } from '../../src/testing/envLaws.js'
 import { checkLaws } from '../../src/testing/law.js'
 import { brokenLaws, empty } from '../kit/conversation.js'
-import { useOnnxRuntime } from '../kit/engine.js'
+import { useEngine } from '../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 type Count = { readonly count: tf.Tensor; readonly rows: Ragged<'int32'> }
 type Counting = Env<Count, unknown>

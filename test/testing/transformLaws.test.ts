@@ -13,9 +13,9 @@ import { identity, type TransformParts, transform } from '../../src/envs/transfo
 import { checkLaws } from '../../src/testing/law.js'
 import { erased, transformLaws } from '../../src/testing/transformLaws.js'
 import { brokenLaws } from '../kit/conversation.js'
-import { useOnnxRuntime } from '../kit/engine.js'
+import { useEngine } from '../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 type State = { readonly x: tf.Tensor; readonly rows: Ragged<'int32'> }
 

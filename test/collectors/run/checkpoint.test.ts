@@ -19,10 +19,10 @@ import { scope } from '../../../src/engine/scope.js'
 import { liveFiles as files } from '../../../src/live/files.js'
 import { makeParams, type Pretrained } from '../../../src/modules/pretrained.js'
 import type { AdamWState } from '../../../src/objectives/updates/adamW.js'
-import { useOnnxRuntime } from '../../kit/engine.js'
+import { useEngine } from '../../kit/engine.js'
 import { answeringModel, left, right, useTemporaryFolder } from '../../kit/runs.js'
 
-useOnnxRuntime({ threads: 1 })
+useEngine({ threads: 1 })
 const path = useTemporaryFolder()
 
 let model: Pretrained

@@ -10,10 +10,10 @@ import { scope } from '../../../src/engine/scope.js'
 import { gsm8kReward } from '../../../src/envs/rewards/gsm8k.js'
 import { makeParams, type Pretrained } from '../../../src/modules/pretrained.js'
 import { TransformersWrapper } from '../../../src/modules/transformersWrapper.js'
-import { useOnnxRuntime } from '../../kit/engine.js'
+import { useEngine } from '../../kit/engine.js'
 import { answeringModel, right } from '../../kit/runs.js'
 
-useOnnxRuntime({ threads: 1 })
+useEngine({ threads: 1 })
 
 let model: Pretrained
 let source: TaskSource

@@ -5,7 +5,7 @@ import type { RunSummary } from '../../../src/collectors/run/records.js'
 import type { RunSettings } from '../../../src/collectors/run/settings.js'
 import { train } from '../../../src/collectors/run/train.js'
 import { describe as sentence } from '../../../src/core/failure.js'
-import { useOnnxRuntime } from '../../kit/engine.js'
+import { useEngine } from '../../kit/engine.js'
 import {
   allowTime,
   contentsOf,
@@ -17,7 +17,7 @@ import {
   writeAnsweringModel,
 } from '../../kit/runs.js'
 
-useOnnxRuntime({ threads: 1 })
+useEngine({ threads: 1 })
 allowTime()
 const path = useTemporaryFolder()
 

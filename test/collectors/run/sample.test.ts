@@ -2,10 +2,10 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { type SampledText, type SampleOptions, sampleCompletions } from '../../../src/collectors/run/sample.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import type { Pretrained } from '../../../src/modules/pretrained.js'
-import { useOnnxRuntime } from '../../kit/engine.js'
+import { useEngine } from '../../kit/engine.js'
 import { answeringModel, left, right } from '../../kit/runs.js'
 
-useOnnxRuntime({ threads: 1 })
+useEngine({ threads: 1 })
 
 let model: Pretrained
 beforeAll(async () => {

@@ -11,7 +11,7 @@ import type { Files } from '../../../src/core/capabilities.js'
 import { FailureError, type FileFailure } from '../../../src/core/failure.js'
 import type { RowFailure, TaskSource } from '../../../src/data/task.js'
 import { liveFiles } from '../../../src/live/files.js'
-import { useOnnxRuntime } from '../../kit/engine.js'
+import { useEngine } from '../../kit/engine.js'
 import {
   allowTime,
   contentsOf,
@@ -24,7 +24,7 @@ import {
   writeAnsweringModel,
 } from '../../kit/runs.js'
 
-useOnnxRuntime({ threads: 1 })
+useEngine({ threads: 1 })
 allowTime()
 const path = useTemporaryFolder()
 

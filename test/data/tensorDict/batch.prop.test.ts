@@ -9,9 +9,9 @@ import { data, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { find, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../../src/engine/scope.js'
 import { anyName, anyTensorDict, type TensorDictRecipe } from '../../../src/testing/arbitraries.js'
-import { useOnnxRuntime } from '../../kit/engine.js'
+import { useEngine } from '../../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 const ROWS = 3
 

@@ -17,9 +17,9 @@ import {
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../../src/engine/scope.js'
 import { anyRagged } from '../../../src/testing/arbitraries.js'
-import { useOnnxRuntime } from '../../kit/engine.js'
+import { useEngine } from '../../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 const lists = fc.array(fc.array(fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 }), { maxLength: 6 }), { maxLength: 6 })
 const types = ['int32', 'float32', 'bool'] as const

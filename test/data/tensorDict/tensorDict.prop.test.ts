@@ -17,9 +17,9 @@ import {
 } from '../../../src/data/tensorDict/tensorDict.js'
 import { discard, scope } from '../../../src/engine/scope.js'
 import { anyBatchShape, anyName, anyTensorDict, type TensorDictRecipe } from '../../../src/testing/arbitraries.js'
-import { expectNoLeaks, useOnnxRuntime } from '../../kit/engine.js'
+import { expectNoLeaks, useEngine } from '../../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 expectNoLeaks()
 
 const options = { numRuns: 40 }

@@ -15,9 +15,9 @@ import { anyKey } from '../../../src/testing/arbitraries.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import { answered, empty, itemsAt, refused, taskOf, tasks } from '../../kit/conversation.js'
-import { useOnnxRuntime } from '../../kit/engine.js'
+import { useEngine } from '../../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 const key = keyFromSeed(1)
 

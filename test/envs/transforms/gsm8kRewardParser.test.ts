@@ -33,9 +33,9 @@ import {
   template,
   tokenizer,
 } from '../../kit/conversation.js'
-import { useOnnxRuntime } from '../../kit/engine.js'
+import { useEngine } from '../../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 const key = keyFromSeed(5)
 const MODES: readonly InputMode[] = [{ _tag: 'history' }, { _tag: 'text' }, { _tag: 'tokens', tokenizer }]

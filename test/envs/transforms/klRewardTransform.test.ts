@@ -11,9 +11,9 @@ import { KLRewardTransform, type KLRewardTransformOptions } from '../../../src/e
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import { answered, empty, freeing, numbersAt, refused, rowsAt } from '../../kit/conversation.js'
-import { useOnnxRuntime } from '../../kit/engine.js'
+import { useEngine } from '../../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 /** A completion: its ids, and the log-probabilities under which they were sampled. */
 interface Sampled {

@@ -7,9 +7,9 @@ import { anyKey } from '../../../src/testing/arbitraries.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import { answered, empty, itemsAt, refused } from '../../kit/conversation.js'
-import { useOnnxRuntime } from '../../kit/engine.js'
+import { useEngine } from '../../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 const versions = fc.array(fc.nat(), { minLength: 1, maxLength: 4 })
 const stamped = (stamps: readonly number[]): TensorDict => TensorDict({ policyVersion: data(stamps) }, [stamps.length])

@@ -28,9 +28,9 @@ import {
   refused,
   template,
 } from '../../kit/conversation.js'
-import { useOnnxRuntime } from '../../kit/engine.js'
+import { useEngine } from '../../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 const key = keyFromSeed(3)
 const chatML = TemplateTransform({ template, endOfTurn: END_OF_TURN })

@@ -27,9 +27,9 @@ import {
   template,
   tokenizer,
 } from '../../kit/conversation.js'
-import { useOnnxRuntime } from '../../kit/engine.js'
+import { useEngine } from '../../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 const key = keyFromSeed(4)
 const END = tokenizer.idOf(END_OF_TURN)!

@@ -17,9 +17,9 @@ import { append, compose, identity, type Transform, transform } from '../../../s
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import { answered, empty, freeing, itemsAt, refused } from '../../kit/conversation.js'
-import { useOnnxRuntime } from '../../kit/engine.js'
+import { useEngine } from '../../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 const key = keyFromSeed(7)
 

@@ -11,10 +11,10 @@ import {
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { expectClose } from '../../kit/close.js'
-import { useOnnxRuntime } from '../../kit/engine.js'
+import { useEngine } from '../../kit/engine.js'
 import { tinyConfig } from '../../kit/models.js'
 
-useOnnxRuntime()
+useEngine()
 
 const config = tinyConfig({ vocabularySize: 24, maxPositions: 96 })
 const key = keyFromSeed(5)

@@ -9,10 +9,10 @@ import {
   makeCache,
   writeStep,
 } from '../../../src/modules/transformer/keyValueCache.js'
-import { useOnnxRuntime, valuesOf } from '../../kit/engine.js'
+import { useEngine, valuesOf } from '../../kit/engine.js'
 import { tinyConfig } from '../../kit/models.js'
 
-useOnnxRuntime()
+useEngine()
 
 const sizes = fc.record({
   prompts: fc.integer({ min: 1, max: 3 }),

@@ -8,10 +8,10 @@ import {
   type PackedCompletions,
   packCompletions,
 } from '../../../src/modules/transformer/pack.js'
-import { useOnnxRuntime, valuesOf } from '../../kit/engine.js'
+import { useEngine, valuesOf } from '../../kit/engine.js'
 import { tinyConfig } from '../../kit/models.js'
 
-useOnnxRuntime()
+useEngine()
 
 const ids = (minLength: number, maxLength = 20) => fc.array(fc.integer({ min: 1, max: 31 }), { minLength, maxLength })
 

@@ -4,11 +4,11 @@ import { keyFromSeed } from '../../../src/core/key.js'
 import { scope } from '../../../src/engine/scope.js'
 import { initialParams, parameterCount, parameterShapes } from '../../../src/modules/transformer/params.js'
 import { anyKey } from '../../../src/testing/arbitraries.js'
-import { useOnnxRuntime, valuesOf } from '../../kit/engine.js'
+import { useEngine, valuesOf } from '../../kit/engine.js'
 import { tinyConfig } from '../../kit/models.js'
 import { anySmallConfig } from '../../kit/small.js'
 
-useOnnxRuntime()
+useEngine()
 
 /** The numbers of fresh parameters, by name. */
 const initialNumbers = (...args: Parameters<typeof initialParams>): Readonly<Record<string, readonly number[]>> =>

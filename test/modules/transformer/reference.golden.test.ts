@@ -11,15 +11,15 @@ import type { Params } from '../../../src/modules/transformer/params.js'
 import { type CompletionBatch, completionLogits } from '../../../src/modules/transformer/score.js'
 import { onBackend } from '../../kit/backends.js'
 import { expectClose } from '../../kit/close.js'
-import { useOnnxRuntime } from '../../kit/engine.js'
+import { testedBackend, useEngine } from '../../kit/engine.js'
 import { compareWithReference, readExpected } from '../../kit/reference.js'
 
-useOnnxRuntime()
+useEngine()
 
 const folderOf = (family: string): string => `test/golden/models/${family}`
 
 describe.each(['qwen2', 'llama'])('%s against Hugging Face Transformers', (family) => {
-  it.each(['onnxruntime', 'cpu'] as const)(
+  it.each([...new Set([testedBackend(), 'cpu' as const])])(
     'computes the same logits, loss, gradients and greedy tokens on %s, the left-padded row included',
     async (backend) => {
       const before = tf.getBackend()
@@ -74,6 +74,6 @@ describe.each(['qwen2', 'llama'])('%s against Hugging Face Transformers', (famil
 describe('backends', () => {
   it('leaves the backend of the other tests alone', () => {
     expect(onBackend('cpu', () => tf.getBackend())).toBe('cpu')
-    expect(tf.getBackend()).toBe('onnxruntime')
+    expect(tf.getBackend()).toBe(testedBackend())
   })
 })

@@ -7,9 +7,9 @@ import { own, scope } from '../../../src/engine/scope.js'
 import { adamW } from '../../../src/objectives/updates/adamW.js'
 import { clipByGlobalNorm } from '../../../src/objectives/updates/optimizer.js'
 import { expectClose } from '../../kit/close.js'
-import { useOnnxRuntime } from '../../kit/engine.js'
+import { useEngine } from '../../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 interface Golden {
   readonly torch: string

@@ -5,9 +5,9 @@ import { scope } from '../../../src/engine/scope.js'
 import { clipByGlobalNorm, globalNorm, mapNamed } from '../../../src/objectives/updates/optimizer.js'
 import { anyName } from '../../../src/testing/arbitraries.js'
 import { expectClose } from '../../kit/close.js'
-import { useOnnxRuntime, valuesOf } from '../../kit/engine.js'
+import { useEngine, valuesOf } from '../../kit/engine.js'
 
-useOnnxRuntime()
+useEngine()
 
 type Numbers = Readonly<Record<string, readonly number[]>>
 

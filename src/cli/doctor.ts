@@ -1,0 +1,177 @@
+/** `tandem doctor`: which tensor backends work on this machine, and how to get those that do not. */
+import { fork } from 'node:child_process'
+import { createRequire } from 'node:module'
+import { arch, availableParallelism, freemem, platform, totalmem } from 'node:os'
+import { fileURLToPath } from 'node:url'
+import { Command } from 'commander'
+import { BACKEND_CANDIDATES, type BackendCandidate, type BackendName } from '../engine/select.js'
+import { CommandError } from './failure.js'
+import { type EngineOptions, engineOptions } from './options.js'
+import type { ProbeRequest, ProbeResult } from './probe.js'
+import type { SelfTest } from './selfTest.js'
+
+/** How to get each package. The ranges are those of our own package.json. */
+const INSTALL: Readonly<Record<string, string>> = {
+  '@tensorflow/tfjs-node-gpu': 'npm install @tensorflow/tfjs-node-gpu@~4.22.0',
+  '@tensorflow/tfjs-node': 'npm install @tensorflow/tfjs-node@~4.22.0',
+  'onnxruntime-node': 'ONNXRUNTIME_NODE_INSTALL=skip npm install onnxruntime-node@1.30.0',
+  '@tensorflow/tfjs-backend-wasm': 'npm install @tensorflow/tfjs-backend-wasm@~4.22.0',
+  '@tensorflow/tfjs': 'npm install @tensorflow/tfjs@~4.22.0',
+}
+
+const NOTES: Readonly<Partial<Record<BackendName, string>>> = {
+  tensorflow: 'its install script downloads libtensorflow, which is not on the npm registry',
+  onnxruntime: 'without the variable, its install script downloads CUDA libraries, which are not on the npm registry',
+}
+
+/** The first version of Node that tfjs-node 4.22 cannot be loaded in: a function that it calls is gone. */
+const NODE_WITHOUT_TFJS_NODE = 23
+
+interface Diagnosis extends BackendCandidate {
+  /** Of the package; null if it is not installed. */
+  readonly version: string | null
+  readonly state: 'works' | 'wrong results' | 'fails' | 'not installed'
+  /** Whether this is the one that the other commands use. */
+  readonly isChosen: boolean
+  readonly problem: string | null
+  /** What to do about it. */
+  readonly remedy: string | null
+  readonly threads: number | null
+  readonly test: SelfTest | null
+}
+
+export interface DoctorReport {
+  readonly node: string
+  readonly platform: string
+  readonly cores: number
+  readonly memory: { readonly totalBytes: number; readonly freeBytes: number }
+  /** Whether the backend that other commands use works. */
+  readonly works: boolean
+  readonly backends: readonly Diagnosis[]
+}
+
+const installedVersion = (packageName: string): string | null => {
+  const require = createRequire(import.meta.url)
+  try {
+    const { version } = require(`${packageName}/package.json`) as { readonly version: string } // npm asks for the field
+    return version
+  } catch {
+    return null
+  }
+}
+
+/** What went wrong in a process that ended without an answer. */
+const ending = (code: number | null, signal: NodeJS.Signals | null, stderr: string): string => {
+  const how = signal === null ? `ended with code ${code}` : `was ended by ${signal}`
+  const said = stderr.trim().split('\n').at(-1)
+  return `the process that loaded it ${how}${said ? `: ${said}` : ''}`
+}
+
+const LONGEST_PROBE = 60_000
+
+/** Loads and tests a backend in a process of its own. */
+const probe = (request: ProbeRequest): Promise<ProbeResult> =>
+  new Promise((resolve) => {
+    const program = fileURLToPath(new URL(import.meta.url.replace(/doctor(\.[jt]s)$/, 'probe$1')))
+    const running = fork(program, [JSON.stringify(request)], {
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+      timeout: LONGEST_PROBE,
+    })
+    let stderr = ''
+    running.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      stderr += text
+    })
+    running.on('message', (result: ProbeResult) => resolve(result)) // sent by `probe.ts`
+    running.on('error', ({ message }) => resolve({ _tag: 'Failed', problem: message, attempts: [] }))
+    running.on('close', (code, signal) =>
+      resolve({ _tag: 'Failed', problem: ending(code, signal, stderr), attempts: [] }),
+    )
+  })
+
+const remedyFor = ({ backend, packageName }: BackendCandidate): string => {
+  const major = Number(process.versions.node.split('.')[0])
+  if (backend === 'tensorflow' && major >= NODE_WITHOUT_TFJS_NODE) {
+    return `it needs Node below ${NODE_WITHOUT_TFJS_NODE}; then ${INSTALL[packageName]}`
+  }
+  const note = NOTES[backend]
+  return `${INSTALL[packageName]}${note === undefined ? '' : ` (${note})`}`
+}
+
+const NOTHING = { problem: null, remedy: null, threads: null, test: null } as const
+
+const diagnosisOf = (candidate: BackendCandidate, version: string, result: ProbeResult): Diagnosis => {
+  const known = { ...NOTHING, ...candidate, version, isChosen: false }
+  if (result._tag === 'Failed') {
+    return { ...known, state: 'fails', problem: result.problem, remedy: remedyFor(candidate) }
+  }
+  const { test, threads } = result
+  const isRight = test.product === 'right' && test.gradient === 'right'
+  return { ...known, state: isRight ? 'works' : 'wrong results', test, threads }
+}
+
+/** The backend that was asked for or is the best, and every other one that is installed. Processes run one at a time. */
+const examine = async (asked: ProbeRequest): Promise<DoctorReport> => {
+  const chosen = await probe(asked)
+  const backends: Diagnosis[] = []
+  for (const candidate of BACKEND_CANDIDATES) {
+    const { backend, packageName } = candidate
+    const version = installedVersion(packageName)
+    const isChosen = chosen._tag === 'Loaded' && chosen.packageName === packageName
+    if (version === null) {
+      const remedy = remedyFor(candidate)
+      backends.push({ ...NOTHING, backend, packageName, version, isChosen, state: 'not installed', remedy })
+      continue
+    }
+    const threads = asked.threads === undefined ? {} : { threads: asked.threads }
+    const result = isChosen ? chosen : await probe({ backend, packageName, ...threads })
+    backends.push({ ...diagnosisOf({ backend, packageName }, version, result), isChosen })
+  }
+  return {
+    node: process.version,
+    platform: `${platform()} ${arch()}`,
+    cores: availableParallelism(),
+    memory: { totalBytes: totalmem(), freeBytes: freemem() },
+    works: backends.some(({ isChosen, state }) => isChosen && state === 'works'),
+    backends,
+  }
+}
+
+const gigabytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`
+
+const linesOf = (diagnosis: Diagnosis): readonly string[] => {
+  const { backend, packageName, version, state, isChosen, problem, remedy, threads, test } = diagnosis
+  const name = version === null ? packageName : `${packageName} ${version}`
+  const counted = threads === null ? [] : [threads === 1 ? '1 thread' : `${threads} threads`]
+  const tested =
+    test === null ? [] : [`${test.gflops.toFixed(1)} GFLOP/s`, `product ${test.product}`, `gradient ${test.gradient}`]
+  return [
+    `${isChosen ? '*' : ' '} ${backend.padEnd(12)} ${name.padEnd(38)} ${[state, ...counted, ...tested].join(', ')}`,
+    ...(problem === null ? [] : [`    ${problem}`]),
+    ...(remedy === null ? [] : [`    get it: ${remedy}`]),
+  ]
+}
+
+const textOf = ({ node, platform, cores, memory, backends }: DoctorReport): string =>
+  [
+    `Node ${node} on ${platform}, ${cores} cores, ${gigabytes(memory.totalBytes)} of memory, ${gigabytes(memory.freeBytes)} free`,
+    '',
+    ...backends.flatMap(linesOf),
+    '',
+    '* is what the other commands use. Another one: --backend, or the variable TANDEM_BACKEND.',
+    '',
+  ].join('\n')
+
+const action = async (flags: EngineOptions & { readonly json?: boolean }): Promise<void> => {
+  const { backend, threads } = flags
+  const report = await examine({ ...(backend && { backend }), ...(threads !== undefined && { threads }) })
+  process.stdout.write(flags.json === true ? `${JSON.stringify(report)}\n` : textOf(report))
+  if (!report.works) throw new CommandError(`the ${backend ?? 'default'} tensor backend does not work`)
+}
+
+export const doctorCommand = (): Command => {
+  const command = new Command('doctor').description(
+    'Say which tensor backends work here, how fast, and how to get the others. Fails if the one that is used does not work.',
+  )
+  for (const option of engineOptions()) command.addOption(option)
+  return command.option('--json', 'print the report as one line of JSON').action(action)
+}

@@ -1,0 +1,26 @@
+/** What the engine says of itself. */
+import * as tf from '@tensorflow/tfjs'
+import { describe, expect, it } from 'vitest'
+import { engineReport } from '../../src/engine/report.js'
+import { onBackend } from '../kit/backends.js'
+import { useOnnxRuntime } from '../kit/engine.js'
+
+const { backend } = useOnnxRuntime({ threads: 1 })
+
+describe('the report', () => {
+  it('tells version, threads, compiled graphs and fallbacks of the onnxruntime backend', () => {
+    const before = engineReport()
+    expect(before).toMatchObject({ backend: 'onnxruntime', version: backend().version, threads: 1 })
+    tf.tidy(() => tf.add(tf.tensor1d([1, 2, 3]), 1).dataSync())
+    tf.tidy(() => tf.unique(tf.tensor1d([1, 1, 2])).values.dataSync())
+    const after = engineReport()
+    expect(after.compiles).toBe(before.compiles + 1)
+    expect(after.fallbacks).toEqual({ ...before.fallbacks, Unique: 1 })
+  })
+
+  it('tells one thread and no graphs of the cpu backend', () => {
+    expect(onBackend('cpu', engineReport)).toEqual({
+      ...{ backend: 'cpu', version: tf.version_core, threads: 1, compiles: 0, fallbacks: {} },
+    })
+  })
+})
