@@ -1,4 +1,9 @@
-/** The tensor engine: TensorFlow.js on onnxruntime, compiled functions, ownership, fused operations. */
+/**
+ * The tensor engine: TensorFlow.js on onnxruntime, compiled functions, ownership, fused operations.
+ *
+ * Importing it is all that a program of TensorFlow.js needs: the backend is offered to tfjs, which then prefers it.
+ */
+import { offerOnnxRuntime } from './onnxruntime/register.js'
 
 export { adoptTensor, type Jitted, jit } from './jit.js'
 export { masked, maskedLogSumExp, maskedMean, maskedRowMean, maskedSum, maskedVariance } from './masked.js'
@@ -35,3 +40,5 @@ export {
   selectBackend,
 } from './select.js'
 export { type ValueAndGrad, valueAndGrad } from './valueAndGrad.js'
+
+offerOnnxRuntime()

@@ -131,17 +131,10 @@ export const defaultRuntimeOptions = (): RuntimeOptions => ({
   stacks: 'on',
 })
 
-/**
- * Registers the backend `onnxruntime` and all its kernels; makes nothing active. A second call replaces the first
- * registration, and with it every tensor that lived there.
- *
- * Errors   throws if onnxruntime-node cannot be loaded.
- */
-export const registerOnnxRuntime = (options: Partial<RuntimeOptions> = {}): RecordingBackend => {
+/** Loads the library, and registers all kernels for a backend over it. */
+const connect = (options: Partial<RuntimeOptions>): RecordingBackend => {
   const runtime = makeRuntime(loadOnnxRuntime(), { ...defaultRuntimeOptions(), ...options })
   const backend = makeRecordingBackend(runtime, () => setImmediate())
-  if (tf.findBackendFactory(BACKEND_NAME) !== null) tf.removeBackend(BACKEND_NAME)
-  tf.registerBackend(BACKEND_NAME, () => backend.kernelBackend)
   RECORDING.set(backend.kernelBackend, backend)
 
   const direct = directKernels(backend)
@@ -162,4 +155,29 @@ export const registerOnnxRuntime = (options: Partial<RuntimeOptions> = {}): Reco
     })
   }
   return backend
+}
+
+/**
+ * Registers the backend `onnxruntime` and all its kernels; makes nothing active. A second call replaces the first
+ * registration, and with it every tensor that lived there.
+ *
+ * Errors   throws if onnxruntime-node cannot be loaded.
+ */
+export const registerOnnxRuntime = (options: Partial<RuntimeOptions> = {}): RecordingBackend => {
+  const backend = connect(options)
+  if (tf.findBackendFactory(BACKEND_NAME) !== null) tf.removeBackend(BACKEND_NAME)
+  tf.registerBackend(BACKEND_NAME, () => backend.kernelBackend)
+  return backend
+}
+
+/** Above those of tfjs's own backends: cpu has 1, wasm and webgl 2, tfjs-node 3. */
+const PRIORITY = 4
+
+/**
+ * Offers the backend to tfjs, which loads it when it first needs one. Where it does not load, tfjs takes its next best.
+ * Does nothing if the backend is registered already.
+ */
+export const offerOnnxRuntime = (): void => {
+  if (tf.findBackendFactory(BACKEND_NAME) !== null) return
+  tf.registerBackend(BACKEND_NAME, () => connect({}).kernelBackend, PRIORITY)
 }
