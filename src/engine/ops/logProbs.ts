@@ -1,4 +1,5 @@
 import * as tf from '@tensorflow/tfjs'
+import { rowMax } from './rowMax.js'
 
 /** How each token did, `[N]` each, in nats. */
 export interface TokenScores {
@@ -29,7 +30,7 @@ interface Softmax {
 }
 
 const exponentiate = (x: tf.Tensor): Softmax => {
-  const highest = tf.max(x, -1, true)
+  const highest = rowMax(x)
   const exponentials = tf.exp(tf.sub(x, highest))
   return { highest, exponentials, sums: tf.sum(exponentials, -1, true) }
 }
