@@ -6,6 +6,18 @@ export interface Law {
   readonly check: () => void | Promise<void>
 }
 
+/** A law with its number in the table of laws (`docs/laws.md`). Its name begins with the number. */
+export interface NumberedLaw extends Law {
+  readonly number: number
+}
+
+/** A numbered law. */
+export const numbered = (number: number, title: string, check: Law['check']): NumberedLaw => ({
+  number,
+  name: `law ${number}: ${title}`,
+  check,
+})
+
 /** Registers laws with a test runner's `it`. */
 export const checkLaws = (
   it: (name: string, check: () => void | Promise<void>) => unknown,

@@ -38,18 +38,45 @@ export type ChildSchema<S, K extends keyof S> = S[K] extends TensorDict<infer T>
 /** `S` with the entries of `X`, which win. */
 export type Merge<S, X> = Flat<Omit<S, keyof X> & X>
 
-/** A wrong call on a TensorDict: which operation, where, what was expected and what came. */
+/** One thing that is wrong with a call: where, and what was expected instead of what came. */
+export interface TensorDictProblem {
+  readonly path: readonly string[]
+  readonly reason: string
+}
+
+/** What a TensorDictError knows beside its text. */
+export interface TensorDictErrorDetails {
+  /** What is wrong, in one sentence; left out where `problems` say it all. */
+  readonly reason?: string
+  /** Every problem that was found, in the order of the keys. */
+  readonly problems?: readonly TensorDictProblem[]
+  readonly axis?: number
+  readonly expected?: unknown
+  readonly actual?: unknown
+  /** What to call instead. */
+  readonly hint?: string
+}
+
+const place = (path: readonly string[]): string =>
+  path.length > 0 ? `at ${path.map((key) => JSON.stringify(key)).join(' > ')}: ` : ''
+
+/** A wrong call on a TensorDict: which operation, where, what was expected and what came. All mismatches are in one error. */
 export class TensorDictError extends Error {
   readonly operation: string
   readonly path: readonly string[]
+  readonly details: TensorDictErrorDetails
 
-  constructor(operation: string, path: readonly string[], problem: string) {
-    super(
-      `${operation}: ${path.length > 0 ? `at ${path.map((key) => JSON.stringify(key)).join(' > ')}: ` : ''}${problem}`,
-    )
+  constructor(operation: string, path: readonly string[], problem: string | TensorDictErrorDetails) {
+    const details = typeof problem === 'string' ? { reason: problem } : problem
+    const sentences = [
+      ...(details.reason === undefined ? [] : [`${place(path)}${details.reason}`]),
+      ...(details.problems ?? []).map((each) => `${place(each.path)}${each.reason}`),
+    ]
+    super(`${operation}: ${sentences.join('; ')}${details.hint === undefined ? '' : ` (${details.hint})`}`)
     this.name = 'TensorDictError'
     this.operation = operation
     this.path = path
+    this.details = details
   }
 }
 
