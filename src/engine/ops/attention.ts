@@ -5,7 +5,8 @@
  * completion of a group, so they are kept once and read by all: a source whose group axis has size 1 is shared.
  *
  * Sampling adds one token at a time and training computes all of them together, yet both should find the same log-probabilities. They do,
- * bit for bit, if both add up in the same order: so a position's own key is a source by itself (`reach: 'same'`) in both.
+ * as far as products round alike for few and many rows, if both add up in the same order: so a position's own key is a source by
+ * itself (`reach: 'same'`) in both.
  */
 import * as tf from '@tensorflow/tfjs'
 import { rowMax } from './rowMax.js'

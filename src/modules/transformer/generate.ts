@@ -66,7 +66,7 @@ interface NextToken {
   readonly layers: readonly LayerCache[]
 }
 
-/** The arithmetic of `gatherLogProbs` for all tokens, operation by operation: what is recorded equals what is scored. */
+/** The arithmetic of `gatherLogProbs` for all tokens, operation by operation, so that what is recorded is what is scored (see docs/decisions, equal log-probs). */
 const nextLogProbs = (params: Params, config: DecoderConfig, hidden: tf.Tensor, inverse: tf.Tensor): tf.Tensor => {
   const logits = tf.mul(logitsOf(params, config, hidden), inverse)
   const shifted = tf.sub(logits, rowMax(logits))
