@@ -7,7 +7,7 @@ import { discard, type Owned, own, scope } from '../engine/scope.js'
 import { valueAndGrad } from '../engine/valueAndGrad.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
 import { completionBatch, groupPrompts, type PackedCompletions, packCompletions } from '../modules/transformer/pack.js'
-import { type CompletionBatch, completionLogits } from '../modules/transformer/score.js'
+import { type ScoredBatch, temperedLogits } from '../modules/transformer/score.js'
 import { promptsPerRun } from '../modules/transformer/scorer.js'
 import {
   essOf,
@@ -89,15 +89,13 @@ export class NonFiniteLoss extends Error {
   }
 }
 
-interface GradInput {
+interface GradInput extends ScoredBatch {
   readonly params: NamedTensors
-  readonly batch: CompletionBatch
   readonly mask: tf.Tensor
   readonly oldLogProbs: tf.Tensor
   readonly refLogProbs?: tf.Tensor
   readonly advantages: tf.Tensor
   readonly counts: GRPOCounts
-  readonly inverseTemperature: tf.Tensor
 }
 
 type CountInput = Pick<GradInput, 'params' | 'batch' | 'mask' | 'oldLogProbs' | 'inverseTemperature'>
@@ -124,19 +122,12 @@ interface LearnOutput<S> {
   readonly norm: tf.Tensor
 }
 
-/** Logits of the completions' tokens, `[B * T, V]`, at the sampling temperature. */
-const scaledLogits = (
-  params: NamedTensors,
-  config: DecoderConfig,
-  { batch, inverseTemperature }: Pick<GradInput, 'batch' | 'inverseTemperature'>,
-): tf.Tensor => tf.mul(completionLogits(params, config, batch), inverseTemperature)
-
 const gradients =
   (config: DecoderConfig, loss: GRPOLoss) =>
   (input: GradInput): GradOutput => {
     const { mask, oldLogProbs, refLogProbs, advantages, counts } = input
     const { value, grads, aux } = valueAndGrad(input.params, (params) => {
-      const scores = tokenScores(scaledLogits(params, config, input), tf.reshape(input.batch.completionIds, [-1]), {
+      const scores = tokenScores(temperedLogits(params, config, input), tf.reshape(input.batch.completionIds, [-1]), {
         entropy: (loss.options.entropyCoefficient ?? 0) === 0 ? 'metric' : 'differentiable',
       })
       const logProbs = tf.reshape(scores.logProbs, mask.shape)
@@ -242,7 +233,7 @@ export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
   const loss = GRPOLoss(options.loss)
   const compiledGradients = jit(gradients(config, loss))
   const compiledCount = jit((input: CountInput) => {
-    const logits = scaledLogits(input.params, config, input)
+    const logits = temperedLogits(input.params, config, input)
     const logProbs = tf.reshape(gatherLogProbs(logits, tf.reshape(input.batch.completionIds, [-1])), input.mask.shape)
     return tf.sum(loss.counted({ ...input, logProbs }))
   })

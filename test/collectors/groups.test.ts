@@ -12,7 +12,8 @@ import { own, scope } from '../../src/engine/scope.js'
 import { groupAdvantage } from '../../src/objectives/advantages/groupAdvantage.js'
 import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
 import { useEngine } from '../kit/engine.js'
-import { rightOf, scriptedPolicy, type TurnState, turnEnv } from '../kit/small.js'
+import { rightOf } from '../kit/results.js'
+import { scriptedPolicy, type TurnState, turnEnv } from '../kit/small.js'
 
 useEngine()
 

@@ -17,7 +17,8 @@ import { get } from '../../src/data/tensorDict/tensorDict.js'
 import { liveTensors, ownedCount } from '../../src/engine/scope.js'
 import { envFailure } from '../../src/envs/env.js'
 import { useEngine, valuesOf } from '../kit/engine.js'
-import { type Calls, leftOf, rightOf, scriptedPolicy, type TurnState, turnEnv } from '../kit/small.js'
+import { leftOf, rightOf } from '../kit/results.js'
+import { type Calls, scriptedPolicy, type TurnState, turnEnv } from '../kit/small.js'
 
 useEngine()
 

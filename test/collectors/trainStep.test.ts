@@ -14,7 +14,7 @@ import { mapNamed, type Optimizer } from '../../src/objectives/updates/optimizer
 import { expectClose } from '../kit/close.js'
 import { useEngine, valuesOf } from '../kit/engine.js'
 import { tinyConfig } from '../kit/models.js'
-import { rightOf } from '../kit/small.js'
+import { rightOf } from '../kit/results.js'
 
 useEngine()
 

@@ -9,7 +9,7 @@ import { initialParams } from '../../src/modules/transformer/params.js'
 import { TransformersWrapper } from '../../src/modules/transformersWrapper.js'
 import { useEngine } from '../kit/engine.js'
 import { tinyConfig } from '../kit/models.js'
-import { leftOf, rightOf } from '../kit/small.js'
+import { leftOf, rightOf } from '../kit/results.js'
 
 useEngine()
 

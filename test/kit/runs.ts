@@ -5,19 +5,16 @@ import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { afterAll, expect, vi } from 'vitest'
 import { DEFAULT_SETTINGS, type RunSettings } from '../../src/collectors/run/settings.js'
-import { type Failure, orThrow } from '../../src/core/failure.js'
 import { child, keyFromSeed, normals } from '../../src/core/key.js'
 import type { HostArray } from '../../src/data/codecs/safetensors.js'
+import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { loadPretrained, type ModelText, type Pretrained, pretrainedFiles } from '../../src/modules/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { parameterShapes } from '../../src/modules/transformer/params.js'
 import { tinyConfig } from './models.js'
-
-/** The model that comes with the package. */
-export const EMBEDDED_MODEL = fileURLToPath(new URL('../../models/word-problems', import.meta.url))
+import { rightOf } from './results.js'
 
 /** Makes paths in a folder that is removed after the tests of the file. */
 export const useTemporaryFolder = (): ((name: string) => string) => {
@@ -26,16 +23,6 @@ export const useTemporaryFolder = (): ((name: string) => string) => {
     rmSync(folder, { recursive: true, force: true })
   })
   return (name) => join(folder, name)
-}
-
-/** The value of a task that should not fail. */
-export const right = async <T>(task: TaskEither<Failure, T>): Promise<T> => orThrow(await task())
-
-/** The failure of a task that should fail. */
-export const left = async <F, T>(task: TaskEither<F, T>): Promise<F> => {
-  const result = await task()
-  if (result._tag === 'Right') throw new Error('expected a failure, got a value')
-  return result.left
 }
 
 /** Which token follows which: `<answer>`, one or two digits, `</answer>`, mostly. Several successors are about equally probable. */
@@ -81,7 +68,7 @@ const bigramArrays = (config: DecoderConfig, text: ModelText): ReadonlyMap<strin
 
 /** A model that answers with random small numbers in the right format: quick, and with rewards to learn from. */
 export const answeringModel = async (): Promise<Pretrained> => {
-  const { config: embedded, text } = await right(loadPretrained(EMBEDDED_MODEL))
+  const { config: embedded, text } = await rightOf(loadPretrained(EMBEDDED_MODEL))
   const { vocabularySize, endTokens, padToken } = embedded
   const config = tinyConfig({
     ...{ vocabularySize, endTokens, padToken, hiddenSize: HIDDEN },

@@ -49,20 +49,6 @@ export const anySmallConfig: fc.Arbitrary<DecoderConfig> = fc
     projectionBias: config.architecture === 'qwen2',
   }))
 
-/** The value of a task that must succeed. */
-export const rightOf = async <T>(task: TE.TaskEither<unknown, T>): Promise<T> => {
-  const result = await task()
-  if (E.isLeft(result)) throw new Error(`expected a Right, got ${JSON.stringify(result.left)}`)
-  return result.right
-}
-
-/** The failure of a task that must fail. */
-export const leftOf = async <F>(task: TE.TaskEither<F, unknown>): Promise<F> => {
-  const result = await task()
-  if (E.isRight(result)) throw new Error('expected a Left, got a Right')
-  return result.left
-}
-
 const END = '<|im_end|>'
 
 /** One token for each byte, and the marker that ends a turn: 257 ids. */

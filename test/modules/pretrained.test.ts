@@ -19,7 +19,8 @@ import {
 import { type DecoderConfig, formatConfig } from '../../src/modules/transformer/config.js'
 import { parameterShapes } from '../../src/modules/transformer/params.js'
 import { useEngine } from '../kit/engine.js'
-import { anySmallConfig, byteConfig, byteText, leftOf, rightOf } from '../kit/small.js'
+import { leftOf, rightOf } from '../kit/results.js'
+import { anySmallConfig, byteConfig, byteText } from '../kit/small.js'
 
 useEngine()
 

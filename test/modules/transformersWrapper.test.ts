@@ -11,7 +11,7 @@ import { type TransformersPolicy, TransformersWrapper } from '../../src/modules/
 import { expectClose } from '../kit/close.js'
 import { useEngine } from '../kit/engine.js'
 import { tinyConfig } from '../kit/models.js'
-import { leftOf, rightOf } from '../kit/small.js'
+import { leftOf, rightOf } from '../kit/results.js'
 
 useEngine()
 

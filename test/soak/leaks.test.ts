@@ -3,7 +3,8 @@ import { prepareRun } from '../../src/collectors/run/prepare.js'
 import { train } from '../../src/collectors/run/train.js'
 import { liveTensors, ownedCount } from '../../src/engine/scope.js'
 import { useOnnxRuntime } from '../kit/engine.js'
-import { right, smallSettings, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
+import { rightOf } from '../kit/results.js'
+import { smallSettings, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
 
 useOnnxRuntime()
 const at = useTemporaryFolder()
@@ -12,7 +13,7 @@ describe('500 steps of a run', () => {
   it('keep the same number of live tensors, bytes and owned values after every step', async () => {
     const model = await writeAnsweringModel(at('model'))
     const settings = smallSettings(model, { steps: 500, evalEvery: 250, checkpointEvery: 100 })
-    const run = await right(prepareRun({ _tag: 'New', folder: at('run'), settings }))
+    const run = await rightOf(prepareRun({ _tag: 'New', folder: at('run'), settings }))
     const seen: { readonly count: number; readonly bytes: number; readonly owned: number }[] = []
     for await (const event of train(run)) {
       if (event.type === 'step') seen.push({ ...liveTensors(), owned: ownedCount() })

@@ -99,3 +99,17 @@ export const completionLogits = (params: Params, config: DecoderConfig, batch: C
   const rest = tf.slice(states, [0, 0, 0, 0], [prompts, group, length - 1, width])
   return logitsOf(params, config, tf.reshape(tf.concat([first, rest], 2), [prompts * group * length, width]))
 }
+
+/** Completions and the temperature that they are scored at. */
+export interface ScoredBatch {
+  readonly batch: CompletionBatch
+  /** `[]` */
+  readonly inverseTemperature: tf.Tensor
+}
+
+/** `completionLogits` divided by the temperature, `[P * G * Tr, V]`: their log-softmax is what the sampler drew from. */
+export const temperedLogits = (
+  params: Params,
+  config: DecoderConfig,
+  { batch, inverseTemperature }: ScoredBatch,
+): tf.Tensor => tf.mul(completionLogits(params, config, batch), inverseTemperature)

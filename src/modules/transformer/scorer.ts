@@ -6,12 +6,10 @@ import { scope } from '../../engine/scope.js'
 import type { DecoderConfig } from './config.js'
 import { completionBatch, type PromptGroups, packCompletions } from './pack.js'
 import type { Params } from './params.js'
-import { type CompletionBatch, completionLogits } from './score.js'
+import { type ScoredBatch, temperedLogits } from './score.js'
 
-interface ScoreInput {
+interface ScoreInput extends ScoredBatch {
   readonly params: Params
-  readonly batch: CompletionBatch
-  readonly inverseTemperature: tf.Tensor
 }
 
 /** A group of completions for each prompt. */
@@ -46,10 +44,9 @@ export const promptsPerRun = (
 
 /** Makes a scorer; graphs are compiled when first needed and kept. */
 export const makeScorer = (config: DecoderConfig): Scorer => {
-  const compiled = jit(({ params, batch, inverseTemperature }: ScoreInput) => {
-    const logits = tf.mul(completionLogits(params, config, batch), inverseTemperature)
-    return gatherLogProbs(logits, tf.reshape(batch.completionIds, [-1]))
-  })
+  const compiled = jit(({ params, ...scored }: ScoreInput) =>
+    gatherLogProbs(temperedLogits(params, config, scored), tf.reshape(scored.batch.completionIds, [-1])),
+  )
   const scorePart = (params: Params, { groups, completions, temperature }: ScoreRequest): readonly Float32Array[] => {
     const packed = packCompletions(groups, completions)
     const flat = scope(() =>

@@ -20,7 +20,8 @@ import { liveFiles as files } from '../../../src/live/files.js'
 import { makeParams, type Pretrained } from '../../../src/modules/pretrained.js'
 import type { AdamWState } from '../../../src/objectives/updates/adamW.js'
 import { useEngine } from '../../kit/engine.js'
-import { answeringModel, left, right, useTemporaryFolder } from '../../kit/runs.js'
+import { leftOf, rightOf } from '../../kit/results.js'
+import { answeringModel, useTemporaryFolder } from '../../kit/runs.js'
 
 useEngine({ threads: 1 })
 const path = useTemporaryFolder()
@@ -63,11 +64,11 @@ const contents = (changes: Partial<CheckpointState> = {}): ReturnType<typeof che
 }
 
 const save = (folder: string, step: number): Promise<string> =>
-  right(saveCheckpoint(files, contents({ step }), { folder, step, keep: 2 }))
+  rightOf(saveCheckpoint(files, contents({ step }), { folder, step, keep: 2 }))
 
 describe('a checkpoint', () => {
   it('comes back bit for bit: weights, optimizer, and where the run stood', async () => {
-    const checkpoint = await right(loadCheckpoint(files, await save(fresh(), 3)))
+    const checkpoint = await rightOf(loadCheckpoint(files, await save(fresh(), 3)))
     expect(checkpoint.state).toEqual(state())
     expect(checkpoint.model.arrays).toEqual(moments('params'))
     expect(checkpoint.model.config).toEqual(model.config)
@@ -84,7 +85,7 @@ describe('a checkpoint', () => {
 
   it('is written from what was read to equal bytes', async () => {
     const folder = await save(fresh(), 3)
-    const read = await right(loadCheckpoint(files, folder))
+    const read = await rightOf(loadCheckpoint(files, folder))
     scope(() => {
       const trainer = { params: makeParams(read.model.arrays), optimizer: optimizerState(read.optimizer) }
       const again = checkpointFiles(read.model, trainer, read.state)
@@ -103,7 +104,7 @@ const FILES = [
 const damaged = async (damage: (path: string) => void, file: string): Promise<string> => {
   const folder = await save(fresh(), 3)
   damage(`${folder}/${file}`)
-  const told = sentence(await left(loadCheckpoint(files, folder)))
+  const told = sentence(await leftOf(loadCheckpoint(files, folder)))
   expect(told).toContain(folder)
   return told
 }
@@ -179,23 +180,23 @@ describe('saveCheckpoint', () => {
     const folder = fresh()
     await save(folder, 2)
     const changed = contents({ step: 2, secondsTotal: 99 })
-    const saved = await right(saveCheckpoint(files, changed, { folder, step: 2, keep: 2 }))
-    expect((await right(loadCheckpoint(files, saved))).state.secondsTotal).toBe(99)
+    const saved = await rightOf(saveCheckpoint(files, changed, { folder, step: 2, keep: 2 }))
+    expect((await rightOf(loadCheckpoint(files, saved))).state.secondsTotal).toBe(99)
   })
 })
 
 describe('latestCheckpoint', () => {
   it('is undefined where there is none', async () => {
-    expect(await right(latestCheckpoint(files, fresh()))).toBeUndefined()
+    expect(await rightOf(latestCheckpoint(files, fresh()))).toBeUndefined()
   })
 
   it('is never an unfinished folder', async () => {
     const folder = fresh()
     const saved = await save(folder, 2)
     mkdirSync(`${folder}/step-000003.tmp-4242`)
-    expect(await right(latestCheckpoint(files, folder))).toBe(saved)
+    expect(await rightOf(latestCheckpoint(files, folder))).toBe(saved)
     rmSync(saved, { recursive: true })
-    expect(await right(latestCheckpoint(files, folder))).toBeUndefined()
+    expect(await rightOf(latestCheckpoint(files, folder))).toBeUndefined()
   })
 
   it('is the one with the most steps, however many they are', async () => {
@@ -204,8 +205,8 @@ describe('latestCheckpoint', () => {
     const law = fc.asyncProperty(steps, async (list) => {
       const folder = fresh()
       for (const step of [...list].sort((a, b) => a - b))
-        await right(saveCheckpoint(files, small, { folder, step, keep: 2 }))
-      expect(Number((await right(latestCheckpoint(files, folder)))!.split('step-')[1])).toBe(Math.max(...list))
+        await rightOf(saveCheckpoint(files, small, { folder, step, keep: 2 }))
+      expect(Number((await rightOf(latestCheckpoint(files, folder)))!.split('step-')[1])).toBe(Math.max(...list))
     })
     await fc.assert(law, { numRuns: 30 })
   })

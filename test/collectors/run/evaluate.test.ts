@@ -11,7 +11,8 @@ import { gsm8kReward } from '../../../src/envs/rewards/gsm8k.js'
 import { makeParams, type Pretrained } from '../../../src/modules/pretrained.js'
 import { TransformersWrapper } from '../../../src/modules/transformersWrapper.js'
 import { useEngine } from '../../kit/engine.js'
-import { answeringModel, right } from '../../kit/runs.js'
+import { rightOf } from '../../kit/results.js'
+import { answeringModel } from '../../kit/runs.js'
 
 useEngine({ threads: 1 })
 
@@ -19,7 +20,7 @@ let model: Pretrained
 let source: TaskSource
 beforeAll(async () => {
   model = await answeringModel()
-  source = (await right(evaluationTasks({}))).source
+  source = (await rightOf(evaluationTasks({}))).source
 })
 
 interface Wish {

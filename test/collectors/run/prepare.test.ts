@@ -6,12 +6,11 @@ import type { RunSettings } from '../../../src/collectors/run/settings.js'
 import { train } from '../../../src/collectors/run/train.js'
 import { describe as sentence } from '../../../src/core/failure.js'
 import { useEngine } from '../../kit/engine.js'
+import { leftOf, rightOf } from '../../kit/results.js'
 import {
   allowTime,
   contentsOf,
   gsm8kLines,
-  left,
-  right,
   smallSettings,
   useTemporaryFolder,
   writeAnsweringModel,
@@ -46,12 +45,12 @@ const copyOfRun = (name: string): string => {
 
 beforeAll(async () => {
   model = await writeAnsweringModel(path('model'))
-  summary = await runToEnd(await right(open('done')))
+  summary = await runToEnd(await rightOf(open('done')))
 })
 
 describe('prepareRun for a new run', () => {
   it('makes the folder with the settings, and nothing else', async () => {
-    const run = await right(open('fresh'))
+    const run = await rightOf(open('fresh'))
     expect(readdirSync(path('fresh'))).toEqual(['config.json'])
     expect(JSON.parse(readFileSync(run.paths.config, 'utf8'))).toEqual(settings())
     expect(run.resume).toBeUndefined()
@@ -62,7 +61,7 @@ describe('prepareRun for a new run', () => {
     ['a dataset that does not exist', { dataset: '/nowhere/rows.jsonl' }, '/nowhere/rows.jsonl'],
     ['evaluation rows that do not exist', { evalDataset: '/nowhere/held.jsonl' }, '/nowhere/held.jsonl'],
   ])('names %s, and leaves no folder behind', async (_, changes, culprit) => {
-    expect(sentence(await left(open('never', changes)))).toContain(culprit)
+    expect(sentence(await leftOf(open('never', changes)))).toContain(culprit)
     expect(existsSync(path('never'))).toBe(false)
   })
 
@@ -73,7 +72,7 @@ describe('prepareRun for a new run', () => {
   ])(
     'refuses %s = %d, with which the run could not be opened again, and leaves no folder behind',
     async (name, value) => {
-      expect(sentence(await left(open(`range-${name}`, { [name]: value })))).toContain(name)
+      expect(sentence(await leftOf(open(`range-${name}`, { [name]: value })))).toContain(name)
       expect(existsSync(path(`range-${name}`))).toBe(false)
     },
   )
@@ -81,20 +80,20 @@ describe('prepareRun for a new run', () => {
   it('names the line of a dataset row that is torn, and leaves no folder behind', async () => {
     const dataset = path('torn.jsonl')
     writeFileSync(dataset, `${gsm8kLines(2)}{"question": "Why?"\n`)
-    expect(sentence(await left(open('never', { dataset })))).toContain(`${dataset}, line 3: `)
+    expect(sentence(await leftOf(open('never', { dataset })))).toContain(`${dataset}, line 3: `)
     expect(existsSync(path('never'))).toBe(false)
   })
 
   it('refuses a folder with a run and leaves every file as it was', async () => {
     const before = contentsOf(copyOfRun('taken'))
-    expect(sentence(await left(open('taken')))).toContain(path('taken'))
+    expect(sentence(await leftOf(open('taken')))).toContain(path('taken'))
     expect(contentsOf(path('taken'))).toEqual(before)
   })
 
   it('stores how many problems can be evaluated, not how many were wanted', async () => {
     const dataset = path('twenty.jsonl')
     writeFileSync(dataset, gsm8kLines(20))
-    const run = await right(open('twenty', { dataset, evalProblems: 50 }))
+    const run = await rightOf(open('twenty', { dataset, evalProblems: 50 }))
     expect(run.settings.evalProblems).toBe(2)
     expect(JSON.parse(readFileSync(run.paths.config, 'utf8'))).toMatchObject({ evalProblems: 2 })
   })
@@ -103,7 +102,7 @@ describe('prepareRun for a new run', () => {
 describe('prepareRun to resume', () => {
   it('gives the last checkpoint and the records up to it', async () => {
     copyOfRun('again')
-    const { resume } = await right(reopen('again'))
+    const { resume } = await rightOf(reopen('again'))
     expect(resume?.checkpoint.state.step).toBe(2)
     expect(resume?.records.map(({ type, step }) => `${type} ${step}`)).toEqual([
       ...['evaluation 0', 'step 1', 'step 2', 'evaluation 2'],
@@ -114,20 +113,20 @@ describe('prepareRun to resume', () => {
     const folder = copyOfRun('longer')
     const whole = readFileSync(`${folder}/metrics.jsonl`)
     writeFileSync(`${folder}/metrics.jsonl`, `${whole.toString()}{"type":"step","step":3}\n{"type":"st`)
-    expect((await right(reopen('longer'))).resume?.records).toHaveLength(4)
+    expect((await rightOf(reopen('longer'))).resume?.records).toHaveLength(4)
     expect(readFileSync(`${folder}/metrics.jsonl`).equals(whole)).toBe(true)
   })
 
   it('begins anew if the run had not saved anything', async () => {
-    await right(open('unsaved'))
-    const run = await right(reopen('unsaved'))
+    await rightOf(open('unsaved'))
+    const run = await rightOf(reopen('unsaved'))
     expect(run.resume).toBeUndefined()
     expect((await runToEnd(run)).rewardCurve).toEqual(summary.rewardCurve)
   })
 
   it('refuses another configuration, naming it, and leaves every file as it was', async () => {
     const before = contentsOf(copyOfRun('other'))
-    const told = sentence(await left(reopen('other', { seed: 7, group: 4, steps: 9 })))
+    const told = sentence(await leftOf(reopen('other', { seed: 7, group: 4, steps: 9 })))
     expect(told).toContain('seed is 1, not 7')
     expect(told).toContain('group is 2, not 4')
     expect(contentsOf(path('other'))).toEqual(before)
@@ -135,8 +134,8 @@ describe('prepareRun to resume', () => {
 
   it('stores the settings that were extended', async () => {
     copyOfRun('extended')
-    expect((await right(reopen('extended', { steps: 5 }))).settings.steps).toBe(5)
-    expect((await right(reopen('extended'))).settings.steps).toBe(5)
+    expect((await rightOf(reopen('extended', { steps: 5 }))).settings.steps).toBe(5)
+    expect((await rightOf(reopen('extended'))).settings.steps).toBe(5)
   })
 
   it.each(['state.json', 'model.safetensors', 'optimizer.safetensors'])(
@@ -145,7 +144,7 @@ describe('prepareRun to resume', () => {
       const broken = `${copyOfRun(`broken-${file}`)}/checkpoints/step-000002/${file}`
       writeFileSync(broken, readFileSync(broken).subarray(0, 50))
       const before = contentsOf(path(`broken-${file}`))
-      const told = sentence(await left(reopen(`broken-${file}`)))
+      const told = sentence(await leftOf(reopen(`broken-${file}`)))
       expect(told).toContain('checkpoints/step-000002')
       expect(told).toContain(file)
       expect(contentsOf(path(`broken-${file}`))).toEqual(before)
@@ -155,36 +154,36 @@ describe('prepareRun to resume', () => {
   it('names the metrics if they are shorter than they were at the checkpoint', async () => {
     const folder = copyOfRun('shorter')
     writeFileSync(`${folder}/metrics.jsonl`, '{}\n')
-    expect(sentence(await left(reopen('shorter')))).toContain(`${folder}/metrics.jsonl`)
+    expect(sentence(await leftOf(reopen('shorter')))).toContain(`${folder}/metrics.jsonl`)
   })
 
   it('says that there is no run in a folder without one', async () => {
-    expect(sentence(await left(reopen('nothing')))).toContain('there is no run in this folder')
+    expect(sentence(await leftOf(reopen('nothing')))).toContain('there is no run in this folder')
     expect(existsSync(path('nothing'))).toBe(false)
   })
 })
 
 describe('finishRun', () => {
   it('writes the summary and a report', async () => {
-    const { paths } = await right(reopen('done'))
-    await right(finishRun(paths, summary))
+    const { paths } = await rightOf(reopen('done'))
+    await rightOf(finishRun(paths, summary))
     expect(JSON.parse(readFileSync(paths.summary, 'utf8'))).toEqual(summary)
     expect(readFileSync(paths.report, 'utf8')).toMatch(/^<!doctype html>/i)
   })
 
   it('can be done again: a resumed run replaces both files', async () => {
     const folder = copyOfRun('twice')
-    const { paths } = await right(reopen('twice'))
-    await right(finishRun(paths, summary))
-    await right(finishRun(paths, { ...summary, steps: 77 }))
+    const { paths } = await rightOf(reopen('twice'))
+    await rightOf(finishRun(paths, summary))
+    await rightOf(finishRun(paths, { ...summary, steps: 77 }))
     expect(JSON.parse(readFileSync(paths.summary, 'utf8'))).toMatchObject({ steps: 77 })
     expect(readdirSync(folder).filter((name) => name.includes('.tmp-'))).toEqual([])
   })
 
   it('names the line of metrics that is not JSON', async () => {
     copyOfRun('torn')
-    const { paths } = await right(reopen('torn'))
+    const { paths } = await rightOf(reopen('torn'))
     writeFileSync(paths.metrics, '{}\n{"type"')
-    expect(sentence(await left(finishRun(paths, summary)))).toContain(`${paths.metrics}: line 2 is not JSON`)
+    expect(sentence(await leftOf(finishRun(paths, summary)))).toContain(`${paths.metrics}: line 2 is not JSON`)
   })
 })

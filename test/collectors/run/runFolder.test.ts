@@ -12,7 +12,8 @@ import {
 import { DEFAULT_SETTINGS, type RunSettings } from '../../../src/collectors/run/settings.js'
 import { describe as sentence } from '../../../src/core/failure.js'
 import { liveFiles as files } from '../../../src/live/files.js'
-import { contentsOf, left, right, useTemporaryFolder } from '../../kit/runs.js'
+import { leftOf, rightOf } from '../../kit/results.js'
+import { contentsOf, useTemporaryFolder } from '../../kit/runs.js'
 
 const path = useTemporaryFolder()
 const settings: RunSettings = { model: '/models/a', ...DEFAULT_SETTINGS }
@@ -21,20 +22,20 @@ let made = 0
 /** A path that nothing uses yet. */
 const fresh = (): string => path(`run${made++}`)
 
-const newRun = (folder = fresh()) => right(createRun(files, folder, settings))
+const newRun = (folder = fresh()) => rightOf(createRun(files, folder, settings))
 
 describe('createRun', () => {
   it('makes the folder, with its parents, and stores the settings', async () => {
     const folder = `${fresh()}/deep/down`
     const paths = await newRun(folder)
-    expect(await right(openRun(files, folder))).toEqual({ paths, settings })
+    expect(await rightOf(openRun(files, folder))).toEqual({ paths, settings })
   })
 
   it('refuses a folder that holds a run, says how to go on, and changes nothing', async () => {
     const { folder, metrics } = await newRun()
     writeFileSync(metrics, '{"type":"step"}\n')
     const before = contentsOf(folder)
-    const failure = await left(createRun(files, folder, { ...settings, seed: 2 }))
+    const failure = await leftOf(createRun(files, folder, { ...settings, seed: 2 }))
     expect(sentence(failure)).toContain(folder)
     expect(failure.reason).toMatch(/--resume.*--out/)
     expect(contentsOf(folder)).toEqual(before)
@@ -46,8 +47,8 @@ describe('createRun', () => {
       const folder = fresh()
       mkdirSync(`${folder}/checkpoints/step-000005`, { recursive: true })
       writeFileSync(`${folder}/${file}`, 'precious')
-      if (!file.startsWith('checkpoints')) await right(files.remove(`${folder}/checkpoints`))
-      expect(sentence(await left(createRun(files, folder, settings)))).toContain(folder)
+      if (!file.startsWith('checkpoints')) await rightOf(files.remove(`${folder}/checkpoints`))
+      expect(sentence(await leftOf(createRun(files, folder, settings)))).toContain(folder)
       expect(readFileSync(`${folder}/${file}`, 'utf8')).toBe('precious')
     },
   )
@@ -55,14 +56,14 @@ describe('createRun', () => {
   it('names the path if a file is in the way', async () => {
     const file = fresh()
     writeFileSync(file, '')
-    expect(sentence(await left(createRun(files, `${file}/run`, settings)))).toContain(file)
+    expect(sentence(await leftOf(createRun(files, `${file}/run`, settings)))).toContain(file)
   })
 })
 
 describe('openRun', () => {
   it('says that there is no run in an empty or missing folder', async () => {
     const folder = fresh()
-    expect(sentence(await left(openRun(files, folder)))).toBe(
+    expect(sentence(await leftOf(openRun(files, folder)))).toBe(
       `${folder}: there is no run in this folder (no config.json)`,
     )
   })
@@ -76,15 +77,15 @@ describe('openRun', () => {
   ])('names the folder and the file if config.json is %s', async (_, text) => {
     const { folder, config } = await newRun()
     writeFileSync(config, text)
-    const told = sentence(await left(openRun(files, folder)))
+    const told = sentence(await leftOf(openRun(files, folder)))
     expect(told).toContain(folder)
     expect(told).toContain('config.json')
   })
 
   it('reads the settings that were written last', async () => {
     const paths = await newRun()
-    await right(writeSettings(files, paths, { ...settings, steps: 99 }))
-    expect((await right(openRun(files, paths.folder))).settings.steps).toBe(99)
+    await rightOf(writeSettings(files, paths, { ...settings, steps: 99 }))
+    expect((await rightOf(openRun(files, paths.folder))).settings.steps).toBe(99)
   })
 })
 
@@ -97,10 +98,10 @@ describe('openLog', () => {
   it('keeps records in order, and knows how long the file is', async () => {
     const law = fc.asyncProperty(fc.array(records, { maxLength: 4 }), async (parts) => {
       const paths = await newRun()
-      const log = await right(openLog(files, paths.metrics, 0))
-      for (const part of parts) await right(log.append(part))
+      const log = await rightOf(openLog(files, paths.metrics, 0))
+      for (const part of parts) await rightOf(log.append(part))
       expect(log.bytes()).toBe(readFileSync(paths.metrics).length)
-      expect(await right(readMetrics(files, paths))).toEqual(asJson(parts.flat()))
+      expect(await rightOf(readMetrics(files, paths))).toEqual(asJson(parts.flat()))
     })
     await fc.assert(law, { numRuns: 30 })
   })
@@ -108,12 +109,12 @@ describe('openLog', () => {
   it('opened at an earlier length, goes on as if what came later had never been written', async () => {
     const law = fc.asyncProperty(records, records, records, async (kept, lost, next) => {
       const paths = await newRun()
-      const log = await right(openLog(files, paths.metrics, 0))
-      await right(log.append(kept))
+      const log = await rightOf(openLog(files, paths.metrics, 0))
+      await rightOf(log.append(kept))
       const length = log.bytes()
-      await right(log.append(lost))
-      await right((await right(openLog(files, paths.metrics, length))).append(next))
-      expect(await right(readMetrics(files, paths))).toEqual(asJson([...kept, ...next]))
+      await rightOf(log.append(lost))
+      await rightOf((await rightOf(openLog(files, paths.metrics, length))).append(next))
+      expect(await rightOf(readMetrics(files, paths))).toEqual(asJson([...kept, ...next]))
     })
     await fc.assert(law, { numRuns: 30 })
   })
@@ -121,7 +122,7 @@ describe('openLog', () => {
   it('names a file that is shorter than it should be, and leaves it alone', async () => {
     const { metrics } = await newRun()
     writeFileSync(metrics, '{}\n')
-    const failure = await left(openLog(files, metrics, 100))
+    const failure = await leftOf(openLog(files, metrics, 100))
     expect(sentence(failure)).toContain(metrics)
     expect(failure.reason).toMatch(/3 bytes.*100/)
     expect(readFileSync(metrics, 'utf8')).toBe('{}\n')
@@ -131,8 +132,8 @@ describe('openLog', () => {
 describe('readMetrics and readTrajectories', () => {
   it('give no records if there is no file', async () => {
     const paths = await newRun()
-    expect(await right(readMetrics(files, paths))).toEqual([])
-    expect(await right(readTrajectories(files, paths))).toEqual([])
+    expect(await rightOf(readMetrics(files, paths))).toEqual([])
+    expect(await rightOf(readTrajectories(files, paths))).toEqual([])
   })
 
   it('name the file and the line that is not JSON, wherever it is', async () => {
@@ -142,8 +143,8 @@ describe('readMetrics and readTrajectories', () => {
       writeFileSync(paths.metrics, lines.join('\n'))
       writeFileSync(paths.trajectories, lines.join('\n'))
       const where = (file: string): string => `${file}: line ${before + 1} is not JSON`
-      expect(sentence(await left(readMetrics(files, paths)))).toContain(where(paths.metrics))
-      expect(sentence(await left(readTrajectories(files, paths)))).toContain(where(paths.trajectories))
+      expect(sentence(await leftOf(readMetrics(files, paths)))).toContain(where(paths.metrics))
+      expect(sentence(await leftOf(readTrajectories(files, paths)))).toContain(where(paths.trajectories))
     })
     await fc.assert(law, { numRuns: 20 })
   })

@@ -3,7 +3,8 @@ import { type SampledText, type SampleOptions, sampleCompletions } from '../../.
 import { keyFromSeed } from '../../../src/core/key.js'
 import type { Pretrained } from '../../../src/modules/pretrained.js'
 import { useEngine } from '../../kit/engine.js'
-import { answeringModel, left, right } from '../../kit/runs.js'
+import { leftOf, rightOf } from '../../kit/results.js'
+import { answeringModel } from '../../kit/runs.js'
 
 useEngine({ threads: 1 })
 
@@ -26,7 +27,7 @@ const request = ({ count = 4, seed = 1, sampling = {} }: Wish): ReturnType<typeo
     sampling: { temperature: 1, maxNewTokens: 8, ...sampling },
   })
 
-const sample = (wish: Wish = {}): Promise<readonly SampledText[]> => right(request(wish))
+const sample = (wish: Wish = {}): Promise<readonly SampledText[]> => rightOf(request(wish))
 
 const texts = (completions: readonly SampledText[]): readonly string[] => completions.map(({ text }) => text)
 
@@ -71,12 +72,12 @@ describe('sampleCompletions', () => {
 
   it('is a description of work: it can be run twice, or never, and holds nothing in between', async () => {
     const task = request({})
-    expect(await right(task)).toEqual(await right(task))
+    expect(await rightOf(task)).toEqual(await rightOf(task))
     request({ seed: 3 }) // never run: the check for leaks sees what it made
   })
 
   it('gives what the model refuses as a failure', async () => {
-    const failure = await left(request({ sampling: { maxNewTokens: 4000 } }))
+    const failure = await leftOf(request({ sampling: { maxNewTokens: 4000 } }))
     expect(failure.reason).toMatch(/2048/)
   })
 })

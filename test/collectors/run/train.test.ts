@@ -10,14 +10,14 @@ import { type RunEvent, train } from '../../../src/collectors/run/train.js'
 import type { Files } from '../../../src/core/capabilities.js'
 import { FailureError, type FileFailure } from '../../../src/core/failure.js'
 import type { RowFailure, TaskSource } from '../../../src/data/task.js'
+import { EMBEDDED_MODEL } from '../../../src/live/embeddedModel.js'
 import { liveFiles } from '../../../src/live/files.js'
 import { useEngine } from '../../kit/engine.js'
+import { rightOf } from '../../kit/results.js'
 import {
   allowTime,
   contentsOf,
-  EMBEDDED_MODEL,
   parseJsonLines,
-  right,
   smallSettings,
   useTemporaryFolder,
   withoutSeconds,
@@ -43,7 +43,7 @@ interface Wish {
 
 const follow = async (request: Parameters<typeof prepareRun>[0], wish: Wish): Promise<readonly RunEvent[]> => {
   const abort = new AbortController()
-  const run = await right(prepareRun(request, wish.files ?? liveFiles))
+  const run = await rightOf(prepareRun(request, wish.files ?? liveFiles))
   const events: RunEvent[] = []
   for await (const event of train({ ...run, signal: abort.signal })) {
     events.push(event)
@@ -126,13 +126,13 @@ describe('a run', () => {
 
   it('frees everything when its reader stops reading', async () => {
     const settings = smallSettings(model)
-    const run = await right(prepareRun({ _tag: 'New', folder: path('left'), settings }))
+    const run = await rightOf(prepareRun({ _tag: 'New', folder: path('left'), settings }))
     for await (const event of train(run)) if (event.type === 'step') break
     expect(readFileSync(path('left/metrics.jsonl'), 'utf8')).not.toBe('') // the check for leaks does the rest
   })
 
   it('ends with the failure of a row that cannot be read', async () => {
-    const run = await right(prepareRun({ _tag: 'New', folder: path('badRow'), settings: smallSettings(model) }))
+    const run = await rightOf(prepareRun({ _tag: 'New', folder: path('badRow'), settings: smallSettings(model) }))
     const failure: RowFailure = { _tag: 'RowFailure', source: 'rows', row: 4, reason: 'torn' }
     const tasks: TaskSource = { ...run.tasks, at: (i) => (i < 3 ? run.tasks.at(i) : E.left(failure)) }
     const reading = async (): Promise<void> => {
@@ -220,7 +220,7 @@ const SHORT = { steps: 2, checkpointEvery: 1, evalProblems: 1 }
 /** Runs on a disk that is full at the n-th write; answers with the failure and the path of that write, or nothing if it was never full. */
 const runOnFullDisk = async (name: string, n: number) => {
   const { files, tried } = fullDisk(n)
-  const run = await right(prepareRun({ _tag: 'New', folder: path(name), settings: smallSettings(model, SHORT) }))
+  const run = await rightOf(prepareRun({ _tag: 'New', folder: path(name), settings: smallSettings(model, SHORT) }))
   try {
     for await (const _ of train({ ...run, files }));
     return undefined

@@ -33,7 +33,7 @@ const poolWindows = (shape: readonly number[], attributes: KernelAttributes): Wi
           tf.backend_util.computePool3DInfo(
             input as [number, number, number, number, number], // checked here
             filterSize as unknown as [number, number, number], // of a Pool3D kernel
-            strides as unknown as [number, number, number],
+            strides as unknown as [number, number, number], // of a Pool3D kernel
             1,
             pad,
             dimRoundingMode,
@@ -59,21 +59,23 @@ const onnxAttributes = (windows: Windows) => ({
   pads: borders(windows),
 })
 
-const averagePool: KernelRule = (emitter, { x }, attributes) => {
-  const value = emitter.valueOf(x!)
-  if (value === undefined || !isFloat(value)) return undefined
-  const windows = poolWindows(value.shape, attributes)
-  if (windows === undefined) return undefined
-  const input = channelsFirst(emitter, value)
-  const shape = [...input.shape.slice(0, 2), ...windows.count]
-  const pooled = emitter.emit(
-    'AveragePool',
-    [input],
-    { shape, type: 'float32' },
-    { attributes: { ...onnxAttributes(windows), count_include_pad: 0 } },
-  )
-  return channelsLast(emitter, pooled)
-}
+/** The operation of ONNX that reduces windows to one number each. */
+const pool =
+  (operation: 'AveragePool' | 'MaxPool'): KernelRule =>
+  (emitter, { x }, attributes) => {
+    const value = emitter.valueOf(x!)
+    if (value === undefined || !isFloat(value)) return undefined
+    const windows = poolWindows(value.shape, attributes)
+    if (windows === undefined) return undefined
+    const input = channelsFirst(emitter, value)
+    const shape = [...input.shape.slice(0, 2), ...windows.count]
+    const own = operation === 'AveragePool' ? { count_include_pad: 0 } : {}
+    const output = { shape, type: 'float32' } as const
+    return channelsLast(
+      emitter,
+      emitter.emit(operation, [input], output, { attributes: { ...onnxAttributes(windows), ...own } }),
+    )
+  }
 
 /** The gradient of averagePool as tfjs has it: every element of a window, also at the border, gets the same full share. */
 const averagePoolGradient: KernelRule = (emitter, { dy, input }, attributes) => {
@@ -110,17 +112,6 @@ const maxima = (emitter: Emitter, value: Value, windows: Windows): Maxima => {
     { attributes: onnxAttributes(windows) },
   )
   return { values: values!, places: places! }
-}
-
-const maxPool: KernelRule = (emitter, { x }, attributes) => {
-  const value = emitter.valueOf(x!)
-  if (value === undefined || !isFloat(value)) return undefined
-  const windows = poolWindows(value.shape, attributes)
-  if (windows === undefined) return undefined
-  const input = channelsFirst(emitter, value)
-  const shape = [...input.shape.slice(0, 2), ...windows.count]
-  const output = { shape, type: 'float32' } as const
-  return channelsLast(emitter, emitter.emit('MaxPool', [input], output, { attributes: onnxAttributes(windows) }))
 }
 
 /** Every maximum's gradient goes to the place where the maximum was. */
@@ -175,12 +166,12 @@ const maxPoolWithPlaces: KernelRule = (emitter, { x }, attributes) => {
 }
 
 export const poolingRules: RuleTable = {
-  AvgPool: averagePool,
-  AvgPool3D: averagePool,
+  AvgPool: pool('AveragePool'),
+  AvgPool3D: pool('AveragePool'),
   AvgPool3DGrad: averagePoolGradient,
   AvgPoolGrad: averagePoolGradient,
-  MaxPool: maxPool,
-  MaxPool3D: maxPool,
+  MaxPool: pool('MaxPool'),
+  MaxPool3D: pool('MaxPool'),
   MaxPool3DGrad: maxPoolGradient,
   MaxPoolGrad: maxPoolGradient,
   MaxPoolWithArgmax: maxPoolWithPlaces,
