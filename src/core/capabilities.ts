@@ -2,20 +2,31 @@
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { FileFailure } from './failure.js'
 
+/** What a file is to hold: bytes, text, or pieces that are written one after the other and made only then. */
+export type FileContents = Uint8Array | string | Iterable<Uint8Array>
+
+/** A file that is being read at any places. It stays the same file if another one takes its name. */
+export interface OpenFile {
+  /** Bytes, when it was opened. */
+  readonly size: number
+  /** Fills `target` with the bytes from `position` on. A file that ends before is a failure. */
+  readonly read: (target: Uint8Array, position: number) => TaskEither<FileFailure, void>
+  /** To be called once, after the last read. */
+  readonly close: TaskEither<FileFailure, void>
+}
+
 /** Files. Paths are the caller's; every failure names the path, what was tried and what the system said. */
 export interface Files {
   readonly readBytes: (path: string) => TaskEither<FileFailure, Uint8Array>
   readonly readText: (path: string) => TaskEither<FileFailure, string>
+  readonly open: (path: string) => TaskEither<FileFailure, OpenFile>
   /** The whole file or nothing: a crash or a full disk leaves the old contents. */
-  readonly write: (path: string, contents: Uint8Array | string) => TaskEither<FileFailure, void>
+  readonly write: (path: string, contents: FileContents) => TaskEither<FileFailure, void>
   /**
    * A folder with all of these files or nothing: it appears under its name only when every byte is on disk. An existing folder
    * of that name is replaced.
    */
-  readonly writeFolder: (
-    path: string,
-    files: Readonly<Record<string, Uint8Array | string>>,
-  ) => TaskEither<FileFailure, void>
+  readonly writeFolder: (path: string, files: Readonly<Record<string, FileContents>>) => TaskEither<FileFailure, void>
   /** Adds to the end of a file, which is made if there is none. */
   readonly append: (path: string, contents: string) => TaskEither<FileFailure, void>
   /** Cuts a file to its first `length` bytes. A file that is shorter is a failure. */

@@ -32,6 +32,8 @@ export const describe = (failure: Failure): string => {
   switch (failure._tag) {
     case 'FileFailure':
       return `could not ${of('operation')} ${of('path')}: ${reason}`
+    case 'FormatFailure':
+      return 'path' in failure ? `${of('path')}: ${reason}` : reason
     case 'ModelFailure':
       return `the model folder ${of('folder')} cannot be used: ${of('file')}: ${reason}`
     case 'RowFailure':
@@ -79,6 +81,8 @@ export interface ConfigFailure {
 export interface FormatFailure {
   readonly _tag: 'FormatFailure'
   readonly format: string
+  /** The file, where there is one. */
+  readonly path?: string
   readonly reason: string
 }
 

@@ -13,10 +13,23 @@ export {
 export {
   decodeSafetensors,
   encodeSafetensors,
+  type FileInParts,
   type HostArray,
   type SafetensorsFile,
-  type StorageType,
+  type SafetensorsOptions,
+  safetensorsParts,
+  type WritableArray,
 } from './codecs/safetensors.js'
+export {
+  type OpenSafetensors,
+  openSafetensors,
+  readSafetensors,
+  type SafetensorsReadFailure,
+  writeSafetensors,
+} from './codecs/safetensorsFile.js'
+export type { SafetensorsEntry } from './codecs/safetensorsHeader.js'
+export { openCheckpoint, type ShardOptions, shardedSafetensors } from './codecs/safetensorsShards.js'
+export { asInt32, type HostNumbers, type MemoryUse, type StorageType, type StoredArray } from './codecs/storage.js'
 export { finalAnswer, type Gsm8kTasksOptions, gsm8kTasks } from './datasets/gsm8k.js'
 export { type JsonLinesOptions, parseJsonLines } from './datasets/jsonl.js'
 export {

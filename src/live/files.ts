@@ -2,7 +2,7 @@
 import * as fs from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../core/capabilities.js'
+import type { FileContents, Files, OpenFile } from '../core/capabilities.js'
 import type { FileFailure } from '../core/failure.js'
 
 const codeOf = (error: unknown): string =>
@@ -25,10 +25,11 @@ const attempt = <T>(operation: string, path: string, run: () => Promise<T>): TE.
     return { _tag: 'FileFailure', operation, path, code, reason }
   })
 
-const writeThrough = async (path: string, contents: Uint8Array | string): Promise<void> => {
+const writeThrough = async (path: string, contents: FileContents): Promise<void> => {
   const file = await fs.open(path, 'w')
   try {
-    await file.writeFile(contents)
+    const parts = typeof contents === 'string' || contents instanceof Uint8Array ? [contents] : contents
+    for (const part of parts) await file.writeFile(part)
     await file.sync()
   } finally {
     await file.close()
@@ -72,7 +73,7 @@ const makeFolder = async (path: string): Promise<void> => {
   }
 }
 
-const writeFile = async (path: string, contents: Uint8Array | string): Promise<void> => {
+const writeFile = async (path: string, contents: FileContents): Promise<void> => {
   const temporary = temporaryName(path)
   try {
     await writeThrough(temporary, contents)
@@ -84,7 +85,7 @@ const writeFile = async (path: string, contents: Uint8Array | string): Promise<v
   }
 }
 
-const writeFolder = async (path: string, files: Readonly<Record<string, Uint8Array | string>>): Promise<void> => {
+const writeFolder = async (path: string, files: Readonly<Record<string, FileContents>>): Promise<void> => {
   const temporary = temporaryName(path)
   await fs.rm(temporary, { recursive: true, force: true })
   try {
@@ -100,10 +101,41 @@ const writeFolder = async (path: string, files: Readonly<Record<string, Uint8Arr
   }
 }
 
+/** The system reads at most 2 GiB at a time. */
+const READ_BYTES = 2 ** 30
+
+const readAt = async (file: fs.FileHandle, target: Uint8Array, position: number): Promise<void> => {
+  let done = 0
+  while (done < target.length) {
+    const length = Math.min(target.length - done, READ_BYTES)
+    const { bytesRead } = await file.read(target, done, length, position + done)
+    if (bytesRead === 0)
+      throw new Error(`the file ends at byte ${position + done}, before byte ${position + target.length}`)
+    done += bytesRead
+  }
+}
+
+const openFile = async (path: string): Promise<OpenFile> => {
+  const file = await fs.open(path, 'r')
+  try {
+    const found = await file.stat()
+    if (found.isDirectory()) throw Object.assign(new Error('this is a folder'), { code: 'EISDIR' })
+    return {
+      size: found.size,
+      read: (target, position) => attempt('read', path, () => readAt(file, target, position)),
+      close: attempt('close', path, () => file.close()),
+    }
+  } catch (error) {
+    await file.close()
+    throw error
+  }
+}
+
 /** Files through Node. */
 export const liveFiles: Files = {
   readBytes: (path) => attempt('read', path, () => fs.readFile(path)),
   readText: (path) => attempt('read', path, () => fs.readFile(path, 'utf8')),
+  open: (path) => attempt('open', path, () => openFile(path)),
   write: (path, contents) => attempt('write', path, () => writeFile(path, contents)),
   writeFolder: (path, files) => attempt('write', path, () => writeFolder(path, files)),
   append: (path, contents) => attempt('append to', path, () => fs.appendFile(path, contents)),

@@ -7,7 +7,10 @@ import { z } from 'zod'
 import type { Files } from '../core/capabilities.js'
 import type { FileFailure, ModelFailure } from '../core/failure.js'
 import { type ChatTemplate, chatTemplate } from '../data/chatTemplate.js'
-import { decodeSafetensors, encodeSafetensors, type HostArray } from '../data/codecs/safetensors.js'
+import { encodeSafetensors, type HostArray } from '../data/codecs/safetensors.js'
+import { readAll } from '../data/codecs/safetensorsFile.js'
+import { openCheckpoint } from '../data/codecs/safetensorsShards.js'
+import type { StoredArray } from '../data/codecs/storage.js'
 import { type TextTokenizer, textTokenizer } from '../data/textTokenizer.js'
 import { liveFiles } from '../live/files.js'
 import { type DecoderConfig, formatConfig, parseConfig } from './transformer/config.js'
@@ -70,45 +73,17 @@ const readOptionalJson = (files: Files, folder: string, file: string): TE.TaskEi
     TE.chain((exists) => (exists ? readJson(files, folder, file) : TE.right({}))),
   )
 
-const indexSchema = z.looseObject({ weight_map: z.record(z.string(), z.string()) })
-
-const INDEX = 'model.safetensors.index.json'
-
-/** The weight files of a folder: one, or the shards that the index names. */
-const weightFiles = (files: Files, folder: string): TE.TaskEither<ModelFailure, readonly string[]> =>
-  pipe(
-    readOptionalJson(files, folder, INDEX),
-    TE.chainEitherK((json) => {
-      if (Object.keys(json).length === 0) return E.right(['model.safetensors'])
-      const index = indexSchema.safeParse(json)
-      if (!index.success) return E.left(failure(folder, INDEX, z.prettifyError(index.error)))
-      const shards = [...new Set(Object.values(index.data.weight_map))].sort()
-      const unsafe = shards.find((name) => !/^[\w.-]+\.safetensors$/.test(name))
-      return unsafe === undefined
-        ? E.right(shards)
-        : E.left(failure(folder, INDEX, `shard name '${unsafe}' is not a file name`))
-    }),
-  )
-
-const readArrays = (files: Files, folder: string): TE.TaskEither<ModelFailure, ReadonlyMap<string, HostArray>> =>
-  pipe(
-    weightFiles(files, folder),
-    TE.chain(
-      TE.traverseSeqArray((file) =>
-        pipe(
-          files.readBytes(path(folder, file)),
-          TE.mapLeft(fromFile(folder, file)),
-          TE.chainEitherK((bytes) =>
-            pipe(
-              decodeSafetensors(bytes),
-              E.mapLeft(({ reason }) => failure(folder, file, reason)),
-            ),
-          ),
-        ),
-      ),
+const readArrays = (files: Files, folder: string): TE.TaskEither<ModelFailure, ReadonlyMap<string, StoredArray>> => {
+  const place = folder.replace(/\/+$/, '')
+  return pipe(
+    openCheckpoint(place, files),
+    TE.chainW(readAll),
+    TE.bimap(
+      ({ path: where = place, reason }) => failure(folder, where.slice(place.length + 1), reason),
+      ({ arrays }) => arrays,
     ),
-    TE.map((shards) => new Map(shards.flatMap(({ arrays }) => [...arrays]))),
   )
+}
 
 /** Names that files contain and that carry no parameter: copies and tables that are computed. */
 const isRedundant = (name: string, config: DecoderConfig): boolean =>
@@ -117,16 +92,20 @@ const isRedundant = (name: string, config: DecoderConfig): boolean =>
 const checkArrays = (
   folder: string,
   config: DecoderConfig,
-  arrays: ReadonlyMap<string, HostArray>,
+  arrays: ReadonlyMap<string, StoredArray>,
 ): E.Either<ModelFailure, ReadonlyMap<string, HostArray>> => {
   const shapes = parameterShapes(config)
+  const checked = new Map<string, HostArray>()
   const problems = [...shapes].flatMap(([name, shape]) => {
     const array = arrays.get(name)
     if (array === undefined) return [`'${name}' is missing`]
-    if (!(array.data instanceof Float32Array)) return [`'${name}' is not floating point`]
+    if (array.type !== 'F32' && array.type !== 'F16' && array.type !== 'BF16') {
+      return [`'${name}' is ${array.type}, which is none of F32, F16 and BF16`]
+    }
     if (array.shape.join() !== shape.join()) {
       return [`'${name}' is [${array.shape.join()}], the config asks for [${shape.join()}]`]
     }
+    checked.set(name, { shape, data: array.data })
     return array.data.every(Number.isFinite) ? [] : [`'${name}' holds numbers that are NaN or infinite`]
   })
   const extra = [...arrays.keys()].filter((name) => !shapes.has(name) && !isRedundant(name, config))
@@ -135,7 +114,7 @@ const checkArrays = (
     const shown = all.slice(0, 5).join('; ')
     return E.left(failure(folder, 'model.safetensors', all.length > 5 ? `${shown}; and ${all.length - 5} more` : shown))
   }
-  return E.right(new Map([...shapes.keys()].map((name) => [name, arrays.get(name)!])))
+  return E.right(checked)
 }
 
 const specialToken = z.union([z.string(), z.looseObject({ content: z.string() })]).nullish()

@@ -178,7 +178,7 @@ describe('a folder that cannot be used', () => {
     ],
     [
       (arrays: Map<string, HostArray>) => arrays.set('model.norm.weight', { shape: [4], data: new Int32Array(4) }),
-      "'model.norm.weight' is not floating point",
+      "'model.norm.weight' is I32, which is none of F32, F16 and BF16",
     ],
   ])('names the parameter that does not fit the config (%#)', async (change, reason) => {
     const failure = await failureWith({ 'model.safetensors': weightsWith(change) })

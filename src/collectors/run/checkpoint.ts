@@ -6,7 +6,9 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { Files } from '../../core/capabilities.js'
 import type { FileFailure, ModelFailure } from '../../core/failure.js'
-import { decodeSafetensors, encodeSafetensors, type HostArray } from '../../data/codecs/safetensors.js'
+import { encodeSafetensors, type HostArray } from '../../data/codecs/safetensors.js'
+import { readSafetensors } from '../../data/codecs/safetensorsFile.js'
+import type { StoredArray } from '../../data/codecs/storage.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { hostArrays, loadPretrained, type Pretrained, pretrainedFiles } from '../../modules/pretrained.js'
 import type { AdamWState } from '../../objectives/updates/adamW.js'
@@ -132,15 +134,12 @@ const readState = (files: Files, folder: string): TE.TaskEither<CheckpointFailur
 const readOptimizer = (
   files: Files,
   folder: string,
-): TE.TaskEither<CheckpointFailure, ReadonlyMap<string, HostArray>> =>
+): TE.TaskEither<CheckpointFailure, ReadonlyMap<string, StoredArray>> =>
   pipe(
-    files.readBytes(`${folder}/${OPTIMIZER_FILE}`),
-    TE.chainEitherKW((bytes) =>
-      pipe(
-        decodeSafetensors(bytes),
-        E.mapLeft(({ reason }) => failure(folder, OPTIMIZER_FILE, reason)),
-        E.map(({ arrays }) => arrays),
-      ),
+    readSafetensors(`${folder}/${OPTIMIZER_FILE}`, files),
+    TE.bimap(
+      (problem) => (problem._tag === 'FileFailure' ? problem : failure(folder, OPTIMIZER_FILE, problem.reason)),
+      ({ arrays }) => arrays,
     ),
   )
 
@@ -165,8 +164,9 @@ export const loadCheckpoint = (files: Files, folder: string): TE.TaskEither<Chec
 const checkOptimizer = (
   folder: string,
   model: Pretrained,
-  optimizer: ReadonlyMap<string, HostArray>,
+  optimizer: ReadonlyMap<string, StoredArray>,
 ): E.Either<ModelFailure, ReadonlyMap<string, HostArray>> => {
+  const checked = new Map<string, HostArray>()
   const shapes = new Map<string, readonly number[]>([
     ['step', []],
     ...Object.values(PREFIXES).flatMap((prefix) =>
@@ -176,12 +176,13 @@ const checkOptimizer = (
   for (const [name, shape] of shapes) {
     const array = optimizer.get(name)
     if (array === undefined) return E.left(failure(folder, OPTIMIZER_FILE, `'${name}' is missing`))
-    if (array.shape.join() !== shape.join() || !(array.data instanceof Float32Array))
-      return E.left(
-        failure(folder, OPTIMIZER_FILE, `'${name}' is [${array.shape.join()}], expected [${shape.join()}] of floats`),
-      )
+    if (array.shape.join() !== shape.join() || array.type !== 'F32') {
+      const expected = `expected F32 [${shape.join()}]`
+      return E.left(failure(folder, OPTIMIZER_FILE, `'${name}' is ${array.type} [${array.shape.join()}], ${expected}`))
+    }
+    checked.set(name, { shape, data: array.data })
   }
-  return E.right(optimizer)
+  return E.right(checked)
 }
 
 const toTensor = ({ data, shape }: HostArray): tf.Tensor => tf.tensor(data, [...shape], 'float32')

@@ -1,199 +1,203 @@
 /**
  * The safetensors file format: an 8-byte length, a JSON header, raw little-endian numbers.
  *
- * Source: format description of huggingface/safetensors. Nothing in a file is ever executed, and no more is allocated than
- * the file is long.
+ * Source: format description of huggingface/safetensors, and version 0.8 of its implementation as the judge of what is well-formed. Nothing
+ * in a file is ever executed, and no more is allocated than the file is long.
  */
 import * as E from 'fp-ts/lib/Either.js'
-import { z } from 'zod'
 import type { FormatFailure } from '../../core/failure.js'
+import { headerLength, LENGTH_BYTES, METADATA, parseHeader } from './safetensorsHeader.js'
+import {
+  elementCount,
+  type HostNumbers,
+  holds,
+  type MemoryUse,
+  numbersFrom,
+  plainType,
+  STORAGE_TYPES,
+  type StorageType,
+  type StoredArray,
+  storageBytes,
+  storedBytes,
+} from './storage.js'
 
-/** Numbers in memory with a shape, row-major. */
+/** Numbers in memory with a shape, row-major, as the engine computes with them. */
 export interface HostArray {
   readonly shape: readonly number[]
   readonly data: Float32Array | Int32Array
 }
 
-/** How numbers are stored in a file. F16 and BF16 become float32 when read. */
-export type StorageType = 'F32' | 'F16' | 'BF16' | 'I32'
-
 export interface SafetensorsFile {
   /** In the order of their data. */
-  readonly arrays: ReadonlyMap<string, HostArray>
+  readonly arrays: ReadonlyMap<string, StoredArray>
   readonly metadata: Readonly<Record<string, string>>
 }
 
-const BYTES: Readonly<Record<StorageType, number>> = { F32: 4, F16: 2, BF16: 2, I32: 4 }
-
-const entrySchema = z.strictObject({
-  dtype: z.string(),
-  shape: z.array(z.number().int().nonnegative()),
-  data_offsets: z.tuple([z.number().int().nonnegative(), z.number().int().nonnegative()]),
-})
-
-interface Entry {
-  readonly name: string
-  readonly type: StorageType
+/** An array to be written. Without a `type` it is stored as it is held. */
+export interface WritableArray {
   readonly shape: readonly number[]
-  readonly begin: number
-  readonly end: number
+  readonly data: HostNumbers
+  readonly type?: StorageType
 }
 
-const fail = (reason: string): E.Either<FormatFailure, never> =>
-  E.left({ _tag: 'FormatFailure', format: 'safetensors', reason })
-
-const isStorageType = (name: string): name is StorageType => Object.hasOwn(BYTES, name)
-
-/** IEEE half precision to single. */
-export const float16ToFloat32 = (bits: number): number => {
-  const sign = bits & 0x8000 ? -1 : 1
-  const exponent = (bits >> 10) & 0x1f
-  const fraction = bits & 0x3ff
-  if (exponent === 0) return sign * fraction * 2 ** -24
-  if (exponent === 31) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15)
+export interface SafetensorsOptions {
+  readonly metadata?: Readonly<Record<string, string>>
+  /** How Float32Arrays without a type of their own are stored. 16 bits round. */
+  readonly float?: 'F32' | 'F16' | 'BF16'
 }
-
-const widen = (bytes: Uint8Array, type: StorageType): Float32Array | Int32Array => {
-  const aligned = new Uint8Array(bytes) // a copy: the offset in the file need not be a multiple of the element size
-  if (type === 'F32') return new Float32Array(aligned.buffer)
-  if (type === 'I32') return new Int32Array(aligned.buffer)
-  const halves = new Uint16Array(aligned.buffer)
-  if (type === 'F16') return Float32Array.from(halves, float16ToFloat32)
-  const words = new Uint32Array(halves.length)
-  for (let i = 0; i < halves.length; i++) words[i] = halves[i]! << 16
-  return new Float32Array(words.buffer)
-}
-
-/** bfloat16 of a float32, rounded to nearest even. */
-const toBfloat16 = (data: Float32Array): Uint16Array => {
-  const words = new Uint32Array(data.buffer, data.byteOffset, data.length)
-  return Uint16Array.from(words, (word, i) =>
-    Number.isNaN(data[i]!) ? 0x7fc0 : (word + 0x7fff + ((word >>> 16) & 1)) >>> 16,
-  )
-}
-
-const parseHeader = (bytes: Uint8Array): E.Either<FormatFailure, readonly [Record<string, unknown>, number]> => {
-  if (bytes.length < 8) return fail(`the file has ${bytes.length} bytes; the length of the header alone takes 8`)
-  const length = new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0, true)
-  if (length > BigInt(bytes.length - 8)) {
-    return fail(
-      `the header should have ${length} bytes, but only ${bytes.length - 8} follow: the file is cut off or not safetensors`,
-    )
-  }
-  const text = new TextDecoder().decode(bytes.subarray(8, 8 + Number(length)))
-  try {
-    const json: unknown = JSON.parse(text)
-    if (typeof json !== 'object' || json === null || Array.isArray(json)) return fail('the header is not a JSON object')
-    return E.right([json as Record<string, unknown>, 8 + Number(length)]) // an object, checked above
-  } catch (error) {
-    return fail(`the header is not JSON: ${error instanceof Error ? error.message : String(error)}`)
-  }
-}
-
-const parseEntry = (name: string, raw: unknown, available: number): E.Either<FormatFailure, Entry> => {
-  const parsed = entrySchema.safeParse(raw)
-  if (!parsed.success) return fail(`tensor '${name}': ${z.prettifyError(parsed.error)}`)
-  const { dtype, shape, data_offsets } = parsed.data
-  const [begin, end] = data_offsets
-  if (!isStorageType(dtype)) return fail(`tensor '${name}': dtype ${dtype} is not supported (F32, F16, BF16, I32)`)
-  const expected = shape.reduce((n, m) => n * m, BYTES[dtype])
-  if (end < begin || end - begin !== expected) {
-    return fail(
-      `tensor '${name}': bytes ${begin} to ${end} do not hold ${dtype} [${shape.join()}], which takes ${expected}`,
-    )
-  }
-  if (end > available) {
-    return fail(`tensor '${name}' ends at byte ${end} of the data, but the file has only ${available}: it is cut off`)
-  }
-  return E.right({ name, type: dtype, shape, begin, end })
-}
-
-/** By place in the data: the header's own order is lost, since JSON objects list names such as '10' first. */
-const inDataOrder = (entries: readonly Entry[]): readonly Entry[] =>
-  [...entries].sort((a, b) => a.begin - b.begin || a.end - b.end)
-
-const overlapping = (ordered: readonly Entry[]): string | undefined =>
-  ordered.find((entry, i) => i > 0 && entry.begin < ordered[i - 1]!.end)?.name
 
 /**
- * Reads a whole file.
+ * Reads a whole file that is in memory. `readSafetensors` reads one from disk, `openSafetensors` parts of it.
  *
- * Errors   `Left(FormatFailure)`, naming the tensor, for a truncated file, a malformed header, an unknown dtype, or byte ranges
- *          that overlap or do not fit the shape.
- * Effects  none; the arrays are copies.
+ * Errors   `Left(FormatFailure)`, naming the tensor, for everything that `parseHeader` refuses.
+ * Effects  none. With `memory: 'share'` the arrays lie in `bytes` wherever alignment permits; by default they are copies.
+ *
+ * @example
+ * decodeSafetensors(encodeSafetensors(new Map([['x', { shape: [2], data: Int8Array.of(1, -1) }]]))).right.arrays.get('x').type // 'I8'
  */
-export const decodeSafetensors = (bytes: Uint8Array): E.Either<FormatFailure, SafetensorsFile> => {
-  const header = parseHeader(bytes)
+export const decodeSafetensors = (
+  bytes: Uint8Array,
+  options: { readonly memory?: MemoryUse } = {},
+): E.Either<FormatFailure, SafetensorsFile> => {
+  const { memory = 'copy' } = options
+  const length = headerLength(bytes, bytes.length)
+  if (E.isLeft(length)) return length
+  const header = parseHeader(bytes.subarray(LENGTH_BYTES, LENGTH_BYTES + length.right), bytes.length)
   if (E.isLeft(header)) return header
-  const [json, start] = header.right
-  const metadata = z.record(z.string(), z.string()).optional().safeParse(json.__metadata__)
-  if (!metadata.success) return fail('__metadata__ is not a map of strings')
-  const entries: Entry[] = []
-  for (const [name, raw] of Object.entries(json)) {
-    if (name === '__metadata__') continue
-    const entry = parseEntry(name, raw, bytes.length - start)
-    if (E.isLeft(entry)) return entry
-    entries.push(entry.right)
-  }
-  const ordered = inDataOrder(entries)
-  const clash = overlapping(ordered)
-  if (clash !== undefined) return fail(`tensor '${clash}' overlaps another one`)
+  const { entries, metadata } = header.right
   const arrays = new Map(
-    ordered.map(({ name, type, shape, begin, end }) => [
+    [...entries].map(([name, { type, shape, begin, end }]) => [
       name,
-      { shape, data: widen(bytes.subarray(start + begin, start + end), type) },
+      storedArray(type, shape, numbersFrom(type, bytes.subarray(begin, end), memory)),
     ]),
   )
-  return E.right({ arrays, metadata: metadata.data ?? {} })
+  return E.right({ arrays, metadata })
 }
 
-const encodeArray = ({ data }: HostArray, float: 'F32' | 'BF16'): readonly [StorageType, Uint8Array] => {
-  const raw = (array: Float32Array | Int32Array | Uint16Array): Uint8Array =>
-    new Uint8Array(array.buffer, array.byteOffset, array.byteLength)
-  if (data instanceof Int32Array) return ['I32', raw(data)]
-  return float === 'BF16' ? ['BF16', raw(toBfloat16(data))] : ['F32', raw(data)]
+/** Numbers of a type that was read at run time. `data` is what `numbersFrom` gave for the type. */
+export const storedArray = (type: StorageType, shape: readonly number[], data: HostNumbers): StoredArray =>
+  ({ type, shape, data }) as StoredArray // by the caller's promise
+
+const LONE_SURROGATE = /\p{Surrogate}/u
+
+/** What keeps an array from being written; undefined if nothing does. */
+const problemOf = (name: string, { shape, data, type }: WritableArray): string | undefined => {
+  if (name === METADATA) return 'the format keeps this name for itself'
+  if (LONE_SURROGATE.test(name)) return 'the name has half of a surrogate pair, which UTF-8 cannot hold'
+  const elements = shape.every((size) => Number.isInteger(size) && size >= 0) ? elementCount(shape) : undefined
+  if (elements !== data.length)
+    return `${data.length} elements, shape [${shape.join()}] needs ${elements ?? 'sizes that are natural numbers'}`
+  if (plainType(data) === undefined) return `${data.constructor.name} has no storage type`
+  if (type !== undefined && !holds(data, type)) return `${data.constructor.name} does not hold ${type}`
+  return undefined
+}
+
+/** Throws, listing all of them, if arrays cannot be written. */
+export const requireWritable = (operation: string, arrays: ReadonlyMap<string, WritableArray>): void => {
+  const problems = [...arrays].flatMap(([name, array]) => {
+    const problem = problemOf(name, array)
+    return problem === undefined ? [] : [`${JSON.stringify(name)}: ${problem}`]
+  })
+  if (problems.length > 0) throw new RangeError(`${operation}: ${problems.join('; ')}`)
+}
+
+const withType = ({ shape, data, type }: WritableArray, float: 'F32' | 'F16' | 'BF16'): StoredArray =>
+  storedArray(type ?? (data instanceof Float32Array ? float : plainType(data)!), shape, data) // has one, checked by `requireWritable`
+
+const rank = new Map(STORAGE_TYPES.map((type, i) => [type, i]))
+
+const compareBytes = (a: Uint8Array, b: Uint8Array): number => {
+  const length = Math.min(a.length, b.length)
+  for (let i = 0; i < length; i++) if (a[i] !== b[i]) return a[i]! - b[i]!
+  return a.length - b.length
+}
+
+/** As the reference lays out its files: larger types first, so that all are aligned, then by the UTF-8 of their names. */
+export const inFileOrder = (
+  arrays: ReadonlyMap<string, WritableArray>,
+  float: 'F32' | 'F16' | 'BF16' = 'F32',
+): readonly (readonly [string, StoredArray])[] => {
+  const encoder = new TextEncoder()
+  return [...arrays]
+    .map(([name, array]) => ({ name, array: withType(array, float), key: encoder.encode(name) }))
+    .sort((a, b) => rank.get(b.array.type)! - rank.get(a.array.type)! || compareBytes(a.key, b.key))
+    .map(({ name, array }) => [name, array])
+}
+
+/** How many bytes the numbers of an array take in a file. */
+export const byteLength = ({ type, data }: StoredArray): number => data.length * storageBytes(type)
+
+const headerBytes = (
+  ordered: readonly (readonly [string, StoredArray])[],
+  metadata: Readonly<Record<string, string>>,
+): Uint8Array => {
+  const fields = Object.keys(metadata).length > 0 ? [`"${METADATA}":${JSON.stringify(metadata)}`] : []
+  let offset = 0
+  for (const [name, array] of ordered) {
+    const end = offset + byteLength(array)
+    const entry = { dtype: array.type, shape: array.shape, data_offsets: [offset, end] }
+    fields.push(`${JSON.stringify(name)}:${JSON.stringify(entry)}`)
+    offset = end
+  }
+  const text = new TextEncoder().encode(`{${fields.join()}}`)
+  const padded = Math.ceil(text.length / 8) * 8 // blanks, so that the data is aligned
+  const bytes = new Uint8Array(LENGTH_BYTES + padded).fill(0x20, LENGTH_BYTES + text.length)
+  new DataView(bytes.buffer).setBigUint64(0, BigInt(padded), true)
+  bytes.set(text, LENGTH_BYTES)
+  return bytes
+}
+
+/** A file in pieces, which can be gone through more than once. */
+export interface FileInParts extends Iterable<Uint8Array> {
+  readonly byteLength: number
 }
 
 /**
- * Writes arrays in the order given: equal arguments give equal bytes. `decodeSafetensors` reads them back exactly (F32, I32),
- * or rounded to 8 bits of precision (BF16).
+ * A file in pieces, for writing without a second copy of the numbers: larger types first, then by name, as the reference does it. Equal
+ * arrays give equal bytes, whatever the order they come in.
  *
- * Errors   throws RangeError, naming the array, if an array does not fit its shape, or is named `__metadata__`, which the
- *          format keeps for itself.
+ * Errors   throws RangeError, naming every array at fault, if one does not fit its shape or its type, or if its name cannot be written.
  */
-export const encodeSafetensors = (
-  arrays: ReadonlyMap<string, HostArray>,
-  options: { readonly metadata?: Readonly<Record<string, string>>; readonly float?: 'F32' | 'BF16' } = {},
-): Uint8Array => {
+export const safetensorsParts = (
+  arrays: ReadonlyMap<string, WritableArray>,
+  options: SafetensorsOptions = {},
+): FileInParts => {
   const { metadata = {}, float = 'F32' } = options
-  const header: Record<string, unknown> = Object.create(null) // no prototype: a tensor may have any name
-  if (Object.keys(metadata).length > 0) header.__metadata__ = metadata
-  const parts: Uint8Array[] = []
-  let offset = 0
-  for (const [name, array] of arrays) {
-    if (name === '__metadata__') throw new RangeError("encodeSafetensors: no array may be named '__metadata__'")
-    const elements = array.shape.reduce((n, m) => n * m, 1)
-    if (elements !== array.data.length) {
-      throw new RangeError(
-        `encodeSafetensors: '${name}' has ${array.data.length} elements, shape [${array.shape.join()}] needs ${elements}`,
-      )
-    }
-    const [dtype, bytes] = encodeArray(array, float)
-    header[name] = { dtype, shape: array.shape, data_offsets: [offset, offset + bytes.length] }
-    parts.push(bytes)
-    offset += bytes.length
+  requireWritable('safetensors', arrays)
+  const lone = Object.entries(metadata).find((pair) => pair.some((text) => LONE_SURROGATE.test(text)))
+  if (lone !== undefined)
+    throw new RangeError(`safetensors: metadata ${JSON.stringify(lone[0])} has half of a surrogate pair`)
+  const ordered = inFileOrder(arrays, float)
+  const header = headerBytes(ordered, metadata)
+  return {
+    byteLength: ordered.reduce((sum, [, array]) => sum + byteLength(array), header.length),
+    *[Symbol.iterator]() {
+      yield header
+      for (const [, array] of ordered) yield* storedBytes(array)
+    },
   }
-  const text = new TextEncoder().encode(JSON.stringify(header))
-  const padding = (8 - (text.length % 8)) % 8 // the reference pads the header with blanks, so that the data is aligned
-  const file = new Uint8Array(8 + text.length + padding + offset)
-  new DataView(file.buffer).setBigUint64(0, BigInt(text.length + padding), true)
-  file.set(text, 8)
-  file.fill(0x20, 8 + text.length, 8 + text.length + padding)
-  let place = 8 + text.length + padding
+}
+
+/** The pieces of a file as one array. */
+export const joinParts = (parts: FileInParts): Uint8Array => {
+  const file = new Uint8Array(parts.byteLength)
+  let place = 0
   for (const part of parts) {
     file.set(part, place)
     place += part.length
   }
   return file
 }
+
+/**
+ * Writes a file into memory. `decodeSafetensors` reads it back exactly, or rounded where `float` or a type asks for 16 bits.
+ *
+ * Errors   those of `safetensorsParts`.
+ *
+ * @example
+ * encodeSafetensors(new Map()).length // 16
+ */
+export const encodeSafetensors = (
+  arrays: ReadonlyMap<string, WritableArray>,
+  options: SafetensorsOptions = {},
+): Uint8Array => joinParts(safetensorsParts(arrays, options))

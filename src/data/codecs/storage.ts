@@ -1,0 +1,227 @@
+/**
+ * Numbers as files store them: types, bytes, and the arrays that hold them in memory.
+ *
+ * Bytes are little-endian, as are the machines that Node runs on.
+ */
+import * as E from 'fp-ts/lib/Either.js'
+import type { FormatFailure } from '../../core/failure.js'
+
+/** Which array holds the numbers of each storage type. Half precision is widened to float32; 8-bit floats stay the bytes they are. */
+export interface NumbersOf {
+  readonly F64: Float64Array
+  readonly F32: Float32Array
+  readonly F16: Float32Array
+  readonly BF16: Float32Array
+  readonly I64: BigInt64Array
+  readonly I32: Int32Array
+  readonly I16: Int16Array
+  readonly I8: Int8Array
+  readonly U64: BigUint64Array
+  readonly U32: Uint32Array
+  readonly U16: Uint16Array
+  readonly U8: Uint8Array
+  readonly BOOL: Uint8Array
+  readonly F8_E4M3: Uint8Array
+  readonly F8_E5M2: Uint8Array
+  readonly F8_E8M0: Uint8Array
+  readonly F8_E4M3FNUZ: Uint8Array
+  readonly F8_E5M2FNUZ: Uint8Array
+}
+
+/** How numbers are stored in a file. */
+export type StorageType = keyof NumbersOf
+
+/** An array of any storage type. */
+export type HostNumbers = NumbersOf[StorageType]
+
+/** Numbers with the type that they have in a file, row-major: the type says which array holds them. */
+export type StoredArray<T extends StorageType = StorageType> = {
+  readonly [K in T]: { readonly type: K; readonly shape: readonly number[]; readonly data: NumbersOf[K] }
+}[T]
+
+interface TypeInfo {
+  readonly bytes: number
+  /** Numbers over the same memory. `offset` is a multiple of `bytes`. */
+  readonly view: (buffer: ArrayBufferLike, offset: number, length: number) => HostNumbers
+}
+
+const typeInfo = (
+  bytes: number,
+  make: new (buffer: ArrayBufferLike, offset: number, length: number) => HostNumbers,
+): TypeInfo => ({
+  bytes,
+  view: (buffer, offset, length) => new make(buffer, offset, length),
+})
+
+const BYTE = typeInfo(1, Uint8Array)
+/** In memory: 16-bit floats have been widened or are still words. */
+const HALF = typeInfo(2, Uint16Array)
+
+/** In the order of the reference, whose files list larger types first. */
+const TYPES: Readonly<Record<StorageType, TypeInfo>> = {
+  BOOL: BYTE,
+  U8: BYTE,
+  I8: typeInfo(1, Int8Array),
+  F8_E5M2: BYTE,
+  F8_E4M3: BYTE,
+  F8_E8M0: BYTE,
+  F8_E4M3FNUZ: BYTE,
+  F8_E5M2FNUZ: BYTE,
+  I16: typeInfo(2, Int16Array),
+  U16: HALF,
+  F16: HALF,
+  BF16: HALF,
+  I32: typeInfo(4, Int32Array),
+  U32: typeInfo(4, Uint32Array),
+  F32: typeInfo(4, Float32Array),
+  F64: typeInfo(8, Float64Array),
+  I64: typeInfo(8, BigInt64Array),
+  U64: typeInfo(8, BigUint64Array),
+}
+
+/** All storage types, smallest first, as the reference sorts them. */
+export const STORAGE_TYPES: readonly StorageType[] = Object.keys(TYPES) as StorageType[] // the keys of the record above
+
+export const isStorageType = (name: string): name is StorageType => Object.hasOwn(TYPES, name)
+
+/** Bytes of one number. */
+export const storageBytes = (type: StorageType): number => TYPES[type].bytes
+
+/** How many numbers a shape has, counted from the left: 1 for the empty shape, undefined if an intermediate result is no safe integer. */
+export const elementCount = (shape: readonly number[]): number | undefined => {
+  let count = 1
+  for (const size of shape) {
+    count *= size
+    if (!Number.isSafeInteger(count)) return undefined
+  }
+  return count
+}
+
+/** IEEE half precision to the bits of single precision. NaN keeps its payload. */
+const widenHalf = (bits: number): number => {
+  const sign = (bits & 0x8000) << 16
+  const exponent = (bits >> 10) & 0x1f
+  const fraction = bits & 0x3ff
+  if (exponent === 31) return sign | 0x7f800000 | (fraction << 13)
+  if (exponent > 0) return sign | ((exponent + 112) << 23) | (fraction << 13)
+  if (fraction === 0) return sign
+  const shift = Math.clz32(fraction) - 21 // brings the first bit of the fraction to where the hidden one is
+  return sign | ((113 - shift) << 23) | (((fraction << shift) & 0x3ff) << 13)
+}
+
+/** Drops `shift` bits; to the nearest, ties to the even one. */
+const roundShift = (value: number, shift: number): number =>
+  (value + (1 << (shift - 1)) - 1 + ((value >>> shift) & 1)) >>> shift
+
+/** The bits of single precision to IEEE half precision, to the nearest, ties to even. NaN keeps what fits of its payload. */
+const narrowHalf = (word: number): number => {
+  const sign = (word >>> 16) & 0x8000
+  const magnitude = word & 0x7fffffff
+  if (magnitude > 0x7f800000) return sign | 0x7c00 | ((magnitude >>> 13) & 0x3ff || 0x200)
+  if (magnitude >= 0x477ff000) return sign | 0x7c00 // 65520 and more
+  if (magnitude >= 0x38800000) return sign | roundShift(magnitude - 0x38000000, 13)
+  const shift = 126 - (magnitude >>> 23) // below 2^-14: a multiple of 2^-24
+  return shift > 24 ? sign : sign | roundShift((magnitude & 0x7fffff) | 0x800000, shift)
+}
+
+/** The bits of single precision to bfloat16, to the nearest, ties to even. NaN keeps what fits of its payload. */
+const narrowBrain = (word: number): number => {
+  if ((word & 0x7fffffff) > 0x7f800000) return (word >>> 16) | ((word & 0x7f0000) === 0 ? 0x40 : 0)
+  return (word + 0x7fff + ((word >>> 16) & 1)) >>> 16
+}
+
+/** The numbers of 16-bit floats: `target[i]` for each word. */
+export const widenInto = (target: Float32Array, words: Uint16Array, type: 'F16' | 'BF16'): void => {
+  const bits = new Uint32Array(target.buffer, target.byteOffset, target.length)
+  if (type === 'F16') for (let i = 0; i < words.length; i++) bits[i] = widenHalf(words[i]!)
+  else for (let i = 0; i < words.length; i++) bits[i] = words[i]! << 16
+}
+
+const narrow = (data: Float32Array, type: 'F16' | 'BF16'): Uint16Array => {
+  const bits = new Uint32Array(data.buffer, data.byteOffset, data.length)
+  const words = new Uint16Array(data.length)
+  if (type === 'F16') for (let i = 0; i < words.length; i++) words[i] = narrowHalf(bits[i]!)
+  else for (let i = 0; i < words.length; i++) words[i] = narrowBrain(bits[i]!)
+  return words
+}
+
+/** Whether reading the memory of somebody else is allowed. `share` copies only where the place or the type leave no choice. */
+export type MemoryUse = 'copy' | 'share'
+
+/**
+ * The numbers that bytes hold.
+ *
+ * Errors   none: `bytes` has a whole number of elements.
+ * Cost     `share` takes no memory where the type is held as it is stored and `bytes` begins at a multiple of its size.
+ */
+export const numbersFrom = <T extends StorageType>(type: T, bytes: Uint8Array, memory: MemoryUse): NumbersOf[T] => {
+  const { bytes: size, view } = TYPES[type]
+  const place = memory === 'share' && bytes.byteOffset % size === 0 ? bytes : new Uint8Array(bytes)
+  const numbers = view(place.buffer, place.byteOffset, place.byteLength / size)
+  if ((type !== 'F16' && type !== 'BF16') || !(numbers instanceof Uint16Array)) return numbers as NumbersOf[T] // TYPES holds for each type its own array
+  const wide = new Float32Array(numbers.length)
+  widenInto(wide, numbers, type)
+  return wide as NumbersOf[T] // T is one of the two
+}
+
+/** The bytes under numbers. */
+export const bytesOf = ({ buffer, byteOffset, byteLength }: HostNumbers): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength)
+
+/** Numbers narrowed at a time when they are written. */
+const SLICE = 2 ** 20
+
+/** The bytes of stored numbers, in pieces: 16-bit floats are rounded a piece at a time, all others are the memory itself. */
+export function* storedBytes(array: StoredArray): Generator<Uint8Array> {
+  if (array.type !== 'F16' && array.type !== 'BF16') yield bytesOf(array.data)
+  else {
+    for (let start = 0; start < array.data.length; start += SLICE) {
+      yield bytesOf(narrow(array.data.subarray(start, start + SLICE), array.type))
+    }
+  }
+}
+
+const PLAIN_TYPES: readonly (readonly [new (length: number) => HostNumbers, StorageType])[] = [
+  [Float32Array, 'F32'],
+  [Int32Array, 'I32'],
+  [Float64Array, 'F64'],
+  [BigInt64Array, 'I64'],
+  [BigUint64Array, 'U64'],
+  [Uint32Array, 'U32'],
+  [Int16Array, 'I16'],
+  [Uint16Array, 'U16'],
+  [Int8Array, 'I8'],
+  [Uint8Array, 'U8'],
+]
+
+/** The storage type that an array is held as; undefined for an array of another kind. */
+export const plainType = (data: HostNumbers): StorageType | undefined =>
+  PLAIN_TYPES.find(([kind]) => data instanceof kind)?.[1]
+
+/** Whether an array is the kind that holds numbers of a storage type. */
+export const holds = (data: HostNumbers, type: StorageType): boolean => {
+  const kind = plainType(data)
+  if (type === 'F16' || type === 'BF16') return kind === 'F32'
+  return kind === (storageBytes(type) === 1 && type !== 'I8' ? 'U8' : type)
+}
+
+/**
+ * Whole numbers as int32, which is what the engine computes with.
+ *
+ * Errors   `Left(FormatFailure)` naming the first number that is out of range, or a type that is not of whole numbers. Nothing is rounded.
+ *
+ * @example
+ * asInt32({ type: 'I64', shape: [2], data: BigInt64Array.of(1n, -1n) }) // right({ type: 'I32', shape: [2], data: [1, -1] })
+ */
+export const asInt32 = (array: StoredArray): E.Either<FormatFailure, StoredArray<'I32'>> => {
+  const fail = (reason: string): E.Either<FormatFailure, never> =>
+    E.left({ _tag: 'FormatFailure', format: 'int32', reason })
+  const { type, shape, data } = array
+  if (type.startsWith('F') || type.startsWith('BF')) return fail(`${type} does not hold whole numbers`)
+  const result = new Int32Array(data.length)
+  for (let i = 0; i < result.length; i++) {
+    result[i] = Number(data[i])
+    if (result[i] !== Number(data[i])) return fail(`element ${i} is ${data[i]}, which is beyond int32`)
+  }
+  return E.right({ type: 'I32', shape, data: result })
+}
