@@ -10,6 +10,7 @@ export {
   type TemplateVariables,
   type TextSpan,
 } from './chatTemplate.js'
+export type { ValueCodec } from './codecs/plainValue.js'
 export {
   decodeSafetensors,
   encodeSafetensors,
@@ -30,6 +31,15 @@ export {
 export type { SafetensorsEntry } from './codecs/safetensorsHeader.js'
 export { openCheckpoint, type ShardOptions, shardedSafetensors } from './codecs/safetensorsShards.js'
 export { asInt32, type HostNumbers, type MemoryUse, type StorageType, type StoredArray } from './codecs/storage.js'
+export {
+  readTensorDict,
+  readTensorDictAt,
+  type TensorDictOpenOptions,
+  type TensorDictReadFailure,
+  writeTensorDict,
+} from './codecs/tensorDictFile.js'
+export { decodeTensorDict, decodeTensorDictAt, type TensorDictReadOptions } from './codecs/tensorDictFileRead.js'
+export { encodeTensorDict, type TensorDictFileOptions, tensorDictParts } from './codecs/tensorDictFileWrite.js'
 export { finalAnswer, type Gsm8kTasksOptions, gsm8kTasks } from './datasets/gsm8k.js'
 export { type JsonLinesOptions, parseJsonLines } from './datasets/jsonl.js'
 export {

@@ -10,6 +10,7 @@ export {
   anyTensorDict,
   type TensorDictRecipe,
 } from './arbitraries.js'
+export { type Codec, type CodecParts, type CodecSample, codecLaws } from './codecLaws.js'
 export { type EnvSample, envLaws, type RewardSample, rewardLaws } from './envLaws.js'
-export { checkLaws, type Law } from './law.js'
+export { checkLaws, type Law, type NumberedLaw } from './law.js'
 export { erased, type TransformSample, transformLaws } from './transformLaws.js'

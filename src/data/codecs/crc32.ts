@@ -1,0 +1,57 @@
+/** The checksum of zip and PNG: it sees every flipped bit, and every burst of up to 32. */
+
+const POLYNOMIAL = 0xedb88320
+/** Bytes taken in one step. */
+const STEP = 8
+
+/** Table k: the checksum of a byte followed by k zero bytes. */
+const TABLES: readonly Uint32Array[] = (() => {
+  const first = Uint32Array.from({ length: 256 }, (_, byte) => {
+    let rest = byte
+    for (let bit = 0; bit < 8; bit++) rest = rest & 1 ? (rest >>> 1) ^ POLYNOMIAL : rest >>> 1
+    return rest
+  })
+  const tables = [first]
+  while (tables.length < STEP) tables.push(tables.at(-1)!.map((value) => (value >>> 8) ^ first[value & 0xff]!))
+  return tables
+})()
+
+const [T0, T1, T2, T3, T4, T5, T6, T7] = TABLES as readonly [
+  Uint32Array,
+  Uint32Array,
+  Uint32Array,
+  Uint32Array,
+  Uint32Array,
+  Uint32Array,
+  Uint32Array,
+  Uint32Array,
+] // STEP of them, made above
+
+/**
+ * The CRC-32 of bytes, after those of `before`: `crc32(b, crc32(a))` is that of a and b together.
+ *
+ * Cost     one step for 8 bytes, about 1 GB/s.
+ * Source   ISO 3309, polynomial 0x04c11db7 with the bits of each byte reversed; eight tables at once as in M. Kounavis and F. Berry 2005.
+ *
+ * @example
+ * crc32(new TextEncoder().encode('123456789')).toString(16) // 'cbf43926'
+ */
+export const crc32 = (bytes: Uint8Array, before = 0): number => {
+  const { length } = bytes
+  let state = ~before
+  let i = 0
+  for (; i + STEP <= length; i += STEP) {
+    const low = state ^ (bytes[i]! | (bytes[i + 1]! << 8) | (bytes[i + 2]! << 16) | (bytes[i + 3]! << 24))
+    state =
+      T7[low & 0xff]! ^
+      T6[(low >>> 8) & 0xff]! ^
+      T5[(low >>> 16) & 0xff]! ^
+      T4[low >>> 24]! ^
+      T3[bytes[i + 4]!]! ^
+      T2[bytes[i + 5]!]! ^
+      T1[bytes[i + 6]!]! ^
+      T0[bytes[i + 7]!]!
+  }
+  for (; i < length; i++) state = (state >>> 8) ^ T0[(state ^ bytes[i]!) & 0xff]!
+  return ~state >>> 0
+}

@@ -1,0 +1,163 @@
+/** The laws of codecs, for any codec: laws 83 to 86. */
+import fc from 'fast-check'
+import { type Either, isRight } from 'fp-ts/lib/Either.js'
+import { liveTensors, scope } from '../engine/scope.js'
+import { type NumberedLaw, numbered, require } from './law.js'
+
+/** Writes values into bytes and reads them back. */
+export interface Codec<T> {
+  readonly encode: (value: T) => Uint8Array
+  readonly decode: (bytes: Uint8Array) => Either<{ readonly reason: string }, T>
+  readonly equals: (a: T, b: T) => boolean
+  /**
+   * What becomes of bytes with a flipped bit: `detected` if they are refused or mean the same, as with a checksum; `survived` if they may
+   * also mean something else. Bytes that are cut off must be refused in any case.
+   */
+  readonly damage: 'detected' | 'survived'
+  /** Reading parts of the bytes, for a codec that can. */
+  readonly parts?: CodecParts<T>
+}
+
+/** Reading parts. `P` names a part; the kit sees it as it was given. */
+export interface CodecParts<T> {
+  /** Names of all parts of a value. */
+  readonly names: (value: T) => readonly (readonly string[])[]
+  /** The part, taken from the value. */
+  readonly get: (value: T, name: readonly string[]) => unknown
+  /** The part, read from the bytes. */
+  readonly decodeAt: (bytes: Uint8Array, name: readonly string[]) => Either<{ readonly reason: string }, unknown>
+  readonly equals: (a: unknown, b: unknown) => boolean
+}
+
+/** A value to be made when it is needed: with tensors of the enclosing scope, if it has any. */
+export interface CodecSample<T> {
+  readonly build: () => T
+}
+
+const decoded = <T>(result: Either<{ readonly reason: string }, T>): T => {
+  if (isRight(result)) return result.right
+  throw new Error(`what was written is refused: ${result.left.reason}`)
+}
+
+const sameBytes = (a: Uint8Array, b: Uint8Array): boolean =>
+  a.length === b.length && a.every((byte, i) => byte === b[i])
+
+/** Runs a check with a value, and frees what both made. */
+const withValue = <T>(sample: CodecSample<T>, check: (value: T) => void): void => {
+  scope(() => {
+    check(sample.build())
+    return undefined // everything is freed
+  })
+}
+
+const flipped = (bytes: Uint8Array, bit: number): Uint8Array => {
+  const copy = Uint8Array.from(bytes)
+  copy[bit >> 3]! ^= 1 << (bit & 7)
+  return copy
+}
+
+const roundTrip = <T>({ encode, decode, equals }: Codec<T>, value: T): void => {
+  const bytes = encode(value)
+  const before = Uint8Array.from(bytes)
+  require(equals(decoded(decode(bytes)), value), () => 'what is read back is not equal to what was written')
+  require(sameBytes(bytes, before), () => 'reading changed the bytes')
+}
+
+const determinism = <T>({ encode, decode }: Codec<T>, sample: CodecSample<T>, value: T): void => {
+  const before = liveTensors().count
+  const bytes = encode(value)
+  require(liveTensors().count === before, () => `writing left ${liveTensors().count - before} tensors`)
+  require(sameBytes(encode(sample.build()), bytes), () => 'equal values give different bytes')
+  require(sameBytes(encode(decoded(decode(bytes))), bytes), () => 'what was read is written to other bytes')
+}
+
+const partsLaw = <T>({ encode, decode }: Codec<T>, parts: CodecParts<T>, value: T): void => {
+  const bytes = encode(value)
+  const whole = decoded(decode(bytes))
+  for (const name of parts.names(value)) {
+    const part = decoded(parts.decodeAt(bytes, name))
+    require(parts.equals(part, parts.get(whole, name)), () =>
+      `the part ${JSON.stringify(name)} is not that of the whole`)
+  }
+}
+
+const flip = <T>({ decode, equals, damage }: Codec<T>, value: T, bytes: Uint8Array): void => {
+  const result = decode(bytes)
+  if (damage === 'detected' && isRight(result)) {
+    require(equals(result.right, value), () => 'a flipped bit went unnoticed: the bytes mean another value now')
+  }
+}
+
+/** Bits in the first bytes are flipped as often as all others together: headers are there. */
+const FIRST_BITS = 1024
+
+const damageLaw = <T>(codec: Codec<T>, value: T, choices: readonly number[]): void => {
+  const bytes = codec.encode(value)
+  const bits = 8 * bytes.length
+  const lengths = [0, bytes.length - 1, ...choices.map((n) => n % Math.max(1, bytes.length))]
+  for (const length of lengths.filter((n) => n >= 0 && n < bytes.length)) {
+    const isRefused = !isRight(codec.decode(bytes.slice(0, length)))
+    require(isRefused, () => `the first ${length} of ${bytes.length} bytes are accepted`)
+  }
+  if (bits === 0) return
+  for (const n of choices) {
+    flip(codec, value, flipped(bytes, n % bits))
+    flip(codec, value, flipped(bytes, n % Math.min(bits, FIRST_BITS)))
+  }
+}
+
+/**
+ * Laws 83 to 86 of a codec, for values drawn from `samples`:
+ *
+ * 83. What was written is read back equal; reading changes nothing.
+ * 84. Equal values give equal bytes, and so does what was read; writing leaves no tensor.
+ * 85. A part that is read alone is that part of the whole. Only for codecs with `parts`.
+ * 86. Bytes that are cut off are refused, bytes with a flipped bit are refused or mean the same (or may mean something else, if the codec
+ *     says so), noise is no reason to throw.
+ *
+ * @example
+ * codecLaws({ encode: encodeTensorDict, decode: decodeTensorDict, equals, damage: 'detected' }, anyTensorDict()).length // 3
+ */
+export const codecLaws = <T>(codec: Codec<T>, samples: fc.Arbitrary<CodecSample<T>>): readonly NumberedLaw[] => {
+  const { parts } = codec
+  const always = (check: (value: T, sample: CodecSample<T>) => void) => () => {
+    fc.assert(fc.property(samples, (sample) => withValue(sample, (value) => check(value, sample))))
+  }
+  const choices = fc.array(fc.nat(), { minLength: 6, maxLength: 6 })
+  return [
+    numbered(
+      83,
+      'what was written is read back equal',
+      always((value) => roundTrip(codec, value)),
+    ),
+    numbered(
+      84,
+      'equal values give equal bytes',
+      always((value, sample) => determinism(codec, sample, value)),
+    ),
+    ...(parts === undefined
+      ? []
+      : [
+          numbered(
+            85,
+            'a part read alone is that part of the whole',
+            always((value) => partsLaw(codec, parts, value)),
+          ),
+        ]),
+    numbered(86, 'damaged bytes are refused', () => {
+      fc.assert(
+        fc.property(samples, choices, (sample, numbers) =>
+          withValue(sample, (value) => damageLaw(codec, value, numbers)),
+        ),
+      )
+      fc.assert(
+        fc.property(fc.uint8Array({ maxLength: 200 }), (noise) => {
+          scope(() => {
+            codec.decode(noise)
+            return undefined
+          })
+        }),
+      )
+    }),
+  ]
+}
