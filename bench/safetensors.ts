@@ -36,7 +36,7 @@ const makeFile = (): void => {
   closeSync(file)
 }
 
-/** One of every kind of numbers, so that a reader which maps the file has to touch every page, as the others do. */
+/** A byte of every page is looked at, so that a reader which maps the file has to fetch them all, as the others do. */
 const TOUCHED_BYTES = 4096
 
 const touch = (bytes: Uint8Array): number => {

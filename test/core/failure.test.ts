@@ -31,6 +31,16 @@ group('describe', () => {
       'could not read a/b.json: there is no such file',
     ],
     [
+      'a malformed file by its path',
+      of({ _tag: 'FormatFailure', format: 'safetensors', path: 'a.safetensors', reason: 'the header is not JSON' }),
+      'a.safetensors: the header is not JSON',
+    ],
+    [
+      'malformed bytes by the reason',
+      of({ _tag: 'FormatFailure', format: 'safetensors', reason: 'the header is not JSON' }),
+      'the header is not JSON',
+    ],
+    [
       'a model folder and the file in it',
       of({ _tag: 'ModelFailure', folder: 'models/x', file: 'config.json', reason: 'hidden_size is missing' }),
       'the model folder models/x cannot be used: config.json: hidden_size is missing',

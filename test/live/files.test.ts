@@ -65,6 +65,22 @@ describe('write', () => {
     expect(await readdir(folder)).toEqual(['bytes', 'text'])
   })
 
+  it('pieces become one file, and a piece that cannot be made leaves the old one and nothing else', async () => {
+    isDone(await liveFiles.write(at('file'), [Uint8Array.of(1), Uint8Array.of(), Uint8Array.of(2, 3)])())
+    expect([...(await readFile(at('file')))]).toEqual([1, 2, 3])
+    const broken = {
+      *[Symbol.iterator]() {
+        yield Uint8Array.of(9)
+        throw new Error('no more')
+      },
+    }
+    expect(await liveFiles.write(at('file'), broken)()).toMatchObject({
+      left: { operation: 'write', reason: 'no more' },
+    })
+    expect([...(await readFile(at('file')))]).toEqual([1, 2, 3])
+    expect(await readdir(folder)).toEqual(['file'])
+  })
+
   it('a path that is a folder is refused, and the folder stays as it was', async () => {
     await mkdir(at('taken'))
     await writeFile(at('taken', 'inside'), 'old')
@@ -237,6 +253,31 @@ describe('append and truncate', () => {
     expect(await liveFiles.append('/dev/full', 'line')()).toMatchObject({
       left: { operation: 'append to', path: '/dev/full', code: 'ENOSPC' },
     })
+  })
+})
+
+describe('open', () => {
+  it('reads any range, and says where a file ends that is too short', async () => {
+    await writeFile(at('file'), Uint8Array.of(0, 1, 2, 3, 4))
+    const result = await liveFiles.open(at('file'))()
+    if (E.isLeft(result)) throw new Error(result.left.reason)
+    const { size, read, close } = result.right
+    expect(size).toBe(5)
+    const target = new Uint8Array(3)
+    isDone(await read(target, 2)())
+    expect([...target]).toEqual([2, 3, 4])
+    isDone(await read(new Uint8Array(0), 5)())
+    const reason = 'the file ends at byte 5, before byte 6'
+    expect(await read(target, 3)()).toMatchObject({ left: { operation: 'read', path: at('file'), reason } })
+    isDone(await close())
+    expect(await read(target, 0)()).toMatchObject({ left: { operation: 'read' } })
+  })
+
+  it('that fails names the path', async () => {
+    expect(await liveFiles.open(at('none'))()).toMatchObject({
+      left: { operation: 'open', code: 'ENOENT', path: at('none') },
+    })
+    expect(await liveFiles.open(folder)()).toMatchObject({ left: { operation: 'open', code: 'EISDIR', path: folder } })
   })
 })
 

@@ -30,7 +30,7 @@ const [T0, T1, T2, T3, T4, T5, T6, T7] = TABLES as readonly [
 /**
  * The CRC-32 of bytes, after those of `before`: `crc32(b, crc32(a))` is that of a and b together.
  *
- * Cost     one step for 8 bytes, about 1 GB/s.
+ * Cost     one step for 8 bytes: 0.6 GB/s and more.
  * Source   ISO 3309, polynomial 0x04c11db7 with the bits of each byte reversed; eight tables at once as in M. Kounavis and F. Berry 2005.
  *
  * @example

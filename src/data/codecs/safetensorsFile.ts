@@ -146,7 +146,7 @@ const closing = <E, T>(file: OpenFile, next: TE.TaskEither<E, T>): TE.TaskEither
  *
  * Errors   `Left(FileFailure)`, or `Left(FormatFailure)` for what `parseHeader` refuses. The file is closed then.
  * Effects  the file is open until `close`: it can be replaced meanwhile, and the old contents are read to the end.
- * Cost     memory for the header; `read` takes that of its result, and half of the format's buffering is 4 MB for 16-bit floats.
+ * Cost     memory for the header. `read` takes that of its result, and 4 MB more for 16-bit floats.
  */
 export const openSafetensors = (
   path: string,

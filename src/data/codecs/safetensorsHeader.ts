@@ -29,7 +29,7 @@ export const METADATA = '__metadata__'
 /** The reference refuses longer headers. */
 const MAX_HEADER_BYTES = 100_000_000
 
-export const fail = (reason: string): E.Either<FormatFailure, never> =>
+const fail = (reason: string): E.Either<FormatFailure, never> =>
   E.left({ _tag: 'FormatFailure', format: 'safetensors', reason })
 
 /** How many bytes of JSON follow the first 8 of a file of `fileBytes`. `first` holds those 8, or less if there are no more. */

@@ -54,7 +54,7 @@ const typeInfo = (
 })
 
 const BYTE = typeInfo(1, Uint8Array)
-/** In memory: 16-bit floats have been widened or are still words. */
+/** Also 16-bit floats, before they are widened. */
 const HALF = typeInfo(2, Uint16Array)
 
 /** In the order of the reference, whose files list larger types first. */
@@ -145,7 +145,7 @@ const narrow = (data: Float32Array, type: 'F16' | 'BF16'): Uint16Array => {
   return words
 }
 
-/** Whether reading the memory of somebody else is allowed. `share` copies only where the place or the type leave no choice. */
+/** Whether what is read may lie in the bytes that it is read from. `share` copies only where alignment or the type leave no choice. */
 export type MemoryUse = 'copy' | 'share'
 
 /**

@@ -3,16 +3,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { left } from 'fp-ts/lib/Either.js'
-import { pipe } from 'fp-ts/lib/function.js'
-import * as TE from 'fp-ts/lib/TaskEither.js'
+import type * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Files } from '../../../src/core/capabilities.js'
 import { orThrow, describe as sentence } from '../../../src/core/failure.js'
 import { encodeSafetensors, type WritableArray } from '../../../src/data/codecs/safetensors.js'
 import { openSafetensors, readSafetensors, writeSafetensors } from '../../../src/data/codecs/safetensorsFile.js'
 import { openCheckpoint, shardedSafetensors } from '../../../src/data/codecs/safetensorsShards.js'
 import { elementCount, type StoredArray } from '../../../src/data/codecs/storage.js'
 import { liveFiles } from '../../../src/live/files.js'
+import { countingFiles } from '../../kit/countingFiles.js'
 import { anyStoredArrays, bitsOf, contentsOf, fileOf } from '../../kit/storedArrays.js'
 
 let folder = ''
@@ -29,35 +28,6 @@ afterEach(async () => {
 const done = async <T>(result: TE.TaskEither<{ readonly _tag: string; readonly reason: string }, T>): Promise<T> =>
   orThrow(await result())
 
-/** The real files, counting what is read and what is open. */
-const counting = (): { readonly files: Files; readonly seen: { bytes: number; open: number } } => {
-  const seen = { bytes: 0, open: 0 }
-  const files: Files = {
-    ...liveFiles,
-    open: (path) =>
-      pipe(
-        liveFiles.open(path),
-        TE.map((file) => {
-          seen.open++
-          return {
-            size: file.size,
-            read: (target: Uint8Array, position: number) => {
-              seen.bytes += target.length
-              return file.read(target, position)
-            },
-            close: pipe(
-              file.close,
-              TE.map(() => {
-                seen.open--
-              }),
-            ),
-          }
-        }),
-      ),
-  }
-  return { files, seen }
-}
-
 /** Rows of an array in memory: the oracle. */
 const rowsOf = ({ shape, data }: StoredArray, start: number, end: number): readonly number[] => {
   const stride = elementCount(shape.slice(1))!
@@ -70,7 +40,7 @@ describe('a file on disk', () => {
       await done(writeSafetensors(at('x.safetensors'), arrays, { metadata: { format: 'pt' } }))
       const bytes = await done(liveFiles.readBytes(at('x.safetensors')))
       expect(bytes).toEqual(Buffer.from(encodeSafetensors(arrays, { metadata: { format: 'pt' } })))
-      const { files, seen } = counting()
+      const { files, seen } = countingFiles()
       const back = await done(readSafetensors(at('x.safetensors'), files))
       expect(contentsOf(back.arrays)).toEqual(contentsOf(arrays))
       expect(back.metadata).toEqual({ format: 'pt' })
@@ -83,7 +53,7 @@ describe('a file on disk', () => {
   it('is opened by its header alone, and gives single tensors and rows by reading their bytes alone', async () => {
     const law = fc.asyncProperty(anyStoredArrays, fc.nat(), fc.nat(), async (arrays, a, b) => {
       await writeFile(at('x'), encodeSafetensors(arrays))
-      const { files, seen } = counting()
+      const { files, seen } = countingFiles()
       const opened = await done(openSafetensors(at('x'), files))
       const [first] = opened.entries.values()
       expect(seen.bytes).toBe(first?.begin ?? 16)
@@ -143,7 +113,7 @@ describe('a file on disk', () => {
   })
 
   it('that is malformed is a failure with its path, and is closed', async () => {
-    const { files, seen } = counting()
+    const { files, seen } = countingFiles()
     for (const bytes of [new Uint8Array(3), fileOf('{'), fileOf('{}').fill(0xff, 0, 8)]) {
       await writeFile(at('x'), bytes)
       const result = await openSafetensors(at('x'), files)()
@@ -155,7 +125,7 @@ describe('a file on disk', () => {
 
   it('with a header of four gigabytes is refused before anything is allocated for it', async () => {
     await writeFile(at('x'), Buffer.from([0, 0, 0, 0, 1, 0, 0, 0, 0x7b]))
-    const { files, seen } = counting()
+    const { files, seen } = countingFiles()
     expect(await openSafetensors(at('x'), files)()).toMatchObject({
       left: { reason: expect.stringContaining('4294967296') },
     })
@@ -205,7 +175,7 @@ describe('a checkpoint in shards', () => {
   it('is read back whole, whatever the size of the shards', async () => {
     const law = fc.asyncProperty(anyStoredArrays, fc.integer({ min: 1, max: 300 }), async (arrays, maxShardBytes) => {
       await save(arrays, maxShardBytes)
-      const { files, seen } = counting()
+      const { files, seen } = countingFiles()
       const opened = await done(openCheckpoint(folder, files))
       const back = new Map<string, StoredArray>()
       for (const name of opened.entries.keys()) back.set(name, await done(opened.read(name)))
@@ -262,7 +232,7 @@ describe('a checkpoint in shards', () => {
   ])('with an index %s is refused, and no file stays open', async (_, text, reason) => {
     await save(two, 8)
     await writeFile(at('model.safetensors.index.json'), text)
-    const { files, seen } = counting()
+    const { files, seen } = countingFiles()
     const result = await openCheckpoint(folder, files)()
     const path = at('model.safetensors.index.json')
     expect(result).toMatchObject({
@@ -282,7 +252,7 @@ describe('a checkpoint in shards', () => {
   it('with a shard that is missing names it, and closes the others', async () => {
     await save(two, 8)
     await rm(at(second))
-    const { files, seen } = counting()
+    const { files, seen } = countingFiles()
     expect(await openCheckpoint(folder, files)()).toMatchObject({ left: { code: 'ENOENT', path: at(second) } })
     expect(seen.open).toBe(0)
   })

@@ -5,11 +5,8 @@ import { crc32 as zlibCrc32 } from 'node:zlib'
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
-import { pipe } from 'fp-ts/lib/function.js'
-import * as TE from 'fp-ts/lib/TaskEither.js'
 import { List, OrderedMap } from 'immutable'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Files } from '../../../src/core/capabilities.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { crc32 } from '../../../src/data/codecs/crc32.js'
 import type { ValueCodec } from '../../../src/data/codecs/plainValue.js'
@@ -28,10 +25,10 @@ import {
   TensorDictError,
 } from '../../../src/data/tensorDict/tensorDict.js'
 import { liveTensors, scope } from '../../../src/engine/scope.js'
-import { liveFiles } from '../../../src/live/files.js'
 import { anyHistory, anyTensorDict } from '../../../src/testing/arbitraries.js'
 import { codecLaws } from '../../../src/testing/codecLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
+import { countingFiles } from '../../kit/countingFiles.js'
 import { useEngine } from '../../kit/engine.js'
 
 useEngine()
@@ -296,29 +293,6 @@ describe('on disk', () => {
     await rm(folder, { recursive: true, force: true })
   })
 
-  const counting = (): { readonly files: Files; readonly seen: { bytes: number; open: number } } => {
-    const seen = { bytes: 0, open: 0 }
-    const open: Files['open'] = (path) =>
-      pipe(
-        liveFiles.open(path),
-        TE.map((file) => {
-          seen.open++
-          return {
-            ...file,
-            read: (target: Uint8Array, position: number) => {
-              seen.bytes += target.length
-              return file.read(target, position)
-            },
-            close: pipe(
-              file.close,
-              TE.map(() => void seen.open--),
-            ),
-          }
-        }),
-      )
-    return { files: { ...liveFiles, open }, seen }
-  }
-
   /** Writes the example and forgets it. */
   const save = async (): Promise<void> => {
     const writing = scope(() => ({ run: writeTensorDict(at('x.td'), example()) }))
@@ -334,7 +308,7 @@ describe('on disk', () => {
 
   it('is read back whole, and the result owns its tensors', async () => {
     await save()
-    const { files, seen } = counting()
+    const { files, seen } = countingFiles()
     const back = orThrow(await readTensorDict(at('x.td'), { files })())
     within(() => expect(sameOrder(back.value, example())).toBe(true))
     back.release()
@@ -351,7 +325,7 @@ describe('on disk', () => {
       [['inner'], 0],
       [['empty'], 0],
     ] as const) {
-      const { files, seen } = counting()
+      const { files, seen } = countingFiles()
       const read = orThrow(await readTensorDictAt(at('x.td'), path, { files })())
       within(() => expect(equals(wrapped(read.value), wrapped(find(example(), path)))).toBe(true))
       read.release()
@@ -363,7 +337,7 @@ describe('on disk', () => {
     await save()
     const whole = await readFile(at('x.td'))
     const { count } = liveTensors()
-    const { files, seen } = counting()
+    const { files, seen } = countingFiles()
     expect(await readTensorDictAt(at('x.td'), ['none'], { files })()).toMatchObject({
       left: { _tag: 'FormatFailure', path: at('x.td') },
     })

@@ -1,0 +1,30 @@
+/** The real files, counting the bytes that are read at places, and the files that are open. */
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Files } from '../../src/core/capabilities.js'
+import { liveFiles } from '../../src/live/files.js'
+
+export const countingFiles = (): { readonly files: Files; readonly seen: { bytes: number; open: number } } => {
+  const seen = { bytes: 0, open: 0 }
+  const open: Files['open'] = (path) =>
+    pipe(
+      liveFiles.open(path),
+      TE.map((file) => {
+        seen.open++
+        return {
+          size: file.size,
+          read: (target: Uint8Array, position: number) => {
+            seen.bytes += target.length
+            return file.read(target, position)
+          },
+          close: pipe(
+            file.close,
+            TE.map(() => {
+              seen.open--
+            }),
+          ),
+        }
+      }),
+    )
+  return { files: { ...liveFiles, open }, seen }
+}
