@@ -19,6 +19,8 @@ export { type RotaryTable, rotary } from './ops/rotary.js'
 export { rowMax } from './ops/rowMax.js'
 export { type ScaledMatMulOptions, scaledMatMul } from './ops/scaledMatMul.js'
 export { swiGlu } from './ops/swiGlu.js'
+export { debugOwnership, liveOwned, type OwnedSite, type OwnershipDebugging } from './ownership.js'
+export { type Region, region, useOwned } from './region.js'
 export { type EngineReport, engineReport } from './report.js'
 export {
   discard,

@@ -6,6 +6,7 @@
  * tensor may be owned several times, by values that share it; it is freed when the last of them is released.
  */
 import * as tf from '@tensorflow/tfjs'
+import { recordOwned } from './ownership.js'
 
 /** Values that contain tensors without being plain records: they list them under this symbol. */
 export const TENSORS: unique symbol = Symbol.for('tandem.tensors')
@@ -74,10 +75,10 @@ export const scope = <T>(f: () => NotPromise<T> & T): T => {
 }
 
 const owners = new WeakMap<tf.Tensor, number>()
-let liveOwned = 0
+let ownedNow = 0
 
-/** Values that are owned at this moment: zero when nothing leaks. */
-export const ownedCount = (): number => liveOwned
+/** Values that are owned at this moment: zero when nothing leaks. `liveOwned` says where they were owned, in debug mode. */
+export const ownedCount = (): number => ownedNow
 
 /** A value whose tensors stay alive until `release`, or until the end of a `using` declaration. */
 export interface Owned<T> extends Disposable {
@@ -92,7 +93,7 @@ export interface Owned<T> extends Disposable {
  * sharing are not affected.
  *
  * Errors   throws if one of them has been freed already.
- * Effects  the tensors live until every owner has released them.
+ * Effects  the tensors live until every owner has released them. In debug mode (`debugOwnership`) remembers who called.
  */
 export const own = <T>(value: T): Owned<T> => {
   const tensors = tensorsOf(value)
@@ -103,12 +104,13 @@ export const own = <T>(value: T): Owned<T> => {
     owners.set(tensor, (owners.get(tensor) ?? 0) + 1)
     tf.keep(tensor)
   }
-  liveOwned++
+  ownedNow++
   let released = false
   const release = (): void => {
-    if (released) throw new Error('own: released twice')
+    if (released) throw new Error(`own: released twice${record.origin}`)
     released = true
-    liveOwned--
+    ownedNow--
+    record.forget()
     for (const tensor of tensors) {
       const left = owners.get(tensor)! - 1
       if (left > 0) owners.set(tensor, left)
@@ -118,9 +120,10 @@ export const own = <T>(value: T): Owned<T> => {
       }
     }
   }
+  const record = recordOwned(release, tensors.length)
   return {
     get value() {
-      if (released) throw new Error('own: the value was used after its release')
+      if (released) throw new Error(`own: the value was used after its release${record.origin}`)
       return value
     },
     release,
