@@ -1,14 +1,13 @@
 /** Backends for tests. */
 import * as tf from '@tensorflow/tfjs'
-import { afterEach, beforeAll, beforeEach, expect } from 'vitest'
+import { beforeAll } from 'vitest'
 import type { RecordingBackend } from '../../src/engine/onnxruntime/backend.js'
 import { cpuBackend } from '../../src/engine/onnxruntime/fallback.js'
 import { registerOnnxRuntime } from '../../src/engine/onnxruntime/register.js'
 import type { RuntimeOptions } from '../../src/engine/onnxruntime/runtime.js'
-import { ownedCount } from '../../src/engine/scope.js'
 import { type BackendName, backendFromEnvironment, selectBackend } from '../../src/engine/select.js'
 
-/** Makes onnxruntime the backend of all tests of the file, and fails any test that leaves tensors or owned values behind. */
+/** Makes onnxruntime the backend of all tests of the file. */
 export const useOnnxRuntime = (options: Partial<RuntimeOptions> = {}): { readonly backend: () => RecordingBackend } => {
   let backend: RecordingBackend | undefined
   beforeAll(() => {
@@ -16,36 +15,17 @@ export const useOnnxRuntime = (options: Partial<RuntimeOptions> = {}): { readonl
     tf.setBackend('onnxruntime')
     cpuBackend()
   })
-  expectNoLeaks()
   return { backend: () => backend! }
 }
 
 /** The backend that `useEngine` takes: the value of TANDEM_BACKEND, or onnxruntime. */
 export const testedBackend = (): BackendName => backendFromEnvironment() ?? 'onnxruntime'
 
-/**
- * Makes `testedBackend()` the backend of all tests of the file: for tests that are the same on every backend. Fails any test
- * that leaves tensors or owned values behind.
- */
+/** Makes `testedBackend()` the backend of all tests of the file: for tests that are the same on every backend. */
 export const useEngine = (options: Partial<RuntimeOptions> = {}): void => {
   const backend = testedBackend()
   beforeAll(async () => {
     await selectBackend({ backend, threads: 2, spinning: 'off', ...options })
-  })
-  expectNoLeaks()
-}
-
-/** Fails any test of the file that leaves tensors or owned values behind. */
-export const expectNoLeaks = (): void => {
-  let before = 0
-  let ownedBefore = 0
-  beforeEach(() => {
-    before = tf.memory().numTensors
-    ownedBefore = ownedCount()
-  })
-  afterEach(() => {
-    expect(tf.memory().numTensors, 'tensors alive after the test').toBe(before)
-    expect(ownedCount(), 'owned values alive after the test').toBe(ownedBefore)
   })
 }
 

@@ -17,10 +17,9 @@ import {
 } from '../../../src/data/tensorDict/tensorDict.js'
 import { discard, scope } from '../../../src/engine/scope.js'
 import { anyBatchShape, anyName, anyTensorDict, type TensorDictRecipe } from '../../../src/testing/arbitraries.js'
-import { expectNoLeaks, useEngine } from '../../kit/engine.js'
+import { useEngine } from '../../kit/engine.js'
 
 useEngine()
-expectNoLeaks()
 
 const options = { numRuns: 40 }
 

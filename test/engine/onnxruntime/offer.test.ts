@@ -7,7 +7,7 @@ describe("import 'tandem-rl/engine'", () => {
   it('makes tfjs compute on onnxruntime, without another word', async () => {
     await tf.ready()
     expect(tf.getBackend()).toBe('onnxruntime')
-    expect(Array.from(tf.matMul(tf.ones([2, 3]), tf.ones([3, 1])).dataSync())).toEqual([3, 3])
+    expect(Array.from(tf.tidy(() => tf.matMul(tf.ones([2, 3]), tf.ones([3, 1])).dataSync()))).toEqual([3, 3])
   })
 
   it("trains tfjs's own layers with tfjs's own optimizer", async () => {
@@ -22,10 +22,15 @@ describe("import 'tandem-rl/engine'", () => {
         tf.layers.dense({ units: 1, kernelInitializer: tf.initializers.glorotUniform({ seed: 2 }) }),
       ],
     })
-    model.compile({ optimizer: tf.train.adam(0.05), loss: 'meanSquaredError' })
-    const xs = tf.linspace(-1, 1, 32).reshape([32, 1])
-    const history = await model.fit(xs, tf.square(xs), { epochs: 60, batchSize: 32, shuffle: false, verbose: 0 })
+    const optimizer = tf.train.adam(0.05)
+    model.compile({ optimizer, loss: 'meanSquaredError' })
+    const xs = tf.tidy(() => tf.linspace(-1, 1, 32).reshape([32, 1]))
+    const ys = tf.square(xs)
+    const history = await model.fit(xs, ys, { epochs: 60, batchSize: 32, shuffle: false, verbose: 0 })
     const losses = history.history.loss as number[] // one number for each epoch
     expect(losses.at(-1)).toBeLessThan(losses[0]! / 10)
+    model.dispose()
+    optimizer.dispose()
+    tf.dispose([xs, ys])
   })
 })
