@@ -53,6 +53,7 @@ export {
   type WordProblemOptions,
   wordProblems,
 } from './datasets/wordProblems/wordProblems.js'
+export { type Auxiliary, type GradientsOf, type GradSchema, gradientsOf } from './gradients.js'
 export {
   append as appendMessage,
   type ContentPart,

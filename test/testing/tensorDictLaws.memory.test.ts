@@ -1,0 +1,54 @@
+/** The laws of memory and of gradients hold here, and their kits find what breaks them. */
+import * as tf from '@tensorflow/tfjs'
+import { describe, expect, it } from 'vitest'
+import { mapLeaves } from '../../src/data/tensorDict/edit.js'
+import { TensorDictError } from '../../src/data/tensorDict/tensorDict.js'
+import { tensorsOf } from '../../src/engine/scope.js'
+import { anyBatchShape, anyTensorDict } from '../../src/testing/arbitraries.js'
+import { checkLaws } from '../../src/testing/law.js'
+import { gradientLaws } from '../../src/testing/tensorDictLaws/gradients.js'
+import { memoryLaws, type TensorDictStep } from '../../src/testing/tensorDictLaws/memory.js'
+import { useEngine } from '../kit/engine.js'
+
+useEngine()
+
+const samples = anyTensorDict(anyBatchShape.map((shape) => [2, ...shape.slice(0, 1)]))
+
+describe('memory', () => checkLaws(it, memoryLaws(samples)))
+describe('gradients', () => checkLaws(it, gradientLaws(samples)))
+
+describe('the kit of memory', () => {
+  const broken: Readonly<Record<string, TensorDictStep>> = {
+    'frees its input': (td) => {
+      for (const tensor of tensorsOf(td)) tensor.dispose()
+      return td
+    },
+    'leaves a kept tensor': (td) => {
+      leaks.push(tf.keep(tf.scalar(1)))
+      return td
+    },
+    'leaves a tensor when it refuses': (td) => {
+      tf.scalar(1)
+      throw new TensorDictError('mine', [], `no ${td.batchShape.join()}`)
+    },
+  }
+  const leaks: tf.Tensor[] = []
+  const failures = (step: TensorDictStep): number =>
+    memoryLaws(samples, { steps: [step] }).filter(({ check }) => {
+      try {
+        check()
+        return false
+      } catch {
+        return true
+      }
+    }).length
+
+  it.each(Object.entries(broken))('finds an operation that %s', (_, step) => {
+    expect(failures(step)).toBeGreaterThan(0)
+    tf.dispose(leaks)
+  })
+
+  it('finds nothing wrong with an operation that makes tensors of the enclosing scope', () => {
+    expect(failures((td) => mapLeaves(td, (leaf) => (leaf instanceof tf.Tensor ? tf.clone(leaf) : leaf)))).toBe(0)
+  })
+})
