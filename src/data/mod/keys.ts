@@ -34,7 +34,7 @@ type NamesOf<P> = P extends readonly [infer K] ? P | K : P
 export type LeafKeys<S> = NamesOf<LeafPaths<S>>
 
 /** A path as one word, for messages of the compiler. */
-export type Dotted<P> = P extends readonly [infer K extends string]
+type Dotted<P> = P extends readonly [infer K extends string]
   ? K
   : P extends readonly [infer K extends string, ...infer R]
     ? `${K}.${Dotted<R>}`
