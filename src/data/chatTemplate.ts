@@ -1,15 +1,21 @@
 /**
- * Rendering a conversation with the model's own Jinja template, with spans: which part of the text belongs to which message.
+ * Rendering a conversation with the model's own Jinja template, as Transformers renders it, with spans: which part of the text belongs to
+ * which message.
  *
- * Spans come from rendering the conversation message by message and comparing. That is exact where the rendering of a
- * conversation begins with the rendering of each of its beginnings; a template for which this fails is refused, not guessed at.
+ * Spans are told in two exact ways. Where the text of a conversation begins with the text of each of its beginnings, a message is what it
+ * adds. A template that changes earlier messages (that drops old thoughts, or the end of a turn) is watched instead: what it writes in its
+ * loop over the messages while it is at one of them belongs to that message. A template that allows neither is refused, not guessed at.
  */
-import { Template } from '@huggingface/jinja'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TemplateFailure } from '../core/failure.js'
-import { type History, type Message, textOf, truncate } from './history.js'
+import { type History, truncate } from './history.js'
+import type { ItemRange } from './jinja/scope.js'
+import { type CompiledTemplate, compileTemplate, type TemplateOutput } from './jinja/template.js'
+import { isList, toValue } from './jinja/value.js'
+import { type ContentForm, contentFormOf, templateMessages } from './template/content.js'
+import { continueFinal } from './template/continueFinal.js'
 
-/** Special tokens and other constants that templates refer to. */
+/** Special tokens and other constants that templates refer to. JSON values. */
 export interface TemplateVariables {
   readonly bos_token?: string
   readonly eos_token?: string
@@ -17,10 +23,114 @@ export interface TemplateVariables {
   readonly [name: string]: unknown
 }
 
+export interface RenderOptions {
+  /**
+   * How the text ends. `add`: with the beginning of the assistant's turn, for the policy to go on from. `omit`: with the last message as the
+   * template ends it. `continue`: with the text of the last message, left open for its author to go on.
+   */
+  readonly generationPrompt: 'add' | 'omit' | 'continue'
+  /** The tools that the assistant may call: JSON schemas, as templates know them. */
+  readonly tools?: readonly object[]
+  /** Documents for templates that answer from them. */
+  readonly documents?: readonly object[]
+  /** Further variables of the template, such as `enable_thinking`; they win over those of the template. */
+  readonly variables?: TemplateVariables
+  /** The moment that `strftime_now` tells, read in UTC. Without it the function does not exist: rendering never asks the clock. */
+  readonly now?: Date
+}
+
 export interface ChatTemplate {
   readonly source: string
-  readonly render: (messages: readonly object[], options: RenderOptions) => E.Either<TemplateFailure, string>
+  /** Whether messages reach the template as text, as lists of parts, or either way. */
+  readonly contentForm: ContentForm
+  /** Renders messages in the form of the model hubs. `Left(TemplateFailure)` if the template raises an exception. */
+  readonly run: (messages: readonly object[], options: RenderOptions) => E.Either<TemplateFailure, TemplateOutput>
 }
+
+/** A refusal of a template. */
+export const refuse = (reason: string): E.Either<TemplateFailure, never> => E.left({ _tag: 'TemplateFailure', reason })
+
+const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+/** What every template has. None of it can be taken by a variable. */
+const inputOf = (messages: readonly object[], options: RenderOptions): Readonly<Record<string, unknown>> => ({
+  messages,
+  tools: options.tools ?? null, // Python's None, as Transformers gives it
+  documents: options.documents ?? null,
+  add_generation_prompt: options.generationPrompt === 'add',
+})
+
+const runWith =
+  (compiled: CompiledTemplate, variables: TemplateVariables): ChatTemplate['run'] =>
+  (messages, options) => {
+    try {
+      const values = { ...variables, ...options.variables, ...inputOf(messages, options) }
+      const named = new Map(
+        Object.entries(values).flatMap(([name, json]) => (json === undefined ? [] : [[name, toValue(json)] as const])),
+      )
+      const list = named.get('messages')
+      const watched = isList(list) ? list : []
+      return E.right(compiled({ variables: named, watched, ...(options.now !== undefined && { now: options.now }) }))
+    } catch (error) {
+      return refuse(`the chat template refused the conversation: ${reasonOf(error)}`)
+    }
+  }
+
+/**
+ * Compiles a template.
+ *
+ * Errors   `Left(TemplateFailure)` if the source is not valid Jinja.
+ * Source   Transformers `apply_chat_template`: Jinja with trimmed blocks, loop controls, `generation` blocks, its own `tojson`,
+ *          `raise_exception` and `strftime_now`. What differs is in `docs/chat-templates.md`.
+ *
+ * @example
+ * chatTemplate('{{ messages')._tag // 'Left'
+ */
+export const chatTemplate = (
+  source: string,
+  variables: TemplateVariables = {},
+): E.Either<TemplateFailure, ChatTemplate> => {
+  let compiled: CompiledTemplate
+  try {
+    compiled = compileTemplate(source)
+  } catch (error) {
+    return refuse(`the chat template is not valid Jinja: ${reasonOf(error)}`)
+  }
+  const run = runWith(compiled, variables)
+  return E.right({ source, run, contentForm: contentFormOf((messages) => run(messages, { generationPrompt: 'omit' })) })
+}
+
+/**
+ * What a template makes of a conversation: its text, what each message wrote in a loop over the messages, and its `generation` blocks.
+ *
+ * Errors   `Left(TemplateFailure)` if the template raises an exception or has no place for an image or a sound of the conversation.
+ */
+export const runTemplate = (
+  template: ChatTemplate,
+  history: History,
+  options: RenderOptions,
+): E.Either<TemplateFailure, TemplateOutput> => {
+  const messages = templateMessages(template, history)
+  if (E.isLeft(messages)) return messages
+  return options.generationPrompt === 'continue'
+    ? continueFinal(messages.right, (marked) => template.run(marked, options))
+    : template.run(messages.right, options)
+}
+
+/**
+ * The text of a conversation.
+ *
+ * Errors   `Left(TemplateFailure)` if the template raises an exception, has no place for an image or a sound, or (`continue`) does not show
+ *          the text of the last message.
+ * Cost     one run of the template; two for `continue`.
+ *
+ */
+export const renderText = (
+  template: ChatTemplate,
+  history: History,
+  options: RenderOptions,
+): E.Either<TemplateFailure, string> =>
+  E.map(({ text }: TemplateOutput) => text)(runTemplate(template, history, options))
 
 /** A half-open range of the text, in UTF-16 code units, and the message it was rendered from. */
 export interface TextSpan {
@@ -37,99 +147,122 @@ export interface Rendered {
   readonly spans: readonly TextSpan[]
 }
 
-/** Whether the text ends with the beginning of the assistant's turn, for the policy to go on from. */
-export interface RenderOptions {
-  readonly generationPrompt: 'add' | 'omit'
+type Result = E.Either<TemplateFailure, Rendered>
+
+/** The rendering of the messages, each with what it adds to those before it. */
+const byBeginnings = (template: ChatTemplate, history: History, options: RenderOptions): Result => {
+  const spans: TextSpan[] = []
+  let text = ''
+  for (const [i, { role }] of history.messages.entries()) {
+    const longer = renderText(template, truncate(history, i + 1), { ...options, generationPrompt: 'omit' })
+    if (E.isLeft(longer)) return longer
+    if (!longer.right.startsWith(text)) {
+      return refuse(
+        `message ${i} changes how the messages before it are rendered, so the spans of this template cannot be told`,
+      )
+    }
+    if (longer.right.length > text.length)
+      spans.push({ start: text.length, end: longer.right.length, message: i, role })
+    text = longer.right
+  }
+  return E.right({ text, spans })
 }
 
-const fail = (reason: string): E.Either<TemplateFailure, never> => E.left({ _tag: 'TemplateFailure', reason })
-
-const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+/** Ranges that are not inside another one, in the order of the text. */
+const outermost = (ranges: readonly ItemRange[]): readonly ItemRange[] =>
+  ranges
+    .toSorted((a, b) => a.start - b.start || b.end - a.end)
+    .filter((range, i, all) => !all.slice(0, i).some((other) => other.end >= range.end))
 
 /**
- * Compiles a template.
- *
- * Errors   `Left(TemplateFailure)` if the source is not valid Jinja.
+ * The rendering with what the template wrote at each message. Text before the first of them belongs to the first message of the conversation,
+ * text between two to the one before it.
  */
-export const chatTemplate = (
-  source: string,
-  variables: TemplateVariables = {},
-): E.Either<TemplateFailure, ChatTemplate> => {
-  const normalized = source.replace(/\r\n?/g, '\n') // as Python's Jinja does when it reads a template
-  let template: Template
-  try {
-    template = new Template(normalized)
-  } catch (error) {
-    return fail(`the chat template is not valid Jinja: ${reasonOf(error)}`)
-  }
-  return E.right({
-    source,
-    render: (messages, { generationPrompt }) => {
-      try {
-        return E.right(template.render({ ...variables, messages, add_generation_prompt: generationPrompt === 'add' }))
-      } catch (error) {
-        return fail(`the chat template refused the conversation: ${reasonOf(error)}`)
-      }
-    },
-  })
+const byWatching = (template: ChatTemplate, history: History, options: RenderOptions): Result => {
+  const output = runTemplate(template, history, { ...options, generationPrompt: 'omit' })
+  if (E.isLeft(output)) return output
+  const { text, items } = output.right
+  const ranges = outermost(items)
+  if (ranges.length === 0) return refuse('the chat template does not go through the messages in a loop')
+  const first = ranges[0]!.item === 0 ? [] : [{ item: 0, start: 0, end: ranges[0]!.start }]
+  const starts = [...first, ...ranges].map((range, i) => ({ ...range, start: i === 0 ? 0 : range.start }))
+  const spans = starts
+    .map(({ item, start }, i): TextSpan => {
+      const end = starts[i + 1]?.start ?? text.length
+      return { start, end, message: item, role: history.messages.get(item)!.role }
+    })
+    .filter(({ start, end }) => end > start)
+  return E.right({ text, spans: joined(spans) })
 }
 
-/** A message as templates expect it. */
-const templateMessage = (message: Message): object => ({
-  role: message.role,
-  content: textOf(message),
-  ...(message.toolCalls.length > 0 && {
-    tool_calls: message.toolCalls.map(({ id, name, arguments: args }) => ({
-      ...(id !== undefined && { id }),
-      type: 'function',
-      function: { name, arguments: args },
-    })),
-  }),
-})
+/** Neighbors of one message become one span. */
+const joined = (spans: readonly TextSpan[]): readonly TextSpan[] =>
+  spans.flatMap((span, i) => {
+    if (spans[i - 1]?.message === span.message) return []
+    const next = spans.findIndex((other, j) => j > i && other.message !== span.message)
+    return [{ ...span, end: spans.at(next === -1 ? -1 : next - 1)!.end }]
+  })
 
-/** The text of a conversation. Errors: `Left(TemplateFailure)` if the template raises an exception. */
-export const renderText = (
-  template: ChatTemplate,
-  history: History,
-  options: RenderOptions,
-): E.Either<TemplateFailure, string> => template.render(history.messages.map(templateMessage).toArray(), options)
+/** The rendering of the messages alone. If neither way works, the reason is that of the first. */
+const messagesOf = (template: ChatTemplate, history: History, options: RenderOptions): Result => {
+  const simple = byBeginnings(template, history, options)
+  if (E.isRight(simple)) return simple
+  const watched = byWatching(template, history, options)
+  return E.isRight(watched) ? watched : simple
+}
+
+/** The rendering cut where the last message goes on, or with the generation prompt as one more span. */
+const withEnding = (rendered: Rendered, text: string, size: number): Result => {
+  const { spans } = rendered
+  if (text.length < rendered.text.length && rendered.text.startsWith(text)) {
+    const kept = spans.filter(({ start }) => start < text.length)
+    return E.right({ text, spans: kept.map((span) => ({ ...span, end: Math.min(span.end, text.length) })) })
+  }
+  if (!text.startsWith(rendered.text)) {
+    return refuse(
+      `message ${size} changes how the messages before it are rendered, so the spans of this template cannot be told`,
+    )
+  }
+  const prompt = { start: rendered.text.length, end: text.length, message: size, role: 'assistant' }
+  return E.right({ text, spans: prompt.end > prompt.start ? [...spans, prompt] : spans })
+}
 
 /**
  * The text of a conversation with a span for each message, and one for the generation prompt if there is one.
  *
- * Errors   `Left(TemplateFailure)` if the template raises an exception, or if the text of a longer conversation does not begin
- *          with the text of its beginning, so that spans cannot be told.
- * Cost     one rendering for each message.
+ * Text that a template puts into the turn of another message, such as a system message in the first user turn, belongs to that turn; a
+ * message that writes nothing has no span.
+ *
+ * Errors   `Left(TemplateFailure)` if the template raises an exception, or if its spans cannot be told.
+ * Cost     one rendering for each message, two more at most.
  */
-export const render = (
+export const render = (template: ChatTemplate, history: History, options: RenderOptions): Result => {
+  const rendered = messagesOf(template, history, options)
+  if (E.isLeft(rendered) || options.generationPrompt === 'omit') return rendered
+  const text = renderText(template, history, options)
+  return E.isLeft(text) ? text : withEnding(rendered.right, text.right, history.messages.size)
+}
+
+/**
+ * The text that the messages from index `from` on add: `renderText` of the whole is that of the first `from` messages and this suffix.
+ *
+ * Errors   `Left(TemplateFailure)` if the template raises an exception, or if the later messages change the text of the earlier ones, as
+ *          where old thoughts are dropped; throws RangeError unless `from` is between 0 and the number of messages.
+ * Cost     two renderings.
+ */
+export const renderSuffix = (
   template: ChatTemplate,
   history: History,
-  options: RenderOptions,
-): E.Either<TemplateFailure, Rendered> => {
-  const spans: TextSpan[] = []
-  let text = ''
-  const extendTo = (longer: string, message: number, role: string): TemplateFailure | undefined => {
-    if (!longer.startsWith(text)) {
-      return {
-        _tag: 'TemplateFailure',
-        reason: `message ${message} changes how the messages before it are rendered, so the spans of this template cannot be told`,
-      }
-    }
-    if (longer.length > text.length) spans.push({ start: text.length, end: longer.length, message, role })
-    text = longer
-    return undefined
-  }
-  for (const [i, { role }] of history.messages.entries()) {
-    const longer = renderText(template, truncate(history, i + 1), { generationPrompt: 'omit' })
-    if (E.isLeft(longer)) return longer
-    const problem = extendTo(longer.right, i, role)
-    if (problem !== undefined) return E.left(problem)
-  }
-  if (options.generationPrompt === 'add') {
-    const longer = renderText(template, history, options)
-    if (E.isLeft(longer)) return longer
-    const problem = extendTo(longer.right, history.messages.size, 'assistant')
-    if (problem !== undefined) return E.left(problem)
-  }
-  return E.right({ text, spans })
+  { from, ...options }: RenderOptions & { readonly from: number },
+): E.Either<TemplateFailure, string> => {
+  const earlier =
+    from === 0 ? E.right('') : renderText(template, truncate(history, from), { ...options, generationPrompt: 'omit' })
+  if (E.isLeft(earlier)) return earlier
+  const whole = renderText(template, history, options)
+  if (E.isLeft(whole)) return whole
+  return whole.right.startsWith(earlier.right)
+    ? E.right(whole.right.slice(earlier.right.length))
+    : refuse(
+        `the messages from ${from} on change how the template renders those before them, so they cannot be rendered alone`,
+      )
 }

@@ -48,7 +48,7 @@ describe('chatTemplate', () => {
       messages: [],
       add_generation_prompt: 5,
     })
-    expect(renderText(template, chat, { generationPrompt: 'omit' })).toEqual(E.right('3 false'))
+    expect(renderText(template, chat, { generationPrompt: 'omit' })).toEqual(E.right('3 False'))
   })
 
   it('reads every kind of line end as a line feed', () => {
@@ -176,21 +176,24 @@ describe('render', () => {
 
   it.each([
     ['drops old messages', '{{ messages[-1].content }}', 1],
-    [
-      'ends the last message in another way',
-      `${EACH}{{ message.content }}{% if loop.last %}</s>{% endif %}{% endfor %}`,
-      1,
-    ],
-    [
-      'strips the thoughts of earlier turns',
-      `${EACH}{% if not loop.last and message.role == 'user' %}-{% else %}{{ message.content }}{% endif %}{% endfor %}`,
-      2,
-    ],
     ['has another text in place of the generation prompt', `{% if add_generation_prompt %}A{% else %}B{% endif %}`, 3],
   ])('refuses a template that %s, naming the message', (_, source, index) => {
     expect(refusal(source)).toBe(
       `message ${index} changes how the messages before it are rendered, so the spans of this template cannot be told`,
     )
+  })
+
+  it('of a template that changes earlier messages has the spans of its loop over the messages', () => {
+    const ending = compile(`<s>${EACH}{{ message.content }}{% if loop.last %}</s>{% endif %};{% endfor %}!`)
+    expect(slices(orThrow(render(ending, chat, { generationPrompt: 'omit' })))).toEqual([
+      '<s>Be brief.;',
+      '2 + 2?;',
+      '4</s>;!',
+    ])
+    const forgetful = compile(
+      `${EACH}{% if not loop.last and message.role == 'user' %}-{% else %}{{ message.content }}{% endif %}{% endfor %}`,
+    )
+    expect(slices(orThrow(render(forgetful, chat, { generationPrompt: 'add' })))).toEqual(['Be brief.', '-', '4'])
   })
 
   it.each([

@@ -1,0 +1,252 @@
+/** Jinja's filters, and Transformers' `tojson`. */
+import { print, repr, toJson } from './print.js'
+import { argument, capitalize, percentFormat, replaceText, stringMethod, strip } from './strings.js'
+import { passes } from './tests.js'
+import {
+  type Arguments,
+  compare,
+  float,
+  isCallable,
+  isDict,
+  isEqual,
+  isFloat,
+  isList,
+  isNamespace,
+  isTruthy,
+  isTuple,
+  itemsOf,
+  numberOf,
+  TemplateError,
+  tuple,
+  typeName,
+  type Value,
+} from './value.js'
+
+type Filter = (value: Value, args: Arguments) => Value
+
+const asJson: Filter = (value, args) => {
+  const indent = argument(args, 1, 'indent') ?? null
+  const separators = argument(args, 2, 'separators') ?? null
+  const [item, key] = separators === null ? [indent === null ? ', ' : ',', ': '] : itemsOf(separators).map(print)
+  if (item === undefined || key === undefined) throw new TemplateError('separators must be two strings')
+  const text = typeof indent === 'string' ? indent : ' '.repeat(Math.min(Math.max(numberOf(indent) ?? 0, 0), 100))
+  return toJson(value, {
+    ...(indent !== null && { indent: text }),
+    separators: [item, key],
+    keys: isTruthy(argument(args, 3, 'sort_keys')) ? 'sorted' : 'as given',
+    characters: isTruthy(argument(args, 0, 'ensure_ascii')) ? 'ascii' : 'all',
+  })
+}
+
+const lengthOf: Filter = (value) => itemsOf(value).length
+
+/** The value at a dotted path, `a.0.b`: entries of dicts, items of lists. */
+const attributeOf = (value: Value, path: Value): Value =>
+  String(path)
+    .split('.')
+    .reduce<Value>((at, name) => {
+      if (isDict(at)) return at.get(name)
+      if (isNamespace(at)) return at.fields.get(name)
+      return /^\d+$/.test(name) && (isList(at) || isTuple(at)) ? itemsOf(at)[Number(name)] : undefined
+    }, value)
+
+const folded = (value: Value): Value => (typeof value === 'string' ? value.toLowerCase() : value)
+
+/** Sorted by a key, equal keys in their old order, which `reverse` keeps too. */
+const sortedBy = (items: readonly Value[], args: Arguments, key: (item: Value) => Value): readonly Value[] => {
+  const sign = isTruthy(argument(args, 0, 'reverse')) ? -1 : 1
+  return items.toSorted((a, b) => sign * compare(key(a), key(b)))
+}
+
+const sort: Filter = (value, args) => {
+  const path = argument(args, 2, 'attribute') ?? null
+  const isExact = isTruthy(argument(args, 1, 'case_sensitive'))
+  return sortedBy(itemsOf(value), args, (item) => {
+    const at = path === null ? item : attributeOf(item, path)
+    return isExact ? at : folded(at)
+  })
+}
+
+const dictsort: Filter = (value, args) => {
+  if (!isDict(value)) throw new TemplateError(`dictsort: '${typeName(value)}' is not a dict`)
+  const by = argument(args, 1, 'by') ?? 'key'
+  const isExact = isTruthy(argument(args, 0, 'case_sensitive'))
+  const sign = isTruthy(argument(args, 2, 'reverse')) ? -1 : 1
+  const keyOf = (entry: readonly [Value, Value]): Value => {
+    const at = by === 'value' ? entry[1] : entry[0]
+    return isExact ? at : folded(at)
+  }
+  return [...value].toSorted((a, b) => sign * compare(keyOf(a), keyOf(b))).map(tuple)
+}
+
+const unique: Filter = (value, args) => {
+  const path = argument(args, 1, 'attribute') ?? null
+  const isExact = isTruthy(argument(args, 0, 'case_sensitive'))
+  const keyOf = (item: Value): Value => {
+    const at = path === null ? item : attributeOf(item, path)
+    return isExact ? at : folded(at)
+  }
+  return itemsOf(value).filter((item, i, all) => all.findIndex((other) => isEqual(keyOf(other), keyOf(item))) === i)
+}
+
+const map: Filter = (value, { positional: [name, ...rest], named }) => {
+  const path = named.get('attribute')
+  if (path !== undefined) {
+    return itemsOf(value).map((item) => attributeOf(item, path) ?? named.get('default'))
+  }
+  return itemsOf(value).map((item) => applyFilter(print(name), item, { positional: rest, named }))
+}
+
+/** `select`, `reject` and their forms with an attribute. */
+const choose =
+  (keep: 'passing' | 'failing', by: 'item' | 'attribute'): Filter =>
+  (value, { positional }) => {
+    const [path, [test, other]] = by === 'attribute' ? [positional[0], positional.slice(1)] : [undefined, positional]
+    return itemsOf(value).filter((item) => {
+      const at = by === 'attribute' ? attributeOf(item, path) : item
+      return (test === undefined ? isTruthy(at) : passes(print(test), at, other)) === (keep === 'passing')
+    })
+  }
+
+const indent: Filter = (value, args) => {
+  const width = argument(args, 0, 'width') ?? 4
+  const pad = typeof width === 'string' ? width : ' '.repeat(Math.min(Math.max(numberOf(width) ?? 0, 0), 1000))
+  const lines = print(value).split('\n')
+  const isBlankToo = isTruthy(argument(args, 2, 'blank'))
+  const rest = lines.slice(1).map((line) => (line !== '' || isBlankToo ? pad + line : line))
+  return [isTruthy(argument(args, 1, 'first')) ? pad + lines[0]! : lines[0]!, ...rest].join('\n')
+}
+
+const integer: Filter = (value, args) => {
+  const absent = argument(args, 0, 'default') ?? 0
+  const text = typeof value === 'string' ? strip(value, undefined) : undefined
+  const number =
+    text === undefined
+      ? numberOf(value)
+      : /^[+-]?\d[\d_]*(\.\d*)?(e[+-]?\d+)?$/i.test(text)
+        ? Number(text.replaceAll('_', ''))
+        : undefined
+  return number === undefined || !Number.isFinite(number) ? absent : Math.trunc(number)
+}
+
+const asFloat: Filter = (value, args) => {
+  const text = typeof value === 'string' ? strip(value, undefined) : undefined
+  const number = text === undefined ? numberOf(value) : text === '' ? Number.NaN : Number(text)
+  return number === undefined || Number.isNaN(number) ? (argument(args, 0, 'default') ?? float(0)) : float(number)
+}
+
+/** Half to even, as Python rounds. */
+const round: Filter = (value, args) => {
+  const digits = numberOf(argument(args, 0, 'precision')) ?? 0
+  const method = argument(args, 1, 'method') ?? 'common'
+  const scaled = (numberOf(value) ?? Number.NaN) * 10 ** digits
+  const floor = Math.floor(scaled)
+  const even = scaled - floor === 0.5 ? floor + (floor % 2 === 0 ? 0 : 1) : Math.round(scaled)
+  const whole = method === 'ceil' ? Math.ceil(scaled) : method === 'floor' ? floor : even
+  return float(whole / 10 ** digits)
+}
+
+const sum: Filter = (value, args) => {
+  const path = argument(args, 0, 'attribute') ?? null
+  const items = itemsOf(value).map((item) => (path === null ? item : attributeOf(item, path)))
+  const total = items.reduce<number>((n, item) => n + (numberOf(item) ?? Number.NaN), 0)
+  return items.some(isFloat) ? float(total) : total
+}
+
+const extreme =
+  (sign: 1 | -1): Filter =>
+  (value) =>
+    itemsOf(value).reduce(
+      (best, item) => (best === undefined || sign * compare(item, best) > 0 ? item : best),
+      undefined,
+    )
+
+const join: Filter = (value, args) => {
+  const path = argument(args, 1, 'attribute') ?? null
+  const items = itemsOf(value).map((item) => (path === null ? item : attributeOf(item, path)))
+  return items.map(print).join(print(argument(args, 0, 'd') ?? ''))
+}
+
+const withDefault: Filter = (value, args) => {
+  const isAbsent = isTruthy(argument(args, 1, 'boolean')) ? !isTruthy(value) : value === undefined
+  return isAbsent
+    ? args.positional.length > 0 || args.named.has('default_value')
+      ? argument(args, 0, 'default_value')
+      : ''
+    : value
+}
+
+const titled = (text: string): string => text.replace(/[^-\s({[<]+/g, capitalize)
+
+const escapeHtml = (text: string): string =>
+  text
+    .replaceAll('&', '&amp;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('<', '&lt;')
+    .replaceAll("'", '&#39;')
+    .replaceAll('"', '&#34;')
+
+const method =
+  (name: string): Filter =>
+  (value, args) => {
+    const found = stringMethod(print(value), name)
+    if (!isCallable(found)) throw new TemplateError(`No filter named '${name}'`)
+    return found.call(args)
+  }
+
+const FILTERS: Readonly<Record<string, Filter>> = {
+  abs: (value) => (isFloat(value) ? float(Math.abs(numberOf(value)!)) : Math.abs(numberOf(value) ?? Number.NaN)),
+  attr: (value, { positional: [name] }) => attributeOf(value, name),
+  bool: (value) => isTruthy(value),
+  capitalize: method('capitalize'),
+  count: lengthOf,
+  d: withDefault,
+  default: withDefault,
+  dictsort,
+  e: (value) => escapeHtml(print(value)),
+  escape: (value) => escapeHtml(print(value)),
+  first: (value) => itemsOf(value)[0],
+  float: asFloat,
+  format: (value, { positional }) => percentFormat(print(value), tuple(positional)),
+  indent,
+  int: integer,
+  items: (value) => {
+    if (value === undefined) return []
+    if (!isDict(value)) throw new TemplateError('Can only get item pairs from a mapping.')
+    return [...value].map(tuple)
+  },
+  join,
+  last: (value) => itemsOf(value).at(-1),
+  length: lengthOf,
+  list: (value) => [...itemsOf(value)],
+  lower: method('lower'),
+  map,
+  max: extreme(1),
+  min: extreme(-1),
+  pprint: (value) => repr(value),
+  reject: choose('failing', 'item'),
+  rejectattr: choose('failing', 'attribute'),
+  replace: (value, args) => replaceText(print(value), args),
+  reverse: (value) =>
+    typeof value === 'string' ? Array.from(value).reverse().join('') : [...itemsOf(value)].reverse(),
+  round,
+  safe: (value) => print(value),
+  select: choose('passing', 'item'),
+  selectattr: choose('passing', 'attribute'),
+  sort,
+  string: (value) => print(value),
+  sum,
+  title: (value) => titled(print(value)),
+  tojson: asJson,
+  trim: (value, args) => strip(print(value), argument(args, 0, 'chars')),
+  unique,
+  upper: method('upper'),
+  wordcount: (value) => print(value).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0,
+}
+
+/** The value of a filter. Errors: throws TemplateError for a filter that is not known, or where Jinja raises. */
+export const applyFilter = (name: string, value: Value, args: Arguments): Value => {
+  const filter = Object.hasOwn(FILTERS, name) ? FILTERS[name] : undefined
+  if (filter === undefined) throw new TemplateError(`No filter named '${name}'`)
+  return filter(value, args)
+}

@@ -1,0 +1,188 @@
+/** What statements do: they write to a sink and set names in a scope. */
+import { evaluate, evaluateArguments, filtered } from './expression.js'
+import { print } from './print.js'
+import { inside, type Scope, type Sink } from './scope.js'
+import {
+  type CallBlockNode,
+  type Expression,
+  type ForNode,
+  GENERATION,
+  type IdentifierNode,
+  type KeywordNode,
+  type SetNode,
+  type Statement,
+} from './syntax.js'
+import {
+  type Arguments,
+  type Callable,
+  callable,
+  isCallable,
+  isNamespace,
+  isTruthy,
+  itemsOf,
+  TemplateError,
+  typeName,
+  type Value,
+} from './value.js'
+
+type Signal = 'go on' | 'break' | 'continue'
+
+/** What statements write, as a string. */
+const written = (nodes: readonly Statement[], scope: Scope): string => {
+  const sink: Sink = { text: '' }
+  execute(nodes, scope, sink)
+  return sink.text
+}
+
+const assign = (target: Expression, value: Value, scope: Scope): void => {
+  if (target.type === 'Identifier') scope.variables.set(target.value, value)
+  else if (target.type === 'TupleLiteral') {
+    const items = itemsOf(value)
+    if (items.length !== target.value.length) {
+      throw new TemplateError(`cannot unpack ${items.length} values into ${target.value.length} names`)
+    }
+    for (const [i, part] of target.value.entries()) assign(part, items[i], scope)
+  } else if (target.type === 'MemberExpression' && target.property.type === 'Identifier') {
+    const object = evaluate(target.object, scope)
+    if (!isNamespace(object)) throw new TemplateError('cannot assign attribute on non-namespace object')
+    object.fields.set(target.property.value, value)
+  } else throw new TemplateError(`cannot assign to a ${target.type}`)
+}
+
+const set = ({ assignee, value, body }: SetNode, scope: Scope): void => {
+  if (value !== null) {
+    assign(assignee, evaluate(value, scope), scope)
+    return
+  }
+  const text = written(body, inside(scope))
+  if (assignee.type === 'FilterExpression') assign(assignee.operand, filtered(text, assignee.filter, scope), scope)
+  else assign(assignee, text, scope)
+}
+
+const loopValue = (items: readonly Value[], i: number): Value =>
+  new Map<Value, Value>([
+    ['index', i + 1],
+    ['index0', i],
+    ['revindex', items.length - i],
+    ['revindex0', items.length - i - 1],
+    ['first', i === 0],
+    ['last', i === items.length - 1],
+    ['length', items.length],
+    ['depth', 1],
+    ['depth0', 0],
+    ['previtem', items[i - 1]],
+    ['nextitem', items[i + 1]],
+    ['cycle', callable('cycle', ({ positional }) => positional[i % positional.length])],
+  ])
+
+/** The items of a loop; the condition of `for ... if` is asked first, with the name of the loop and no `loop`. */
+const loopItems = ({ iterable, loopvar }: ForNode, scope: Scope): readonly Value[] => {
+  if (iterable.type !== 'SelectExpression') return itemsOf(evaluate(iterable, scope))
+  return itemsOf(evaluate(iterable.lhs, scope)).filter((item) => {
+    const one = inside(scope)
+    assign(loopvar, item, one)
+    return isTruthy(evaluate(iterable.test, one))
+  })
+}
+
+/** Runs the body for each item in a scope of its own, and writes down what watched items wrote to the result. */
+const loop = (node: ForNode, scope: Scope, sink: Sink): void => {
+  const items = loopItems(node, scope)
+  if (items.length === 0) execute(node.defaultBlock, inside(scope), sink)
+  const { run } = scope
+  for (const [i, item] of items.entries()) {
+    const one = inside(scope)
+    one.variables.set('loop', loopValue(items, i))
+    assign(node.loopvar, item, one)
+    const start = sink.text.length
+    const signal = execute(node.body, one, sink)
+    const watched = sink === run.main ? run.watched.get(item) : undefined
+    const end = sink.text.length
+    if (watched !== undefined && end > start) run.items.push({ item: watched, start, end })
+    if (signal === 'break') break
+  }
+}
+
+type Parameters = readonly (IdentifierNode | KeywordNode)[]
+
+const parameterName = (parameter: IdentifierNode | KeywordNode): string =>
+  parameter.type === 'Identifier' ? parameter.value : parameter.key.value
+
+/** Gives names their arguments, or their defaults. */
+const bind = (parameters: Parameters, { positional, named }: Arguments, scope: Scope): void => {
+  const names = parameters.map(parameterName)
+  for (const [i, parameter] of parameters.entries()) {
+    const name = names[i]!
+    const isGiven = i < positional.length || named.has(name)
+    const absent = parameter.type === 'Identifier' ? undefined : evaluate(parameter.value, scope)
+    scope.variables.set(name, isGiven ? (i < positional.length ? positional[i] : named.get(name)) : absent)
+  }
+  scope.variables.set('varargs', positional.slice(parameters.length))
+  const rest = [...named].filter(([name]) => !names.includes(name) && name !== 'caller')
+  scope.variables.set('kwargs', new Map<Value, Value>(rest))
+  if (named.has('caller') && !names.includes('caller')) scope.variables.set('caller', named.get('caller'))
+}
+
+const macro =
+  (name: string, parameters: Parameters, body: () => readonly Statement[]) =>
+  (scope: Scope): Callable =>
+    callable(name, (args) => {
+      const own = inside(scope)
+      bind(parameters, args, own)
+      return written(body(), own)
+    })
+
+const callBlock = ({ call, callerArgs, body }: CallBlockNode, scope: Scope, sink: Sink): void => {
+  if (call.callee.type === 'Identifier' && call.callee.value === GENERATION) {
+    const text = written(body, inside(scope))
+    const start = scope.run.main.text.length
+    scope.run.generations.push({ start, end: start + text.length, isNested: sink !== scope.run.main })
+    sink.text += text
+    return
+  }
+  const target = evaluate(call.callee, scope)
+  if (!isCallable(target)) throw new TemplateError(`a ${typeName(target)} is not callable`)
+  const args = evaluateArguments(call.args, scope)
+  const caller = macro('caller', callerArgs ?? [], () => body)(scope)
+  sink.text += print(target.call({ ...args, named: new Map([...args.named, ['caller', caller]]) }))
+}
+
+/** Runs statements. Errors: throws TemplateError where Python's Jinja raises. */
+export const execute = (nodes: readonly Statement[], scope: Scope, sink: Sink): Signal => {
+  for (const node of nodes) {
+    const signal = executeOne(node, scope, sink)
+    if (signal !== 'go on') return signal
+  }
+  return 'go on'
+}
+
+const executeOne = (node: Statement, scope: Scope, sink: Sink): Signal => {
+  switch (node.type) {
+    case 'If':
+      return execute(isTruthy(evaluate(node.test, scope)) ? node.body : node.alternate, scope, sink)
+    case 'For':
+      loop(node, scope, sink)
+      return 'go on'
+    case 'Break':
+      return 'break'
+    case 'Continue':
+      return 'continue'
+    case 'Comment':
+      return 'go on'
+    case 'Set':
+      set(node, scope)
+      return 'go on'
+    case 'Macro':
+      scope.variables.set(node.name.value, macro(node.name.value, node.args, () => node.body)(scope))
+      return 'go on'
+    case 'CallStatement':
+      callBlock(node, scope, sink)
+      return 'go on'
+    case 'FilterStatement':
+      sink.text += print(filtered(written(node.body, inside(scope)), node.filter, scope))
+      return 'go on'
+    default:
+      sink.text += print(evaluate(node, scope))
+      return 'go on'
+  }
+}

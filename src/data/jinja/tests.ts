@@ -1,0 +1,68 @@
+/** Jinja's tests: what may stand after `is`. */
+import { isIn } from './operators.js'
+import {
+  compare,
+  isCallable,
+  isDict,
+  isEqual,
+  isFloat,
+  isList,
+  isTuple,
+  numberOf,
+  TemplateError,
+  typeName,
+  type Value,
+} from './value.js'
+
+type Test = (value: Value, other: Value) => boolean
+
+const remainder = (value: Value, divisor: Value): number => {
+  const [a, b] = [numberOf(value), numberOf(divisor)]
+  if (a === undefined || b === undefined) throw new TemplateError(`'${typeName(value)}' is not divisible`)
+  return a - b * Math.floor(a / b)
+}
+
+const isSequence = (value: Value): boolean =>
+  typeof value === 'string' || isList(value) || isTuple(value) || isDict(value)
+
+const TESTS: Readonly<Record<string, Test>> = {
+  defined: (value) => value !== undefined,
+  undefined: (value) => value === undefined,
+  none: (value) => value === null,
+  boolean: (value) => typeof value === 'boolean',
+  true: (value) => value === true,
+  false: (value) => value === false,
+  string: (value) => typeof value === 'string',
+  number: (value) => numberOf(value) !== undefined,
+  integer: (value) => typeof value === 'number' && !isFloat(value),
+  float: isFloat,
+  mapping: isDict,
+  sequence: (value) => isSequence(value) || value === undefined, // Jinja's undefined has a length
+  iterable: (value) => isSequence(value) || value === undefined,
+  callable: isCallable,
+  odd: (value) => remainder(value, 2) === 1,
+  even: (value) => remainder(value, 2) === 0,
+  lower: (value) => typeof value === 'string' && value === value.toLowerCase() && value !== value.toUpperCase(),
+  upper: (value) => typeof value === 'string' && value === value.toUpperCase() && value !== value.toLowerCase(),
+  divisibleby: (value, divisor) => remainder(value, divisor) === 0,
+  sameas: (value, other) => value === other,
+  eq: isEqual,
+  equalto: isEqual,
+  ne: (value, other) => !isEqual(value, other),
+  gt: (value, other) => compare(value, other) > 0,
+  greaterthan: (value, other) => compare(value, other) > 0,
+  ge: (value, other) => compare(value, other) >= 0,
+  lt: (value, other) => compare(value, other) < 0,
+  lessthan: (value, other) => compare(value, other) < 0,
+  le: (value, other) => compare(value, other) <= 0,
+  in: isIn,
+  '==': isEqual,
+  '!=': (value, other) => !isEqual(value, other),
+}
+
+/** Whether a value passes a test. Errors: throws TemplateError for a test that is not known. */
+export const passes = (name: string, value: Value, other?: Value): boolean => {
+  const test = Object.hasOwn(TESTS, name) ? TESTS[name] : undefined
+  if (test === undefined) throw new TemplateError(`No test named '${name}'`)
+  return test(value, other)
+}

@@ -1,0 +1,163 @@
+/** The values that templates compute with, and how Python compares and prints them. */
+
+/** A whole number that Python would call a float: it prints as `1.0`. Every other float is a plain number. */
+export interface WholeFloat {
+  readonly _tag: 'Float'
+  readonly value: number
+}
+
+export interface Tuple {
+  readonly _tag: 'Tuple'
+  readonly items: readonly Value[]
+}
+
+/** What `namespace()` makes: the only value that a template may assign to. */
+export interface Namespace {
+  readonly _tag: 'Namespace'
+  readonly fields: Map<string, Value>
+}
+
+export interface Arguments {
+  readonly positional: readonly Value[]
+  readonly named: ReadonlyMap<string, Value>
+}
+
+export interface Callable {
+  readonly _tag: 'Callable'
+  readonly name: string
+  readonly call: (args: Arguments) => Value
+}
+
+export type Dict = ReadonlyMap<Value, Value>
+
+/** Python's None is `null`; a name that is not there is `undefined`. Dicts are maps, lists are arrays. */
+export type Value =
+  | undefined
+  | null
+  | boolean
+  | number
+  | string
+  | WholeFloat
+  | Tuple
+  | Namespace
+  | Callable
+  | Dict
+  | readonly Value[]
+
+/** What a template does that Python would refuse. It is caught where templates are rendered. */
+export class TemplateError extends Error {
+  constructor(message: string) {
+    super(message)
+    this.name = 'TemplateError'
+  }
+}
+
+export const isDict = (value: Value): value is Dict => value instanceof Map
+export const isList = (value: Value): value is readonly Value[] => Array.isArray(value)
+
+type Tagged = WholeFloat | Tuple | Namespace | Callable
+
+const tagOf = (value: Value): Tagged['_tag'] | undefined =>
+  typeof value === 'object' && value !== null && '_tag' in value ? value._tag : undefined
+
+export const isTuple = (value: Value): value is Tuple => tagOf(value) === 'Tuple'
+export const isNamespace = (value: Value): value is Namespace => tagOf(value) === 'Namespace'
+export const isCallable = (value: Value): value is Callable => tagOf(value) === 'Callable'
+const isWholeFloat = (value: Value): value is WholeFloat => tagOf(value) === 'Float'
+
+export const tuple = (items: readonly Value[]): Tuple => ({ _tag: 'Tuple', items })
+export const callable = (name: string, call: Callable['call']): Callable => ({ _tag: 'Callable', name, call })
+
+/** A float with this value. */
+export const float = (value: number): Value => (Number.isInteger(value) ? { _tag: 'Float', value } : value)
+
+/** Whether Python would call the number a float. */
+export const isFloat = (value: Value): boolean =>
+  isWholeFloat(value) || (typeof value === 'number' && !Number.isInteger(value))
+
+/** The number that a value counts as; undefined if it is none. Booleans count as 0 and 1. */
+export const numberOf = (value: Value): number | undefined => {
+  if (typeof value === 'number') return value
+  if (typeof value === 'boolean') return value ? 1 : 0
+  return isWholeFloat(value) ? value.value : undefined
+}
+
+/** The name of a value's type, as in Python's messages. */
+export const typeName = (value: Value): string => {
+  if (value === undefined) return 'Undefined'
+  if (value === null) return 'NoneType'
+  if (typeof value === 'boolean') return 'bool'
+  if (typeof value === 'string') return 'str'
+  if (typeof value === 'number' || isWholeFloat(value)) return isFloat(value) ? 'float' : 'int'
+  if (isList(value)) return 'list'
+  if (isDict(value)) return 'dict'
+  return isTuple(value) ? 'tuple' : value._tag
+}
+
+/** The value of plain JSON. Entries that are undefined are left out. Errors: throws TemplateError for what is not JSON. */
+export const toValue = (json: unknown): Value => {
+  if (json === null || typeof json === 'string' || typeof json === 'boolean' || typeof json === 'number') return json
+  if (Array.isArray(json)) return json.map(toValue)
+  if (typeof json === 'object') {
+    return new Map(Object.entries(json).flatMap(([key, item]) => (item === undefined ? [] : [[key, toValue(item)]])))
+  }
+  throw new TemplateError(`a ${typeof json} cannot be given to a template`)
+}
+
+export const isTruthy = (value: Value): boolean => {
+  if (value === undefined || value === null) return false
+  const number = numberOf(value)
+  if (number !== undefined) return number !== 0
+  if (typeof value === 'string') return value !== ''
+  if (isList(value)) return value.length > 0
+  if (isDict(value)) return value.size > 0
+  return isTuple(value) ? value.items.length > 0 : true
+}
+
+const sameItems = (a: readonly Value[], b: readonly Value[]): boolean =>
+  a.length === b.length && a.every((item, i) => isEqual(item, b[i]))
+
+/** Python's `==`: numbers by value, lists and dicts by contents. */
+export const isEqual = (a: Value, b: Value): boolean => {
+  const [x, y] = [numberOf(a), numberOf(b)]
+  if (x !== undefined && y !== undefined) return x === y
+  if (isList(a) && isList(b)) return sameItems(a, b)
+  if (isTuple(a) && isTuple(b)) return sameItems(a.items, b.items)
+  if (isDict(a) && isDict(b)) {
+    return a.size === b.size && [...a].every(([key, item]) => b.has(key) && isEqual(item, b.get(key)))
+  }
+  return a === b
+}
+
+const byCodePoint = (a: string, b: string): number => {
+  const [x, y] = [Array.from(a), Array.from(b)]
+  const i = x.findIndex((char, index) => char !== y[index])
+  if (i === -1) return x.length - y.length
+  return i >= y.length ? 1 : x[i]!.codePointAt(0)! - y[i]!.codePointAt(0)!
+}
+
+/** Negative, zero or positive, as `a` is smaller, equal or larger. Errors: throws TemplateError where Python has no order. */
+export const compare = (a: Value, b: Value): number => {
+  const [x, y] = [numberOf(a), numberOf(b)]
+  if (x !== undefined && y !== undefined) return x - y
+  if (typeof a === 'string' && typeof b === 'string') return byCodePoint(a, b)
+  const [p, q] = [itemsIfSequence(a), itemsIfSequence(b)]
+  if (p !== undefined && q !== undefined && typeName(a) === typeName(b)) {
+    const i = p.findIndex((item, index) => index >= q.length || !isEqual(item, q[index]))
+    return i === -1 || i >= q.length ? p.length - q.length : compare(p[i], q[i])
+  }
+  throw new TemplateError(`'${typeName(a)}' and '${typeName(b)}' have no order`)
+}
+
+const itemsIfSequence = (value: Value): readonly Value[] | undefined =>
+  isList(value) ? value : isTuple(value) ? value.items : undefined
+
+/** The items of anything that Python iterates over: characters of a string, keys of a dict. Undefined has none. */
+export const itemsOf = (value: Value): readonly Value[] => {
+  if (value === undefined) return []
+  if (typeof value === 'string') return Array.from(value)
+  if (isDict(value)) return [...value.keys()]
+  const items = itemsIfSequence(value)
+  if (items === undefined) throw new TemplateError(`'${typeName(value)}' object is not iterable`)
+  return items
+}

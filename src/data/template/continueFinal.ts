@@ -1,0 +1,67 @@
+/** A conversation whose last message stays open, for its author to go on. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { TemplateFailure } from '../../core/failure.js'
+import type { TemplateOutput } from '../jinja/template.js'
+
+const refuse = (reason: string): E.Either<TemplateFailure, never> => E.left({ _tag: 'TemplateFailure', reason })
+
+/** Characters for private use: no conversation has them, or it is refused. */
+const MARKS = ['\ue0c0', '\ue0c1'] as const
+
+type Marked = { readonly text: string; readonly messages: readonly object[] }
+
+/** The messages with a mark and a space after the last text of the last one, and that text. */
+const withMark = (messages: readonly object[], mark: string): Marked | undefined => {
+  const last = messages.at(-1)
+  if (last === undefined || !('content' in last)) return undefined
+  const { content } = last
+  const replaced = (next: unknown): readonly object[] => [...messages.slice(0, -1), { ...last, content: next }]
+  if (typeof content === 'string') return { text: content, messages: replaced(`${content}${mark} `) }
+  if (!Array.isArray(content)) return undefined
+  const parts: readonly { readonly text?: unknown }[] = content // `templateMessages` makes parts
+  const at = parts.findLastIndex(({ text }) => typeof text === 'string')
+  if (at === -1) return undefined
+  const text = String(parts[at]!.text)
+  return { text, messages: replaced(parts.with(at, { ...parts[at], text: `${text}${mark} ` })) }
+}
+
+/** The output up to the mark. Where the template trims the text, the space before the mark goes too. */
+const cutAt = (output: TemplateOutput, mark: string): TemplateOutput | undefined => {
+  const at = output.text.lastIndexOf(mark)
+  if (at === -1) return undefined
+  const isKept = output.text[at + 1] === ' '
+  const text = isKept ? output.text.slice(0, at) : output.text.slice(0, at).trimEnd()
+  const cut = <T extends { readonly start: number; readonly end: number }>(ranges: readonly T[]): readonly T[] =>
+    ranges.filter(({ start }) => start < text.length).map((r) => ({ ...r, end: Math.min(r.end, text.length) }))
+  return { text, items: cut(output.items), generations: cut(output.generations) }
+}
+
+/**
+ * What a template makes of messages of which the last goes on.
+ *
+ * The end of the text is found with a mark that is put after it. A second run with another mark must give the same text before it.
+ *
+ * Errors   `Left(TemplateFailure)` if there is no text to go on from, or the template does not show it.
+ * Source   Transformers `apply_chat_template(continue_final_message=True)`.
+ */
+export const continueFinal = (
+  messages: readonly object[],
+  run: (messages: readonly object[]) => E.Either<TemplateFailure, TemplateOutput>,
+): E.Either<TemplateFailure, TemplateOutput> => {
+  const cuts: TemplateOutput[] = []
+  for (const mark of MARKS) {
+    const marked = withMark(messages, mark)
+    if (marked === undefined) return refuse('the last message has no text to continue')
+    const output = run(marked.messages)
+    if (E.isLeft(output)) return output
+    const cut = cutAt(output.right, mark)
+    if (cut === undefined || !cut.text.includes(marked.text.trim())) {
+      return refuse('the chat template does not show the text of the last message, so it cannot be continued')
+    }
+    cuts.push(cut)
+  }
+  const [first, second] = cuts
+  return first!.text === second!.text
+    ? E.right(first!)
+    : refuse('the chat template shows the last message in a way that depends on what follows it')
+}
