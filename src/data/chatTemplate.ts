@@ -211,21 +211,33 @@ const messagesOf = (template: ChatTemplate, history: History, options: RenderOpt
   return E.isRight(watched) ? watched : simple
 }
 
-/** The rendering cut where the last message goes on, or with the generation prompt as one more span. */
-const withEnding = (rendered: Rendered, text: string, size: number): Result => {
-  const { spans } = rendered
-  if (text.length < rendered.text.length && rendered.text.startsWith(text)) {
-    const kept = spans.filter(({ start }) => start < text.length)
-    return E.right({ text, spans: kept.map((span) => ({ ...span, end: Math.min(span.end, text.length) })) })
-  }
-  if (!text.startsWith(rendered.text)) {
-    return refuse(
-      `message ${size} changes how the messages before it are rendered, so the spans of this template cannot be told`,
-    )
-  }
-  const prompt = { start: rendered.text.length, end: text.length, message: size, role: 'assistant' }
-  return E.right({ text, spans: prompt.end > prompt.start ? [...spans, prompt] : spans })
+const promptSpan = (start: number, end: number, message: number): readonly TextSpan[] =>
+  end > start ? [{ start, end, message, role: 'assistant' }] : []
+
+/** Where the template's loop over the messages ends in the text; the text up to there must be the same with a generation prompt as without. */
+const endOfLoop = (
+  template: ChatTemplate,
+  history: History,
+  options: RenderOptions,
+): E.Either<TemplateFailure, number> => {
+  const closed = runTemplate(template, history, { ...options, generationPrompt: 'omit' })
+  if (E.isLeft(closed)) return closed
+  const open = runTemplate(template, history, options)
+  if (E.isLeft(open)) return open
+  const end = Math.max(0, ...open.right.items.map((range) => range.end))
+  const isSame =
+    JSON.stringify(open.right.items) === JSON.stringify(closed.right.items) &&
+    open.right.text.slice(0, end) === closed.right.text.slice(0, end)
+  return isSame && end > 0
+    ? E.right(end)
+    : refuse(
+        `message ${history.messages.size} changes how the messages before it are rendered, so the spans of this template cannot be told`,
+      )
 }
+
+/** Spans up to a place in the text. */
+const cutSpans = (spans: readonly TextSpan[], end: number): readonly TextSpan[] =>
+  spans.filter(({ start }) => start < end).map((span) => ({ ...span, end: Math.min(span.end, end) }))
 
 /**
  * The text of a conversation with a span for each message, and one for the generation prompt if there is one.
@@ -239,8 +251,18 @@ const withEnding = (rendered: Rendered, text: string, size: number): Result => {
 export const render = (template: ChatTemplate, history: History, options: RenderOptions): Result => {
   const rendered = messagesOf(template, history, options)
   if (E.isLeft(rendered) || options.generationPrompt === 'omit') return rendered
-  const text = renderText(template, history, options)
-  return E.isLeft(text) ? text : withEnding(rendered.right, text.right, history.messages.size)
+  const ended = renderText(template, history, options)
+  if (E.isLeft(ended)) return ended
+  const { spans, text } = rendered.right
+  const next = history.messages.size
+  if (text.startsWith(ended.right)) return E.right({ text: ended.right, spans: cutSpans(spans, ended.right.length) })
+  if (ended.right.startsWith(text)) {
+    return E.right({ text: ended.right, spans: [...spans, ...promptSpan(text.length, ended.right.length, next)] })
+  }
+  const end = endOfLoop(template, history, options)
+  if (E.isLeft(end)) return end
+  const prompt = promptSpan(end.right, ended.right.length, next)
+  return E.right({ text: ended.right, spans: [...cutSpans(spans, end.right), ...prompt] })
 }
 
 /**

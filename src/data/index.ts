@@ -6,6 +6,7 @@ export {
   type Rendered,
   type RenderOptions,
   render,
+  renderSuffix,
   renderText,
   type TemplateVariables,
   type TextSpan,
@@ -54,19 +55,32 @@ export {
   wordProblems,
 } from './datasets/wordProblems/wordProblems.js'
 export { type Auxiliary, type GradientsOf, type GradSchema, gradientsOf } from './gradients.js'
+export { historyFromJson, historyToJson } from './history/historyJson.js'
+export { historyFromOpenAi, historyToOpenAi, type OpenAiMessage } from './history/openAiChat.js'
 export {
+  type AudioPart,
   append as appendMessage,
   type ContentPart,
+  continueLast,
   extend as extendHistory,
   History,
+  hashHistory,
+  type ImagePart,
   lastMessage,
+  type MediaSource,
   type Message,
+  type MessageDetails,
   message,
+  replaceLast,
   sameHistory,
+  sameMessage,
   type TextPart,
   type ToolCall,
   textOf,
+  toolCallProblems,
+  toolResult,
   truncate as truncateHistory,
+  withSystem,
 } from './history.js'
 export { branch, branchOn } from './mod/branch.js'
 export { identityMod, parallel, seq } from './mod/combine.js'
@@ -87,6 +101,7 @@ export {
 export { type KeyMove, remapIn, remapOut } from './mod/remap.js'
 export { runMod, runModAsync } from './mod/run.js'
 export { pick, subgraph } from './mod/subgraph.js'
+export type { TextRange } from './jinja/scope.js'
 export type {
   HistoryAction,
   HistoryPrompt,
@@ -114,6 +129,17 @@ export {
   tensorSpec,
 } from './spec.js'
 export { endlessTasks, type RowFailure, shuffled, type Task, type TaskSource, taskList } from './task.js'
+export type { ContentForm } from './template/content.js'
+export { fromText, inverseOf, type ParsedText } from './template/fromText.js'
+export type { GrammarOptions } from './template/grammar.js'
+export {
+  type AssistantText,
+  type AssistantTextOptions,
+  assistantText,
+  hasGenerationTags,
+  tokenMask,
+} from './template/masks.js'
+export { type TemplateChoice, type TemplateSource, templateSource } from './template/named.js'
 export { concat, repeatInterleave, slice, splitEach, take, withBatchShape } from './tensorDict/batch.js'
 export {
   assign,

@@ -16,4 +16,13 @@ export { checkLaws, type Law, type NumberedLaw } from './law.js'
 export { type ModuleSample, moduleLaws } from './moduleLaws.js'
 export { gradientLaws } from './tensorDictLaws/gradients.js'
 export { memoryLaws, type TensorDictStep } from './tensorDictLaws/memory.js'
+export {
+  anyChatTemplate,
+  anyContentPart,
+  anyConversation,
+  anyRichHistory,
+  anyRichMessage,
+  anyToolCall,
+} from './historyArbitraries.js'
+export { checkLaws, type Law } from './law.js'
 export { erased, type TransformSample, transformLaws } from './transformLaws.js'
