@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { TemplateFailure } from '../../core/failure.js'
 import { type ChatTemplate, type RenderOptions, refuse, renderText } from '../chatTemplate.js'
-import { History, type Message, message, type ToolCall, textOf } from '../history.js'
+import { History, lastMessage, type Message, message, replaceLast, type ToolCall, textOf } from '../history.js'
 import {
   CALLING,
   type CallGrammar,
@@ -125,19 +125,9 @@ const readMessages = (grammar: Grammar, text: string): Result<ParsedText> => {
   }
 }
 
-/** What looks like a special token in a text: `<|im_start|>`, `</s>`, `[INST]`. */
-const MARKER = /<[^<>\s]+>|\[\/?[A-Z_]+\]/g
-
-/** The markers that a template writes around contents. A content that has one is not read to its end: the proof alone would not see it. */
-const markersOf = ({ begin, between, end, calls }: Grammar): ReadonlySet<string> => {
-  const marks = [...begin.values(), ...end.values(), ...[...between.values()].flatMap((inner) => [...inner.values()])]
-  const around = calls === undefined ? [] : [calls.head, calls.bareHead, calls.between ?? '']
-  return new Set([...marks, ...around].flatMap((mark) => mark.match(MARKER) ?? []))
-}
-
-/** The parsed conversation, unless one of its messages holds a marker of the template. */
+/** The parsed conversation, unless a content holds a marker of the template: the proof alone would not see that it was not read to its end. */
 const withoutMarkers = (grammar: Grammar, parsed: ParsedText): Result<ParsedText> => {
-  const markers = [...markersOf(grammar)]
+  const markers = [...grammar.markers]
   for (const [i, item] of parsed.history.messages.entries()) {
     const found = markers.find((marker) => textOf(item).includes(marker))
     if (found !== undefined)
@@ -145,6 +135,20 @@ const withoutMarkers = (grammar: Grammar, parsed: ParsedText): Result<ParsedText
   }
   return E.right(parsed)
 }
+
+/** The readings of a text: what stands before the last answer may be the template's, or the answer's own. */
+const readings = ({ lastOpening }: Grammar, parsed: ParsedText): readonly [ParsedText, ...ParsedText[]] => {
+  const last = lastMessage(parsed.history)
+  if (last?.role !== 'assistant' || lastOpening === '' || !textOf(last).startsWith(lastOpening)) return [parsed]
+  const content = [{ type: 'text', text: textOf(last).slice(lastOpening.length) } as const]
+  return [{ ...parsed, history: replaceLast(parsed.history, { ...last, content }) }, parsed]
+}
+
+/** The first reading that has a proof, or the reason why the last one has none. */
+const firstProven = (
+  [first, ...rest]: readonly [ParsedText, ...ParsedText[]],
+  prove: (parsed: ParsedText) => Result<ParsedText>,
+): Result<ParsedText> => rest.reduce((result, reading) => (E.isRight(result) ? result : prove(reading)), prove(first))
 
 /**
  * The inverse of a template, if it has one: a function from texts to conversations. Nothing is known of the family of the template: what it
@@ -159,30 +163,31 @@ const withoutMarkers = (grammar: Grammar, parsed: ParsedText): Result<ParsedText
 export const inverseOf = (
   template: ChatTemplate,
   options: GrammarOptions = {},
-): Result<(text: string) => Result<ParsedText>> =>
-  pipe(
+): Result<(text: string) => Result<ParsedText>> => {
+  const proven = (grammar: Grammar, text: string, parsed: ParsedText): Result<ParsedText> =>
+    pipe(
+      withoutMarkers(grammar, parsed),
+      E.chain(({ history, generationPrompt }) => renderText(template, history, { ...options, generationPrompt })),
+      E.filterOrElse(
+        (again) => again === text,
+        (): TemplateFailure => ({
+          _tag: 'TemplateFailure',
+          reason: 'the conversation that was read from the text does not give the text again',
+        }),
+      ),
+      E.map(() => parsed),
+    )
+  return pipe(
     grammarOf(template, options),
     E.map(
       (grammar) => (text: string) =>
         pipe(
           readMessages(grammar, text),
-          E.chain((parsed) => withoutMarkers(grammar, parsed)),
-          E.chain((parsed) =>
-            pipe(
-              renderText(template, parsed.history, { ...options, generationPrompt: parsed.generationPrompt }),
-              E.filterOrElse(
-                (again) => again === text,
-                (): TemplateFailure => ({
-                  _tag: 'TemplateFailure',
-                  reason: 'the conversation that was read from the text does not give the text again',
-                }),
-              ),
-              E.map(() => parsed),
-            ),
-          ),
+          E.chain((parsed) => firstProven(readings(grammar, parsed), (reading) => proven(grammar, text, reading))),
         ),
     ),
   )
+}
 
 /**
  * The conversation whose text this is. A last message that is not ended is incomplete.

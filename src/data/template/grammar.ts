@@ -35,7 +35,14 @@ export interface Grammar {
   /** What ends the text with the generation prompt. */
   readonly prompt: ReadonlyMap<string, string>
   readonly calls: CallGrammar | undefined
+  /** What stands before the content of an answer at the end of the conversation and not before earlier ones: empty thoughts. */
+  readonly lastOpening: string
+  /** What looks like a special token around contents and in calls. */
+  readonly markers: ReadonlySet<string>
 }
+
+/** `<|im_start|>`, `</s>`, `[INST]`. */
+const MARKER = /<[^<>\s]+>|\[\/?[A-Z_]+\]/g
 
 type Turn = { readonly role: string; readonly calls?: 1 | 2; readonly content?: '' }
 
@@ -163,6 +170,13 @@ const callGrammar = (probe: Probe, told: Told): CallGrammar | undefined => {
   return { head, bareHead: bare.slice(opening.length, bareFound.start), between, fields: found.fields }
 }
 
+/** What stands around calls, however they are written, with content and without. */
+const callTexts = (probe: Probe): readonly string[] =>
+  [{}, { content: '' as const }].flatMap((content) => {
+    const turns = [{ role: 'user' }, { role: 'assistant', calls: 1, ...content } as const]
+    return [probe(turns)?.at(-1), probe([...turns, { role: 'tool' }])?.at(-2)].flatMap((text) => text ?? [])
+  })
+
 const TURNS = ['user', 'assistant', 'user', 'assistant', 'user'] as const
 
 /** Conversations whose texts say what stands between roles: alternating ones, and some with results of tools. */
@@ -209,5 +223,16 @@ export const grammarOf = (template: ChatTemplate, options: GrammarOptions): E.Ei
   if ([...told.between.values()].some((inner) => [...inner.values()].includes(''))) {
     return refuse('the chat template writes nothing between two turns')
   }
-  return E.right({ begin, ...told, calls: callGrammar(probe, told) })
+  const calls = callGrammar(probe, told)
+  const opening = told.between.get('user')?.get('assistant') ?? ''
+  const last = probe([{ role: 'user' }, { role: 'assistant' }])?.[1] ?? ''
+  const around = [...begin.values(), ...told.end.values(), ...callTexts(probe)]
+  const texts = [...around, ...[...told.between.values()].flatMap((inner) => [...inner.values()])]
+  return E.right({
+    begin,
+    ...told,
+    calls,
+    lastOpening: last.startsWith(opening) ? last.slice(opening.length) : '',
+    markers: new Set(texts.flatMap((text) => text.match(MARKER) ?? [])),
+  })
 }
