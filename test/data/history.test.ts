@@ -2,16 +2,24 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   append,
+  continueLast,
   extend,
   History,
+  hashHistory,
   lastMessage,
   type Message,
   message,
+  replaceLast,
   sameHistory,
+  sameMessage,
   textOf,
+  toolCallProblems,
+  toolResult,
   truncate,
+  withSystem,
 } from '../../src/data/history.js'
 import { anyHistory, anyMessage } from '../../src/testing/arbitraries.js'
+import { anyRichHistory, anyRichMessage } from '../../src/testing/historyArbitraries.js'
 
 const empty = History([])
 const messagesOf = (history: History): readonly Message[] => history.messages.toArray()
@@ -165,5 +173,97 @@ describe('sameHistory', () => {
     const [a, b] = [message('user', 'a'), message('user', 'b')]
     expect(sameHistory(History([a, b]), History([b, a]))).toBe(false)
     expect(sameHistory(History([a]), History([a, a]))).toBe(false)
+  })
+})
+
+describe('replaceLast, withSystem, continueLast', () => {
+  it('replaceLast is truncate and append', () => {
+    const law = fc.property(anyRichHistory, anyRichMessage, (history, last) => {
+      fc.pre(history.messages.size > 0)
+      const expected = append(truncate(history, history.messages.size - 1), last)
+      expect(sameHistory(replaceLast(history, last), expected)).toBe(true)
+      expect(sameHistory(replaceLast(replaceLast(history, message('user', 'x')), last), expected)).toBe(true)
+    })
+    fc.assert(law)
+    expect(() => replaceLast(empty, message('user', 'x'))).toThrow(RangeError)
+  })
+
+  it('withSystem puts one system message in front, and a second time replaces it', () => {
+    const law = fc.property(anyRichHistory, fc.string(), fc.string(), (history, first, second) => {
+      const once = withSystem(history, message('system', second))
+      expect(
+        sameHistory(withSystem(withSystem(history, message('system', first)), message('system', second)), once),
+      ).toBe(true)
+      expect(textOf(once.messages.first()!)).toBe(second)
+      const hadOne = history.messages.first()?.role === 'system'
+      expect(once.messages.size).toBe(history.messages.size + (hadOne ? 0 : 1))
+    })
+    fc.assert(law)
+  })
+
+  it('continueLast adds to the text of an incomplete message; two continuations are one', () => {
+    const law = fc.property(anyRichHistory, anyRichMessage, fc.string(), fc.string(), (history, item, a, b) => {
+      const open = append(history, { ...item, isComplete: false })
+      const twice = continueLast(continueLast(open, a, { isComplete: false }), b)
+      expect(sameHistory(twice, continueLast(open, a + b))).toBe(true)
+      expect(textOf(lastMessage(twice)!)).toBe(textOf(item) + a + b)
+    })
+    fc.assert(law)
+  })
+
+  it('a complete message, or none, cannot be continued', () => {
+    expect(() => continueLast(empty, 'x')).toThrow('continueLast: the conversation has no message')
+    expect(() => continueLast(History([message('user', 'a')]), 'x')).toThrow(
+      'continueLast: the last message is complete',
+    )
+  })
+})
+
+describe('sameMessage and hashHistory', () => {
+  it('equal conversations have equal hashes, and a changed message is another', () => {
+    const law = fc.property(anyRichHistory, anyRichMessage, anyRichMessage, (history, a, b) => {
+      const copy = History(messagesOf(history).map((item) => structuredClone(item)))
+      expect(hashHistory(copy)).toBe(hashHistory(history))
+      expect(sameHistory(append(history, a), append(history, b))).toBe(sameMessage(a, b))
+    })
+    fc.assert(law)
+  })
+
+  it.each<[string, Message]>([
+    ['thoughts', message('assistant', 'x', { reasoning: '' })],
+    ['names', message('assistant', 'x', { name: 'a' })],
+    ['ids of calls', message('assistant', 'x', { toolCallId: 'a' })],
+    [
+      'borders of parts',
+      message('assistant', [
+        { type: 'text', text: 'x' },
+        { type: 'text', text: '' },
+      ]),
+    ],
+    ['images', message('assistant', [{ type: 'image', source: { url: 'x' } }])],
+  ])('a difference of %s is seen', (_, other) => {
+    expect(sameMessage(message('assistant', 'x'), other)).toBe(false)
+  })
+})
+
+describe('tool calls and their results', () => {
+  const call = { id: 'c1', name: 'add', arguments: { a: 1 } }
+  const calling = message('assistant', '', { toolCalls: [call] })
+
+  it('a result names the call and the tool', () => {
+    expect(toolResult(call, '2')).toMatchObject({ role: 'tool', toolCallId: 'c1', name: 'add' })
+    expect('toolCallId' in toolResult({ name: 'add', arguments: {} }, '2')).toBe(false)
+  })
+
+  it('a call and its result have no problem; all that is wrong is told', () => {
+    expect(toolCallProblems(History([calling, toolResult(call, '2')]))).toEqual([])
+    const strange = toolResult({ ...call, id: 'c2' }, '3')
+    expect(
+      toolCallProblems(History([calling, toolResult(call, '2'), toolResult(call, '2'), calling, strange])),
+    ).toEqual([
+      "message 2 answers 'c1' again",
+      "message 3: the call of 'add' has the id 'c1' again",
+      "message 4 answers 'c2', which no message before it calls",
+    ])
   })
 })
