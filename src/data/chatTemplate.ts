@@ -81,7 +81,7 @@ const runWith =
  *
  * Errors   `Left(TemplateFailure)` if the source is not valid Jinja.
  * Source   Transformers `apply_chat_template`: Jinja with trimmed blocks, loop controls, `generation` blocks, its own `tojson`,
- *          `raise_exception` and `strftime_now`. What differs is in `docs/chat-templates.md`.
+ *          `raise_exception` and `strftime_now`. What differs is in `docs/decisions/2026-11-21-chat-templates.md`.
  *
  * @example
  * chatTemplate('{{ messages')._tag // 'Left'

@@ -38,7 +38,7 @@ export const TOKENS = { bos_token: '<s>', eos_token: '</s>', pad_token: '<pad>',
 export const NOW = new Date(Date.UTC(2024, 2, 5, 14, 7, 9))
 
 /** The conversation of a case. */
-export const historyOf = ({ messages }: Pick<Case, 'messages'>): History =>
+const historyOf = ({ messages }: Pick<Case, 'messages'>): History =>
   History(
     messages.map((item) =>
       message(item.role, item.content, {
@@ -54,7 +54,7 @@ export const historyOf = ({ messages }: Pick<Case, 'messages'>): History =>
     ),
   )
 
-export const optionsOf = ({ generationPrompt, tools, variables }: Case): RenderOptions => ({
+const optionsOf = ({ generationPrompt, tools, variables }: Case): RenderOptions => ({
   generationPrompt,
   now: NOW,
   ...(tools !== undefined && { tools }),

@@ -21,7 +21,7 @@ export interface CallNode {
   readonly args: readonly Expression[]
 }
 
-export interface TupleNode {
+interface TupleNode {
   readonly type: 'TupleLiteral'
   readonly value: readonly Expression[]
 }
@@ -33,7 +33,7 @@ export interface MemberNode {
   readonly computed: boolean
 }
 
-export interface SliceNode {
+interface SliceNode {
   readonly type: 'SliceExpression'
   readonly start: Expression | undefined
   readonly stop: Expression | undefined
@@ -46,19 +46,19 @@ export interface KeywordNode {
   readonly value: Expression
 }
 
-export interface SelectNode {
+interface SelectNode {
   readonly type: 'SelectExpression'
   readonly lhs: Expression
   readonly test: Expression
 }
 
-export interface FilterNode {
+interface FilterNode {
   readonly type: 'FilterExpression'
   readonly operand: Expression
   readonly filter: IdentifierNode | CallNode
 }
 
-export interface BinaryNode {
+interface BinaryNode {
   readonly type: 'BinaryExpression'
   readonly operator: Operator
   readonly left: Expression
@@ -109,7 +109,7 @@ export interface SetNode {
   readonly body: readonly Statement[]
 }
 
-export interface MacroNode {
+interface MacroNode {
   readonly type: 'Macro'
   readonly name: IdentifierNode
   readonly args: readonly (IdentifierNode | KeywordNode)[]
@@ -150,7 +150,7 @@ export const TEST = '__is_'
 export const NEGATED_TEST = '__is_not_'
 
 /** Tests of Jinja that take an argument. */
-export const TESTS_WITH_ARGUMENT: ReadonlySet<string> = new Set([
+const TESTS_WITH_ARGUMENT: ReadonlySet<string> = new Set([
   ...['sameas', 'divisibleby', 'eq', 'equalto', 'ne', 'gt', 'greaterthan', 'ge', 'lt', 'lessthan', 'le', 'in'],
 ])
 

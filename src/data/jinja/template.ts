@@ -50,7 +50,7 @@ const strftimeNow = (now: Date): Value =>
   callable('strftime_now', ({ positional: [format] }) => strftime(now, print(format)))
 
 /** What a template is run with. */
-export interface TemplateInput {
+interface TemplateInput {
   readonly variables: ReadonlyMap<string, Value>
   /** The moment that `strftime_now` tells; without it the function does not exist. */
   readonly now?: Date
