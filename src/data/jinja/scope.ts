@@ -3,7 +3,19 @@ import type { Value } from './value.js'
 
 /** Text that grows. Only the main one is the result; blocks, macros and calls have their own. */
 export interface Sink {
-  text: string
+  readonly write: (text: string) => void
+  readonly text: () => string
+}
+
+/** A sink without text. */
+export const emptySink = (): Sink => {
+  let all = ''
+  return {
+    write: (text) => {
+      all += text
+    },
+    text: () => all,
+  }
 }
 
 /** A half-open range of the result, in UTF-16 code units. */

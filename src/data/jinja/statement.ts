@@ -1,7 +1,7 @@
 /** What statements do: they write to a sink and set names in a scope. */
 import { evaluate, evaluateArguments, filtered } from './expression.js'
 import { print } from './print.js'
-import { inside, type Scope, type Sink } from './scope.js'
+import { emptySink, inside, type Scope, type Sink } from './scope.js'
 import {
   type CallBlockNode,
   type Expression,
@@ -29,9 +29,9 @@ type Signal = 'go on' | 'break' | 'continue'
 
 /** What statements write, as a string. */
 const written = (nodes: readonly Statement[], scope: Scope): string => {
-  const sink: Sink = { text: '' }
+  const sink = emptySink()
   execute(nodes, scope, sink)
-  return sink.text
+  return sink.text()
 }
 
 const assign = (target: Expression, value: Value, scope: Scope): void => {
@@ -94,10 +94,10 @@ const loop = (node: ForNode, scope: Scope, sink: Sink): void => {
     const one = inside(scope)
     one.variables.set('loop', loopValue(items, i))
     assign(node.loopvar, item, one)
-    const start = sink.text.length
+    const start = sink.text().length
     const signal = execute(node.body, one, sink)
     const watched = sink === run.main ? run.watched.get(item) : undefined
-    const end = sink.text.length
+    const end = sink.text().length
     if (watched !== undefined && end > start) run.items.push({ item: watched, start, end })
     if (signal === 'break') break
   }
@@ -135,16 +135,16 @@ const macro =
 const callBlock = ({ call, callerArgs, body }: CallBlockNode, scope: Scope, sink: Sink): void => {
   if (call.callee.type === 'Identifier' && call.callee.value === GENERATION) {
     const text = written(body, inside(scope))
-    const start = scope.run.main.text.length
+    const start = scope.run.main.text().length
     scope.run.generations.push({ start, end: start + text.length, isNested: sink !== scope.run.main })
-    sink.text += text
+    sink.write(text)
     return
   }
   const target = evaluate(call.callee, scope)
   if (!isCallable(target)) throw new TemplateError(`a ${typeName(target)} is not callable`)
   const args = evaluateArguments(call.args, scope)
   const caller = macro('caller', callerArgs ?? [], () => body)(scope)
-  sink.text += print(target.call({ ...args, named: new Map([...args.named, ['caller', caller]]) }))
+  sink.write(print(target.call({ ...args, named: new Map([...args.named, ['caller', caller]]) })))
 }
 
 /** Runs statements. Errors: throws TemplateError where Python's Jinja raises. */
@@ -179,10 +179,10 @@ const executeOne = (node: Statement, scope: Scope, sink: Sink): Signal => {
       callBlock(node, scope, sink)
       return 'go on'
     case 'FilterStatement':
-      sink.text += print(filtered(written(node.body, inside(scope)), node.filter, scope))
+      sink.write(print(filtered(written(node.body, inside(scope)), node.filter, scope)))
       return 'go on'
     default:
-      sink.text += print(evaluate(node, scope))
+      sink.write(print(evaluate(node, scope)))
       return 'go on'
   }
 }

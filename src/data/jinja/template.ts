@@ -7,7 +7,7 @@
  */
 
 import { print } from './print.js'
-import type { GenerationRange, ItemRange, Run, Sink } from './scope.js'
+import { emptySink, type GenerationRange, type ItemRange, type Run } from './scope.js'
 import { execute } from './statement.js'
 import { strftime } from './strftime.js'
 import { parseTemplate, type Statement } from './syntax.js'
@@ -69,7 +69,7 @@ export interface TemplateOutput {
 export type CompiledTemplate = (input: TemplateInput) => TemplateOutput
 
 const runProgram = (program: readonly Statement[], { variables, now, watched = [] }: TemplateInput): TemplateOutput => {
-  const main: Sink = { text: '' }
+  const main = emptySink()
   const run: Run = { main, watched: new Map(watched.map((item, i) => [item, i])), items: [], generations: [] }
   const globals = new Map<string, Value>([
     ['range', range],
@@ -80,7 +80,7 @@ const runProgram = (program: readonly Statement[], { variables, now, watched = [
     ...variables,
   ])
   execute(program, { run, variables: new Map(), parent: { run, variables: globals, parent: undefined } }, main)
-  return { text: main.text, items: run.items, generations: run.generations }
+  return { text: main.text(), items: run.items, generations: run.generations }
 }
 
 /**
