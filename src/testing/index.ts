@@ -12,10 +12,6 @@ export {
 } from './arbitraries.js'
 export { type Codec, type CodecParts, type CodecSample, codecLaws } from './codecLaws.js'
 export { type EnvSample, envLaws, type RewardSample, rewardLaws } from './envLaws.js'
-export { checkLaws, type Law, type NumberedLaw } from './law.js'
-export { type ModuleSample, moduleLaws } from './moduleLaws.js'
-export { gradientLaws } from './tensorDictLaws/gradients.js'
-export { memoryLaws, type TensorDictStep } from './tensorDictLaws/memory.js'
 export {
   anyChatTemplate,
   anyContentPart,
@@ -24,5 +20,8 @@ export {
   anyRichMessage,
   anyToolCall,
 } from './historyArbitraries.js'
-export { checkLaws, type Law } from './law.js'
+export { checkLaws, type Law, type NumberedLaw } from './law.js'
+export { type ModuleSample, moduleLaws } from './moduleLaws.js'
+export { gradientLaws } from './tensorDictLaws/gradients.js'
+export { memoryLaws, type TensorDictStep } from './tensorDictLaws/memory.js'
 export { erased, type TransformSample, transformLaws } from './transformLaws.js'
