@@ -11,6 +11,12 @@ export {
   type TensorDictRecipe,
 } from './arbitraries.js'
 export { type Codec, type CodecParts, type CodecSample, codecLaws } from './codecLaws.js'
+export {
+  type NestedNumbers,
+  requireClose,
+  requireCloseTensor,
+  type Tolerance,
+} from './close.js'
 export { type EnvSample, envLaws, type RewardSample, rewardLaws } from './envLaws.js'
 export {
   anyChatTemplate,
@@ -24,4 +30,9 @@ export { checkLaws, type Law, type NumberedLaw } from './law.js'
 export { type ModuleSample, moduleLaws } from './moduleLaws.js'
 export { gradientLaws } from './tensorDictLaws/gradients.js'
 export { memoryLaws, type TensorDictStep } from './tensorDictLaws/memory.js'
+export { checkLaws, type Law } from './law.js'
+export { leakChecks, type RunnerHooks, withoutLeaks } from './leaks.js'
+export { type MatcherResult, type TandemMatchers, tandemMatchers } from './matchers.js'
+export { requireLeft, requireRight } from './results.js'
+export { requireCloseTensorDict, requireEqualTensorDict } from './sameTensorDict.js'
 export { erased, type TransformSample, transformLaws } from './transformLaws.js'
