@@ -30,9 +30,23 @@ export { checkLaws, type Law, type NumberedLaw } from './law.js'
 export { type ModuleSample, moduleLaws } from './moduleLaws.js'
 export { gradientLaws } from './tensorDictLaws/gradients.js'
 export { memoryLaws, type TensorDictStep } from './tensorDictLaws/memory.js'
+export { type FakeClock, fakeClock } from './fakeClock.js'
+export { type Fault, type FaultPlan, failNth, withFaults } from './faults.js'
 export { checkLaws, type Law } from './law.js'
 export { leakChecks, type RunnerHooks, withoutLeaks } from './leaks.js'
 export { type MatcherResult, type TandemMatchers, tandemMatchers } from './matchers.js'
 export { requireLeft, requireRight } from './results.js'
 export { requireCloseTensorDict, requireEqualTensorDict } from './sameTensorDict.js'
+export { ScriptedEnv, type ScriptedEpisode, type ScriptedState } from './scriptedEnv.js'
+export {
+  type PolicyScript,
+  policyFailure,
+  ScriptedHistoryPolicy,
+  type ScriptedMessage,
+  ScriptedPolicy,
+  type ScriptedText,
+  ScriptedTextPolicy,
+  type ScriptedTokens,
+  type TokenScript,
+} from './scriptedPolicy.js'
 export { erased, type TransformSample, transformLaws } from './transformLaws.js'

@@ -1,5 +1,4 @@
 import fc from 'fast-check'
-import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import {
   type CollectorPosition,
@@ -7,34 +6,32 @@ import {
   type LLMCollectorOptions,
   trajectoryReturns,
 } from '../../src/collectors/llmCollector.js'
-import type { Clock } from '../../src/core/capabilities.js'
 import { FailureError } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
-import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { toNested } from '../../src/data/tensorDict/inspect.js'
 import { raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
 import { liveTensors, ownedCount } from '../../src/engine/scope.js'
 import { envFailure } from '../../src/envs/env.js'
+import { fakeClock } from '../../src/testing/fakeClock.js'
+import { failNth, withFaults } from '../../src/testing/faults.js'
+import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { useEngine, valuesOf } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'
-import { type Calls, scriptedPolicy, type TurnState, turnEnv } from '../kit/small.js'
+import { scriptedPolicy, type TurnState, turnEnv } from '../kit/small.js'
 
 useEngine()
 
-/** Stands still, so that measured times are equal too. */
-const stopped: Clock = { now: () => 0, breathe: async () => undefined }
-
 const collectorOf = (
   turns: readonly number[],
-  options: Partial<LLMCollectorOptions<TurnState>> & { readonly calls?: Calls; readonly repeats?: number } = {},
+  options: Partial<LLMCollectorOptions<TurnState>> & { readonly repeats?: number } = {},
 ): LLMCollector<TurnState> => {
-  const { calls, repeats = 1, ...rest } = options
+  const { repeats = 1, ...rest } = options
   return LLMCollector({
     env: turnEnv(turns, { prompts: turns.length, repeats }),
-    policy: scriptedPolicy(calls),
+    policy: scriptedPolicy(),
     key: keyFromSeed(1),
-    clock: stopped,
+    clock: fakeClock(), // stands still, so that measured times are equal too
     ...rest,
   })
 }
@@ -117,8 +114,9 @@ describe('a collected batch', () => {
   it('asks the policy in each turn for the episodes that are not done, and for no others', async () => {
     await fc.assert(
       fc.asyncProperty(episodes, async (turns) => {
-        const calls: Calls = []
-        const { prompts, turn } = await rows(turns, { calls })
+        const policy = scriptedPolicy()
+        const { prompts, turn } = await rows(turns, { policy })
+        const calls = policy.calls().map(({ state }) => raggedRows(get(state, 'tokens', 'prompt')))
         expect(calls.map((asked) => asked.length)).toEqual(
           Array.from({ length: Math.max(...turns) }, (_, t) => turns.filter((count) => count > t).length),
         )
@@ -223,16 +221,6 @@ describe('iterating', () => {
   })
 })
 
-/** Lets the call with this number fail, and all others through. */
-const failAt = <A extends readonly unknown[], F, T>(
-  number: number,
-  failure: F,
-  call: (...args: A) => TE.TaskEither<F, T>,
-): ((...args: A) => TE.TaskEither<F, T>) => {
-  let count = 0
-  return (...args) => (count++ === number ? TE.left(failure) : call(...args))
-}
-
 describe('what goes wrong', () => {
   const env = turnEnv([3, 2], { prompts: 2 })
   const policy = scriptedPolicy()
@@ -264,24 +252,21 @@ describe('what goes wrong', () => {
 
   it('a reset that fails is passed on, and frees everything', async () => {
     const failure = envFailure('test', 'no reset')
-    expect(await failureOf({ env: { ...env, reset: () => TE.left(failure) } })).toBe(failure)
+    expect(await failureOf({ env: withFaults(env, failNth('reset', 0, failure)) })).toBe(failure)
   })
 
   it.each([0, 1, 2])('step %d that fails is passed on, and frees everything', async (number) => {
     const failure = envFailure('test', 'no step')
-    expect(await failureOf({ env: { ...env, step: failAt(number, failure, env.step) } })).toBe(failure)
+    expect(await failureOf({ env: withFaults(env, failNth('step', number, failure)) })).toBe(failure)
   })
 
   it.each([0, 1, 2])('a policy that fails in turn %d is passed on, and frees everything', async (number) => {
     const failure = { _tag: 'PolicyFailure', policy: 'test', reason: 'no answer' } as const
-    expect(await failureOf({ policy: { ...policy, act: failAt(number, failure, policy.act) } })).toBe(failure)
+    expect(await failureOf({ policy: withFaults(policy, failNth('act', number, failure)) })).toBe(failure)
   })
 
   it('a policy that throws frees everything too', async () => {
-    const broken: Policy<TokenPrompt, TokenAction> = {
-      name: 'broken',
-      act: () => () => Promise.reject(new Error('oh')),
-    }
+    const broken = ScriptedPolicy({ answers: [], faults: () => ({ _tag: 'Throw', error: new Error('oh') }) })
     const collector = collectorOf([3, 2], { env, policy: broken })
     await expectNothingKept(() => expect(collector.collect(collector.start)()).rejects.toThrow('oh'))
   })

@@ -4,13 +4,12 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { child, uniform, uniformInteger } from '../../src/core/key.js'
+import { uniform, uniformInteger } from '../../src/core/key.js'
 import { trainBytePairEncoding } from '../../src/data/bytePairEncoding.js'
 import { textOf } from '../../src/data/history.js'
-import type { HistoryAction, Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
+import type { HistoryAction, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { type TaskSource, taskList } from '../../src/data/task.js'
 import type { DeepMerge } from '../../src/data/tensorDict/edit.js'
-import { data, ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../src/engine/scope.js'
 import { DatasetChatEnv, type DatasetChatState } from '../../src/envs/datasetChatEnv.js'
@@ -22,6 +21,7 @@ import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
 import { append, type Transform, transform } from '../../src/envs/transforms/transform.js'
 import { type ModelText, textFromFiles } from '../../src/modules/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
+import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { tinyConfig } from './models.js'
 
 /** Configs of a few hundred parameters, of every architecture, that a `config.json` can hold. */
@@ -120,38 +120,16 @@ export const turnEnv = (
   )
 }
 
-/** What a scripted policy was asked: the prompts of each call. */
-export type Calls = (readonly (readonly number[])[])[]
-
-/** A policy that writes one to five letters, by its key alone, and ends its turn. It notes what it is asked. */
-export const scriptedPolicy = (calls: Calls = []): Policy<TokenPrompt, TokenAction> => ({
-  name: 'scripted',
-  act: (td, key) => async () => {
-    const prompts = raggedRows(get(td, 'tokens', 'prompt'))
-    calls.push(prompts)
-    const responses = prompts.map((_, i) => {
-      const letters = Array.from({ length: 1 + uniformInteger(child(key, i), 5) }, (_, t) => 32 + t + i)
-      return [...letters, BYTES_AND_END - 1]
-    })
-    const each = <T>(value: T) => data(prompts.map(() => value))
-    const action = TensorDict(
-      {
-        tokens: { response: ragged('int32', responses) },
-        logProbs: {
-          response: ragged(
-            'float32',
-            responses.map((row, i) => row.map((_, t) => -uniform(child(key, i), t))),
-          ),
-        },
-        stopReason: each('stop' as const),
-        policyVersion: each(0),
-        sampling: each({ temperature: 1, topK: null, topP: null, maxNewTokens: 6, minNewTokens: 0 }),
-      },
-      td.batchShape,
-    )
-    return E.right(action)
-  },
-})
+/** A policy that writes one to five letters, by its key alone, and ends its turn. */
+export const scriptedPolicy = (): ScriptedPolicy<TokenPrompt, TokenAction> =>
+  ScriptedPolicy({
+    sampling: { maxNewTokens: 6 },
+    answers: (_, key) => {
+      const letters = Array.from({ length: 1 + uniformInteger(key, 5) }, (_, t) => 32 + t)
+      const ids = [...letters, BYTES_AND_END - 1]
+      return { ids, logProbs: ids.map((_, t) => -uniform(key, t)) }
+    },
+  })
 
 /** The states of a `turnEnv`. */
 export type TurnState = DeepMerge<DeepMerge<DeepMerge<DatasetChatState, StepCount>, TextEntries>, TokenPrompt>

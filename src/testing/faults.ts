@@ -1,0 +1,94 @@
+/** Faults on purpose: any record of functions that answer with tasks (files, an environment, a policy) fails, throws or waits by plan. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+
+/** What happens to a call, instead of its answer or before it. */
+export type Fault<F> =
+  | { readonly _tag: 'Fail'; readonly failure: F }
+  /** The promise is rejected: what a program with an error in it does. */
+  | { readonly _tag: 'Throw'; readonly error: Error }
+  /** The call begins when the promise is resolved. */
+  | { readonly _tag: 'Wait'; readonly until: () => Promise<unknown> }
+
+/** A call that is about to be made. */
+export interface FaultyCall<C> {
+  readonly operation: keyof C & string
+  /** How many calls of this operation there were before. */
+  readonly number: number
+  readonly args: readonly unknown[]
+}
+
+/** The failures that the operations of a record can answer with. */
+export type FailureOf<C> = {
+  [K in keyof C]: C[K] extends (...args: never) => TaskEither<infer F, unknown> ? F : never
+}[keyof C]
+
+/** Which calls are disturbed, and how. Undefined: the call goes through. */
+export type FaultPlan<C> = (call: FaultyCall<C>) => Fault<FailureOf<C>> | undefined
+
+/**
+ * Runs a task as a fault says: not at all, after a wait, or as it is.
+ *
+ * Errors   the promise is rejected with the error of a `Throw`.
+ */
+export const disturbed =
+  <F, T>(fault: Fault<F> | undefined, task: TaskEither<F, T>): TaskEither<F, T> =>
+  async () => {
+    switch (fault?._tag) {
+      case 'Fail':
+        return E.left(fault.failure)
+      case 'Throw':
+        throw fault.error
+      case 'Wait':
+        await fault.until()
+        return task()
+      case undefined:
+        return task()
+    }
+  }
+
+/**
+ * The same record, whose calls go wrong by plan. A call is counted when its task runs, not when it is made.
+ *
+ * Functions that give no task (the `now` of a clock), and other fields, are as they were.
+ *
+ * Effects  counts calls.
+ *
+ * @example
+ * withFaults(liveFiles, failNth('write', 2, { _tag: 'FileFailure', operation: 'write', path: 'x', code: 'ENOSPC', reason: 'full' }))
+ */
+export const withFaults = <C extends object>(capability: C, plan: FaultPlan<C>): C => {
+  const counts = new Map<string, number>()
+  const guarded =
+    (operation: keyof C & string, f: (...args: readonly unknown[]) => unknown) =>
+    (...args: readonly unknown[]): unknown => {
+      const result = f(...args)
+      if (typeof result !== 'function') return result
+      return () => {
+        const number = counts.get(operation) ?? 0
+        counts.set(operation, number + 1)
+        const fault = plan({ operation, number, args })
+        return disturbed(fault, result as TaskEither<FailureOf<C>, unknown>)() // a function that a call gives is a task
+      }
+    }
+  const fields = Object.entries(capability).map(([name, field]) => [
+    name,
+    typeof field === 'function' ? guarded(name as keyof C & string, field) : field, // a key of the record
+  ])
+  return Object.fromEntries(fields) as C // the same fields, with functions of the same types
+}
+
+/**
+ * The plan by which call `number` of one operation, counted from 0, answers with a failure.
+ *
+ * Errors   throws RangeError unless `number` is a natural number.
+ *
+ * @example
+ * failNth('step', 1, 'no')({ operation: 'step', number: 1, args: [] }) // { _tag: 'Fail', failure: 'no' }
+ */
+export const failNth = <F>(operation: string, number: number, failure: F) => {
+  if (!Number.isInteger(number) || number < 0)
+    throw new RangeError(`failNth: number must be a natural number, got ${number}`)
+  return (call: { readonly operation: string; readonly number: number }): Fault<F> | undefined =>
+    call.operation === operation && call.number === number ? { _tag: 'Fail', failure } : undefined
+}

@@ -1,0 +1,144 @@
+/** An environment whose rewards and ends are written down. */
+import * as tf from '@tensorflow/tfjs'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { TokenAction, TokenPrompt } from '../data/policy.js'
+import { dataSpec, raggedSpec } from '../data/spec.js'
+import { type DeepMerge, merge } from '../data/tensorDict/edit.js'
+import { type Data, data, ragged, raggedRow } from '../data/tensorDict/leaf.js'
+import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
+import type { TokenSpan } from '../data/textTokenizer.js'
+import { scope } from '../engine/scope.js'
+import type { Env, Outcome } from '../envs/env.js'
+
+/** What happens to one batch element. */
+export interface ScriptedEpisode {
+  /** One for each turn: the episode has as many turns as rewards. */
+  readonly rewards: readonly number[]
+  /** The ids that the policy is first asked with. Default `[1]`. */
+  readonly prompt?: readonly number[]
+  /** How the last turn ends the episode. Default `terminated`. */
+  readonly end?: 'terminated' | 'truncated'
+  /** Default: a group of its own. */
+  readonly groupId?: string
+}
+
+/** The states of a `ScriptedEnv`: a prompt of tokens, and where the script is. */
+export type ScriptedState = DeepMerge<
+  TokenPrompt,
+  {
+    readonly groupId: Data<string>
+    /** Which of the episodes, and its turns so far. */
+    readonly episode: Data<number>
+    readonly turns: Data<number>
+  }
+>
+
+/** The id that stands between two turns: what a template would add. */
+const SEPARATOR = 0
+
+const span = (start: number, end: number, message: number, origin: TokenSpan['origin']): TokenSpan => ({
+  start,
+  end,
+  message,
+  role: message % 2 === 0 ? 'user' : 'assistant',
+  origin,
+})
+
+const stateOf = (
+  rows: readonly {
+    readonly episode: number
+    readonly turns: number
+    readonly prompt: ArrayLike<number>
+    readonly spans: readonly TokenSpan[]
+    readonly groupId: string
+  }[],
+): TensorDict<ScriptedState> => {
+  const prompts = rows.map((row) => row.prompt)
+  return TensorDict(
+    {
+      tokens: { prompt: ragged('int32', prompts), spans: data(rows.map((row) => row.spans)) },
+      groupId: data(rows.map((row) => row.groupId)),
+      episode: data(rows.map((row) => row.episode)),
+      turns: data(rows.map((row) => row.turns)),
+    },
+    [rows.length],
+  )
+}
+
+/**
+ * An environment for policies that speak tokens, with the given rewards and lengths, whatever is said.
+ *
+ * Element i plays `episodes[i]`. Its next prompt is the one before, what was sampled, and the id 0 as a turn of the user. An episode that
+ * goes on after its end has reward 0 and stays done.
+ *
+ * Errors   throws RangeError if there is no episode, or one without a reward or without a prompt.
+ * Effects  none: an episode can be replayed and forked.
+ *
+ * @example
+ * ScriptedEnv([{ rewards: [0, 1] }, { rewards: [0.5], end: 'truncated' }]).batchSize // 2
+ */
+export const ScriptedEnv = (episodes: readonly ScriptedEpisode[]): Env<ScriptedState, TokenAction> => {
+  const isWrong = (episode: ScriptedEpisode): boolean => episode.rewards.length === 0 || episode.prompt?.length === 0
+  const wrong = episodes.findIndex(isWrong)
+  if (episodes.length === 0) throw new RangeError('ScriptedEnv: there is no episode')
+  if (wrong >= 0) throw new RangeError(`ScriptedEnv: episode ${wrong} has no reward or an empty prompt`)
+  const outcomeOf = (episode: readonly number[], turns: readonly number[]): TensorDict<Outcome> => {
+    const ended = (end: ScriptedEpisode['end']): tf.Tensor => {
+      const isOver = (i: number, at: number): boolean =>
+        turns[at]! >= episodes[i]!.rewards.length && (episodes[i]!.end ?? 'terminated') === end
+      return tf.tensor1d(episode.map(isOver), 'bool')
+    }
+    return scope(() => {
+      const rewards = episode.map((i, at) => episodes[i]!.rewards[turns[at]! - 1] ?? 0)
+      const [terminated, truncated] = [ended('terminated'), ended('truncated')]
+      const done = tf.logicalOr(terminated, truncated)
+      return TensorDict({ reward: tf.tensor1d(rewards), terminated, truncated, done }, [episode.length])
+    })
+  }
+  return {
+    name: 'ScriptedEnv',
+    batchSize: episodes.length,
+    specs: {
+      observation: {
+        tokens: { prompt: raggedSpec('int32'), spans: dataSpec<readonly TokenSpan[]>('TokenSpan[]') },
+        groupId: dataSpec<string>('string'),
+        episode: dataSpec<number>('number'),
+        turns: dataSpec<number>('number'),
+      },
+      action: { tokens: { response: raggedSpec('int32') } },
+    },
+    reset: (request) => {
+      const first = episodes.map(({ prompt = [1], groupId }, episode) => {
+        const spans = [span(0, prompt.length, 0, 'rendered')]
+        return { episode, turns: 0, prompt, spans, groupId: groupId ?? `${episode}` }
+      })
+      return TE.right(merge(request, stateOf(first)) as TensorDict<ScriptedState>) // the state's own entries win
+    },
+    step: (state, action) => {
+      const played = get(state, 'turns').items.map((turns) => turns + 1)
+      const episode = get(state, 'episode').items
+      const next = Array.from({ length: played.size }, (_, i) => {
+        const [prompt, said] = [
+          raggedRow(get(state, 'tokens', 'prompt'), i),
+          raggedRow(get(action, 'tokens', 'response'), i),
+        ]
+        const spans = get(state, 'tokens', 'spans').items.get(i)! // one for each element
+        const [sampled, rendered] = [prompt.length + said.length, prompt.length + said.length + 1]
+        const turn = 2 * played.get(i)! // one for each element
+        return {
+          episode: episode.get(i)!, // one for each element
+          turns: played.get(i)!, // one for each element
+          prompt: [...prompt, ...said, SEPARATOR],
+          spans: [
+            ...spans,
+            span(prompt.length, sampled, turn - 1, 'sampled'),
+            span(sampled, rendered, turn, 'rendered'),
+          ],
+          groupId: get(state, 'groupId').items.get(i)!, // one for each element
+        }
+      })
+      const outcome = outcomeOf(episode.toArray(), played.toArray())
+      return TE.right(merge(merge(state, stateOf(next)), outcome) as TensorDict<DeepMerge<ScriptedState, Outcome>>) // both merged in
+    },
+  }
+}
