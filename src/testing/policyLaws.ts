@@ -1,0 +1,174 @@
+/** The laws of policies, for any policy. */
+import fc from 'fast-check'
+import { isLeft } from 'fp-ts/lib/Either.js'
+import type { Key } from '../core/key.js'
+import type { Policy } from '../data/policy.js'
+import { dataSpec, raggedSpec, refine, type Spec } from '../data/spec.js'
+import { take } from '../data/tensorDict/batch.js'
+import { toNested } from '../data/tensorDict/inspect.js'
+import { type Ragged, raggedRows } from '../data/tensorDict/leaf.js'
+import { find, type TensorDict } from '../data/tensorDict/tensorDict.js'
+import { discard, own, scope, tensorsOf } from '../engine/scope.js'
+import { anyKey } from './arbitraries.js'
+import { EXACT, type Tolerance } from './close.js'
+import { type Law, require } from './law.js'
+import { withoutLeaks } from './leaks.js'
+import { listed, tensorDictProblems } from './sameTensorDict.js'
+
+/** A policy, and what it is asked. */
+export interface PolicySample<In, Out> {
+  readonly policy: Policy<In, Out>
+  /** A fresh state, batch shape `[B]`. Tensors that it makes belong to the caller. */
+  readonly state: () => TensorDict<In>
+  /** What every action has: `tokenActionSpec`, `textActionSpec`, `historyActionSpec`, or one's own. */
+  readonly spec: Spec
+  /**
+   * Whether an element in its place answers the same whatever else is in the batch. A policy that draws for the whole batch from one
+   * stream promises nothing. Default `independent`.
+   */
+  readonly rows?: 'independent' | 'unpromised'
+  /** How far numbers may be apart between a batch and a smaller one: engines add in another order. Default: not at all. */
+  readonly tolerance?: Tolerance
+}
+
+/** What every action in token ids has. */
+export const tokenActionSpec = {
+  tokens: { response: raggedSpec('int32') },
+  logProbs: { response: raggedSpec('float32') },
+  stopReason: dataSpec<string>('StopReason'),
+  policyVersion: dataSpec<number>('number'),
+  sampling: dataSpec('SamplingRecord'),
+} as const
+
+/** What every action in text has. */
+export const textActionSpec = {
+  text: { response: dataSpec<string>('string') },
+  stopReason: dataSpec<string>('StopReason'),
+} as const
+
+/** What every action in messages has. */
+export const historyActionSpec = { history: { response: dataSpec('Message') } } as const
+
+const acted = async <In, Out>(policy: Policy<In, Out>, state: TensorDict<In>, key: Key): Promise<TensorDict<Out>> => {
+  const result = await policy.act(state, key)()
+  if (isLeft(result)) throw new Error(`${policy.name} failed: ${result.left.reason}`)
+  return result.right
+}
+
+/** Runs `f` on a fresh state and what the policy answers to it, and frees all. `keep` takes what else is to be freed. */
+const withAction = <In, Out>(
+  { policy, state: fresh }: PolicySample<In, Out>,
+  key: Key,
+  f: (state: TensorDict<In>, action: TensorDict<Out>, keep: <T>(value: T) => T) => void | Promise<void>,
+): Promise<void> =>
+  withoutLeaks(async () => {
+    const held = own(fresh())
+    const kept: unknown[] = []
+    const keep = <T>(value: T): T => {
+      kept.push(value)
+      return value
+    }
+    try {
+      await f(held.value, keep(await acted(policy, held.value, key)), keep)
+    } finally {
+      discard(kept, held.value)
+      held.release()
+    }
+  })
+
+const requireSame = (
+  what: string,
+  [actual, expected]: readonly [TensorDict, TensorDict],
+  tolerance: Tolerance,
+): void => {
+  const problems = tensorDictProblems(actual, expected, tolerance)
+  require(problems.length === 0, () => `${what}:\n${listed(problems)}`)
+}
+
+const raggedAt = (action: TensorDict, path: readonly string[]): Ragged | undefined => {
+  const entry = find(action, path)
+  return entry !== undefined && '_tag' in entry && entry._tag === 'Ragged' ? entry : undefined
+}
+
+/** Ids without log-probabilities, log-probabilities without ids, another number of them, or such as cannot be. */
+const alignmentProblem = (action: TensorDict): string | undefined => {
+  const [ids, logProbs] = [raggedAt(action, ['tokens', 'response']), raggedAt(action, ['logProbs', 'response'])]
+  if (ids === undefined && logProbs === undefined) return undefined
+  if (ids === undefined) return 'logProbs.response without tokens.response'
+  if (logProbs === undefined) return 'tokens.response without logProbs.response'
+  const rows = raggedRows(logProbs)
+  for (const [i, row] of raggedRows(ids).entries()) {
+    const numbers = rows[i] ?? []
+    if (row.length !== numbers.length) return `row ${i}: ${numbers.length} log-probabilities for ${row.length} ids`
+    const t = numbers.findIndex((x) => !(x <= 0))
+    if (t >= 0) return `row ${i}: the log-probability of id ${t} is ${numbers[t]}, not at most 0`
+  }
+  return undefined
+}
+
+const lawOf =
+  <In, Out>(samples: fc.Arbitrary<PolicySample<In, Out>>, numRuns: number) =>
+  (name: string, check: (sample: PolicySample<In, Out>, key: Key) => Promise<void>): Law => ({
+    name,
+    check: () => fc.assert(fc.asyncProperty(samples, anyKey, check), { numRuns }),
+  })
+
+/**
+ * The laws of a policy: determinism by key, purity, batch independence (for policies that promise it), spec soundness, ids and
+ * log-probabilities one for one, no tensor left behind.
+ *
+ * @example
+ * policyLaws(fc.constant({ policy: ScriptedTextPolicy({ answers: () => 'four' }), state: () => TensorDict({}, [2]), spec: textActionSpec })).length // 6
+ */
+export const policyLaws = <In, Out>(samples: fc.Arbitrary<PolicySample<In, Out>>, numRuns = 10): readonly Law[] => {
+  const law = lawOf(samples, numRuns)
+  return [
+    law('determinism: equal states and keys give equal actions', (sample, key) =>
+      withAction(sample, key, async (state, action, keep) => {
+        const again = keep(await acted(sample.policy, state, key))
+        requireSame('the second action differs', [again, action], EXACT)
+      }),
+    ),
+    law('purity: the state stays as it is', (sample, key) =>
+      withAction(sample, key, (state) => {
+        require(!tensorsOf(state).some((x) => x.isDisposed), () => 'a tensor of the state was freed')
+        const fresh = own(sample.state())
+        try {
+          requireSame('the state was changed', [state, fresh.value], EXACT)
+        } finally {
+          fresh.release()
+        }
+      }),
+    ),
+    law('rows: an element in its place answers the same, whatever else is in the batch', (sample, key) =>
+      withAction(sample, key, async (state, action, keep) => {
+        if (sample.rows === 'unpromised') return
+        for (let i = 0; i < (state.batchShape[0] ?? 0); i++) {
+          const alone = keep(scope(() => take(state, new Array<number>(i + 1).fill(i)))) // no other element is there
+          const answer = keep(await acted(sample.policy, alone, key))
+          const [got, expected] = [keep(scope(() => take(answer, [i]))), keep(scope(() => take(action, [i])))]
+          requireSame(`element ${i} without the others differs`, [got, expected], sample.tolerance ?? EXACT)
+        }
+      }),
+    ),
+    law('spec soundness: every action has what is promised, one for each element', (sample, key) =>
+      withAction(sample, key, (state, action) => {
+        const result = refine(sample.spec, action, sample.policy.name)
+        require(!isLeft(result), () => `the action: ${isLeft(result) ? result.left.problems.join('; ') : ''}`)
+        require(action.batchShape.join() === state.batchShape.join(), () =>
+          `the action has batch shape [${action.batchShape.join(', ')}], the state [${state.batchShape.join(', ')}]`)
+      }),
+    ),
+    law('alignment: ids and log-probabilities come together, one for one', (sample, key) =>
+      withAction(sample, key, (_, action) => {
+        const problem = alignmentProblem(action)
+        require(problem === undefined, () => `the action: ${problem}`)
+      }),
+    ),
+    law('memory: nothing lives on after state and action are freed', (sample, key) =>
+      withAction(sample, key, (_, action) => {
+        toNested(action) // reads all of it
+      }),
+    ),
+  ]
+}
