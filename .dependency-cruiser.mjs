@@ -10,7 +10,7 @@ const ALLOWED = {
   modules: ['core', 'engine', 'data', 'live'],
   objectives: ['core', 'engine', 'data'],
   collectors: ['core', 'engine', 'data', 'envs', 'modules', 'objectives', 'live'],
-  testing: ['core', 'engine', 'data', 'envs'],
+  testing: ['core', 'engine', 'data', 'envs', 'collectors'],
   cli: ['core', 'engine', 'data', 'modules', 'collectors', 'live'],
 }
 

@@ -50,4 +50,15 @@ export {
   type ScriptedTokens,
   type TokenScript,
 } from './scriptedPolicy.js'
+export { anyOfSpec, anySpec, type RecipeOf, type ValueArbitraries } from './specArbitraries.js'
+export {
+  anyGroupRewards,
+  anyGroups,
+  anyTrajectories,
+  type RewardGroup,
+  type TrajectoryOptions,
+  type TrajectoryRecipe,
+  type TrajectoryState,
+} from './trajectoryArbitraries.js'
+export { collectedSpec, trajectoryProblems } from './trajectoryProblems.js'
 export { erased, type TransformSample, transformLaws } from './transformLaws.js'

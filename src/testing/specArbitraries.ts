@@ -1,0 +1,132 @@
+/** fast-check arbitraries of specs, and of TensorDicts that keep a given spec. */
+import * as tf from '@tensorflow/tfjs'
+import fc from 'fast-check'
+import { dataSpec, type Infer, type LeafSpec, metaSpec, raggedSpec, type Spec, tensorSpec } from '../data/spec.js'
+import { data, meta, type RaggedType } from '../data/tensorDict/leaf.js'
+import { batchSize, type Entries, TensorDict } from '../data/tensorDict/tensorDict.js'
+import { anyBatchShape, anyHistory, anyMessage, anyName, anyRagged, type TensorDictRecipe } from './arbitraries.js'
+
+/** A TensorDict as a recipe, with its schema. */
+export interface RecipeOf<S> extends TensorDictRecipe {
+  readonly build: () => TensorDict<S>
+}
+
+/** What is drawn for data and meta by the name that their spec gives them. */
+export type ValueArbitraries = Readonly<Record<string, fc.Arbitrary<unknown>>>
+
+const KNOWN: ValueArbitraries = {
+  string: fc.string({ maxLength: 8 }),
+  number: fc.oneof(fc.integer(), fc.double()),
+  boolean: fc.boolean(),
+  'number | null': fc.option(fc.nat(9)),
+  History: anyHistory,
+  Message: anyMessage,
+}
+
+const RAGGED: readonly RaggedType[] = ['int32', 'float32', 'bool']
+
+const anyLeafSpec: fc.Arbitrary<LeafSpec> = fc.oneof(
+  fc
+    .tuple(fc.constantFrom('float32', 'int32', 'bool'), fc.array(fc.nat(3), { maxLength: 2 }))
+    .map(([dtype, shape]): LeafSpec => tensorSpec(dtype, shape)),
+  fc.constantFrom(...RAGGED).map((type): LeafSpec => raggedSpec(type)),
+  fc.constantFrom(...Object.keys(KNOWN)).map((of): LeafSpec => dataSpec(of)),
+  fc.constantFrom(...Object.keys(KNOWN)).map((of): LeafSpec => metaSpec(of)),
+)
+
+const specOf = (depth: number): fc.Arbitrary<Spec> => {
+  const part: fc.Arbitrary<LeafSpec | Spec> =
+    depth === 0
+      ? anyLeafSpec
+      : fc.oneof({ weight: 3, arbitrary: anyLeafSpec }, { weight: 1, arbitrary: specOf(depth - 1) })
+  return fc
+    .uniqueArray(fc.tuple(anyName, part), { maxLength: 4, selector: ([name]) => name })
+    .map((pairs) => Object.fromEntries(pairs))
+}
+
+/** Specs of all kinds of leaves, up to three levels deep, with the names that trip up careless code. */
+export const anySpec: fc.Arbitrary<Spec> = specOf(2)
+
+const isLeafSpec = (part: LeafSpec | Spec): part is LeafSpec => typeof part._tag === 'string'
+
+/** The names of values, with their paths, that nobody has said how to draw. */
+const unknownValues = (spec: Spec, values: ValueArbitraries, path: readonly string[] = []): readonly string[] =>
+  Object.entries(spec).flatMap(([key, part]) => {
+    const place = [...path, key]
+    if (!isLeafSpec(part)) return unknownValues(part, values, place)
+    const isNamed = part._tag === 'DataSpec' || part._tag === 'MetaSpec'
+    return isNamed && !Object.hasOwn(values, part.of)
+      ? [`${place.map((name) => JSON.stringify(name)).join(' > ')}: '${part.of}'`]
+      : []
+  })
+
+const numbersOf = (type: RaggedType, count: number): fc.Arbitrary<readonly number[]> => {
+  const numbers = {
+    int32: fc.integer({ min: -1000, max: 1000 }),
+    float32: fc.float(),
+    bool: fc.constantFrom(0, 1),
+  }
+  return fc.array(numbers[type], { minLength: count, maxLength: count })
+}
+
+type EntryRecipe = () => Entries[string]
+
+const leafOf = (spec: LeafSpec, batchShape: readonly number[], values: ValueArbitraries): fc.Arbitrary<EntryRecipe> => {
+  const rows = batchSize(batchShape)
+  switch (spec._tag) {
+    case 'TensorSpec': {
+      const shape = [...batchShape, ...spec.shape]
+      return numbersOf(spec.dtype, batchSize(shape)).map((numbers) => () => tf.tensor([...numbers], shape, spec.dtype))
+    }
+    case 'RaggedSpec':
+      return anyRagged(spec.type, rows).map((leaf) => () => leaf)
+    case 'DataSpec':
+      return fc
+        .array(values[spec.of]!, { minLength: rows, maxLength: rows }) // its name is known, checked by `anyOfSpec`
+        .map((items) => () => data(items))
+    case 'MetaSpec':
+      return values[spec.of]!.map((value) => () => meta(value)) // its name is known, checked by `anyOfSpec`
+  }
+}
+
+const entriesOf = (
+  spec: Spec,
+  batchShape: readonly number[],
+  values: ValueArbitraries,
+): fc.Arbitrary<() => Entries> => {
+  const parts = Object.entries(spec).map(([key, part]) => {
+    const recipe: fc.Arbitrary<EntryRecipe> = isLeafSpec(part)
+      ? leafOf(part, batchShape, values)
+      : entriesOf(part, batchShape, values)
+    return recipe.map((make) => [key, make] as const)
+  })
+  return fc.tuple(...parts).map((made) => () => Object.fromEntries(made.map(([key, make]) => [key, make()])))
+}
+
+/**
+ * TensorDicts that keep a spec: all that it names and nothing else. Drawing makes no tensor; `build` makes those of the enclosing scope.
+ *
+ * Values of data and meta are drawn by the name in their spec: string, number, boolean, `number | null`, History and Message are known,
+ * others are given in `values`, which wins.
+ *
+ * Shapes   batch shapes of `batchShapes`.
+ * Errors   throws RangeError, listing all of them with their paths, for names that nobody says how to draw.
+ *
+ * @example
+ * fc.sample(anyOfSpec({ query: dataSpec('string') }, fc.constant([2])), 1)[0].build().batchShape // [2]
+ */
+export const anyOfSpec = <P extends Spec>(
+  spec: P,
+  batchShapes: fc.Arbitrary<readonly number[]> = anyBatchShape,
+  values: ValueArbitraries = {},
+): fc.Arbitrary<RecipeOf<Infer<P>>> => {
+  const known = { ...KNOWN, ...values }
+  const unknown = unknownValues(spec, known)
+  if (unknown.length > 0) throw new RangeError(`anyOfSpec: no values are known for ${unknown.join('; ')}`)
+  return batchShapes.chain((batchShape) =>
+    entriesOf(spec, batchShape, known).map((make) => ({
+      batchShape,
+      build: () => TensorDict(make(), batchShape) as TensorDict as TensorDict<Infer<P>>, // made entry by entry from P
+    })),
+  )
+}

@@ -1,0 +1,321 @@
+/** fast-check arbitraries of what a collector yields: groups of trajectories, turn by turn. */
+import * as tf from '@tensorflow/tfjs'
+import fc from 'fast-check'
+import type { CollectedBatch } from '../collectors/llmCollector.js'
+import { append, History, message } from '../data/history.js'
+import type { HistoryPrompt, SamplingRecord, StopReason, TokenPrompt } from '../data/policy.js'
+import type { Task } from '../data/task.js'
+import { assign } from '../data/tensorDict/edit.js'
+import { type Data, data, meta, ragged } from '../data/tensorDict/leaf.js'
+import { TensorDict } from '../data/tensorDict/tensorDict.js'
+import type { TokenSpan } from '../data/textTokenizer.js'
+import { anyTask } from './arbitraries.js'
+import type { RecipeOf } from './specArbitraries.js'
+
+/** Rewards of the members of one group. */
+export interface RewardGroup {
+  readonly groupId: string
+  readonly rewards: readonly number[]
+}
+
+const ordinary = fc.oneof(fc.constantFrom(0, 0.1, 1, -1), fc.float({ min: -100, max: 100, noNaN: true }))
+
+/**
+ * Rewards of one group, `[G]`, edge cases often: a group of one, all equal, almost equal, NaN, infinite, very large.
+ *
+ * @example
+ * fc.sample(anyGroupRewards(4), 1)[0].length <= 4 // true
+ */
+export const anyGroupRewards = (maxSize = 6): fc.Arbitrary<readonly number[]> => {
+  const several = fc.array(ordinary, { minLength: 1, maxLength: maxSize })
+  const withOne = (odd: fc.Arbitrary<number>): fc.Arbitrary<readonly number[]> =>
+    fc.tuple(several, odd, fc.nat(maxSize)).map(([rewards, x, at]) => rewards.with(at % rewards.length, x))
+  return fc.oneof(
+    { weight: 4, arbitrary: several },
+    {
+      weight: 2,
+      arbitrary: fc.tuple(ordinary, fc.integer({ min: 1, max: maxSize })).map(([x, n]) => new Array<number>(n).fill(x)),
+    },
+    { weight: 1, arbitrary: ordinary.map((x) => [x]) },
+    { weight: 1, arbitrary: several.map((rewards) => rewards.map((_, i) => 1 + i * 2 ** -40)) },
+    { weight: 1, arbitrary: withOne(fc.constant(Number.NaN)) },
+    { weight: 1, arbitrary: withOne(fc.constantFrom(Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY)) },
+    { weight: 1, arbitrary: withOne(fc.constantFrom(1e30, -1e30)) },
+  )
+}
+
+/** Groups with an id each. */
+export const anyGroups: fc.Arbitrary<readonly RewardGroup[]> = fc
+  .array(anyGroupRewards(), { maxLength: 5 })
+  .map((groups) => groups.map((rewards, i) => ({ groupId: `group-${i}`, rewards })))
+
+/** The states that the trajectories of `anyTrajectories` went through. */
+export type TrajectoryState = TokenPrompt &
+  HistoryPrompt & {
+    readonly query: Data<string>
+    readonly answer: Data<string>
+    readonly taskId: Data<string>
+    readonly groupId: Data<string>
+  }
+
+/** A collected batch as a recipe. */
+export interface TrajectoryRecipe extends RecipeOf<unknown> {
+  readonly build: () => CollectedBatch<TrajectoryState>
+}
+
+/** What trajectories are drawn. */
+export interface TrajectoryOptions {
+  /** Members of every group of a batch. Default 1 to 3. */
+  readonly groupSizes?: fc.Arbitrary<number>
+  /** Default 3. */
+  readonly maxGroups?: number
+  /** Default 3. */
+  readonly maxTurns?: number
+  /** Of one turn. Default: finite. */
+  readonly rewards?: fc.Arbitrary<number>
+}
+
+/** The turn of a policy: its ids are the letters' codes, and END where it stopped by itself. */
+interface Turn {
+  readonly letters: readonly (readonly [letter: string, logProb: number])[]
+  readonly endLogProb: number
+  readonly stopReason: StopReason
+  readonly reward: number
+  /** What the user says next; nothing if empty. */
+  readonly asked: string
+  /** Whether new weights were loaded before it. */
+  readonly isUpdated: boolean
+}
+
+interface Trajectory {
+  readonly turns: readonly Turn[]
+  readonly end: 'terminated' | 'truncated'
+}
+
+interface Group {
+  readonly task: Task
+  readonly members: readonly Trajectory[]
+}
+
+const END = ';'
+
+const anyTurn = (rewards: fc.Arbitrary<number>): fc.Arbitrary<Turn> => {
+  const logProb = fc.float({ min: -20, max: 0, noNaN: true })
+  return fc
+    .record({
+      letters: fc.array(fc.tuple(fc.constantFrom('a', 'b', ' '), logProb), { maxLength: 4 }),
+      endLogProb: logProb,
+      stopReason: fc.constantFrom<StopReason>('stop', 'length'),
+      reward: rewards,
+      asked: fc.constantFrom('', 'go on'),
+      isUpdated: fc.boolean(),
+    })
+    .map((turn) => (turn.letters.length === 0 ? { ...turn, stopReason: 'stop' } : turn)) // one token at least
+}
+
+const anySampling: fc.Arbitrary<SamplingRecord> = fc.record({
+  temperature: fc.constantFrom(1, 0.7, 0),
+  topK: fc.constantFrom(null, 5),
+  topP: fc.constantFrom(null, 0.9),
+  maxNewTokens: fc.constant(5),
+  minNewTokens: fc.constant(0),
+})
+
+/** A conversation up to where the policy is to write: the same in messages, and in ids with whose they are. */
+interface Position {
+  readonly history: History
+  readonly ids: readonly number[]
+  readonly spans: readonly TokenSpan[]
+}
+
+const codes = (text: string): readonly number[] => Array.from(text, (letter) => letter.codePointAt(0)!) // a letter has one
+
+/** The position with more ids, which are of one message. */
+const longer = (
+  { history, ids, spans }: Position,
+  more: readonly number[],
+  of: Pick<TokenSpan, 'role' | 'origin' | 'message'>,
+): Position => ({
+  history,
+  ids: [...ids, ...more],
+  spans: more.length === 0 ? spans : [...spans, { start: ids.length, end: ids.length + more.length, ...of }],
+})
+
+/** What a user says, and the header of the assistant's turn. */
+const asking = (position: Position, text: string): Position => {
+  const place = position.history.messages.size
+  const said =
+    text === ''
+      ? position
+      : {
+          ...longer(position, codes(`u:${text}${END}`), { role: 'user', origin: 'rendered', message: place }),
+          history: append(position.history, message('user', text)),
+        }
+  return longer(said, codes('a:'), { role: 'assistant', origin: 'rendered', message: said.history.messages.size })
+}
+
+const responseOf = ({ letters, stopReason, endLogProb }: Turn) => {
+  const text = letters.map(([letter]) => letter).join('')
+  const isStopped = stopReason === 'stop'
+  return {
+    text,
+    ids: codes(isStopped ? `${text}${END}` : text),
+    logProbs: [...letters.map(([, logProb]) => logProb), ...(isStopped ? [endLogProb] : [])],
+  }
+}
+
+const after = (position: Position, turn: Turn): Position => {
+  const { text, ids } = responseOf(turn)
+  const isComplete = turn.stopReason === 'stop'
+  const place = { role: 'assistant', message: position.history.messages.size }
+  const said = longer(position, ids, { ...place, origin: 'sampled' })
+  const closed = longer(said, isComplete ? [] : codes(END), { ...place, origin: 'rendered' })
+  const history = append(position.history, message('assistant', text, { isComplete }))
+  return asking({ ...closed, history }, turn.asked)
+}
+
+/** One row of the batch. */
+interface Row {
+  readonly task: Task
+  readonly groupId: string
+  readonly trajectory: number
+  readonly turn: number
+  readonly before: Position
+  readonly next: Position
+  readonly action: Turn
+  readonly version: number
+  readonly end: Trajectory['end'] | undefined
+}
+
+const rowsOf = (groups: readonly Group[]): readonly Row[] => {
+  const rows: Row[] = []
+  let trajectory = 0
+  for (const [g, { task, members }] of groups.entries()) {
+    for (const { turns, end } of members) {
+      let before = asking({ history: History([]), ids: [], spans: [] }, task.query)
+      let version = 0
+      for (const [turn, action] of turns.entries()) {
+        const next = after(before, action)
+        version += action.isUpdated ? 1 : 0
+        const isLast = turn === turns.length - 1
+        const groupId = `${g}:${task.id}`
+        rows.push({ task, groupId, trajectory, turn, before, next, action, version, end: isLast ? end : undefined })
+        before = next
+      }
+      trajectory++
+    }
+  }
+  return rows
+}
+
+const stateEntries = (rows: readonly Row[], positions: readonly Position[]) => {
+  const ids = positions.map((position) => position.ids)
+  return {
+    query: data(rows.map(({ task }) => task.query)),
+    answer: data(rows.map(({ task }) => task.answer)),
+    taskId: data(rows.map(({ task }) => task.id)),
+    groupId: data(rows.map(({ groupId }) => groupId)),
+    history: { prompt: data(positions.map(({ history }) => history)) },
+    tokens: { prompt: ragged('int32', ids), spans: data(positions.map(({ spans }) => spans)) },
+  }
+}
+
+const batchOf = (rows: readonly Row[], sampling: SamplingRecord): CollectedBatch<TrajectoryState> => {
+  const said = rows.map(({ action }) => responseOf(action))
+  const prompts = rows.map(({ before }) => before.ids)
+  const full = prompts.map((ids, i) => [...ids, ...said[i]!.ids])
+  const overFull = (prompt: number, response: (i: number) => readonly number[]) =>
+    prompts.map((ids, i) => [...ids.map(() => prompt), ...response(i)])
+  const ended = (end: Row['end']) =>
+    tf.tensor1d(
+      rows.map((row) => (row.end === end ? 1 : 0)),
+      'bool',
+    )
+  const state = TensorDict(
+    stateEntries(
+      rows,
+      rows.map(({ before }) => before),
+    ),
+    [rows.length],
+  )
+  const batch = assign(state, {
+    tokens: {
+      response: ragged(
+        'int32',
+        said.map(({ ids }) => ids),
+      ),
+      full: ragged('int32', full),
+    },
+    logProbs: {
+      response: ragged(
+        'float32',
+        said.map(({ logProbs }) => logProbs),
+      ),
+      full: ragged(
+        'float32',
+        overFull(Number.NaN, (i) => said[i]!.logProbs),
+      ),
+    },
+    masks: {
+      attention: ragged(
+        'bool',
+        overFull(1, (i) => said[i]!.ids.map(() => 1)),
+      ),
+      assistant: ragged(
+        'bool',
+        overFull(0, (i) => said[i]!.ids.map(() => 1)),
+      ),
+    },
+    stopReason: data(rows.map(({ action }) => action.stopReason)),
+    policyVersion: data(rows.map(({ version }) => version)),
+    sampling: data(rows.map(() => sampling)),
+    trajectory: data(rows.map(({ trajectory }) => trajectory)),
+    turn: data(rows.map(({ turn }) => turn)),
+    status: data(rows.map(() => 'ok' as const)),
+    generationMs: meta(0),
+    next: {
+      ...stateEntries(
+        rows,
+        rows.map(({ next }) => next),
+      ),
+      reward: tf.tensor1d(
+        rows.map(({ action }) => action.reward),
+        'float32',
+      ),
+      terminated: ended('terminated'),
+      truncated: ended('truncated'),
+      done: tf.tensor1d(
+        rows.map(({ end }) => (end === undefined ? 0 : 1)),
+        'bool',
+      ),
+    },
+  })
+  return batch as unknown as CollectedBatch<TrajectoryState> // the entries of a collected batch, by its definition
+}
+
+/**
+ * Collected batches as `LLMCollector` yields them: one row for each turn of each trajectory, the members of a group side by side. Tokens,
+ * log-probabilities, spans, masks and messages tell the same story; `trajectoryProblems` says what that means. Drawing makes no tensor.
+ *
+ * All groups of a batch have one size. There is at least one row.
+ *
+ * @example
+ * fc.sample(anyTrajectories({ groupSizes: fc.constant(2), maxTurns: 1 }), 1)[0].batchShape[0] % 2 // 0
+ */
+export const anyTrajectories = (options: TrajectoryOptions = {}): fc.Arbitrary<TrajectoryRecipe> => {
+  const { groupSizes = fc.integer({ min: 1, max: 3 }), maxGroups = 3, maxTurns = 3, rewards = ordinary } = options
+  const trajectory: fc.Arbitrary<Trajectory> = fc.record({
+    turns: fc.array(anyTurn(rewards), { minLength: 1, maxLength: maxTurns }),
+    end: fc.constantFrom('terminated', 'truncated'),
+  })
+  return groupSizes.chain((size) => {
+    const group: fc.Arbitrary<Group> = fc.record({
+      task: anyTask,
+      members: fc.array(trajectory, { minLength: size, maxLength: size }),
+    })
+    return fc.tuple(fc.array(group, { minLength: 1, maxLength: maxGroups }), anySampling).map(([groups, sampling]) => {
+      const rows = rowsOf(groups)
+      return { batchShape: [rows.length], build: () => batchOf(rows, sampling) }
+    })
+  })
+}
