@@ -10,6 +10,7 @@ import { discard, liveTensors, tensorsOf } from '../engine/scope.js'
 import { type Env, type Outcome, outcomeSpec } from '../envs/env.js'
 import { anyKey } from './arbitraries.js'
 import { type Law, require } from './law.js'
+import { shown } from './shown.js'
 
 /** An environment, and actions for it. */
 export interface EnvSample<O, A> {
@@ -77,6 +78,9 @@ const checked = async <O, A>(
 const bools = (td: TensorDict, name: keyof Outcome): readonly boolean[] =>
   Array.from(get(td as TensorDict<Outcome>, name).dataSync(), (x) => x === 1) // a stepped state has an outcome
 
+const readable = <O, A>(sample: EnvSample<O, A>): EnvSample<O, A> =>
+  shown(sample, () => `${sample.steps} steps in ${sample.env.name}`)
+
 /**
  * The laws of an environment: replay from the key, states that keep the specs, steps that leave the state before them alone, done =
  * terminated or truncated, no tensor left behind.
@@ -87,7 +91,7 @@ const bools = (td: TensorDict, name: keyof Outcome): readonly boolean[] =>
 export const envLaws = <O, A>(samples: fc.Arbitrary<EnvSample<O, A>>, numRuns = 10): readonly Law[] => {
   const law = (name: string, check: (sample: EnvSample<O, A>, key: Key) => Promise<void>): Law => ({
     name,
-    check: () => fc.assert(fc.asyncProperty(samples, anyKey, check), { numRuns }),
+    check: () => fc.assert(fc.asyncProperty(samples.map(readable), anyKey, check), { numRuns }),
   })
   return [
     law('replay: equal keys and actions give equal states', (sample, key) =>

@@ -1,4 +1,7 @@
-/** Law kits and fast-check arbitraries for property-testing one's own transforms, environments and rewards. Needs fast-check. */
+/**
+ * Law kits, arbitraries, scripted policies and environments, matchers and leak checks, for testing one's own transforms, environments, rewards
+ * and policies with any runner. Needs fast-check.
+ */
 export {
   anyBatchShape,
   anyHistory,
@@ -62,3 +65,4 @@ export {
 } from './trajectoryArbitraries.js'
 export { collectedSpec, trajectoryProblems } from './trajectoryProblems.js'
 export { erased, type TransformSample, transformLaws } from './transformLaws.js'
+export { anyTransformSample, type TransformSampleOptions } from './transformSamples.js'

@@ -14,6 +14,7 @@ import { EXACT, type Tolerance } from './close.js'
 import { type Law, require } from './law.js'
 import { withoutLeaks } from './leaks.js'
 import { listed, tensorDictProblems } from './sameTensorDict.js'
+import { shown, textOfMade } from './shown.js'
 
 /** A policy, and what it is asked. */
 export interface PolicySample<In, Out> {
@@ -106,11 +107,14 @@ const alignmentProblem = (action: TensorDict): string | undefined => {
   return undefined
 }
 
+const readable = <In, Out>(sample: PolicySample<In, Out>): PolicySample<In, Out> =>
+  shown(sample, () => `${sample.policy.name} asked with ${textOfMade(sample.state)}`)
+
 const lawOf =
   <In, Out>(samples: fc.Arbitrary<PolicySample<In, Out>>, numRuns: number) =>
   (name: string, check: (sample: PolicySample<In, Out>, key: Key) => Promise<void>): Law => ({
     name,
-    check: () => fc.assert(fc.asyncProperty(samples, anyKey, check), { numRuns }),
+    check: () => fc.assert(fc.asyncProperty(samples.map(readable), anyKey, check), { numRuns }),
   })
 
 /**

@@ -5,6 +5,7 @@ import { dataSpec, type Infer, type LeafSpec, metaSpec, raggedSpec, type Spec, t
 import { data, meta, type RaggedType } from '../data/tensorDict/leaf.js'
 import { batchSize, type Entries, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { anyBatchShape, anyHistory, anyMessage, anyName, anyRagged, type TensorDictRecipe } from './arbitraries.js'
+import { shown, textOfMade } from './shown.js'
 
 /** A TensorDict as a recipe, with its schema. */
 export interface RecipeOf<S> extends TensorDictRecipe {
@@ -104,7 +105,7 @@ const entriesOf = (
 }
 
 /**
- * TensorDicts that keep a spec: all that it names and nothing else. Drawing makes no tensor; `build` makes those of the enclosing scope.
+ * TensorDicts that keep a spec: all that it names and nothing else. Counterexamples show their values. Drawing makes no tensor; `build` makes those of the enclosing scope.
  *
  * Values of data and meta are drawn by the name in their spec: string, number, boolean, `number | null`, History and Message are known,
  * others are given in `values`, which wins.
@@ -124,9 +125,9 @@ export const anyOfSpec = <P extends Spec>(
   const unknown = unknownValues(spec, known)
   if (unknown.length > 0) throw new RangeError(`anyOfSpec: no values are known for ${unknown.join('; ')}`)
   return batchShapes.chain((batchShape) =>
-    entriesOf(spec, batchShape, known).map((make) => ({
-      batchShape,
-      build: () => TensorDict(make(), batchShape) as TensorDict as TensorDict<Infer<P>>, // made entry by entry from P
-    })),
+    entriesOf(spec, batchShape, known).map((make) => {
+      const build = () => TensorDict(make(), batchShape) as TensorDict as TensorDict<Infer<P>> // made entry by entry from P
+      return shown({ batchShape, build }, () => textOfMade(build))
+    }),
   )
 }

@@ -10,6 +10,7 @@ import { type Data, data, meta, ragged } from '../data/tensorDict/leaf.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { TokenSpan } from '../data/textTokenizer.js'
 import { anyTask } from './arbitraries.js'
+import { shown, textOfMade } from './shown.js'
 import type { RecipeOf } from './specArbitraries.js'
 
 /** Rewards of the members of one group. */
@@ -315,7 +316,8 @@ export const anyTrajectories = (options: TrajectoryOptions = {}): fc.Arbitrary<T
     })
     return fc.tuple(fc.array(group, { minLength: 1, maxLength: maxGroups }), anySampling).map(([groups, sampling]) => {
       const rows = rowsOf(groups)
-      return { batchShape: [rows.length], build: () => batchOf(rows, sampling) }
+      const build = () => batchOf(rows, sampling)
+      return shown({ batchShape: [rows.length], build }, () => textOfMade(build as () => TensorDict)) // of any schema
     })
   })
 }

@@ -13,6 +13,7 @@ import type { EnvSpecs } from '../envs/env.js'
 import { type Added, compose, identity, type Transform } from '../envs/transforms/transform.js'
 import { anyKey } from './arbitraries.js'
 import { type Law, require } from './law.js'
+import { shown } from './shown.js'
 
 /** What a transform is checked on. Each field makes fresh values with tensors that belong to the caller. */
 export interface TransformSample {
@@ -29,9 +30,9 @@ export interface TransformSample {
 // The kit sees transforms through their run-time contract: what their schemas are does not matter to the laws.
 type AnyTransform = Transform<unknown, never, unknown, unknown, never>
 
-/** Any transform, for the kit. */
+/** Any transform, for the kit. Counterexamples show its name. */
 export const erased = <S, In, Out, Inner, Outer>(t: Transform<S, In, Out, Inner, Outer>): AnyTransform =>
-  t as unknown as AnyTransform // the kit passes on the states that the transform made, and TensorDicts of the sample
+  shown(t, () => t.name) as unknown as AnyTransform // the kit passes on the states that the transform made, and TensorDicts of the sample
 
 interface Episode {
   readonly reset: TensorDict

@@ -1,0 +1,77 @@
+/** What transforms are checked on, drawn from the specs of the environment inside. */
+import * as tf from '@tensorflow/tfjs'
+import fc from 'fast-check'
+import type { Spec } from '../data/spec.js'
+import { merge } from '../data/tensorDict/edit.js'
+import { TensorDict } from '../data/tensorDict/tensorDict.js'
+import { scope } from '../engine/scope.js'
+import type { EnvSpecs } from '../envs/env.js'
+import { shown, textOfMade } from './shown.js'
+import { anyOfSpec, type ValueArbitraries } from './specArbitraries.js'
+import type { TransformSample } from './transformLaws.js'
+
+/** How samples of a transform are drawn. */
+export interface TransformSampleOptions {
+  /** The action that a policy gives to the environment with the transform. Default: that of the environment inside. */
+  readonly action?: Spec
+  /** What is drawn for data and meta by the name in their spec, as in `anyOfSpec`. */
+  readonly values?: ValueArbitraries
+  /** Batch elements. Default 1 to 3. */
+  readonly batchSizes?: fc.Arbitrary<number>
+}
+
+interface Ending {
+  readonly reward: number
+  readonly terminated: boolean
+  readonly truncated: boolean
+}
+
+const anyEnding: fc.Arbitrary<Ending> = fc.record({
+  reward: fc.float({ min: -10, max: 10, noNaN: true }),
+  terminated: fc.boolean(),
+  truncated: fc.boolean(),
+})
+
+const outcome = (endings: readonly Ending[]): TensorDict => {
+  const bools = (f: (ending: Ending) => boolean): tf.Tensor => tf.tensor1d(endings.map(f), 'bool')
+  const entries = {
+    reward: tf.tensor1d(endings.map(({ reward }) => reward)),
+    terminated: bools(({ terminated }) => terminated),
+    truncated: bools(({ truncated }) => truncated),
+    done: bools(({ terminated, truncated }) => terminated || truncated),
+  }
+  return TensorDict(entries, [endings.length])
+}
+
+/**
+ * Samples for `transformLaws`: states and actions that keep the specs of the environment inside, and outcomes of a step. Counterexamples show
+ * their values. Drawing makes no tensor.
+ *
+ * Errors   throws RangeError for names of values that nobody says how to draw.
+ *
+ * @example
+ * fc.sample(anyTransformSample({ observation: { query: dataSpec('string') }, action: {} }), 1)[0].inner.action // {}
+ */
+export const anyTransformSample = (
+  inner: EnvSpecs,
+  options: TransformSampleOptions = {},
+): fc.Arbitrary<TransformSample> => {
+  const { action = inner.action, values = {}, batchSizes = fc.integer({ min: 1, max: 3 }) } = options
+  return batchSizes.chain((size) => {
+    const shape = fc.constant([size])
+    const states = anyOfSpec(inner.observation, shape, values)
+    const endings = fc.array(anyEnding, { minLength: size, maxLength: size })
+    return fc
+      .tuple(states, anyOfSpec(action, shape, values), states, endings)
+      .map(([state, taken, next, ended]): TransformSample => {
+        const sample: TransformSample = {
+          inner,
+          state: state.build,
+          action: taken.build,
+          next: () => scope(() => merge(next.build(), outcome(ended))),
+        }
+        const parts = ['state', 'action', 'next'] as const
+        return shown(sample, () => parts.map((part) => `\n  ${part}: ${textOfMade(sample[part])}`).join(''))
+      })
+  })
+}

@@ -1,0 +1,173 @@
+/** For every law of every kit there is a mistake that this law reports. */
+import * as tf from '@tensorflow/tfjs'
+import fc from 'fast-check'
+import * as E from 'fp-ts/lib/Either.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { describe, expect, it } from 'vitest'
+import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
+import { dataSpec, type Spec, tensorSpec } from '../../src/data/spec.js'
+import { assign } from '../../src/data/tensorDict/edit.js'
+import { data, ragged } from '../../src/data/tensorDict/leaf.js'
+import { type Entries, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
+import { scope } from '../../src/engine/scope.js'
+import type { Env } from '../../src/envs/env.js'
+import { transform } from '../../src/envs/transforms/transform.js'
+import { envLaws, type RewardSample, rewardLaws } from '../../src/testing/envLaws.js'
+import type { Law } from '../../src/testing/law.js'
+import { policyLaws, tokenActionSpec } from '../../src/testing/policyLaws.js'
+import { ScriptedEnv, type ScriptedState } from '../../src/testing/scriptedEnv.js'
+import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
+import { erased, transformLaws } from '../../src/testing/transformLaws.js'
+import { anyTransformSample } from '../../src/testing/transformSamples.js'
+import { useEngine } from '../kit/engine.js'
+
+useEngine()
+
+let calls = 0
+
+/** The number of this call: what nothing pure may give. */
+const notice = (): number => ++calls
+
+// Transforms
+
+type X = { readonly x: tf.Tensor }
+
+const adding = (adds: Spec, entries: (td: TensorDict<X>) => Entries): readonly Law[] => {
+  const run = (td: TensorDict<X>) => TE.right([scope(() => TensorDict(entries(td), td.batchShape)), null] as const)
+  const subject = transform<null, X, unknown>({ name: 'subject', initial: null, adds, reset: run, step: run })
+  const samples = anyTransformSample(
+    { observation: { x: tensorSpec('float32') }, action: {} },
+    { batchSizes: fc.integer({ min: 2, max: 3 }) },
+  )
+  return transformLaws(fc.constant(erased(subject)), samples, 5)
+}
+
+const y = tensorSpec('float32')
+const noticing = adding({ y }, (td) => ({ y: tf.fill([...td.batchShape], notice()) }))
+
+const transformFaults: Readonly<Record<string, readonly Law[]>> = {
+  'purity: equal inputs give equal outputs, and are left as they are': noticing,
+  'spec soundness: states and actions have what the spec promises': adding({ y, z: y }, (td) => ({
+    y: tf.neg(get(td, 'x')),
+  })),
+  'identity: composing with the identity on the inside changes nothing': noticing,
+  'identity: composing with the identity on the outside changes nothing': noticing,
+  'rows: an element alone gives what it gives in the batch': adding({ y }, (td) => ({
+    y: tf.fill([...td.batchShape], td.batchShape[0]!),
+  })),
+  'associativity: grouping changes nothing': noticing,
+}
+
+// Environments
+
+type Scripted = Env<ScriptedState, TokenAction>
+
+const acting = (change: (env: Scripted) => Scripted): readonly Law[] => {
+  const env = change(ScriptedEnv([{ rewards: [1, 2] }, { rewards: [0, 1], end: 'truncated' }]))
+  const act = () => TensorDict({ tokens: { response: ragged('int32', [[5], [6]]) } }, [2]) as never // all that is read
+  return envLaws(fc.constant({ env, act, steps: 2 }), 3)
+}
+
+/** The environment with changed next states. */
+const stepping = (f: (next: TensorDict) => TensorDict) =>
+  acting((env) => ({ ...env, step: (state, action) => TE.map(f as never)(env.step(state, action)) as never })) // or a fault under test
+
+const envFaults: Readonly<Record<string, readonly Law[]>> = {
+  'replay: equal keys and actions give equal states': stepping((next) => assign(next, { turns: data([notice(), 1]) })),
+  'spec soundness: every state has what the specs promise': acting((env) => ({
+    ...env,
+    specs: { ...env.specs, observation: { ...env.specs.observation, score: dataSpec('number') } },
+  })),
+  'purity: a step does not change the state before it': acting((env) => ({
+    ...env,
+    step: (state, action) => {
+      const ids = get(state, 'tokens', 'prompt').values as Int32Array // ragged int32 values are one
+      ids.fill(9)
+      return env.step(state, action)
+    },
+  })),
+  'outcome: done exactly where terminated or truncated': stepping((next) => {
+    const done = (next as TensorDict<{ readonly done: tf.Tensor }>).entries.get('done') // every stepped state has one
+    if (done instanceof tf.Tensor) done.dispose()
+    return assign(next, { done: tf.zeros([2], 'bool') })
+  }),
+}
+
+// Rewards
+
+const rewarding = (score: RewardSample['score']): readonly Law[] =>
+  rewardLaws(fc.constant({ score, reference: '4', gold: 'four: 4', fullMarks: 1, worthless: ['', 'five: 5'] }), 3)
+
+const rewardFaults: Readonly<Record<string, readonly Law[]>> = {
+  'the gold answer scores full marks': rewarding(() => 0),
+  'empty and adversarial answers score nothing': rewarding(() => 1),
+  'the score is a pure number between nothing and full marks': rewarding((text) => (text === '' ? -1 : 1)),
+}
+
+// Policies
+
+type Act = Policy<TokenPrompt, TokenAction>['act']
+
+const answering = (change: (act: Act) => Act, spec: Spec = tokenActionSpec): readonly Law[] => {
+  const { act } = ScriptedPolicy({ answers: () => [5, 6] })
+  const state = () => TensorDict({ tokens: { prompt: ragged('int32', [[1], [2]]), spans: data([[], []]) } }, [2])
+  return policyLaws(fc.constant({ policy: { name: 'subject', act: change(act) }, state, spec }), 3)
+}
+
+/** The policy with changed actions. */
+const saying = (f: (action: TensorDict<TokenAction>) => TensorDict): readonly Law[] =>
+  answering((act) => (state, key) => async () => {
+    const action = await act(state, key)()
+    return E.isLeft(action) ? action : E.right(f(action.right) as TensorDict<TokenAction>) // or a fault under test
+  })
+
+const versions = (action: TensorDict, version: () => number): TensorDict =>
+  assign(action, { policyVersion: data(Array.from({ length: action.batchShape[0]! }, version)) })
+
+const leaked: tf.Tensor[] = []
+
+const policyFaults: Readonly<Record<string, readonly Law[]>> = {
+  'determinism: equal states and keys give equal actions': saying((action) => versions(action, notice)),
+  'purity: the state stays as it is': answering((act) => (state, key) => {
+    const ids = get(state, 'tokens', 'prompt').values as Int32Array // ragged int32 values are one
+    ids.fill(9)
+    return act(state, key)
+  }),
+  'rows: an element in its place answers the same, whatever else is in the batch': saying((action) =>
+    versions(action, () => action.batchShape[0]!),
+  ),
+  'spec soundness: every action has what is promised, one for each element': answering((act) => act, {
+    ...tokenActionSpec,
+    score: dataSpec('number'),
+  }),
+  'alignment: ids and log-probabilities come together, one for one': saying((action) =>
+    assign(action, { logProbs: { response: ragged('float32', new Array(action.batchShape[0]).fill([-1])) } }),
+  ),
+  'memory: nothing lives on after state and action are freed': saying((action) => {
+    leaked.push(tf.keep(tf.zeros([1])))
+    return action
+  }),
+}
+
+describe.each([
+  ['transformLaws', adding({ y }, (td) => ({ y: tf.neg(get(td, 'x')) })), transformFaults],
+  ['envLaws', acting((env) => env), envFaults],
+  ['rewardLaws', rewarding((text, reference) => (text.endsWith(` ${reference}`) ? 1 : 0)), rewardFaults],
+  ['policyLaws', answering((act) => act), policyFaults],
+] as const)('%s', (_, good, faults) => {
+  it('has no law without a mistake that it is to report', () => {
+    expect(Object.keys(faults)).toEqual(good.map(({ name }) => name))
+  })
+
+  it.each(good.map((law) => [law.name, law] as const))('%s: holds for what keeps it', async (__, law) => {
+    await law.check()
+  })
+
+  it.each(Object.entries(faults))('%s: reports what breaks it', async (name, laws) => {
+    tf.engine().startScope() // what a failing law leaves behind
+    const law = laws.find((each) => each.name === name)!
+    await expect(async () => law.check()).rejects.toThrow('Property failed after 1 tests')
+    tf.engine().endScope()
+    tf.dispose(leaked.splice(0))
+  })
+})
