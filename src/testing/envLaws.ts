@@ -10,6 +10,7 @@ import { discard, liveTensors, tensorsOf } from '../engine/scope.js'
 import { type Env, type Outcome, outcomeSpec } from '../envs/env.js'
 import { anyKey } from './arbitraries.js'
 import { type Law, require } from './law.js'
+import { listed, tensorDictProblems } from './sameTensorDict.js'
 import { shown } from './shown.js'
 
 /** An environment, and actions for it. */
@@ -57,7 +58,8 @@ const conforms = (td: TensorDict, spec: Spec, what: string): void => {
 
 const requireSame = (a: Played, b: Played): void => {
   for (const [i, state] of a.states.entries()) {
-    require(equals(state, b.states[i]!), () => `state ${i} differs:\n${format(state)}\n${format(b.states[i]!)}`)
+    const problems = tensorDictProblems(b.states[i]!, state)
+    require(problems.length === 0, () => `state ${i} differs the second time:\n${listed(problems)}`)
   }
 }
 

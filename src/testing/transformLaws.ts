@@ -6,13 +6,14 @@ import type { Key } from '../core/key.js'
 import { refine, type Spec } from '../data/spec.js'
 import { take } from '../data/tensorDict/batch.js'
 import { merge } from '../data/tensorDict/edit.js'
-import { equals, format, toNested } from '../data/tensorDict/inspect.js'
+import { toNested } from '../data/tensorDict/inspect.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { discard, liveTensors, own, scope } from '../engine/scope.js'
 import type { EnvSpecs } from '../envs/env.js'
 import { type Added, compose, identity, type Transform } from '../envs/transforms/transform.js'
 import { anyKey } from './arbitraries.js'
 import { type Law, require } from './law.js'
+import { listed, tensorDictProblems } from './sameTensorDict.js'
 import { shown } from './shown.js'
 
 /** What a transform is checked on. Each field makes fresh values with tensors that belong to the caller. */
@@ -88,7 +89,8 @@ const withSample = async (
 
 const sameEpisodes = (a: Episode, b: Episode): void => {
   for (const part of ['reset', 'full', 'next'] as const) {
-    require(equals(a[part], b[part]), () => `${part} differs:\n${format(a[part])}\n${format(b[part])}`)
+    const problems = tensorDictProblems(a[part], b[part])
+    require(problems.length === 0, () => `${part} differs:\n${listed(problems)}`)
   }
 }
 
