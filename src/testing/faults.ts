@@ -19,7 +19,7 @@ export interface FaultyCall<C> {
 }
 
 /** The failures that the operations of a record can answer with. */
-export type FailureOf<C> = {
+type FailureOf<C> = {
   [K in keyof C]: C[K] extends (...args: never) => TaskEither<infer F, unknown> ? F : never
 }[keyof C]
 

@@ -34,7 +34,7 @@ export { type ModuleSample, moduleLaws } from './moduleLaws.js'
 export { gradientLaws } from './tensorDictLaws/gradients.js'
 export { memoryLaws, type TensorDictStep } from './tensorDictLaws/memory.js'
 export { type FakeClock, fakeClock } from './fakeClock.js'
-export { type Fault, type FaultPlan, failNth, withFaults } from './faults.js'
+export { type Fault, type FaultPlan, type FaultyCall, failNth, withFaults } from './faults.js'
 export { checkLaws, type Law } from './law.js'
 export { leakChecks, type RunnerHooks, withoutLeaks } from './leaks.js'
 export { type MatcherResult, type TandemMatchers, tandemMatchers } from './matchers.js'
@@ -45,6 +45,7 @@ export { ScriptedEnv, type ScriptedEpisode, type ScriptedState } from './scripte
 export {
   type PolicyScript,
   policyFailure,
+  type ScriptedCall,
   ScriptedHistoryPolicy,
   type ScriptedMessage,
   ScriptedPolicy,

@@ -10,6 +10,7 @@ import { textOf } from '../../src/data/history.js'
 import type { HistoryAction, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { type TaskSource, taskList } from '../../src/data/task.js'
 import type { DeepMerge } from '../../src/data/tensorDict/edit.js'
+import { data, ragged } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../src/engine/scope.js'
 import { DatasetChatEnv, type DatasetChatState } from '../../src/envs/datasetChatEnv.js'
@@ -119,6 +120,10 @@ export const turnEnv = (
     append(Tokenizer({ tokenizer: text.tokenizer })),
   )
 }
+
+/** A state that asks a policy to write after the given ids. */
+export const tokenPrompt = (rows: readonly (readonly number[])[]): TensorDict<TokenPrompt> =>
+  TensorDict({ tokens: { prompt: ragged('int32', rows), spans: data(rows.map(() => [])) } }, [rows.length])
 
 /** A policy that writes one to five letters, by its key alone, and ends its turn. */
 export const scriptedPolicy = (): ScriptedPolicy<TokenPrompt, TokenAction> =>

@@ -3,8 +3,8 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Key, keyFromSeed } from '../../src/core/key.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
-import { data, ragged, raggedRows, rowLengths } from '../../src/data/tensorDict/leaf.js'
-import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
+import { ragged, raggedRows, rowLengths } from '../../src/data/tensorDict/leaf.js'
+import { get, type TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { liveTensors, own, ownedCount, scope } from '../../src/engine/scope.js'
 import { initialParams, type Params } from '../../src/modules/transformer/params.js'
 import { type TransformersPolicy, TransformersWrapper } from '../../src/modules/transformersWrapper.js'
@@ -12,6 +12,7 @@ import { expectClose } from '../kit/close.js'
 import { useEngine } from '../kit/engine.js'
 import { tinyConfig } from '../kit/models.js'
 import { leftOf, rightOf } from '../kit/results.js'
+import { tokenPrompt } from '../kit/small.js'
 
 useEngine()
 
@@ -27,16 +28,13 @@ const policyWith = (seed: number): TransformersPolicy => {
   return TransformersWrapper({ config, params: params.value, sampling: SAMPLING })
 }
 
-const promptOf = (rows: readonly (readonly number[])[]): TensorDict<TokenPrompt> =>
-  TensorDict({ tokens: { prompt: ragged('int32', rows), spans: data(rows.map(() => [])) } }, [rows.length])
-
 const PROMPTS = [[5, 6, 7], [5, 6, 7], [9], [9]]
 
 const act = (
   policy: Policy<TokenPrompt, TokenAction>,
   rows: readonly (readonly number[])[] = PROMPTS,
   given: Key = key,
-): Promise<TensorDict<TokenAction>> => rightOf(policy.act(promptOf(rows), given))
+): Promise<TensorDict<TokenAction>> => rightOf(policy.act(tokenPrompt(rows), given))
 
 const idsOf = (action: TensorDict<TokenAction>) => raggedRows(get(action, 'tokens', 'response'))
 const logProbsOf = (action: TensorDict<TokenAction>) => raggedRows(get(action, 'logProbs', 'response'))
@@ -126,7 +124,7 @@ describe('acting', () => {
     ['a prompt that leaves no room', [Array(60).fill(5)], 'limit of 64'],
   ])('gives a failure for %s, and keeps nothing', async (_, rows, reason) => {
     const before = liveTensors().count
-    const failure = await leftOf(policy.act(promptOf(rows), key))
+    const failure = await leftOf(policy.act(tokenPrompt(rows), key))
     expect(failure).toMatchObject({ _tag: 'PolicyFailure', policy: 'TransformersWrapper' })
     expect(failure.reason).toContain(reason)
     expect(liveTensors().count).toBe(before)

@@ -31,16 +31,13 @@ import {
 import { brokenLaws } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 import { tinyConfig } from '../kit/models.js'
-import { scriptedPolicy } from '../kit/small.js'
+import { scriptedPolicy, tokenPrompt } from '../kit/small.js'
 
 useEngine()
 
 const ALL = ['determinism', 'purity', 'rows', 'spec soundness', 'alignment', 'memory']
 
 type Prompts = readonly (readonly number[])[]
-
-const promptOf = (rows: Prompts) => (): TensorDict<TokenPrompt> =>
-  TensorDict({ tokens: { prompt: ragged('int32', rows), spans: data(rows.map(() => [])) } }, [rows.length])
 
 const prompts: fc.Arbitrary<Prompts> = fc.array(
   fc.array(fc.integer({ min: 4, max: 23 }), { minLength: 1, maxLength: 6 }),
@@ -52,7 +49,7 @@ const prompts: fc.Arbitrary<Prompts> = fc.array(
 
 /** Samples of a policy that speaks tokens. */
 const asked = (policy: Policy<TokenPrompt, TokenAction>, rest: Partial<PolicySample<TokenPrompt, TokenAction>> = {}) =>
-  prompts.map((rows) => ({ policy, state: promptOf(rows), spec: tokenActionSpec, ...rest }))
+  prompts.map((rows) => ({ policy, state: () => tokenPrompt(rows), spec: tokenActionSpec, ...rest }))
 
 describe('policyLaws for scripted policies', () => {
   const letters = ScriptedTextPolicy({
@@ -148,7 +145,7 @@ describe('policyLaws', () => {
   })
 
   it('purity rejects a policy that frees its state', async () => {
-    const state = () => assign(promptOf([[4], [5]])(), { x: tf.zeros([2]) })
+    const state = () => assign(tokenPrompt([[4], [5]]), { x: tf.zeros([2]) })
     const freeing = changing((action, given) => {
       const x = given.entries.get('x')
       if (x instanceof tf.Tensor) x.dispose()

@@ -8,7 +8,7 @@ import { LLMCollector, trajectoryReturns } from '../../src/collectors/llmCollect
 import type { Clock } from '../../src/core/capabilities.js'
 import { child, keyFromSeed, uniformInteger } from '../../src/core/key.js'
 import { message } from '../../src/data/history.js'
-import type { TextPrompt, TokenPrompt } from '../../src/data/policy.js'
+import type { TextPrompt } from '../../src/data/policy.js'
 import { data, ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
@@ -25,13 +25,13 @@ import {
 } from '../../src/testing/scriptedPolicy.js'
 import { useEngine, valuesOf } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'
+import { tokenPrompt } from '../kit/small.js'
 
 useEngine()
 
 const key = keyFromSeed(1)
 
-const promptOf = (...rows: readonly (readonly number[])[]): TensorDict<TokenPrompt> =>
-  TensorDict({ tokens: { prompt: ragged('int32', rows), spans: data(rows.map(() => [])) } }, [rows.length])
+const promptOf = (...rows: readonly (readonly number[])[]) => tokenPrompt(rows)
 
 const textOf = (...texts: readonly string[]): TensorDict<TextPrompt> =>
   TensorDict({ text: { prompt: data(texts) } }, [texts.length])
