@@ -82,6 +82,7 @@ export {
   truncate as truncateHistory,
   withSystem,
 } from './history.js'
+export type { TextRange } from './jinja/scope.js'
 export { branch, branchOn } from './mod/branch.js'
 export { identityMod, parallel, seq } from './mod/combine.js'
 export type { LeafKeys, ModKey, ModPath } from './mod/keys.js'
@@ -101,7 +102,6 @@ export {
 export { type KeyMove, remapIn, remapOut } from './mod/remap.js'
 export { runMod, runModAsync } from './mod/run.js'
 export { pick, subgraph } from './mod/subgraph.js'
-export type { TextRange } from './jinja/scope.js'
 export type {
   HistoryAction,
   HistoryPrompt,

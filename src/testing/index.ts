@@ -13,14 +13,16 @@ export {
   anyTensorDict,
   type TensorDictRecipe,
 } from './arbitraries.js'
-export { type Codec, type CodecParts, type CodecSample, codecLaws } from './codecLaws.js'
 export {
   type NestedNumbers,
   requireClose,
   requireCloseTensor,
   type Tolerance,
 } from './close.js'
+export { type Codec, type CodecParts, type CodecSample, codecLaws } from './codecLaws.js'
 export { type EnvSample, envLaws, type RewardSample, rewardLaws } from './envLaws.js'
+export { type FakeClock, fakeClock } from './fakeClock.js'
+export { type Fault, type FaultPlan, type FaultyCall, failNth, withFaults } from './faults.js'
 export {
   anyChatTemplate,
   anyContentPart,
@@ -30,14 +32,9 @@ export {
   anyToolCall,
 } from './historyArbitraries.js'
 export { checkLaws, type Law, type NumberedLaw } from './law.js'
-export { type ModuleSample, moduleLaws } from './moduleLaws.js'
-export { gradientLaws } from './tensorDictLaws/gradients.js'
-export { memoryLaws, type TensorDictStep } from './tensorDictLaws/memory.js'
-export { type FakeClock, fakeClock } from './fakeClock.js'
-export { type Fault, type FaultPlan, type FaultyCall, failNth, withFaults } from './faults.js'
-export { checkLaws, type Law } from './law.js'
 export { leakChecks, type RunnerHooks, withoutLeaks } from './leaks.js'
 export { type MatcherResult, type TandemMatchers, tandemMatchers } from './matchers.js'
+export { type ModuleSample, moduleLaws } from './moduleLaws.js'
 export { historyActionSpec, type PolicySample, policyLaws, textActionSpec, tokenActionSpec } from './policyLaws.js'
 export { requireLeft, requireRight } from './results.js'
 export { requireCloseTensorDict, requireEqualTensorDict } from './sameTensorDict.js'
@@ -55,6 +52,8 @@ export {
   type TokenScript,
 } from './scriptedPolicy.js'
 export { anyOfSpec, anySpec, type RecipeOf, type ValueArbitraries } from './specArbitraries.js'
+export { gradientLaws } from './tensorDictLaws/gradients.js'
+export { memoryLaws, type TensorDictStep } from './tensorDictLaws/memory.js'
 export {
   anyGroupRewards,
   anyGroups,

@@ -77,6 +77,12 @@ describe('guide', () => {
     expect(pages.filter((page) => page.program === '').map((page) => page.name)).toEqual(['6-runs'])
   })
 
+  it('tests a transform in ten lines, as page 10 says', () => {
+    const { text } = pages.find((page) => page.name === '10-testing')!
+    const tests = blocks(text, 'ts').filter((block) => block.includes('for (const law of laws) await law.check()'))
+    expect(tests.map((block) => block.trimEnd().split('\n').length)).toEqual([10])
+  })
+
   it.each(programs.map((page) => [page.name, page] as const))(
     '%s: the program type-checks',
     (_, page) => {
