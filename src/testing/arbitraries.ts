@@ -4,8 +4,9 @@ import fc from 'fast-check'
 import { type Key, keyFromSeed } from '../core/key.js'
 import { History, type Message, message } from '../data/history.js'
 import type { Task } from '../data/task.js'
-import { data, meta, type Ragged, type RaggedType, ragged } from '../data/tensorDict/leaf.js'
-import { type Entries, TensorDict } from '../data/tensorDict/tensorDict.js'
+import { set } from '../data/tensorDict/edit.js'
+import { data, type Leaf, meta, type Ragged, type RaggedType, ragged } from '../data/tensorDict/leaf.js'
+import { batchSize, type Entry, isTensorDict, TensorDict } from '../data/tensorDict/tensorDict.js'
 
 /** Keys of random streams. */
 export const anyKey: fc.Arbitrary<Key> = fc.nat().map(keyFromSeed)
@@ -27,6 +28,8 @@ export const anyName: fc.Arbitrary<string> = fc.oneof(
     'size',
     'get',
     '名前',
+    '🙂',
+    'long '.repeat(40),
   ),
   fc.string({ maxLength: 8 }),
 )
@@ -70,50 +73,261 @@ export interface TensorDictRecipe {
   readonly build: () => TensorDict
 }
 
-type LeafRecipe = () => Entries[string]
-
-const leafRecipe = (batchShape: readonly number[]): fc.Arbitrary<LeafRecipe> => {
-  const rows = batchShape.reduce((n, m) => n * m, 1)
-  const features = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 2 })
-  const tensor = (dtype: 'float32' | 'int32' | 'bool'): fc.Arbitrary<LeafRecipe> =>
-    features.chain((feature) => {
-      const shape = [...batchShape, ...feature]
-      const size = shape.reduce((n, m) => n * m, 1)
-      return fc
-        .array(numberOf(dtype), { minLength: size, maxLength: size })
-        .map((values) => () => tf.tensor(values, shape, dtype))
-    })
-  const words = fc.array(fc.string({ maxLength: 5 }), { minLength: rows, maxLength: rows })
-  return fc.oneof(
-    tensor('float32'),
-    tensor('int32'),
-    tensor('bool'),
-    fc.oneof(anyRagged('int32', rows), anyRagged('float32', rows), anyRagged('bool', rows)).map((leaf) => () => leaf),
-    words.map((items) => () => data(items)),
-    fc.integer().map((value) => () => meta(value)),
-  )
+/** Which numbers tensors and ragged rows hold: any of their type, or small whole ones, with which float32 is exact. */
+export interface TensorDictOptions {
+  readonly numbers?: 'any' | 'whole'
 }
-
-const entriesRecipe = (batchShape: readonly number[], depth: number): fc.Arbitrary<() => Entries> => {
-  const child: fc.Arbitrary<LeafRecipe> =
-    depth === 0
-      ? leafRecipe(batchShape)
-      : fc.oneof(
-          { weight: 3, arbitrary: leafRecipe(batchShape) },
-          { weight: 1, arbitrary: entriesRecipe(batchShape, depth - 1) },
-        )
-  return fc
-    .uniqueArray(fc.tuple(anyName, child), { maxLength: 4, selector: ([name]) => name })
-    .map((pairs) => () => Object.fromEntries(pairs.map(([name, make]) => [name, make()])))
-}
-
-/** TensorDicts of all leaf kinds, up to three levels deep, with the batch shapes of `shapes`. */
-export const anyTensorDict = (
-  shapes: fc.Arbitrary<readonly number[]> = anyBatchShape,
-): fc.Arbitrary<TensorDictRecipe> =>
-  shapes.chain((batchShape) =>
-    entriesRecipe(batchShape, 2).map((make) => ({ batchShape, build: () => TensorDict(make(), batchShape) })),
-  )
 
 /** Batch shapes of up to three axes; sizes 0 and 1 occur. */
 export const anyBatchShape: fc.Arbitrary<readonly number[]> = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 3 })
+
+type LeafPlan =
+  | { readonly _tag: 'Tensor'; readonly dtype: RaggedType; readonly features: readonly number[] }
+  | { readonly _tag: 'Ragged'; readonly type: RaggedType }
+  | { readonly _tag: 'Data' }
+  | { readonly _tag: 'Meta'; readonly value: unknown }
+
+/** What TensorDicts of one structure have in common; `inner` are the batch axes that a node has behind its parent's. */
+interface NodePlan {
+  readonly _tag: 'Node'
+  readonly inner: readonly number[]
+  readonly children: readonly (readonly [string, LeafPlan | NodePlan])[]
+}
+
+const anyType = fc.constantFrom<RaggedType>('float32', 'int32', 'bool')
+
+const anyValue: fc.Arbitrary<unknown> = fc.oneof(
+  fc.string({ maxLength: 5 }),
+  fc.integer(),
+  fc.constantFrom(null, true, Number.NaN),
+  fc.record({ id: fc.nat(9), tags: fc.array(fc.string({ maxLength: 2 }), { maxLength: 2 }) }),
+)
+
+const leafPlan: fc.Arbitrary<LeafPlan> = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      _tag: fc.constant('Tensor' as const),
+      dtype: anyType,
+      features: fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 2 }),
+    }),
+  },
+  { weight: 1, arbitrary: anyType.map((type) => ({ _tag: 'Ragged' as const, type })) },
+  { weight: 1, arbitrary: fc.constant({ _tag: 'Data' as const }) },
+  { weight: 1, arbitrary: anyValue.map((value) => ({ _tag: 'Meta' as const, value })) },
+)
+
+const childrenPlan = (depth: number): fc.Arbitrary<NodePlan['children']> =>
+  fc.uniqueArray(
+    fc.tuple(
+      anyName,
+      depth === 0
+        ? leafPlan
+        : fc.oneof({ weight: 3, arbitrary: leafPlan }, { weight: 1, arbitrary: nodePlan(depth - 1) }),
+    ),
+    { maxLength: 4, selector: ([name]) => name },
+  )
+
+const nodePlan = (depth: number): fc.Arbitrary<NodePlan> =>
+  fc.record({
+    _tag: fc.constant('Node' as const),
+    inner: fc.oneof(
+      { weight: 2, arbitrary: fc.constant([]) },
+      { weight: 1, arbitrary: fc.array(fc.integer({ min: 0, max: 2 }), { minLength: 1, maxLength: 1 }) },
+    ),
+    children: childrenPlan(depth),
+  })
+
+/** Structures up to three levels deep; the root adds no batch axes. */
+const rootPlan: fc.Arbitrary<NodePlan> = childrenPlan(2).map((children) => ({ _tag: 'Node', inner: [], children }))
+
+const drawnNumber = (type: RaggedType, { numbers = 'any' }: TensorDictOptions): fc.Arbitrary<number> =>
+  numbers === 'any' || type === 'bool' ? numberOf(type) : fc.integer({ min: -4, max: 4 })
+
+type LeafRecipe = () => Leaf
+
+const leafRecipe = (
+  plan: LeafPlan,
+  batchShape: readonly number[],
+  options: TensorDictOptions,
+): fc.Arbitrary<LeafRecipe> => {
+  const rows = batchSize(batchShape)
+  switch (plan._tag) {
+    case 'Tensor': {
+      const shape = [...batchShape, ...plan.features]
+      const size = batchSize(shape)
+      return fc
+        .array(drawnNumber(plan.dtype, options), { minLength: size, maxLength: size })
+        .map((values) => () => tf.tensor(values, shape, plan.dtype))
+    }
+    case 'Ragged': {
+      const row = fc.array(drawnNumber(plan.type, options), { maxLength: 5 })
+      return fc.array(row, { minLength: rows, maxLength: rows }).map((lists) => () => ragged(plan.type, lists))
+    }
+    case 'Data':
+      return fc.array(anyValue, { minLength: rows, maxLength: rows }).map((items) => () => data(items))
+    case 'Meta':
+      return fc.constant(() => meta(plan.value))
+  }
+}
+
+type Child = readonly [name: string, recipe: LeafRecipe | TensorDictRecipe]
+
+const nodeRecipe = (batchShape: readonly number[], children: readonly Child[]): TensorDictRecipe => ({
+  batchShape,
+  build: () =>
+    children.reduce<TensorDict>(
+      (td, [name, child]) => set(td, name, typeof child === 'function' ? child() : child.build()),
+      TensorDict({}, batchShape),
+    ),
+})
+
+/** Values for a structure. */
+const recipeOf = (
+  plan: NodePlan,
+  batchShape: readonly number[],
+  options: TensorDictOptions,
+): fc.Arbitrary<TensorDictRecipe> =>
+  fc
+    .tuple(
+      ...plan.children.map(([name, child]): fc.Arbitrary<Child> => {
+        const recipe: fc.Arbitrary<LeafRecipe | TensorDictRecipe> =
+          child._tag === 'Node'
+            ? recipeOf(child, [...batchShape, ...child.inner], options)
+            : leafRecipe(child, batchShape, options)
+        return recipe.map((made): Child => [name, made])
+      }),
+    )
+    .map((children) => nodeRecipe(batchShape, children))
+
+/**
+ * TensorDicts of all leaf kinds, up to three levels deep, with the batch shapes of `shapes`. Names are adversarial, nodes may be empty, sizes
+ * may be 0, and nodes may have more batch axes than their parents.
+ */
+export const anyTensorDict = (
+  shapes: fc.Arbitrary<readonly number[]> = anyBatchShape,
+  options: TensorDictOptions = {},
+): fc.Arbitrary<TensorDictRecipe> =>
+  fc.tuple(shapes, rootPlan).chain(([batchShape, plan]) => recipeOf(plan, batchShape, options))
+
+/**
+ * TensorDicts of one structure (names and their order, kinds, dtypes, feature shapes, the axes that nodes add, equal Meta values) and
+ * different values: one for each of the drawn batch shapes.
+ */
+export const alikeOfShapes = (
+  shapes: fc.Arbitrary<readonly (readonly number[])[]>,
+  options: TensorDictOptions = {},
+): fc.Arbitrary<readonly TensorDictRecipe[]> =>
+  fc
+    .tuple(shapes, rootPlan)
+    .chain(([batchShapes, plan]) => fc.tuple(...batchShapes.map((shape) => recipeOf(plan, shape, options))))
+
+/** `count` TensorDicts of one structure and one batch shape, with different values. */
+export const alikeTensorDicts = (
+  count: number,
+  shapes: fc.Arbitrary<readonly number[]> = anyBatchShape,
+  options: TensorDictOptions = {},
+): fc.Arbitrary<readonly TensorDictRecipe[]> =>
+  alikeOfShapes(
+    shapes.map((shape) => Array.from({ length: count }, () => shape)),
+    options,
+  )
+
+/** The one thing in which the two of a near miss differ. */
+export type Difference = 'key' | 'dtype' | 'featureShape' | 'kind' | 'meta'
+
+/** Two TensorDicts that differ in one thing at one path; values, keys and shapes are equal everywhere else. */
+export interface NearMiss {
+  readonly difference: Difference
+  /** Where `left` has the entry that differs. For a difference of keys, `right` has it under another name. */
+  readonly path: readonly string[]
+  readonly left: TensorDictRecipe
+  readonly right: TensorDictRecipe
+}
+
+interface NodePlace {
+  readonly path: readonly string[]
+  readonly batchShape: readonly number[]
+}
+
+const nodesOf = (plan: NodePlan, place: NodePlace): readonly NodePlace[] => [
+  place,
+  ...plan.children.flatMap(([name, child]) =>
+    child._tag === 'Node'
+      ? nodesOf(child, { path: [...place.path, name], batchShape: [...place.batchShape, ...child.inner] })
+      : [],
+  ),
+]
+
+type EntryMaker = (batchShape: readonly number[]) => Entry
+
+const someTensor: EntryMaker = (shape) => tf.zeros([...shape, 2])
+const someRows =
+  (type: RaggedType): EntryMaker =>
+  (shape) =>
+    ragged(
+      type,
+      Array.from({ length: batchSize(shape) }, () => [1]),
+    )
+const someData: EntryMaker = (shape) => data(Array.from({ length: batchSize(shape) }, () => 1))
+const someNode: EntryMaker = (shape) => TensorDict({}, shape)
+
+/** Pairs of entries for one place that differ in one thing. For a difference of keys, they are equal. */
+const MISSES: { readonly [D in Difference]: readonly (readonly [EntryMaker, EntryMaker])[] } = {
+  key: [
+    [someTensor, someTensor],
+    [someData, someData],
+    [someNode, someNode],
+  ],
+  dtype: [
+    [someTensor, (shape) => tf.zeros([...shape, 2], 'int32')],
+    [(shape) => tf.zeros([...shape, 2], 'bool'), (shape) => tf.zeros([...shape, 2], 'int32')],
+    [someRows('int32'), someRows('float32')],
+  ],
+  featureShape: [
+    [someTensor, (shape) => tf.zeros([...shape, 3])],
+    [someTensor, (shape) => tf.zeros([...shape, 2, 1])],
+    [someTensor, (shape) => tf.zeros(shape.slice())],
+  ],
+  kind: [
+    [someTensor, someRows('float32')],
+    [someRows('int32'), someData],
+    [someData, () => meta(1)],
+    [() => meta(1), someNode],
+    [someNode, someTensor],
+  ],
+  meta: [
+    [() => meta('one'), () => meta('two')],
+    [() => meta(1), () => meta('1')],
+  ],
+}
+
+/** Sets what is new at a path whose node is there. */
+const put = (td: TensorDict, [name, ...rest]: readonly string[], entry: Entry): TensorDict => {
+  const child = td.entries.get(name!) // a path has at least one name
+  return set(td, name!, rest.length > 0 && isTensorDict(child) ? put(child, rest, entry) : entry)
+}
+
+/** Pairs of TensorDicts that differ in exactly one thing, and the name of it: for laws about what must not pass for equal or alike. */
+export const nearMiss = (
+  shapes: fc.Arbitrary<readonly number[]> = anyBatchShape,
+  differences: readonly Difference[] = ['key', 'dtype', 'featureShape', 'kind', 'meta'],
+): fc.Arbitrary<NearMiss> =>
+  fc.tuple(shapes, rootPlan, fc.constantFrom(...differences)).chain(([batchShape, plan, difference]) =>
+    fc
+      .tuple(
+        recipeOf(plan, batchShape, {}),
+        fc.constantFrom(...nodesOf(plan, { path: [], batchShape })),
+        fc.constantFrom(...MISSES[difference]),
+      )
+      .map(([base, node, [left, right]]): NearMiss => {
+        // longer than any name that is drawn
+        const names = difference === 'key' ? ['left', 'right'] : ['left', 'left']
+        const paths = names.map((name) => [...node.path, `${name} ${'miss '.repeat(60)}`])
+        const recipe = (path: readonly string[], make: EntryMaker): TensorDictRecipe => ({
+          batchShape,
+          build: () => put(base.build(), path, make(node.batchShape)),
+        })
+        return { difference, path: paths[0]!, left: recipe(paths[0]!, left), right: recipe(paths[1]!, right) }
+      }),
+  )

@@ -3,6 +3,8 @@
  * and policies with any runner. Needs fast-check.
  */
 export {
+  alikeOfShapes,
+  alikeTensorDicts,
   anyBatchShape,
   anyHistory,
   anyKey,
@@ -11,6 +13,10 @@ export {
   anyRagged,
   anyTask,
   anyTensorDict,
+  type Difference,
+  type NearMiss,
+  nearMiss,
+  type TensorDictOptions,
   type TensorDictRecipe,
 } from './arbitraries.js'
 export {
