@@ -6,7 +6,7 @@ import { orThrow } from '../core/failure.js'
 import { child, type Key } from '../core/key.js'
 import type { Policy, PolicyFailure, TokenAction, TokenPrompt } from '../data/policy.js'
 import { concat, take } from '../data/tensorDict/batch.js'
-import { assign, type DeepMerge, exclude, merge } from '../data/tensorDict/edit.js'
+import { exclude } from '../data/tensorDict/edit.js'
 import {
   type Data,
   data,
@@ -18,6 +18,7 @@ import {
   raggedLength,
   raggedRow,
 } from '../data/tensorDict/leaf.js'
+import { assign, type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { find, get, isTensorDict, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type Owned, own, scope } from '../engine/scope.js'
 import { type Env, type EnvFailure, nextRequest, type Outcome, REMEMBERED } from '../envs/env.js'

@@ -142,17 +142,41 @@ export {
 export { type TemplateChoice, type TemplateSource, templateSource } from './template/named.js'
 export { concat, repeatInterleave, slice, splitEach, take, withBatchShape } from './tensorDict/batch.js'
 export {
-  assign,
-  type DeepMerge,
-  exclude,
-  leafEntries,
-  mapLeaves,
-  merge,
-  rename,
-  select,
-  set,
-} from './tensorDict/edit.js'
-export { equals, format, toNested } from './tensorDict/inspect.js'
+  add,
+  type CastOptions,
+  cast,
+  div,
+  type ElementwiseOp,
+  type LiftedOp,
+  lift,
+  mul,
+  sub,
+} from './tensorDict/arithmetic.js'
+export { concat, repeatInterleave, slice, splitEach, take } from './tensorDict/batch.js'
+export { autoBatch, withBatchShape } from './tensorDict/batchShape.js'
+export { allClose, diff, equals, hash, type TensorDictDifference, type Tolerance } from './tensorDict/compare.js'
+export { exclude, modify, type Partition, partitionKeys, remove, rename, select, set } from './tensorDict/edit.js'
+export {
+  dropEmptyNodes,
+  type FlatSchema,
+  flattenKeys,
+  type NestedSchema,
+  unflattenKeys,
+  type WithoutEmptyNodes,
+} from './tensorDict/flatKeys.js'
+export { type FormatOptions, format, toNested } from './tensorDict/inspect.js'
+export type {
+  At,
+  ExcludeAt,
+  ExistingKey,
+  ExistingKeys,
+  Key as TensorDictKey,
+  Path,
+  PlaceKey,
+  RenameAt,
+  SelectAt,
+  SetAt,
+} from './tensorDict/keys.js'
 export {
   type Data,
   data,
@@ -171,6 +195,17 @@ export {
   rowLengths,
 } from './tensorDict/leaf.js'
 export {
+  filterMapLeaves,
+  foldLeaves,
+  leafEntries,
+  leafPaths,
+  mapLeaves,
+  nodePaths,
+  skeleton,
+  zipLeaves,
+} from './tensorDict/leaves.js'
+export { assign, type DeepMerge, type LeafAgainstNode, merge, mergeWith } from './tensorDict/merge.js'
+export {
   batchSize,
   type Entries,
   type Entry,
@@ -182,6 +217,9 @@ export {
   type SchemaOf,
   TensorDict,
   TensorDictError,
+  type TensorDictErrorDetails,
+  type TensorDictProblem,
 } from './tensorDict/tensorDict.js'
+export { traverseLeaves, traverseLeavesTask } from './tensorDict/traverse.js'
 export { type EncodedText, encodeRendered, type TextTokenizer, type TokenSpan, textTokenizer } from './textTokenizer.js'
 export type { NamedTensors, WeightFailure, WeightReceiver } from './weights.js'

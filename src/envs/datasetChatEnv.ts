@@ -1,7 +1,7 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import type { HistoryAction } from '../data/policy.js'
 import type { TaskSource } from '../data/task.js'
-import type { DeepMerge } from '../data/tensorDict/edit.js'
+import type { DeepMerge } from '../data/tensorDict/merge.js'
 import { ChatEnv, type ChatState } from './chatEnv.js'
 import type { Env } from './env.js'
 import { DataLoadingPrimer, type TaskEntries } from './transforms/dataLoadingPrimer.js'

@@ -11,7 +11,7 @@ import type { Key } from '../core/key.js'
 import type { PolicyFailure } from '../data/policy.js'
 import { type Spec, type SpecMismatch, tensorSpec } from '../data/spec.js'
 import type { RowFailure } from '../data/task.js'
-import type { DeepMerge } from '../data/tensorDict/edit.js'
+import type { DeepMerge } from '../data/tensorDict/merge.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
 
 /** An environment could not go on. */

@@ -1,6 +1,6 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import type { HistoryAction } from '../data/policy.js'
-import type { DeepMerge } from '../data/tensorDict/edit.js'
+import type { DeepMerge } from '../data/tensorDict/merge.js'
 import { DatasetChatEnv, type DatasetChatEnvOptions, type DatasetChatState } from './datasetChatEnv.js'
 import type { Env } from './env.js'
 import type { GSM8KRewardOptions } from './rewards/gsm8k.js'

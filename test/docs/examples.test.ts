@@ -3,7 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
-import { left, right } from 'fp-ts/lib/Either.js'
+import * as Either from 'fp-ts/lib/Either.js'
+import { none, some } from 'fp-ts/lib/Option.js'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
@@ -82,8 +83,11 @@ describe('examples in the documentation of the sources', () => {
         tf,
         fc,
         z,
-        left,
-        right,
+        Either,
+        left: Either.left,
+        right: Either.right,
+        none,
+        some,
         ...testing,
         ...tandem,
         ...module,

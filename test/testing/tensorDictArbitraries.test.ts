@@ -1,8 +1,8 @@
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { leafEntries } from '../../src/data/tensorDict/edit.js'
-import { equals } from '../../src/data/tensorDict/inspect.js'
+import { equals } from '../../src/data/tensorDict/compare.js'
+import { leafEntries } from '../../src/data/tensorDict/leaves.js'
 import { isTensorDict, type TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../src/engine/scope.js'
 import {

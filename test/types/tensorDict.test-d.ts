@@ -13,7 +13,7 @@ import {
   tensorSpec,
 } from '../../src/data/spec.js'
 import { concat, repeatInterleave, slice, splitEach, take } from '../../src/data/tensorDict/batch.js'
-import { assign, exclude, mapLeaves, merge, rename, select, set } from '../../src/data/tensorDict/edit.js'
+import { exclude, rename, select, set } from '../../src/data/tensorDict/edit.js'
 import {
   type Data,
   data,
@@ -25,6 +25,8 @@ import {
   ragged,
   raggedRow,
 } from '../../src/data/tensorDict/leaf.js'
+import { mapLeaves } from '../../src/data/tensorDict/leaves.js'
+import { assign, merge } from '../../src/data/tensorDict/merge.js'
 import { type Entry, find, get, isTensorDict, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../src/engine/scope.js'
 

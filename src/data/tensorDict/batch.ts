@@ -1,7 +1,6 @@
 /** Operations on the first batch axis: every leaf moves with it, whatever its kind. */
 import * as tf from '@tensorflow/tfjs'
 import { scope } from '../../engine/scope.js'
-import { mapLeaves } from './edit.js'
 import { data, type Leaf, ragged, raggedRow } from './leaf.js'
 import { type Entry, isTensorDict, nodeOf, type TensorDict, TensorDictError } from './tensorDict.js'
 
@@ -180,7 +179,3 @@ export const concat = <S>(parts: readonly TensorDict<S>[]): TensorDict<S> => {
 /** Each element of the first batch axis by itself, with a batch axis of size 1. */
 export const splitEach = <S>(td: TensorDict<S>): readonly TensorDict<S>[] =>
   Array.from({ length: requireAxis('splitEach', td) }, (_, i) => slice(td, i, i + 1))
-
-/** The same leaves under another batch shape that all of them admit. Errors: throws TensorDictError, naming a leaf that does not. */
-export const withBatchShape = <S>(td: TensorDict<S>, batchShape: readonly number[]): TensorDict<S> =>
-  td.batchShape.join() === batchShape.join() ? td : mapLeaves(td, (leaf) => leaf, batchShape)

@@ -1,146 +1,272 @@
 /** Changes to the keys of a TensorDict. They copy spines, never leaves: untouched entries keep their identity. */
 import { OrderedMap } from 'immutable'
-import type { Leaf } from './leaf.js'
 import {
-  type Entries,
+  type At,
+  absence,
+  type ExcludeAt,
+  type ExistingKey,
+  type ExistingKeys,
+  type Key,
+  type KeyTree,
+  keyTree,
+  type Path,
+  type PlaceKey,
+  pathOf,
+  type RenameAt,
+  type SelectAt,
+  type SetAt,
+  showPath,
+  startsWith,
+} from './keys.js'
+import {
   type Entry,
-  type Flat,
+  find,
   isTensorDict,
-  type Merge,
+  misfit,
   nodeOf,
-  requireFit,
-  type SchemaOf,
   TensorDict,
   TensorDictError,
+  type TensorDictProblem,
 } from './tensorDict.js'
 
-/** The TensorDict with one entry set. Setting what is there already returns the same object. Errors: throws where it does not fit. */
-export const set = <S, K extends string, const E extends Entry>(
+/** A node over changed entries: the very node if nothing has changed. */
+const rebuilt = (td: TensorDict, entries: TensorDict['entries']): TensorDict =>
+  entries === td.entries ? td : nodeOf(entries, td.batchShape)
+
+interface Change {
+  readonly operation: string
+  readonly path: Path
+  /** What the entry becomes. Undefined: there is none. */
+  readonly to: (present: Entry | undefined) => Entry | undefined
+}
+
+/** Changes the entry at a path; the nodes on the way are new, and made where there are none. */
+const change = (td: TensorDict, rest: readonly string[], { operation, path, to }: Change): TensorDict => {
+  const [name, ...deeper] = rest as Path // not empty, by the recursion
+  const present = td.entries.get(name)
+  if (deeper.length > 0) {
+    if (present !== undefined && !isTensorDict(present)) {
+      const leaf = path.slice(0, path.length - deeper.length)
+      throw new TensorDictError(operation, path, {
+        reason: `${showPath(leaf)} is a leaf, not a node`,
+        expected: 'a node',
+        actual: present,
+        hint: `remove ${showPath(leaf)} first, to put a node in its place`,
+      })
+    }
+    const node = present ?? TensorDict({}, td.batchShape)
+    const next = change(node, deeper, { operation, path, to })
+    return next === node ? td : rebuilt(td, td.entries.set(name, next))
+  }
+  const next = to(present)
+  if (next === undefined) return rebuilt(td, td.entries.delete(name))
+  const problem = next === present ? undefined : misfit(next, td.batchShape)
+  if (problem === undefined) return rebuilt(td, td.entries.set(name, next))
+  throw new TensorDictError(operation, path, { reason: problem, expected: td.batchShape, actual: next })
+}
+
+/**
+ * The TensorDict with an entry under a key. Nodes that are missing on the way are made, with the batch shape of the node they are in. A
+ * new entry comes last. Setting what is there already returns the same object.
+ *
+ * Errors   throws TensorDictError if the entry does not fit the batch shape, or if a name on the way is a leaf.
+ * Cost     one new node for each name of the key; everything else is shared.
+ * Source   laws 6 to 11, 70, 71.
+ *
+ * @example
+ * has(set(TensorDict({}, []), ['next', 'reward'], meta(1)), 'next', 'reward') // true
+ */
+export const set = <S, const K extends Key, const E extends Entry>(
   td: TensorDict<S>,
-  key: K,
+  key: PlaceKey<S, K>,
   entry: E,
-): TensorDict<Merge<S, { readonly [P in K]: E }>> => {
-  requireFit(entry, td.batchShape, { operation: 'set', key })
-  const entries = td.entries.set(key, entry)
-  const result = entries === td.entries ? td : nodeOf(entries, td.batchShape)
-  return result as TensorDict<Merge<S, { readonly [P in K]: E }>> // the entry was just set
-}
-
-const mergeNodes = (left: TensorDict, right: TensorDict): TensorDict => {
-  const entries = right.entries.reduce((merged, entry, key) => {
-    const present = merged.get(key)
-    return merged.set(key, isTensorDict(present) && isTensorDict(entry) ? mergeNodes(present, entry) : entry)
-  }, left.entries)
-  return entries === left.entries ? left : nodeOf(entries, left.batchShape)
-}
-
-/** The schema of a merge: nodes on both sides are merged, everything else is taken from the right. */
-export type DeepMerge<S, X> = Flat<
-  Omit<S, keyof X> & {
-    readonly [K in keyof X]: K extends keyof S
-      ? S[K] extends TensorDict<infer A>
-        ? X[K] extends TensorDict<infer B>
-          ? TensorDict<DeepMerge<A, B>>
-          : X[K]
-        : X[K]
-      : X[K]
-  }
->
-
-/**
- * All entries of both; where both have a leaf, the right one; where both have a node, the merge of the two.
- *
- * Errors   throws TensorDictError unless the batch shapes are equal.
- * Source   laws 20 and 22: associative where no key is a leaf on one side and a node on the other; `TensorDict({}, b)` is neutral;
- *          inputs are untouched.
- */
-export const merge = <S, X>(left: TensorDict<S>, right: TensorDict<X>): TensorDict<DeepMerge<S, X>> => {
-  if (left.batchShape.join() !== right.batchShape.join()) {
-    throw new TensorDictError(
-      'merge',
-      [],
-      `batch shapes [${left.batchShape.join(', ')}] and [${right.batchShape.join(', ')}] differ`,
-    )
-  }
-  return mergeNodes(left, right) as TensorDict<DeepMerge<S, X>> // by the definition of DeepMerge
-}
-
-/** `merge` with entries given as a record. */
-export const assign = <S, const E extends Entries>(
-  td: TensorDict<S>,
-  entries: E,
-): TensorDict<DeepMerge<S, SchemaOf<E>>> => merge(td, TensorDict(entries, td.batchShape))
-
-/** Only the named entries, in the order they have in `td`. Errors: throws TensorDictError for a name that is not there. */
-export const select = <S, K extends keyof S & string>(
-  td: TensorDict<S>,
-  ...keys: readonly K[]
-): TensorDict<Flat<Pick<S, K>>> => {
-  for (const key of keys) if (!td.entries.has(key)) throw new TensorDictError('select', [key], 'no such entry')
-  const wanted = new Set<string>(keys)
-  const kept = td.entries.filter((_, key) => wanted.has(key))
-  return kept.size === td.entries.size ? (td as never) : nodeOf(kept, td.batchShape) // all keys kept: the same schema
-}
-
-/** All but the named entries. Names that are not there are ignored. */
-export const exclude = <S, K extends string>(
-  td: TensorDict<S>,
-  ...keys: readonly K[]
-): TensorDict<Flat<Omit<S, K>>> => {
-  const entries = td.entries.deleteAll(keys)
-  return entries === td.entries ? (td as never) : nodeOf(entries, td.batchShape) // nothing excluded: the same schema
+): TensorDict<SetAt<S, K, E>> => {
+  const path = pathOf('set', key as Key) // PlaceKey takes K itself, or nothing
+  return change(td, path, { operation: 'set', path, to: () => entry }) as TensorDict<SetAt<S, K, E>> // it was just set
 }
 
 /**
- * One entry under another name, in its old place.
+ * The TensorDict with one entry replaced by a function of it, in its place. A function that returns the very entry changes nothing.
  *
- * Errors   throws TensorDictError if there is no such entry, or if the new name is taken.
+ * Errors   throws TensorDictError if there is no such entry, or if the new one does not fit the batch shape.
+ * Source   law 14.
+ *
+ * @example
+ * get(modify(TensorDict({ step: meta(1) }, []), 'step', ({ value }) => meta(value + 1)), 'step').value // 2
  */
-export const rename = <S, A extends keyof S & string, B extends string>(
+export const modify = <S, const K extends Key, const E extends Entry>(
   td: TensorDict<S>,
-  from: A,
-  to: B,
-): TensorDict<Merge<Omit<S, A>, { readonly [K in B]: S[A] }>> => {
-  if (!td.entries.has(from)) throw new TensorDictError('rename', [from], 'no such entry')
-  if (td.entries.has(to)) throw new TensorDictError('rename', [to], 'the name is taken')
-  return nodeOf(
+  key: ExistingKey<S, K>,
+  f: (entry: At<S, K>) => E,
+): TensorDict<SetAt<S, K, E>> => {
+  const path = pathOf('modify', key as Key) // ExistingKey takes K itself, or nothing
+  const problem = absence(td, path)
+  if (problem !== undefined) throw new TensorDictError('modify', path, problem)
+  const to = (entry: Entry | undefined): Entry => f(entry as At<S, K>) // it is there, as just checked
+  return change(td, path, { operation: 'modify', path, to }) as TensorDict<SetAt<S, K, E>> // E is what `f` gave
+}
+
+const without = (td: TensorDict, tree: KeyTree): TensorDict => {
+  if (tree === 'all') return td
+  const entries = [...tree].reduce((left, [name, part]) => {
+    const entry = left.get(name)
+    if (part === 'all') return left.delete(name)
+    return isTensorDict(entry) ? left.set(name, without(entry, part)) : left
+  }, td.entries)
+  return rebuilt(td, entries)
+}
+
+/**
+ * All but the entries under some keys. Nodes that become empty stay. Keys that are not there are ignored.
+ *
+ * Source   laws 16, 17: the same object if nothing is left out.
+ *
+ * @example
+ * has(exclude(TensorDict({ a: meta(1), b: meta(2) }, []), 'a'), 'a') // false
+ */
+export const exclude = <S, const K extends readonly Key[]>(
+  td: TensorDict<S>,
+  ...keys: K
+): TensorDict<ExcludeAt<S, K[number]>> => {
+  const tree = keyTree(keys.map((key) => pathOf('exclude', key)))
+  return without(td, tree) as TensorDict<ExcludeAt<S, K[number]>> // the named entries are gone
+}
+
+/**
+ * The TensorDict without the entry under a key: the same object if there is none. A node that becomes empty stays.
+ *
+ * Source   law 13.
+ *
+ * @example
+ * has(remove(TensorDict({ next: { done: meta(1) } }, []), ['next', 'done']), 'next') // true
+ */
+export const remove = <S, const K extends Key>(td: TensorDict<S>, key: K): TensorDict<ExcludeAt<S, K>> =>
+  without(td, keyTree([pathOf('remove', key)])) as TensorDict<ExcludeAt<S, K>> // the named entry is gone
+
+const only = (td: TensorDict, tree: KeyTree): TensorDict => {
+  if (tree === 'all') return td
+  const entries = td.entries
+    .filter((_, name) => tree.has(name))
+    .map((entry, name) => (isTensorDict(entry) ? only(entry, tree.get(name)!) : entry)) // kept by the filter
+  const unchanged = entries.size === td.entries.size && entries.every((entry, name) => entry === td.entries.get(name))
+  return unchanged ? td : nodeOf(entries, td.batchShape)
+}
+
+const requireAll = (operation: string, td: TensorDict, paths: readonly Path[]): void => {
+  const problems = paths.flatMap((path): readonly TensorDictProblem[] => {
+    const reason = absence(td, path)
+    return reason === undefined ? [] : [{ path, reason }]
+  })
+  if (problems.length > 0) throw new TensorDictError(operation, problems[0]!.path, { problems })
+}
+
+/**
+ * Only the entries under some keys, in the order that they have in `td`, whatever the order of the keys. A key covers all that is inside.
+ *
+ * Errors   throws TensorDictError naming every key that is not there.
+ * Source   laws 15, 16: the same object if everything is kept. (TensorDict 0.14 keeps the order of the keys, and drops the rest of a
+ *          node if a key inside of it is named as well.)
+ *
+ * @example
+ * leafPaths(select(TensorDict({ a: meta(1), n: { b: meta(2), c: meta(3) } }, []), ['n', 'c'], 'a')) // [['a'], ['n', 'c']]
+ */
+export const select = <S, const K extends readonly Key[]>(
+  td: TensorDict<S>,
+  ...keys: ExistingKeys<S, K>
+): TensorDict<SelectAt<S, K[number]>> => {
+  const paths = (keys as readonly Key[]).map((key) => pathOf('select', key)) // ExistingKeys takes K itself, or nothing
+  requireAll('select', td, paths)
+  return only(td, keyTree(paths)) as TensorDict<SelectAt<S, K[number]>> // the named entries
+}
+
+/** The parts of `partitionKeys`: one for each list of keys, and the rest. */
+export type Partition<S, K extends readonly (readonly Key[])[]> = readonly [
+  ...{ readonly [I in keyof K]: TensorDict<SelectAt<S, K[I][number]>> },
+  TensorDict<ExcludeAt<S, K[number][number]>>,
+]
+
+/** The problem of keys of different lists that cover each other. */
+const overlaps = (lists: readonly (readonly Path[])[]): readonly TensorDictProblem[] =>
+  lists.flatMap((paths, i) =>
+    lists
+      .slice(i + 1)
+      .flatMap((others, j) =>
+        paths.flatMap((path) =>
+          others
+            .filter((other) => startsWith(path, other) || startsWith(other, path))
+            .map((other) => ({ path, reason: `in list ${i}, overlaps with ${showPath(other)} in list ${i + 1 + j}` })),
+        ),
+      ),
+  )
+
+/**
+ * Takes a TensorDict apart by keys: `select` of each list, and what is left.
+ *
+ * Errors   throws TensorDictError naming every key that is not there, and every key that two lists have in common.
+ * Source   law 18: merging all parts gives an equal TensorDict.
+ *
+ * @example
+ * partitionKeys(TensorDict({ a: meta(1), b: meta(2), c: meta(3) }, []), ['c'], ['a']).map((part) => leafPaths(part)) // [[['c']], [['a']], [['b']]]
+ */
+export const partitionKeys = <S, const K extends readonly (readonly Key[])[]>(
+  td: TensorDict<S>,
+  ...lists: { readonly [I in keyof K]: ExistingKeys<S, K[I]> }
+): Partition<S, K> => {
+  // ExistingKeys takes K itself, or nothing
+  const paths = (lists as readonly (readonly Key[])[]).map((keys) => keys.map((key) => pathOf('partitionKeys', key)))
+  requireAll('partitionKeys', td, paths.flat())
+  const problems = overlaps(paths)
+  if (problems.length > 0) throw new TensorDictError('partitionKeys', problems[0]!.path, { problems })
+  const parts = [...paths.map((list) => only(td, keyTree(list))), without(td, keyTree(paths.flat()))]
+  return parts as unknown as Partition<S, K> // one part for each list, and the rest
+}
+
+const renamedInPlace = (td: TensorDict, from: string, to: string): TensorDict =>
+  nodeOf(
     OrderedMap(td.entries.entrySeq().map(([key, entry]): [string, Entry] => [key === from ? to : key, entry])),
     td.batchShape,
   )
+
+const renameProblem = (td: TensorDict, source: Path, target: Path): string | undefined => {
+  if (absence(td, source) !== undefined) return absence(td, source)
+  if (target.length > source.length && startsWith(target, source))
+    return `cannot move into itself, to ${showPath(target)}`
+  return find(td, target) === undefined ? undefined : `the name ${showPath(target)} is taken`
 }
 
-/** Every leaf with its path, parents before children, in order. */
-export const leafEntries = (td: TensorDict): readonly (readonly [readonly string[], Leaf])[] =>
-  td.entries
-    .entrySeq()
-    .toArray()
-    .flatMap(([key, entry]): readonly (readonly [readonly string[], Leaf])[] =>
-      isTensorDict(entry)
-        ? leafEntries(entry).map(([path, leaf]) => [[key, ...path], leaf] as const)
-        : [[[key], entry]],
-    )
-
 /**
- * Applies `f` to every leaf.
+ * One entry under another key: in its old place if only its last name changes, otherwise last where it goes. Nodes that are missing on the
+ * way are made; a node that becomes empty stays. Renaming an entry to its own key changes nothing.
  *
- * Errors   throws TensorDictError, naming the path, if a result does not fit `batchShape` (by default the node's own).
+ * Errors   throws TensorDictError if there is no such entry, if the new key is taken, leads through a leaf or into the entry itself, or if
+ *          the entry does not fit the batch shape where it goes.
+ * Source   law 19. (TensorDict 0.14 overwrites what is there, and loses a node that is renamed into itself.)
+ *
+ * @example
+ * leafPaths(rename(TensorDict({ a: meta(1), b: meta(2) }, []), 'a', ['n', 'c'])) // [['b'], ['n', 'c']]
  */
-export const mapLeaves = <S>(
+export const rename = <S, const A extends Key, const B extends Key>(
   td: TensorDict<S>,
-  f: (leaf: Leaf, path: readonly string[]) => Leaf,
-  batchShape: readonly number[] = td.batchShape,
-): TensorDict<S> => {
-  const extra = td.batchShape.length
-  const walk = (node: TensorDict, path: readonly string[]): TensorDict => {
-    const shape = [...batchShape, ...node.batchShape.slice(extra)]
-    const entries = node.entries.map((entry, key): Entry => {
-      const result = isTensorDict(entry) ? walk(entry, [...path, key]) : f(entry, [...path, key])
-      requireFit(result, shape, { operation: 'mapLeaves', key: [...path, key].join(' > ') })
-      return result
-    })
-    const unchanged =
-      shape.join() === node.batchShape.join() && entries.every((entry, key) => node.entries.get(key) === entry)
-    return unchanged ? node : nodeOf(entries, shape)
-  }
-  return walk(td, []) as TensorDict<S> // leaves are replaced, keys are kept
+  from: ExistingKey<S, A>,
+  to: B,
+): TensorDict<RenameAt<S, A, B>> => {
+  const source = pathOf('rename', from as Key) // ExistingKey takes A itself, or nothing
+  const target = pathOf('rename', to)
+  if (showPath(source) === showPath(target) && find(td, source) !== undefined) return td as never // the same schema
+  const problem = renameProblem(td, source, target)
+  if (problem !== undefined) throw new TensorDictError('rename', source, problem)
+  const entry = find(td, source)! // it is there, as just checked
+  const parent = source.slice(0, -1)
+  const stays = parent.length === target.length - 1 && startsWith(target, parent)
+  const operation = 'rename'
+  const renamed = !stays
+    ? change(without(td, keyTree([source])), target, { operation, path: target, to: () => entry })
+    : parent.length === 0
+      ? renamedInPlace(td, source[0], target[0])
+      : change(td, parent, {
+          operation,
+          path: parent as unknown as Path, // it is not empty
+          to: (node) => renamedInPlace(node as TensorDict, source.at(-1)!, target.at(-1)!), // it has the entry
+        })
+  return renamed as TensorDict<RenameAt<S, A, B>> // one entry was moved
 }

@@ -1,62 +1,8 @@
-/** Looking at TensorDicts: equality, plain values, text. These read tensors, which computes them. */
+/** TensorDicts as plain values and as text. These read tensors, which computes them. */
 import * as tf from '@tensorflow/tfjs'
-import { is, List } from 'immutable'
-import { leafEntries } from './edit.js'
-import { type Leaf, raggedLength, raggedRows, rowLengths } from './leaf.js'
-import { type Entry, isTensorDict, type TensorDict } from './tensorDict.js'
-
-const sameNumbers = (a: ArrayLike<number>, b: ArrayLike<number>): boolean =>
-  a.length === b.length && Array.from(a).every((x, i) => x === b[i] || (Number.isNaN(x) && Number.isNaN(b[i])))
-
-const isPlain = (value: object): boolean => {
-  const prototype: unknown = Object.getPrototypeOf(value)
-  return prototype === Object.prototype || prototype === null
-}
-
-/** Equal by immutable's `is`, or lists, arrays and plain records of equal values. */
-const equalValues = (a: unknown, b: unknown): boolean => {
-  if (is(a, b)) return true
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
-  if ((List.isList(a) && List.isList(b)) || (Array.isArray(a) && Array.isArray(b))) {
-    const [left, right] = [Array.from(a), Array.from(b)]
-    return left.length === right.length && left.every((x, i) => equalValues(x, right[i]))
-  }
-  if (!isPlain(a) || !isPlain(b)) return false
-  const [left, right] = [new Map(Object.entries(a)), new Map(Object.entries(b))]
-  return left.size === right.size && [...left].every(([key, x]) => right.has(key) && equalValues(x, right.get(key)))
-}
-
-const equalLeaves = (a: Leaf, b: Leaf): boolean => {
-  if (a instanceof tf.Tensor || b instanceof tf.Tensor) {
-    if (!(a instanceof tf.Tensor && b instanceof tf.Tensor)) return false
-    return (
-      a === b || (a.dtype === b.dtype && a.shape.join() === b.shape.join() && sameNumbers(a.dataSync(), b.dataSync()))
-    )
-  }
-  if (a._tag === 'Ragged' && b._tag === 'Ragged') {
-    return a.type === b.type && sameNumbers(a.offsets, b.offsets) && sameNumbers(a.values, b.values)
-  }
-  if (a._tag === 'Data' && b._tag === 'Data') return equalValues(a.items, b.items)
-  return a._tag === 'Meta' && b._tag === 'Meta' && equalValues(a.value, b.value)
-}
-
-const equalEntries = (a: Entry, b: Entry): boolean => {
-  if (isTensorDict(a) && isTensorDict(b)) return equals(a, b)
-  return !isTensorDict(a) && !isTensorDict(b) && equalLeaves(a, b)
-}
-
-/**
- * Equal batch shapes, equal keys in any order, equal leaves. NaN equals NaN; data and meta values are equal by immutable's
- * `is`, or as arrays, lists and plain records of equal values. Reflexive, symmetric, transitive.
- */
-export const equals = (a: TensorDict, b: TensorDict): boolean =>
-  a === b ||
-  (a.batchShape.join() === b.batchShape.join() &&
-    a.entries.size === b.entries.size &&
-    a.entries.every((entry, key) => {
-      const other = b.entries.get(key)
-      return other !== undefined && equalEntries(entry, other)
-    }))
+import { scope } from '../../engine/scope.js'
+import { type Leaf, raggedLength, raggedRow, raggedRows, rowLengths } from './leaf.js'
+import { isTensorDict, type TensorDict } from './tensorDict.js'
 
 const plainLeaf = (leaf: Leaf): unknown => {
   if (leaf instanceof tf.Tensor) return leaf.arraySync()
@@ -70,7 +16,11 @@ const plainLeaf = (leaf: Leaf): unknown => {
   }
 }
 
-/** Nested records of plain values: arrays for tensors and ragged rows, lists for data, the value for meta. */
+/**
+ * Nested records of plain values: arrays for tensors and ragged rows (bools as 0 and 1), lists for data, the value for meta.
+ *
+ * Source   law 87: `fromNested` is the inverse, given the spec.
+ */
 export const toNested = (td: TensorDict): Readonly<Record<string, unknown>> =>
   Object.fromEntries(
     td.entries
@@ -79,29 +29,92 @@ export const toNested = (td: TensorDict): Readonly<Record<string, unknown>> =>
       .map(([key, entry]) => [key, isTensorDict(entry) ? toNested(entry) : plainLeaf(entry)]),
   )
 
-const describeLeaf = (leaf: Leaf): string => {
-  if (leaf instanceof tf.Tensor) return `${leaf.dtype} [${leaf.shape.join(', ')}]${leaf.isDisposed ? ' (freed)' : ''}`
+/** How much `format` shows. */
+export interface FormatOptions {
+  /** Numbers or values of one leaf; 4 by default. */
+  readonly values?: number
+  /** Lines in all; 60 by default. */
+  readonly lines?: number
+}
+
+const TEXT = 40
+
+const cut = (text: string): string => (text.length > TEXT ? `${text.slice(0, TEXT - 1)}…` : text)
+
+const showNumber = (x: number, dtype: string): string => {
+  if (dtype === 'bool') return x === 0 ? 'false' : 'true'
+  return Object.is(x, -0) ? '-0' : String(Number(x.toPrecision(5)))
+}
+
+const showValue = (value: unknown): string => {
+  if (typeof value === 'string') return JSON.stringify(cut(value))
+  if (typeof value !== 'object' || value === null) return cut(String(value))
+  const name: unknown = '_tag' in value ? value._tag : value.constructor?.name
+  return typeof name === 'string' && name !== 'Object' ? `<${name}>` : `{${cut(Object.keys(value).join(', '))}}`
+}
+
+const listed = (shown: readonly string[], total: number): string =>
+  total === 0 ? '' : `: ${shown.join(', ')}${total > shown.length ? ', …' : ''}`
+
+const describeTensor = (tensor: tf.Tensor, values: number): string => {
+  const head = `${tensor.dtype} [${tensor.shape.join(', ')}]`
+  if (tensor.isDisposed) return `${head} (freed)`
+  const count = Math.min(values, tensor.size)
+  if (count === 0) return head
+  // a slice, so that a long tensor is not read as a whole
+  const first = scope(() => Array.from(tf.slice(tf.reshape(tensor, [tensor.size]), 0, count).dataSync()))
+  return `${head}${listed(
+    first.map((x) => showNumber(x, tensor.dtype)),
+    tensor.size,
+  )}`
+}
+
+const describeLeaf = (leaf: Leaf, values: number): string => {
+  if (leaf instanceof tf.Tensor) return describeTensor(leaf, values)
   switch (leaf._tag) {
     case 'Ragged': {
       const lengths = rowLengths(leaf)
-      const range = lengths.length === 0 ? '' : `, lengths ${Math.min(...lengths)} to ${Math.max(...lengths)}`
-      return `ragged ${leaf.type}, ${raggedLength(leaf)} rows${range}`
+      const shortest = lengths.reduce((n, m) => Math.min(n, m), lengths[0] ?? 0)
+      const longest = lengths.reduce((n, m) => Math.max(n, m), 0)
+      const size = raggedLength(leaf)
+      const head = `ragged ${leaf.type}, ${size} rows${size === 0 ? '' : ` of ${shortest} to ${longest}`}`
+      if (size === 0) return head
+      const row = Array.from(raggedRow(leaf, 0).slice(0, values), (x) => showNumber(x, leaf.type))
+      const more = lengths[0]! > values ? ', …' : ''
+      return values === 0 ? head : `${head}: [${row.join(', ')}${more}]${size > 1 ? ', …' : ''}`
     }
     case 'Data':
-      return `data, ${leaf.items.size} values`
+      return `data${listed(leaf.items.take(values).map(showValue).toArray(), values === 0 ? 0 : leaf.items.size)}`
     case 'Meta':
-      return 'meta'
+      return values === 0 ? 'meta' : `meta: ${showValue(leaf.value)}`
   }
 }
 
+/** A name as it is, unless that could be misread. */
+const showName = (name: string): string =>
+  /^[\p{L}_][\p{L}\p{N}_]*$/u.test(name) ? cut(name) : JSON.stringify(cut(name))
+
+const linesOf = (td: TensorDict, indent: string, values: number): readonly string[] =>
+  [...td.entries].flatMap(([name, entry]) => {
+    if (!isTensorDict(entry)) return [`${indent}${showName(name)}: ${describeLeaf(entry, values)}`]
+    const shape = entry.batchShape.length > td.batchShape.length ? ` [${entry.batchShape.join(', ')}]` : ''
+    const empty = entry.entries.isEmpty() ? ' (empty)' : ''
+    return [`${indent}${showName(name)}${shape}${empty}`, ...linesOf(entry, `${indent}  `, values)]
+  })
+
 /**
- * One line for the batch shape and one for each leaf: kinds, dtypes and shapes, no values.
+ * A tree to read: the batch shape, and for each leaf its kind, dtype, shape and first values. What is long is cut; freed tensors are marked,
+ * not read.
+ *
+ * Effects  reads the first numbers of each tensor, which computes it; with `values: 0` it reads none.
  *
  * @example
- * format(TensorDict({ query: data(['2 + 2?']) }, [1])) // 'TensorDict [1]\n  query: data, 1 values'
+ * format(TensorDict({ query: data(['2 + 2?']), next: { done: meta(true) } }, [1])) // 'TensorDict [1]\n  query: data: "2 + 2?"\n  next\n    done: meta: true'
  */
-export const format = (td: TensorDict): string =>
-  [
-    `TensorDict [${td.batchShape.join(', ')}]`,
-    ...leafEntries(td).map(([path, leaf]) => `  ${path.join('.')}: ${describeLeaf(leaf)}`),
-  ].join('\n')
+export const format = (td: TensorDict, options: FormatOptions = {}): string => {
+  const { values = 4, lines = 60 } = options
+  const all = linesOf(td, '  ', values)
+  const hidden = all.length - lines
+  const shown = hidden > 0 ? [...all.slice(0, lines), `  … ${hidden} more lines`] : all
+  return [`TensorDict [${td.batchShape.join(', ')}]`, ...shown].join('\n')
+}

@@ -89,9 +89,12 @@ export const batchSize = (shape: readonly number[]): number => shape.reduce((n, 
 const beginsWith = (shape: readonly number[], prefix: readonly number[]): boolean =>
   shape.length >= prefix.length && prefix.every((n, i) => shape[i] === n)
 
-/** What keeps an entry from being part of a node with this batch shape; undefined if nothing does. */
-const misfit = (entry: Entry, batchShape: readonly number[]): string | undefined => {
+/** What keeps an entry from being part of a node with this batch shape; undefined if nothing does. For the other files of this folder. */
+export const misfit = (entry: Entry, batchShape: readonly number[]): string | undefined => {
   const expected = `[${batchShape.join(', ')}]`
+  if (entry instanceof tf.Variable) {
+    return 'a tf.Variable would change with its next assignment: put `variable.clone()`, which keeps its value of now'
+  }
   if (entry instanceof tf.Tensor) {
     return beginsWith(entry.shape, batchShape)
       ? undefined
@@ -112,6 +115,24 @@ const misfit = (entry: Entry, batchShape: readonly number[]): string | undefined
   }
 }
 
+/** Every place, at any depth, where a leaf or a node does not fit the node that it is in: law 1 says that there is none. */
+export const misfits = (node: TensorDict, path: readonly string[] = []): readonly TensorDictProblem[] =>
+  [...node.entries].flatMap(([name, entry]) => {
+    const reason = misfit(entry, node.batchShape)
+    const here = reason === undefined ? [] : [{ path: [...path, name], reason }]
+    return isTensorDict(entry) ? [...here, ...misfits(entry, [...path, name])] : here
+  })
+
+/** Throws TensorDictError unless a batch shape is made of natural numbers. For the other files of this folder. */
+export const requireShape = (operation: string, batchShape: readonly number[]): void => {
+  if (Array.isArray(batchShape) && batchShape.every((n) => Number.isSafeInteger(n) && n >= 0)) return
+  throw new TensorDictError(operation, [], {
+    reason: `batch shape [${String(batchShape)}] has a size that is no natural number`,
+    expected: 'natural numbers',
+    actual: batchShape,
+  })
+}
+
 /** A node over entries that are known to fit. For the other files of this folder. */
 export const nodeOf = <S>(entries: OrderedMap<string, Entry>, batchShape: readonly number[]): TensorDict<S> => ({
   _tag: 'TensorDict',
@@ -123,8 +144,8 @@ export const nodeOf = <S>(entries: OrderedMap<string, Entry>, batchShape: readon
 /**
  * Makes a TensorDict.
  *
- * Errors   throws TensorDictError, listing every entry that does not fit the batch shape, or a value that is no entry.
- * Effects  none: tensors are kept by reference and stay whoever's they are.
+ * Errors   throws TensorDictError, listing every entry that does not fit the batch shape and every value that is no entry.
+ * Effects  none: tensors are kept by reference and stay whoever's they are. A `tf.Variable` is refused: it would change.
  *
  * @example
  * get(TensorDict({ query: data(['2 + 2?', '1 + 1?']), next: { reward: tf.zeros([2]) } }, [2]), 'query').items.get(0) // '2 + 2?'
@@ -133,43 +154,49 @@ export const TensorDict = <const E extends Entries>(
   source: E,
   batchShape: readonly number[],
 ): TensorDict<SchemaOf<E>> => {
-  if (!batchShape.every((n) => Number.isInteger(n) && n >= 0)) {
-    throw new TensorDictError(
-      'TensorDict',
-      [],
-      `batch shape [${batchShape.join(', ')}] has a size that is no natural number`,
+  requireShape('TensorDict', batchShape)
+  const shape = [...batchShape]
+  const problems = sourceProblems(source, shape)
+  if (problems.length > 0) throw new TensorDictError('TensorDict', problems[0]!.path, { problems, expected: shape })
+  const build = (part: Entries): TensorDict =>
+    nodeOf(
+      OrderedMap(Object.entries(part).map(([name, value]) => [name, isRecord(value) ? build(value) : value] as const)),
+      shape,
     )
-  }
-  const problems: string[] = []
-  const build = (part: Entries, path: readonly string[]): TensorDict => {
-    const entries = Object.entries(part).map(([key, value]): [string, Entry] => {
-      const place = [...path, key]
-      const entry = toEntry(value, place)
-      const problem = misfit(entry, batchShape)
-      if (problem !== undefined) problems.push(`${place.map((k) => JSON.stringify(k)).join(' > ')}: ${problem}`)
-      return [key, entry]
-    })
-    return nodeOf(OrderedMap(entries), batchShape)
-  }
-  const toEntry = (value: Entry | Entries, path: readonly string[]): Entry => {
-    if (isLeaf(value) || isTensorDict(value)) return value
-    const prototype: unknown = value === null || typeof value !== 'object' ? undefined : Object.getPrototypeOf(value)
-    if (prototype === Object.prototype || prototype === null) return build(value as Entries, path) // a plain record
-    throw new TensorDictError(
-      'TensorDict',
-      path,
-      `expected a tensor, ragged rows, data, meta or a record, got ${typeof value}`,
-    )
-  }
-  const result = build(source, [])
-  if (problems.length > 0) throw new TensorDictError('TensorDict', [], problems.join('; '))
-  return result as TensorDict<SchemaOf<E>> // built from the entries of E
+  return build(source) as TensorDict<SchemaOf<E>> // built from the entries of E
 }
 
-/** The node or leaf at a path; undefined if there is none. */
-export const find = (td: TensorDict, path: readonly string[]): Entry | undefined => {
+/** Every entry that does not fit a batch shape and every value that is no entry. For the other files of this folder. */
+export const sourceProblems = (
+  source: Entries,
+  batchShape: readonly number[],
+  path: readonly string[] = [],
+): readonly TensorDictProblem[] =>
+  Object.entries(source).flatMap(([name, value]): readonly TensorDictProblem[] => {
+    const place = [...path, name]
+    if (isRecord(value)) return sourceProblems(value, batchShape, place)
+    const reason = entryProblem(value, batchShape)
+    return reason === undefined ? [] : [{ path: place, reason }]
+  })
+
+/** A plain record: what becomes a node. For the other files of this folder. */
+export const isRecord = (value: Entry | Entries): value is Entries => {
+  if (isLeaf(value) || isTensorDict(value) || value === null || typeof value !== 'object') return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}
+
+/** Why a value cannot be an entry: types were bypassed, or it does not fit. */
+const entryProblem = (value: Entry, batchShape: readonly number[]): string | undefined =>
+  isLeaf(value) || isTensorDict(value)
+    ? misfit(value, batchShape)
+    : `expected a tensor, ragged rows, data, meta or a record, got ${value === null ? 'null' : typeof value}`
+
+/** The node or leaf under a name or a path; undefined if there is none. The empty path is the TensorDict itself. */
+export const find = (td: TensorDict, path: string | readonly string[]): Entry | undefined => {
   let entry: Entry | undefined = td
-  for (const key of path) entry = isTensorDict(entry) ? entry.entries.get(key) : undefined
+  for (const key of typeof path === 'string' ? [path] : path)
+    entry = isTensorDict(entry) ? entry.entries.get(key) : undefined
   return entry
 }
 
@@ -206,15 +233,3 @@ export function get(td: TensorDict, ...path: readonly string[]): unknown {
 
 /** Whether there is an entry at a path. */
 export const has = (td: TensorDict, ...path: readonly string[]): boolean => find(td, path) !== undefined
-
-/** Where an entry is to go, for the message of an error. */
-export interface EntryPlace {
-  readonly operation: string
-  readonly key: string
-}
-
-/** Checks one entry against a node; throws TensorDictError naming it. */
-export const requireFit = (entry: Entry, batchShape: readonly number[], { operation, key }: EntryPlace): void => {
-  const problem = misfit(entry, batchShape)
-  if (problem !== undefined) throw new TensorDictError(operation, [key], problem)
-}

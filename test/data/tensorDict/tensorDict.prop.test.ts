@@ -2,10 +2,14 @@
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { concat, repeatInterleave, slice, splitEach, take, withBatchShape } from '../../../src/data/tensorDict/batch.js'
-import { exclude, leafEntries, mapLeaves, merge, rename, select, set } from '../../../src/data/tensorDict/edit.js'
-import { equals, format, toNested } from '../../../src/data/tensorDict/inspect.js'
+import { concat, repeatInterleave, slice, splitEach, take } from '../../../src/data/tensorDict/batch.js'
+import { withBatchShape } from '../../../src/data/tensorDict/batchShape.js'
+import { equals } from '../../../src/data/tensorDict/compare.js'
+import { exclude, rename, select, set } from '../../../src/data/tensorDict/edit.js'
+import { format, toNested } from '../../../src/data/tensorDict/inspect.js'
 import { data, isLeaf, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
+import { leafEntries, mapLeaves } from '../../../src/data/tensorDict/leaves.js'
+import { merge } from '../../../src/data/tensorDict/merge.js'
 import {
   batchSize,
   find,
@@ -16,7 +20,13 @@ import {
   TensorDictError,
 } from '../../../src/data/tensorDict/tensorDict.js'
 import { discard, scope } from '../../../src/engine/scope.js'
-import { anyBatchShape, anyName, anyTensorDict, type TensorDictRecipe } from '../../../src/testing/arbitraries.js'
+import {
+  alikeTensorDicts,
+  anyBatchShape,
+  anyName,
+  anyTensorDict,
+  type TensorDictRecipe,
+} from '../../../src/testing/arbitraries.js'
 import { useEngine } from '../../kit/engine.js'
 
 useEngine()
@@ -155,16 +165,13 @@ describe('keys', () => {
     const there = rename(td, 'a', 'c')
     expect([...there.entries.keys()]).toEqual(['c', 'b'])
     expect(equals(rename(there, 'c', 'a'), td)).toBe(true)
-    expect(() => rename(td, 'a', 'b')).toThrow('the name is taken')
+    expect(() => rename(td, 'a', 'b')).toThrow('the name "b" is taken')
     expect(() => select(td as never, 'z' as never)).toThrow('no such entry')
   })
 
   it('law 20: merge is associative, has a unit, is idempotent and right-biased', () => {
-    const triple = anyBatchShape.chain((shape) =>
-      fc.tuple(anyTensorDict(fc.constant(shape)), anyTensorDict(fc.constant(shape)), anyTensorDict(fc.constant(shape))),
-    )
-    forAll([triple], ([first, second, third]) => {
-      const [a, b, c] = [first.build(), second.build(), third.build()]
+    forAll([alikeTensorDicts(3)], (recipes: readonly TensorDictRecipe[]) => {
+      const [a, b, c] = recipes.map((recipe) => recipe.build()) as [TensorDict, TensorDict, TensorDict]
       expect(equals(merge(merge(a, b) as TensorDict, c), merge(a, merge(b, c) as TensorDict))).toBe(true)
       expect(merge(a, TensorDict({}, a.batchShape))).toBe(a)
       expect(equals(merge(a, a), a)).toBe(true)
@@ -196,7 +203,7 @@ describe('leaves', () => {
   it('law 29: a map that breaks the batch shape is refused with the path', () => {
     scope(() => {
       const td = TensorDict({ a: { b: tf.zeros([2, 3]) } }, [2])
-      expect(() => mapLeaves(td, () => tf.zeros([5]))).toThrow('"a > b"')
+      expect(() => mapLeaves(td, () => tf.zeros([5]))).toThrow('"a" > "b"')
       return []
     })
   })
@@ -344,10 +351,11 @@ describe('format', () => {
       expect(format(td)).toBe(
         [
           'TensorDict [2]',
-          '  tokens.prompt: ragged int32, 2 rows, lengths 1 to 2',
-          '  reward: float32 [2]',
-          '  query: data, 2 values',
-          '  name: meta',
+          '  tokens',
+          '    prompt: ragged int32, 2 rows of 1 to 2: [1, 2], …',
+          '  reward: float32 [2]: 0, 0',
+          '  query: data: "a", "b"',
+          '  name: meta: "m"',
         ].join('\n'),
       )
       return []

@@ -1,0 +1,168 @@
+/** Comparing TensorDicts: equality, differences, hashes. These read tensors, which computes them. */
+import * as tf from '@tensorflow/tfjs'
+import { hash as hashOf } from 'immutable'
+import type { Leaf } from './leaf.js'
+import { type Entry, isTensorDict, type TensorDict } from './tensorDict.js'
+import { equalValues, hashNumbers, hashValue, mix, type Numbers, sameNumbers } from './values.js'
+
+/** One place where two TensorDicts differ, and how. */
+export interface TensorDictDifference {
+  readonly path: readonly string[]
+  readonly reason: string
+}
+
+type SameNumbers = (a: Numbers, b: Numbers) => string | undefined
+
+const firstDifference = (a: Numbers, b: Numbers): number => {
+  for (let i = 0; i < a.length; i++) if (!Object.is(a[i], b[i])) return i
+  return -1
+}
+
+const bitwise: SameNumbers = (a, b) => {
+  if (a === b) return undefined
+  const i = firstDifference(a, b)
+  return i < 0 ? undefined : `${showNumber(a[i]!)} and ${showNumber(b[i]!)} at element ${i}`
+}
+
+const showNumber = (x: number): string => (Object.is(x, -0) ? '-0' : String(x))
+
+const showShape = (shape: readonly number[]): string => `[${shape.join(', ')}]`
+
+const kindOf = (entry: Entry): string => {
+  if (entry instanceof tf.Tensor) return `${entry.dtype} tensor ${showShape(entry.shape)}`
+  switch (entry._tag) {
+    case 'TensorDict':
+      return `node ${showShape(entry.batchShape)}`
+    case 'Ragged':
+      return `ragged ${entry.type}`
+    case 'Data':
+      return `data of ${entry.items.size} values`
+    case 'Meta':
+      return 'meta'
+  }
+}
+
+const itemDifference = (a: readonly unknown[], b: readonly unknown[]): string | undefined => {
+  const i = a.findIndex((item, j) => !equalValues(item, b[j]))
+  return i < 0 ? undefined : `different values at element ${i}`
+}
+
+/** How two leaves of one kind, dtype and shape differ. */
+const valueDifference = (a: Leaf, b: Leaf, same: SameNumbers): string | undefined => {
+  if (a instanceof tf.Tensor) return a === b ? undefined : same(a.dataSync(), (b as tf.Tensor).dataSync()) // one kind
+  if (a._tag === 'Ragged' && !(b instanceof tf.Tensor) && b._tag === 'Ragged') {
+    return sameNumbers(a.offsets, b.offsets) ? same(a.values, b.values) : 'rows of other lengths'
+  }
+  if (a._tag === 'Data' && !(b instanceof tf.Tensor) && b._tag === 'Data') {
+    return a.items === b.items ? undefined : itemDifference(a.items.toArray(), b.items.toArray())
+  }
+  const equal = a._tag === 'Meta' && !(b instanceof tf.Tensor) && b._tag === 'Meta' && equalValues(a.value, b.value)
+  return equal ? undefined : 'different values'
+}
+
+/** Every difference, one for each path, in the order of the left keys. Lazy: the first is cheap. */
+function* differences(
+  left: TensorDict,
+  right: TensorDict,
+  { path, same }: { readonly path: readonly string[]; readonly same: SameNumbers },
+): Generator<TensorDictDifference> {
+  if (left === right) return
+  if (showShape(left.batchShape) !== showShape(right.batchShape)) {
+    yield { path, reason: `batch shapes ${showShape(left.batchShape)} and ${showShape(right.batchShape)}` }
+  }
+  for (const name of new Set([...left.entries.keys(), ...right.entries.keys()])) {
+    const [a, b] = [left.entries.get(name), right.entries.get(name)]
+    const place = [...path, name]
+    if (a === undefined) yield { path: place, reason: 'on the right only' }
+    else if (b === undefined) yield { path: place, reason: 'on the left only' }
+    else if (isTensorDict(a) && isTensorDict(b)) yield* differences(a, b, { path: place, same })
+    else if (kindOf(a) !== kindOf(b)) yield { path: place, reason: `${kindOf(a)} and ${kindOf(b)}` }
+    else {
+      const reason = valueDifference(a as Leaf, b as Leaf, same) // of one kind, and not nodes
+      if (reason !== undefined) yield { path: place, reason }
+    }
+  }
+}
+
+/**
+ * Every difference between two TensorDicts, each path once: keys that one of them lacks, batch shapes, kinds, dtypes, shapes, values.
+ *
+ * Source   law 68: empty if and only if `equals`.
+ *
+ * @example
+ * diff(TensorDict({ a: meta(1) }, []), TensorDict({ a: meta(2) }, [])) // [{ path: ['a'], reason: 'different values' }]
+ */
+export const diff = (left: TensorDict, right: TensorDict): readonly TensorDictDifference[] => [
+  ...differences(left, right, { path: [], same: bitwise }),
+]
+
+/**
+ * Equal batch shapes, equal keys in any order, equal leaves. Numbers are equal bit for bit (0 and -0 differ, dividing by them does), but
+ * any NaN equals any other. Data and meta values are equal by immutable's `is`, or as arrays, typed arrays, lists and plain records of
+ * equal values. Reflexive, symmetric, transitive.
+ *
+ * Source   laws 66, 67.
+ *
+ * @example
+ * equals(TensorDict({ a: meta(1), b: meta([2]) }, []), TensorDict({ b: meta([2]), a: meta(1) }, [])) // true
+ */
+export const equals = (left: TensorDict, right: TensorDict): boolean =>
+  differences(left, right, { path: [], same: bitwise }).next().done === true
+
+/** How far numbers may be apart: `|a - b| <= atol + rtol * |b|`. */
+export interface Tolerance {
+  readonly rtol?: number
+  readonly atol?: number
+}
+
+const within =
+  ({ rtol = 1e-5, atol = 1e-8 }: Tolerance): SameNumbers =>
+  (a, b) => {
+    const close = (x: number, y: number): boolean =>
+      x === y || Object.is(x, y) || Math.abs(x - y) <= atol + rtol * Math.abs(y)
+    const far = Array.from(a).flatMap((x, i) => (close(x, b[i]!) ? [] : [i]))
+    if (far.length === 0) return undefined
+    const worst = far.reduce((i, j) => (Math.abs(a[j]! - b[j]!) > Math.abs(a[i]! - b[i]!) ? j : i))
+    return `${far.length} of ${a.length} numbers apart, most ${showNumber(a[worst]!)} and ${showNumber(b[worst]!)} at element ${worst}`
+  }
+
+/**
+ * Every path where two TensorDicts are not close, with how many numbers are apart and the two that are most apart; empty if they are
+ * close. Numbers are close if `|a - b| <= atol + rtol * |b|`, with `rtol` 1e-5 and `atol` 1e-8 by default; NaN is close to NaN, infinity
+ * to itself. All else must be equal.
+ *
+ * @example
+ * const of = (x: number) => TensorDict({ loss: ragged('float32', [[x]]) }, [1])
+ * allClose(of(1), of(1.000001)) // []
+ * allClose(of(1), of(2))[0].reason // '1 of 1 numbers apart, most 1 and 2 at element 0'
+ */
+export const allClose = (
+  left: TensorDict,
+  right: TensorDict,
+  tolerance: Tolerance = {},
+): readonly TensorDictDifference[] => [...differences(left, right, { path: [], same: within(tolerance) })]
+
+const hashEntry = (entry: Entry): number => {
+  if (entry instanceof tf.Tensor) return mix(hashOf(kindOf(entry)), hashNumbers(entry.dataSync()))
+  switch (entry._tag) {
+    case 'TensorDict':
+      return hash(entry)
+    case 'Ragged':
+      return mix(mix(hashOf(entry.type), hashNumbers(entry.offsets)), hashNumbers(entry.values))
+    case 'Data':
+      return mix(1, hashValue(entry.items))
+    case 'Meta':
+      return mix(2, hashValue(entry.value))
+  }
+}
+
+/**
+ * A number that equal TensorDicts have in common, whatever the order of their keys.
+ *
+ * Source   law 67.
+ *
+ * @example
+ * hash(TensorDict({ a: meta(1), b: meta(2) }, [])) === hash(TensorDict({ b: meta(2), a: meta(1) }, [])) // true
+ */
+export const hash = (td: TensorDict): number =>
+  td.entries.reduce((all, entry, name) => (all + mix(hashOf(name), hashEntry(entry))) | 0, hashNumbers(td.batchShape))

@@ -1,0 +1,188 @@
+/** Nested keys as flat ones with a separator, and back; nodes without leaves. They move leaves, and copy none. */
+import { OrderedMap } from 'immutable'
+import { type Path, showPath } from './keys.js'
+import { leafEntries, nodePaths } from './leaves.js'
+import {
+  type Entry,
+  type Flat,
+  find,
+  isTensorDict,
+  nodeOf,
+  type TensorDict,
+  TensorDictError,
+  type TensorDictProblem,
+} from './tensorDict.js'
+
+type Both<U> = (U extends unknown ? (x: U) => void : never) extends (x: infer I) => void ? I : never
+
+type FlatParts<S, Separator extends string, Prefix extends string> = {
+  [N in keyof S & string]: S[N] extends TensorDict<infer T>
+    ? FlatParts<T, Separator, `${Prefix}${N}${Separator}`>
+    : { readonly [P in `${Prefix}${N}`]: S[N] }
+}[keyof S & string]
+
+/** The schema of `flattenKeys`. */
+export type FlatSchema<S, Separator extends string> = unknown extends S
+  ? unknown
+  : Flat<Both<FlatParts<S, Separator, ''>>>
+
+/** The schema of `unflattenKeys`. */
+export type NestedSchema<S, Separator extends string> = unknown extends S
+  ? unknown
+  : Flat<{
+      readonly [N in keyof S as N extends `${infer Head}${Separator}${string}`
+        ? Head
+        : N]: N extends `${infer Head}${Separator}${string}`
+        ? TensorDict<
+            NestedSchema<
+              { readonly [M in keyof S as M extends `${Head}${Separator}${infer Rest}` ? Rest : never]: S[M] },
+              Separator
+            >
+          >
+        : S[N]
+    }>
+
+/** A schema without its empty nodes. */
+export type WithoutEmptyNodes<S> = unknown extends S
+  ? unknown
+  : Flat<{
+      readonly [N in keyof S as S[N] extends TensorDict<infer T>
+        ? keyof WithoutEmptyNodes<T> extends never
+          ? never
+          : N
+        : N]: S[N] extends TensorDict<infer T> ? TensorDict<WithoutEmptyNodes<T>> : S[N]
+    }>
+
+const requireSeparator = (operation: string, separator: string): void => {
+  if (typeof separator === 'string' && separator.length > 0) return
+  throw new TensorDictError(operation, [], {
+    reason: 'the separator is empty',
+    expected: 'a string',
+    actual: separator,
+  })
+}
+
+const fail = (operation: string, problems: readonly TensorDictProblem[], hint: string): void => {
+  if (problems.length > 0) throw new TensorDictError(operation, problems[0]!.path, { problems, hint })
+}
+
+/**
+ * One node with all leaves, each under the names of its path joined by a separator. Empty nodes vanish.
+ *
+ * Errors   throws TensorDictError, naming every path that could not be taken apart again (a name contains the separator, or makes one with
+ *          its neighbour), every two that would have one name, and every node with leaves that has more batch axes than the root.
+ * Cost     no tensor, no copy.
+ * Source   laws 23, 24: `unflattenKeys` is the inverse. (TensorDict 0.14 takes the empty separator, and loses batch shapes of nodes.)
+ *
+ * @example
+ * leafPaths(flattenKeys(TensorDict({ next: { reward: meta(1) } }, []), '.')) // [['next.reward']]
+ */
+export const flattenKeys = <S, const Separator extends string>(
+  td: TensorDict<S>,
+  separator: Separator,
+): TensorDict<FlatSchema<S, Separator>> => {
+  requireSeparator('flattenKeys', separator)
+  const leaves = leafEntries(td)
+  const first = new Map<string, Path>()
+  const problems = leaves.flatMap(([path]): readonly TensorDictProblem[] => {
+    const name = path.join(separator)
+    const other = first.get(name)
+    if (other === undefined) first.set(name, path)
+    const parts = name.split(separator)
+    return [
+      ...(other === undefined
+        ? []
+        : [{ path, reason: `would have the name ${JSON.stringify(name)} of ${showPath(other)}` }]),
+      ...(parts.length === path.length && parts.every((part, i) => part === path[i])
+        ? []
+        : [
+            { path, reason: `could not be told from ${showPath(parts)} by the separator ${JSON.stringify(separator)}` },
+          ]),
+    ]
+  })
+  const deeper = nodePaths(td).flatMap((path): readonly TensorDictProblem[] => {
+    const node = find(td, path) as TensorDict // a path of a node
+    return node.batchShape.length === td.batchShape.length || leafEntries(node).length === 0
+      ? []
+      : [{ path, reason: `batch shape [${node.batchShape.join(', ')}] of a node would be lost` }]
+  })
+  fail('flattenKeys', [...problems, ...deeper], 'rename what collides, or select what is to be flat')
+  const entries = OrderedMap(leaves.map(([path, leaf]): [string, Entry] => [path.join(separator), leaf]))
+  return nodeOf(entries, td.batchShape)
+}
+
+interface Placed {
+  readonly entry: Entry
+  readonly from: string
+}
+
+type Growing = Map<string, Growing | Placed>
+
+const isGrowing = (part: Growing | Placed | undefined): part is Growing => part instanceof Map
+
+/** Puts an entry at a path into a tree of maps; if something is in the way, it gives the name of that instead. */
+const place = (tree: Growing, parts: readonly string[], item: Placed): string | undefined => {
+  const [name, ...rest] = parts as Path // split gives at least one part
+  const present = tree.get(name)
+  if (rest.length === 0) {
+    if (present !== undefined) return isGrowing(present) ? name : present.from
+    tree.set(name, item)
+    return undefined
+  }
+  if (present !== undefined && !isGrowing(present)) return present.from
+  const node: Growing = present ?? new Map()
+  tree.set(name, node)
+  return place(node, rest, item)
+}
+
+const grown = (tree: Growing, batchShape: readonly number[]): TensorDict =>
+  nodeOf(
+    OrderedMap(
+      [...tree].map(([name, part]): [string, Entry] => [name, isGrowing(part) ? grown(part, batchShape) : part.entry]),
+    ),
+    batchShape,
+  )
+
+/**
+ * Names of the root taken apart at a separator, each part a key of a node; nodes are made as they are needed, with the root's batch shape.
+ * Two separators in succession have the name `''` between them. Nodes that are there keep their inside as it is.
+ *
+ * Errors   throws TensorDictError, naming every entry whose place is taken: by the leaf or the node of another name.
+ * Cost     no tensor, no copy.
+ * Source   law 25: `flattenKeys` is the inverse on a TensorDict without nodes.
+ *
+ * @example
+ * leafPaths(unflattenKeys(TensorDict({ 'next.reward': meta(1) }, []), '.')) // [['next', 'reward']]
+ */
+export const unflattenKeys = <S, const Separator extends string>(
+  td: TensorDict<S>,
+  separator: Separator,
+): TensorDict<NestedSchema<S, Separator>> => {
+  requireSeparator('unflattenKeys', separator)
+  const tree: Growing = new Map()
+  const problems = [...td.entries].flatMap(([name, entry]): readonly TensorDictProblem[] => {
+    const taken = place(tree, name.split(separator), { entry, from: name })
+    return taken === undefined ? [] : [{ path: [name], reason: `its place is taken by ${JSON.stringify(taken)}` }]
+  })
+  fail('unflattenKeys', problems, 'rename one of them first')
+  const unchanged = [...td.entries.keys()].every((name) => !name.includes(separator))
+  return unchanged ? (td as never) : (grown(tree, td.batchShape) as never) // by the definition of NestedSchema
+}
+
+/**
+ * The TensorDict without nodes that hold no leaf at any depth: the same object if there is none.
+ *
+ * @example
+ * nodePaths(dropEmptyNodes(TensorDict({ a: { b: {} }, n: { c: meta(1) } }, []))) // [['n']]
+ */
+export const dropEmptyNodes = <S>(td: TensorDict<S>): TensorDict<WithoutEmptyNodes<S>> =>
+  pruned(td) as TensorDict<WithoutEmptyNodes<S>> // by the definition of WithoutEmptyNodes
+
+const pruned = (td: TensorDict): TensorDict => {
+  const entries = [...td.entries].reduce((kept, [name, entry]) => {
+    if (!isTensorDict(entry)) return kept
+    const inner = pruned(entry)
+    return inner.entries.isEmpty() ? kept.delete(name) : kept.set(name, inner)
+  }, td.entries)
+  return entries === td.entries ? td : nodeOf(entries, td.batchShape)
+}

@@ -1,0 +1,172 @@
+/**
+ * Keys: a name, or a path of names from the root. Every string is a name, `''`, `'a.b'` and `'__proto__'` too: names are data, and nothing
+ * in them means nesting. The types follow a path through a schema, so that a key that is not there does not compile; a TensorDict whose
+ * schema is not known takes any key and is checked when it runs.
+ */
+import type { Leaf } from './leaf.js'
+import {
+  type ChildSchema,
+  type Entry,
+  type Flat,
+  isTensorDict,
+  type TensorDict,
+  TensorDictError,
+} from './tensorDict.js'
+
+/** Names from the root inwards. */
+export type Path = readonly [string, ...string[]]
+
+/** One name, or a path of at least one. */
+export type Key = string | Path
+
+/** A path of one name is that name. */
+type Short<K> = K extends readonly [infer A] ? A : K
+
+type CheckedPath<S, P> = unknown extends S
+  ? P
+  : P extends readonly [infer A, ...infer R]
+    ? A extends keyof S
+      ? R extends readonly []
+        ? readonly [A]
+        : readonly [A, ...(S[A] extends Leaf ? readonly ['(a leaf has no keys)'] : CheckedPath<ChildSchema<S, A>, R>)]
+      : readonly [keyof S & string, ...string[]]
+    : never
+
+/** `K` if there is such a key; otherwise the keys that there are at the place where it goes wrong. */
+export type CheckedKey<S, K> = unknown extends S
+  ? K
+  : K extends string
+    ? K extends keyof S
+      ? K
+      : keyof S & string
+    : CheckedPath<S, K>
+
+/** A parameter that takes `K` if there is such a key. Written so that the compiler names the keys that there are. */
+export type ExistingKey<S, K> = K extends CheckedKey<S, K> ? K : CheckedKey<S, K>
+
+/** `ExistingKey` for each of a list. */
+export type ExistingKeys<S, K extends readonly Key[]> = { readonly [I in keyof K]: ExistingKey<S, K[I]> }
+
+type PlacePath<S, P> = P extends readonly [infer A, ...infer R]
+  ? R extends readonly []
+    ? P
+    : A extends keyof S
+      ? S[A] extends Leaf
+        ? readonly ['(a leaf has no keys)', ...string[]]
+        : readonly [A, ...(PlacePath<ChildSchema<S, A>, R> extends infer T extends readonly unknown[] ? T : never)]
+      : P
+  : P
+
+/** A parameter that takes `K` unless it leads through a leaf. */
+export type PlaceKey<S, K> = unknown extends S
+  ? K
+  : K extends string
+    ? K
+    : K extends PlacePath<S, K>
+      ? K
+      : PlacePath<S, K>
+
+/** The entry under a key. */
+export type At<S, K> = unknown extends S
+  ? Entry
+  : K extends keyof S
+    ? S[K]
+    : K extends readonly [infer A extends keyof S, ...infer R]
+      ? R extends readonly []
+        ? S[A]
+        : At<ChildSchema<S, A>, R>
+      : Entry
+
+/** A schema with an entry under a key, in nodes that are made where there are none. */
+export type SetAt<S, K, E> = K extends string
+  ? Flat<Omit<S, K> & { readonly [P in K]: E }>
+  : K extends readonly [infer A extends string, ...infer R]
+    ? R extends readonly []
+      ? SetAt<S, A, E>
+      : SetAt<S, A, TensorDict<SetAt<A extends keyof S ? ChildSchema<S, A> : Readonly<Record<never, never>>, R, E>>>
+    : S
+
+/** What is left of those keys that begin with a name. */
+type Behind<K, N> = K extends readonly [N, ...infer R] ? Short<R> : never
+
+/** A schema without the entries under some keys. */
+export type ExcludeAt<S, K> = unknown extends S ? unknown : ExcludeShort<S, Short<K>>
+
+type ExcludeShort<S, K> = Flat<{
+  [N in keyof S as N extends K ? never : N]: [Behind<K, N>] extends [never]
+    ? S[N]
+    : S[N] extends TensorDict<infer T>
+      ? TensorDict<ExcludeShort<T, Behind<K, N>>>
+      : S[N]
+}>
+
+type Heads<K> = K extends readonly [infer A, ...unknown[]] ? A : K
+
+/** A schema with the entries under some keys alone. */
+export type SelectAt<S, K> = unknown extends S ? unknown : SelectShort<S, Short<K>>
+
+type SelectShort<S, K> = Flat<{
+  [N in keyof S as N extends Heads<K> ? N : never]: N extends K
+    ? S[N]
+    : S[N] extends TensorDict<infer T>
+      ? TensorDict<SelectShort<T, Behind<K, N>>>
+      : never
+}>
+
+/** A schema with one entry under another key. */
+export type RenameAt<S, A, B> = unknown extends S ? unknown : SetAt<ExcludeAt<S, A>, B, At<S, A>>
+
+/** A path as text for errors. */
+export const showPath = (path: readonly string[]): string => path.map((name) => JSON.stringify(name)).join(' > ')
+
+/** The path of a key. Errors: throws TensorDictError for what is neither a string nor a non-empty list of strings. */
+export const pathOf = (operation: string, key: Key): Path => {
+  const names: readonly unknown[] = typeof key === 'string' ? [key] : Array.isArray(key) ? key : []
+  if (names.length > 0 && names.every((name) => typeof name === 'string')) return names as unknown as Path // just checked
+  const actual = Array.isArray(key) ? `[${names.map((name) => typeof name).join(', ')}]` : typeof key
+  throw new TensorDictError(operation, [], {
+    reason: `a key is a string or a list of at least one string, got ${actual}`,
+    expected: 'a string or a list of strings',
+    actual: key,
+  })
+}
+
+/** Whether `path` begins with `prefix` (or is it). */
+export const startsWith = (path: readonly string[], prefix: readonly string[]): boolean =>
+  prefix.length <= path.length && prefix.every((name, i) => path[i] === name)
+
+/** Keys as a tree: `all` where a key ends, which covers every key that goes on from there. */
+export type KeyTree = 'all' | ReadonlyMap<string, KeyTree>
+
+/** The tree of some paths. */
+export const keyTree = (paths: readonly (readonly string[])[]): KeyTree => {
+  if (paths.some((path) => path.length === 0)) return 'all'
+  const names = [...new Set(paths.map(([name]) => name!))] // no path is empty
+  return new Map(
+    names.map((name) => [name, keyTree(paths.filter(([first]) => first === name).map((path) => path.slice(1)))]),
+  )
+}
+
+/** The keys of a node for the text of an error, at most twenty. */
+export const knownKeys = (td: TensorDict): string => {
+  const names = [...td.entries.keys()]
+  const shown = names.slice(0, 20).map((name) => JSON.stringify(name))
+  const rest = names.length > shown.length ? ` and ${names.length - shown.length} more` : ''
+  return names.length === 0 ? 'there are no keys' : `the keys are ${shown.join(', ')}${rest}`
+}
+
+/** Why there is nothing at a path, with the keys that are there instead; undefined if there is something. */
+export const absence = (td: TensorDict, path: readonly string[]): string | undefined => {
+  let node = td
+  for (const [i, name] of path.entries()) {
+    const entry = node.entries.get(name)
+    if (entry === undefined) {
+      const where = i === 0 ? '' : ` in ${showPath(path.slice(0, i))}`
+      return `no such entry${where}; ${knownKeys(node)}`
+    }
+    if (i === path.length - 1) return undefined
+    if (!isTensorDict(entry)) return `no such entry; ${showPath(path.slice(0, i + 1))} is a leaf`
+    node = entry
+  }
+  return undefined
+}

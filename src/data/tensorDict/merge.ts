@@ -1,0 +1,145 @@
+/** Putting TensorDicts together by their keys. */
+import { scope } from '../../engine/scope.js'
+import type { Leaf } from './leaf.js'
+import {
+  type Entries,
+  type Entry,
+  type Flat,
+  isTensorDict,
+  misfits,
+  nodeOf,
+  type SchemaOf,
+  TensorDict,
+  TensorDictError,
+  type TensorDictProblem,
+} from './tensorDict.js'
+
+/** What the schema of a merge has under a key that is a leaf on one side and a node on the other: `merge` throws. */
+export interface LeafAgainstNode {
+  readonly 'a leaf on one side and a node on the other cannot be merged': never
+}
+
+/** The schema of a merge: nodes on both sides are merged, leaves are taken from the right. */
+export type DeepMerge<S, X> = Flat<
+  Omit<S, keyof X> & {
+    readonly [K in keyof X]: K extends keyof S
+      ? S[K] extends TensorDict<infer A>
+        ? X[K] extends TensorDict<infer B>
+          ? TensorDict<DeepMerge<A, B>>
+          : X[K] extends Leaf
+            ? LeafAgainstNode
+            : X[K]
+        : S[K] extends Leaf
+          ? X[K] extends TensorDict
+            ? LeafAgainstNode
+            : X[K]
+          : X[K]
+      : X[K]
+  }
+>
+
+/** Every reason why two nodes cannot be merged. */
+const mergeProblems = (left: TensorDict, right: TensorDict, path: readonly string[]): readonly TensorDictProblem[] => {
+  if (left === right) return []
+  const shapes = [left, right].map((node) => `[${node.batchShape.join(', ')}]`)
+  const here = shapes[0] === shapes[1] ? [] : [{ path, reason: `batch shapes ${shapes[0]} and ${shapes[1]} differ` }]
+  const inside = [...right.entries].flatMap(([name, entry]): readonly TensorDictProblem[] => {
+    const present = left.entries.get(name)
+    if (present === undefined) return []
+    if (isTensorDict(present) && isTensorDict(entry)) return mergeProblems(present, entry, [...path, name])
+    if (!isTensorDict(present) && !isTensorDict(entry)) return []
+    const sides = isTensorDict(present)
+      ? 'a node on the left and a leaf on the right'
+      : 'a leaf on the left and a node on the right'
+    return [{ path: [...path, name], reason: sides }]
+  })
+  return [...here, ...inside]
+}
+
+const requireMergeable = (operation: string, left: TensorDict, right: TensorDict): void => {
+  const problems = mergeProblems(left, right, [])
+  if (problems.length === 0) return
+  throw new TensorDictError(operation, problems[0]!.path, {
+    problems,
+    expected: left.batchShape,
+    actual: right.batchShape,
+    hint: 'to replace an entry, exclude it on the left first',
+  })
+}
+
+type Resolve = (left: Leaf, right: Leaf, path: readonly string[]) => Leaf
+
+/** Merges nodes that are known to be mergeable. */
+const mergeNodes = (
+  nodes: readonly [TensorDict, TensorDict],
+  path: readonly string[],
+  resolve: Resolve,
+): TensorDict => {
+  const [left, right] = nodes
+  const entries = right.entries.reduce((merged, entry, name) => {
+    const present = merged.get(name)
+    if (present === undefined) return merged.set(name, entry)
+    const place = [...path, name]
+    const next: Entry =
+      isTensorDict(present) && isTensorDict(entry)
+        ? mergeNodes([present, entry], place, resolve)
+        : resolve(present as Leaf, entry as Leaf, place) // neither is a node alone
+    return merged.set(name, next)
+  }, left.entries)
+  return entries === left.entries ? left : nodeOf(entries, left.batchShape)
+}
+
+/**
+ * All entries of both; where both have a leaf, the right one; where both have a node, the merge of the two. Entries of `left` come first.
+ *
+ * Errors   throws TensorDictError naming every place where the batch shapes of two nodes differ, or where one side has a leaf and the other
+ *          a node: to replace one by the other, `exclude` it first.
+ * Source   laws 20, 22: associative, `TensorDict({}, b)` is neutral, inputs are untouched. (TensorDict 0.14 lets a leaf replace a node,
+ *          with which merging is not associative.)
+ *
+ * @example
+ * get(merge(TensorDict({ a: meta(1), b: meta(1) }, []), TensorDict({ b: meta(2) }, [])), 'b').value // 2
+ */
+export const merge = <S, X>(left: TensorDict<S>, right: TensorDict<X>): TensorDict<DeepMerge<S, X>> => {
+  requireMergeable('merge', left, right)
+  return mergeNodes([left, right], [], (_, leaf) => leaf) as TensorDict<DeepMerge<S, X>> // by the definition of DeepMerge
+}
+
+/**
+ * All entries of both; where both have a leaf, what `onConflict` makes of the two: it is called once for each such path, with the left
+ * leaf, the right one and the path, and may keep either, join them, or throw.
+ *
+ * Errors   throws TensorDictError as `merge` does, before any call; and naming every path where a result does not fit its node.
+ * Effects  those of `onConflict`; tensors that it makes belong to the enclosing scope.
+ * Source   law 21.
+ *
+ * @example
+ * const counts = (n: number) => TensorDict({ seen: meta(n) }, [])
+ * find(mergeWith(counts(1), counts(2), (left) => left), 'seen') // meta(1)
+ */
+export const mergeWith = <S, X>(
+  left: TensorDict<S>,
+  right: TensorDict<X>,
+  onConflict: (left: Leaf, right: Leaf, path: readonly string[]) => Leaf,
+): TensorDict => {
+  requireMergeable('mergeWith', left, right)
+  return scope(() => {
+    const merged = mergeNodes([left, right], [], onConflict)
+    const problems = misfits(merged)
+    if (problems.length > 0) throw new TensorDictError('mergeWith', problems[0]!.path, { problems })
+    return merged
+  })
+}
+
+/**
+ * `merge` with entries given as a record.
+ *
+ * Errors   throws TensorDictError for entries that do not fit the batch shape, and as `merge` does.
+ *
+ * @example
+ * leafPaths(assign(TensorDict({ a: meta(1) }, []), { n: { b: meta(2) } })) // [['a'], ['n', 'b']]
+ */
+export const assign = <S, const E extends Entries>(
+  td: TensorDict<S>,
+  entries: E,
+): TensorDict<DeepMerge<S, SchemaOf<E>>> => merge(td, TensorDict(entries, td.batchShape))

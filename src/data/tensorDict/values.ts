@@ -1,0 +1,64 @@
+/** Equality and hashes of the plain values in Data and Meta leaves, and of lists of numbers. */
+import { hash, is, List } from 'immutable'
+
+/** A typed array, or a list of numbers. */
+export type Numbers = ArrayLike<number>
+
+/** Equal bit for bit, apart from NaN: any NaN equals any other; 0 and -0 differ, because dividing by them does. */
+export const sameNumbers = (a: Numbers, b: Numbers): boolean => {
+  if (a.length !== b.length) return false
+  for (let i = 0; i < a.length; i++) if (!Object.is(a[i], b[i])) return false
+  return true
+}
+
+const isPlain = (value: object): boolean => {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}
+
+const isTyped = (value: object): value is Uint8Array => ArrayBuffer.isView(value) && !(value instanceof DataView)
+
+/** The items of a list or an array; undefined for anything else. */
+const itemsOf = (value: object): readonly unknown[] | undefined =>
+  Array.isArray(value) ? value : List.isList(value) ? value.toArray() : undefined
+
+/**
+ * Equal by immutable's `is`; or lists, arrays, typed arrays of one kind, or plain records of equal values, at any depth. A list does not
+ * equal an array.
+ */
+export const equalValues = (a: unknown, b: unknown): boolean => {
+  if (is(a, b)) return true
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
+  if (isTyped(a) || isTyped(b)) {
+    return isTyped(a) && isTyped(b) && a.constructor === b.constructor && sameNumbers(a, b)
+  }
+  const [left, right] = [itemsOf(a), itemsOf(b)]
+  if (left !== undefined || right !== undefined) {
+    if (left === undefined || right === undefined || Array.isArray(a) !== Array.isArray(b)) return false
+    return left.length === right.length && left.every((x, i) => equalValues(x, right[i]))
+  }
+  if (!isPlain(a) || !isPlain(b)) return false
+  const [fields, others] = [Object.entries(a), new Map(Object.entries(b))]
+  return fields.length === others.size && fields.every(([key, x]) => others.has(key) && equalValues(x, others.get(key)))
+}
+
+/** Mixes a hash into another one; the order matters. */
+export const mix = (into: number, part: number): number => (Math.imul(into, 31) + part) | 0
+
+/** The hash of numbers: equal for equal ones by `sameNumbers`. */
+export const hashNumbers = (numbers: Numbers): number => {
+  let all = numbers.length
+  for (let i = 0; i < numbers.length; i++) all = mix(all, hash(numbers[i]))
+  return all
+}
+
+/** A hash that equal values by `equalValues` have in common. */
+export const hashValue = (value: unknown): number => {
+  if (typeof value !== 'object' || value === null) return hash(value)
+  if (isTyped(value)) return hashNumbers(value)
+  const items = itemsOf(value)
+  if (items !== undefined) return items.reduce<number>((all, item) => mix(all, hashValue(item)), items.length)
+  if (!isPlain(value)) return hash(value)
+  // a sum: the order of fields does not count
+  return Object.entries(value).reduce((all, [key, item]) => (all + mix(hash(key), hashValue(item))) | 0, 1)
+}
