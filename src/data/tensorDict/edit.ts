@@ -7,6 +7,7 @@ import {
   type ExistingKey,
   type ExistingKeys,
   type Key,
+  type KeyOf,
   type KeyTree,
   keyTree,
   type Path,
@@ -81,7 +82,7 @@ export const set = <S, const K extends Key, const E extends Entry>(
   key: PlaceKey<S, K>,
   entry: E,
 ): TensorDict<SetAt<S, K, E>> => {
-  const path = pathOf('set', key as Key) // PlaceKey takes K itself, or nothing
+  const path = pathOf('set', key)
   return change(td, path, { operation: 'set', path, to: () => entry }) as TensorDict<SetAt<S, K, E>> // it was just set
 }
 
@@ -94,12 +95,12 @@ export const set = <S, const K extends Key, const E extends Entry>(
  * @example
  * get(modify(TensorDict({ step: meta(1) }, []), 'step', ({ value }) => meta(value + 1)), 'step').value // 2
  */
-export const modify = <S, const K extends Key, const E extends Entry>(
+export const modify = <S, const K extends KeyOf<S>, const E extends Entry>(
   td: TensorDict<S>,
   key: ExistingKey<S, K>,
   f: (entry: At<S, K>) => E,
 ): TensorDict<SetAt<S, K, E>> => {
-  const path = pathOf('modify', key as Key) // ExistingKey takes K itself, or nothing
+  const path = pathOf('modify', key)
   const problem = absence(td, path)
   if (problem !== undefined) throw new TensorDictError('modify', path, problem)
   const to = (entry: Entry | undefined): Entry => f(entry as At<S, K>) // it is there, as just checked
@@ -245,12 +246,12 @@ const renameProblem = (td: TensorDict, source: Path, target: Path): string | und
  * @example
  * leafPaths(rename(TensorDict({ a: meta(1), b: meta(2) }, []), 'a', ['n', 'c'])) // [['b'], ['n', 'c']]
  */
-export const rename = <S, const A extends Key, const B extends Key>(
+export const rename = <S, const A extends KeyOf<S>, const B extends Key>(
   td: TensorDict<S>,
   from: ExistingKey<S, A>,
-  to: B,
+  to: PlaceKey<ExcludeAt<S, A>, B>,
 ): TensorDict<RenameAt<S, A, B>> => {
-  const source = pathOf('rename', from as Key) // ExistingKey takes A itself, or nothing
+  const source = pathOf('rename', from)
   const target = pathOf('rename', to)
   if (showPath(source) === showPath(target) && find(td, source) !== undefined) return td as never // the same schema
   const problem = renameProblem(td, source, target)

@@ -41,30 +41,39 @@ export type CheckedKey<S, K> = unknown extends S
       : keyof S & string
     : CheckedPath<S, K>
 
-/** A parameter that takes `K` if there is such a key. Written so that the compiler names the keys that there are. */
-export type ExistingKey<S, K> = K extends CheckedKey<S, K> ? K : CheckedKey<S, K>
+/** What a key can be that begins with a name of the schema. */
+export type KeyOf<S> = unknown extends S ? Key : (keyof S & string) | readonly [keyof S & string, ...string[]]
 
-/** `ExistingKey` for each of a list. */
-export type ExistingKeys<S, K extends readonly Key[]> = { readonly [I in keyof K]: ExistingKey<S, K[I]> }
+/** The compiler's text for a path that goes wrong behind its first name; `K` is the path with the names that there are instead. */
+export interface NoSuchKey<out K> {
+  readonly 'no such key; there is': K
+}
 
-type PlacePath<S, P> = P extends readonly [infer A, ...infer R]
+/** A parameter that takes `K` if there is such a key. */
+export type ExistingKey<S, K> = K & (K extends CheckedKey<S, K> ? unknown : NoSuchKey<CheckedKey<S, K>>)
+
+/** The same for each of a list. Written so that the compiler names the keys that there are. */
+export type ExistingKeys<S, K extends readonly Key[]> = {
+  readonly [I in keyof K]: K[I] extends CheckedKey<S, K[I]> ? K[I] : CheckedKey<S, K[I]>
+}
+
+/** The compiler's text for a path through a leaf; `K` is the name of the leaf. */
+export interface NotANode<out K> {
+  readonly 'a leaf has no keys inside; it is under': K
+}
+
+type LeafOnTheWay<S, P> = P extends readonly [infer A, ...infer R]
   ? R extends readonly []
-    ? P
+    ? never
     : A extends keyof S
       ? S[A] extends Leaf
-        ? readonly ['(a leaf has no keys)', ...string[]]
-        : readonly [A, ...(PlacePath<ChildSchema<S, A>, R> extends infer T extends readonly unknown[] ? T : never)]
-      : P
-  : P
+        ? A
+        : LeafOnTheWay<ChildSchema<S, A>, R>
+      : never
+  : never
 
 /** A parameter that takes `K` unless it leads through a leaf. */
-export type PlaceKey<S, K> = unknown extends S
-  ? K
-  : K extends string
-    ? K
-    : K extends PlacePath<S, K>
-      ? K
-      : PlacePath<S, K>
+export type PlaceKey<S, K> = K & ([LeafOnTheWay<S, K>] extends [never] ? unknown : NotANode<LeafOnTheWay<S, K>>)
 
 /** The entry under a key. */
 export type At<S, K> = unknown extends S
