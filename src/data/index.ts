@@ -102,6 +102,15 @@ export {
 export { type KeyMove, remapIn, remapOut } from './mod/remap.js'
 export { runMod, runModAsync } from './mod/run.js'
 export { pick, subgraph } from './mod/subgraph.js'
+export {
+  type Arrays,
+  type ArraysSchema,
+  fromArrays,
+  fromNested,
+  type NestedFailure,
+  type ZerosOptions,
+  zeros,
+} from './nested.js'
 export type {
   HistoryAction,
   HistoryPrompt,
@@ -121,11 +130,15 @@ export {
   type LeafSpec,
   mergeSpecs,
   metaSpec,
+  type NodeSpec,
+  nodeSpec,
   raggedSpec,
   refine,
   requireSpec,
   type Spec,
   type SpecMismatch,
+  sameSpec,
+  specOf,
   tensorSpec,
 } from './spec.js'
 export { endlessTasks, type RowFailure, shuffled, type Task, type TaskSource, taskList } from './task.js'

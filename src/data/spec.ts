@@ -19,11 +19,25 @@ export type LeafSpec<L extends Leaf = Leaf> = { readonly [LEAF]?: L } & (
   | { readonly _tag: 'MetaSpec'; readonly of: string }
 )
 
-/** Entries by name; a record is a node. */
-export type Spec = { readonly [key: string]: LeafSpec | Spec }
+/** A node with more batch axes than the one that it is in. */
+export interface NodeSpec<out P extends Spec = Spec> {
+  readonly _tag: 'NodeSpec'
+  /** Batch axes behind those of the node that it is in. */
+  readonly axes: readonly number[]
+  readonly entries: P
+}
+
+/** Entries by name; a record is a node with the batch shape of the node that it is in. */
+export type Spec = { readonly [key: string]: LeafSpec | NodeSpec | Spec }
 
 /** The schema that a spec describes. */
-export type Infer<P> = Flat<{ [K in keyof P]: P[K] extends LeafSpec<infer L> ? L : TensorDict<Infer<P[K]>> }>
+export type Infer<P> = Flat<{
+  [K in keyof P]: P[K] extends LeafSpec<infer L>
+    ? L
+    : P[K] extends NodeSpec<infer Q>
+      ? TensorDict<Infer<Q>>
+      : TensorDict<Infer<P[K]>>
+}>
 
 /** What was promised and what is there. */
 export interface SpecMismatch {
@@ -48,7 +62,21 @@ export const dataSpec = <T>(of: string): LeafSpec<Data<T>> => ({ _tag: 'DataSpec
 /** One value of a named type for the node. */
 export const metaSpec = <T>(of: string): LeafSpec<Meta<T>> => ({ _tag: 'MetaSpec', of })
 
-const isLeafSpec = (spec: LeafSpec | Spec): spec is LeafSpec => typeof spec._tag === 'string'
+/** A node with `axes` more batch axes than the node that it is in. */
+export const nodeSpec = <P extends Spec>(axes: readonly number[], entries: P): NodeSpec<P> => ({
+  _tag: 'NodeSpec',
+  axes,
+  entries,
+})
+
+/** Whether a part of a spec is a leaf. */
+export const isLeafSpec = (spec: LeafSpec | NodeSpec | Spec): spec is LeafSpec =>
+  typeof spec._tag === 'string' && spec._tag !== 'NodeSpec'
+
+const isNodeSpec = (spec: LeafSpec | NodeSpec | Spec): spec is NodeSpec => spec._tag === 'NodeSpec'
+
+/** A node of a spec, with no more axes where it is a record. */
+export const nodeOfSpec = (spec: NodeSpec | Spec): NodeSpec => (isNodeSpec(spec) ? spec : nodeSpec([], spec))
 
 const leafProblem = (spec: LeafSpec, entry: Entry, batchShape: readonly number[]): string | undefined => {
   if (spec._tag === 'TensorSpec') {
@@ -80,7 +108,14 @@ const problemsOf = (spec: Spec, td: TensorDict, path: string): readonly string[]
       const problem = leafProblem(part, entry, td.batchShape)
       return problem === undefined ? [] : [`${place}: ${problem}`]
     }
-    return isTensorDict(entry) ? problemsOf(part, entry, place) : [`${place}: expected a node`]
+    if (!isTensorDict(entry)) return [`${place}: expected a node`]
+    const { axes, entries } = nodeOfSpec(part)
+    const expected = [...td.batchShape, ...axes]
+    // a record asks for no more than the batch axes of its parent, which every node has
+    const wrong = axes.length > 0 && entry.batchShape.join() !== expected.join()
+    return wrong
+      ? [`${place}: expected a node of batch shape [${expected.join(', ')}], got [${entry.batchShape.join(', ')}]`]
+      : problemsOf(entries, entry, place)
   })
 
 /**
@@ -109,7 +144,10 @@ const missing = (needed: Spec, offered: Spec, path: string): readonly string[] =
         ? []
         : [`${place}: ${JSON.stringify(other)} is not ${JSON.stringify(part)}`]
     }
-    return missing(part, other, place)
+    const [wanted, had] = [nodeOfSpec(part), nodeOfSpec(other)]
+    return wanted.axes.length > 0 && wanted.axes.join() !== had.axes.join()
+      ? [`${place}: batch axes [${had.axes.join(', ')}] are not [${wanted.axes.join(', ')}]`]
+      : missing(wanted.entries, had.entries, place)
   })
 
 /** `offered`, if it has all that `needed` names. Errors: `Left(SpecMismatch)` listing what it lacks. */
@@ -125,7 +163,63 @@ export const mergeSpecs = (left: Spec, right: Spec): Spec => ({
     Object.entries(right).map(([key, part]) => {
       const present = Object.hasOwn(left, key) ? left[key] : undefined
       const both = present !== undefined && !isLeafSpec(present) && !isLeafSpec(part)
-      return [key, both ? mergeSpecs(present, part) : part]
+      if (!both) return [key, part]
+      const { axes, entries } = nodeOfSpec(part)
+      const merged = mergeSpecs(nodeOfSpec(present).entries, entries)
+      return [key, axes.length > 0 ? nodeSpec(axes, merged) : merged]
     }),
   ),
 })
+
+const specOfLeaf = (leaf: Leaf, batchAxes: number): LeafSpec => {
+  if (leaf instanceof tf.Tensor) {
+    return tensorSpec(
+      leaf.dtype as RaggedType /* tensors of text are made by nothing here */,
+      leaf.shape.slice(batchAxes),
+    )
+  }
+  switch (leaf._tag) {
+    case 'Ragged':
+      return raggedSpec(leaf.type)
+    case 'Data':
+      return dataSpec('unknown')
+    case 'Meta':
+      return metaSpec('unknown')
+  }
+}
+
+/**
+ * The spec that says all there is to say of a TensorDict: keys, kinds, dtypes, feature shapes, the batch axes that nodes add. What data and
+ * meta hold is not looked at: it is 'unknown'.
+ *
+ * @example
+ * specOf(TensorDict({ reward: tf.zeros([2, 3]) }, [2])) // { reward: { _tag: 'TensorSpec', dtype: 'float32', shape: [3] } }
+ */
+export const specOf = (td: TensorDict): Spec =>
+  Object.fromEntries(
+    [...td.entries].map(([name, entry]): [string, Spec[string]] => {
+      if (!isTensorDict(entry)) return [name, specOfLeaf(entry, td.batchShape.length)]
+      const axes = entry.batchShape.slice(td.batchShape.length)
+      return [name, axes.length > 0 ? nodeSpec(axes, specOf(entry)) : specOf(entry)]
+    }),
+  )
+
+const equalParts = (a: Spec[string], b: Spec[string] | undefined): boolean => {
+  if (b === undefined || isLeafSpec(a) !== isLeafSpec(b)) return false
+  if (isLeafSpec(a) || isLeafSpec(b)) return JSON.stringify(a) === JSON.stringify(b)
+  const [left, right] = [nodeOfSpec(a), nodeOfSpec(b)]
+  return left.axes.join() === right.axes.join() && equalSpecs(left.entries, right.entries)
+}
+
+const equalSpecs = (a: Spec, b: Spec): boolean => {
+  const [names, others] = [Object.keys(a), new Set(Object.keys(b))]
+  return names.length === others.size && names.every((name) => others.has(name) && equalParts(a[name]!, b[name]))
+}
+
+/**
+ * Whether two TensorDicts have one spec: the same keys in any order, kinds, dtypes, feature shapes and batch axes of nodes. Batch shapes
+ * and values may differ.
+ *
+ * Source   law 67.
+ */
+export const sameSpec = (a: TensorDict, b: TensorDict): boolean => equalSpecs(specOf(a), specOf(b))

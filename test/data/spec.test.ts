@@ -10,11 +10,12 @@ import {
   refine,
   requireSpec,
   type Spec,
+  specOf,
   tensorSpec,
 } from '../../src/data/spec.js'
 import { exclude } from '../../src/data/tensorDict/edit.js'
-import { data, type Leaf, meta, ragged } from '../../src/data/tensorDict/leaf.js'
-import { isTensorDict, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
+import { data, meta, ragged } from '../../src/data/tensorDict/leaf.js'
+import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../src/engine/scope.js'
 import { anyName, anyTensorDict } from '../../src/testing/arbitraries.js'
 import { useEngine } from '../kit/engine.js'
@@ -53,32 +54,6 @@ const anySpec = specWith((_, deeper) => fc.oneof(mixed, leafSpec, deeper))
 const anyAgreeingSpec = specWith((name, deeper) =>
   name.length % 2 === 0 ? leafSpec : fc.oneof(mixed, fc.constant({}), deeper),
 )
-
-const specOfLeaf = (leaf: Leaf, batchAxes: number): Spec[string] => {
-  if (leaf instanceof tf.Tensor) {
-    return tensorSpec(
-      leaf.dtype as 'float32' /* or another dtype that the arbitrary makes */,
-      leaf.shape.slice(batchAxes),
-    )
-  }
-  switch (leaf._tag) {
-    case 'Ragged':
-      return raggedSpec(leaf.type)
-    case 'Data':
-      return dataSpec('anything')
-    case 'Meta':
-      return metaSpec('anything')
-  }
-}
-
-/** The spec that says all there is to say of a TensorDict. */
-const specOf = (td: TensorDict): Spec =>
-  Object.fromEntries(
-    [...td.entries].map(([key, entry]) => [
-      key,
-      isTensorDict(entry) ? specOf(entry) : specOfLeaf(entry, td.batchShape.length),
-    ]),
-  )
 
 const problems = (result: E.Either<{ readonly problems: readonly string[] }, unknown>): readonly string[] =>
   E.isLeft(result) ? result.left.problems : []

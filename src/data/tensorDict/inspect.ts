@@ -4,8 +4,13 @@ import { scope } from '../../engine/scope.js'
 import { type Leaf, raggedLength, raggedRow, raggedRows, rowLengths } from './leaf.js'
 import { isTensorDict, type TensorDict } from './tensorDict.js'
 
+/** Nested lists of a shape that has no elements. */
+const nothingOf = ([size = 0, ...inner]: readonly number[]): readonly unknown[] =>
+  Array.from({ length: size }, () => nothingOf(inner))
+
 const plainLeaf = (leaf: Leaf): unknown => {
-  if (leaf instanceof tf.Tensor) return leaf.arraySync()
+  // `arraySync` forgets the axes of a tensor without elements
+  if (leaf instanceof tf.Tensor) return leaf.size === 0 ? nothingOf(leaf.shape) : leaf.arraySync()
   switch (leaf._tag) {
     case 'Ragged':
       return raggedRows(leaf)

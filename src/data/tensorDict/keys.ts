@@ -86,20 +86,37 @@ export type At<S, K> = unknown extends S
         : At<ChildSchema<S, A>, R>
       : Entry
 
-/** A schema with an entry under a key, in nodes that are made where there are none. */
-export type SetAt<S, K, E> = K extends string
+/** Whether a key is known only when the program runs. */
+type Wide<K> = K extends readonly string[]
+  ? number extends K['length']
+    ? true
+    : string extends K[number]
+      ? true
+      : false
+  : string extends K
+    ? true
+    : false
+
+/** A schema with an entry under a key, in nodes that are made where there are none; not known if the key is not. */
+export type SetAt<S, K, E> = true extends Wide<K> ? unknown : SetKnown<S, K, E>
+
+type SetKnown<S, K, E> = K extends string
   ? Flat<Omit<S, K> & { readonly [P in K]: E }>
   : K extends readonly [infer A extends string, ...infer R]
     ? R extends readonly []
-      ? SetAt<S, A, E>
-      : SetAt<S, A, TensorDict<SetAt<A extends keyof S ? ChildSchema<S, A> : Readonly<Record<never, never>>, R, E>>>
+      ? SetKnown<S, A, E>
+      : SetKnown<
+          S,
+          A,
+          TensorDict<SetKnown<A extends keyof S ? ChildSchema<S, A> : Readonly<Record<never, never>>, R, E>>
+        >
     : S
 
 /** What is left of those keys that begin with a name. */
 type Behind<K, N> = K extends readonly [N, ...infer R] ? Short<R> : never
 
-/** A schema without the entries under some keys. */
-export type ExcludeAt<S, K> = unknown extends S ? unknown : ExcludeShort<S, Short<K>>
+/** A schema without the entries under some keys; not known if they are not. */
+export type ExcludeAt<S, K> = unknown extends S ? unknown : true extends Wide<K> ? unknown : ExcludeShort<S, Short<K>>
 
 type ExcludeShort<S, K> = Flat<{
   [N in keyof S as N extends K ? never : N]: [Behind<K, N>] extends [never]

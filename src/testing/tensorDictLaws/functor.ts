@@ -1,0 +1,173 @@
+/** Laws 26 to 33: functions over leaves. */
+import * as tf from '@tensorflow/tfjs'
+import type fc from 'fast-check'
+import * as E from 'fp-ts/lib/Either.js'
+import * as I from 'fp-ts/lib/Identity.js'
+import * as O from 'fp-ts/lib/Option.js'
+import { add, mul } from '../../data/tensorDict/arithmetic.js'
+import { type Leaf, meta } from '../../data/tensorDict/leaf.js'
+import {
+  filterMapLeaves,
+  foldLeaves,
+  leafEntries,
+  leafPaths,
+  mapLeaves,
+  skeleton,
+  zipLeaves,
+} from '../../data/tensorDict/leaves.js'
+import { batchSize, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { traverseLeaves } from '../../data/tensorDict/traverse.js'
+import { liveTensors } from '../../engine/scope.js'
+import { alikeTensorDicts, type NearMiss, nearMiss, type TensorDictRecipe } from '../arbitraries.js'
+import { type NumberedLaw, require } from '../law.js'
+import { identical, lawOf, refused, same, type TensorDictLawOptions, wellFormed } from './checking.js'
+
+const f = (leaf: Leaf): Leaf => (leaf instanceof tf.Tensor ? tf.reshape(leaf, [...leaf.shape, 1]) : leaf)
+const g = (leaf: Leaf): Leaf => (leaf instanceof tf.Tensor && leaf.dtype === 'float32' ? tf.neg(leaf) : meta('g'))
+
+const refusesWhatDoesNotFit = (td: TensorDict): void => {
+  if (batchSize(td.batchShape) === 1 || leafPaths(td).length === 0 || td.batchShape.length === 0) return
+  const before = liveTensors().count
+  const error = refused('a leaf that does not fit', () => mapLeaves(td, () => tf.zeros([11])))
+  require(error.details.problems?.length === leafPaths(td).length, () => 'not every path is named')
+  require(liveTensors().count === before, () => 'the refused leaves are alive')
+}
+
+const zips = (a: TensorDict, b: TensorDict): void => {
+  same(wellFormed(zipLeaves(a, b, (left) => left)), a, 'the left leaves')
+  same(
+    zipLeaves(a, b, (_, right) => right),
+    b,
+    'the right leaves',
+  )
+  same(
+    zipLeaves(a, b, (left, right) => meta([left, right].length)),
+    zipLeaves(b, a, (left, right) => meta([right, left].length)),
+    'flipped',
+  )
+}
+
+const traverses = (td: TensorDict): void => {
+  identical(
+    traverseLeaves(I.Applicative)(td, (leaf) => leaf),
+    td,
+    'traversed by the identity',
+  )
+  const some = traverseLeaves(O.Applicative)(td, (leaf) => O.some(f(leaf)))
+  require(O.isSome(some), () => 'lost a leaf')
+  if (O.isSome(some)) same(some.value, mapLeaves(td, f), 'all there')
+  const natural = traverseLeaves(E.Applicative)(td, (leaf) => E.right<string, Leaf>(f(leaf)))
+  require(O.isSome(O.fromEither(natural)), () => 'a natural transformation behind and before')
+  const paths = leafPaths(td)
+  const last = paths.at(-1)
+  if (last === undefined) return
+  const before = liveTensors().count
+  const first = traverseLeaves(E.Applicative)(td, (_, path): E.Either<readonly string[], Leaf> => E.left(path))
+  require(E.isLeft(first) && JSON.stringify(first.left) === JSON.stringify(paths[0]), () =>
+    'not the first failing path')
+  const none = traverseLeaves(O.Applicative)(td, (leaf, path) =>
+    JSON.stringify(path) === JSON.stringify(last) ? O.none : O.some(f(leaf)),
+  )
+  require(O.isNone(none), () => 'a failure was lost')
+  require(liveTensors().count === before, () => 'a failure left tensors alive')
+}
+
+const algebra = (a: TensorDict, b: TensorDict, c: TensorDict): void => {
+  const numbers = (td: TensorDict): TensorDict =>
+    filterMapLeaves(td, (leaf) => ('_tag' in leaf && leaf._tag !== 'Ragged' ? O.none : O.some(leaf)))
+  const noBools = (td: TensorDict): TensorDict =>
+    filterMapLeaves(numbers(td), (leaf) =>
+      (leaf instanceof tf.Tensor ? leaf.dtype : 'type' in leaf ? leaf.type : '') === 'bool' ? O.none : O.some(leaf),
+    )
+  const dense = (td: TensorDict): TensorDict =>
+    filterMapLeaves(noBools(td), (leaf) => (leaf instanceof tf.Tensor ? O.some(leaf) : O.none))
+  const [x, y, z] = [dense(a), dense(b), dense(c)]
+  same(wellFormed(add(x, y)), add(y, x), 'a + b and b + a')
+  same(add(add(x, y), z), add(x, add(y, z)), 'grouped the other way')
+  same(add(noBools(a), 0), noBools(a), 'nothing added')
+  same(mul(noBools(a), 1), noBools(a), 'multiplied by one')
+}
+
+const refusesNearMisses = ({ left, right, difference }: NearMiss): void => {
+  const [a, b] = [left.build(), right.build()]
+  if (difference === 'key') {
+    const { details } = refused('zip of other keys', () => zipLeaves(a, b, (leaf) => leaf))
+    require(details.problems?.length === 2, () => 'not both keys are named')
+  }
+  refused('the sum of what is not alike', () => add(a, b))
+}
+
+/** Laws 26 to 33, on TensorDicts drawn from `samples`; those of two or more TensorDicts on alike ones. */
+export const functorLaws = (
+  samples: fc.Arbitrary<TensorDictRecipe>,
+  options: TensorDictLawOptions = {},
+): readonly NumberedLaw[] => {
+  const law = (number: number, title: string, check: (td: TensorDict) => void): NumberedLaw =>
+    lawOf([number, title], samples, {
+      ...options,
+      check: (recipe) => {
+        check(recipe.build())
+      },
+    })
+  return [
+    law(26, 'mapping the identity gives the same object', (td) => {
+      identical(
+        mapLeaves(td, (leaf) => leaf),
+        td,
+        'mapped by the identity',
+      )
+    }),
+    law(27, 'mapping two functions is mapping the one after the other', (td) => {
+      same(wellFormed(mapLeaves(td, (leaf) => g(f(leaf)))), mapLeaves(mapLeaves(td, f), g), 'mapped twice')
+    }),
+    law(28, 'leaves are visited once, in the order of leafPaths', (td) => {
+      const visited: string[] = []
+      mapLeaves(td, (leaf, path) => {
+        visited.push(JSON.stringify(path))
+        return leaf
+      })
+      require(visited.join() ===
+        leafPaths(td)
+          .map((path) => JSON.stringify(path))
+          .join(), () => visited.join())
+      const folded = foldLeaves<readonly Leaf[]>(td, [], (leaves, leaf) => [...leaves, leaf])
+      require(folded.length === visited.length && leafEntries(td).every(([, leaf], i) => folded[i] === leaf), () =>
+        'not all leaves')
+    }),
+    law(29, 'a leaf that does not fit is refused with its path', refusesWhatDoesNotFit),
+    lawOf([30, 'zipLeaves: wants the same keys, and is a pair of projections'], alikeTensorDicts(2), {
+      ...options,
+      check: ([a, b]) => {
+        zips(a!.build(), b!.build())
+      },
+    }),
+    lawOf([30, 'zipLeaves and arithmetic refuse what differs in one thing'], nearMiss(), {
+      ...options,
+      check: refusesNearMisses,
+    }),
+    law(31, 'filterMapLeaves: keeps all, or the skeleton, and composes', (td) => {
+      identical(filterMapLeaves(td, O.some), td, 'all kept')
+      same(
+        filterMapLeaves(td, () => O.none),
+        skeleton(td),
+        'none kept',
+      )
+      const [p, q] = [
+        (leaf: Leaf) => (leaf instanceof tf.Tensor ? O.none : O.some(leaf)),
+        (leaf: Leaf) => ('_tag' in leaf && leaf._tag === 'Meta' ? O.none : O.some(leaf)),
+      ]
+      same(
+        wellFormed(filterMapLeaves(filterMapLeaves(td, p), q)),
+        filterMapLeaves(td, (leaf) => O.Monad.chain(p(leaf), q)),
+        'filtered twice',
+      )
+    }),
+    law(32, 'traverseLeaves: identity, naturality, the first failure, which leaves no tensor', traverses),
+    lawOf([33, 'sums and products have the algebra of numbers'], alikeTensorDicts(3, undefined, { numbers: 'whole' }), {
+      ...options,
+      check: ([a, b, c]) => {
+        algebra(a!.build(), b!.build(), c!.build())
+      },
+    }),
+  ]
+}
