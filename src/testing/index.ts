@@ -70,5 +70,8 @@ export {
   type TrajectoryState,
 } from './trajectoryArbitraries.js'
 export { collectedSpec, trajectoryProblems } from './trajectoryProblems.js'
+export { checkLaws, type Law, type NumberedLaw } from './law.js'
+export { type TensorDictLawOptions, wellFormed } from './tensorDictLaws/checking.js'
+export { tensorDictLaws } from './tensorDictLaws/tensorDictLaws.js'
 export { erased, type TransformSample, transformLaws } from './transformLaws.js'
 export { anyTransformSample, type TransformSampleOptions } from './transformSamples.js'

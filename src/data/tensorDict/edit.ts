@@ -209,12 +209,11 @@ const overlaps = (lists: readonly (readonly Path[])[]): readonly TensorDictProbl
  * @example
  * partitionKeys(TensorDict({ a: meta(1), b: meta(2), c: meta(3) }, []), ['c'], ['a']).map((part) => leafPaths(part)) // [[['c']], [['a']], [['b']]]
  */
-export const partitionKeys = <S, const K extends readonly (readonly Key[])[]>(
+export const partitionKeys = <S, const K extends readonly (readonly KeyOf<S>[])[]>(
   td: TensorDict<S>,
-  ...lists: { readonly [I in keyof K]: ExistingKeys<S, K[I]> }
+  ...lists: K
 ): Partition<S, K> => {
-  // ExistingKeys takes K itself, or nothing
-  const paths = (lists as readonly (readonly Key[])[]).map((keys) => keys.map((key) => pathOf('partitionKeys', key)))
+  const paths = lists.map((keys) => keys.map((key) => pathOf('partitionKeys', key)))
   requireAll('partitionKeys', td, paths.flat())
   const problems = overlaps(paths)
   if (problems.length > 0) throw new TensorDictError('partitionKeys', problems[0]!.path, { problems })

@@ -1,0 +1,95 @@
+/** Wrong programs do not compile, and the compiler says why; the cost of types is bounded. */
+import { resolve } from 'node:path'
+import ts from 'typescript'
+import { describe, expect, it } from 'vitest'
+import { PRELUDE, WRONG_PROGRAMS } from './wrongPrograms.js'
+
+const config = ts.parseJsonConfigFileContent(
+  ts.readConfigFile('tsconfig.json', ts.sys.readFile).config,
+  ts.sys,
+  process.cwd(),
+)
+
+/** Compiles texts as files of this folder, which need not exist. */
+const compile = (texts: ReadonlyMap<string, string>): ts.Program => {
+  const options: ts.CompilerOptions = { ...config.options, noUnusedLocals: false, noEmit: true }
+  const host = ts.createCompilerHost(options)
+  const files = new Map([...texts].map(([name, text]) => [resolve('test/types', name), text]))
+  return ts.createProgram({
+    rootNames: [...files.keys()],
+    options,
+    host: {
+      ...host,
+      fileExists: (path) => files.has(path) || host.fileExists(path),
+      readFile: (path) => files.get(path) ?? host.readFile(path),
+      getSourceFile: (path, ...rest) => {
+        const text = files.get(path)
+        return text === undefined
+          ? host.getSourceFile(path, ...rest)
+          : ts.createSourceFile(path, text, ts.ScriptTarget.ES2022)
+      },
+    },
+  })
+}
+
+const problemsOf = (program: ts.Program, name: string): readonly { readonly line: number; readonly text: string }[] => {
+  const file = program.getSourceFile(resolve('test/types', name))!
+  return [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)].map((each) => ({
+    line: file.getLineAndCharacterOfPosition(each.start ?? 0).line,
+    text: ts.flattenDiagnosticMessageText(each.messageText, '\n'),
+  }))
+}
+
+const LINES_BEFORE = PRELUDE.split('\n').length - 1
+
+/** The prelude, and each expression on a line of its own. */
+const fileOf = (expressions: readonly string[]): string =>
+  `${PRELUDE}${expressions.map((text, i) => `export const line${i} = () => ${text}\n`).join('')}`
+
+describe('wrong programs', () => {
+  const program = compile(
+    new Map([
+      ['wrong.ts', fileOf(WRONG_PROGRAMS.map(({ wrong }) => wrong))],
+      ['right.ts', fileOf(WRONG_PROGRAMS.map(({ right }) => right))],
+    ]),
+  )
+  const found = problemsOf(program, 'wrong.ts')
+
+  it.each(WRONG_PROGRAMS.map((each, i) => [each.title, each, i] as const))('%s', (_, { message }, i) => {
+    const texts = found.filter(({ line }) => line === LINES_BEFORE + i).map(({ text }) => text)
+    expect(texts.join('\n')).toContain(message)
+  })
+
+  it('have no errors elsewhere, and the right ones have none', () => {
+    const expected = new Set(WRONG_PROGRAMS.map((_, i) => LINES_BEFORE + i))
+    expect(found.filter(({ line }) => !expected.has(line))).toEqual([])
+    expect(problemsOf(program, 'right.ts')).toEqual([])
+  })
+})
+
+describe('the cost of types', () => {
+  const keys = Array.from({ length: 60 }, (_, i) => `key${i}`)
+  const schema = keys.map((key) => `${key}: meta(1), `).join('')
+  const operations = (i: number): string =>
+    [
+      `get(batch, 'key${i % 60}', 'key${(i + 7) % 60}')`,
+      `set(batch, ['key${i % 60}', 'new${i}'], meta('x'))`,
+      `merge(batch, TensorDict({ extra${i}: meta(1), key0: { other: meta(2) } }, []))`,
+      `select(batch, 'key${i % 60}', ['key${(i + 1) % 60}', 'key3'])`,
+    ][i % 4]!
+  const text = `${PRELUDE}
+const node = () => TensorDict({ ${schema}}, [])
+const batch = TensorDict({ ${keys.map((key) => `${key}: node(), `).join('')}}, [])
+${Array.from({ length: 100 }, (_, i) => `export const use${i} = ${operations(i)}`).join('\n')}`
+
+  it('a schema of 60 nodes of 60 keys and 100 calls stay within the budget of instantiations', () => {
+    const bare = compile(new Map([['bare.ts', PRELUDE]]))
+    problemsOf(bare, 'bare.ts')
+    const program = compile(new Map([['wide.ts', text]]))
+    const started = performance.now()
+    expect(problemsOf(program, 'wide.ts')).toEqual([])
+    const spent = program.getInstantiationCount() - bare.getInstantiationCount()
+    console.log(`types: ${spent} instantiations, ${Math.round(performance.now() - started)} ms`)
+    expect(spent).toBeLessThan(150_000)
+  })
+})

@@ -1,0 +1,238 @@
+/** Programs that must not compile, each beside one that must: what the compiler says of a wrong one, and where. */
+
+/** What the programs have in scope. */
+export const PRELUDE = `
+import * as tf from '@tensorflow/tfjs'
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import {
+  add, assign, autoBatch, cast, concat, data, type Data, dataSpec, exclude, find, flattenKeys, fromNested, get, type Infer, type HistoryAction,
+  mapLeaves, merge, type Meta, meta, metaSpec, modify, partitionKeys, type Policy, ragged, raggedSpec, refine, remove, rename, select, set, take,
+  TensorDict, tensorSpec, type TextPrompt, type TokenAction, type TokenPrompt, traverseLeaves, unflattenKeys, withBatchShape, zeros, zipLeaves,
+} from '../../src/data/index.js'
+import { append, GSM8KEnv, TemplateTransform, Tokenizer } from '../../src/envs/index.js'
+import type { LLMCollector } from '../../src/collectors/index.js'
+const td = TensorDict({ query: data(['2 + 2?']), tokens: { prompt: ragged('int32', [[1]]), full: { mask: meta(1) } }, next: { reward: tf.zeros([1]) } }, [1])
+const spec = { reward: tensorSpec('float32'), text: dataSpec<string>('string') }
+declare const policy: Policy<TokenPrompt, TokenAction>
+declare const textPolicy: Policy<TextPrompt, TokenAction>
+declare const env: ReturnType<typeof GSM8KEnv>
+declare const template: ReturnType<typeof TemplateTransform>
+declare const tokenizer: ReturnType<typeof Tokenizer>
+declare const prompts: TensorDict<TokenPrompt>
+export { add, append, assign, autoBatch, cast, concat, dataSpec, E, env, exclude, find, flattenKeys, fromNested, get, mapLeaves, merge, metaSpec, modify, partitionKeys, pipe, policy, prompts, raggedSpec, refine, remove, rename, select, set, spec, take, template, textPolicy, tokenizer, traverseLeaves, unflattenKeys, withBatchShape, zeros, zipLeaves, td }
+export type { Data, HistoryAction, Infer, LLMCollector, Meta }
+`
+
+/** A wrong expression, the right one, and a part of what the compiler says of the wrong one. */
+export interface WrongProgram {
+  readonly title: string
+  readonly wrong: string
+  readonly right: string
+  readonly message: string
+}
+
+const program = (title: string, [wrong, right]: readonly [string, string], message: string): WrongProgram => ({
+  title,
+  wrong,
+  right,
+  message,
+})
+
+export const WRONG_PROGRAMS: readonly WrongProgram[] = [
+  program('get: a misspelt key', ["get(td, 'querry')", "get(td, 'query')"], '"query" | "tokens" | "next"'),
+  program(
+    'get: a misspelt inner key',
+    ["get(td, 'tokens', 'pompt')", "get(td, 'tokens', 'prompt')"],
+    '"prompt" | "full"',
+  ),
+  program('get: inside of a leaf', ["get(td, 'query', 'x')", "get(td, 'tokens', 'full')"], 'never'),
+  program(
+    'get: the value of another kind',
+    ["get(td, 'query').value", "get(td, 'query').items"],
+    "Property 'value' does not exist on type 'Data<string>'",
+  ),
+  program(
+    'set: a number is no entry',
+    ["set(td, 'x', 5)", "set(td, 'x', meta(5))"],
+    "'number' is not assignable to parameter of type 'Entry'",
+  ),
+  program(
+    'set: through a leaf',
+    ["set(td, ['query', 'x'], meta(1))", "set(td, ['tokens', 'x'], meta(1))"],
+    'NotANode<"query">',
+  ),
+  program(
+    'set: an empty path',
+    ['set(td, [], meta(1))', "set(td, ['x'], meta(1))"],
+    "not assignable to parameter of type 'Key'",
+  ),
+  program(
+    'set: what was replaced is gone',
+    ["get(set(td, 'query', meta(1)), 'query').items", "get(set(td, 'query', meta(1)), 'query').value"],
+    "Property 'items' does not exist on type 'Meta<number>'",
+  ),
+  program(
+    'modify: a key that is not there',
+    ["modify(td, 'querry', (x) => x)", "modify(td, 'query', (x) => x)"],
+    '"query" | "tokens" | "next"',
+  ),
+  program(
+    'modify: an inner key that is not there',
+    ["modify(td, ['next', 'rewrd'], (x) => x)", "modify(td, ['next', 'reward'], (x) => x)"],
+    'NoSuchKey<readonly ["next", "reward"',
+  ),
+  program(
+    'modify: a function of another kind',
+    ["modify(td, 'query', (x: Meta<number>) => x)", "modify(td, 'query', (x: Data<string>) => x)"],
+    "'Data<string>' is not assignable to",
+  ),
+  program(
+    'select: a misspelt key among others',
+    ["select(td, 'query', 'nxt')", "select(td, 'query', 'next')"],
+    '"query" | "tokens" | "next"',
+  ),
+  program(
+    'select: a misspelt inner key',
+    ["select(td, ['tokens', 'pompt'])", "select(td, ['tokens', 'prompt'])"],
+    'Did you mean \'"prompt"\'?',
+  ),
+  program(
+    'select: what was not selected is gone',
+    ["get(select(td, 'query'), 'next')", "get(select(td, 'query'), 'query')"],
+    '"query"',
+  ),
+  program(
+    'select: the rest of a node is gone',
+    [
+      "get(select(td, ['tokens', 'prompt']), 'tokens', 'full')",
+      "get(select(td, ['tokens', 'prompt']), 'tokens', 'prompt')",
+    ],
+    '"prompt"',
+  ),
+  program(
+    'exclude: what was excluded is gone',
+    [
+      "get(exclude(td, ['tokens', 'prompt']), 'tokens', 'prompt')",
+      "get(exclude(td, ['tokens', 'prompt']), 'tokens', 'full')",
+    ],
+    '"full"',
+  ),
+  program(
+    'remove: what was removed is gone',
+    ["get(remove(td, 'query'), 'query')", "get(remove(td, 'query'), 'next')"],
+    '"tokens" | "next"',
+  ),
+  program(
+    'partitionKeys: a misspelt key',
+    ["partitionKeys(td, ['querry'])", "partitionKeys(td, ['query'])"],
+    '"query" | "tokens" | "next"',
+  ),
+  program(
+    'partitionKeys: the other part',
+    ["get(partitionKeys(td, ['query'])[1], 'query')", "get(partitionKeys(td, ['query'])[0], 'query')"],
+    '"tokens" | "next"',
+  ),
+  program(
+    'rename: a key that is not there',
+    ["rename(td, 'querry', 'question')", "rename(td, 'query', 'question')"],
+    '"query" | "tokens" | "next"',
+  ),
+  program(
+    'rename: through a leaf',
+    ["rename(td, 'next', ['query', 'x'])", "rename(td, 'next', ['tokens', 'x'])"],
+    'NotANode<"query">',
+  ),
+  program(
+    'rename: the old key is gone',
+    ["get(rename(td, 'query', 'question'), 'query')", "get(rename(td, 'query', 'question'), 'question')"],
+    '"question"',
+  ),
+  program(
+    'merge: a leaf against a node',
+    [
+      "get(merge(td, TensorDict({ next: meta(1) }, [1])), 'next').value",
+      "get(merge(td, TensorDict({ done: meta(1) }, [1])), 'done').value",
+    ],
+    "'LeafAgainstNode'",
+  ),
+  program(
+    'merge: a record is no TensorDict',
+    ['merge(td, { done: meta(1) })', 'merge(td, TensorDict({ done: meta(1) }, [1]))'],
+    "'TensorDict<unknown>'",
+  ),
+  program(
+    'assign: text is no entry',
+    ["assign(td, { done: 'yes' })", "assign(td, { done: meta('yes') })"],
+    "'string' is not assignable to type",
+  ),
+  program(
+    'flattenKeys: the nested key is gone',
+    ["get(flattenKeys(td, '.'), 'next')", "get(flattenKeys(td, '.'), 'next.reward')"],
+    '"tokens.prompt"',
+  ),
+  program(
+    'unflattenKeys: the flat key is gone',
+    [
+      "get(unflattenKeys(TensorDict({ 'a.b': meta(1) }, []), '.'), 'a.b')",
+      "get(unflattenKeys(TensorDict({ 'a.b': meta(1) }, []), '.'), 'a', 'b')",
+    ],
+    '"a"',
+  ),
+  program(
+    'zipLeaves: TensorDicts of other schemas',
+    ['zipLeaves(td, TensorDict({ query: meta(1) }, [1]), (a) => a)', 'zipLeaves(td, td, (a) => a)'],
+    'is missing the following properties',
+  ),
+  program(
+    'add: text is no number',
+    ["add(td, 'one')", 'add(td, 1)'],
+    "'string' is not assignable to parameter of type",
+  ),
+  program('cast: no such dtype', ["cast(td, 'float64')", "cast(td, 'float32')"], '"float64"'),
+  program(
+    'concat: parts of other schemas',
+    ['concat([td, TensorDict({ other: meta(1) }, [1])])', 'concat([td, td])'],
+    'other',
+  ),
+  program('spec: no such dtype', ["tensorSpec('float64')", "tensorSpec('float32')"], '"float64"'),
+  program(
+    'spec: a key that it does not have',
+    ["get(zeros(spec, [1]), 'rewrd')", "get(zeros(spec, [1]), 'reward')"],
+    '"reward" | "text"',
+  ),
+  program(
+    'refine: the type of a value',
+    [
+      "((t: TensorDict<Infer<typeof spec>>) => get(t, 'text').items.get(0)?.toFixed())",
+      "((t: TensorDict<Infer<typeof spec>>) => get(t, 'text').items.get(0)?.trim())",
+    ],
+    "'toFixed' does not exist on type 'string'",
+  ),
+  program(
+    'fromNested: the failure must be looked at',
+    [
+      "get(fromNested(spec, {}, [1]), 'reward')",
+      "E.map((t: TensorDict<Infer<typeof spec>>) => get(t, 'reward'))(fromNested(spec, {}, [1]))",
+    ],
+    'Either',
+  ),
+  program(
+    'policy: a state without its prompt',
+    ['policy(td, 0 as never)', 'policy(prompts, 0 as never)'],
+    'not assignable to parameter of type',
+  ),
+  program(
+    'policy: text for tokens',
+    [
+      '((p: Policy<TokenPrompt, TokenAction>) => p)(textPolicy)',
+      '((p: Policy<TokenPrompt, TokenAction>) => p)(policy)',
+    ],
+    "'text'",
+  ),
+  program(
+    'env: tokens before there is text',
+    ['pipe(env, append(tokenizer))', 'pipe(env, append(template), append(tokenizer))'],
+    "'text'",
+  ),
+]
