@@ -85,7 +85,7 @@ export const WRONG_PROGRAMS: readonly WrongProgram[] = [
   program(
     'modify: a function of another kind',
     ["modify(td, 'query', (x: Meta<number>) => x)", "modify(td, 'query', (x: Data<string>) => x)"],
-    "'Data<string>' is not assignable to",
+    "missing in type 'Data<string>' but required in type 'Meta<number>'",
   ),
   program(
     'select: a misspelt key among others',
@@ -219,7 +219,7 @@ export const WRONG_PROGRAMS: readonly WrongProgram[] = [
   ),
   program(
     'policy: a state without its prompt',
-    ['policy(td, 0 as never)', 'policy(prompts, 0 as never)'],
+    ['policy.act(td, 0 as never)', 'policy.act(prompts, 0 as never)'],
     'not assignable to parameter of type',
   ),
   program(
