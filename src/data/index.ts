@@ -184,6 +184,8 @@ export type {
   ExistingKey,
   ExistingKeys,
   Key as TensorDictKey,
+  NoSuchKey,
+  NotANode,
   Path,
   PlaceKey,
   RenameAt,

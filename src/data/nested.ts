@@ -4,13 +4,14 @@ import * as E from 'fp-ts/lib/Either.js'
 import { OrderedMap } from 'immutable'
 import { scope } from '../engine/scope.js'
 import { type Infer, isLeafSpec, type LeafSpec, nodeOfSpec, type Spec } from './spec.js'
-import { showPath } from './tensorDict/keys.js'
+
 import { data, type Leaf, meta, type RaggedType, ragged } from './tensorDict/leaf.js'
 import {
   batchSize,
   type Entry,
   nodeOf,
   requireShape,
+  showPath,
   type TensorDict,
   TensorDictError,
   type TensorDictProblem,

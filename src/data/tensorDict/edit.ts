@@ -2,7 +2,6 @@
 import { OrderedMap } from 'immutable'
 import {
   type At,
-  absence,
   type ExcludeAt,
   type ExistingKey,
   type ExistingKeys,
@@ -16,15 +15,16 @@ import {
   type RenameAt,
   type SelectAt,
   type SetAt,
-  showPath,
   startsWith,
 } from './keys.js'
 import {
+  absence,
   type Entry,
   find,
   isTensorDict,
   misfit,
   nodeOf,
+  showPath,
   TensorDict,
   TensorDictError,
   type TensorDictProblem,

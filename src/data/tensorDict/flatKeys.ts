@@ -1,6 +1,6 @@
 /** Nested keys as flat ones with a separator, and back; nodes without leaves. They move leaves, and copy none. */
 import { OrderedMap } from 'immutable'
-import { type Path, showPath } from './keys.js'
+import type { Path } from './keys.js'
 import { leafEntries, nodePaths } from './leaves.js'
 import {
   type Entry,
@@ -8,6 +8,7 @@ import {
   find,
   isTensorDict,
   nodeOf,
+  showPath,
   type TensorDict,
   TensorDictError,
   type TensorDictProblem,

@@ -4,14 +4,7 @@
  * schema is not known takes any key and is checked when it runs.
  */
 import type { Leaf } from './leaf.js'
-import {
-  type ChildSchema,
-  type Entry,
-  type Flat,
-  isTensorDict,
-  type TensorDict,
-  TensorDictError,
-} from './tensorDict.js'
+import { type ChildSchema, type Entry, type Flat, type TensorDict, TensorDictError } from './tensorDict.js'
 
 /** Names from the root inwards. */
 export type Path = readonly [string, ...string[]]
@@ -33,7 +26,7 @@ type CheckedPath<S, P> = unknown extends S
     : never
 
 /** `K` if there is such a key; otherwise the keys that there are at the place where it goes wrong. */
-export type CheckedKey<S, K> = unknown extends S
+type CheckedKey<S, K> = unknown extends S
   ? K
   : K extends string
     ? K extends keyof S
@@ -142,9 +135,6 @@ type SelectShort<S, K> = Flat<{
 /** A schema with one entry under another key. */
 export type RenameAt<S, A, B> = unknown extends S ? unknown : SetAt<ExcludeAt<S, A>, B, At<S, A>>
 
-/** A path as text for errors. */
-export const showPath = (path: readonly string[]): string => path.map((name) => JSON.stringify(name)).join(' > ')
-
 /** The path of a key. Errors: throws TensorDictError for what is neither a string nor a non-empty list of strings. */
 export const pathOf = (operation: string, key: Key): Path => {
   const names: readonly unknown[] = typeof key === 'string' ? [key] : Array.isArray(key) ? key : []
@@ -171,28 +161,4 @@ export const keyTree = (paths: readonly (readonly string[])[]): KeyTree => {
   return new Map(
     names.map((name) => [name, keyTree(paths.filter(([first]) => first === name).map((path) => path.slice(1)))]),
   )
-}
-
-/** The keys of a node for the text of an error, at most twenty. */
-export const knownKeys = (td: TensorDict): string => {
-  const names = [...td.entries.keys()]
-  const shown = names.slice(0, 20).map((name) => JSON.stringify(name))
-  const rest = names.length > shown.length ? ` and ${names.length - shown.length} more` : ''
-  return names.length === 0 ? 'there are no keys' : `the keys are ${shown.join(', ')}${rest}`
-}
-
-/** Why there is nothing at a path, with the keys that are there instead; undefined if there is something. */
-export const absence = (td: TensorDict, path: readonly string[]): string | undefined => {
-  let node = td
-  for (const [i, name] of path.entries()) {
-    const entry = node.entries.get(name)
-    if (entry === undefined) {
-      const where = i === 0 ? '' : ` in ${showPath(path.slice(0, i))}`
-      return `no such entry${where}; ${knownKeys(node)}`
-    }
-    if (i === path.length - 1) return undefined
-    if (!isTensorDict(entry)) return `no such entry; ${showPath(path.slice(0, i + 1))} is a leaf`
-    node = entry
-  }
-  return undefined
 }

@@ -57,8 +57,7 @@ export interface TensorDictErrorDetails {
   readonly hint?: string
 }
 
-const place = (path: readonly string[]): string =>
-  path.length > 0 ? `at ${path.map((key) => JSON.stringify(key)).join(' > ')}: ` : ''
+const place = (path: readonly string[]): string => (path.length > 0 ? `at ${showPath(path)}: ` : '')
 
 /** A wrong call on a TensorDict: which operation, where, what was expected and what came. All mismatches are in one error. */
 export class TensorDictError extends Error {
@@ -200,6 +199,33 @@ export const find = (td: TensorDict, path: string | readonly string[]): Entry | 
   return entry
 }
 
+/** A path as text for errors. */
+export const showPath = (path: readonly string[]): string => path.map((name) => JSON.stringify(name)).join(' > ')
+
+/** The keys of a node for the text of an error, at most twenty. */
+const knownKeys = (td: TensorDict): string => {
+  const names = [...td.entries.keys()]
+  const shown = names.slice(0, 20).map((name) => JSON.stringify(name))
+  const rest = names.length > shown.length ? ` and ${names.length - shown.length} more` : ''
+  return names.length === 0 ? 'there are no keys' : `the keys are ${shown.join(', ')}${rest}`
+}
+
+/** Why there is nothing at a path, with the keys that are there instead; undefined if there is something. */
+export const absence = (td: TensorDict, path: readonly string[]): string | undefined => {
+  let node = td
+  for (const [i, name] of path.entries()) {
+    const entry = node.entries.get(name)
+    if (entry === undefined) {
+      const where = i === 0 ? '' : ` in ${showPath(path.slice(0, i))}`
+      return `no such entry${where}; ${knownKeys(node)}`
+    }
+    if (i === path.length - 1) return undefined
+    if (!isTensorDict(entry)) return `no such entry; ${showPath(path.slice(0, i + 1))} is a leaf`
+    node = entry
+  }
+  return undefined
+}
+
 /**
  * The entry under one to four nested keys, with its type.
  *
@@ -227,8 +253,7 @@ export function get<
 export function get(td: TensorDict, ...path: readonly string[]): unknown {
   const entry = find(td, path)
   if (entry !== undefined) return entry
-  const known = [...td.entries.keys()].map((key) => JSON.stringify(key)).join(', ')
-  throw new TensorDictError('get', path, `no such entry; the keys are ${known || 'none'}`)
+  throw new TensorDictError('get', path, absence(td, path)!) // nothing is there
 }
 
 /** Whether there is an entry at a path. */
