@@ -5,8 +5,8 @@ import type { Clock } from '../core/capabilities.js'
 import { orThrow } from '../core/failure.js'
 import { child, type Key } from '../core/key.js'
 import type { Policy, PolicyFailure, TokenAction, TokenPrompt } from '../data/policy.js'
-import { concat, take } from '../data/tensorDict/batch.js'
 import { exclude } from '../data/tensorDict/edit.js'
+import { concat } from '../data/tensorDict/joining.js'
 import {
   type Data,
   data,
@@ -19,6 +19,7 @@ import {
   raggedRow,
 } from '../data/tensorDict/leaf.js'
 import { assign, type DeepMerge, merge } from '../data/tensorDict/merge.js'
+import { take } from '../data/tensorDict/selecting.js'
 import { find, get, isTensorDict, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type Owned, own, scope } from '../engine/scope.js'
 import { type Env, type EnvFailure, nextRequest, type Outcome, REMEMBERED } from '../envs/env.js'

@@ -165,7 +165,7 @@ export {
   mul,
   sub,
 } from './tensorDict/arithmetic.js'
-export { concat, repeatInterleave, slice, splitEach, take } from './tensorDict/batch.js'
+export type { JoinOptions } from './tensorDict/alike.js'
 export { autoBatch, withBatchShape } from './tensorDict/batchShape.js'
 export { allClose, diff, equals, hash, type TensorDictDifference, type Tolerance } from './tensorDict/compare.js'
 export { exclude, modify, type Partition, partitionKeys, remove, rename, select, set } from './tensorDict/edit.js'
@@ -177,7 +177,9 @@ export {
   unflattenKeys,
   type WithoutEmptyNodes,
 } from './tensorDict/flatKeys.js'
+export { ellipsis, type IndexPart, index, mask, newAxis, type Range } from './tensorDict/indexing.js'
 export { type FormatOptions, format, toNested } from './tensorDict/inspect.js'
+export { concat, setAt, stack, where } from './tensorDict/joining.js'
 export type {
   At,
   ExcludeAt,
@@ -209,6 +211,42 @@ export {
   raggedRows,
   rowLengths,
 } from './tensorDict/leaf.js'
+export type { Mask } from './tensorDict/masks.js'
+export {
+  crop,
+  type Filler,
+  type PaddedBatch,
+  type PaddedSequences,
+  type PadSequenceOptions,
+  pad,
+  padSequence,
+  padToMultiple,
+  unpadBatch,
+  unpadSequence,
+  type Width,
+} from './tensorDict/padding.js'
+export { type Over, type Reduction, reduce, reduceMasked } from './tensorDict/reduce.js'
+export {
+  flip,
+  type NarrowOptions,
+  narrow,
+  repeat,
+  repeatInterleave,
+  roll,
+  slice,
+  take,
+} from './tensorDict/selecting.js'
+export {
+  expand,
+  flattenAxes,
+  permute,
+  reshape,
+  squeeze,
+  transpose,
+  unflattenAxis,
+  unsqueeze,
+} from './tensorDict/shape.js'
+export { type SplitIntoOptions, splitEach, splitEvery, splitInto, splitSizes, unbind } from './tensorDict/splitting.js'
 export {
   filterMapLeaves,
   foldLeaves,

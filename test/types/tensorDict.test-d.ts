@@ -12,7 +12,9 @@ import {
   type SpecMismatch,
   tensorSpec,
 } from '../../src/data/spec.js'
-import { concat, repeatInterleave, slice, splitEach, take } from '../../src/data/tensorDict/batch.js'
+import { concat } from '../../src/data/tensorDict/joining.js'
+import { repeatInterleave, slice, take } from '../../src/data/tensorDict/selecting.js'
+import { splitEach } from '../../src/data/tensorDict/splitting.js'
 import { exclude, rename, select, set } from '../../src/data/tensorDict/edit.js'
 import {
   type Data,

@@ -4,7 +4,8 @@ import { List } from 'immutable'
 
 export type RaggedType = 'int32' | 'float32' | 'bool'
 
-type RaggedArray<T extends RaggedType> = T extends 'float32'
+/** The array that holds the numbers of a type. */
+export type RaggedArray<T extends RaggedType = RaggedType> = T extends 'float32'
   ? Float32Array
   : T extends 'int32'
     ? Int32Array
@@ -33,7 +34,7 @@ export interface Meta<out T = unknown> {
 /** A tensor's leading axes are the batch shape. */
 export type Leaf = tf.Tensor | Ragged | Data | Meta
 
-const allocate = (type: RaggedType, length: number): Float32Array | Int32Array | Uint8Array => {
+const allocate = (type: RaggedType, length: number): RaggedArray => {
   switch (type) {
     case 'float32':
       return new Float32Array(length)
@@ -56,6 +57,21 @@ export const ragged = <T extends RaggedType>(type: T, rows: readonly ArrayLike<n
   const values = allocate(type, offsets[rows.length]!)
   for (const [i, row] of rows.entries()) values.set(row, offsets[i]!)
   return { _tag: 'Ragged', type, values, offsets }
+}
+
+/** Rows over arrays that are known to fit together and to be nobody else's to change. For the other files of this folder. */
+export const raggedOf = <T extends RaggedType>(
+  type: T,
+  values: ArrayLike<number>,
+  offsets: ArrayLike<number>,
+): Ragged<T> => ({ _tag: 'Ragged', type, values, offsets })
+
+const ARRAYS = { float32: Float32Array, int32: Int32Array, bool: Uint8Array } as const
+
+/** The values of all rows in the array of their type: the leaf's own where it has one. For reading only. */
+export const raggedArray = (rows: Ragged): RaggedArray => {
+  const { type, values } = rows
+  return values instanceof ARRAYS[type] ? values : ARRAYS[type].from(values)
 }
 
 /** How many rows there are. */

@@ -2,7 +2,9 @@
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { concat, repeatInterleave, slice, splitEach, take } from '../../../src/data/tensorDict/batch.js'
+import { concat } from '../../../src/data/tensorDict/joining.js'
+import { repeatInterleave, slice, take } from '../../../src/data/tensorDict/selecting.js'
+import { splitEach } from '../../../src/data/tensorDict/splitting.js'
 import { withBatchShape } from '../../../src/data/tensorDict/batchShape.js'
 import { equals } from '../../../src/data/tensorDict/compare.js'
 import { exclude, set } from '../../../src/data/tensorDict/edit.js'
@@ -157,7 +159,7 @@ describe('concat', () => {
   it('conflicts are named by the whole path, in nodes too', () => {
     const a: TensorDict = TensorDict({ next: { reward: data([1]) } }, [1])
     const b: TensorDict = TensorDict({ next: { reward: meta(1) } }, [1])
-    expect(() => concat([a, b])).toThrow('next > reward: Data and Meta')
+    expect(() => concat([a, b])).toThrow('at "next" > "reward": Data and Meta')
   })
 
   it('nodes whose extra batch axes differ are refused, not joined into a node whose leaves do not fit', () => {
@@ -171,7 +173,7 @@ describe('concat', () => {
     ['two sizes behind the first axis', [2, 1], [2, 2]],
   ])('refuses batch shapes of %s', (_, left, right) => {
     expect(() => concat<unknown>([TensorDict({}, left), TensorDict({}, right)])).toThrow(
-      'the batch shapes differ behind the first axis',
+      /concat: batch shapes \[2.*\] and/,
     )
   })
 

@@ -2,7 +2,9 @@
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { concat, repeatInterleave, slice, splitEach, take } from '../../../src/data/tensorDict/batch.js'
+import { concat } from '../../../src/data/tensorDict/joining.js'
+import { repeatInterleave, slice, take } from '../../../src/data/tensorDict/selecting.js'
+import { splitEach } from '../../../src/data/tensorDict/splitting.js'
 import { withBatchShape } from '../../../src/data/tensorDict/batchShape.js'
 import { equals } from '../../../src/data/tensorDict/compare.js'
 import { exclude, rename, select, set } from '../../../src/data/tensorDict/edit.js'
@@ -267,9 +269,9 @@ describe('the first batch axis', () => {
         [1],
       ) as TensorDict as typeof a
       expect(() => concat([a, b])).toThrow(
-        /x: tensors of feature shapes \[2\] and \[3\].*y: Data and ragged int32.*m: different meta/,
+        /"x": float32 tensor of features \[2\] and .*\[3\].*"y": Data and ragged int32.*"m": different meta/,
       )
-      expect(() => concat([a, exclude(a, 'y') as never])).toThrow('y: Data and nothing')
+      expect(() => concat([a, exclude(a, 'y') as never])).toThrow('at "y": Data and nothing')
       expect(() => concat([])).toThrow('nothing to join')
       return []
     })

@@ -1,0 +1,263 @@
+/** Batch axes made longer with elements that come from nowhere, and shorter again. Feature axes are never touched. */
+import * as tf from '@tensorflow/tfjs'
+import { applyJoin, requireAlike, shapeProblems } from './alike.js'
+import { leafEntries } from './edit.js'
+import { index } from './indexing.js'
+import { firstOf } from './joining.js'
+import { applyPlan, axisOf, requireCount, rowsOf, stridesOf } from './plan.js'
+import { within } from './selecting.js'
+import { batchSize, type TensorDict, TensorDictError, type TensorDictProblem } from './tensorDict.js'
+
+/** What fills new elements. New ragged rows are empty; meta values are the node's and stay. */
+export interface Filler {
+  /** In tensors. It must be a value of every tensor's dtype: a whole number for int32, 0 or 1 for bool. By default 0. */
+  readonly value?: number
+  /** In data leaves; without it, a TensorDict with data leaves cannot be padded. */
+  readonly item?: unknown
+}
+
+const isValueOf = (dtype: tf.DataType, value: number): boolean => {
+  switch (dtype) {
+    case 'float32':
+      return true
+    case 'int32':
+      return (value | 0) === value
+    case 'bool':
+      return value === 0 || value === 1
+    default:
+      return false
+  }
+}
+
+/** Refuses a filler that some leaf cannot hold. Errors: throws TensorDictError, listing every such leaf. */
+const requireFiller = (operation: string, td: TensorDict, filler: Filler): void => {
+  const { value = 0 } = filler
+  const problems = leafEntries(td).flatMap(([path, leaf]): readonly TensorDictProblem[] => {
+    if (leaf instanceof tf.Tensor) {
+      return isValueOf(leaf.dtype, value) ? [] : [{ path, reason: `${value} is no value of ${leaf.dtype}` }]
+    }
+    return leaf._tag === 'Data' && !('item' in filler)
+      ? [{ path, reason: 'data needs `item`, which fills it where there is no value' }]
+      : []
+  })
+  if (problems.length > 0) throw new TensorDictError(operation, [], { problems, actual: filler })
+}
+
+/** How many elements to add, or take away, before and behind. */
+export type Width = readonly [before: number, behind: number]
+
+const requireWidths = (operation: string, td: TensorDict, widths: readonly Width[]): void => {
+  const rank = td.batchShape.length
+  if (widths.length > rank) {
+    throw new TensorDictError(operation, [], {
+      reason: `${widths.length} widths for ${rank} batch axes`,
+      expected: rank,
+      actual: widths,
+    })
+  }
+  for (const pair of widths) for (const width of pair) requireCount(operation, 'a width', width)
+}
+
+const isNothing = (widths: readonly Width[]): boolean => widths.every(([before, behind]) => before + behind === 0)
+
+/** A tensor with widths on its first axes; all of its other axes stay. */
+const padTensor = (tensor: tf.Tensor, widths: readonly Width[], value: number): tf.Tensor => {
+  if (isNothing(widths)) return tensor
+  const all = tensor.shape.map((_, axis): [number, number] => [...(widths[axis] ?? [0, 0])])
+  if (tensor.size === 0) {
+    return tf.fill(
+      tensor.shape.map((size, axis) => size + all[axis]![0] + all[axis]![1]),
+      value,
+      tensor.dtype as 'float32', // the numeric dtypes, whichever it is: `requireFiller` refuses the others
+    )
+  }
+  if (tensor.dtype === 'bool') return tf.cast(tf.pad(tf.cast(tensor, 'int32'), all, value), 'bool')
+  return tf.pad(tensor, all, value)
+}
+
+/**
+ * With new elements before and behind on each batch axis.
+ *
+ * Shapes   `widths[i]` is for axis i; axes without widths stay.
+ * Errors   throws TensorDictError if a width is no natural number or has no axis, and, listing every such leaf, if the filler is no value of
+ *          a tensor's dtype, or if there are data leaves and no `item`.
+ * Effects  makes tensors that belong to the enclosing scope; widths of 0 give the same object.
+ * Source   law 60: `crop` with the same widths is the inverse.
+ *
+ * @example
+ * pad(TensorDict({ x: data(['a']) }, [1]), [[0, 2]], { item: '' }).batchShape // [3]
+ */
+export const pad = <S>(td: TensorDict<S>, widths: readonly Width[], filler: Filler = {}): TensorDict<S> => {
+  requireWidths('pad', td, widths)
+  if (isNothing(widths)) return td
+  requireFiller('pad', td, filler)
+  const strides = stridesOf(td.batchShape)
+  const positions = td.batchShape.map((size, axis) => {
+    const [before, behind] = widths[axis] ?? [0, 0]
+    return Array.from({ length: before + size + behind }, (_, i) =>
+      i < before || i >= before + size ? Number.NEGATIVE_INFINITY : (i - before) * strides[axis]!,
+    )
+  })
+  const { value = 0, item } = filler
+  return applyPlan(td, {
+    rank: td.batchShape.length,
+    to: positions.map((axis) => axis.length),
+    rows: () => rowsOf(positions),
+    mover: () => (tensor) => padTensor(tensor, widths, value),
+    filler: item,
+  })
+}
+
+/**
+ * Without the elements before and behind on each batch axis.
+ *
+ * Errors   throws TensorDictError if a width is no natural number, has no axis, or is more than there is.
+ * Effects  makes tensors that belong to the enclosing scope; widths of 0 give the same object.
+ *
+ * @example
+ * crop(TensorDict({ x: data(['', 'a', '']) }, [3]), [[1, 1]]).batchShape // [1]
+ */
+export const crop = <S>(td: TensorDict<S>, widths: readonly Width[]): TensorDict<S> => {
+  requireWidths('crop', td, widths)
+  const ranges = widths.map(([before, behind], axis) => ({ start: before, end: td.batchShape[axis]! - behind }))
+  const problems = ranges.flatMap(({ start, end }, axis) =>
+    end < start
+      ? [
+          {
+            path: [],
+            reason: `axis ${axis} of size ${td.batchShape[axis]} has no ${widths[axis]!.join(' + ')} to take`,
+          },
+        ]
+      : [],
+  )
+  if (problems.length > 0) throw new TensorDictError('crop', [], { problems, expected: td.batchShape, actual: widths })
+  return isNothing(widths) ? td : index(td, ...ranges)
+}
+
+/** Sequences of different lengths as rows of one TensorDict. */
+export interface PaddedSequences<S> {
+  /** Batch shape `[N, T, ..]`: N sequences, padded to the longest one's length T. */
+  readonly td: TensorDict<S>
+  readonly lengths: readonly number[]
+  readonly side: 'left' | 'right'
+  /** bool `[N, T]`: true for what is in a sequence, false for padding. */
+  readonly mask: tf.Tensor
+}
+
+/** Where padding goes, and what it is. */
+export interface PadSequenceOptions extends Filler {
+  readonly side: 'left' | 'right'
+}
+
+/**
+ * Sequences, whose first batch axis is time, side by side, padded to one length.
+ *
+ * Shapes   N TensorDicts `[T_i, ..]` to one of `[N, T, ..]` with T the largest T_i, whatever the lengths are: also for one sequence, and for
+ *          equal lengths.
+ * Errors   throws TensorDictError, listing every difference between the sequences but their lengths, as `stack` does; for a filler that a
+ *          leaf cannot hold, as `pad` does; if there is no sequence.
+ * Effects  makes tensors, the mask among them, that belong to the enclosing scope.
+ * Source   law 61: `unpadSequence` is the inverse.
+ *
+ * @example
+ * padSequence([TensorDict({ r: data([1]) }, [1]), TensorDict({ r: data([2, 3]) }, [2])], { side: 'left', item: 0 }).lengths // [1, 2]
+ */
+export const padSequence = <S>(parts: readonly TensorDict<S>[], options: PadSequenceOptions): PaddedSequences<S> => {
+  const first = firstOf('padSequence', parts)
+  axisOf('padSequence', first.batchShape, 0)
+  requireAlike('padSequence', parts, { shapes: shapeProblems(parts, 0) })
+  const { side, value = 0, item } = options
+  requireFiller('padSequence', first, options)
+  const lengths = parts.map((part) => part.batchShape[0]!)
+  const longest = lengths.reduce((a, b) => Math.max(a, b))
+  const block = batchSize(first.batchShape.slice(1))
+  const begin = (length: number): number => (side === 'left' ? longest - length : 0)
+  const rows = (): Int32Array => {
+    const found = new Int32Array(parts.length * longest * block).fill(-1)
+    let row = 0
+    for (const [i, length] of lengths.entries()) {
+      const from = (i * longest + begin(length)) * block
+      for (let j = 0; j < length * block; j++) found[from + j] = row++
+    }
+    return found
+  }
+  const widths = lengths.map((length): Width => [begin(length), longest - length - begin(length)])
+  const inside = lengths.flatMap((length) =>
+    Array.from({ length: longest }, (_, t) => t >= begin(length) && t < begin(length) + length),
+  )
+  const plan = {
+    to: [parts.length, longest, ...first.batchShape.slice(1)],
+    rows,
+    mover: () => (tensors: readonly tf.Tensor[]) =>
+      tf.stack(tensors.map((tensor, i) => padTensor(tensor, [widths[i]!], value))),
+    filler: item,
+  }
+  return {
+    td: applyJoin(parts, plan),
+    lengths,
+    side,
+    mask: tf.tensor2d(inside, [parts.length, longest], 'bool'),
+  }
+}
+
+/**
+ * The sequences that were padded, without the padding.
+ *
+ * Shapes   `[N, T, ..]` to N TensorDicts `[lengths[i], ..]`.
+ * Errors   throws TensorDictError, listing every length that is not in 0 .. T, and if there are not N lengths.
+ * Effects  makes tensors that belong to the enclosing scope.
+ */
+export const unpadSequence = <S>({
+  td,
+  lengths,
+  side,
+}: Pick<PaddedSequences<S>, 'td' | 'lengths' | 'side'>): readonly TensorDict<S>[] => {
+  const [count, longest] = td.batchShape
+  if (count !== lengths.length || longest === undefined) {
+    throw new TensorDictError('unpadSequence', [], {
+      reason: `${lengths.length} lengths for the batch shape [${td.batchShape.join(', ')}]`,
+      expected: lengths.length,
+      actual: td.batchShape,
+    })
+  }
+  const wrong = lengths.filter((length) => !Number.isInteger(length) || length < 0 || length > longest)
+  if (wrong.length > 0) {
+    throw new TensorDictError('unpadSequence', [], {
+      problems: wrong.map((length) => ({ path: [], reason: `length ${length} is not in 0 .. ${longest}` })),
+      expected: longest,
+      actual: lengths,
+    })
+  }
+  return lengths.map((length, i) => {
+    const start = side === 'left' ? longest - length : 0
+    return index(td, i, { start, end: start + length })
+  })
+}
+
+/** A batch that was padded to a multiple. */
+export interface PaddedBatch<S> {
+  readonly td: TensorDict<S>
+  /** How many elements its first axis had before. */
+  readonly size: number
+}
+
+/**
+ * With as many new elements behind the first batch axis as make its size a multiple: to share a batch evenly.
+ *
+ * Errors   throws TensorDictError if `multiple` is not at least 1; as `pad` does.
+ * Effects  makes tensors that belong to the enclosing scope.
+ * Source   law 62: `unpadBatch` is the inverse.
+ *
+ * @example
+ * padToMultiple(TensorDict({ x: data(['a']) }, [1]), 4, { item: '' }).td.batchShape // [4]
+ */
+export const padToMultiple = <S>(td: TensorDict<S>, multiple: number, filler: Filler = {}): PaddedBatch<S> => {
+  axisOf('padToMultiple', td.batchShape, 0)
+  requireCount('padToMultiple', 'the multiple', multiple, 1)
+  const size = td.batchShape[0]!
+  return { td: pad(td, [[0, (multiple - (size % multiple)) % multiple]], filler), size }
+}
+
+/** The batch as it was before `padToMultiple`. Errors: throws TensorDictError if it has fewer elements. */
+export const unpadBatch = <S>({ td, size }: PaddedBatch<S>): TensorDict<S> =>
+  within('unpadBatch', td, { axis: 0, start: 0, end: size })
