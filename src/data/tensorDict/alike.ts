@@ -152,7 +152,7 @@ export const applyJoin = <S>(parts: readonly TensorDict<S>[], plan: JoinPlan & J
   const joinTensors = (tensors: readonly tf.Tensor[]): tf.Tensor => {
     const [first] = tensors
     const shape = replaceAxes(first!.shape, rank, to)
-    if (batchSize(shape) === 0) return emptyTensor(shape, first!.dtype)
+    if (batchSize(shape) === 0) return emptyTensor(shape, first!)
     mover ??= plan.mover()
     return mover(tensors)
   }

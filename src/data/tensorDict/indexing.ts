@@ -186,8 +186,9 @@ const moverOf = (shape: readonly number[], steps: readonly Step[], to: readonly 
   }
 }
 
-/** A plan whose rows are always a list. */
+/** A plan whose rows are always a list, and whether it can choose an element twice. */
 interface IndexPlan extends Plan {
+  readonly choice: 'distinct' | 'repeated'
   readonly rows: () => Int32Array
 }
 
@@ -195,7 +196,14 @@ interface IndexPlan extends Plan {
 export const indexPlan = (operation: string, shape: readonly number[], parts: readonly IndexPart[]): IndexPlan => {
   const steps = stepsOf(operation, shape, parts)
   const to = steps.flatMap((step) => (step.kind === 'new' ? [1] : step.kind === 'at' ? [] : [step.positions.length]))
-  return { rank: shape.length, to, rows: () => chosenRows(shape, steps), mover: () => moverOf(shape, steps, to) }
+  const distinct = steps.every((step) => step.kind !== 'some' || new Set(step.positions).size === step.positions.length)
+  return {
+    rank: shape.length,
+    to,
+    rows: () => chosenRows(shape, steps),
+    mover: () => moverOf(shape, steps, to),
+    choice: distinct ? 'distinct' : 'repeated',
+  }
 }
 
 const isWhole = (part: IndexPart): boolean =>

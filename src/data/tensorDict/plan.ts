@@ -61,8 +61,9 @@ export const innerSize = (shape: readonly number[], rank: number): number => {
 export const replaceAxes = (shape: readonly number[], rank: number, to: readonly number[]): readonly number[] =>
   shape.length === rank ? to : [...to, ...shape.slice(rank)]
 
-/** A tensor of this shape, which has no elements. */
-export const emptyTensor = (shape: readonly number[], dtype: tf.DataType): tf.Tensor => tf.tensor([], [...shape], dtype)
+/** A tensor of this shape, which has no elements, of the dtype of another one, whose buffer it shares if that has none either. */
+export const emptyTensor = (shape: readonly number[], like: tf.Tensor): tf.Tensor =>
+  like.size === 0 ? tf.reshape(like, [...shape]) : tf.tensor([], [...shape], like.dtype)
 
 /**
  * Applies a plan to every leaf of every node.
@@ -75,7 +76,7 @@ export const applyPlan = <S>(td: TensorDict<S>, plan: Plan): TensorDict<S> => {
   let move: MoveTensor | undefined
   const moveTensor = (tensor: tf.Tensor): tf.Tensor => {
     const shape = replaceAxes(tensor.shape, rank, to)
-    if (batchSize(shape) === 0) return emptyTensor(shape, tensor.dtype)
+    if (batchSize(shape) === 0) return emptyTensor(shape, tensor)
     move ??= plan.mover()
     return move(tensor)
   }

@@ -1,0 +1,81 @@
+/** Laws 63 and 65: reductions of batch axes and features. */
+import * as tf from '@tensorflow/tfjs'
+import fc from 'fast-check'
+import { leafEntries } from '../../data/tensorDict/edit.js'
+import { concat } from '../../data/tensorDict/joining.js'
+import type { Leaf } from '../../data/tensorDict/leaf.js'
+import { padSequence } from '../../data/tensorDict/padding.js'
+import { reduce, reduceMasked } from '../../data/tensorDict/reduce.js'
+import { slice } from '../../data/tensorDict/selecting.js'
+import { type Entry, find, isTensorDict, nodeOf, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { TensorDictRecipe } from '../arbitraries.js'
+import { type NumberedLaw, require } from '../law.js'
+import { type BatchLawOptions, drawOrder, refused, rowsOf, same, statesLaws, upTo } from './batchLaw.js'
+
+/** The leaves that can be reduced, their values made small whole numbers, with which float32 is exact. */
+const reducible = (td: TensorDict): TensorDict =>
+  nodeOf(
+    td.entries
+      .filter((entry) => isTensorDict(entry) || entry instanceof tf.Tensor || entry._tag === 'Meta')
+      .map((entry): Entry => {
+        if (isTensorDict(entry)) return reducible(entry)
+        if (!(entry instanceof tf.Tensor) || entry.dtype !== 'float32') return entry
+        const whole = tf.where(tf.isFinite(entry), tf.clipByValue(entry, -4, 4), tf.zerosLike(entry))
+        return tf.round(whole)
+      }),
+    td.batchShape,
+  )
+
+const numbersOf = (entry: Entry | Leaf | undefined): readonly number[] =>
+  entry instanceof tf.Tensor ? [...entry.dataSync()] : []
+
+/** Refuses tensors that are further apart than rounding explains. */
+const close = (actual: TensorDict, expected: TensorDict): void => {
+  for (const [path, leaf] of leafEntries(actual)) {
+    const [found, wanted] = [numbersOf(leaf), numbersOf(find(expected, path))]
+    const near = found.every((x, i) => Math.abs(x - wanted[i]!) <= 1e-5 * Math.max(1, Math.abs(wanted[i]!)))
+    require(found.length === wanted.length && near, () => `${path.join(' > ')}: ${found} instead of ${wanted}`)
+  }
+}
+
+/** Laws 63 and 65 for the TensorDicts of `samples`, without their ragged and data leaves. */
+export const reductionLaws = (
+  samples: fc.Arbitrary<TensorDictRecipe>,
+  options?: BatchLawOptions,
+): readonly NumberedLaw[] => {
+  const law = statesLaws(samples, options)
+  return [
+    law(63, 'masked reductions ignore padding, whatever it is', (td, draw) => {
+      const whole = reducible(td)
+      const parts = upTo(1 + draw(3)).map(() => slice(whole, 0, draw(rowsOf(td) + 1)))
+      const all = concat(parts)
+      fc.pre(rowsOf(all) > 0)
+      const tensors = leafEntries(whole).filter(([, leaf]) => leaf instanceof tf.Tensor)
+      const exact = tensors.every(([, leaf]) => leaf instanceof tf.Tensor && leaf.dtype === 'float32')
+      for (const value of exact ? [0, 7, Number.NaN, Number.POSITIVE_INFINITY] : [0, 1]) {
+        const { td: padded, mask } = padSequence(parts, { side: draw(2) === 0 ? 'left' : 'right', value })
+        close(reduceMasked(padded, 'mean', mask), reduce(all, 'mean', 0))
+        close(reduceMasked(padded, 'sum', mask), reduce(all, 'sum', 0))
+      }
+    }),
+    law(65, 'a sum over all batch axes is the sums axis by axis, in any order', (td, draw) => {
+      const whole = reducible(td)
+      const rank = td.batchShape.length
+      const order = drawOrder(draw, rank)
+      const left = upTo(rank)
+      const oneByOne = order.reduce(
+        (state: { readonly sum: TensorDict; readonly axes: readonly number[] }, axis) => ({
+          sum: reduce(state.sum, 'sum', state.axes.indexOf(axis)),
+          axes: state.axes.filter((other) => other !== axis),
+        }),
+        { sum: whole, axes: left },
+      )
+      same(oneByOne.sum, reduce(whole, 'sum', order))
+      require(reduce(whole, 'mean', [0]).batchShape.join() === td.batchShape.slice(1).join(), () =>
+        'a wrong batch shape')
+      require(reduce(whole, 'sum', 'features').batchShape.join() === td.batchShape.join(), () => 'a wrong batch shape')
+      same(reduce(reduce(whole, 'sum', 'features'), 'sum', 'all'), reduce(whole, 'sum', 'all'))
+      for (const wrong of [rank, -rank - 1, [0, 0]]) refused(() => reduce(whole, 'sum', wrong), `axes ${wrong}`)
+    }),
+  ]
+}

@@ -1,0 +1,137 @@
+/** Laws 52 to 58: batch axes merged, split, moved, added and removed. */
+import type fc from 'fast-check'
+import { leafEntries } from '../../data/tensorDict/edit.js'
+import { index } from '../../data/tensorDict/indexing.js'
+import {
+  expand,
+  flattenAxes,
+  permute,
+  reshape,
+  squeeze,
+  transpose,
+  unflattenAxis,
+  unsqueeze,
+} from '../../data/tensorDict/shape.js'
+import { batchSize, find, isTensorDict, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { TensorDictRecipe } from '../arbitraries.js'
+import { type NumberedLaw, require } from '../law.js'
+import {
+  type BatchLawOptions,
+  drawAxis,
+  drawOrder,
+  inverseOrder,
+  refused,
+  rowsOf,
+  same,
+  statesLaws,
+  upTo,
+} from './batchLaw.js'
+
+/** Without leaves, or with features that could be taken for batch axes: what is refused must not depend on it. */
+const bare = (td: TensorDict): TensorDict => TensorDict({}, td.batchShape)
+
+const regroupingLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: BatchLawOptions): readonly NumberedLaw[] => {
+  const law = statesLaws(samples, options)
+  return [
+    law(52, 'reshaping there and back changes nothing; one size may be computed', (td, draw) => {
+      const size = batchSize(td.batchShape)
+      const sizes = drawOrder(draw, td.batchShape.length).map((axis) => td.batchShape[axis]!)
+      same(reshape(reshape(td, [...sizes, 1]), td.batchShape), td)
+      require(reshape(td, td.batchShape) === td, () => 'another object')
+      require(size === 0 || reshape(td, [1, -1]).batchShape.join() === `1,${size}`, () => 'a wrong size')
+      for (const wrong of [[size + 1], [-1, -1], [-2], [0.5]]) refused(() => reshape(td, wrong), `shape ${wrong}`)
+      refused(() => reshape(bare(td), [size + 1]), 'too many elements without leaves')
+    }),
+    law(
+      53,
+      'an axis that was merged can be split again; what is no batch axis is refused, whatever the leaves are',
+      (td, draw) => {
+        const rank = td.batchShape.length
+        const first = draw(rank)
+        const last = first + draw(rank - first)
+        const flat = flattenAxes(td, first - rank, last)
+        same(unflattenAxis(flat, first, td.batchShape.slice(first, last + 1)), td)
+        for (const each of [td, bare(td)]) {
+          refused(() => flattenAxes(each, 0, rank), 'an axis too many')
+          refused(() => unflattenAxis(each, -rank - 1, [1]), 'an axis that is not there')
+          refused(() => unflattenAxis(each, 0, [rowsOf(td) + 1]), 'too many elements')
+        }
+      },
+    ),
+    law(54, 'elements are in row-major order', (td, draw) => {
+      const two = unflattenAxis(index(flattenAxes(td), {}), 0, [1, batchSize(td.batchShape)])
+      const flat = flattenAxes(two, 0, 1)
+      const size = batchSize(td.batchShape)
+      if (size > 0) {
+        const i = draw(size)
+        const place = td.batchShape.map((n, axis) => Math.floor(i / batchSize(td.batchShape.slice(axis + 1))) % n)
+        same(index(flat, i), index(td, ...place))
+      }
+    }),
+  ]
+}
+
+const orderLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: BatchLawOptions): readonly NumberedLaw[] => {
+  const law = statesLaws(samples, options)
+  return [
+    law(55, 'orders of axes compose, and the inverse order undoes one; what is no order is refused', (td, draw) => {
+      const rank = td.batchShape.length
+      const [first, second] = [drawOrder(draw, rank), drawOrder(draw, rank)]
+      same(permute(permute(td, first), inverseOrder(first)), td)
+      same(
+        permute(permute(td, first), second),
+        permute(
+          td,
+          second.map((axis) => first[axis]!),
+        ),
+      )
+      for (const wrong of [[...first, 0], first.slice(1), first.map(() => 0).concat(rank > 1 ? [] : [0])]) {
+        refused(() => permute(td, wrong), `order ${wrong}`)
+        refused(() => permute(bare(td), wrong), `order ${wrong} without leaves`)
+      }
+    }),
+    law(56, 'changing two axes twice changes nothing; a new axis can be removed; features never are', (td, draw) => {
+      const rank = td.batchShape.length
+      const [a, b] = [drawAxis(draw, rank), drawAxis(draw, rank)]
+      same(transpose(transpose(td, a.given, b.axis), a.axis, b.given), td)
+      for (const place of upTo(2 * rank + 2)) same(squeeze(unsqueeze(td, place - rank - 1), place - rank - 1), td)
+      for (const wrong of [rank + 1, -rank - 2]) refused(() => unsqueeze(td, wrong), `a new axis at ${wrong}`)
+      if (rowsOf(td) !== 1) refused(() => squeeze(td, 0), 'an axis of another size')
+      const ones = squeeze(td).batchShape
+      require(ones.join() === td.batchShape.filter((size) => size !== 1).join(), () => `[${ones}]`)
+    }),
+    law(57, 'every element of an expanded axis is the same; only axes of size 1 can be expanded', (td, draw) => {
+      require(expand(td, td.batchShape) === td, () => 'another object')
+      const count = 1 + draw(3)
+      const wide = expand(unsqueeze(td, 1), [rowsOf(td), count, ...td.batchShape.slice(1)])
+      for (const i of upTo(count)) same(index(wide, {}, i), td)
+      for (const i of upTo(count)) same(index(expand(td, [count, ...td.batchShape]), i), td)
+      const size = rowsOf(td) === 1 ? -1 : rowsOf(td) + 1
+      for (const each of [td, bare(td)]) {
+        refused(() => expand(each, [size, ...td.batchShape.slice(1)]), `size ${size}`)
+        refused(() => expand(each, td.batchShape.slice(1)), 'fewer axes')
+      }
+    }),
+    law(58, 'a node with more batch axes is changed along the ones that it shares', (td) => {
+      const rank = td.batchShape.length
+      const flat = flattenAxes(td)
+      for (const [path] of leafEntries(td)) {
+        for (const depth of upTo(path.length).slice(1)) {
+          const [before, after] = [find(td, path.slice(0, depth)), find(flat, path.slice(0, depth))]
+          require(isTensorDict(before) && isTensorDict(after), () => 'a node is lost')
+          if (isTensorDict(before) && isTensorDict(after)) same(reshape(before, after.batchShape), after)
+          if (isTensorDict(before) && isTensorDict(after)) {
+            require(after.batchShape.slice(1).join() === before.batchShape.slice(rank).join(), () =>
+              `[${after.batchShape}]`)
+          }
+        }
+      }
+    }),
+  ]
+}
+
+/** Laws 52 to 58 for the TensorDicts of `samples`. */
+export const shapeLaws = (
+  samples: fc.Arbitrary<TensorDictRecipe>,
+  options?: BatchLawOptions,
+): readonly NumberedLaw[] => [...regroupingLaws(samples, options), ...orderLaws(samples, options)]
