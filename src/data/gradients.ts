@@ -4,7 +4,7 @@ import { OrderedMap } from 'immutable'
 import { flatten, type Tree, unflatten } from '../core/tree.js'
 import { scope } from '../engine/scope.js'
 import { valueAndGrad } from '../engine/valueAndGrad.js'
-import { leafEntries, mapLeaves } from './tensorDict/edit.js'
+import { leafEntries, mapLeaves } from './tensorDict/leaves.js'
 import { type Entry, type Flat, isTensorDict, nodeOf, type TensorDict } from './tensorDict/tensorDict.js'
 
 /** The schema of gradients: the tensors of the parameters, in their nodes. */

@@ -153,7 +153,7 @@ export {
   tokenMask,
 } from './template/masks.js'
 export { type TemplateChoice, type TemplateSource, templateSource } from './template/named.js'
-export { concat, repeatInterleave, slice, splitEach, take, withBatchShape } from './tensorDict/batch.js'
+export type { JoinOptions } from './tensorDict/alike.js'
 export {
   add,
   type CastOptions,
@@ -165,7 +165,6 @@ export {
   mul,
   sub,
 } from './tensorDict/arithmetic.js'
-export type { JoinOptions } from './tensorDict/alike.js'
 export { autoBatch, withBatchShape } from './tensorDict/batchShape.js'
 export { allClose, diff, equals, hash, type TensorDictDifference, type Tolerance } from './tensorDict/compare.js'
 export { exclude, modify, type Partition, partitionKeys, remove, rename, select, set } from './tensorDict/edit.js'
@@ -211,7 +210,18 @@ export {
   raggedRows,
   rowLengths,
 } from './tensorDict/leaf.js'
+export {
+  filterMapLeaves,
+  foldLeaves,
+  leafEntries,
+  leafPaths,
+  mapLeaves,
+  nodePaths,
+  skeleton,
+  zipLeaves,
+} from './tensorDict/leaves.js'
 export type { Mask } from './tensorDict/masks.js'
+export { assign, type DeepMerge, type LeafAgainstNode, merge, mergeWith } from './tensorDict/merge.js'
 export {
   crop,
   type Filler,
@@ -247,17 +257,6 @@ export {
   unsqueeze,
 } from './tensorDict/shape.js'
 export { type SplitIntoOptions, splitEach, splitEvery, splitInto, splitSizes, unbind } from './tensorDict/splitting.js'
-export {
-  filterMapLeaves,
-  foldLeaves,
-  leafEntries,
-  leafPaths,
-  mapLeaves,
-  nodePaths,
-  skeleton,
-  zipLeaves,
-} from './tensorDict/leaves.js'
-export { assign, type DeepMerge, type LeafAgainstNode, merge, mergeWith } from './tensorDict/merge.js'
 export {
   batchSize,
   type Entries,

@@ -19,12 +19,7 @@ export {
   type TensorDictOptions,
   type TensorDictRecipe,
 } from './arbitraries.js'
-export {
-  type NestedNumbers,
-  requireClose,
-  requireCloseTensor,
-  type Tolerance,
-} from './close.js'
+export { type NestedNumbers, requireClose, requireCloseTensor, type Tolerance } from './close.js'
 export { type Codec, type CodecParts, type CodecSample, codecLaws } from './codecLaws.js'
 export { type EnvSample, envLaws, type RewardSample, rewardLaws } from './envLaws.js'
 export { type FakeClock, fakeClock } from './fakeClock.js'
@@ -58,8 +53,10 @@ export {
   type TokenScript,
 } from './scriptedPolicy.js'
 export { anyOfSpec, anySpec, type RecipeOf, type ValueArbitraries } from './specArbitraries.js'
+export { type TensorDictLawOptions, wellFormed } from './tensorDictLaws/checking.js'
 export { gradientLaws } from './tensorDictLaws/gradients.js'
 export { memoryLaws, type TensorDictStep } from './tensorDictLaws/memory.js'
+export { tensorDictLaws } from './tensorDictLaws/tensorDictLaws.js'
 export {
   anyGroupRewards,
   anyGroups,
@@ -70,8 +67,5 @@ export {
   type TrajectoryState,
 } from './trajectoryArbitraries.js'
 export { collectedSpec, trajectoryProblems } from './trajectoryProblems.js'
-export { checkLaws, type Law, type NumberedLaw } from './law.js'
-export { type TensorDictLawOptions, wellFormed } from './tensorDictLaws/checking.js'
-export { tensorDictLaws } from './tensorDictLaws/tensorDictLaws.js'
 export { erased, type TransformSample, transformLaws } from './transformLaws.js'
 export { anyTransformSample, type TransformSampleOptions } from './transformSamples.js'

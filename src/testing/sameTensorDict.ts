@@ -1,7 +1,7 @@
 /** Comparing TensorDicts, and saying every place at which they differ. */
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
-import { equals } from '../data/tensorDict/inspect.js'
+import { equals } from '../data/tensorDict/compare.js'
 import { type Leaf, meta, type Ragged, raggedLength, rowLengths } from '../data/tensorDict/leaf.js'
 import { type Entry, isTensorDict, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { closeProblem, EXACT, type Tolerance, tensorProblem } from './close.js'

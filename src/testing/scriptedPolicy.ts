@@ -15,8 +15,8 @@ import type {
   TokenAction,
   TokenPrompt,
 } from '../data/policy.js'
-import { take } from '../data/tensorDict/batch.js'
 import { data, ragged } from '../data/tensorDict/leaf.js'
+import { take } from '../data/tensorDict/selecting.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { scope } from '../engine/scope.js'
 import { disturbed, type Fault } from './faults.js'

@@ -1,7 +1,19 @@
 /** fast-check arbitraries of specs, and of TensorDicts that keep a given spec. */
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
-import { dataSpec, type Infer, type LeafSpec, metaSpec, raggedSpec, type Spec, tensorSpec } from '../data/spec.js'
+import {
+  dataSpec,
+  type Infer,
+  isLeafSpec,
+  type LeafSpec,
+  metaSpec,
+  type NodeSpec,
+  nodeOfSpec,
+  nodeSpec,
+  raggedSpec,
+  type Spec,
+  tensorSpec,
+} from '../data/spec.js'
 import { data, meta, type RaggedType } from '../data/tensorDict/leaf.js'
 import { batchSize, type Entries, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { anyBatchShape, anyHistory, anyMessage, anyName, anyRagged, type TensorDictRecipe } from './arbitraries.js'
@@ -36,10 +48,19 @@ const anyLeafSpec: fc.Arbitrary<LeafSpec> = fc.oneof(
 )
 
 const specOf = (depth: number): fc.Arbitrary<Spec> => {
-  const part: fc.Arbitrary<LeafSpec | Spec> =
+  const part: fc.Arbitrary<LeafSpec | NodeSpec | Spec> =
     depth === 0
       ? anyLeafSpec
-      : fc.oneof({ weight: 3, arbitrary: anyLeafSpec }, { weight: 1, arbitrary: specOf(depth - 1) })
+      : fc.oneof(
+          { weight: 6, arbitrary: anyLeafSpec },
+          { weight: 1, arbitrary: specOf(depth - 1) },
+          {
+            weight: 1,
+            arbitrary: fc
+              .tuple(fc.array(fc.nat(2), { maxLength: 1 }), specOf(depth - 1))
+              .map(([axes, entries]) => nodeSpec(axes, entries)),
+          },
+        )
   return fc
     .uniqueArray(fc.tuple(anyName, part), { maxLength: 4, selector: ([name]) => name })
     .map((pairs) => Object.fromEntries(pairs))
@@ -48,13 +69,11 @@ const specOf = (depth: number): fc.Arbitrary<Spec> => {
 /** Specs of all kinds of leaves, up to three levels deep, with the names that trip up careless code. */
 export const anySpec: fc.Arbitrary<Spec> = specOf(2)
 
-const isLeafSpec = (part: LeafSpec | Spec): part is LeafSpec => typeof part._tag === 'string'
-
 /** The names of values, with their paths, that nobody has said how to draw. */
 const unknownValues = (spec: Spec, values: ValueArbitraries, path: readonly string[] = []): readonly string[] =>
   Object.entries(spec).flatMap(([key, part]) => {
     const place = [...path, key]
-    if (!isLeafSpec(part)) return unknownValues(part, values, place)
+    if (!isLeafSpec(part)) return unknownValues(nodeOfSpec(part).entries, values, place)
     const isNamed = part._tag === 'DataSpec' || part._tag === 'MetaSpec'
     return isNamed && !Object.hasOwn(values, part.of)
       ? [`${place.map((name) => JSON.stringify(name)).join(' > ')}: '${part.of}'`]
@@ -90,6 +109,16 @@ const leafOf = (spec: LeafSpec, batchShape: readonly number[], values: ValueArbi
   }
 }
 
+/** A node with its own batch shape. */
+const nodeRecipe = (
+  { axes, entries }: NodeSpec,
+  outer: readonly number[],
+  values: ValueArbitraries,
+): fc.Arbitrary<EntryRecipe> => {
+  const batchShape = [...outer, ...axes]
+  return entriesOf(entries, batchShape, values).map((make) => () => TensorDict(make(), batchShape))
+}
+
 const entriesOf = (
   spec: Spec,
   batchShape: readonly number[],
@@ -98,7 +127,7 @@ const entriesOf = (
   const parts = Object.entries(spec).map(([key, part]) => {
     const recipe: fc.Arbitrary<EntryRecipe> = isLeafSpec(part)
       ? leafOf(part, batchShape, values)
-      : entriesOf(part, batchShape, values)
+      : nodeRecipe(nodeOfSpec(part), batchShape, values)
     return recipe.map((make) => [key, make] as const)
   })
   return fc.tuple(...parts).map((made) => () => Object.fromEntries(made.map(([key, make]) => [key, make()])))

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import type { Spec } from '../data/spec.js'
-import { merge } from '../data/tensorDict/edit.js'
+import { merge } from '../data/tensorDict/merge.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { scope } from '../engine/scope.js'
 import type { EnvSpecs } from '../envs/env.js'

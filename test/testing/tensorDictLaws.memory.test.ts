@@ -1,7 +1,7 @@
 /** The laws of memory and of gradients hold here, and their kits find what breaks them. */
 import * as tf from '@tensorflow/tfjs'
 import { describe, expect, it } from 'vitest'
-import { mapLeaves } from '../../src/data/tensorDict/edit.js'
+import { mapLeaves } from '../../src/data/tensorDict/leaves.js'
 import { TensorDictError } from '../../src/data/tensorDict/tensorDict.js'
 import { tensorsOf } from '../../src/engine/scope.js'
 import { anyBatchShape, anyTensorDict } from '../../src/testing/arbitraries.js'

@@ -12,10 +12,8 @@ import {
   type SpecMismatch,
   tensorSpec,
 } from '../../src/data/spec.js'
-import { concat } from '../../src/data/tensorDict/joining.js'
-import { repeatInterleave, slice, take } from '../../src/data/tensorDict/selecting.js'
-import { splitEach } from '../../src/data/tensorDict/splitting.js'
 import { exclude, rename, select, set } from '../../src/data/tensorDict/edit.js'
+import { concat } from '../../src/data/tensorDict/joining.js'
 import {
   type Data,
   data,
@@ -29,6 +27,8 @@ import {
 } from '../../src/data/tensorDict/leaf.js'
 import { mapLeaves } from '../../src/data/tensorDict/leaves.js'
 import { assign, merge } from '../../src/data/tensorDict/merge.js'
+import { repeatInterleave, slice, take } from '../../src/data/tensorDict/selecting.js'
+import { splitEach } from '../../src/data/tensorDict/splitting.js'
 import { type Entry, find, get, isTensorDict, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../src/engine/scope.js'
 

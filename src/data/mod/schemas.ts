@@ -1,5 +1,5 @@
 /** What the types of composed modules are: the schemas that they read and write. For the other files of this folder. */
-import type { DeepMerge } from '../tensorDict/edit.js'
+import type { DeepMerge } from '../tensorDict/merge.js'
 import type { Flat, TensorDict } from '../tensorDict/tensorDict.js'
 import type { LeafPaths, NoneLeft } from './keys.js'
 import type { InOf, Mod, ModeOf, ModMode, OutOf } from './mod.js'

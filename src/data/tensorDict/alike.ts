@@ -1,6 +1,5 @@
 /** Joining TensorDicts that are alike: what keeps them from it, and how their leaves follow a plan together. */
 import * as tf from '@tensorflow/tfjs'
-import { equals } from './inspect.js'
 import type { Data, Ragged } from './leaf.js'
 import { emptyTensor, innerSize, replaceAxes, rowsByInner, scopeFor } from './plan.js'
 import { appendData, appendRagged, type Rows, selectData, selectRagged } from './rows.js'
@@ -9,10 +8,11 @@ import {
   type Entry,
   isTensorDict,
   nodeOf,
-  TensorDict,
+  type TensorDict,
   TensorDictError,
   type TensorDictProblem,
 } from './tensorDict.js'
+import { equalValues } from './values.js'
 
 /** What to do where parts have different meta values. */
 export interface JoinOptions {
@@ -65,9 +65,11 @@ const alikeEntries = (a: Entry, b: Entry | undefined, ranks: readonly [number, n
   return a._tag === b._tag
 }
 
-/** Equal as leaves are: by value, NaN included. */
-const sameMeta = (a: Entry, b: Entry): boolean =>
-  a === b || equals(TensorDict({ value: a }, []), TensorDict({ value: b }, []))
+/** The values of Meta leaves. */
+const valuesOf = (entries: readonly (Entry | undefined)[]): readonly unknown[] =>
+  entries.map((entry) => (entry !== undefined && 'value' in entry ? entry.value : undefined))
+
+const agree = (values: readonly unknown[]): boolean => values.every((value) => equalValues(value, values[0]))
 
 /** The keys of all nodes: those of the first one where they are the same. */
 const keysOf = (nodes: readonly TensorDict[]): Iterable<string> => {
@@ -101,7 +103,7 @@ const differences = (
     } else if (isTensorDict(first)) {
       found.push(...differences(entries as TensorDict[], ranks, { ...place, path: [...place.path, key] })) // alike the first
     } else if (!(first instanceof tf.Tensor) && first._tag === 'Meta' && place.options.resolveMeta === undefined) {
-      if (!entries.every((entry) => sameMeta(first, entry!))) report(['different meta values'])
+      if (!agree(valuesOf(entries))) report(['different meta values'])
     }
   }
   return found
@@ -127,16 +129,10 @@ export const requireAlike = (
   throw new TensorDictError(operation, [], { problems, actual: parts.map((part) => part.batchShape) })
 }
 
+/** The entry for the meta values of all parts. */
 const joinedMeta = (entries: readonly Entry[], path: readonly string[], { resolveMeta }: JoinOptions): Entry => {
-  const [first] = entries
-  if (resolveMeta === undefined || entries.every((entry) => sameMeta(first!, entry))) return first!
-  return {
-    _tag: 'Meta',
-    value: resolveMeta(
-      entries.map((entry) => ('value' in entry ? entry.value : undefined)), // all are Meta
-      path,
-    ),
-  }
+  const values = valuesOf(entries)
+  return resolveMeta === undefined || agree(values) ? entries[0]! : { _tag: 'Meta', value: resolveMeta(values, path) }
 }
 
 /**

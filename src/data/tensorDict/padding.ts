@@ -1,9 +1,9 @@
 /** Batch axes made longer with elements that come from nowhere, and shorter again. Feature axes are never touched. */
 import * as tf from '@tensorflow/tfjs'
 import { applyJoin, requireAlike, shapeProblems } from './alike.js'
-import { leafEntries } from './edit.js'
 import { index } from './indexing.js'
 import { firstOf } from './joining.js'
+import { leafEntries } from './leaves.js'
 import { applyPlan, axisOf, requireCount, rowsOf, stridesOf } from './plan.js'
 import { within } from './selecting.js'
 import { batchSize, type TensorDict, TensorDictError, type TensorDictProblem } from './tensorDict.js'

@@ -1,8 +1,9 @@
 /** How laws of batch operations are stated: on drawn TensorDicts of at least one batch axis, with drawn arguments, counting tensors. */
 import fc from 'fast-check'
-import { equals, format } from '../../data/tensorDict/inspect.js'
+import { equals } from '../../data/tensorDict/compare.js'
+import { format } from '../../data/tensorDict/inspect.js'
 import { permute, unsqueeze } from '../../data/tensorDict/shape.js'
-import { type TensorDict, TensorDictError } from '../../data/tensorDict/tensorDict.js'
+import { misfits, type TensorDict, TensorDictError } from '../../data/tensorDict/tensorDict.js'
 import { liveTensors, scope } from '../../engine/scope.js'
 import type { TensorDictRecipe } from '../arbitraries.js'
 import { type NumberedLaw, numbered, require } from '../law.js'
@@ -48,9 +49,12 @@ export const statesLaws =
 /** The size of a TensorDict's first batch axis. */
 export const rowsOf = (td: TensorDict): number => td.batchShape[0]!
 
-/** Refuses what is not equal. */
-export const same = (actual: TensorDict, expected: TensorDict, what = 'the two sides'): void =>
+/** Refuses what is not equal, and what breaks law 1: every node and leaf begins with the batch axes above it. */
+export const same = (actual: TensorDict, expected: TensorDict, what = 'the two sides'): void => {
   require(equals(actual, expected), () => `${what} differ:\n${format(actual)}\n${format(expected)}`)
+  const problems = misfits(actual)
+  require(problems.length === 0, () => `law 1: ${JSON.stringify(problems)}`)
+}
 
 /** Refuses lists that are not of equal TensorDicts. */
 export const sameAll = (actual: readonly TensorDict[], expected: readonly TensorDict[]): void => {

@@ -1,10 +1,12 @@
 /** Laws 34 to 44: choosing batch elements. */
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
-import { leafEntries, mapLeaves, merge, select, set } from '../../data/tensorDict/edit.js'
+import { select, set } from '../../data/tensorDict/edit.js'
 import { ellipsis, type IndexPart, index, mask, newAxis } from '../../data/tensorDict/indexing.js'
 import { concat, setAt } from '../../data/tensorDict/joining.js'
 import { data } from '../../data/tensorDict/leaf.js'
+import { leafEntries, mapLeaves } from '../../data/tensorDict/leaves.js'
+import { merge } from '../../data/tensorDict/merge.js'
 import { flip, repeat, roll, slice, take } from '../../data/tensorDict/selecting.js'
 import { expand, flattenAxes, permute, squeeze, unsqueeze } from '../../data/tensorDict/shape.js'
 import { batchSize, find, TensorDict } from '../../data/tensorDict/tensorDict.js'

@@ -1,9 +1,9 @@
 /** Laws 45 to 51 and 64: several TensorDicts as one, and one as several. */
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
-import { mapLeaves } from '../../data/tensorDict/edit.js'
 import { index } from '../../data/tensorDict/indexing.js'
 import { concat, stack, where } from '../../data/tensorDict/joining.js'
+import { mapLeaves } from '../../data/tensorDict/leaves.js'
 import { flip, narrow, repeat, repeatInterleave, take } from '../../data/tensorDict/selecting.js'
 import { expand, unsqueeze } from '../../data/tensorDict/shape.js'
 import { splitEach, splitEvery, splitInto, splitSizes, unbind } from '../../data/tensorDict/splitting.js'

@@ -1,8 +1,10 @@
 /** The laws of memory: numbers 75 to 79, for any operations on TensorDicts. */
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
-import { concat, repeatInterleave, slice, take } from '../../data/tensorDict/batch.js'
-import { mapLeaves, merge } from '../../data/tensorDict/edit.js'
+import { concat } from '../../data/tensorDict/joining.js'
+import { mapLeaves } from '../../data/tensorDict/leaves.js'
+import { merge } from '../../data/tensorDict/merge.js'
+import { repeatInterleave, slice, take } from '../../data/tensorDict/selecting.js'
 import { type TensorDict, TensorDictError } from '../../data/tensorDict/tensorDict.js'
 import { liveTensors, type Owned, own, ownedCount, scope, tensorsOf } from '../../engine/scope.js'
 import type { TensorDictRecipe } from '../arbitraries.js'

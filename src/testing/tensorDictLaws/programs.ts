@@ -1,10 +1,10 @@
 /** Laws 67, 69, 72, 78 and 79: what holds for every batch operation, and for programs of them. */
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
-import { mapLeaves } from '../../data/tensorDict/edit.js'
 import { index, mask } from '../../data/tensorDict/indexing.js'
 import { toNested } from '../../data/tensorDict/inspect.js'
 import { concat, setAt, stack, where } from '../../data/tensorDict/joining.js'
+import { mapLeaves } from '../../data/tensorDict/leaves.js'
 import { crop, pad, padSequence, padToMultiple, unpadBatch, unpadSequence } from '../../data/tensorDict/padding.js'
 import { flip, narrow, repeat, repeatInterleave, roll, slice, take } from '../../data/tensorDict/selecting.js'
 import {

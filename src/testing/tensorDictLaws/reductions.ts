@@ -1,9 +1,9 @@
 /** Laws 63 and 65: reductions of batch axes and features. */
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
-import { leafEntries } from '../../data/tensorDict/edit.js'
 import { concat } from '../../data/tensorDict/joining.js'
 import type { Leaf } from '../../data/tensorDict/leaf.js'
+import { leafEntries } from '../../data/tensorDict/leaves.js'
 import { padSequence } from '../../data/tensorDict/padding.js'
 import { reduce, reduceMasked } from '../../data/tensorDict/reduce.js'
 import { slice } from '../../data/tensorDict/selecting.js'

@@ -1,7 +1,7 @@
 /** Laws 52 to 58: batch axes merged, split, moved, added and removed. */
 import type fc from 'fast-check'
-import { leafEntries } from '../../data/tensorDict/edit.js'
 import { index } from '../../data/tensorDict/indexing.js'
+import { leafEntries } from '../../data/tensorDict/leaves.js'
 import {
   expand,
   flattenAxes,

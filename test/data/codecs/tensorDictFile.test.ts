@@ -14,7 +14,8 @@ import { readTensorDict, readTensorDictAt, writeTensorDict } from '../../../src/
 import { decodeTensorDict, decodeTensorDictAt } from '../../../src/data/codecs/tensorDictFileRead.js'
 import { encodeTensorDict, tensorDictParts } from '../../../src/data/codecs/tensorDictFileWrite.js'
 import { History, message } from '../../../src/data/history.js'
-import { equals, toNested } from '../../../src/data/tensorDict/inspect.js'
+import { equals } from '../../../src/data/tensorDict/compare.js'
+import { toNested } from '../../../src/data/tensorDict/inspect.js'
 import { data, meta, type Ragged, ragged } from '../../../src/data/tensorDict/leaf.js'
 import {
   type Entry,

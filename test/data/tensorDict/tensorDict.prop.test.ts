@@ -2,16 +2,16 @@
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { concat } from '../../../src/data/tensorDict/joining.js'
-import { repeatInterleave, slice, take } from '../../../src/data/tensorDict/selecting.js'
-import { splitEach } from '../../../src/data/tensorDict/splitting.js'
 import { withBatchShape } from '../../../src/data/tensorDict/batchShape.js'
 import { equals } from '../../../src/data/tensorDict/compare.js'
 import { exclude, rename, select, set } from '../../../src/data/tensorDict/edit.js'
 import { format, toNested } from '../../../src/data/tensorDict/inspect.js'
+import { concat } from '../../../src/data/tensorDict/joining.js'
 import { data, isLeaf, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { leafEntries, mapLeaves } from '../../../src/data/tensorDict/leaves.js'
 import { merge } from '../../../src/data/tensorDict/merge.js'
+import { repeatInterleave, slice, take } from '../../../src/data/tensorDict/selecting.js'
+import { splitEach } from '../../../src/data/tensorDict/splitting.js'
 import {
   batchSize,
   find,

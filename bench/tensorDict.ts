@@ -1,0 +1,132 @@
+/**
+ * Nested get, set, stack of four and indexing of a TensorDict of 20 leaves, against Python's tensordict on the same machine: once with leaves
+ * that need no tensor work (data here, tensors of the meta device there), once with small tensors.
+ */
+import { execFileSync } from 'node:child_process'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import * as tf from '@tensorflow/tfjs'
+import { Command } from 'commander'
+import { set } from '../src/data/tensorDict/edit.js'
+import { index } from '../src/data/tensorDict/indexing.js'
+import { stack } from '../src/data/tensorDict/joining.js'
+import { data, type Leaf } from '../src/data/tensorDict/leaf.js'
+import { get, TensorDict } from '../src/data/tensorDict/tensorDict.js'
+import { own, scope } from '../src/engine/scope.js'
+import { selectBackend } from '../src/engine/select.js'
+import { host, median, peerPython } from './settings.js'
+
+const command = new Command()
+  .description('Times get, set, stack and index of a nested TensorDict; the ratios are to Python.')
+  .option('--batch <n>', 'batch elements', Number, 8)
+  .option('--runs <n>', 'timed runs of each operation', Number, 9)
+  .option('--millis <n>', 'length of a run', Number, 60)
+  .option('--peer', 'also run Python, and print the ratios of the times: above 1, we are faster')
+command.parse()
+const settings = command.opts<{
+  readonly batch: number
+  readonly runs: number
+  readonly millis: number
+  readonly peer?: boolean
+}>()
+
+const FEATURES = 4
+
+/** A time in microseconds for one call. */
+interface Micros {
+  readonly median: number
+  readonly lowest: number
+  readonly highest: number
+}
+
+type Results = Readonly<Record<string, Readonly<Record<string, Micros>>>>
+
+/** 20 leaves: four nodes of four leaves inside one node, and four leaves beside it. */
+const tree = (leaf: () => Leaf): TensorDict => {
+  const leaves = (): Readonly<Record<string, Leaf>> => ({ leaf0: leaf(), leaf1: leaf(), leaf2: leaf(), leaf3: leaf() })
+  const nodes = { node0: leaves(), node1: leaves(), node2: leaves(), node3: leaves() }
+  return TensorDict({ ...leaves(), nodes }, [settings.batch])
+}
+
+const time = (f: () => void): Micros => {
+  let count = 0
+  for (let started = performance.now(); performance.now() - started < settings.millis; count++) f()
+  const runs = Array.from({ length: settings.runs }, () => {
+    const started = performance.now()
+    for (let i = 0; i < count; i++) f()
+    return ((performance.now() - started) / count) * 1000
+  })
+  return { median: median(runs), lowest: Math.min(...runs), highest: Math.max(...runs) }
+}
+
+const PATH = ['nodes', 'node2', 'leaf3'] as const
+
+/** The operations on trees of one kind of leaf. Tensors that they make are freed, and computed where Python computes them. */
+const operationsOf = (leaf: () => Leaf, run: (f: () => TensorDict) => void): Readonly<Record<string, () => void>> => {
+  const td = tree(leaf)
+  const four = Array.from({ length: 4 }, () => tree(leaf))
+  const value = leaf()
+  return {
+    get: () => get(td as TensorDict<{ nodes: TensorDict<{ node2: TensorDict<{ leaf3: Leaf }> }> }>, ...PATH), // made above
+    set: () => run(() => set(td, PATH, value) as TensorDict), // of any schema
+    'stack of 4': () => run(() => stack(four)),
+    'index integer': () => run(() => index(td, 3)),
+    'index slice': () => run(() => index(td, { start: 2, end: 6 })),
+    'index list': () => run(() => index(td, [5, 1, 3])),
+  }
+}
+
+const timesOf = (operations: Readonly<Record<string, () => void>>): Readonly<Record<string, Micros>> =>
+  Object.fromEntries(Object.entries(operations).map(([name, f]) => [name, time(f)]))
+
+await selectBackend({ threads: 1 })
+
+const metadata = operationsOf(
+  () => data(Array.from({ length: settings.batch }, (_, i) => `value ${i}`)),
+  (f) => f(),
+)
+const ours: Record<string, Readonly<Record<string, Micros>>> = { metadata: timesOf(metadata) }
+const held = own(
+  scope(() => {
+    const made: tf.Tensor[] = []
+    const leaf = (): tf.Tensor => {
+      const tensor = tf.zeros([settings.batch, FEATURES])
+      made.push(tensor)
+      return tensor
+    }
+    const operations = operationsOf(leaf, (f) => {
+      scope(() => {
+        f()
+        return []
+      })
+    })
+    return { made, operations }
+  }),
+)
+ours.tensors = timesOf(held.value.operations)
+held.release()
+
+console.log(JSON.stringify({ program: 'tensordict', peer: 'tandem', results: ours satisfies Results, ...host() }))
+
+const here = dirname(fileURLToPath(import.meta.url))
+
+if (settings.peer === true) {
+  const args = ['--batch', settings.batch, '--features', FEATURES, '--runs', settings.runs, '--millis', settings.millis]
+  const output = execFileSync(peerPython(), [join(here, 'tensorDict.py'), ...args.map(String)], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const theirs = JSON.parse(output) as { readonly peer: string; readonly results: Results } // what tensorDict.py prints
+  console.log(JSON.stringify({ program: 'tensordict', ...theirs }))
+  const row = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
+  const micros = ({ median: m, lowest, highest }: Micros): string =>
+    `${m.toFixed(2)} (${lowest.toFixed(2)} .. ${highest.toFixed(2)})`
+  console.log(row(['leaves', 'operation', 'tandem, us', `${theirs.peer}, us`, 'ratio']))
+  console.log(row(['---', '---', '--:', '--:', '--:']))
+  for (const [kind, times] of Object.entries(ours)) {
+    for (const [name, mine] of Object.entries(times)) {
+      const peer = theirs.results[kind]![name]!
+      console.log(row([kind, name, micros(mine), micros(peer), (peer.median / mine.median).toFixed(1)]))
+    }
+  }
+}
