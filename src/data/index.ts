@@ -196,11 +196,13 @@ export type {
 export {
   type Data,
   data,
+  fromPadded,
   isLeaf,
   joinRows,
   type Leaf,
   type Meta,
   meta,
+  type PaddedRows,
   padRows,
   type Ragged,
   type RaggedType,
@@ -209,6 +211,7 @@ export {
   raggedRow,
   raggedRows,
   rowLengths,
+  toPadded,
 } from './tensorDict/leaf.js'
 export {
   filterMapLeaves,

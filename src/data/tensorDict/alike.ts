@@ -1,7 +1,7 @@
 /** Joining TensorDicts that are alike: what keeps them from it, and how their leaves follow a plan together. */
 import * as tf from '@tensorflow/tfjs'
 import type { Data, Ragged } from './leaf.js'
-import { emptyTensor, innerSize, replaceAxes, rowsByInner, scopeFor } from './plan.js'
+import { emptyTensor, innerSize, type KnownRows, replaceAxes, rowsFor, scopeFor } from './plan.js'
 import { appendData, appendRagged, type Rows, selectData, selectRagged } from './rows.js'
 import {
   batchSize,
@@ -71,39 +71,52 @@ const valuesOf = (entries: readonly (Entry | undefined)[]): readonly unknown[] =
 
 const agree = (values: readonly unknown[]): boolean => values.every((value) => equalValues(value, values[0]))
 
-/** The keys of all nodes: those of the first one where they are the same. */
+/** What is compared: the batch ranks of the first root and of each other one, and what to do about meta values. */
+interface Comparison {
+  readonly ranks: readonly (readonly [number, number])[]
+  readonly options: JoinOptions
+}
+
+const allAlike = (nodes: readonly TensorDict[], key: string, { ranks }: Comparison): boolean => {
+  const first = nodes[0]!.entries.get(key)
+  if (first === undefined) return false
+  for (let i = 1; i < nodes.length; i++) {
+    const other = nodes[i]!.entries.get(key)
+    if (other !== first && !alikeEntries(first, other, ranks[i]!)) return false
+  }
+  return true
+}
+
+/** The keys of all nodes, each once. */
 const keysOf = (nodes: readonly TensorDict[]): Iterable<string> => {
-  const [first] = nodes
+  const { entries } = nodes[0]!
   const same = nodes.every(
     (node) =>
-      node === first ||
-      (node.entries.size === first!.entries.size && node.entries.every((_, key) => first!.entries.has(key))),
+      node === nodes[0] || (node.entries.size === entries.size && entries.every((_, key) => node.entries.has(key))),
   )
-  return same ? first!.entries.keys() : new Set(nodes.flatMap((node) => [...node.entries.keys()]))
+  return same ? entries.keys() : new Set(nodes.flatMap((node) => [...node.entries.keys()]))
 }
 
 /** Everything by which nodes differ that are to be joined, each with its path. */
 const differences = (
   nodes: readonly TensorDict[],
-  ranks: readonly number[],
-  place: { readonly path: readonly string[]; readonly options: JoinOptions },
+  path: readonly string[],
+  comparison: Comparison,
 ): readonly TensorDictProblem[] => {
   const found: TensorDictProblem[] = []
   for (const key of keysOf(nodes)) {
+    const place = [...path, key]
     const entries = nodes.map((node) => node.entries.get(key))
-    const [first] = entries
-    const report = (reasons: readonly string[]): void => {
-      found.push({ path: [...place.path, key], reason: [...new Set(reasons)].join(' and ') })
+    if (!allAlike(nodes, key, comparison)) {
+      const reasons = entries.map((entry, i) => describeEntry(entry, comparison.ranks[i]![1]))
+      found.push({ path: place, reason: [...new Set(reasons)].join(' and ') })
+      continue
     }
-    if (
-      first === undefined ||
-      !entries.every((entry, i) => i === 0 || alikeEntries(first, entry, [ranks[0]!, ranks[i]!]))
-    ) {
-      report(entries.map((entry, i) => describeEntry(entry, ranks[i]!)))
-    } else if (isTensorDict(first)) {
-      found.push(...differences(entries as TensorDict[], ranks, { ...place, path: [...place.path, key] })) // alike the first
-    } else if (!(first instanceof tf.Tensor) && first._tag === 'Meta' && place.options.resolveMeta === undefined) {
-      if (!agree(valuesOf(entries))) report(['different meta values'])
+    const first = entries[0]!
+    if (isTensorDict(first))
+      found.push(...differences(entries as TensorDict[], place, comparison)) // all alike the first
+    else if ('_tag' in first && first._tag === 'Meta' && comparison.options.resolveMeta === undefined) {
+      if (!agree(valuesOf(entries))) found.push({ path: place, reason: 'different meta values' })
     }
   }
   return found
@@ -120,11 +133,9 @@ export const requireAlike = (
   parts: readonly TensorDict[],
   { shapes, ...options }: JoinOptions & { readonly shapes: readonly string[] },
 ): void => {
-  const ranks = parts.map((part) => part.batchShape.length)
-  const problems = [
-    ...shapes.map((reason) => ({ path: [], reason })),
-    ...differences(parts, ranks, { path: [], options }),
-  ]
+  const rank = parts[0]!.batchShape.length
+  const ranks = parts.map((part) => [rank, part.batchShape.length] as const)
+  const problems = [...shapes.map((reason) => ({ path: [], reason })), ...differences(parts, [], { ranks, options })]
   if (problems.length === 0) return
   throw new TensorDictError(operation, [], { problems, actual: parts.map((part) => part.batchShape) })
 }
@@ -135,43 +146,51 @@ const joinedMeta = (entries: readonly Entry[], path: readonly string[], { resolv
   return resolveMeta === undefined || agree(values) ? entries[0]! : { _tag: 'Meta', value: resolveMeta(values, path) }
 }
 
+/** A plan that is being applied, with what is computed once for all leaves. */
+interface Joining extends KnownRows {
+  readonly plan: JoinPlan & JoinOptions
+  readonly rank: number
+  join: ((tensors: readonly tf.Tensor[]) => tf.Tensor) | undefined
+}
+
+const joinTensors = (tensors: readonly tf.Tensor[], joining: Joining): tf.Tensor => {
+  const { plan, rank } = joining
+  const shape = replaceAxes(tensors[0]!.shape, rank, plan.to)
+  if (batchSize(shape) === 0) return emptyTensor(shape, tensors[0]!)
+  joining.join ??= plan.mover()
+  return joining.join(tensors)
+}
+
+const joinNodes = (nodes: readonly TensorDict[], path: readonly string[], joining: Joining): TensorDict => {
+  const { plan, rank } = joining
+  const [first] = nodes
+  const inner = innerSize(first!.batchShape, rank)
+  const entries = first!.entries.map((entry, key): Entry => {
+    const parts = nodes.map((node) => node.entries.get(key)!) // `requireAlike` has seen them, all of one kind
+    if (entry instanceof tf.Tensor) return joinTensors(parts as tf.Tensor[], joining)
+    switch (entry._tag) {
+      case 'TensorDict':
+        return joinNodes(parts as TensorDict[], [...path, key], joining)
+      case 'Data':
+        return selectData(appendData(parts as Data[]), rowsFor(joining, inner), plan.filler)
+      case 'Ragged':
+        return selectRagged(appendRagged(parts as Ragged[]), rowsFor(joining, inner))
+      case 'Meta':
+        return joinedMeta(parts, [...path, key], plan)
+    }
+  })
+  return nodeOf(entries, replaceAxes(first!.batchShape, rank, plan.to))
+}
+
 /**
- * Applies a plan to TensorDicts that are alike (`requireAlike`), whose batch rank is `rank`. Keys are in the order of the first one.
+ * Applies a plan to TensorDicts that are alike (`requireAlike`). Keys are in the order of the first one.
  *
  * Effects  makes tensors that belong to the enclosing scope.
  */
 export const applyJoin = <S>(parts: readonly TensorDict<S>[], plan: JoinPlan & JoinOptions): TensorDict<S> => {
-  const { to, filler } = plan
   const rank = parts[0]!.batchShape.length
-  const rowsFor = rowsByInner(plan.rows)
-  let mover: ReturnType<JoinPlan['mover']> | undefined
-  const joinTensors = (tensors: readonly tf.Tensor[]): tf.Tensor => {
-    const [first] = tensors
-    const shape = replaceAxes(first!.shape, rank, to)
-    if (batchSize(shape) === 0) return emptyTensor(shape, first!)
-    mover ??= plan.mover()
-    return mover(tensors)
-  }
-  const join = (nodes: readonly TensorDict[], path: readonly string[]): TensorDict => {
-    const [first] = nodes
-    const inner = innerSize(first!.batchShape, rank)
-    const joined = (entry: Entry, key: string): Entry => {
-      const entries = nodes.map((node) => node.entries.get(key)!) // `requireAlike` has seen them, all of one kind
-      if (entry instanceof tf.Tensor) return joinTensors(entries as tf.Tensor[])
-      switch (entry._tag) {
-        case 'TensorDict':
-          return join(entries as TensorDict[], [...path, key])
-        case 'Data':
-          return selectData(appendData(entries as Data[]), rowsFor(inner), filler)
-        case 'Ragged':
-          return selectRagged(appendRagged(entries as Ragged[]), rowsFor(inner))
-        case 'Meta':
-          return joinedMeta(entries, [...path, key], plan)
-      }
-    }
-    return nodeOf(first!.entries.map(joined), replaceAxes(first!.batchShape, rank, to))
-  }
-  return scopeFor(parts, () => join(parts, [])) as TensorDict<S> // equal schemas: the parts are alike
+  const joining: Joining = { plan, rank, rows: plan.rows, known: new Map(), join: undefined }
+  return scopeFor(parts, () => joinNodes(parts, [], joining)) as TensorDict<S> // equal schemas: the parts are alike
 }
 
 /** Batch shapes that differ, as a problem: none if they agree. `skipped` is an axis whose size does not matter. */

@@ -109,10 +109,24 @@ export const joinRows = <T extends RaggedType>(first: Ragged<T>, second: Ragged<
   )
 }
 
+/** Whether a number is a value of a type: any for float32, a whole one for int32, 0 or 1 for bool. None is for other dtypes. */
+export const isValueOf = (type: tf.DataType, value: number): boolean => {
+  switch (type) {
+    case 'float32':
+      return true
+    case 'int32':
+      return (value | 0) === value
+    case 'bool':
+      return value === 0 || value === 1
+    default:
+      return false
+  }
+}
+
 /**
  * Rows of one length: `width`, or the longest row's. Short rows are filled on one side.
  *
- * Errors   throws RangeError if a row is longer than `width`.
+ * Errors   throws RangeError if a row is longer than `width`, or if `value` is no value of the rows' type.
  *
  * @example
  * padRows(ragged('int32', [[1], [2, 3]]), { side: 'left', value: 0 }).values // [0, 1, 2, 3]
@@ -124,12 +138,78 @@ export const padRows = <T extends RaggedType>(
   const lengths = rowLengths(rows)
   const longest = lengths.reduce((n, m) => Math.max(n, m), 0)
   const { side, value, width = longest } = options
+  if (!isValueOf(rows.type, value)) throw new RangeError(`padRows: ${value} is no value of ${rows.type}`)
   if (longest > width) throw new RangeError(`padRows: a row has ${longest} elements, more than the width ${width}`)
   const values = allocate(rows.type, lengths.length * width).fill(value)
+  const source = raggedArray(rows)
   for (const [i, length] of lengths.entries()) {
-    values.set(raggedRow(rows, i), i * width + (side === 'left' ? width - length : 0))
+    const row = source.subarray(rows.offsets[i]!, rows.offsets[i + 1]!)
+    values.set(row, i * width + (side === 'left' ? width - length : 0))
   }
   return { values: values as RaggedArray<T>, width } // `allocate` makes the array of the type
+}
+
+/** Ragged rows as a tensor of one width, with which of its elements are in a row. */
+export interface PaddedRows {
+  /** `[rows, width]`, of the rows' type. */
+  readonly values: tf.Tensor2D
+  /** bool `[rows, width]`: true for what is in a row. */
+  readonly mask: tf.Tensor2D
+  readonly lengths: readonly number[]
+  readonly side: 'left' | 'right'
+}
+
+/**
+ * Rows as a tensor, filled on one side to `width` or to the longest row; `fromPadded` is the inverse.
+ *
+ * Errors   throws RangeError as `padRows` does.
+ * Effects  makes two tensors that belong to the enclosing scope.
+ *
+ * @example
+ * toPadded(ragged('int32', [[1], [2, 3]]), { side: 'left', value: 0 }).lengths // [1, 2]
+ */
+export const toPadded = (
+  rows: Ragged,
+  options: { readonly side: 'left' | 'right'; readonly value: number; readonly width?: number },
+): PaddedRows => {
+  const { values, width } = padRows(rows, options)
+  const lengths = rowLengths(rows)
+  const { side } = options
+  const inside = lengths.flatMap((length) =>
+    Array.from({ length: width }, (_, t) => (side === 'left' ? t >= width - length : t < length)),
+  )
+  const shape: [number, number] = [lengths.length, width]
+  return { values: tf.tensor2d(values, shape, rows.type), mask: tf.tensor2d(inside, shape, 'bool'), lengths, side }
+}
+
+/**
+ * The rows of a padded tensor without the padding.
+ *
+ * Shapes   `[rows, width]` with one length for each row.
+ * Errors   throws RangeError if there are not as many lengths as rows, if one is not in 0 .. width, or if the dtype is none of ragged rows.
+ * Effects  reads the tensor, which computes it.
+ *
+ * @example
+ * raggedRows(fromPadded(toPadded(ragged('int32', [[1], [2, 3]]), { side: 'left', value: 0 }))) // [[1], [2, 3]]
+ */
+export const fromPadded = ({ values, lengths, side }: Pick<PaddedRows, 'values' | 'lengths' | 'side'>): Ragged => {
+  const [rows, width] = values.shape
+  const { dtype } = values
+  const wrong = lengths.filter((length) => !Number.isInteger(length) || length < 0 || length > width)
+  if (rows !== lengths.length || wrong.length > 0) {
+    throw new RangeError(
+      `fromPadded: ${lengths.length} lengths (${lengths.join(', ')}) for the shape [${rows}, ${width}]`,
+    )
+  }
+  if (dtype !== 'float32' && dtype !== 'int32' && dtype !== 'bool') {
+    throw new RangeError(`fromPadded: rows of ${dtype} cannot be ragged`)
+  }
+  const all = values.dataSync()
+  const start = (i: number): number => i * width + (side === 'left' ? width - lengths[i]! : 0)
+  return ragged(
+    dtype,
+    lengths.map((length, i) => all.subarray(start(i), start(i) + length)),
+  )
 }
 
 /** One value for each batch element. */

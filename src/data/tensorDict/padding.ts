@@ -3,6 +3,7 @@ import * as tf from '@tensorflow/tfjs'
 import { applyJoin, requireAlike, shapeProblems } from './alike.js'
 import { index } from './indexing.js'
 import { firstOf } from './joining.js'
+import { isValueOf } from './leaf.js'
 import { leafEntries } from './leaves.js'
 import { applyPlan, axisOf, requireCount, rowsOf, stridesOf } from './plan.js'
 import { within } from './selecting.js'
@@ -14,19 +15,6 @@ export interface Filler {
   readonly value?: number
   /** In data leaves; without it, a TensorDict with data leaves cannot be padded. */
   readonly item?: unknown
-}
-
-const isValueOf = (dtype: tf.DataType, value: number): boolean => {
-  switch (dtype) {
-    case 'float32':
-      return true
-    case 'int32':
-      return (value | 0) === value
-    case 'bool':
-      return value === 0 || value === 1
-    default:
-      return false
-  }
 }
 
 /** Refuses a filler that some leaf cannot hold. Errors: throws TensorDictError, listing every such leaf. */

@@ -34,20 +34,20 @@ export const scopeFor = <T extends TensorDict | Readonly<Record<string, unknown>
   f: () => T,
 ): T => (tds.some(holdsTensor) ? scope(f as () => never) : f()) // a record is no promise, which is what `scope` refuses
 
-/** The rows of a plan for nodes with `inner` elements behind each element of the batch; each is computed once. */
-export const rowsByInner = (rows: () => Rows): ((inner: number) => Rows) => {
-  const known = new Map<number, Rows>()
-  const remember = (inner: number, found: Rows): Rows => {
-    known.set(inner, found)
-    return found
-  }
-  const base = (): Rows => {
-    const present = known.get(1)
-    if (present !== undefined) return present
-    const found = rows()
-    return remember(1, found instanceof Int32Array ? asRun(found) : found)
-  }
-  return (inner) => known.get(inner) ?? remember(inner, spreadRows(base(), inner))
+/** The rows of a plan by the number of elements that a node has behind each element of the batch. */
+export interface KnownRows {
+  readonly rows: () => Rows
+  readonly known: Map<number, Rows>
+}
+
+/** The rows for nodes with `inner` elements behind each element of the batch; each is computed once. */
+export const rowsFor = (from: KnownRows, inner: number): Rows => {
+  const present = from.known.get(inner)
+  if (present !== undefined) return present
+  const found = inner === 1 ? from.rows() : spreadRows(rowsFor(from, 1), inner)
+  const rows = found instanceof Int32Array ? asRun(found) : found
+  from.known.set(inner, rows)
+  return rows
 }
 
 /** The product of the sizes behind the first `rank` axes. */
@@ -65,39 +65,47 @@ export const replaceAxes = (shape: readonly number[], rank: number, to: readonly
 export const emptyTensor = (shape: readonly number[], like: tf.Tensor): tf.Tensor =>
   like.size === 0 ? tf.reshape(like, [...shape]) : tf.tensor([], [...shape], like.dtype)
 
+/** A plan that is being applied, with what is computed once for all leaves. */
+interface Application extends KnownRows {
+  readonly plan: Plan
+  move: MoveTensor | undefined
+}
+
+const applyToTensor = (tensor: tf.Tensor, application: Application): tf.Tensor => {
+  const { plan } = application
+  const shape = replaceAxes(tensor.shape, plan.rank, plan.to)
+  if (batchSize(shape) === 0) return emptyTensor(shape, tensor)
+  application.move ??= plan.mover()
+  return application.move(tensor)
+}
+
+const applyToNode = (node: TensorDict, application: Application): TensorDict => {
+  const { plan } = application
+  const inner = innerSize(node.batchShape, plan.rank)
+  const entries = node.entries.map((entry): Entry => {
+    if (entry instanceof tf.Tensor) return applyToTensor(entry, application)
+    switch (entry._tag) {
+      case 'TensorDict':
+        return applyToNode(entry, application)
+      case 'Data':
+        return selectData(entry, rowsFor(application, inner), plan.filler)
+      case 'Ragged':
+        return selectRagged(entry, rowsFor(application, inner))
+      case 'Meta':
+        return entry
+    }
+  })
+  return nodeOf(entries, replaceAxes(node.batchShape, plan.rank, plan.to))
+}
+
 /**
  * Applies a plan to every leaf of every node.
  *
  * Effects  makes tensors that belong to the enclosing scope.
  */
 export const applyPlan = <S>(td: TensorDict<S>, plan: Plan): TensorDict<S> => {
-  const { rank, to, filler } = plan
-  const rowsFor = rowsByInner(plan.rows)
-  let move: MoveTensor | undefined
-  const moveTensor = (tensor: tf.Tensor): tf.Tensor => {
-    const shape = replaceAxes(tensor.shape, rank, to)
-    if (batchSize(shape) === 0) return emptyTensor(shape, tensor)
-    move ??= plan.mover()
-    return move(tensor)
-  }
-  const walk = (node: TensorDict): TensorDict => {
-    const inner = innerSize(node.batchShape, rank)
-    const moved = (entry: Entry): Entry => {
-      if (entry instanceof tf.Tensor) return moveTensor(entry)
-      switch (entry._tag) {
-        case 'TensorDict':
-          return walk(entry)
-        case 'Data':
-          return selectData(entry, rowsFor(inner), filler)
-        case 'Ragged':
-          return selectRagged(entry, rowsFor(inner))
-        case 'Meta':
-          return entry
-      }
-    }
-    return nodeOf(node.entries.map(moved), replaceAxes(node.batchShape, rank, to))
-  }
-  return scopeFor([td], () => walk(td)) as TensorDict<S> // leaves are replaced, keys are kept
+  const application: Application = { plan, rows: plan.rows, known: new Map(), move: undefined }
+  return scopeFor([td], () => applyToNode(td, application)) as TensorDict<S> // leaves are replaced, keys are kept
 }
 
 /** For each result axis, how far each of its places is from the first source element; -Infinity for a place without source. */

@@ -67,7 +67,9 @@ export const selectData = (leaf: Data, rows: Rows, filler: unknown): Data => {
     if (rows.end - rows.start === 1) return { _tag: 'Data', items: List.of(items.get(rows.start)) }
     return { _tag: 'Data', items: items.slice(rows.start, rows.end) }
   }
-  return { _tag: 'Data', items: List(Array.from(rows, (row) => (row < 0 ? filler : items.get(row)))) }
+  const chosen = new Array<unknown>(rows.length)
+  for (let i = 0; i < rows.length; i++) chosen[i] = rows[i]! < 0 ? filler : items.get(rows[i]!)
+  return { _tag: 'Data', items: List(chosen) }
 }
 
 /** All rows of several ragged leaves of one type, one leaf after the other. */
@@ -88,7 +90,12 @@ export const appendRagged = (leaves: readonly Ragged[]): Ragged => {
 }
 
 /** All values of several data leaves, one leaf after the other. */
-export const appendData = (leaves: readonly Data[]): Data => ({
-  _tag: 'Data',
-  items: leaves.length === 1 ? leaves[0]!.items : List(leaves.flatMap((leaf) => leaf.items.toArray())),
-})
+export const appendData = (leaves: readonly Data[]): Data => {
+  const all: unknown[] = []
+  for (const { items } of leaves) {
+    items.forEach((item) => {
+      all.push(item)
+    })
+  }
+  return { _tag: 'Data', items: List(all) }
+}

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   data,
+  fromPadded,
   isLeaf,
   joinRows,
   meta,
@@ -13,6 +14,7 @@ import {
   raggedRow,
   raggedRows,
   rowLengths,
+  toPadded,
 } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../../src/engine/scope.js'
@@ -167,5 +169,43 @@ describe('data, meta and isLeaf', () => {
     })
     const others = [TensorDict({}, []), [], 5, 'text', null, undefined, {}, { _tag: 'Other' }, new Float32Array(2)]
     for (const other of others) expect(isLeaf(other)).toBe(false)
+  })
+})
+
+describe('padded tensors', () => {
+  it('rows come back from both sides, whatever the padding is, and the mask says what is in them', () => {
+    const law = fc.property(
+      anyRows,
+      fc.constantFrom('left' as const, 'right' as const),
+      fc.nat(2),
+      (rows, side, more) => {
+        scope(() => {
+          const width = Math.max(0, ...rowLengths(rows)) + more
+          const padded = toPadded(rows, { side, value: 1, width })
+          expect(raggedRows(fromPadded(padded))).toEqual(raggedRows(rows))
+          expect(padded.values.shape).toEqual([raggedLength(rows), width])
+          expect(padded.values.dtype).toBe(rows.type)
+          const inside = rowLengths(rows).flatMap((length) =>
+            Array.from({ length: width }, (_, t) => Number(side === 'left' ? t >= width - length : t < length)),
+          )
+          expect([...padded.mask.dataSync()]).toEqual(inside)
+          return []
+        })
+      },
+    )
+    fc.assert(law)
+  })
+
+  it('a value that the type does not have, and lengths that do not fit, are refused', () => {
+    const rows = ragged('int32', [[1], [2, 3]])
+    expect(() => padRows(rows, { side: 'left', value: 1.5 })).toThrow('padRows: 1.5 is no value of int32')
+    expect(() => padRows(ragged('bool', [[1]]), { side: 'left', value: 300 })).toThrow('300 is no value of bool')
+    expect(() => padRows(rows, { side: 'left', value: Number.NaN })).toThrow('NaN is no value of int32')
+    scope(() => {
+      const { values } = toPadded(rows, { side: 'right', value: 0 })
+      expect(() => fromPadded({ values, lengths: [1], side: 'left' })).toThrow('1 lengths (1) for the shape [2, 2]')
+      expect(() => fromPadded({ values, lengths: [1, 3], side: 'left' })).toThrow(RangeError)
+      return []
+    })
   })
 })
