@@ -7,7 +7,7 @@ import { type Leaf, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { isTensorDict, type TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 
 /** A value, or an array of arrays ... of values, one level for each axis. */
-export type Nest = unknown
+type Nest = unknown
 
 export type LeafModel =
   | { readonly kind: 'Tensor'; readonly dtype: string; readonly features: readonly number[]; readonly nest: Nest }
@@ -24,14 +24,14 @@ export interface NodeModel {
 export type Coordinates = readonly number[]
 
 /** An array of arrays ... whose element at each coordinates is what `f` says. */
-export const build = (shape: readonly number[], f: (at: Coordinates) => Nest, at: Coordinates = []): Nest => {
+const build = (shape: readonly number[], f: (at: Coordinates) => Nest, at: Coordinates = []): Nest => {
   const [size, ...inner] = shape
   if (size === undefined) return f(at)
   return Array.from({ length: size }, (_, i) => build(inner, f, [...at, i]))
 }
 
 /** The element at coordinates, which may itself be an array. */
-export const lookUp = (nest: Nest, at: Coordinates): Nest =>
+const lookUp = (nest: Nest, at: Coordinates): Nest =>
   at.reduce((found, i) => {
     if (!Array.isArray(found) || !(i in found)) throw new Error(`there is no element at ${at.join(', ')}`)
     return found[i] as unknown

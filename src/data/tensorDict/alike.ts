@@ -146,7 +146,7 @@ const joinedMeta = (entries: readonly Entry[], path: readonly string[], { resolv
   return resolveMeta === undefined || agree(values) ? entries[0]! : { _tag: 'Meta', value: resolveMeta(values, path) }
 }
 
-/** A plan that is being applied, with what is computed once for all leaves. */
+/** A plan that is being applied, with what is computed once for all leaves: `join` is made for the first tensors. */
 interface Joining extends KnownRows {
   readonly plan: JoinPlan & JoinOptions
   readonly rank: number

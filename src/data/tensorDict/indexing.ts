@@ -1,7 +1,7 @@
 /** Choosing batch elements: by number, by range, by list, by mask. Feature axes are never touched. */
 import * as tf from '@tensorflow/tfjs'
 import { chosen, isMask, type Mask, maskShape, readMask } from './masks.js'
-import { applyPlan, type MoveTensor, type Offsets, type Plan, reshaped, rowsOf, stridesOf } from './plan.js'
+import { applyPlan, type MoveTensor, type Offsets, type Plan, reshaped, rowsOf, runOf, stridesOf } from './plan.js'
 import { batchSize, type TensorDict, TensorDictError, type TensorDictProblem } from './tensorDict.js'
 
 /**
@@ -133,9 +133,6 @@ const stepsOf = (operation: string, shape: readonly number[], parts: readonly In
   return steps
 }
 
-const isRun = (positions: readonly number[]): boolean =>
-  positions.every((position, i) => position === positions[0]! + i)
-
 /** Offsets and base of the rows that the steps choose. */
 const chosenRows = (shape: readonly number[], steps: readonly Step[]): Int32Array => {
   const strides = stridesOf(shape)
@@ -162,7 +159,7 @@ const moverOf = (shape: readonly number[], steps: readonly Step[], to: readonly 
   for (const step of steps) {
     if (step.kind === 'new') continue
     const axis = begin.length
-    if (step.kind === 'at' || (step.axes === 1 && isRun(step.positions))) {
+    if (step.kind === 'at' || (step.axes === 1 && runOf(step.positions) !== undefined)) {
       begin.push(step.kind === 'at' ? step.position : (step.positions[0] ?? 0))
       size.push(step.kind === 'at' ? 1 : step.positions.length)
       merged.push(size[axis]!)

@@ -65,7 +65,7 @@ export const replaceAxes = (shape: readonly number[], rank: number, to: readonly
 export const emptyTensor = (shape: readonly number[], like: tf.Tensor): tf.Tensor =>
   like.size === 0 ? tf.reshape(like, [...shape]) : tf.tensor([], [...shape], like.dtype)
 
-/** A plan that is being applied, with what is computed once for all leaves. */
+/** A plan that is being applied, with what is computed once for all leaves: `move` is made for the first tensor. */
 interface Application extends KnownRows {
   readonly plan: Plan
   move: MoveTensor | undefined
@@ -144,7 +144,7 @@ export const ownOffsets = (shape: readonly number[]): readonly (readonly number[
 }
 
 /** A list with one element replaced by others. */
-export const splice = <T>(list: readonly T[], at: number, ...others: readonly T[]): readonly T[] => [
+const splice = <T>(list: readonly T[], at: number, ...others: readonly T[]): readonly T[] => [
   ...list.slice(0, at),
   ...others,
   ...list.slice(at + 1),
@@ -163,7 +163,7 @@ export const alongAxis = (shape: readonly number[], axis: number, positions: rea
     rank: shape.length,
     to: splice(shape, axis, positions.length),
     rows: () => {
-      const run = shape.length === 1 ? isRun(positions) : undefined
+      const run = shape.length === 1 ? runOf(positions) : undefined
       if (run !== undefined) return run
       return rowsOf(
         splice(
@@ -174,7 +174,7 @@ export const alongAxis = (shape: readonly number[], axis: number, positions: rea
       )
     },
     mover: () => {
-      const run = isRun(positions)
+      const run = runOf(positions)
       if (run === undefined) {
         const index = tf.tensor1d([...positions], 'int32')
         return (tensor) => tf.gather(tensor, index, axis)
@@ -184,7 +184,8 @@ export const alongAxis = (shape: readonly number[], axis: number, positions: rea
   }
 }
 
-const isRun = (positions: readonly number[]): { readonly start: number; readonly end: number } | undefined => {
+/** The run that positions are, if they are one. */
+export const runOf = (positions: readonly number[]): { readonly start: number; readonly end: number } | undefined => {
   const start = positions[0] ?? 0
   for (let i = 1; i < positions.length; i++) if (positions[i] !== start + i) return undefined
   return { start, end: start + positions.length }
@@ -197,8 +198,6 @@ const sliceAxis = (tensor: tf.Tensor, axis: number, start: number, end: number):
   return tf.slice(tensor, begin, size)
 }
 
-const span = (low: number, high: number): string => (low === high ? `${low}` : `${low} .. ${high}`)
-
 /** A batch axis by its number, counted from the end if it is negative. Errors: throws TensorDictError if there is no such axis. */
 export const axisOf = (operation: string, shape: readonly number[], axis: number): number => {
   const rank = shape.length
@@ -207,7 +206,7 @@ export const axisOf = (operation: string, shape: readonly number[], axis: number
   }
   if (!Number.isInteger(axis) || axis < -rank || axis >= rank) {
     throw new TensorDictError(operation, [], {
-      reason: `axis ${axis} is not in ${span(-rank, rank - 1)}, the batch axes of [${shape.join(', ')}]`,
+      reason: `axis ${axis} is not in ${-rank} .. ${rank - 1}`,
       axis,
       expected: [-rank, rank - 1],
       actual: axis,

@@ -1,8 +1,10 @@
 /** How laws of batch operations are stated: on drawn TensorDicts of at least one batch axis, with drawn arguments, counting tensors. */
+import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { equals } from '../../data/tensorDict/compare.js'
 import { format } from '../../data/tensorDict/inspect.js'
-import { permute, unsqueeze } from '../../data/tensorDict/shape.js'
+import { mapLeaves } from '../../data/tensorDict/leaves.js'
+import { unsqueeze } from '../../data/tensorDict/shape.js'
 import { misfits, type TensorDict, TensorDictError } from '../../data/tensorDict/tensorDict.js'
 import { liveTensors, scope } from '../../engine/scope.js'
 import type { TensorDictRecipe } from '../arbitraries.js'
@@ -102,6 +104,6 @@ export const drawAxis = (draw: Draw, rank: number): { readonly given: number; re
   return { given, axis: given < 0 ? given + rank : given }
 }
 
-/** The TensorDict with one of its batch axes first. */
-export const withFirst = (td: TensorDict, axis: number): TensorDict =>
-  permute(td, [axis, ...upTo(td.batchShape.length).filter((i) => i !== axis)])
+/** A function of each leaf alone: float32 tensors with the other sign. */
+export const negated = (td: TensorDict): TensorDict =>
+  mapLeaves(td, (leaf) => (leaf instanceof tf.Tensor && leaf.dtype === 'float32' ? tf.neg(leaf) : leaf))

@@ -5,7 +5,7 @@ import { select, set } from '../../data/tensorDict/edit.js'
 import { ellipsis, type IndexPart, index, mask, newAxis } from '../../data/tensorDict/indexing.js'
 import { concat, setAt } from '../../data/tensorDict/joining.js'
 import { data } from '../../data/tensorDict/leaf.js'
-import { leafEntries, mapLeaves } from '../../data/tensorDict/leaves.js'
+import { leafEntries } from '../../data/tensorDict/leaves.js'
 import { merge } from '../../data/tensorDict/merge.js'
 import { flip, repeat, roll, slice, take } from '../../data/tensorDict/selecting.js'
 import { expand, flattenAxes, permute, squeeze, unsqueeze } from '../../data/tensorDict/shape.js'
@@ -20,6 +20,7 @@ import {
   drawMask,
   drawOrder,
   inverseOrder,
+  negated,
   refused,
   rowsOf,
   same,
@@ -48,9 +49,6 @@ const drawParts = (
   })
   return { parts: drawn.flatMap((each) => each.parts), to: drawn.flatMap((each) => each.to) }
 }
-
-const negated = (td: TensorDict): TensorDict =>
-  mapLeaves(td, (leaf) => (leaf instanceof tf.Tensor && leaf.dtype === 'float32' ? tf.neg(leaf) : leaf))
 
 /** A TensorDict whose one leaf has the number of each batch element, in the order of its rows. */
 const numbersOf = (shape: readonly number[]): TensorDict => TensorDict({ number: data(upTo(batchSize(shape))) }, shape)

@@ -1,9 +1,7 @@
 /** Laws 45 to 51 and 64: several TensorDicts as one, and one as several. */
-import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { index } from '../../data/tensorDict/indexing.js'
 import { concat, stack, where } from '../../data/tensorDict/joining.js'
-import { mapLeaves } from '../../data/tensorDict/leaves.js'
 import { flip, narrow, repeat, repeatInterleave, take } from '../../data/tensorDict/selecting.js'
 import { expand, unsqueeze } from '../../data/tensorDict/shape.js'
 import { splitEach, splitEvery, splitInto, splitSizes, unbind } from '../../data/tensorDict/splitting.js'
@@ -17,6 +15,7 @@ import {
   drawAxis,
   drawMask,
   drawOrder,
+  negated,
   refused,
   rowsOf,
   same,
@@ -37,9 +36,6 @@ const drawSizes = (draw: Draw, total: number): readonly number[] => {
   const first = draw(total + 1)
   return [first, 0, total - first]
 }
-
-const negated = (td: TensorDict): TensorDict =>
-  mapLeaves(td, (leaf) => (leaf instanceof tf.Tensor && leaf.dtype === 'float32' ? tf.neg(leaf) : leaf))
 
 const stackLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: BatchLawOptions): readonly NumberedLaw[] => {
   const law = statesLaws(samples, options)
@@ -170,7 +166,7 @@ const nearMissLaw = ({ numRuns = 20 }: BatchLawOptions = {}): NumberedLaw =>
     const law = fc.property(nearMiss(shapes), ({ left, right, path, difference }) => {
       scope(() => {
         const [a, b] = [left.build(), right.build()]
-        const others = { shape: unsqueeze(TensorDict({}, [1]), 0), rank: TensorDict({}, []) }
+        const scalar = TensorDict({}, [])
         for (const join of [stack, concat]) {
           for (const parts of [
             [a, b],
@@ -184,7 +180,7 @@ const nearMissLaw = ({ numRuns = 20 }: BatchLawOptions = {}): NumberedLaw =>
             require(problemsOf(error) === (difference === 'key' ? 2 : 1), () =>
               `not every difference: ${error.message}`)
           }
-          refused(() => join([a, others.rank]), 'a part of another rank')
+          refused(() => join([a, scalar]), 'a part of another rank')
           refused(() => join([]), 'nothing to join')
         }
         const rank = a.batchShape.length

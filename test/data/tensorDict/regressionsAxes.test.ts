@@ -3,9 +3,9 @@ import * as tf from '@tensorflow/tfjs'
 import { describe, expect, it } from 'vitest'
 import { find, isTensorDict, TensorDict, TensorDictError, toNested } from '../../../src/data/index.js'
 import { ellipsis, index, mask, newAxis } from '../../../src/data/tensorDict/indexing.js'
-import { concat, setAt, stack } from '../../../src/data/tensorDict/joining.js'
+import { concat, setAt, stack, where } from '../../../src/data/tensorDict/joining.js'
 import { data, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
-import { padSequence } from '../../../src/data/tensorDict/padding.js'
+import { pad, padSequence } from '../../../src/data/tensorDict/padding.js'
 import { flip, repeatInterleave, take } from '../../../src/data/tensorDict/selecting.js'
 import { expand, flattenAxes, reshape, squeeze, unflattenAxis } from '../../../src/data/tensorDict/shape.js'
 import { splitInto, unbind } from '../../../src/data/tensorDict/splitting.js'
@@ -106,6 +106,35 @@ describe('shapes', () => {
   it('item 15: axes of size 1 can all be removed, and there are no names of axes', () => {
     withFeatures([1, 1], (td) => expectBatch(squeeze(td), []))
     expect(Object.keys(TensorDict({}, [1])).toSorted()).toEqual(['_tag', 'batchShape', 'entries'])
+  })
+})
+
+describe('gradients', () => {
+  const cases: Readonly<Record<string, readonly [(td: TensorDict) => TensorDict, readonly number[]]>> = {
+    take: [(td) => take(td, [2, 2]), [0, 0, 2]],
+    'index by a range with a step': [(td) => index(td, { step: 2 }), [1, 0, 1]],
+    mask: [(td) => mask(td, [false, true, true]), [0, 1, 1]],
+    stack: [(td) => stack([td, flip(td)], 1), [2, 2, 2]],
+    concat: [(td) => concat([td, index(td, { end: 1 })]), [2, 1, 1]],
+    setAt: [(td) => setAt(td, [0], index(td, 2)), [0, 1, 2]],
+    where: [(td) => where([true, false, false], td, flip(td)), [2, 1, 0]],
+    'expand and reshape': [(td) => reshape(expand(td, [2, 3]), [-1]), [2, 2, 2]],
+    pad: [(td) => pad(td, [[1, 2]], { value: Number.NaN }), [1, 1, 1]],
+  }
+
+  it.each(Object.entries(cases))('reach the tensors through %s', (_, [operation, expected]) => {
+    scope(() => {
+      const total = (x: tf.Tensor): tf.Tensor => {
+        const moved = find(operation(TensorDict({ x }, [3])), ['x']) as tf.Tensor // set above
+        return tf.sum(tf.where(tf.isNaN(moved), tf.zerosLike(moved), moved))
+      }
+      expect([
+        ...tf
+          .grad(total)(tf.tensor1d([1, 2, 3]))
+          .dataSync(),
+      ]).toEqual(expected)
+      return []
+    })
   })
 })
 
