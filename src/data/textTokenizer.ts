@@ -1,35 +1,175 @@
-/** Text to token ids and back: a typed face on `@huggingface/tokenizers`. */
-import { Tokenizer as HubTokenizer } from '@huggingface/tokenizers'
+/** Text to token ids and back, as the tokenizer files of a model say. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { FormatFailure } from '../core/failure.js'
 import type { Rendered } from './chatTemplate.js'
+import { type DecodingMachine, decodingMachine } from './tokenizer/decode.js'
+import { type Encoding, type TruncationOptions, windows } from './tokenizer/encoding.js'
+import { parseConfigFile, parseTokenizerFile, type TokenizerFile } from './tokenizer/files.js'
+import { pipelineOf, type TextReading } from './tokenizer/pipeline.js'
+import { postProcessor } from './tokenizer/postProcess.js'
+import { configured, settingsOf, type TokenizerSettings } from './tokenizer/settings.js'
 
-/** The part of the library that is used here; its own declarations are not resolved under Node's module rules. */
-interface Backend {
-  readonly encode: (
-    text: string,
-    options: { readonly add_special_tokens: boolean },
-  ) => { readonly ids: readonly number[] }
-  readonly decode: (
-    ids: number[],
-    options: { readonly skip_special_tokens: boolean; readonly clean_up_tokenization_spaces: boolean },
-  ) => string
-  readonly token_to_id: (token: string) => number | undefined
-  readonly get_vocab: (withAddedTokens: boolean) => ReadonlyMap<string, number>
-  readonly get_added_tokens_decoder: () => ReadonlyMap<number, { readonly content: string; readonly special: boolean }>
+export interface EncodeOptions {
+  /**
+   * 'recognize' gives the text `<|im_end|>` the id of that token: for text that a template rendered. 'plainText' never gives the id of a
+   * special token: for text from elsewhere, which must not end a turn or begin another. 'recognize' unless told.
+   */
+  readonly specialTokens?: TextReading
+  /** Whether the special tokens of the post-processor, such as one for the beginning, are put around the text. 'omit' unless told. */
+  readonly template?: 'add' | 'omit'
 }
+
+export interface EncodingOptions extends EncodeOptions {
+  /** A second text, after the first. */
+  readonly second?: string
+}
+
+/** A token outside the model: texts are searched for it before they are cut. */
+export interface AddedToken {
+  readonly id: number
+  readonly content: string
+  readonly kind: 'special' | 'ordinary'
+}
+
+/** Whether decoding leaves special tokens out. */
+export type SpecialTokensInText = 'keep' | 'skip'
 
 export interface TextTokenizer {
   /** One more than the largest id. */
   readonly vocabularySize: number
   /** Special tokens, such as the end of a turn, and their ids. */
   readonly specialTokens: ReadonlyMap<string, number>
-  /** The ids of a text, in which special tokens are recognized; none are added. */
-  readonly encode: (text: string) => Int32Array
-  /** The text of ids. An incomplete UTF-8 sequence becomes U+FFFD. */
-  readonly decode: (ids: ArrayLike<number>, specialTokens: 'keep' | 'skip') => string
+  readonly addedTokens: readonly AddedToken[]
+  readonly settings: TokenizerSettings
+  /** All tokens as the files write them, and their ids. */
+  readonly vocabulary: ReadonlyMap<string, number>
+  /** The ids of a text. Special tokens in it are recognized, and none are added, unless the options say otherwise. */
+  readonly encode: (text: string, options?: EncodeOptions) => Int32Array
+  /** The ids of a text with offsets, masks and types. */
+  readonly encoding: (text: string, options?: EncodingOptions) => Encoding
+  /** The windows of at most `maxLength` tokens of a text, each with the template: the first is what truncation keeps. */
+  readonly encodingWindows: (
+    text: string,
+    truncation: TruncationOptions,
+    options?: EncodeOptions,
+  ) => readonly Encoding[]
+  /** The text of ids. An incomplete UTF-8 sequence becomes U+FFFD; an id that is no token gives nothing. */
+  readonly decode: (ids: ArrayLike<number>, specialTokens: SpecialTokensInText) => string
   /** The id of exactly this token; undefined if it is not in the vocabulary. */
   readonly idOf: (token: string) => number | undefined
+  /** The token with this id, as the files write it; undefined if there is none. */
+  readonly tokenOf: (id: number) => string | undefined
+  /** Decoding before the first token, for `decodeNext` and `decodeEnd`. */
+  readonly decodeStart: (specialTokens: SpecialTokensInText) => DecodeState
+}
+
+/** Where a decoding is: an immutable value. */
+export interface DecodeState {
+  /** The tokens of ids as the decoder wants them. */
+  readonly tokensOf: (ids: ArrayLike<number>) => readonly string[]
+  readonly machine: DecodingMachine
+}
+
+/**
+ * The text that is certain with these ids, and the state after them. Half a character, and what a later token could change, waits.
+ *
+ * Laws     the texts of all steps and of `decodeEnd` are, joined, what `decode` gives for all the ids, wherever they are cut.
+ * Effects  none: the state before can be used again.
+ *
+ * @example
+ * const [after, text] = decodeNext(tokenizer.decodeStart('skip'), tokenizer.encode('a'))
+ */
+export const decodeNext = (state: DecodeState, ids: ArrayLike<number>): readonly [DecodeState, string] => {
+  const [machine, texts] = state.machine.push(state.tokensOf(ids))
+  return [{ ...state, machine }, texts.join('')]
+}
+
+/** The text that still waits, now that no ids follow. Half a character becomes U+FFFD. */
+export const decodeEnd = (state: DecodeState): string => state.machine.finish().join('')
+
+const assemble = (file: TokenizerFile, settings: TokenizerSettings): TextTokenizer => {
+  const pipeline = pipelineOf(file)
+  const { idOf, tokenOf, vocabulary } = pipeline
+  const post = postProcessor(file.post_processor, (id) => tokenOf(id) ?? '')
+  const machine = decodingMachine(file.decoder)
+  const special = new Map(file.added_tokens.filter((token) => token.special).map(({ content, id }) => [content, id]))
+  const encodingOf = (text: string, reading: TextReading, index: 0 | 1): Encoding =>
+    post.trim(pipeline.encode(text, reading, index))
+  const decodeStart = (specialTokens: SpecialTokensInText): DecodeState => ({
+    machine,
+    tokensOf: (ids) => {
+      const tokens: string[] = []
+      for (let i = 0; i < ids.length; i++) {
+        const token = tokenOf(ids[i]!)
+        if (token !== undefined && (specialTokens === 'keep' || !special.has(token))) tokens.push(token)
+      }
+      return tokens
+    },
+  })
+  return {
+    vocabularySize: Array.from(vocabulary.values()).reduce((n, id) => Math.max(n, id), -1) + 1,
+    specialTokens: special,
+    addedTokens: file.added_tokens.map((token) => ({
+      id: token.id,
+      content: token.content,
+      kind: token.special ? 'special' : 'ordinary',
+    })),
+    settings,
+    vocabulary,
+    encode: (text, { specialTokens = 'recognize', template = 'omit' } = {}) =>
+      template === 'omit'
+        ? pipeline.ids(text, specialTokens)
+        : post.frame([pipeline.encode(text, specialTokens, 0)], 'add').ids,
+    encoding: (text, { specialTokens = 'recognize', template = 'omit', second } = {}) => {
+      const first = encodingOf(text, specialTokens, 0)
+      return post.frame(second === undefined ? [first] : [first, encodingOf(second, specialTokens, 1)], template)
+    },
+    encodingWindows: (text, truncation, { specialTokens = 'recognize', template = 'omit' } = {}) => {
+      const added = template === 'add' ? post.added(1) : 0
+      const room = truncation.maxLength - added
+      if (room < 1) {
+        throw new RangeError(
+          `encodingWindows: maxLength ${truncation.maxLength} leaves no room beside ${added} added tokens`,
+        )
+      }
+      const inner = windows(encodingOf(text, specialTokens, 0), { ...truncation, maxLength: room })
+      return inner.map((window) => post.frame([window], template))
+    },
+    decode: (ids, specialTokens) => {
+      const [state, text] = decodeNext(decodeStart(specialTokens), ids)
+      return text + decodeEnd(state)
+    },
+    idOf,
+    tokenOf,
+    decodeStart,
+  }
+}
+
+/**
+ * Makes a tokenizer from the parsed contents of `tokenizer.json` and `tokenizer_config.json`.
+ *
+ * Ids, offsets and texts are those of the Rust library of Hugging Face; `docs/guide/7-tokenizers.md` lists the known differences.
+ *
+ * Errors   `Left(FormatFailure)` naming what is missing, malformed, unknown or not supported: nothing is replaced by something similar.
+ * Effects  none outside: it remembers how some thousand pieces of text were cut.
+ *
+ * @example
+ * textTokenizer(trainBytePairEncoding(['low low'], { vocabularySize: 258 })) // right(a tokenizer)
+ */
+export const textTokenizer = (
+  tokenizerJson: object,
+  tokenizerConfig: object = {},
+): E.Either<FormatFailure, TextTokenizer> => {
+  const file = parseTokenizerFile(tokenizerJson)
+  if (E.isLeft(file)) return file
+  const config = parseConfigFile(tokenizerConfig)
+  if (E.isLeft(config)) return config
+  try {
+    return E.right(assemble(configured(file.right, config.right), settingsOf(config.right)))
+  } catch (error) {
+    if (!(error instanceof RangeError || error instanceof SyntaxError)) throw error
+    return E.left({ _tag: 'FormatFailure', format: 'tokenizer.json', reason: error.message })
+  }
 }
 
 /** A half-open range of token ids, whose message it is, and whether the policy sampled it. */
@@ -41,66 +181,42 @@ export interface TokenSpan {
   readonly origin: 'rendered' | 'sampled'
 }
 
-/**
- * Makes a tokenizer from the parsed contents of `tokenizer.json` and `tokenizer_config.json`.
- *
- * Errors   `Left(FormatFailure)` if the library refuses them.
- */
-export const textTokenizer = (
-  tokenizerJson: object,
-  tokenizerConfig: object = {},
-): E.Either<FormatFailure, TextTokenizer> => {
-  let backend: Backend
-  try {
-    backend = new HubTokenizer(tokenizerJson, tokenizerConfig) as Backend // see `Backend`
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    return E.left({ _tag: 'FormatFailure', format: 'tokenizer.json', reason })
-  }
-  const largest = Array.from(backend.get_vocab(true).values()).reduce((n, id) => Math.max(n, id), -1)
-  const special = [...backend.get_added_tokens_decoder()].filter(([, token]) => token.special)
-  return E.right({
-    vocabularySize: largest + 1,
-    specialTokens: new Map(special.map(([id, token]) => [token.content, id])),
-    encode: (text) =>
-      text === '' ? new Int32Array(0) : Int32Array.from(backend.encode(text, { add_special_tokens: false }).ids),
-    decode: (ids, specialTokens) =>
-      ids.length === 0 // the library throws for no ids
-        ? ''
-        : backend.decode(Array.from(ids), {
-            skip_special_tokens: specialTokens === 'skip',
-            clean_up_tokenization_spaces: false,
-          }),
-    idOf: (token) => backend.token_to_id(token),
-  })
-}
-
 /** Token ids of a rendered conversation and, where they can be told, the spans of its messages among them. */
 export interface EncodedText {
   readonly ids: Int32Array
   readonly spans: readonly TokenSpan[]
 }
 
+/** The index of the span that a token lies in; -1 if it reaches over a border. `at` is the span of the token before it. */
+const ownerOf = ([start, end]: readonly [number, number], { spans }: Rendered, at: number): number => {
+  const owner = spans.findIndex((span, i) => i >= at && start < span.end)
+  return owner >= 0 && start >= spans[owner]!.start && end <= spans[owner]!.end ? owner : -1
+}
+
 /**
  * Encodes a rendered conversation with its spans.
  *
- * The text is encoded whole, as the model was trained; the parts are encoded one by one to find their borders. Where the two
- * disagree (a token reaches over a border) there is one span for all, with the message -1 and the role `mixed`.
+ * The text is encoded whole, as the model was trained; offsets tell which tokens are of which part. Tokens that reach over a border are
+ * a span of their own, with the message -1 and the role `mixed`. Parts without a token of their own have no span.
+ *
+ * @example
+ * encodeRendered(tokenizer, { text: 'a', spans: [{ start: 0, end: 1, message: 0, role: 'user' }] }).spans.length // 1
  */
-export const encodeRendered = (tokenizer: TextTokenizer, { text, spans }: Rendered): EncodedText => {
-  const ids = tokenizer.encode(text)
-  const parts = spans.map(({ start, end }) => tokenizer.encode(text.slice(start, end)))
-  const joined = parts.flatMap((part) => Array.from(part))
-  const agree = joined.length === ids.length && joined.every((id, i) => id === ids[i])
-  if (!agree) return { ids, spans: [{ start: 0, end: ids.length, message: -1, role: 'mixed', origin: 'rendered' }] }
-  let start = 0
-  return {
-    ids,
-    spans: spans.map(({ message, role }, i): TokenSpan => {
-      const end = start + parts[i]!.length
-      const span = { start, end, message, role, origin: 'rendered' } as const
-      start = end
-      return span
-    }),
+export const encodeRendered = (tokenizer: TextTokenizer, rendered: Rendered): EncodedText => {
+  const { ids, offsets } = tokenizer.encoding(rendered.text)
+  const spans: TokenSpan[] = []
+  let [owner, at] = [-1, 0]
+  for (let i = 0; i < ids.length; i++) {
+    const next = ownerOf([offsets[2 * i]!, offsets[2 * i + 1]!], rendered, at)
+    const last = spans.at(-1)
+    if (last !== undefined && next === owner) {
+      spans[spans.length - 1] = { ...last, end: i + 1 }
+    } else {
+      const { message, role } = rendered.spans[next] ?? { message: -1, role: 'mixed' }
+      spans.push({ start: i, end: i + 1, message, role, origin: 'rendered' })
+    }
+    owner = next
+    at = Math.max(at, next)
   }
+  return { ids, spans }
 }

@@ -35,7 +35,7 @@ const decoded = ({ ids, spans }: EncodedText): readonly string[] =>
 
 describe('textTokenizer', () => {
   it.each([
-    ['an empty record', {}, 'Tokenizer must contain a "model" property'],
+    ['an empty record', {}, 'at model'],
     ['a file without added tokens', { ...json, added_tokens: undefined }, 'added_tokens'],
     ['a model of another kind', { ...json, model: { type: 'Nonsense' } }, 'Nonsense'],
   ])('refuses %s with the reason', (_, contents, reason) => {

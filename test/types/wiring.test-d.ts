@@ -19,7 +19,7 @@ import type {
 import type { TaskSource } from '../../src/data/task.js'
 import type { Data, Ragged } from '../../src/data/tensorDict/leaf.js'
 import { get, type TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { type TextTokenizer, textTokenizer } from '../../src/data/textTokenizer.js'
+import { type EncodeOptions, type TextTokenizer, textTokenizer } from '../../src/data/textTokenizer.js'
 import { ChatEnv } from '../../src/envs/chatEnv.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { KLRewardTransform } from '../../src/envs/transforms/klRewardTransform.js'
@@ -167,7 +167,7 @@ describe('policies', () => {
 describe('text tokenizer', () => {
   it('nothing of the library behind it leaks any', () => {
     expectTypeOf(textTokenizer).returns.not.toBeAny()
-    expectTypeOf<TextTokenizer['encode']>().toEqualTypeOf<(text: string) => Int32Array>()
+    expectTypeOf<TextTokenizer['encode']>().toEqualTypeOf<(text: string, options?: EncodeOptions) => Int32Array>()
     expectTypeOf<ReturnType<TextTokenizer['decode']>>().toEqualTypeOf<string>()
     expectTypeOf<Parameters<TextTokenizer['decode']>[0]>().not.toBeAny()
     expectTypeOf<ReturnType<TextTokenizer['idOf']>>().toEqualTypeOf<number | undefined>()

@@ -1,0 +1,109 @@
+/** Tokens outside the model: texts are searched for them before anything is cut. */
+import { type AlignedText, sliceAligned } from './alignedText.js'
+import type { AddedTokenJson } from './files.js'
+import { WORD_CHARACTERS } from './oldUnicode.js'
+
+/** A part of a text: an added token, or text between two of them. */
+export interface Section {
+  readonly text: AlignedText
+  /** The id of the added token; undefined for text. */
+  readonly id: number | undefined
+}
+
+/** What is looked for: the text of a token as it is found, and the token. */
+export interface Sought {
+  readonly text: string
+  readonly token: AddedTokenJson
+}
+
+interface Node {
+  readonly children: Map<number, Node>
+  sought: Sought | undefined
+}
+
+const trieOf = (all: readonly Sought[]): Node => {
+  const root: Node = { children: new Map(), sought: undefined }
+  for (const sought of all) {
+    let node = root
+    for (let i = 0; i < sought.text.length; i++) {
+      const unit = sought.text.charCodeAt(i)
+      const child: Node = node.children.get(unit) ?? { children: new Map(), sought: undefined }
+      node.children.set(unit, child)
+      node = child
+    }
+    node.sought ??= sought
+  }
+  return root
+}
+
+/** The longest that begins at a place. */
+const longestAt = (root: Node, text: string, start: number): Sought | undefined => {
+  let longest: Sought | undefined
+  let node = root.children.get(text.charCodeAt(start))
+  for (let at = start + 1; node !== undefined; at++) {
+    longest = node.sought ?? longest
+    node = at < text.length ? node.children.get(text.charCodeAt(at)) : undefined
+  }
+  return longest
+}
+
+const STARTS_WITH_WORD = new RegExp(`^[${WORD_CHARACTERS}]`, 'u')
+const ENDS_WITH_WORD = new RegExp(`[${WORD_CHARACTERS}]$`, 'u')
+
+/** Whether a token stands where it may: some only as a word of its own. */
+const isAllowed = ({ single_word }: AddedTokenJson, text: string, [start, end]: readonly [number, number]): boolean =>
+  !single_word ||
+  !(ENDS_WITH_WORD.test(text.slice(Math.max(0, start - 2), start)) || STARTS_WITH_WORD.test(text.slice(end)))
+
+const spaceBefore = (text: string, start: number, least: number): number => {
+  let at = start
+  while (at > least && /\p{White_Space}/u.test(text[at - 1]!)) at--
+  return at
+}
+
+const spaceAfter = (text: string, end: number): number => {
+  let at = end
+  while (at < text.length && /\p{White_Space}/u.test(text[at]!)) at++
+  return at
+}
+
+/** Cuts a text at the tokens in it: at each place the longest, from the left. */
+export type FindTokens = (text: AlignedText) => readonly Section[]
+
+const escaped = (character: string): string => `\\u{${character.codePointAt(0)!.toString(16)}}`
+
+/**
+ * Finds added tokens.
+ *
+ * Source   `AddedVocabulary::find_matches` of Hugging Face tokenizers: a token that may not stand where it is hides none inside it.
+ */
+export const tokenFinder = (all: readonly Sought[]): FindTokens => {
+  const sought = all.filter(({ text }) => text !== '')
+  if (sought.length === 0) return (text) => (text.text === '' ? [] : [{ text, id: undefined }])
+  const root = trieOf(sought)
+  const first = new RegExp(`[${[...new Set(sought.map(({ text }) => escaped(text)))].join('')}]`, 'gu')
+  return (whole) => {
+    const { text } = whole
+    const sections: Section[] = []
+    let done = 0
+    const add = (start: number, end: number, id: number | undefined): void => {
+      if (end > start) sections.push({ text: sliceAligned(whole, start, end), id })
+    }
+    first.lastIndex = 0
+    for (let place = first.exec(text); place !== null; place = first.exec(text)) {
+      const found = longestAt(root, text, place.index)
+      if (found === undefined) continue
+      const { token } = found
+      const foundEnd = place.index + found.text.length
+      first.lastIndex = foundEnd
+      if (!isAllowed(token, text, [place.index, foundEnd])) continue
+      const start = token.lstrip ? Math.max(spaceBefore(text, place.index, 0), done) : place.index
+      const end = token.rstrip ? spaceAfter(text, foundEnd) : foundEnd
+      add(done, start, undefined)
+      add(start, end, token.id)
+      done = end
+    }
+    add(done, text.length, undefined)
+    return sections
+  }
+}

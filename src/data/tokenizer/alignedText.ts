@@ -1,0 +1,116 @@
+/**
+ * A text that remembers the original it was made of: of each UTF-16 code unit, the range of the original that it came from.
+ *
+ * The rules are those of `NormalizedString` of the Rust library: a character that is replaced keeps its range, an inserted one takes
+ * the range of the character before it, a removed one disappears with its range.
+ */
+
+/** Ranges of the original, in UTF-16 code units, by code unit of the text. Both units of a surrogate pair have the range of the pair. */
+interface Alignment {
+  readonly starts: Int32Array
+  readonly ends: Int32Array
+}
+
+export interface AlignedText {
+  readonly text: string
+  /** Index of the text's first unit in the alignment; without one, in the original, of which the text is a part as it is. */
+  readonly at: number
+  readonly alignment: Alignment | undefined
+}
+
+/** The whole of an original. It must have no lone surrogates. */
+export const original = (text: string): AlignedText => ({ text, at: 0, alignment: undefined })
+
+/** A part, by its range of units. */
+export const sliceAligned = ({ text, at, alignment }: AlignedText, start: number, end: number): AlignedText => ({
+  text: text.slice(start, end),
+  at: at + start,
+  alignment,
+})
+
+const isLowSurrogate = (unit: number): boolean => unit >= 0xdc00 && unit < 0xe000
+const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit < 0xdc00
+
+/** Where the origin of the unit at an index begins. */
+export const originStart = ({ text, at, alignment }: AlignedText, index: number): number =>
+  alignment === undefined
+    ? at + index - (isLowSurrogate(text.charCodeAt(index)) ? 1 : 0)
+    : alignment.starts[at + index]!
+
+/** Where the origin of the unit at an index ends. */
+export const originEnd = ({ text, at, alignment }: AlignedText, index: number): number =>
+  alignment === undefined ? at + index + (isHighSurrogate(text.charCodeAt(index)) ? 2 : 1) : alignment.ends[at + index]!
+
+/** Collects a new text, character by character, each with the index of the unit of the old text whose origin it takes. */
+export interface Rewriting {
+  readonly push: (characters: string, from: number) => void
+  readonly finish: () => AlignedText
+}
+
+/** Begins a new text over an old one. `from` -1 means before the first character: an empty range at the beginning. */
+export const rewrite = (old: AlignedText): Rewriting => {
+  const parts: string[] = []
+  const starts: number[] = []
+  const ends: number[] = []
+  const before = old.text === '' ? old.at : originStart(old, 0)
+  return {
+    push: (characters, from) => {
+      parts.push(characters)
+      const start = from < 0 ? before : originStart(old, from)
+      const end = from < 0 ? before : originEnd(old, from)
+      for (let i = 0; i < characters.length; i++) {
+        starts.push(start)
+        ends.push(end)
+      }
+    },
+    finish: () => ({
+      text: parts.join(''),
+      at: 0,
+      alignment: { starts: Int32Array.from(starts), ends: Int32Array.from(ends) },
+    }),
+  }
+}
+
+/** The text with each character replaced by others; the first of them takes its place, the rest are inserted after it. */
+export const mapCharacters = (old: AlignedText, change: (character: string) => string): AlignedText => {
+  const result = rewrite(old)
+  let at = 0
+  for (const character of old.text) {
+    result.push(change(character), at)
+    at += character.length
+  }
+  return result.finish()
+}
+
+/** The text with another text before it, which takes the origin of the first character. An empty text stays empty. */
+export const prepend = (old: AlignedText, text: string): AlignedText => {
+  if (old.text === '' || text === '') return old
+  const result = rewrite(old)
+  result.push(text, 0)
+  const { length } = old.text
+  for (let i = 0; i < length; i++) result.push(old.text[i]!, i)
+  return result.finish()
+}
+
+/** One character's place in a rewriting by changes: 0 replaces, 1 inserts, -n replaces and removes the n that follow. */
+export interface Change {
+  readonly character: string
+  readonly change: number
+}
+
+/** Rewrites by a list of changes, read from the left. */
+export const applyChanges = (old: AlignedText, changes: readonly Change[]): AlignedText => {
+  const result = rewrite(old)
+  const { text } = old
+  let at = 0
+  const widthAt = (index: number): number => (isHighSurrogate(text.charCodeAt(index)) ? 2 : 1)
+  for (const { character, change } of changes) {
+    if (change > 0) {
+      result.push(character, at - 1)
+      continue
+    }
+    result.push(character, at)
+    for (let i = 0; i <= -change && at < text.length; i++) at += widthAt(at)
+  }
+  return result.finish()
+}

@@ -1,0 +1,97 @@
+/** SentencePiece's compiled normalization rules: a double-array trie from UTF-8 bytes to places in a list of replacements. */
+import type { Change } from './alignedText.js'
+
+/** The rules: what a piece of text becomes; undefined if no rule begins it. */
+export interface Charsmap {
+  readonly replacement: (piece: string) => string | undefined
+}
+
+const bytesOf = (base64: string): Uint8Array => Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))
+
+/** The fields of a unit of the double array, as Darts-clone lays them out. */
+const hasLeaf = (unit: number): boolean => ((unit >>> 8) & 1) === 1
+const leafOf = (unit: number): number => unit & 0x7fffffff
+const labelOf = (unit: number): number => (unit & 0x800000ff) >>> 0
+const offsetOf = (unit: number): number => ((unit >>> 10) << ((unit & 0x200) >>> 6)) >>> 0
+
+/**
+ * Reads the rules from their base64 text in `tokenizer.json`.
+ *
+ * Errors   throws RangeError for a text that is not base64, or shorter than its trie says.
+ */
+export const readCharsmap = (base64: string): Charsmap => {
+  let bytes: Uint8Array
+  try {
+    bytes = bytesOf(base64)
+  } catch {
+    throw new RangeError('precompiled_charsmap is not base64')
+  }
+  const view = new DataView(bytes.buffer)
+  const trieBytes = bytes.length < 4 ? Number.NaN : view.getUint32(0, true)
+  if (!(trieBytes <= bytes.length - 4) || trieBytes % 4 !== 0) {
+    throw new RangeError(`precompiled_charsmap has ${bytes.length} bytes, which its trie does not fit`)
+  }
+  const units = Uint32Array.from({ length: trieBytes / 4 }, (_, i) => view.getUint32(4 + 4 * i, true))
+  const replacements = bytes.subarray(4 + trieBytes)
+  const encoder = new TextEncoder()
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+  const firstMatch = (key: Uint8Array): number | undefined => {
+    let place = offsetOf(units[0] ?? 0)
+    for (const byte of key) {
+      if (byte === 0) return undefined
+      place = (place ^ byte) >>> 0
+      const unit = units[place]
+      if (unit === undefined || labelOf(unit) !== byte) return undefined
+      place = (place ^ offsetOf(unit)) >>> 0
+      if (hasLeaf(unit)) return leafOf(units[place] ?? 0)
+    }
+    return undefined
+  }
+  return {
+    replacement: (piece) => {
+      const start = firstMatch(encoder.encode(piece))
+      if (start === undefined) return undefined
+      const end = replacements.indexOf(0, start)
+      return decoder.decode(replacements.subarray(start, end < 0 ? replacements.length : end))
+    },
+  }
+}
+
+/** Longer graphemes are looked up character by character. */
+const LONGEST_GRAPHEME_BYTES = 5
+
+/** The changes of replacing a part by another text. Removing more than there is left is forgotten, as the Rust library forgets it. */
+const pushReplacement = (changes: Change[], part: string, replacement: string): void => {
+  const characters = Array.from(replacement)
+  const added = characters.length - Array.from(part).length
+  for (const [i, character] of characters.entries()) {
+    changes.push({ character, change: added > 0 && i >= characters.length - added ? 1 : 0 })
+  }
+  const last = changes.at(-1)
+  if (added < 0 && last !== undefined) changes[changes.length - 1] = { ...last, change: last.change + added }
+}
+
+/**
+ * The changes that the rules make to a text; undefined if they make none.
+ *
+ * Source   `Precompiled` of Hugging Face tokenizers: a grapheme of fewer than six bytes as a whole, then each character by itself; the
+ *          first, shortest rule that begins it replaces all of it.
+ */
+export const charsmapChanges = ({ replacement }: Charsmap, text: string): readonly Change[] | undefined => {
+  const changes: Change[] = []
+  let isChanged = false
+  const replaced = (part: string): boolean => {
+    const other = replacement(part)
+    if (other === undefined) return false
+    isChanged = true
+    pushReplacement(changes, part, other)
+    return true
+  }
+  const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' })
+  const encoder = new TextEncoder()
+  for (const { segment } of graphemes.segment(text)) {
+    if (encoder.encode(segment).length <= LONGEST_GRAPHEME_BYTES && replaced(segment)) continue
+    for (const character of segment) if (!replaced(character)) changes.push({ character, change: 0 })
+  }
+  return isChanged ? changes : undefined
+}

@@ -1,0 +1,142 @@
+/** The normalizers of `tokenizer.json` on texts that remember their original. */
+import { pipe } from 'fp-ts/lib/function.js'
+import {
+  type AlignedText,
+  applyChanges,
+  mapCharacters,
+  original,
+  prepend,
+  rewrite,
+  sliceAligned,
+} from './alignedText.js'
+import { charsmapChanges, readCharsmap } from './charsmap.js'
+import type { SimpleNormalizer } from './files.js'
+import { classOf, MARK, NONSPACING_MARK, REMOVED_BY_BERT } from './oldUnicode.js'
+import { compilePattern } from './pattern.js'
+import { type UnicodeForm, unicodeChanges } from './unicodeForm.js'
+
+/** A change of a text before it is cut. */
+export type Normalize = (text: AlignedText) => AlignedText
+
+const toForm =
+  (form: UnicodeForm): Normalize =>
+  (old) =>
+    old.text.normalize(form) === old.text ? old : applyChanges(old, unicodeChanges(old.text, form))
+
+const map =
+  (found: RegExp, change: (character: string) => string): Normalize =>
+  (old) =>
+    found.test(old.text) ? mapCharacters(old, change) : old
+
+/** Removes the characters of a class. */
+const drop = (unwanted: RegExp): Normalize => map(unwanted, (character) => (unwanted.test(character) ? '' : character))
+
+const lowercase: Normalize = (old) =>
+  old.text.toLowerCase() === old.text ? old : mapCharacters(old, (character) => character.toLowerCase())
+
+const CHINESE =
+  /[\u{4e00}-\u{9fff}\u{3400}-\u{4dbf}\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b920}-\u{2ceaf}\u{f900}-\u{faff}\u{2f800}-\u{2fa1f}]/u
+
+const WHITE_SPACE = /\p{White_Space}/u
+
+/** Steps one after another. */
+const inOrder =
+  (steps: readonly Normalize[]): Normalize =>
+  (text) =>
+    steps.reduce((result, step) => step(result), text)
+
+/** A blank before and after; the character itself comes second, so that it counts as inserted. */
+const spaced: Normalize = (old) => {
+  if (!CHINESE.test(old.text)) return old
+  return mapCharacters(old, (character) => (CHINESE.test(character) ? ` ${character} ` : character))
+}
+
+const bert = (json: Extract<SimpleNormalizer, { readonly type: 'BertNormalizer' }>): Normalize =>
+  inOrder([
+    ...(json.clean_text
+      ? [drop(REMOVED_BY_BERT), map(WHITE_SPACE, (character) => (WHITE_SPACE.test(character) ? ' ' : character))]
+      : []),
+    ...(json.handle_chinese_chars ? [spaced] : []),
+    ...((json.strip_accents ?? json.lowercase) ? [toForm('NFD'), drop(NONSPACING_MARK)] : []),
+    ...(json.lowercase ? [lowercase] : []),
+  ])
+
+/** Without the white space at its ends. */
+const strip =
+  (ends: { readonly left: number; readonly right: number }): Normalize =>
+  (old) => {
+    const { text } = old
+    const [leading = ''] = /^\p{White_Space}*/u.exec(text) ?? []
+    const start = leading.length * ends.left
+    const [trailing = ''] = /\p{White_Space}*$/u.exec(text.slice(start)) ?? []
+    return sliceAligned(old, start, text.length - trailing.length * ends.right)
+  }
+
+/** Each match becomes the content, which comes from the match's last character. */
+const replace =
+  (found: RegExp, content: string): Normalize =>
+  (old) => {
+    const matches = [...old.text.matchAll(found)]
+    if (matches.length === 0) return old
+    const result = rewrite(old)
+    let end = 0
+    const keep = (until: number): void => {
+      for (; end < until; end++) result.push(old.text[end]!, end)
+    }
+    for (const match of matches) {
+      keep(match.index)
+      end = match.index + match[0].length
+      result.push(content, end - 1)
+    }
+    keep(old.text.length)
+    return result.finish()
+  }
+
+/** The rules of NMT for SentencePiece: controls are removed, invisible characters become blanks. */
+const NMT_REMOVED = new RegExp(`[${classOf('1-8 b e-1f 7f 8f 9f')}]`, 'u')
+const NMT_BLANK = new RegExp(`[${classOf('9 a c d 1680 200b-200f 2028 2029 2581 feff fffd')}]`, 'u')
+
+const precompiled = (base64: string | null | undefined): Normalize => {
+  if (base64 === null || base64 === undefined || base64 === '') return (text) => text
+  const charsmap = readCharsmap(base64)
+  return (old) => {
+    const changes = charsmapChanges(charsmap, old.text)
+    return changes === undefined ? old : applyChanges(old, changes)
+  }
+}
+
+const compile = (json: SimpleNormalizer): Normalize => {
+  switch (json.type) {
+    case 'NFC':
+    case 'NFD':
+    case 'NFKC':
+    case 'NFKD':
+      return toForm(json.type)
+    case 'Lowercase':
+      return lowercase
+    case 'StripAccents':
+      return drop(MARK)
+    case 'Nmt':
+      return inOrder([drop(NMT_REMOVED), map(NMT_BLANK, (character) => (NMT_BLANK.test(character) ? ' ' : character))])
+    case 'BertNormalizer':
+      return bert(json)
+    case 'Strip':
+      return strip({ left: Number(json.strip_left), right: Number(json.strip_right) })
+    case 'Replace':
+      return replace(compilePattern(json.pattern), json.content)
+    case 'Prepend':
+      return (text) => prepend(text, json.prepend)
+    case 'Precompiled':
+      return precompiled(json.precompiled_charsmap)
+  }
+}
+
+/**
+ * The normalizers of a file as one.
+ *
+ * Errors   throws for a pattern or a charsmap that is not valid.
+ */
+export const normalizer = (steps: readonly SimpleNormalizer[]): Normalize => pipe(steps.map(compile), inOrder)
+
+/** The text alone. */
+export const normalizeText = (normalize: Normalize, text: string): string => normalize(original(text)).text

@@ -1,0 +1,168 @@
+/**
+ * A text's way to token ids: added tokens are found, what is between them is normalized, cut into pieces, and the pieces into tokens.
+ *
+ * Source   the order of steps, and where tokens come from, as in Hugging Face tokenizers 0.23, `Tokenizer::encode`.
+ */
+import { type FindTokens, type Section, type Sought, tokenFinder } from './addedTokens.js'
+import { type AlignedText, original, originEnd, originStart } from './alignedText.js'
+import { bytePairModel } from './bytePairModel.js'
+import { type Encoding, textEncoding } from './encoding.js'
+import type { AddedTokenJson, ModelJson, TokenizerFile } from './files.js'
+import type { CutPiece, Model } from './model.js'
+import { normalizer, normalizeText } from './normalize.js'
+import { preTokenizer } from './preTokenize.js'
+import { unigramModel } from './unigramModel.js'
+import { wordLevelModel, wordPieceModel } from './wordModels.js'
+
+/** How a text is read: its special tokens are recognized, or it is plain text in which none can stand. */
+export type TextReading = 'recognize' | 'plainText'
+
+export interface Pipeline {
+  /** The ids of a text. */
+  readonly ids: (text: string, reading: TextReading) => Int32Array
+  /** The tokens of a text with their offsets; `index` says whether it is the first or the second of a pair. */
+  readonly encode: (text: string, reading: TextReading, index: 0 | 1) => Encoding
+  readonly idOf: (token: string) => number | undefined
+  readonly tokenOf: (id: number) => string | undefined
+  /** All tokens with their ids. */
+  readonly vocabulary: ReadonlyMap<string, number>
+}
+
+const modelOf = (json: ModelJson, alphabet: 'characters' | 'bytes'): Model => {
+  switch (json.type) {
+    case 'BPE':
+      return bytePairModel(json, alphabet)
+    case 'WordPiece':
+      return wordPieceModel(json)
+    case 'Unigram':
+      return unigramModel(json)
+    case 'WordLevel':
+      return wordLevelModel(json)
+  }
+}
+
+/** A way to read a text: what is looked for before and after normalizing, and what cuts the pieces. */
+interface Reading {
+  readonly before: FindTokens
+  readonly after: FindTokens
+  readonly cut: CutPiece
+}
+
+/** Special tokens first: of two tokens with the same text, the special one is found. */
+const soughtIn = (tokens: readonly AddedTokenJson[], textOf: (token: AddedTokenJson) => string): readonly Sought[] =>
+  [...tokens.filter(({ special }) => special), ...tokens.filter(({ special }) => !special)].map((token) => ({
+    text: textOf(token),
+    token,
+  }))
+
+const checkAdded = (added: readonly AddedTokenJson[], model: Model): void => {
+  for (const { content, id } of added) {
+    const known = model.vocabulary.ids.get(content)
+    if (known !== undefined && known !== id) {
+      throw new RangeError(`the added token '${content}' has the id ${id}, but the model gives it ${known}`)
+    }
+  }
+}
+
+const lazy = <T>(make: () => T): (() => T) => {
+  let made: { readonly value: T } | undefined
+  return () => {
+    made ??= { value: make() }
+    return made.value
+  }
+}
+
+/** Lone surrogates are no text: each becomes U+FFFD, as in UTF-8. */
+const wellFormed = (text: string): string => text.replace(/\p{Surrogate}/gu, '\ufffd')
+
+/** Ids and offsets, collected. */
+const encodingOf = (
+  sections: readonly Section[],
+  index: 0 | 1,
+  tokensOf: (section: AlignedText) => Iterable<readonly [AlignedText, Int32Array]>,
+): Encoding => {
+  const ids: number[] = []
+  const offsets: number[] = []
+  const add = (piece: AlignedText, id: number, [start, end]: readonly [number, number]): void => {
+    ids.push(id)
+    if (end > start) offsets.push(originStart(piece, start), originEnd(piece, end - 1))
+    else offsets.push(0, 0)
+  }
+  for (const { text, id } of sections) {
+    if (id !== undefined) {
+      add(text, id, [0, text.text.length])
+      continue
+    }
+    for (const [piece, tokens] of tokensOf(text)) {
+      for (let i = 0; i < tokens.length; i += 3) add(piece, tokens[i]!, [tokens[i + 1]!, tokens[i + 2]!])
+    }
+  }
+  return textEncoding(Int32Array.from(ids), Int32Array.from(offsets), index)
+}
+
+/**
+ * The pipeline of a file.
+ *
+ * Errors   throws RangeError or SyntaxError for parts that contradict each other, are malformed or are not supported.
+ */
+export const pipelineOf = (file: TokenizerFile): Pipeline => {
+  const normalize = normalizer(file.normalizer)
+  const { cut: cutSection, alphabet } = preTokenizer(file.pre_tokenizer)
+  const model = modelOf(file.model, alphabet)
+  const added = file.added_tokens
+  checkAdded(added, model)
+  const readingOf = (tokens: readonly AddedTokenJson[], forbidden: ReadonlySet<number>): Reading => ({
+    before: tokenFinder(
+      soughtIn(
+        tokens.filter(({ normalized }) => !normalized),
+        ({ content }) => content,
+      ),
+    ),
+    after: tokenFinder(
+      soughtIn(
+        tokens.filter(({ normalized }) => normalized),
+        ({ content }) => normalizeText(normalize, content),
+      ),
+    ),
+    cut: model.cutter(forbidden),
+  })
+  const recognizing = readingOf(added, new Set())
+  const plain = lazy(() => {
+    const special = added.filter((token) => token.special && token.id !== model.unknown).map(({ id }) => id)
+    const ordinary = added.filter((token) => !token.special)
+    return readingOf(ordinary, new Set(special))
+  })
+  const reading = (kind: TextReading): Reading => (kind === 'recognize' ? recognizing : plain())
+  const sectionsOf = (text: string, { before, after }: Reading): readonly Section[] =>
+    before(original(wellFormed(text))).flatMap((section) =>
+      section.id === undefined ? after(normalize(section.text)) : [section],
+    )
+  const addedIds = new Map(added.map(({ content, id }) => [content, id]))
+  const addedTokens = new Map(added.map(({ content, id }) => [id, content]))
+  return {
+    ids: (text, kind) => {
+      const how = reading(kind)
+      const ids: number[] = []
+      for (const section of sectionsOf(text, how)) {
+        if (section.id !== undefined) {
+          ids.push(section.id)
+          continue
+        }
+        for (const piece of cutSection(section.text)) {
+          const tokens = how.cut(piece.text)
+          for (let i = 0; i < tokens.length; i += 3) ids.push(tokens[i]!)
+        }
+      }
+      return Int32Array.from(ids)
+    },
+    encode: (text, kind, index) => {
+      const how = reading(kind)
+      return encodingOf(sectionsOf(text, how), index, (section) =>
+        cutSection(section).map((piece) => [piece, how.cut(piece.text)] as const),
+      )
+    },
+    idOf: (token) => addedIds.get(token) ?? model.vocabulary.ids.get(token),
+    tokenOf: (id) => addedTokens.get(id) ?? model.vocabulary.tokens.get(id),
+    vocabulary: new Map([...model.vocabulary.ids, ...addedIds]),
+  }
+}

@@ -1,0 +1,117 @@
+/** The post-processors of `tokenizer.json`: offsets without blanks, and the special tokens around texts. */
+import { addedEncoding, concatenateEncodings, type Encoding } from './encoding.js'
+import type { SimplePostProcessor, TemplatePiece } from './files.js'
+
+type Trimming = { readonly leadingBlank: 'added' | 'in the text' }
+
+/** Blanks and tokens as the offsets' trimming counts them: the blank itself, or the character that stands for it. */
+const BLANK = /[\u0120\p{White_Space}]/u
+
+const countBlanks = (characters: readonly string[]): number => {
+  const other = characters.findIndex((character) => !BLANK.test(character))
+  return other < 0 ? characters.length : other
+}
+
+/** Offsets without the blanks at the ends of their tokens. */
+const trimmed = (encoding: Encoding, tokenOf: (id: number) => string, { leadingBlank }: Trimming): Encoding => {
+  const offsets = encoding.offsets.slice()
+  encoding.ids.forEach((id, i) => {
+    const characters = Array.from(tokenOf(id))
+    const [start, end] = [offsets[2 * i]!, offsets[2 * i + 1]!]
+    const isFirst = i === 0 || start === 0
+    const before = countBlanks(characters) - (isFirst && leadingBlank === 'added' ? 1 : 0)
+    const after = countBlanks([...characters].reverse())
+    if (before > 0) offsets[2 * i] = Math.min(start + before, end)
+    if (after > 0 && end >= after) offsets[2 * i + 1] = Math.max(end - after, offsets[2 * i]!)
+  })
+  return { ...encoding, offsets }
+}
+
+/** Places for the special tokens and the texts, in order. */
+interface Template {
+  readonly single: readonly TemplatePiece[]
+  readonly pair: readonly TemplatePiece[]
+  readonly idsOf: (name: string) => readonly number[]
+}
+
+const special = (id: string, typeId = 0): TemplatePiece => ({ SpecialToken: { id, type_id: typeId } })
+const text = (id: 'A' | 'B', typeId = 0): TemplatePiece => ({ Sequence: { id, type_id: typeId } })
+
+/** The template of a post-processor; undefined if it only trims. */
+const templateOf = (json: SimplePostProcessor): Template | undefined => {
+  if (json.type === 'ByteLevel') return undefined
+  if (json.type === 'TemplateProcessing') {
+    const ids = new Map(Object.entries(json.special_tokens).map(([name, token]) => [name, token.ids]))
+    for (const piece of [...json.single, ...json.pair]) {
+      if ('SpecialToken' in piece && !ids.has(piece.SpecialToken.id)) {
+        throw new RangeError(`the template's special token '${piece.SpecialToken.id}' has no ids`)
+      }
+    }
+    return { single: json.single, pair: json.pair, idsOf: (name) => ids.get(name) ?? [] }
+  }
+  const { cls, sep } = json
+  const second = json.type === 'BertProcessing' ? 1 : 0
+  const between = json.type === 'BertProcessing' ? [] : [special('sep')]
+  const single = [special('cls'), text('A'), special('sep')]
+  return {
+    single,
+    pair: [...single, ...between, text('B', second), special('sep', second)],
+    idsOf: (name) => [name === 'cls' ? cls[1] : sep[1]],
+  }
+}
+
+export interface PostProcessor {
+  /** How many tokens the template adds. */
+  readonly added: (texts: 1 | 2) => number
+  readonly trim: (encoding: Encoding) => Encoding
+  /** The texts in their places, with or without the template's special tokens. */
+  readonly frame: (encodings: readonly Encoding[], template: 'add' | 'omit') => Encoding
+}
+
+const PLAIN: Template = { single: [text('A')], pair: [text('A'), text('B', 1)], idsOf: () => [] }
+
+/** Trimming first, as each processor does it before it adds tokens. */
+const trimOf =
+  (json: SimplePostProcessor, tokenOf: (id: number) => string) =>
+  (encoding: Encoding): Encoding => {
+    if (json.type !== 'ByteLevel' && json.type !== 'RobertaProcessing') return encoding
+    if (!json.trim_offsets) return encoding
+    return trimmed(encoding, tokenOf, { leadingBlank: json.add_prefix_space ? 'added' : 'in the text' })
+  }
+
+/**
+ * The post-processors of a file as one.
+ *
+ * Errors   throws RangeError for a template with a special token without ids, and for two templates: which one frames the other is
+ *          not supported.
+ */
+export const postProcessor = (
+  steps: readonly SimplePostProcessor[],
+  tokenOf: (id: number) => string,
+): PostProcessor => {
+  const templates = steps.map(templateOf).filter((template) => template !== undefined)
+  if (templates.length > 1) throw new RangeError('two templates in post_processor are not supported')
+  const template = templates[0] ?? PLAIN
+  const trims = steps.map((json) => trimOf(json, tokenOf))
+  const piecesOf = (texts: number): readonly TemplatePiece[] => (texts === 1 ? template.single : template.pair)
+  return {
+    added: (texts) =>
+      piecesOf(texts).reduce(
+        (sum, piece) => sum + ('SpecialToken' in piece ? template.idsOf(piece.SpecialToken.id).length : 0),
+        0,
+      ),
+    trim: (encoding) => trims.reduce((result, trim) => trim(result), encoding),
+    frame: (encodings, mode) =>
+      concatenateEncodings(
+        piecesOf(encodings.length).map((piece) => {
+          if ('SpecialToken' in piece) {
+            const ids = mode === 'add' ? template.idsOf(piece.SpecialToken.id) : []
+            return addedEncoding(ids, piece.SpecialToken.type_id)
+          }
+          const { id, type_id } = piece.Sequence
+          const encoding = encodings[id === 'A' ? 0 : 1]!
+          return { ...encoding, typeIds: new Int32Array(encoding.ids.length).fill(type_id) }
+        }),
+      ),
+  }
+}

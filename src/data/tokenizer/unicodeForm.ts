@@ -1,0 +1,100 @@
+/** Unicode normalization forms that tell of each character what became of it. JavaScript's own `normalize` gives the text alone. */
+import type { Change } from './alignedText.js'
+
+/** A form of Unicode normalization. */
+export type UnicodeForm = 'NFC' | 'NFD' | 'NFKC' | 'NFKD'
+
+/** Whether a character of a decomposed text combines with the starter before it: its canonical combining class is not 0. */
+const isCombining = (character: string): boolean => {
+  if (!/^\p{M}$/u.test(character)) return false
+  if (character === '\u0334') return true // class 1; characters of higher classes are sorted behind it
+  if (`${character}\u0334`.normalize('NFD').startsWith('\u0334')) return true
+  return `\u0345${character}`.normalize('NFD').startsWith(character) // class 1: sorted before class 240
+}
+
+/** Whether the first of two combining characters keeps the second from the starter before them: their classes are equal. */
+const isBlocking = (first: string, second: string): boolean =>
+  first === second || `${second}${first}`.normalize('NFD') === `${second}${first}`
+
+/** The characters of a run of combining characters in canonical order; equal ones keep their order. */
+const sorted = (run: readonly Change[]): readonly Change[] => {
+  if (run.length < 2) return run
+  const left = [...run]
+  return Array.from(
+    run
+      .map(({ character }) => character)
+      .join('')
+      .normalize('NFD'),
+    (character) => {
+      const place = left.findIndex((change) => change.character === character)
+      return left.splice(place, 1)[0]!
+    },
+  )
+}
+
+const decomposed = (text: string, form: 'NFD' | 'NFKD'): readonly Change[] => {
+  const result: Change[] = []
+  const run: Change[] = []
+  const flush = (): void => {
+    result.push(...sorted(run))
+    run.length = 0
+  }
+  for (const whole of text) {
+    for (const [i, character] of Array.from(whole.normalize(form)).entries()) {
+      const change = { character, change: i === 0 ? 0 : 1 }
+      if (isCombining(character)) {
+        run.push(change)
+        continue
+      }
+      flush()
+      result.push(change)
+    }
+  }
+  flush()
+  return result
+}
+
+/** The character that two are together; undefined if there is none. */
+const composition = (first: string, second: string): string | undefined => {
+  const both = `${first}${second}`.normalize('NFC')
+  return both.length === (both.codePointAt(0)! > 0xffff ? 2 : 1) ? both : undefined
+}
+
+/** A starter takes in what follows and combines with it, until another starter stands alone. */
+const composed = (parts: readonly Change[]): readonly Change[] => {
+  const result: Change[] = []
+  let starter: Change | undefined
+  let between: Change[] = [] // combining characters after the starter that it did not take in
+  const flush = (): void => {
+    if (starter !== undefined) result.push(starter)
+    result.push(...between)
+    between = []
+  }
+  for (const part of parts) {
+    const combining = isCombining(part.character)
+    const last = between.at(-1)
+    const blocked = last !== undefined && (!combining || isBlocking(last.character, part.character))
+    const together = starter === undefined || blocked ? undefined : composition(starter.character, part.character)
+    if (starter !== undefined && together !== undefined) {
+      starter = { character: together, change: starter.change + part.change - 1 }
+    } else if (combining) {
+      between.push(part)
+    } else {
+      flush()
+      starter = part
+    }
+  }
+  flush()
+  return result
+}
+
+/**
+ * The changes that bring a text into a form.
+ *
+ * Source   Unicode Standard Annex 15. Where characters come from is told as the crate unicode-normalization-alignments tells it: what is
+ *          composed comes from the first of its characters, what is decomposed is inserted after the first.
+ */
+export const unicodeChanges = (text: string, form: UnicodeForm): readonly Change[] => {
+  const parts = decomposed(text, form === 'NFC' || form === 'NFD' ? 'NFD' : 'NFKD')
+  return form === 'NFC' || form === 'NFKC' ? composed(parts) : parts
+}
