@@ -17,7 +17,8 @@ const ALLOWED = {
 /** Package -> folders that may import it. */
 const PACKAGES = {
   'onnxruntime-node': ['engine/onnxruntime/binding'],
-  '@huggingface/tokenizers': ['data'],
+  '@huggingface/tokenizers': ['data/tokenizer/pattern'],
+  tokenizers: ['data/tokenizer/native'],
   '@huggingface/jinja': ['data'],
   immutable: ['data', 'objectives', 'collectors'],
   commander: ['cli'],

@@ -277,4 +277,34 @@ export {
 } from './tensorDict/tensorDict.js'
 export { traverseLeaves, traverseLeavesTask } from './tensorDict/traverse.js'
 export { type EncodedText, encodeRendered, type TextTokenizer, type TokenSpan, textTokenizer } from './textTokenizer.js'
+export {
+  type AddedToken,
+  type DecodeState,
+  decodeEnd,
+  decodeNext,
+  type EncodedText,
+  type EncodeOptions,
+  type EncodingOptions,
+  encodeRendered,
+  type SpecialTokensInText,
+  type TextTokenizer,
+  type TokenSpan,
+  textTokenizer,
+} from './textTokenizer.js'
+export {
+  type Encoding,
+  type PaddingOptions,
+  padEncodings,
+  type Side,
+  type TruncationOptions,
+  utf8Offsets,
+  windows,
+} from './tokenizer/encoding.js'
+export {
+  type BatchTokenizer,
+  batchTokenizer,
+  type NativeTokenizerFailure,
+  nativeTokenizer,
+} from './tokenizer/native.js'
+export type { TokenizerSettings, TokenRole } from './tokenizer/settings.js'
 export type { NamedTensors, WeightFailure, WeightReceiver } from './weights.js'

@@ -94,7 +94,7 @@ const assemble = (file: TokenizerFile, settings: TokenizerSettings): TextTokeniz
   const machine = decodingMachine(file.decoder)
   const special = new Map(file.added_tokens.filter((token) => token.special).map(({ content, id }) => [content, id]))
   const encodingOf = (text: string, reading: TextReading, index: 0 | 1): Encoding =>
-    post.trim(pipeline.encode(text, reading, index))
+    post.trim(pipeline.encode(text, reading, index), text)
   const decodeStart = (specialTokens: SpecialTokensInText): DecodeState => ({
     machine,
     tokensOf: (ids) => {

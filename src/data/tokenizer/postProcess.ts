@@ -2,7 +2,11 @@
 import { addedEncoding, concatenateEncodings, type Encoding } from './encoding.js'
 import type { SimplePostProcessor, TemplatePiece } from './files.js'
 
-type Trimming = { readonly leadingBlank: 'added' | 'in the text' }
+interface Trimming {
+  readonly text: string
+  readonly tokenOf: (id: number) => string
+  readonly leadingBlank: 'added' | 'in the text'
+}
 
 /** Blanks and tokens as the offsets' trimming counts them: the blank itself, or the character that stands for it. */
 const BLANK = /[\u0120\p{White_Space}]/u
@@ -12,17 +16,25 @@ const countBlanks = (characters: readonly string[]): number => {
   return other < 0 ? characters.length : other
 }
 
-/** Offsets without the blanks at the ends of their tokens. */
-const trimmed = (encoding: Encoding, tokenOf: (id: number) => string, { leadingBlank }: Trimming): Encoding => {
+/** A place some characters further on in a text, or back. */
+const moved = (text: string, place: number, characters: number): number => {
+  let at = place
+  for (let i = 0; i < characters; i++) at += text.codePointAt(at)! > 0xffff ? 2 : 1
+  for (let i = 0; i > characters; i--) at -= /[\udc00-\udfff]/.test(text[at - 1] ?? '') ? 2 : 1
+  return at
+}
+
+/** Offsets without the blanks at the ends of their tokens. A single blank that was put before the text is not in it. */
+const trimmed = (encoding: Encoding, { text, tokenOf, leadingBlank }: Trimming): Encoding => {
   const offsets = encoding.offsets.slice()
   encoding.ids.forEach((id, i) => {
     const characters = Array.from(tokenOf(id))
     const [start, end] = [offsets[2 * i]!, offsets[2 * i + 1]!]
-    const isFirst = i === 0 || start === 0
-    const before = countBlanks(characters) - (isFirst && leadingBlank === 'added' ? 1 : 0)
-    const after = countBlanks([...characters].reverse())
-    if (before > 0) offsets[2 * i] = Math.min(start + before, end)
-    if (after > 0 && end >= after) offsets[2 * i + 1] = Math.max(end - after, offsets[2 * i]!)
+    const leading = countBlanks(characters)
+    const isAdded = leading === 1 && leadingBlank === 'added' && (i === 0 || start === 0)
+    const trailing = countBlanks([...characters].reverse())
+    if (leading > 0 && !isAdded) offsets[2 * i] = Math.min(moved(text, start, leading), end)
+    if (trailing > 0 && end >= trailing) offsets[2 * i + 1] = Math.max(moved(text, end, -trailing), offsets[2 * i]!)
   })
   return { ...encoding, offsets }
 }
@@ -63,7 +75,7 @@ const templateOf = (json: SimplePostProcessor): Template | undefined => {
 export interface PostProcessor {
   /** How many tokens the template adds. */
   readonly added: (texts: 1 | 2) => number
-  readonly trim: (encoding: Encoding) => Encoding
+  readonly trim: (encoding: Encoding, text: string) => Encoding
   /** The texts in their places, with or without the template's special tokens. */
   readonly frame: (encodings: readonly Encoding[], template: 'add' | 'omit') => Encoding
 }
@@ -73,10 +85,10 @@ const PLAIN: Template = { single: [text('A')], pair: [text('A'), text('B', 1)], 
 /** Trimming first, as each processor does it before it adds tokens. */
 const trimOf =
   (json: SimplePostProcessor, tokenOf: (id: number) => string) =>
-  (encoding: Encoding): Encoding => {
+  (encoding: Encoding, text: string): Encoding => {
     if (json.type !== 'ByteLevel' && json.type !== 'RobertaProcessing') return encoding
     if (!json.trim_offsets) return encoding
-    return trimmed(encoding, tokenOf, { leadingBlank: json.add_prefix_space ? 'added' : 'in the text' })
+    return trimmed(encoding, { text, tokenOf, leadingBlank: json.add_prefix_space ? 'added' : 'in the text' })
   }
 
 /**
@@ -100,7 +112,7 @@ export const postProcessor = (
         (sum, piece) => sum + ('SpecialToken' in piece ? template.idsOf(piece.SpecialToken.id).length : 0),
         0,
       ),
-    trim: (encoding) => trims.reduce((result, trim) => trim(result), encoding),
+    trim: (encoding, original) => trims.reduce((result, trim) => trim(result, original), encoding),
     frame: (encodings, mode) =>
       concatenateEncodings(
         piecesOf(encodings.length).map((piece) => {

@@ -1,0 +1,97 @@
+import fc from 'fast-check'
+import * as E from 'fp-ts/lib/Either.js'
+import { describe, expect, it } from 'vitest'
+import { orThrow } from '../../../src/core/failure.js'
+import { batchTokenizer, nativeTokenizer } from '../../../src/data/tokenizer/native.js'
+import {
+  anyText,
+  FAMILIES,
+  families,
+  familyJson,
+  familyTokenizer,
+  isNewerThanRust,
+  ours,
+  rust,
+} from '../../kit/tokenizers.js'
+
+const eachFamily = families.map((family) => [family, FAMILIES[family]] as const)
+
+describe.each(eachFamily)('%s, a %s', (family) => {
+  const tokenizer = familyTokenizer(family)
+  const native = rust(familyJson(family))
+  const text = anyText(family).filter((s) => !isNewerThanRust(s))
+
+  it('gives ids, offsets, types, masks and decoded texts of the Rust library', async () => {
+    const law = fc.asyncProperty(text, fc.constantFrom('add', 'omit'), async (s, template) => {
+      expect(ours(tokenizer, s, template)).toEqual(await native(s, template))
+    })
+    await fc.assert(law, { numRuns: 60 })
+  })
+
+  it('encode alone gives the ids of the encoding', () => {
+    const law = fc.property(
+      anyText(family),
+      fc.constantFrom('add', 'omit'),
+      fc.constantFrom('recognize', 'plainText'),
+      (s, template, specialTokens) => {
+        const options = { template, specialTokens }
+        expect(tokenizer.encode(s, options)).toEqual(tokenizer.encoding(s, options).ids)
+      },
+    )
+    fc.assert(law, { numRuns: 60 })
+  })
+
+  it('plain text gives no special token, whatever it spells, except the unknown one', () => {
+    const { model } = familyJson(family)
+    const unknown = model.unk_token ?? tokenizer.tokenOf(model.unk_id ?? -1)
+    const special = new Set(tokenizer.specialTokens.values())
+    special.delete(tokenizer.idOf(unknown ?? '') ?? -1)
+    const law = fc.property(anyText(family), (s) => {
+      for (const id of tokenizer.encode(s, { specialTokens: 'plainText' })) expect(special.has(id)).toBe(false)
+    })
+    fc.assert(law, { numRuns: 60 })
+  })
+
+  it('offsets are ranges of the text that cut no surrogate pair', () => {
+    const law = fc.property(anyText(family), (s) => {
+      const { offsets } = tokenizer.encoding(s)
+      for (const [i, place] of offsets.entries()) {
+        expect(place >= 0 && place <= s.length).toBe(true)
+        if (i % 2 === 1) expect(place).toBeGreaterThanOrEqual(offsets[i - 1]!)
+        const isCut = /[\ud800-\udbff]/.test(s[place - 1] ?? '') && /[\udc00-\udfff]/.test(s[place] ?? '')
+        expect(isCut).toBe(false)
+      }
+    })
+    fc.assert(law, { numRuns: 60 })
+  })
+})
+
+describe('batches', () => {
+  const texts = ['Hello world', '', '你好 😀', 'a <s> b</s>', '<|im_end|> café']
+
+  it.each(eachFamily)('of %s are the same from both libraries', async (family) => {
+    const own = batchTokenizer(familyTokenizer(family))
+    const native = orThrow(await nativeTokenizer(familyJson(family))())
+    for (const options of [{}, { template: 'add' }, { specialTokens: 'plainText' }] as const) {
+      const expected = orThrow(await own.encodeBatch(texts, options)())
+      expect(orThrow(await native.encodeBatch(texts, options)())).toEqual(expected)
+      for (const mode of ['keep', 'skip'] as const) {
+        const ids = expected.map((encoding) => encoding.ids)
+        expect(await native.decodeBatch(ids, mode)()).toEqual(await own.decodeBatch(ids, mode)())
+      }
+    }
+  })
+
+  it('follow the config in both libraries', async () => {
+    const config = { bos_token: '<s>', eos_token: '</s>', add_bos_token: false, add_eos_token: true }
+    const json = familyJson('llama2')
+    const native = orThrow(await nativeTokenizer(json, config)())
+    const [encoding] = orThrow(await native.encodeBatch(['a'], { template: 'add' })())
+    expect(Array.from(encoding!.ids)).toEqual([...familyTokenizer('llama2').encode('a'), 2])
+  })
+
+  it('a file that cannot be used is a failure of its format, before the library sees it', async () => {
+    const result = await nativeTokenizer({ model: { type: 'Nonsense' } })()
+    expect(E.isLeft(result) && result.left._tag).toBe('FormatFailure')
+  })
+})

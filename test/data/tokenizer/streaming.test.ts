@@ -1,0 +1,82 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { decodeEnd, decodeNext, type TextTokenizer } from '../../../src/data/textTokenizer.js'
+import { anyText, families, familyTokenizer } from '../../kit/tokenizers.js'
+
+type Mode = 'keep' | 'skip'
+
+/** The texts of the steps, then that of the end. */
+const streamed = (tokenizer: TextTokenizer, steps: readonly ArrayLike<number>[], mode: Mode): readonly string[] => {
+  let state = tokenizer.decodeStart(mode)
+  const texts = steps.map((ids) => {
+    const [next, text] = decodeNext(state, ids)
+    state = next
+    return text
+  })
+  return [...texts, decodeEnd(state)]
+}
+
+const singly = (ids: ArrayLike<number>): readonly number[][] => Array.from(ids, (id) => [id])
+
+describe.each(families)('streaming with %s', (family) => {
+  const tokenizer = familyTokenizer(family)
+  const mode = fc.constantFrom<Mode>('keep', 'skip')
+  const anyIds = fc.oneof(
+    anyText(family).map((text) => Array.from(tokenizer.encode(text, { template: 'add' }))),
+    fc.array(fc.nat(tokenizer.vocabularySize + 2), { maxLength: 12 }),
+  )
+
+  it('gives at every cut what decoding gives: the text so far and the end of the state', () => {
+    const law = fc.property(anyIds, mode, (ids, specialTokens) => {
+      let state = tokenizer.decodeStart(specialTokens)
+      let text = ''
+      for (const [i, id] of ids.entries()) {
+        const [next, more] = decodeNext(state, [id])
+        text += more
+        state = next
+        expect(text + decodeEnd(state)).toBe(tokenizer.decode(ids.slice(0, i + 1), specialTokens))
+      }
+    })
+    fc.assert(law, { numRuns: 60 })
+  })
+
+  it('gives the same in steps of any length', () => {
+    const law = fc.property(fc.array(anyIds, { maxLength: 4 }), mode, (steps, specialTokens) => {
+      expect(streamed(tokenizer, steps, specialTokens).join('')).toBe(tokenizer.decode(steps.flat(), specialTokens))
+    })
+    fc.assert(law, { numRuns: 60 })
+  })
+
+  it('gives no half character before the end', () => {
+    const law = fc.property(fc.string({ unit: 'grapheme', maxLength: 10 }), mode, (text, specialTokens) => {
+      fc.pre(!text.includes('\ufffd'))
+      for (const part of streamed(tokenizer, singly(tokenizer.encode(text)), specialTokens)) {
+        expect(part).not.toContain('\ufffd')
+      }
+    })
+    fc.assert(law, { numRuns: 60 })
+  })
+})
+
+describe('a stream', () => {
+  it('waits for the last byte of a character', () => {
+    const tokenizer = familyTokenizer('gpt2')
+    const texts = streamed(tokenizer, singly(tokenizer.encode('🇩')), 'keep')
+    expect(texts.filter((text) => text !== '')).toEqual(['🇩'])
+  })
+
+  it('can go on twice from one state', () => {
+    const tokenizer = familyTokenizer('gpt2')
+    const [first, second] = singly(tokenizer.encode('🇩'))
+    const [held] = decodeNext(tokenizer.decodeStart('keep'), first!)
+    const [, once] = decodeNext(held, second!)
+    const [, again] = decodeNext(held, second!)
+    expect([once, again]).toEqual(['🇩', '🇩'])
+    expect(decodeEnd(held)).toBe('\ufffd')
+  })
+
+  it('drops the blank before the first word of SentencePiece alone', () => {
+    const tokenizer = familyTokenizer('llama2')
+    expect(streamed(tokenizer, singly(tokenizer.encode('the fox')), 'keep').join('')).toBe('the fox')
+  })
+})
