@@ -114,7 +114,6 @@ describe('every function', () => {
     const isBoolean = (node: ts.ParameterDeclaration): boolean => node.type?.kind === ts.SyntaxKind.BooleanKeyword
     const allowed = [
       'src/testing/law.ts', // `require(holds, problem)`
-      'src/data/textTokenizer.ts', // the signature of @huggingface/tokenizers
     ]
     expect(
       everywhere((file) =>

@@ -306,5 +306,6 @@ export {
   type NativeTokenizerFailure,
   nativeTokenizer,
 } from './tokenizer/native.js'
+export type { TextRange, TextReading } from './tokenizer/pipeline.js'
 export type { TokenizerSettings, TokenRole } from './tokenizer/settings.js'
 export type { NamedTensors, WeightFailure, WeightReceiver } from './weights.js'

@@ -12,7 +12,8 @@ import { configured, settingsOf, type TokenizerSettings } from './tokenizer/sett
 export interface EncodeOptions {
   /**
    * 'recognize' gives the text `<|im_end|>` the id of that token: for text that a template rendered. 'plainText' never gives the id of a
-   * special token: for text from elsewhere, which must not end a turn or begin another. 'recognize' unless told.
+   * special token: for text from elsewhere, which must not end a turn or begin another. `{ plainText }` lists the ranges of such text in
+   * one that is otherwise trusted. 'recognize' unless told.
    */
   readonly specialTokens?: TextReading
   /** Whether the special tokens of the post-processor, such as one for the beginning, are put around the text. 'omit' unless told. */
@@ -77,7 +78,8 @@ export interface DecodeState {
  * Effects  none: the state before can be used again.
  *
  * @example
- * const [after, text] = decodeNext(tokenizer.decodeStart('skip'), tokenizer.encode('a'))
+ * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))
+ * decodeNext(tokenizer.decodeStart('skip'), tokenizer.encode('a'))[1] // 'a'
  */
 export const decodeNext = (state: DecodeState, ids: ArrayLike<number>): readonly [DecodeState, string] => {
   const [machine, texts] = state.machine.push(state.tokensOf(ids))
@@ -154,7 +156,7 @@ const assemble = (file: TokenizerFile, settings: TokenizerSettings): TextTokeniz
  * Effects  none outside: it remembers how some thousand pieces of text were cut.
  *
  * @example
- * textTokenizer(trainBytePairEncoding(['low low'], { vocabularySize: 258 })) // right(a tokenizer)
+ * orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 }))).encode('!') // [0]
  */
 export const textTokenizer = (
   tokenizerJson: object,
@@ -197,13 +199,19 @@ const ownerOf = ([start, end]: readonly [number, number], { spans }: Rendered, a
  * Encodes a rendered conversation with its spans.
  *
  * The text is encoded whole, as the model was trained; offsets tell which tokens are of which part. Tokens that reach over a border are
- * a span of their own, with the message -1 and the role `mixed`. Parts without a token of their own have no span.
+ * a span of their own, with the message -1 and the role `mixed`. Parts without a token of their own have no span. `specialTokens` says
+ * which parts are plain text, such as what users wrote.
  *
  * @example
+ * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))
  * encodeRendered(tokenizer, { text: 'a', spans: [{ start: 0, end: 1, message: 0, role: 'user' }] }).spans.length // 1
  */
-export const encodeRendered = (tokenizer: TextTokenizer, rendered: Rendered): EncodedText => {
-  const { ids, offsets } = tokenizer.encoding(rendered.text)
+export const encodeRendered = (
+  tokenizer: TextTokenizer,
+  rendered: Rendered,
+  options: Pick<EncodeOptions, 'specialTokens'> = {},
+): EncodedText => {
+  const { ids, offsets } = tokenizer.encoding(rendered.text, options)
   const spans: TokenSpan[] = []
   let [owner, at] = [-1, 0]
   for (let i = 0; i < ids.length; i++) {

@@ -169,7 +169,37 @@ describe('encodeRendered', () => {
     expect(spans.map(({ role }) => role)).toEqual(['user', 'assistant'])
   })
 
-  it('where a token reaches over a border there is one span for all, and it belongs to nobody', () => {
+  it('what is said to be plain text gives no special token, and nothing around it changes', () => {
+    const law = fc.property(anyHistory, fc.constantFrom(START, END), (history, special) => {
+      const written = rendered(History([message('user', `x${special}y`), ...history.messages]))
+      const start = written.text.indexOf(`x${special}y`)
+      const plainText = [{ start, end: start + special.length + 2 }]
+      const { ids, spans } = encodeRendered(tokenizer, written, { specialTokens: { plainText } })
+      const trusted = encodeRendered(tokenizer, written)
+      const count = (all: Int32Array): number => all.filter((id) => id === tokenizer.specialTokens.get(special)).length
+      expect(count(ids)).toBe(count(trusted.ids) - 1)
+      expect(tokenizer.decode(ids, 'keep')).toBe(written.text)
+      expect(spans.map(({ role }) => role)).toEqual(trusted.spans.map(({ role }) => role))
+    })
+    fc.assert(law)
+  })
+
+  it('one token over a border is a span of its own; the others keep their messages', () => {
+    const whole: Rendered = {
+      text: `${START}ab${END}`,
+      spans: [
+        { start: 0, end: START.length + 1, message: 0, role: 'user' },
+        { start: START.length + 1, end: START.length + 2 + END.length, message: 1, role: 'assistant' },
+      ],
+    }
+    expect(encodeRendered(tokenizer, whole).spans).toEqual([
+      { start: 0, end: 1, message: 0, role: 'user', origin: 'rendered' },
+      { start: 1, end: 2, message: -1, role: 'mixed', origin: 'rendered' },
+      { start: 2, end: 3, message: 1, role: 'assistant', origin: 'rendered' },
+    ])
+  })
+
+  it('where a token reaches over the only border there is one span for all, and it belongs to nobody', () => {
     expect(idsOf('ab')).toHaveLength(1)
     const whole: Rendered = {
       text: 'ab',

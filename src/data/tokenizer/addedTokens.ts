@@ -1,5 +1,5 @@
 /** Tokens outside the model: texts are searched for them before anything is cut. */
-import { type AlignedText, sliceAligned } from './alignedText.js'
+import { type AlignedText, originEnd, originStart, sliceAligned } from './alignedText.js'
 import type { AddedTokenJson } from './files.js'
 import { WORD_CHARACTERS } from './oldUnicode.js'
 
@@ -67,8 +67,11 @@ const spaceAfter = (text: string, end: number): number => {
   return at
 }
 
+/** Whether special tokens in a range of the original are only text. */
+export type IsPlain = (start: number, end: number) => boolean
+
 /** Cuts a text at the tokens in it: at each place the longest, from the left. */
-export type FindTokens = (text: AlignedText) => readonly Section[]
+export type FindTokens = (text: AlignedText, isPlain: IsPlain) => readonly Section[]
 
 const escaped = (character: string): string => `\\u{${character.codePointAt(0)!.toString(16)}}`
 
@@ -82,7 +85,7 @@ export const tokenFinder = (all: readonly Sought[]): FindTokens => {
   if (sought.length === 0) return (text) => (text.text === '' ? [] : [{ text, id: undefined }])
   const root = trieOf(sought)
   const first = new RegExp(`[${[...new Set(sought.map(({ text }) => escaped(text)))].join('')}]`, 'gu')
-  return (whole) => {
+  return (whole, isPlain) => {
     const { text } = whole
     const sections: Section[] = []
     let done = 0
@@ -97,6 +100,7 @@ export const tokenFinder = (all: readonly Sought[]): FindTokens => {
       const foundEnd = place.index + found.text.length
       first.lastIndex = foundEnd
       if (!isAllowed(token, text, [place.index, foundEnd])) continue
+      if (token.special && isPlain(originStart(whole, place.index), originEnd(whole, foundEnd - 1))) continue
       const start = token.lstrip ? Math.max(spaceBefore(text, place.index, 0), done) : place.index
       const end = token.rstrip ? spaceAfter(text, foundEnd) : foundEnd
       add(done, start, undefined)

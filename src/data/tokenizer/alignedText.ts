@@ -44,6 +44,8 @@ export const originEnd = ({ text, at, alignment }: AlignedText, index: number): 
 /** Collects a new text, character by character, each with the index of the unit of the old text whose origin it takes. */
 export interface Rewriting {
   readonly push: (characters: string, from: number) => void
+  /** A part of the old text as it is. */
+  readonly copy: (start: number, end: number) => void
   readonly finish: () => AlignedText
 }
 
@@ -61,6 +63,14 @@ export const rewrite = (old: AlignedText): Rewriting => {
       for (let i = 0; i < characters.length; i++) {
         starts.push(start)
         ends.push(end)
+      }
+    },
+    copy: (start, end) => {
+      if (end <= start) return
+      parts.push(old.text.slice(start, end))
+      for (let i = start; i < end; i++) {
+        starts.push(originStart(old, i))
+        ends.push(originEnd(old, i))
       }
     },
     finish: () => ({
@@ -87,8 +97,7 @@ export const prepend = (old: AlignedText, text: string): AlignedText => {
   if (old.text === '' || text === '') return old
   const result = rewrite(old)
   result.push(text, 0)
-  const { length } = old.text
-  for (let i = 0; i < length; i++) result.push(old.text[i]!, i)
+  result.copy(0, old.text.length)
   return result.finish()
 }
 

@@ -204,6 +204,7 @@ export const bytePairModel = (json: BytePairJson, alphabet: 'characters' | 'byte
       const id = vocabulary.ids.get(text)
       return id === undefined || forbidden.has(id) ? undefined : id
     }
+    const spelling: Spelling = { spell, idOf, unknown }
     const wholeId = (piece: string): number | undefined =>
       json.ignore_merges === true
         ? idOf(
@@ -215,7 +216,7 @@ export const bytePairModel = (json: BytePairJson, alphabet: 'characters' | 'byte
     return remembering((piece) => {
       const whole = wholeId(piece)
       if (whole !== undefined) return Int32Array.of(whole, 0, piece.length)
-      return mergeAll(symbolsOf(json, { spell, idOf, unknown }, piece), merges, forbidden)
+      return mergeAll(symbolsOf(json, spelling, piece), merges, forbidden)
     })
   }
   return { vocabulary, cutter, unknown }

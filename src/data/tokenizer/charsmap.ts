@@ -6,6 +6,8 @@ export interface Charsmap {
   readonly replacement: (piece: string) => string | undefined
 }
 
+const encoder = new TextEncoder()
+
 const bytesOf = (base64: string): Uint8Array => Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))
 
 /** The fields of a unit of the double array, as Darts-clone lays them out. */
@@ -33,7 +35,6 @@ export const readCharsmap = (base64: string): Charsmap => {
   }
   const units = Uint32Array.from({ length: trieBytes / 4 }, (_, i) => view.getUint32(4 + 4 * i, true))
   const replacements = bytes.subarray(4 + trieBytes)
-  const encoder = new TextEncoder()
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   const firstMatch = (key: Uint8Array): number | undefined => {
     let place = offsetOf(units[0] ?? 0)
@@ -47,12 +48,17 @@ export const readCharsmap = (base64: string): Charsmap => {
     }
     return undefined
   }
+  const lookUp = (piece: string): string | undefined => {
+    const start = firstMatch(encoder.encode(piece))
+    if (start === undefined) return undefined
+    const end = replacements.indexOf(0, start)
+    return decoder.decode(replacements.subarray(start, end < 0 ? replacements.length : end))
+  }
+  const ascii = Array.from({ length: 128 }, (_, code) => lookUp(String.fromCharCode(code)))
   return {
     replacement: (piece) => {
-      const start = firstMatch(encoder.encode(piece))
-      if (start === undefined) return undefined
-      const end = replacements.indexOf(0, start)
-      return decoder.decode(replacements.subarray(start, end < 0 ? replacements.length : end))
+      const code = piece.length === 1 ? piece.charCodeAt(0) : ascii.length
+      return code < ascii.length ? ascii[code] : lookUp(piece)
     },
   }
 }
@@ -71,6 +77,23 @@ const pushReplacement = (changes: Change[], part: string, replacement: string): 
   if (added < 0 && last !== undefined) changes[changes.length - 1] = { ...last, change: last.change + added }
 }
 
+/** What graphemes of more than one character can be in: the rest of a text is printable ASCII, each a grapheme of its own. */
+const OTHERS = /(?:[ -~]?[^ -~]+)+[ -~]?/gu
+
+const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' })
+
+const segments = (text: string): readonly string[] => {
+  const parts: string[] = []
+  let end = 0
+  for (const match of text.matchAll(OTHERS)) {
+    parts.push(...text.slice(end, match.index))
+    for (const { segment } of graphemes.segment(match[0])) parts.push(segment)
+    end = match.index + match[0].length
+  }
+  parts.push(...text.slice(end))
+  return parts
+}
+
 /**
  * The changes that the rules make to a text; undefined if they make none.
  *
@@ -87,10 +110,9 @@ export const charsmapChanges = ({ replacement }: Charsmap, text: string): readon
     pushReplacement(changes, part, other)
     return true
   }
-  const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' })
-  const encoder = new TextEncoder()
-  for (const { segment } of graphemes.segment(text)) {
-    if (encoder.encode(segment).length <= LONGEST_GRAPHEME_BYTES && replaced(segment)) continue
+  for (const segment of segments(text)) {
+    if ((segment.length === 1 || encoder.encode(segment).length <= LONGEST_GRAPHEME_BYTES) && replaced(segment))
+      continue
     for (const character of segment) if (!replaced(character)) changes.push({ character, change: 0 })
   }
   return isChanged ? changes : undefined

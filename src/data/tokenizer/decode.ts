@@ -14,6 +14,18 @@ export interface DecodingMachine {
   readonly finish: () => readonly string[]
 }
 
+/** A function of a token that remembers its results: there are as many as the vocabulary has tokens. */
+const remembered = <T>(change: (token: string) => T): ((token: string) => T) => {
+  const known = new Map<string, T>()
+  return (token) => {
+    const before = known.get(token)
+    if (before !== undefined) return before
+    const result = change(token)
+    known.set(token, result)
+    return result
+  }
+}
+
 /** Tokens that change one by one. */
 const each = (change: (token: string) => string): DecodingMachine => {
   const machine: DecodingMachine = {
@@ -87,15 +99,10 @@ const concatenated = (parts: readonly Uint8Array[]): Uint8Array => {
 /** The bytes of tokens that are spelled with GPT-2's characters. A token with any other character stands for itself. */
 const bytesOfTokens = (): ((token: string) => Uint8Array) => {
   const bytes = new Map(byteCharacters().map((character, byte) => [character, byte]))
-  const known = new Map<string, Uint8Array>()
-  return (token) => {
-    const before = known.get(token)
-    if (before !== undefined) return before
+  return remembered((token) => {
     const spelled = Array.from(token, (character) => bytes.get(character))
-    const result = spelled.every((byte) => byte !== undefined) ? Uint8Array.from(spelled) : encoder.encode(token)
-    known.set(token, result)
-    return result
-  }
+    return spelled.every((byte) => byte !== undefined) ? Uint8Array.from(spelled) : encoder.encode(token)
+  })
 }
 
 /** Bytes to text. Half a character waits for its rest; what can be none is U+FFFD. */
@@ -110,6 +117,7 @@ const byteLevel = (bytesOf: (token: string) => Uint8Array, held: Uint8Array): De
 })
 
 const byteOf = (token: string): number | undefined => {
+  if (token.length !== 6 || !token.startsWith('<0x')) return undefined
   const [, digits] = /^<0x([0-9A-Fa-f]{2})>$/.exec(token) ?? []
   return digits === undefined ? undefined : Number.parseInt(digits, 16)
 }
@@ -135,8 +143,11 @@ const byteFallback = (run: readonly number[]): DecodingMachine => ({
         bytes.push(byte)
         continue
       }
-      result.push(...textOfRun(bytes), token)
-      bytes = []
+      if (bytes.length > 0) {
+        result.push(...textOfRun(bytes))
+        bytes = []
+      }
+      result.push(token)
     }
     return [byteFallback(bytes), result]
   },
@@ -162,9 +173,9 @@ const cleanUp = (text: string): string => CONTRACTIONS.reduce((result, [from, to
 
 const wordPiece = ({ prefix, cleanup }: Extract<SimpleDecoder, { readonly type: 'WordPiece' }>): DecodingMachine => {
   const clean = cleanup ? cleanUp : (text: string) => text
-  return firstAndRest(clean, (token) =>
-    clean(prefix !== '' && token.startsWith(prefix) ? token.slice(prefix.length) : ` ${token}`),
-  )
+  const rest = (token: string): string =>
+    clean(prefix !== '' && token.startsWith(prefix) ? token.slice(prefix.length) : ` ${token}`)
+  return firstAndRest(remembered(clean), remembered(rest))
 }
 
 const metaspace = (json: Extract<SimpleDecoder, { readonly type: 'Metaspace' }>): DecodingMachine => {
@@ -238,7 +249,8 @@ const compile = (json: SimpleDecoder, stage: Stage): DecodingMachine => {
       return endOfWord(json.suffix, undefined)
     case 'Replace': {
       const pattern = compilePattern(json.pattern)
-      return each((token) => token.replaceAll(pattern, () => json.content))
+      const replaced = (token: string): string => token.replaceAll(pattern, () => json.content)
+      return each(stage === 'text' ? replaced : remembered(replaced))
     }
     case 'Strip':
       return stage === 'text' ? stripWhole(json, '') : each((token) => stripToken(token, json))

@@ -64,7 +64,7 @@ export const concatenateEncodings = (parts: readonly Encoding[]): Encoding =>
   build((name) => joined(parts.map((part) => part[name])), joined(parts.map(({ offsets }) => offsets)))
 
 /** The tokens from `start` to `end`. */
-export const sliceEncoding = (whole: Encoding, start: number, end: number): Encoding =>
+const sliceEncoding = (whole: Encoding, start: number, end: number): Encoding =>
   build((name) => whole[name].slice(start, end), whole.offsets.slice(2 * start, 2 * end))
 
 /** Tokens of a text. */
@@ -101,7 +101,8 @@ const requireCount = (value: number, name: string, least: number): void => {
  * Errors   throws RangeError unless 0 <= stride < maxLength.
  *
  * @example
- * windows(encoding, { maxLength: 2 }).length // 3, for five tokens
+ * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))
+ * windows(tokenizer.encoding('abcde'), { maxLength: 2 }).length // 3
  */
 export const windows = (encoding: Encoding, options: TruncationOptions): readonly Encoding[] => {
   const { maxLength, side = 'right', stride = 0 } = options
@@ -126,7 +127,8 @@ export const windows = (encoding: Encoding, options: TruncationOptions): readonl
  * Errors   throws RangeError for a length or a multiple that is not a positive integer.
  *
  * @example
- * padEncodings([encoding], { id: 0, multipleOf: 8 })[0]!.ids.length // 8, for one to eight tokens
+ * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))
+ * padEncodings([tokenizer.encoding('ab')], { id: 0, multipleOf: 4 })[0]!.attentionMask // [1, 1, 0, 0]
  */
 export const padEncodings = (encodings: readonly Encoding[], options: PaddingOptions): readonly Encoding[] => {
   const { id, typeId = 0, side = 'right', length = 'longest', multipleOf = 1 } = options
@@ -160,7 +162,7 @@ const utf8Width = (text: string, at: number): number => {
  * Cost     one pass over the text.
  *
  * @example
- * utf8Offsets('é!', [0, 1, 1, 2]) // Int32Array [0, 2, 2, 3]
+ * utf8Offsets('é!', [0, 1, 1, 2]) // [0, 2, 2, 3]
  */
 export const utf8Offsets = (text: string, offsets: ArrayLike<number>): Int32Array => {
   const places = new Int32Array(text.length + 1)

@@ -1,7 +1,7 @@
 /** What all models have: a vocabulary, and tokens for a piece of text. */
 
 /** Token ids of a piece with their ranges of it, in UTF-16 code units: id, start, end; id, start, end; ... */
-export type PieceTokens = Int32Array
+type PieceTokens = Int32Array
 
 export interface Vocabulary {
   readonly ids: ReadonlyMap<string, number>

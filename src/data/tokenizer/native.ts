@@ -34,7 +34,8 @@ export interface BatchTokenizer {
  * A tokenizer for batches. Cost: one text after another, in this thread.
  *
  * @example
- * batchTokenizer(tokenizer).encodeBatch(['a', 'b']) // a task of two encodings
+ * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))
+ * batchTokenizer(tokenizer).encodeBatch(['a', 'b'])
  */
 export const batchTokenizer = (tokenizer: TextTokenizer): BatchTokenizer => ({
   encodeBatch: (texts, options) => TE.fromIO(() => texts.map((text) => tokenizer.encoding(text, options))),
@@ -100,7 +101,7 @@ const encodingOf = (native: NativeEncoding, text: string): Encoding => {
 
 const batchesOf = (native: NativeTokenizer, own: TextTokenizer): BatchTokenizer => ({
   encodeBatch: (texts, options = {}) =>
-    options.specialTokens === 'plainText'
+    (options.specialTokens ?? 'recognize') !== 'recognize'
       ? batchTokenizer(own).encodeBatch(texts, options)
       : TE.tryCatch(
           async () => {
@@ -130,7 +131,7 @@ const batchesOf = (native: NativeTokenizer, own: TextTokenizer): BatchTokenizer 
  * Effects  loads the package when the task runs.
  *
  * @example
- * nativeTokenizer(trainBytePairEncoding(['low low'], { vocabularySize: 258 })) // a task of right(a tokenizer)
+ * nativeTokenizer(trainBytePairEncoding([], { vocabularySize: 256 }))
  */
 export const nativeTokenizer = (
   tokenizerJson: object,

@@ -80,15 +80,12 @@ const replace =
     if (matches.length === 0) return old
     const result = rewrite(old)
     let end = 0
-    const keep = (until: number): void => {
-      for (; end < until; end++) result.push(old.text[end]!, end)
-    }
     for (const match of matches) {
-      keep(match.index)
+      result.copy(end, match.index)
       end = match.index + match[0].length
       result.push(content, end - 1)
     }
-    keep(old.text.length)
+    result.copy(end, old.text.length)
     return result.finish()
   }
 

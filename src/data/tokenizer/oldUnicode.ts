@@ -19,7 +19,7 @@ export const classOf = (ranges: string): string =>
     .join('')
 
 /** Characters that are new to a class. */
-const without = (inside: string, ranges: string): RegExp => new RegExp(`(?![${classOf(ranges)}])[${inside}]`, 'u')
+const without = (inside: string, ranges: string): RegExp => new RegExp(`[${inside}](?<![${classOf(ranges)}])`, 'u')
 
 const NEW_NONSPACING_MARKS = `
   7fd 897-89f 8ca-8e1 9fe afa-aff b55 c04 c3c d00 d3b-d3c d81 eba ece 180f 1885-1886 1abf-1add 1ae0-1aeb

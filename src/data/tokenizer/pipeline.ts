@@ -3,7 +3,7 @@
  *
  * Source   the order of steps, and where tokens come from, as in Hugging Face tokenizers 0.23, `Tokenizer::encode`.
  */
-import { type FindTokens, type Section, type Sought, tokenFinder } from './addedTokens.js'
+import { type IsPlain, type Section, type Sought, tokenFinder } from './addedTokens.js'
 import { type AlignedText, original, originEnd, originStart } from './alignedText.js'
 import { bytePairModel } from './bytePairModel.js'
 import { type Encoding, textEncoding } from './encoding.js'
@@ -14,8 +14,14 @@ import { preTokenizer } from './preTokenize.js'
 import { unigramModel } from './unigramModel.js'
 import { wordLevelModel, wordPieceModel } from './wordModels.js'
 
-/** How a text is read: its special tokens are recognized, or it is plain text in which none can stand. */
-export type TextReading = 'recognize' | 'plainText'
+/** A half-open range of a text, in UTF-16 code units. */
+export interface TextRange {
+  readonly start: number
+  readonly end: number
+}
+
+/** How a text is read: its special tokens are recognized, or it is plain text in which none can stand, as a whole or in ranges. */
+export type TextReading = 'recognize' | 'plainText' | { readonly plainText: readonly TextRange[] }
 
 export interface Pipeline {
   /** The ids of a text. */
@@ -41,12 +47,20 @@ const modelOf = (json: ModelJson, alphabet: 'characters' | 'bytes'): Model => {
   }
 }
 
-/** A way to read a text: what is looked for before and after normalizing, and what cuts the pieces. */
+/** A way to read a text: what it is cut at before anything else, and what cuts the pieces. */
 interface Reading {
-  readonly before: FindTokens
-  readonly after: FindTokens
+  readonly sections: (text: string) => readonly Section[]
   readonly cut: CutPiece
 }
+
+const everywhere: IsPlain = () => true
+const nowhere: IsPlain = () => false
+
+/** A special token is text if any part of it is in a plain range. */
+const within =
+  (ranges: readonly TextRange[]): IsPlain =>
+  (start, end) =>
+    ranges.some((range) => start < range.end && end > range.start)
 
 /** Special tokens first: of two tokens with the same text, the special one is found. */
 const soughtIn = (tokens: readonly AddedTokenJson[], textOf: (token: AddedTokenJson) => string): readonly Sought[] =>
@@ -111,39 +125,39 @@ export const pipelineOf = (file: TokenizerFile): Pipeline => {
   const model = modelOf(file.model, alphabet)
   const added = file.added_tokens
   checkAdded(added, model)
-  const readingOf = (tokens: readonly AddedTokenJson[], forbidden: ReadonlySet<number>): Reading => ({
-    before: tokenFinder(
-      soughtIn(
-        tokens.filter(({ normalized }) => !normalized),
-        ({ content }) => content,
-      ),
+  const before = tokenFinder(
+    soughtIn(
+      added.filter(({ normalized }) => !normalized),
+      ({ content }) => content,
     ),
-    after: tokenFinder(
-      soughtIn(
-        tokens.filter(({ normalized }) => normalized),
-        ({ content }) => normalizeText(normalize, content),
-      ),
+  )
+  const after = tokenFinder(
+    soughtIn(
+      added.filter(({ normalized }) => normalized),
+      ({ content }) => normalizeText(normalize, content),
     ),
-    cut: model.cutter(forbidden),
-  })
-  const recognizing = readingOf(added, new Set())
-  const plain = lazy(() => {
-    const special = added.filter((token) => token.special && token.id !== model.unknown).map(({ id }) => id)
-    const ordinary = added.filter((token) => !token.special)
-    return readingOf(ordinary, new Set(special))
-  })
-  const reading = (kind: TextReading): Reading => (kind === 'recognize' ? recognizing : plain())
-  const sectionsOf = (text: string, { before, after }: Reading): readonly Section[] =>
-    before(original(wellFormed(text))).flatMap((section) =>
-      section.id === undefined ? after(normalize(section.text)) : [section],
-    )
+  )
+  const sectionsOf =
+    (isPlain: IsPlain) =>
+    (text: string): readonly Section[] =>
+      before(original(wellFormed(text)), isPlain).flatMap((section) =>
+        section.id === undefined ? after(normalize(section.text), isPlain) : [section],
+      )
+  const recognizing = model.cutter(new Set())
+  const plain = lazy(() =>
+    model.cutter(new Set(added.filter(({ id, special }) => special && id !== model.unknown).map(({ id }) => id))),
+  )
+  const reading = (kind: TextReading): Reading => {
+    if (kind === 'recognize') return { sections: sectionsOf(nowhere), cut: recognizing }
+    return { sections: sectionsOf(kind === 'plainText' ? everywhere : within(kind.plainText)), cut: plain() }
+  }
   const addedIds = new Map(added.map(({ content, id }) => [content, id]))
   const addedTokens = new Map(added.map(({ content, id }) => [id, content]))
   return {
     ids: (text, kind) => {
       const how = reading(kind)
       const ids: number[] = []
-      for (const section of sectionsOf(text, how)) {
+      for (const section of how.sections(text)) {
         if (section.id !== undefined) {
           ids.push(section.id)
           continue
@@ -157,7 +171,7 @@ export const pipelineOf = (file: TokenizerFile): Pipeline => {
     },
     encode: (text, kind, index) => {
       const how = reading(kind)
-      return encodingOf(sectionsOf(text, how), index, (section) =>
+      return encodingOf(how.sections(text), index, (section) =>
         cutSection(section).map((piece) => [piece, how.cut(piece.text)] as const),
       )
     },
