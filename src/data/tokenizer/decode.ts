@@ -193,39 +193,33 @@ const endOfWord = (suffix: string, held: string | undefined): DecodingMachine =>
   finish: () => (held === undefined ? [] : [held.replaceAll(suffix, '')]),
 })
 
-/** How many times a character stands at the beginning, up to a limit. */
-const countLeading = (characters: readonly string[], content: string, limit: number): number => {
-  const other = characters.slice(0, limit).findIndex((character) => character !== content)
-  return other < 0 ? Math.min(limit, characters.length) : other
-}
-
 interface Stripping {
   readonly content: string
   readonly start: number
   readonly stop: number
 }
 
-const stripToken = (token: string, { content, start, stop }: Stripping): string => {
-  const characters = Array.from(token)
-  const from = countLeading(characters, content, start)
-  const to = characters.length - countLeading(characters.slice(from).reverse(), content, stop)
-  return characters.slice(from, to).join('')
+/** What is left between the contents at both ends of a text, of which at most `start` and `stop` are taken away. */
+const between = (text: string, { content, start, stop }: Stripping): { readonly from: number; readonly to: number } => {
+  const width = content.length
+  let from = 0
+  while (from < start * width && text.startsWith(content, from)) from += width
+  let to = text.length
+  while (to > text.length - stop * width && to - width >= from && text.endsWith(content, to)) to -= width
+  return { from, to }
 }
 
 /** Strips the ends of the text that all tokens are together. What may have to go is held back. */
 const stripWhole = (stripping: Stripping, held: string): DecodingMachine => ({
   push: (tokens) => {
-    const { content, start, stop } = stripping
-    const characters = Array.from(held + tokens.join(''))
-    const leading = countLeading(characters, content, start)
-    if (leading === characters.length) {
-      return [stripWhole({ ...stripping, start: start - leading }, ''), []]
+    const text = held + tokens.join('')
+    const { from, to } = between(text, stripping)
+    if (from === text.length) {
+      const start = stripping.start - from / Math.max(stripping.content.length, 1)
+      return [stripWhole({ ...stripping, start }, ''), []]
     }
-    const rest = characters.slice(leading)
-    const trailing = countLeading([...rest].reverse(), content, stop)
-    const end = rest.length - trailing
-    const next = stripWhole({ ...stripping, start: 0 }, rest.slice(end).join(''))
-    return [next, end === 0 ? [] : [rest.slice(0, end).join('')]]
+    const next = stripWhole({ ...stripping, start: 0 }, text.slice(to))
+    return [next, from === to ? [] : [text.slice(from, to)]]
   },
   finish: () => [],
 })
@@ -253,7 +247,11 @@ const compile = (json: SimpleDecoder, stage: Stage): DecodingMachine => {
       return each(stage === 'text' ? replaced : remembered(replaced))
     }
     case 'Strip':
-      return stage === 'text' ? stripWhole(json, '') : each((token) => stripToken(token, json))
+      if (stage === 'text') return stripWhole(json, '')
+      return each((token) => {
+        const { from, to } = between(token, json)
+        return token.slice(from, to)
+      })
   }
 }
 

@@ -225,7 +225,6 @@ const configFile = z.object({
   additional_special_tokens: z.array(z.union([z.string(), z.object({ content: z.string() })])).nullish(),
   add_bos_token: z.boolean().nullish(),
   add_eos_token: z.boolean().nullish(),
-  add_prefix_space: z.boolean().nullish(),
   clean_up_tokenization_spaces: z.boolean().nullish(),
   model_max_length: z.number().nullish(),
   padding_side: z.enum(['left', 'right']).nullish(),

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
 import { batchTokenizer, nativeTokenizer } from '../../../src/data/tokenizer/native.js'
 import {
@@ -88,6 +88,16 @@ describe('batches', () => {
     const native = orThrow(await nativeTokenizer(json, config)())
     const [encoding] = orThrow(await native.encodeBatch(['a'], { template: 'add' })())
     expect(Array.from(encoding!.ids)).toEqual([...familyTokenizer('llama2').encode('a'), 2])
+  })
+
+  it('without the package the failure says what to install', async () => {
+    vi.doMock('tokenizers', () => {
+      throw new Error('Cannot find package')
+    })
+    const result = await nativeTokenizer(familyJson('gpt2'))()
+    vi.doUnmock('tokenizers')
+    expect(result).toMatchObject({ _tag: 'Left', left: { _tag: 'NativeTokenizerFailure' } })
+    expect(E.isLeft(result) && result.left.reason).toContain('npm install tokenizers')
   })
 
   it('a file that cannot be used is a failure of its format, before the library sees it', async () => {

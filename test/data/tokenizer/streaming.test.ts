@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { decodeEnd, decodeNext, type TextTokenizer } from '../../../src/data/textTokenizer.js'
-import { anyText, families, familyTokenizer } from '../../kit/tokenizers.js'
+import { orThrow } from '../../../src/core/failure.js'
+import { decodeEnd, decodeNext, type TextTokenizer, textTokenizer } from '../../../src/data/textTokenizer.js'
+import { anyText, families, familyJson, familyTokenizer, rust } from '../../kit/tokenizers.js'
 
 type Mode = 'keep' | 'skip'
 
@@ -73,6 +74,17 @@ describe('a stream', () => {
     const [, again] = decodeNext(held, second!)
     expect([once, again]).toEqual(['🇩', '🇩'])
     expect(decodeEnd(held)).toBe('\ufffd')
+  })
+
+  it('strips both ends of the whole text, whatever is cut where', async () => {
+    const steps = [{ type: 'Fuse' }, { type: 'Strip', content: 'e', start: 2, stop: 1 }]
+    const json = { ...familyJson('gpt2'), decoder: { type: 'Sequence', decoders: steps } }
+    const tokenizer = orThrow(textTokenizer(json))
+    const native = rust(json)
+    for (const text of ['eeabce', 'eabcee', 'abc', 'eeee']) {
+      const { ids, kept } = await native(text, 'omit')
+      expect(streamed(tokenizer, singly(ids), 'keep').join('')).toBe(kept)
+    }
   })
 
   it('drops the blank before the first word of SentencePiece alone', () => {
