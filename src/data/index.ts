@@ -276,7 +276,6 @@ export {
   type TensorDictProblem,
 } from './tensorDict/tensorDict.js'
 export { traverseLeaves, traverseLeavesTask } from './tensorDict/traverse.js'
-export { type EncodedText, encodeRendered, type TextTokenizer, type TokenSpan, textTokenizer } from './textTokenizer.js'
 export {
   type AddedToken,
   type DecodeState,
@@ -306,6 +305,6 @@ export {
   type NativeTokenizerFailure,
   nativeTokenizer,
 } from './tokenizer/native.js'
-export type { TextRange, TextReading } from './tokenizer/pipeline.js'
+export type { TextReading } from './tokenizer/pipeline.js'
 export type { TokenizerSettings, TokenRole } from './tokenizer/settings.js'
 export type { NamedTensors, WeightFailure, WeightReceiver } from './weights.js'
