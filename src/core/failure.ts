@@ -37,7 +37,7 @@ export const describe = (failure: Failure): string => {
     case 'ModelFailure':
       return `the model folder ${of('folder')} cannot be used: ${of('file')}: ${reason}`
     case 'RowFailure':
-      return `${of('source')}, line ${of('row')}: ${reason}`
+      return `${of('source')}, ${'unit' in failure ? of('unit') : 'line'} ${of('row')}: ${reason}`
     case 'RunFolderFailure':
       return `${of('folder')}: ${reason}`
     case 'EnvFailure':

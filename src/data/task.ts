@@ -10,22 +10,34 @@ export interface Task {
   readonly answer: string
 }
 
-/** A row that cannot be used: where it is and what is wrong with it. */
-export interface RowFailure {
-  readonly _tag: 'RowFailure'
-  readonly source: string
+/** A task that keeps what its dataset says about it beside question and answer. */
+export interface RowTask<out Row> extends Task {
+  readonly row: Row
+}
+
+/** One row that cannot be used, and all that is wrong with it. */
+export interface RowProblem {
   /** Counted from 1. */
   readonly row: number
   readonly reason: string
 }
 
+/** Rows that cannot be used: the first of them, and the others that were found. */
+export interface RowFailure extends RowProblem {
+  readonly _tag: 'RowFailure'
+  readonly source: string
+  /** What `row` counts: lines of a text, unless it says otherwise. */
+  readonly unit?: 'row'
+  readonly others?: readonly RowProblem[]
+}
+
 /** Rows by position. `at` is pure: the same index gives the same task, so that a run resumes by remembering a number. */
-export interface TaskSource {
+export interface TaskSource<out T extends Task = Task> {
   readonly name: string
   /** How many rows there are; an endless source has a task at every index. */
   readonly size: number | 'endless'
   /** The task at `index`, counted from 0. Finite sources start again after the last row. */
-  readonly at: (index: number) => E.Either<RowFailure, Task>
+  readonly at: (index: number) => E.Either<RowFailure, T>
 }
 
 const checkIndex = (name: string, index: number): void => {
@@ -39,7 +51,7 @@ const checkIndex = (name: string, index: number): void => {
  *
  * Errors   throws RangeError if there is no row, or (from `at`) for a negative or fractional index.
  */
-export const taskList = (name: string, tasks: readonly Task[]): TaskSource => {
+export const taskList = <T extends Task>(name: string, tasks: readonly T[]): TaskSource<T> => {
   if (tasks.length === 0) throw new RangeError(`taskList: source '${name}' has no rows`)
   return {
     name,
@@ -52,7 +64,7 @@ export const taskList = (name: string, tasks: readonly Task[]): TaskSource => {
 }
 
 /** A source that makes its tasks: `make` must be pure. */
-export const endlessTasks = (name: string, make: (index: number) => Task): TaskSource => ({
+export const endlessTasks = <T extends Task>(name: string, make: (index: number) => T): TaskSource<T> => ({
   name,
   size: 'endless',
   at: (index) => {
@@ -65,7 +77,7 @@ export const endlessTasks = (name: string, make: (index: number) => Task): TaskS
  * The same rows in another order, which is a new permutation in every epoch. An endless source is returned as it is: its order
  * is random already.
  */
-export const shuffled = (source: TaskSource, key: Key): TaskSource => {
+export const shuffled = <T extends Task>(source: TaskSource<T>, key: Key): TaskSource<T> => {
   const { size } = source
   if (size === 'endless') return source
   const orders = new Map<number, Uint32Array>() // the last epoch asked for: a cache, not state

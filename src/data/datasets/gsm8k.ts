@@ -1,9 +1,11 @@
 /** GSM8K (Cobbe et al. 2021, arXiv:2110.14168): grade-school word problems whose answer ends with a line `#### N`. */
 import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
 import { z } from 'zod'
 import type { FormatFailure } from '../../core/failure.js'
-import { type RowFailure, type TaskSource, taskList } from '../task.js'
+import type { RowFailure, Task, TaskSource } from '../task.js'
 import { parseJsonLines } from './jsonl.js'
+import { type DatasetFormat, tasksOfRows } from './rows.js'
 
 const MARK = '#### '
 
@@ -31,7 +33,7 @@ export const finalAnswer = (answerText: string): E.Either<FormatFailure, number>
     : refuse(`'${text}' after '${MARK}' is not a number`)
 }
 
-/** One line of GSM8K's files. Other fields are ignored. */
+/** One row of GSM8K's files. Other fields are ignored. */
 const rowSchema = z.object({
   question: z.string().regex(/\S/, 'must not be empty'),
   answer: z.string().check((context) => {
@@ -39,6 +41,16 @@ const rowSchema = z.object({
     if (E.isLeft(answer)) context.issues.push({ code: 'custom', message: answer.left.reason, input: context.value })
   }),
 })
+
+/** A row of GSM8K: the answer is worked out, and its last line is `#### ` and a number. */
+export type Gsm8kRow = Readonly<z.infer<typeof rowSchema>>
+
+/** GSM8K: `question` is the query, `answer` is kept whole. */
+export const GSM8K: DatasetFormat<Gsm8kRow, Task> = {
+  name: 'gsm8k',
+  schema: rowSchema,
+  task: ({ question, answer }, id) => ({ id, query: question, answer }),
+}
 
 export interface Gsm8kTasksOptions {
   /** The name of the source, and the first part of its task ids: `gsm8k-train` gives `gsm8k-train-0`, `gsm8k-train-1` ... */
@@ -48,19 +60,14 @@ export interface Gsm8kTasksOptions {
 /**
  * A task source of GSM8K rows from the text of a JSON Lines file. A task's id ends with its index, counted from 0.
  *
- * Errors   `Left(RowFailure)`, with the line number, for the first row that is not `{ question, answer }` or whose answer has no
- *          final number (`finalAnswer`), and for a text without rows.
+ * Errors   `Left(RowFailure)`, with line numbers, for rows that are not `{ question, answer }` or whose answer has no final number
+ *          (`finalAnswer`), and for a text without rows.
  * Effects  none: it reads no file.
  */
 export const gsm8kTasks = (text: string, options: Gsm8kTasksOptions = {}): E.Either<RowFailure, TaskSource> => {
-  const { name = 'gsm8k' } = options
-  const rows = parseJsonLines(text, { schema: rowSchema, source: name })
-  if (E.isLeft(rows)) return rows
-  if (rows.right.length === 0) return E.left({ _tag: 'RowFailure', source: name, row: 1, reason: 'there are no rows' })
-  return E.right(
-    taskList(
-      name,
-      rows.right.map(({ question, answer }, index) => ({ id: `${name}-${index}`, query: question, answer })),
-    ),
+  const { name = GSM8K.name } = options
+  return pipe(
+    parseJsonLines(text, { schema: GSM8K.schema, source: name }),
+    E.chain((rows) => tasksOfRows(name, rows, GSM8K)),
   )
 }
