@@ -1,0 +1,52 @@
+/** IFEval (Zhou et al. 2023, arXiv:2311.07911): prompts with instructions whose keeping a program can check. */
+import { z } from 'zod'
+import type { RowTask } from '../task.js'
+import type { DatasetFormat } from './rows.js'
+
+/** Parquet files give every instruction all arguments there are; those that it does not have are null. */
+const withoutNulls = (kwargs: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(Object.entries(kwargs).filter(([, value]) => value !== null && value !== undefined))
+
+const rowSchema = z
+  .object({
+    key: z.number().int().nonnegative(),
+    prompt: z.string().regex(/\S/, 'must not be empty'),
+    instruction_id_list: z
+      .array(z.string().regex(/^[a-z_]+:[a-z_0-9]+$/, "must be a group and a name, such as 'punctuation:no_comma'"))
+      .min(1),
+    kwargs: z.array(z.record(z.string(), z.unknown()).nullable()),
+  })
+  .check((context) => {
+    const { instruction_id_list: instructions, kwargs } = context.value
+    if (instructions.length === kwargs.length) return
+    context.issues.push({
+      code: 'custom',
+      message: `${kwargs.length} for ${instructions.length} instructions`,
+      path: ['kwargs'],
+      input: kwargs,
+    })
+  })
+  .transform(({ instruction_id_list, kwargs, ...row }) => ({
+    ...row,
+    instructions: instruction_id_list.map((id, i) => ({ id, kwargs: withoutNulls(kwargs[i] ?? {}) })),
+  }))
+
+/** One instruction of a prompt, such as `length_constraints:number_words`, and its arguments. */
+export interface Instruction {
+  readonly id: string
+  readonly kwargs: Readonly<Record<string, unknown>>
+}
+
+/** A row of IFEval. */
+export interface IfEvalRow {
+  readonly key: number
+  readonly prompt: string
+  readonly instructions: readonly Instruction[]
+}
+
+/** IFEval: `prompt` is the query; there is no reference answer, so that `answer` is empty, and the instructions are in the row. */
+export const IFEVAL: DatasetFormat<IfEvalRow, RowTask<IfEvalRow>> = {
+  name: 'ifeval',
+  schema: rowSchema,
+  task: (row, id) => ({ id, query: row.prompt, answer: '', row }),
+}

@@ -1,0 +1,58 @@
+import * as E from 'fp-ts/lib/Either.js'
+import { describe, expect, it } from 'vitest'
+import { IFEVAL } from '../../../src/data/datasets/ifEval.js'
+import { parseJsonLines } from '../../../src/data/datasets/jsonl.js'
+
+const row = (changes: object = {}) => ({
+  key: 1000,
+  prompt: 'Write 300 words, no commas.',
+  instruction_id_list: ['punctuation:no_comma', 'length_constraints:number_words'],
+  kwargs: [{}, { relation: 'at least', num_words: 300 }],
+  ...changes,
+})
+const parse = (...rows: readonly object[]) =>
+  parseJsonLines(rows.map((each) => JSON.stringify(each)).join('\n'), { schema: IFEVAL.schema, source: 'ifeval' })
+
+describe('IFEVAL', () => {
+  it('pairs each instruction with its arguments; the answer is empty, for there is none', () => {
+    const rows = parse(row())
+    expect(E.isRight(rows) && IFEVAL.task(rows.right[0]!, 'ifeval-0')).toEqual({
+      id: 'ifeval-0',
+      query: 'Write 300 words, no commas.',
+      answer: '',
+      row: {
+        key: 1000,
+        prompt: 'Write 300 words, no commas.',
+        instructions: [
+          { id: 'punctuation:no_comma', kwargs: {} },
+          { id: 'length_constraints:number_words', kwargs: { relation: 'at least', num_words: 300 } },
+        ],
+      },
+    })
+  })
+
+  it('leaves out arguments that are null, as Parquet files have them', () => {
+    const rows = parse(
+      row({
+        kwargs: [
+          { relation: null, num_words: null },
+          { relation: 'at least', num_words: 300 },
+        ],
+      }),
+    )
+    expect(rows).toEqual(parse(row()))
+    expect(parse(row({ kwargs: [null, { relation: 'at least', num_words: 300 }] }))).toEqual(rows)
+  })
+
+  it.each([
+    [{ kwargs: [{}] }, 'kwargs: 1 for 2 instructions'],
+    [{ key: '7', prompt: '' }, expect.stringMatching(/^key: .*; prompt: must not be empty$/)],
+    [
+      { instruction_id_list: ['no comma'], kwargs: [{}] },
+      expect.stringMatching(/^instruction_id_list.0: must be a group/),
+    ],
+    [{ instruction_id_list: [], kwargs: [] }, expect.stringMatching(/^instruction_id_list: /)],
+  ])('refuses a row with %j', (changes, reason) => {
+    expect(parse(row(), row(changes))).toMatchObject({ left: { row: 2, reason } })
+  })
+})
