@@ -24,6 +24,9 @@ const PACKAGES = {
   commander: ['cli'],
   'cli-progress': ['cli'],
   'fast-check': ['testing'],
+  hyparquet: ['data/codecs/parquet'],
+  'hyparquet-compressors': ['data/codecs/parquet'],
+  'hyparquet-writer': ['data/codecs/parquet'],
   zod: ['data', 'modules', 'collectors'],
 }
 

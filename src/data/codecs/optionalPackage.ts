@@ -1,0 +1,29 @@
+/** Packages that only some programs need: loaded when they are asked for, and a failure that says how to get them otherwise. */
+import * as TE from 'fp-ts/lib/TaskEither.js'
+
+/** A package that is needed is not installed, or does not load. */
+export interface PackageFailure {
+  readonly _tag: 'PackageFailure'
+  readonly package: string
+  readonly reason: string
+}
+
+/**
+ * An optional package.
+ *
+ * Errors   `Left(PackageFailure)` that names the package, what needs it and the command that installs it.
+ * Effects  `load` imports.
+ *
+ * @example
+ * optionalPackage('hyparquet', 'reading Parquet', () => import('hyparquet'))
+ */
+export const optionalPackage = <T>(
+  name: string,
+  purpose: string,
+  load: () => Promise<T>,
+): TE.TaskEither<PackageFailure, T> =>
+  TE.tryCatch(load, (error) => ({
+    _tag: 'PackageFailure',
+    package: name,
+    reason: `${purpose} needs the package ${name}, which does not load (npm install ${name}): ${error instanceof Error ? error.message : String(error)}`,
+  }))

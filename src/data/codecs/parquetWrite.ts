@@ -1,0 +1,92 @@
+/** Writing Parquet files, through hyparquet-writer. */
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { optionalPackage, type PackageFailure } from './optionalPackage.js'
+import { type ParquetType, schemaElements, toTyped, typeProblems } from './parquetTypes.js'
+
+/** A column: every row has one value. */
+export interface ParquetColumn {
+  readonly name: string
+  readonly type: ParquetType
+  readonly values: readonly unknown[]
+}
+
+export interface EncodeParquetOptions {
+  /** Default 'snappy'. */
+  readonly codec?: 'snappy' | 'uncompressed'
+  /** Texts in the footer of the file, by name. */
+  readonly metadata?: Readonly<Record<string, string>>
+  /** Rows of a row group: what a reader reads at a time. Default 10,000. */
+  readonly rowsPerGroup?: number
+}
+
+/** So many problems are listed. */
+const LISTED = 20
+
+const requireColumns = (columns: readonly ParquetColumn[], rowsPerGroup: number): void => {
+  const names = columns.map(({ name }) => name)
+  const repeated = names.filter((name, i) => names.indexOf(name) !== i)
+  const rows = columns[0]?.values.length ?? 0
+  const problems = [
+    ...(columns.length === 0 ? ['there is no column'] : []),
+    ...repeated.map((name) => `two columns are named '${name}'`),
+    ...columns
+      .filter(({ values }) => values.length !== rows)
+      .map(({ name, values }) => `'${name}' has ${values.length} values, the first column ${rows}`),
+    ...columns.flatMap(({ name, type }) => typeProblems(type, name)),
+    ...(Number.isSafeInteger(rowsPerGroup) && rowsPerGroup > 0
+      ? []
+      : [`rowsPerGroup must be a positive integer, got ${rowsPerGroup}`]),
+  ]
+  if (problems.length > 0) throw new RangeError(`encodeParquet: ${problems.join('; ')}`)
+}
+
+/**
+ * A Parquet file of columns.
+ *
+ * Numbers are stored exactly or not at all: a value that does not fit its type, such as 2^31 in `int32`, 0.1 in `float32` or a
+ * fraction in `int64`, is a wrong call. `int64` takes safe integers and bigints. Strings must be well-formed.
+ *
+ * Errors   `Left(PackageFailure)` if hyparquet-writer is not installed. Throws RangeError, listing what is wrong (the first 20
+ *          values), for columns of different lengths, equal names or values that do not fit.
+ * Effects  none but loading the package.
+ */
+export const encodeParquet = (
+  columns: readonly ParquetColumn[],
+  options: EncodeParquetOptions = {},
+): TE.TaskEither<PackageFailure, Uint8Array> => {
+  const { codec = 'snappy', metadata = {}, rowsPerGroup = 10_000 } = options
+  requireColumns(columns, rowsPerGroup)
+  const problems: string[] = []
+  const columnData = columns.map(({ name, type, values }) => ({
+    name,
+    data: values.map((value, row) => {
+      const typed = toTyped(value, type, `${name}, row ${row + 1}`)
+      if (typed.problems.length > 0) problems.push(...typed.problems)
+      return typed.value
+    }),
+  }))
+  if (problems.length > 0) {
+    const more = problems.length > LISTED ? `; and ${problems.length - LISTED} more` : ''
+    throw new RangeError(`encodeParquet: ${problems.slice(0, LISTED).join('; ')}${more}`)
+  }
+  return pipe(
+    optionalPackage('hyparquet-writer', 'writing Parquet', () => import('hyparquet-writer')),
+    TE.map(
+      ({ parquetWriteBuffer }) =>
+        new Uint8Array(
+          parquetWriteBuffer({
+            columnData,
+            schema: [
+              { name: 'schema', num_children: columns.length },
+              ...columns.flatMap(({ name, type }) => schemaElements(name, type)),
+            ],
+            codec: codec === 'snappy' ? 'SNAPPY' : 'UNCOMPRESSED',
+            kvMetadata: Object.entries(metadata).map(([key, value]) => ({ key, value })),
+            rowGroupSize: rowsPerGroup,
+            createdBy: 'tandem-rl',
+          }),
+        ),
+    ),
+  )
+}
