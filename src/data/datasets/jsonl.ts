@@ -72,6 +72,8 @@ export const parseJsonLines = <T>(
 export interface NumberedRow<T> {
   readonly line: number
   readonly value: T
+  /** Bytes of the file up to the end of the line, its line feed included. */
+  readonly end: number
 }
 
 export interface ReadJsonLinesOptions<T> extends Pick<JsonLinesOptions<T>, 'schema'> {
@@ -87,6 +89,8 @@ interface RawLine {
   readonly length: number
   /** False for a last line without a line feed. */
   readonly isWhole: boolean
+  /** Where it ends in the file, with its line feed. */
+  readonly end: number
 }
 
 const LINE_FEED = 0x0a
@@ -114,8 +118,13 @@ async function* rawLines(
     if (length > maxLineBytes) parts = []
     else if (part.length > 0) parts.push(part)
   }
-  const end = (isWhole: boolean): RawLine => {
-    const line = { bytes: length > maxLineBytes ? undefined : joinBytes(parts, length), length, isWhole }
+  const lineTo = (end: number, ending: 'line feed' | 'end of file'): RawLine => {
+    const line = {
+      bytes: length > maxLineBytes ? undefined : joinBytes(parts, length),
+      length,
+      isWhole: ending === 'line feed',
+      end,
+    }
     parts = []
     length = 0
     return line
@@ -129,12 +138,12 @@ async function* rawLines(
     let from = 0
     for (let at = chunk.right.indexOf(LINE_FEED); at >= 0; at = chunk.right.indexOf(LINE_FEED, from)) {
       add(chunk.right.subarray(from, at))
-      yield E.right(end(true))
       from = at + 1
+      yield E.right(lineTo(start + from, 'line feed'))
     }
     add(chunk.right.subarray(from))
   }
-  if (length > 0) yield E.right(end(false))
+  if (length > 0) yield E.right(lineTo(source.size, 'end of file'))
 }
 
 const decodeLine = ({ bytes, length, isWhole }: RawLine, limit: number): E.Either<string, string> => {
@@ -184,7 +193,7 @@ export async function* readJsonLines<T>(
     const text = line === 1 && decoded.right.startsWith(BYTE_ORDER_MARK) ? decoded.right.slice(1) : decoded.right
     if (BLANK.test(text)) continue
     const row = parseLine(text, schema)
-    if (E.isRight(row)) yield E.right({ line, value: row.right })
+    if (E.isRight(row)) yield E.right({ line, value: row.right, end: raw.right.end })
     else
       yield fail(
         raw.right.isWhole
