@@ -15,7 +15,7 @@ import type { RowFailure } from '../task.js'
 import { leafEntries } from '../tensorDict/edit.js'
 import { type TensorDict, TensorDictError } from '../tensorDict/tensorDict.js'
 import type { Json } from './plainValues.js'
-import { leafElements, leafOf, parseElement } from './trajectoryElements.js'
+import { elementJson, flatElements, leafOf, parseElement } from './trajectoryElements.js'
 import {
   buildTensorDict,
   headerOf,
@@ -81,7 +81,8 @@ export const encodeTrajectories = (td: TensorDict): string => {
   const leaves = new Map(leafEntries(td).map(([path, leaf]) => [JSON.stringify(path), leaf]))
   const found = schemaLeaves(schema).map((place) => {
     const key = JSON.stringify(place.path)
-    return { key, ...leafElements(leaves.get(key)!, place) }
+    const { elements, problems } = flatElements(leaves.get(key)!, place)
+    return { key, problems, elements: elements.map((flat) => elementJson(flat, place)) }
   })
   const problems = found.flatMap((each) => each.problems)
   if (problems.length > 0) throw new TensorDictError(operation, [], { problems })

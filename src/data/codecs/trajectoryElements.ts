@@ -4,10 +4,10 @@ import * as E from 'fp-ts/lib/Either.js'
 import { data, type Leaf, type RaggedType, ragged, raggedRow } from '../tensorDict/leaf.js'
 import { batchSize, type TensorDictProblem } from '../tensorDict/tensorDict.js'
 import { decodeValue, encodeValue, type Json } from './plainValues.js'
-import { rowsPerElement, type SchemaLeaf } from './trajectorySchema.js'
+import type { SchemaLeaf } from './trajectorySchema.js'
 
 /** Lists in lists: `flat` in the order of a shape; one value if the shape is empty. */
-export const nest = (flat: readonly Json[], shape: readonly number[]): Json => {
+const nest = (flat: readonly Json[], shape: readonly number[]): Json => {
   if (shape.length === 0) return flat[0]!
   return shape.slice(1).reduceRight<readonly Json[]>((items, size, axis) => {
     const groups = batchSize(shape.slice(0, axis + 1))
@@ -16,7 +16,7 @@ export const nest = (flat: readonly Json[], shape: readonly number[]): Json => {
 }
 
 /** The values of lists in lists of a shape, or what is wrong with them. Nothing is allocated that the lists do not hold. */
-export const unnest = (nested: unknown, shape: readonly number[]): E.Either<string, readonly unknown[]> => {
+const unnest = (nested: unknown, shape: readonly number[]): E.Either<string, readonly unknown[]> => {
   let items: readonly unknown[] = [nested]
   for (const [axis, size] of shape.entries()) {
     const wrong = items.find((item) => !Array.isArray(item) || item.length !== size)
@@ -27,11 +27,6 @@ export const unnest = (nested: unknown, shape: readonly number[]): E.Either<stri
     items = items.flatMap((item) => item as readonly unknown[]) // lists of the right length, checked
   }
   return E.right(items)
-}
-
-const numberToJson = (value: number, dtype: RaggedType): Json => {
-  if (dtype === 'bool') return value !== 0
-  return Number.isFinite(value) ? value : String(value)
 }
 
 const SPECIAL: Readonly<Record<string, number>> = {
@@ -47,7 +42,7 @@ const toNumber = (json: unknown, dtype: RaggedType): number | undefined => {
     case 'int32':
       return typeof json === 'number' && (json | 0) === json ? json : undefined
     case 'float32':
-      if (typeof json === 'number') return json
+      if (typeof json === 'number') return json // also NaN and infinities, where the format has them
       return typeof json === 'string' && Object.hasOwn(SPECIAL, json) ? SPECIAL[json] : undefined
   }
 }
@@ -62,67 +57,85 @@ const toNumbers = (items: readonly unknown[], dtype: RaggedType): E.Either<strin
   return E.right(numbers)
 }
 
-/** JSON of each element of a leaf, and the values that cannot be written. */
+/** The values of one element of a leaf in row-major order: numbers, booleans, texts, rows of numbers, or JSON of data. */
+export type Flat = readonly unknown[]
+
+/** The flat values of each element, and those that cannot be written. */
 export interface LeafElements {
-  readonly elements: readonly Json[]
+  readonly elements: readonly Flat[]
   readonly problems: readonly TensorDictProblem[]
 }
 
-const chunks = (flat: readonly Json[], size: number, shape: readonly number[]): readonly Json[] => {
-  const each = batchSize(shape)
-  return Array.from({ length: size }, (_, i) => nest(flat.slice(i * each, (i + 1) * each), shape))
-}
+const toFlat = (value: number, dtype: RaggedType): unknown => (dtype === 'bool' ? value !== 0 : value)
 
 /** The elements of a leaf, one for each index of the first batch axis. Tensors are read. */
-export const leafElements = (leaf: Leaf, place: SchemaLeaf): LeafElements => {
+export const flatElements = (leaf: Leaf, place: SchemaLeaf): LeafElements => {
   const { schema, batchShape, path } = place
-  const [size, inner] = [batchShape[0]!, batchShape.slice(1)]
-  if (leaf instanceof tf.Tensor) {
-    const shape = [...inner, ...('shape' in schema ? schema.shape : [])]
-    const flat: readonly Json[] =
-      schema.kind === 'strings'
-        ? Array.from(leaf.dataSync() as unknown as readonly string[]) // what tfjs gives for this dtype
-        : Array.from(leaf.dataSync(), (value) => numberToJson(value, leaf.dtype as RaggedType)) // the schema has no other
-    return { elements: chunks(flat, size, shape), problems: [] }
-  }
-  const rows = size * rowsPerElement(place)
-  if (leaf._tag === 'Ragged') {
-    const flat = Array.from(
-      { length: rows },
-      (_, i): Json => Array.from(raggedRow(leaf, i), (value) => numberToJson(value, leaf.type)),
-    )
-    return { elements: chunks(flat, size, inner), problems: [] }
-  }
-  if (leaf._tag === 'Meta') return { elements: [], problems: [] }
+  const size = batchShape[0]!
+  const rows = batchSize(batchShape)
   const problems: TensorDictProblem[] = []
-  const flat = leaf.items.toArray().map((item, i): Json => {
-    const json = encodeValue(item)
-    if (E.isRight(json)) return json.right
-    for (const each of json.left)
-      problems.push({ path: [...path, String(i), ...each.path], reason: `${each.reason} cannot be written` })
-    return null
-  })
-  return { elements: chunks(flat, size, inner), problems }
+  const split = (flat: readonly unknown[]): LeafElements => {
+    const each = size === 0 ? 0 : flat.length / size
+    return { elements: Array.from({ length: size }, (_, i) => flat.slice(i * each, (i + 1) * each)), problems }
+  }
+  if (leaf instanceof tf.Tensor) {
+    if (schema.kind === 'strings') return split(Array.from(leaf.dataSync() as unknown as readonly string[])) // what tfjs gives for this dtype
+    return split(Array.from(leaf.dataSync(), (value) => toFlat(value, leaf.dtype as RaggedType))) // the schema has no other
+  }
+  switch (leaf._tag) {
+    case 'Ragged':
+      return split(
+        Array.from({ length: rows }, (_, i) => Array.from(raggedRow(leaf, i), (value) => toFlat(value, leaf.type))),
+      )
+    case 'Meta':
+      return { elements: [], problems }
+    case 'Data':
+      return split(
+        leaf.items.toArray().map((item, i): Json => {
+          const json = encodeValue(item)
+          if (E.isRight(json)) return json.right
+          for (const each of json.left)
+            problems.push({ path: [...path, String(i), ...each.path], reason: `${each.reason} cannot be written` })
+          return null
+        }),
+      )
+  }
 }
 
-/** The flat values of one element of a leaf: numbers, strings, rows of numbers or decoded values. */
-export const parseElement = (json: unknown, place: SchemaLeaf): E.Either<string, readonly unknown[]> => {
-  const { schema, batchShape } = place
-  const inner = batchShape.slice(1)
-  const flat = unnest(json, 'shape' in schema ? [...inner, ...schema.shape] : inner)
-  if (E.isLeft(flat)) return flat
+const jsonOf = (value: unknown): Json => {
+  if (Array.isArray(value)) return value.map(jsonOf)
+  return typeof value === 'number' && !Number.isFinite(value) ? String(value) : (value as Json) // numbers, booleans, texts
+}
+
+/** The JSON of one element: lists in lists, as its shape is; NaN and infinities as texts. */
+export const elementJson = (flat: Flat, { schema, batchShape }: SchemaLeaf): Json => {
+  const shape = [...batchShape.slice(1), ...('shape' in schema ? schema.shape : [])]
+  return nest(schema.kind === 'data' ? (flat as readonly Json[]) : flat.map(jsonOf), shape) // data is JSON already
+}
+
+/** Reads the flat values of one element, of as many as its shape has. */
+export const parseFlat = (flat: Flat, { schema, batchShape }: SchemaLeaf): E.Either<string, readonly unknown[]> => {
+  const expected = batchSize([...batchShape.slice(1), ...('shape' in schema ? schema.shape : [])])
+  if (flat.length !== expected) return E.left(`expected ${expected} values, got ${flat.length}`)
   switch (schema.kind) {
     case 'tensor':
-      return toNumbers(flat.right, schema.dtype)
+      return toNumbers(flat, schema.dtype)
     case 'strings':
-      return flat.right.every((item) => typeof item === 'string') ? flat : E.left('a value is no string')
+      return flat.every((item) => typeof item === 'string') ? E.right(flat) : E.left('a value is no string')
     case 'ragged':
       return E.traverseArray((row: unknown) =>
         Array.isArray(row) ? toNumbers(row, schema.dtype) : E.left('a row is no list'),
-      )(flat.right)
+      )(flat)
     case 'data':
-      return E.traverseArray(decodeValue)(flat.right)
+      return E.traverseArray(decodeValue)(flat)
   }
+}
+
+/** Reads the JSON of one element. */
+export const parseElement = (json: unknown, place: SchemaLeaf): E.Either<string, readonly unknown[]> => {
+  const { schema, batchShape } = place
+  const flat = unnest(json, [...batchShape.slice(1), ...('shape' in schema ? schema.shape : [])])
+  return E.isLeft(flat) ? flat : parseFlat(flat.right, place)
 }
 
 /** The leaf of values from `parseElement`, all elements after one another. Makes a tensor that belongs to the enclosing scope. */

@@ -5,7 +5,6 @@ import { z } from 'zod'
 import type { FormatFailure } from '../../core/failure.js'
 import { type Leaf, meta, type RaggedType } from '../tensorDict/leaf.js'
 import {
-  batchSize,
   type Entry,
   isTensorDict,
   TensorDict,
@@ -168,9 +167,6 @@ export const schemaLeaves = (node: NodeSchema, path: readonly string[] = []): re
     if (schema.kind === 'node') return schemaLeaves(schema, place)
     return schema.kind === 'meta' ? [] : [{ path: place, schema, batchShape: node.batchShape }]
   })
-
-/** Rows of a leaf in one element of the first batch axis. */
-export const rowsPerElement = ({ batchShape }: Pick<SchemaLeaf, 'batchShape'>): number => batchSize(batchShape.slice(1))
 
 /**
  * The TensorDict of a schema, with leaves from `leafAt`. `size` is that of the first batch axis: fewer than the schema says, where a

@@ -1,0 +1,156 @@
+/** A file of trajectories that grows batch by batch, and survives crashes. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { z } from 'zod'
+import type { ByteSource } from '../../core/byteSource.js'
+import type { Files } from '../../core/capabilities.js'
+import type { FileFailure } from '../../core/failure.js'
+import { fileBytes } from '../../live/byteSource.js'
+import { liveFiles } from '../../live/files.js'
+import { readJsonLines } from '../datasets/jsonl.js'
+import type { TensorDict } from '../tensorDict/tensorDict.js'
+import { encodeTrajectories, type TrajectoryFailure } from './trajectories.js'
+
+/** What the log needs of the world. */
+export interface TrajectoryLogAccess {
+  readonly files?: Files
+  readonly bytes?: (path: string) => TE.TaskEither<FileFailure, ByteSource>
+}
+
+/** Where a log stands: a value, made anew by every batch that is appended. */
+export interface TrajectoryLog {
+  readonly path: string
+  /** Whole batches, and the bytes that they take. */
+  readonly batches: number
+  readonly wholeBytes: number
+  /** Why the end of the file is not whole, if it is not: nothing is appended until `cutTorn`. */
+  readonly torn?: TrajectoryFailure
+}
+
+const headerLine = z.object({ _schema: z.object({ batchShape: z.array(z.number().int().nonnegative()).min(1) }) })
+
+const failureAt = (kind: TrajectoryFailure['kind'], line: number, reason: string): TrajectoryFailure => ({
+  ...{ _tag: 'TrajectoryFailure', kind, line, path: [], reason: `line ${line}: ${reason}` },
+})
+
+/** Counts whole batches by their headers; elements are not looked into. */
+const scan = async (
+  path: string,
+  source: ByteSource,
+): Promise<E.Either<TrajectoryFailure | FileFailure, TrajectoryLog>> => {
+  let [batches, wholeBytes, left, last] = [0, 0, 0, 0]
+  let bad: { readonly row: number; readonly reason: string } | undefined
+  for await (const row of readJsonLines(source, { schema: z.unknown() })) {
+    if (bad !== undefined) return E.left(failureAt('damaged', bad.row, bad.reason))
+    if (E.isLeft(row)) {
+      if (row.left._tag === 'FileFailure') return E.left(row.left)
+      bad = row.left
+      continue
+    }
+    const { line, value, end } = row.right
+    last = line
+    if (left === 0) {
+      const header = headerLine.safeParse(value)
+      if (!header.success) return E.left(failureAt('damaged', line, 'expected a header, { "_schema": ... }'))
+      left = header.data._schema.batchShape[0]!
+    } else left -= 1
+    if (left === 0) [batches, wholeBytes] = [batches + 1, end]
+  }
+  const whole = { path, batches, wholeBytes }
+  if (bad !== undefined) return E.right({ ...whole, torn: failureAt('torn', bad.row, bad.reason) })
+  if (left > 0)
+    return E.right({
+      ...whole,
+      torn: failureAt('torn', last, `the file ends where ${left} more elements should follow`),
+    })
+  return E.right({ ...whole, wholeBytes: source.size }) // with the blank lines at its end, if there are any
+}
+
+/**
+ * Opens a log; a file that does not exist is an empty one.
+ *
+ * Errors   `Left(TrajectoryFailure)` for damage before the end, `Left(FileFailure)`. A torn end is no failure here: it is in `torn`.
+ * Effects  reads the whole file, in pieces.
+ */
+export const openTrajectoryLog = (
+  path: string,
+  { files = liveFiles, bytes = fileBytes }: TrajectoryLogAccess = {},
+): TE.TaskEither<TrajectoryFailure | FileFailure, TrajectoryLog> =>
+  pipe(
+    files.exists(path),
+    TE.chainW(
+      (exists): TE.TaskEither<TrajectoryFailure | FileFailure, TrajectoryLog> =>
+        exists
+          ? pipe(
+              bytes(path),
+              TE.chainW((source) => () => scan(path, source)),
+            )
+          : TE.right({ path, batches: 0, wholeBytes: 0 }),
+    ),
+  )
+
+/**
+ * Adds a batch at the end of a log, and gives the log after it.
+ *
+ * Errors   `Left(TrajectoryFailure)` if the end of the file is torn, or if somebody else has written to the file since the log was
+ *          opened; `Left(FileFailure)`, after which the file should be opened anew. Throws TensorDictError as `encodeTrajectories` does.
+ * Effects  appends to the file.
+ */
+export const appendTrajectories = (
+  log: TrajectoryLog,
+  batch: TensorDict,
+  { files = liveFiles, bytes = fileBytes }: TrajectoryLogAccess = {},
+): TE.TaskEither<TrajectoryFailure | FileFailure, TrajectoryLog> => {
+  if (log.torn !== undefined) return TE.left(log.torn)
+  const text = encodeTrajectories(batch)
+  return pipe(
+    log.wholeBytes === 0
+      ? TE.right('')
+      : pipe(
+          bytes(log.path),
+          TE.chainW((source) => missingLineFeed(log, source)),
+        ),
+    TE.map((lineFeed) => lineFeed + text),
+    TE.chainFirstW((lines) => files.append(log.path, lines)),
+    TE.map((lines) => ({
+      ...log,
+      batches: log.batches + 1,
+      wholeBytes: log.wholeBytes + new TextEncoder().encode(lines).length,
+    })),
+  )
+}
+
+/** The line feed that the last line of a log lacks, if it lacks one. */
+const missingLineFeed = (
+  log: TrajectoryLog,
+  source: ByteSource,
+): TE.TaskEither<TrajectoryFailure | FileFailure, string> =>
+  source.size === log.wholeBytes
+    ? pipe(
+        source.read(source.size - 1, source.size),
+        TE.map(([last]) => (last === 0x0a ? '' : '\n')),
+      )
+    : TE.left(
+        failureAt(
+          'damaged',
+          0,
+          `${log.path} has ${source.size} bytes, not the ${log.wholeBytes} it had when it was opened: open it anew`,
+        ),
+      )
+
+/**
+ * Cuts the torn end off: what is left are the whole batches. Read the whole elements of the end before, with `salvageTrajectories`.
+ *
+ * Errors   `Left(FileFailure)`.
+ * Effects  shortens the file, if its end is torn.
+ */
+export const cutTorn = (log: TrajectoryLog, files: Files = liveFiles): TE.TaskEither<FileFailure, TrajectoryLog> => {
+  const { torn, ...whole } = log
+  return torn === undefined
+    ? TE.right(log)
+    : pipe(
+        files.truncate(log.path, log.wholeBytes),
+        TE.map(() => whole),
+      )
+}
