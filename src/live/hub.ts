@@ -1,0 +1,349 @@
+/**
+ * The Hugging Face hub over HTTP, with its cache on disk.
+ *
+ * Source   the hub's API as huggingface_hub (Python) and @huggingface/hub use it. Neither package is needed: the JavaScript one does
+ *          not resume, checks no checksum, writes no refs and has no time limits. The cache is the same, and is shared with both.
+ */
+import * as fs from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo } from '../core/hub.js'
+import {
+  cachedCommit,
+  cachedFile,
+  cachedFiles,
+  checksum,
+  defaultCacheFolder,
+  isInside,
+  publish,
+  repoFolder,
+  writeRef,
+} from './hubCache.js'
+import { ask, askJson, type HubConnection, HubError, partsOf, refuse, startWatch } from './hubHttp.js'
+
+export interface LiveHubOptions {
+  /** Default: HF_TOKEN. It is sent to the endpoint alone, and stands in no failure. */
+  readonly token?: string
+  /** Default: HF_ENDPOINT, else https://huggingface.co. */
+  readonly endpoint?: string
+  /** Default: HF_HUB_CACHE, else `hub` in HF_HOME, else in the user's cache. */
+  readonly cacheFolder?: string
+  /** 'cache-only' asks nobody; default where HF_HUB_OFFLINE is 1. 'auto' uses the cache while the hub cannot be reached. */
+  readonly network?: 'auto' | 'cache-only'
+  /** Longest silence of the hub. Default 10,000. */
+  readonly timeoutMs?: number
+  /** How often a download that broke off goes on before it is given up. Default 4. */
+  readonly resumes?: number
+}
+
+interface Setup extends HubConnection {
+  readonly cache: string
+  readonly network: 'auto' | 'cache-only'
+  readonly resumes: number
+}
+
+const COMMIT = /^[0-9a-f]{40}$/
+const NAME = /^[\w.-]+(?:\/[\w.-]+)?$/
+
+const setupOf = (options: LiveHubOptions, env: Readonly<Record<string, string | undefined>>): Setup => ({
+  endpoint: (options.endpoint ?? env.HF_ENDPOINT ?? 'https://huggingface.co').replace(/\/+$/, ''),
+  token: options.token ?? env.HF_TOKEN,
+  cache: options.cacheFolder ?? defaultCacheFolder(env),
+  network: options.network ?? (env.HF_HUB_OFFLINE === '1' ? 'cache-only' : 'auto'),
+  timeoutMs: options.timeoutMs ?? 10_000,
+  resumes: options.resumes ?? 4,
+})
+
+const attempt = <T>(repo: HubRepo, run: () => Promise<T>): TE.TaskEither<HubFailure, T> =>
+  TE.tryCatch(run, (error) =>
+    error instanceof HubError
+      ? error.failure
+      : {
+          ...{ _tag: 'HubFailure', kind: 'disk', repo: repo.name },
+          reason: `${repo.name}: the cache cannot be used: ${error instanceof Error ? error.message : String(error)}`,
+        },
+  )
+
+const requireRepo = (repo: HubRepo): void => {
+  if (!NAME.test(repo.name) || repo.name.includes('..')) refuse(repo, 'not-found', 'a repository is named owner/name')
+  if (!isInside(repo.revision)) refuse(repo, 'not-found', `'${repo.revision}' cannot be a revision`)
+}
+
+const segment = (repo: HubRepo): string => `${repo.kind}s/${repo.name}`
+
+/** `{ sha }` of an answer. */
+const commitOf = (json: unknown, repo: HubRepo): string => {
+  const sha = typeof json === 'object' && json !== null && 'sha' in json ? json.sha : undefined
+  return typeof sha === 'string' && COMMIT.test(sha)
+    ? sha
+    : refuse(repo, 'protocol', 'the hub named no commit: is HF_ENDPOINT right?')
+}
+
+const fileOf = (entry: unknown, repo: HubRepo): readonly HubFile[] => {
+  const fields: ReadonlyMap<string, unknown> = new Map(
+    typeof entry === 'object' && entry !== null ? Object.entries(entry) : [],
+  )
+  const [type, path, size] = [fields.get('type'), fields.get('path'), fields.get('size')]
+  if (type === 'directory') return []
+  if (
+    type !== 'file' ||
+    typeof path !== 'string' ||
+    typeof size !== 'number' ||
+    !Number.isSafeInteger(size) ||
+    size < 0
+  ) {
+    return refuse(repo, 'protocol', 'the list of files has an entry that is none')
+  }
+  return isInside(path)
+    ? [{ path, size }]
+    : refuse(repo, 'protocol', `the repository has a file '${path}' that would leave its folder`)
+}
+
+/** Pages of a list of files that are read at most. */
+const MOST_PAGES = 1000
+
+const nextPage = (headers: Headers, setup: Setup): string | undefined => {
+  const next = /<([^>]+)>;\s*rel="next"/.exec(headers.get('link') ?? '')?.[1]
+  return next === undefined ? undefined : new URL(next, setup.endpoint).href
+}
+
+const listOnline = async (setup: Setup, repo: HubRepo): Promise<HubListing> => {
+  const revision = encodeURIComponent(repo.revision)
+  const commit = commitOf(
+    (await askJson(setup, repo, `${setup.endpoint}/api/${segment(repo)}/revision/${revision}`)).json,
+    repo,
+  )
+  const files: HubFile[] = []
+  let url: string | undefined = `${setup.endpoint}/api/${segment(repo)}/tree/${commit}?recursive=true`
+  for (let page = 0; url !== undefined; page++) {
+    if (page === MOST_PAGES) refuse(repo, 'protocol', `the list of files has more than ${MOST_PAGES} pages`)
+    const { json, headers }: { readonly json: unknown; readonly headers: Headers } = await askJson(setup, repo, url)
+    if (!Array.isArray(json)) return refuse(repo, 'protocol', 'the list of files is none')
+    for (const entry of json) files.push(...fileOf(entry, repo))
+    url = nextPage(headers, setup)
+  }
+  await writeRef(setup.cache, repo, commit)
+  return { commit, files, origin: 'hub' }
+}
+
+const listCached = async (setup: Setup, repo: HubRepo, why: string): Promise<HubListing> => {
+  const commit = await cachedCommit(setup.cache, repo)
+  const files = commit === undefined ? [] : await cachedFiles(setup.cache, repo, commit)
+  return commit === undefined || files.length === 0
+    ? refuse(repo, 'not-cached', `${why}, and the cache ${setup.cache} has nothing of revision ${repo.revision}`)
+    : { commit, files, origin: 'cache' }
+}
+
+/** Whether the hub could not be asked, as opposed to having said no. */
+const isAway = (error: unknown): error is HubError =>
+  error instanceof HubError && ['unreachable', 'timeout'].includes(error.failure.kind)
+
+const list = async (setup: Setup, repo: HubRepo): Promise<HubListing> => {
+  requireRepo(repo)
+  if (setup.network === 'cache-only') return listCached(setup, repo, 'the network is not to be used')
+  try {
+    return await listOnline(setup, repo)
+  } catch (error) {
+    if (!isAway(error)) throw error
+    return listCached(setup, repo, error.failure.reason).catch((missing: unknown) => {
+      throw missing instanceof HubError && missing.failure.kind === 'not-cached' ? error : missing
+    })
+  }
+}
+
+/** A file on the hub: where it is, what it should be. */
+interface RemoteFile {
+  readonly url: string
+  readonly path: string
+  readonly commit: string
+  readonly etag: string
+  readonly size: number
+}
+
+/** Redirects that are followed by hand, so that the headers of the hub itself are seen. */
+const MOST_REDIRECTS = 5
+
+const describeFile = async (setup: Setup, repo: HubRepo, path: string): Promise<RemoteFile> => {
+  const prefix = repo.kind === 'dataset' ? 'datasets/' : ''
+  const at = path.split('/').map(encodeURIComponent).join('/')
+  let url = `${setup.endpoint}/${prefix}${repo.name}/resolve/${encodeURIComponent(repo.revision)}/${at}`
+  const watch = startWatch(setup.timeoutMs)
+  try {
+    for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
+      const response = await ask(setup, repo, {
+        url,
+        method: 'HEAD',
+        redirect: 'manual',
+        accepted: [301, 302, 303, 307, 308],
+        watch,
+      })
+      const { headers } = response
+      const location = headers.get('location')
+      if (headers.get('x-repo-commit') === null && location !== null) {
+        url = new URL(location, url).href // the repository has another name now
+        continue
+      }
+      const commit = headers.get('x-repo-commit') ?? ''
+      const etag = (headers.get('x-linked-etag') ?? headers.get('etag') ?? '').replace(/^W\//, '').replaceAll('"', '')
+      const size = Number(headers.get('x-linked-size') ?? headers.get('content-length') ?? Number.NaN)
+      if (
+        !COMMIT.test(commit) ||
+        !/^[\w.-]{1,200}$/.test(etag) ||
+        /^\.+$/.test(etag) ||
+        !Number.isSafeInteger(size) ||
+        size < 0
+      ) {
+        return refuse(repo, 'protocol', `${path}: the hub did not say commit, etag and size: is HF_ENDPOINT right?`)
+      }
+      return { url, path, commit, etag, size }
+    }
+    return refuse(repo, 'protocol', `${path}: more than ${MOST_REDIRECTS} redirects`)
+  } finally {
+    watch.stop()
+  }
+}
+
+interface Download {
+  readonly setup: Setup
+  readonly repo: HubRepo
+  readonly file: RemoteFile
+  readonly incomplete: string
+  readonly onProgress: (progress: HubProgress) => void
+}
+
+const sizeOf = async (path: string): Promise<number> => (await fs.stat(path).catch(() => undefined))?.size ?? 0
+
+/** Fetches what is missing of a file. Returns whether the whole of it is there now. */
+const fetchRest = async ({ setup, repo, file, incomplete, onProgress }: Download): Promise<boolean> => {
+  let have = await sizeOf(incomplete)
+  if (have > file.size) {
+    await fs.rm(incomplete)
+    have = 0
+  }
+  if (have === file.size && have > 0) return true
+  const watch = startWatch(setup.timeoutMs)
+  try {
+    const headers = have > 0 ? { range: `bytes=${have}-` } : {}
+    const response = await ask(setup, repo, { url: file.url, headers, accepted: [416], watch })
+    const start =
+      response.status === 206 ? Number(/^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '')?.[1] ?? -1) : 0
+    if (response.status === 416 || (start !== have && start !== 0)) {
+      await response.body?.cancel()
+      await fs.rm(incomplete, { force: true }) // it cannot go on from here: from the beginning, the next time
+      return false
+    }
+    const out = await fs.open(incomplete, start === 0 ? 'w' : 'a')
+    try {
+      let bytes = start
+      for await (const part of partsOf(response, repo, { connection: setup, watch })) {
+        bytes += part.length
+        if (bytes > file.size)
+          refuse(repo, 'corrupt', `${file.path}: the server sends more than the ${file.size} bytes that the hub says`)
+        await out.writeFile(part)
+        onProgress({ path: file.path, bytes, totalBytes: file.size })
+      }
+      await out.sync()
+      return bytes === file.size
+    } finally {
+      await out.close()
+    }
+  } finally {
+    watch.stop()
+  }
+}
+
+const fetchAll = async (download: Download): Promise<void> => {
+  const { setup, repo, file, incomplete } = download
+  for (let resumes = 0; ; resumes++) {
+    const result = await fetchRest(download).catch((error: unknown) => error)
+    if (result === true) return
+    if (result !== false && !isAway(result)) {
+      const isLie = result instanceof HubError && result.failure.kind === 'corrupt'
+      if (isLie) await fs.rm(incomplete, { force: true })
+      throw result
+    }
+    if (resumes >= setup.resumes) {
+      const have = await sizeOf(incomplete)
+      if (result !== false && have === 0) throw result
+      refuse(repo, 'truncated', `${file.path}: only ${have} of ${file.size} bytes came; run again to go on from there`)
+    }
+    await new Promise((resolve) =>
+      setTimeout(resolve, Math.min(setup.timeoutMs, 100 * 2 ** resumes) * (0.5 + Math.random() / 2)),
+    )
+  }
+}
+
+const downloadOnline = async (
+  setup: Setup,
+  repo: HubRepo,
+  wanted: { readonly path: string; readonly onProgress: (progress: HubProgress) => void },
+): Promise<string> => {
+  const file = await describeFile(setup, repo, wanted.path)
+  const cached = await cachedFile(setup.cache, repo, file)
+  if (cached !== undefined && (await sizeOf(cached)) === file.size) return cached
+  const blob = join(repoFolder(setup.cache, repo), 'blobs', file.etag)
+  if ((await sizeOf(blob)) !== file.size || file.size === 0) {
+    const incomplete = `${blob}.incomplete`
+    await fs.mkdir(dirname(blob), { recursive: true })
+    await fetchAll({ setup, repo, file, incomplete, onProgress: wanted.onProgress })
+    const sum = await checksum(incomplete, file.etag)
+    if (sum !== undefined && sum !== file.etag) {
+      await fs.rm(incomplete, { force: true })
+      refuse(repo, 'corrupt', `${file.path}: the checksum of what came is ${sum}, not ${file.etag}: run again`)
+    }
+    await fs.rename(incomplete, blob)
+  }
+  await writeRef(setup.cache, repo, file.commit)
+  return publish(setup.cache, repo, file)
+}
+
+const downloadCached = async (setup: Setup, repo: HubRepo, path: string): Promise<string | undefined> => {
+  const commit = await cachedCommit(setup.cache, repo)
+  return commit === undefined ? undefined : cachedFile(setup.cache, repo, { commit, path })
+}
+
+const download = async (
+  setup: Setup,
+  repo: HubRepo,
+  wanted: { readonly path: string; readonly onProgress: (progress: HubProgress) => void },
+): Promise<string> => {
+  requireRepo(repo)
+  if (!isInside(wanted.path)) refuse(repo, 'not-found', `'${wanted.path}' cannot be a file of a repository`)
+  const cached = await downloadCached(setup, repo, wanted.path)
+  if (cached !== undefined && COMMIT.test(repo.revision)) return cached // what a commit is never changes
+  if (setup.network === 'cache-only') {
+    return (
+      cached ??
+      refuse(
+        repo,
+        'not-cached',
+        `the network is not to be used, and the cache ${setup.cache} does not have ${wanted.path}`,
+      )
+    )
+  }
+  try {
+    return await downloadOnline(setup, repo, wanted)
+  } catch (error) {
+    if (cached !== undefined && isAway(error)) return cached
+    throw error
+  }
+}
+
+/**
+ * The hub.
+ *
+ * A download that breaks off goes on where it was, within a call and between calls; a file is in the cache only when it has its size
+ * and its checksum (SHA-256 or git's SHA-1, as its etag is).
+ *
+ * Errors   `Left(HubFailure)`: `unauthorized`, `gated`, `not-found` (repository, revision or file), `refused`; `unreachable` and
+ *          `timeout` where nothing is cached; `truncated`, `corrupt`, `protocol` for servers that break off or lie; `not-cached`; `disk`.
+ * Effects  requests to the endpoint and where it redirects, files below the cache folder. Reads the environment when it is made.
+ */
+export const liveHub = (options: LiveHubOptions = {}): Hub => {
+  const setup = setupOf(options, process.env)
+  return {
+    list: (repo) => attempt(repo, () => list(setup, repo)),
+    download: (repo, path, onProgress = () => undefined) =>
+      attempt(repo, () => download(setup, repo, { path, onProgress })),
+  }
+}

@@ -1,0 +1,96 @@
+/** The cache of the Hugging Face hub on disk, in the layout that Python and JavaScript share: blobs, snapshots, refs. */
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import * as fs from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { dirname, join, relative } from 'node:path'
+import type { HubFile, HubRepo } from '../core/hub.js'
+
+const COMMIT = /^[0-9a-f]{40}$/
+
+/** The folder of the cache: HF_HUB_CACHE, else `hub` in HF_HOME, else in the user's cache. */
+export const defaultCacheFolder = (env: Readonly<Record<string, string | undefined>>): string => {
+  const home = env.HF_HOME ?? join(env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'huggingface')
+  return env.HF_HUB_CACHE ?? env.HUGGINGFACE_HUB_CACHE ?? join(home, 'hub')
+}
+
+/** The folder of a repository in a cache. */
+export const repoFolder = (cache: string, { kind, name }: HubRepo): string =>
+  join(cache, `${kind}s--${name.replaceAll('/', '--')}`)
+
+/** Whether a path of a repository stays inside the folder that it is put into. */
+export const isInside = (path: string): boolean =>
+  path !== '' &&
+  !path.includes('\\') &&
+  !path.includes('\0') &&
+  path.split('/').every((part) => !['', '.', '..'].includes(part))
+
+const readRef = async (folder: string, revision: string): Promise<string | undefined> => {
+  if (COMMIT.test(revision)) return revision
+  const text = await fs.readFile(join(folder, 'refs', revision), 'utf8').catch(() => undefined)
+  return text !== undefined && COMMIT.test(text.trim()) ? text.trim() : undefined
+}
+
+/** The commit that a revision stood for when it was last asked for; undefined if it never was. */
+export const cachedCommit = (cache: string, repo: HubRepo): Promise<string | undefined> =>
+  readRef(repoFolder(cache, repo), repo.revision)
+
+/** Remembers what a revision stands for. */
+export const writeRef = async (cache: string, repo: HubRepo, commit: string): Promise<void> => {
+  if (COMMIT.test(repo.revision)) return
+  const path = join(repoFolder(cache, repo), 'refs', repo.revision)
+  await fs.mkdir(dirname(path), { recursive: true })
+  await fs.writeFile(path, commit)
+}
+
+/** Files of a commit that are in the cache. */
+export const cachedFiles = async (cache: string, repo: HubRepo, commit: string): Promise<readonly HubFile[]> => {
+  const snapshot = join(repoFolder(cache, repo), 'snapshots', commit)
+  const names = await fs.readdir(snapshot, { recursive: true }).catch(() => [])
+  const found: HubFile[] = []
+  for (const path of names.sort()) {
+    const stat = await fs.stat(join(snapshot, path)).catch(() => undefined) // a link to a blob that was removed
+    if (stat?.isFile() === true) found.push({ path: path.replaceAll('\\', '/'), size: stat.size })
+  }
+  return found
+}
+
+/** The path of a file of a commit, if it is in the cache. */
+export const cachedFile = async (
+  cache: string,
+  repo: HubRepo,
+  { commit, path }: { readonly commit: string; readonly path: string },
+): Promise<string | undefined> => {
+  const file = join(repoFolder(cache, repo), 'snapshots', commit, path)
+  return (await fs.stat(file).catch(() => undefined))?.isFile() === true ? file : undefined
+}
+
+/** The checksum that an etag is: SHA-256 of large files, git's SHA-1 of small ones; undefined for an etag that is neither. */
+export const checksum = async (file: string, etag: string): Promise<string | undefined> => {
+  const kind = /^[0-9a-f]{64}$/.test(etag) ? 'sha256' : COMMIT.test(etag) ? 'sha1' : undefined
+  if (kind === undefined) return undefined
+  const hash = createHash(kind)
+  if (kind === 'sha1') hash.update(`blob ${(await fs.stat(file)).size}\0`)
+  for await (const part of createReadStream(file)) hash.update(part as Uint8Array) // bytes: no encoding is set
+  return hash.digest('hex')
+}
+
+/** Puts a whole blob under the name that its commit has for it: a link, or a copy where links are refused. */
+export const publish = async (
+  cache: string,
+  repo: HubRepo,
+  file: { readonly commit: string; readonly path: string; readonly etag: string },
+): Promise<string> => {
+  const folder = repoFolder(cache, repo)
+  const [blob, link] = [join(folder, 'blobs', file.etag), join(folder, 'snapshots', file.commit, file.path)]
+  await fs.mkdir(dirname(link), { recursive: true })
+  await fs.rm(link, { force: true })
+  try {
+    await fs.symlink(relative(dirname(link), blob), link)
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    if (code === 'EEXIST') return link // another process was faster
+    await fs.copyFile(blob, link)
+  }
+  return link
+}

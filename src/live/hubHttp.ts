@@ -1,0 +1,201 @@
+/** Requests to the Hugging Face hub: with time limits, and with every refusal as a failure that says what to do. */
+import type { HubFailure, HubRepo } from '../core/hub.js'
+
+/** What a request needs to know. */
+export interface HubConnection {
+  readonly endpoint: string
+  readonly token: string | undefined
+  /** Longest silence: until an answer begins, and between its parts. */
+  readonly timeoutMs: number
+}
+
+/** Thrown inside `live/hub`; becomes a Left there. */
+export class HubError extends Error {
+  readonly failure: HubFailure
+
+  constructor(failure: HubFailure) {
+    super(failure.reason)
+    this.failure = failure
+  }
+}
+
+/** Throws a failure. */
+export const refuse = (
+  repo: HubRepo,
+  kind: HubFailure['kind'],
+  reason: string,
+  ...status: readonly number[]
+): never => {
+  const [code] = status
+  throw new HubError({
+    _tag: 'HubFailure',
+    kind,
+    repo: repo.name,
+    reason: `${repo.name}: ${reason}`,
+    ...(code !== undefined && { status: code }),
+  })
+}
+
+const TOKEN_HINT = 'set HF_TOKEN to a token that may read it'
+
+const refuseStatus = (response: Response, repo: HubRepo, { token }: HubConnection): never => {
+  const code = response.headers.get('x-error-code')
+  const said = response.headers.get('x-error-message') ?? response.statusText
+  const status = response.status
+  if (code === 'GatedRepo') {
+    return refuse(
+      repo,
+      'gated',
+      `access has to be asked for on the page of the repository; then ${TOKEN_HINT} (${said})`,
+      status,
+    )
+  }
+  if (code === 'RepoNotFound' || (status === 401 && code === null)) {
+    // The hub says so of repositories that are private, too.
+    return status === 401
+      ? refuse(
+          repo,
+          'unauthorized',
+          `there is no such ${repo.kind}, or it is private: ${token === undefined ? TOKEN_HINT : 'the token may not read it'}`,
+          status,
+        )
+      : refuse(repo, 'not-found', `there is no such ${repo.kind}: check its name`, status)
+  }
+  if (code === 'RevisionNotFound') return refuse(repo, 'not-found', `there is no revision ${repo.revision}`, status)
+  if (status === 401 || status === 403)
+    return refuse(repo, 'unauthorized', `the hub refuses access (${status} ${said}): ${TOKEN_HINT}`, status)
+  if (status === 404) return refuse(repo, 'not-found', `there is no such file or ${repo.kind} (${said})`, status)
+  if (status === 429)
+    return refuse(repo, 'refused', 'the hub has had too many requests: wait a minute, or use a token', status)
+  return refuse(
+    repo,
+    status >= 500 ? 'unreachable' : 'refused',
+    `the hub answered ${status} ${said}: try again later`,
+    status,
+  )
+}
+
+/** Why a request got no answer. */
+const refuseError = (error: unknown, repo: HubRepo, { endpoint, timeoutMs }: HubConnection): never => {
+  if (error instanceof HubError) throw error
+  if (error instanceof Error && error.name === 'TimeoutError') {
+    return refuse(
+      repo,
+      'timeout',
+      `${endpoint} was silent for ${timeoutMs} ms: try again, or set HF_ENDPOINT to a mirror`,
+    )
+  }
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error)
+  return refuse(
+    repo,
+    'unreachable',
+    `${endpoint} cannot be reached (${cause}): check the network, or set HF_ENDPOINT to a mirror`,
+  )
+}
+
+/** A time limit that begins anew with every sign of life. */
+export interface Watch {
+  readonly signal: AbortSignal
+  readonly alive: () => void
+  readonly stop: () => void
+}
+
+/** Starts a watch. */
+export const startWatch = (timeoutMs: number): Watch => {
+  const abort = new AbortController()
+  const ring = (): void => abort.abort(new DOMException('silent for too long', 'TimeoutError'))
+  let timer = setTimeout(ring, timeoutMs)
+  return {
+    signal: abort.signal,
+    alive: () => {
+      clearTimeout(timer)
+      timer = setTimeout(ring, timeoutMs)
+    },
+    stop: () => clearTimeout(timer),
+  }
+}
+
+/** What to ask. */
+export interface HubRequest {
+  readonly url: string
+  readonly method?: 'GET' | 'HEAD'
+  readonly headers?: Readonly<Record<string, string>>
+  readonly redirect?: 'follow' | 'manual'
+  /** Answers that are no refusal besides 2xx. */
+  readonly accepted?: readonly number[]
+}
+
+/** An answer, or its failure thrown. The token goes to the hub alone: `fetch` drops it where a redirect leads elsewhere. */
+export const ask = async (
+  connection: HubConnection,
+  repo: HubRepo,
+  asked: HubRequest & { readonly watch: Watch },
+): Promise<Response> => {
+  const { url, method = 'GET', headers = {}, redirect = 'follow', accepted = [], watch } = asked
+  const isHub = new URL(url).origin === new URL(connection.endpoint).origin
+  const authorization = isHub && connection.token !== undefined ? { authorization: `Bearer ${connection.token}` } : {}
+  try {
+    const response = await fetch(url, {
+      method,
+      headers: { 'accept-encoding': 'identity', ...headers, ...authorization },
+      redirect,
+      signal: watch.signal,
+    })
+    watch.alive()
+    if (response.ok || accepted.includes(response.status)) return response
+    await response.body?.cancel()
+    return refuseStatus(response, repo, connection)
+  } catch (error) {
+    return refuseError(error, repo, connection)
+  }
+}
+
+/** The most that an answer in JSON may hold. */
+const MOST_JSON = 2 ** 26
+
+/** The JSON of an answer, and its headers. */
+export const askJson = async (
+  connection: HubConnection,
+  repo: HubRepo,
+  url: string,
+): Promise<{ readonly json: unknown; readonly headers: Headers }> => {
+  const watch = startWatch(connection.timeoutMs)
+  try {
+    const response = await ask(connection, repo, { url, headers: { accept: 'application/json' }, watch })
+    const parts: Uint8Array[] = []
+    let length = 0
+    for await (const part of partsOf(response, repo, { connection, watch })) {
+      length += part.length
+      if (length > MOST_JSON)
+        refuse(repo, 'protocol', `an answer of more than ${MOST_JSON} bytes where a list of files should be`)
+      parts.push(part)
+    }
+    try {
+      return { json: JSON.parse(Buffer.concat(parts).toString('utf8')) as unknown, headers: response.headers }
+    } catch {
+      return refuse(repo, 'protocol', `${url} answered with something else than JSON: is HF_ENDPOINT right?`)
+    }
+  } finally {
+    watch.stop()
+  }
+}
+
+/** The parts of an answer as they come. A connection that breaks is a failure. */
+export async function* partsOf(
+  response: Response,
+  repo: HubRepo,
+  { connection, watch }: { readonly connection: HubConnection; readonly watch: Watch },
+): AsyncGenerator<Uint8Array> {
+  if (response.body === null) return
+  const reader = response.body.getReader()
+  try {
+    while (true) {
+      const part = await reader.read().catch((error: unknown) => refuseError(error, repo, connection))
+      if (part.done) return
+      watch.alive()
+      yield part.value
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined) // what was not read is not wanted; a broken connection has been reported
+  }
+}
