@@ -1,5 +1,6 @@
 /** Tandem: reinforcement-learning post-training of language models. Everything but `tandem-rl/testing`. */
 export * from './collectors/index.js'
+export { type ByteSource, memoryBytes } from './core/byteSource.js'
 export type { Clock, Files } from './core/capabilities.js'
 export {
   type ConfigFailure,
@@ -12,6 +13,7 @@ export {
   orThrow,
   type TemplateFailure,
 } from './core/failure.js'
+export type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo } from './core/hub.js'
 export {
   child,
   formatKey,
@@ -28,8 +30,10 @@ export { constant, cosine, linear, type Schedule, warmUp } from './core/schedule
 export * from './data/index.js'
 export * from './engine/index.js'
 export * from './envs/index.js'
+export { fileBytes } from './live/byteSource.js'
 export { liveClock } from './live/clock.js'
 export { EMBEDDED_MODEL } from './live/embeddedModel.js'
 export { liveFiles } from './live/files.js'
+export { type LiveHubOptions, liveHub } from './live/hub.js'
 export * from './modules/index.js'
 export * from './objectives/index.js'

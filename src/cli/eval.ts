@@ -9,7 +9,16 @@ import { scope } from '../engine/scope.js'
 import { loadPretrained, makeParams } from '../modules/pretrained.js'
 import { TransformersWrapper } from '../modules/transformersWrapper.js'
 import { asCommandError, orFail } from './failure.js'
-import { type EngineOptions, engineOptions, modelOption, positiveInteger, startEngine } from './options.js'
+import {
+  DATASET_ARGUMENT,
+  DATASET_HELP,
+  datasetName,
+  type EngineOptions,
+  engineOptions,
+  modelOption,
+  positiveInteger,
+  startEngine,
+} from './options.js'
 
 interface EvalFlags extends EngineOptions {
   readonly model: string
@@ -27,7 +36,7 @@ const action = async (flags: EvalFlags): Promise<void> => {
   const model = await orFail(loadPretrained(resolve(flags.model)))
   const tasks = await orFail(
     evaluationTasks({
-      ...(flags.dataset !== undefined && { dataset: resolve(flags.dataset) }),
+      ...(flags.dataset !== undefined && { dataset: datasetName(flags.dataset) }),
       ...(flags.problems !== undefined && { problems: flags.problems }),
     }),
   )
@@ -82,10 +91,7 @@ export const evalCommand = (): Command => {
   const command = new Command('eval')
     .description('Answer problems greedily and count the right answers.')
     .addOption(modelOption('model in Hugging Face layout, such as a checkpoint of a run'))
-    .option(
-      '--dataset <file>',
-      'JSON lines with question and answer, as in GSM8K (default: held-out generated problems)',
-    )
+    .option(`--dataset ${DATASET_ARGUMENT}`, `${DATASET_HELP} (default: held-out generated problems)`)
     .addOption(
       new Option('--problems <n>', 'how many problems (default: all rows, or 200 generated ones)').argParser(
         positiveInteger,

@@ -1,5 +1,7 @@
 /** Options that several commands share. */
+import { resolve } from 'node:path'
 import { InvalidArgumentError, Option } from 'commander'
+import { isHubName } from '../data/datasets/open.js'
 import { BACKENDS, type BackendName, NoBackend, type SelectedBackend, selectBackend } from '../engine/select.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { CommandError } from './failure.js'
@@ -37,6 +39,16 @@ export const share = (text: string): number => {
   if (value > 1) throw new InvalidArgumentError('expected a number of at most 1.')
   return value
 }
+
+/** A dataset as settings name it: files by their whole path, rows on the hub as they are. */
+export const datasetName = (given: string): string => (isHubName(given) ? given : resolve(given))
+
+/** What `--dataset` takes. */
+export const DATASET_ARGUMENT = '<file or hub name>'
+
+/** How rows are named, for the help text. */
+export const DATASET_HELP =
+  'rows with question and answer, as in GSM8K: a file of JSON lines, a .parquet file, or hub:OWNER/NAME[@REVISION]/CONFIG/SPLIT, such as hub:openai/gsm8k/main/train'
 
 /** The model to read, by default the one that comes with Tandem. */
 export const modelOption = (help: string): Option =>

@@ -8,6 +8,9 @@ import { type RunEvent, train } from '../collectors/run/train.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { asCommandError, CommandError, orFail } from './failure.js'
 import {
+  DATASET_ARGUMENT,
+  DATASET_HELP,
+  datasetName,
   type EngineOptions,
   engineOptions,
   naturalNumber,
@@ -58,8 +61,8 @@ const givenSettings = (flags: TrainFlags): Partial<RunSettings> => {
   return {
     ...given,
     ...(flags.model && { model: resolve(flags.model) }),
-    ...(flags.dataset && { dataset: resolve(flags.dataset) }),
-    ...(flags.evalDataset && { evalDataset: resolve(flags.evalDataset) }),
+    ...(flags.dataset && { dataset: datasetName(flags.dataset) }),
+    ...(flags.evalDataset && { evalDataset: datasetName(flags.evalDataset) }),
   }
 }
 
@@ -157,8 +160,8 @@ export const trainCommand = (): Command => {
     .option('--out <folder>', 'run folder (default: runs/ and the time)')
     .option('--resume <folder>', 'go on with a run from its last checkpoint')
     .option('--model <folder>', 'model to begin with, in Hugging Face layout (default: the one that comes with Tandem)')
-    .option('--dataset <file>', 'JSON lines with question and answer, as in GSM8K (default: generated word problems)')
-    .option('--eval-dataset <file>', 'rows to evaluate on (default: held-out problems)')
+    .option(`--dataset ${DATASET_ARGUMENT}`, `${DATASET_HELP} (default: generated word problems)`)
+    .option(`--eval-dataset ${DATASET_ARGUMENT}`, 'rows to evaluate on (default: held-out problems)')
   for (const [name, argument, help, read] of FLAGS) {
     const value = DEFAULT_SETTINGS[name as keyof typeof DEFAULT_SETTINGS] // no flag in the list is the model
     command.addOption(new Option(`--${kebab(name)} ${argument}`, `${help} (default: ${String(value)})`).argParser(read))

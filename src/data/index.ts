@@ -12,6 +12,17 @@ export {
   type TextSpan,
 } from './chatTemplate.js'
 export type { ValueCodec } from './codecs/plainValue.js'
+export type { PackageFailure } from './codecs/optionalPackage.js'
+export {
+  type ParquetFailure,
+  type ParquetInfo,
+  parquetInfo,
+  type ReadParquetOptions,
+  readParquet,
+} from './codecs/parquet.js'
+export type { ParquetType } from './codecs/parquetTypes.js'
+export { type EncodeParquetOptions, encodeParquet, type ParquetColumn } from './codecs/parquetWrite.js'
+export { decodeValue, encodeValue, type Json } from './codecs/plainValues.js'
 export {
   decodeSafetensors,
   encodeSafetensors,
@@ -43,6 +54,43 @@ export { decodeTensorDict, decodeTensorDictAt, type TensorDictReadOptions } from
 export { encodeTensorDict, type TensorDictFileOptions, tensorDictParts } from './codecs/tensorDictFileWrite.js'
 export { finalAnswer, type Gsm8kTasksOptions, gsm8kTasks } from './datasets/gsm8k.js'
 export { type JsonLinesOptions, parseJsonLines } from './datasets/jsonl.js'
+  decodeTrajectories,
+  encodeTrajectories,
+  readTrajectories,
+  type SalvagedTrajectories,
+  salvageTrajectories,
+  type TrajectoryFailure,
+} from './codecs/trajectories.js'
+export { decodeTrajectoriesParquet, encodeTrajectoriesParquet } from './codecs/trajectoriesParquet.js'
+export {
+  appendTrajectories,
+  cutTorn,
+  openTrajectoryLog,
+  type TrajectoryLog,
+  type TrajectoryLogAccess,
+} from './codecs/trajectoryLog.js'
+export { finalAnswer, GSM8K, type Gsm8kRow, type Gsm8kTasksOptions, gsm8kTasks } from './datasets/gsm8k.js'
+export { IFEVAL, type IfEvalRow, type Instruction } from './datasets/ifEval.js'
+export {
+  collectJsonLines,
+  type JsonLinesOptions,
+  type NumberedRow,
+  parseJsonLines,
+  type ReadJsonLinesOptions,
+  readJsonLines,
+} from './datasets/jsonl.js'
+export { boxedAnswer, MATH, type MathRow } from './datasets/math.js'
+export {
+  type DatasetAccess,
+  type DatasetFailure,
+  fileDataset,
+  type HubRows,
+  hubDataset,
+  hubName,
+  openDataset,
+  parseHubName,
+} from './datasets/open.js'
+export { type DatasetFormat, tasksOfRows } from './datasets/rows.js'
 export {
   type CompletionStyle,
   supervisedCompletion,
@@ -145,6 +193,17 @@ export { endlessTasks, type RowFailure, shuffled, type Task, type TaskSource, ta
 export type { ContentForm } from './template/content.js'
 export { fromText, inverseOf, type ParsedText } from './template/fromText.js'
 export type { GrammarOptions } from './template/grammar.js'
+export {
+  endlessTasks,
+  type RowFailure,
+  type RowProblem,
+  type RowTask,
+  shuffled,
+  type Task,
+  type TaskSource,
+  taskList,
+} from './task.js'
+export { concat, repeatInterleave, slice, splitEach, take, withBatchShape } from './tensorDict/batch.js'
 export {
   type AssistantText,
   type AssistantTextOptions,

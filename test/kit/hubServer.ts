@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 
 /** What a server does instead of answering; `undefined` means: as the hub would. */
-export type Misbehavior = (request: IncomingMessage, response: ServerResponse) => boolean
+type Misbehavior = (request: IncomingMessage, response: ServerResponse) => boolean
 
 export interface HubServer {
   readonly url: string

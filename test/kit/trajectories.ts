@@ -42,7 +42,7 @@ export const anyAwkwardValue: fc.Arbitrary<unknown> = fc.oneof(
 )
 
 /** Batch shapes with at least one axis. */
-export const anyBatchedShape: fc.Arbitrary<readonly number[]> = fc.array(fc.integer({ min: 0, max: 3 }), {
+const anyBatchedShape: fc.Arbitrary<readonly number[]> = fc.array(fc.integer({ min: 0, max: 3 }), {
   minLength: 1,
   maxLength: 3,
 })

@@ -40,7 +40,7 @@ const loadInputs = (
   pipe(
     loadPretrained(settings.model, files),
     TE.bindTo('model'),
-    TE.bindW('tasks', () => openTasks(settings, files)),
+    TE.bindW('tasks', () => openTasks(settings)),
     TE.map(({ model, tasks }) => ({
       settings: { ...settings, evalProblems: tasks.evalProblems },
       model,

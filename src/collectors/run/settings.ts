@@ -7,7 +7,7 @@ const count = z.number().int().positive()
 const settingsSchema = z.strictObject({
   /** Folder of the model to begin with. */
   model: z.string(),
-  /** A JSONL file of GSM8K rows; null for the built-in word problems. */
+  /** GSM8K rows: a .jsonl or .parquet file, or `hub:` and a dataset on the hub; null for the built-in word problems. */
   dataset: z.string().nullable(),
   /** Rows to evaluate on; null for rows held out from the dataset, or held-out word problems. */
   evalDataset: z.string().nullable(),

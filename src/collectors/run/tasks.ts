@@ -2,18 +2,16 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../../core/capabilities.js'
-import type { FileFailure } from '../../core/failure.js'
 import { child, keyFromSeed } from '../../core/key.js'
-import { gsm8kTasks } from '../../data/datasets/gsm8k.js'
+import { GSM8K } from '../../data/datasets/gsm8k.js'
+import { type DatasetAccess, type DatasetFailure, openDataset } from '../../data/datasets/open.js'
 import { wordProblems } from '../../data/datasets/wordProblems/wordProblems.js'
-import type { RowFailure, Task, TaskSource } from '../../data/task.js'
+import type { Task, TaskSource } from '../../data/task.js'
 import { taskList } from '../../data/task.js'
-import { liveFiles } from '../../live/files.js'
 import { runKeys } from './pipeline.js'
 import type { RunSettings } from './settings.js'
 
-export type TasksFailure = FileFailure | RowFailure
+export type TasksFailure = DatasetFailure
 
 export interface RunTasks {
   readonly train: TaskSource
@@ -22,12 +20,12 @@ export interface RunTasks {
   readonly evalProblems: number
 }
 
-/** Reads a JSONL file of GSM8K rows. Errors: `Left` naming the file, and the line of the first row that is not usable. */
-export const loadTasks = (path: string, files: Files = liveFiles): TE.TaskEither<TasksFailure, TaskSource> =>
-  pipe(
-    files.readText(path),
-    TE.chainEitherKW((text) => gsm8kTasks(text, { name: path })),
-  )
+/**
+ * GSM8K rows: a file of JSON Lines, a .parquet file, or `hub:openai/gsm8k/main/train`. Errors: `Left` naming what cannot be read, and the
+ * lines or rows that are not usable.
+ */
+export const loadTasks = (name: string, access: DatasetAccess = {}): TE.TaskEither<TasksFailure, TaskSource> =>
+  openDataset(name, GSM8K, access)
 
 /** The held-out problems are the same in every run, so that runs can be compared. */
 const HELD_OUT_KEY = child(keyFromSeed(0), 'held out')
@@ -66,20 +64,20 @@ const withEvaluation = (train: TaskSource, evaluation: TaskSource, wanted: numbe
  * The tasks of a run: the built-in word problems, of which training and evaluation never share one, or the rows of files. Without a file
  * of its own, evaluation gets the last rows of the dataset, and training does not.
  */
-export const openTasks = (settings: RunSettings, files: Files = liveFiles): TE.TaskEither<TasksFailure, RunTasks> => {
+export const openTasks = (settings: RunSettings, access: DatasetAccess = {}): TE.TaskEither<TasksFailure, RunTasks> => {
   const { dataset, evalDataset, evalProblems } = settings
   const key = child(runKeys(settings.seed).tasks, 'word problems')
   if (dataset === null && evalDataset === null) {
     return TE.right(withEvaluation(wordProblems(key, { split: 'rl' }), heldOutProblems(), evalProblems))
   }
-  const train = dataset === null ? TE.right(wordProblems(key, { split: 'rl' })) : loadTasks(dataset, files)
+  const train = dataset === null ? TE.right(wordProblems(key, { split: 'rl' })) : loadTasks(dataset, access)
   return pipe(
     train,
     TE.chain((source) =>
       evalDataset === null
         ? TE.right(holdOut(source, evalProblems))
         : pipe(
-            loadTasks(evalDataset, files),
+            loadTasks(evalDataset, access),
             TE.map((evaluation) => withEvaluation(source, evaluation, evalProblems)),
           ),
     ),
@@ -92,12 +90,12 @@ const DEFAULT_PROBLEMS = 200
 /** What to evaluate a model on: rows of a file, all or the first so many, or held-out word problems. */
 export const evaluationTasks = (
   options: { readonly dataset?: string; readonly problems?: number },
-  files: Files = liveFiles,
+  access: DatasetAccess = {},
 ): TE.TaskEither<TasksFailure, { readonly source: TaskSource; readonly problems: number }> => {
   const { dataset, problems } = options
   if (dataset === undefined) return TE.right({ source: heldOutProblems(), problems: problems ?? DEFAULT_PROBLEMS })
   return pipe(
-    loadTasks(dataset, files),
+    loadTasks(dataset, access),
     TE.map((source) => {
       const size = source.size === 'endless' ? DEFAULT_PROBLEMS : source.size
       return { source, problems: Math.min(problems ?? size, size) }

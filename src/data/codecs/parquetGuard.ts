@@ -39,7 +39,7 @@ const isCount = (value: unknown): value is number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 
 /** A count of the metadata as a number. Throws ParquetProblem for one that is negative, missing or above 2^53. */
-export const countOf = (value: unknown, name: string): number => {
+const countOf = (value: unknown, name: string): number => {
   const count = typeof value === 'bigint' ? Number(value) : value
   demand(isCount(count), `${name} is ${String(value)}`)
   return count

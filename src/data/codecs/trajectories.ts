@@ -171,7 +171,7 @@ const tornFailure = (open: OpenBatch | undefined, line: number, reason: string):
 }
 
 /** A line of a file: JSON, or why it is none. */
-export type TrajectoryLine = E.Either<
+type TrajectoryLine = E.Either<
   { readonly line: number; readonly reason: string },
   { readonly line: number; readonly json: unknown }
 >

@@ -14,10 +14,10 @@ import {
 import { decodeValue, encodeValue, type Json } from './plainValues.js'
 
 /** Number types that a tensor in a file may have. */
-export type TensorType = 'float32' | 'int32' | 'bool'
+type TensorType = 'float32' | 'int32' | 'bool'
 
 /** A leaf or a node of a TensorDict, without its elements. */
-export type EntrySchema =
+type EntrySchema =
   | { readonly kind: 'tensor'; readonly dtype: TensorType; readonly shape: readonly number[] }
   | { readonly kind: 'strings'; readonly shape: readonly number[] }
   | { readonly kind: 'ragged'; readonly dtype: RaggedType }
