@@ -9,11 +9,8 @@ export const demand: (holds: unknown, problem: string) => asserts holds = (holds
   if (!holds) throw new ParquetProblem(problem)
 }
 
-/** Bytes of one encoded run of values, and a place in them. */
-export interface Cursor {
-  readonly bytes: Uint8Array
-  at: number
-}
+/** Bytes of encoded values and a place in them, which moves as they are walked: the one thing here that changes. */
+export type Cursor = { readonly bytes: Uint8Array; at: number }
 
 const readVarInt = (cursor: Cursor): number => {
   let [result, scale] = [0, 1]
