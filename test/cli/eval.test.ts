@@ -1,6 +1,7 @@
 /** `tandem eval` as a process of its own. */
-import { writeFileSync } from 'node:fs'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { startHub } from '../kit/hubServer.js'
 import {
   allowTime,
   gsm8kLines,
@@ -41,6 +42,22 @@ describe('tandem eval', () => {
   it('evaluates the rows of a file, and says it in one line', async () => {
     const { stdout } = await tandemOk(evaluate('--dataset', 'rows.jsonl'), { cwd })
     expect(stdout).toMatch(/^5 problems of .*rows\.jsonl: [\d.]+ % right, .*\n$/)
+  })
+
+  it('evaluates a .parquet file, and rows of the hub by their name', async () => {
+    const golden = readFileSync('test/golden/parquet/gsm8k.parquet')
+    writeFileSync(path('rows.parquet'), golden)
+    const server = await startHub({ 'main/train-00000-of-00001.parquet': new Uint8Array(golden) })
+    vi.stubEnv('HF_ENDPOINT', server.url) // the command inherits the environment
+    vi.stubEnv('HF_HUB_CACHE', path('hub'))
+    const [file, hub] = await Promise.all([
+      tandemOk(evaluate('--dataset', 'rows.parquet'), { cwd }),
+      tandemOk(evaluate('--dataset', 'hub:owner/rows/main/train'), { cwd }),
+    ])
+    vi.unstubAllEnvs()
+    await server.close()
+    expect(file.stdout).toMatch(/^4 problems of .*rows\.parquet: /)
+    expect(hub.stdout).toMatch(/^4 problems of hub:owner\/rows\/main\/train: /)
   })
 })
 

@@ -135,7 +135,7 @@ const openParquet = (source: ByteSource): TE.TaskEither<ParquetFailure, Opened> 
     TE.chainW((library) =>
       attempt(source, async () => {
         if (source.size < 12) throw new ParquetProblem(`it has ${source.size} bytes`)
-        const metadata = await library.main.parquetMetadataAsync(fileOf(source))
+        const metadata = await library.main.parquetMetadataAsync(fileOf(source), { geoparquet: false }) // its search never ends where a count of children is negative
         const tree = library.main.parquetSchema(metadata)
         requireNames(tree)
         return { library, metadata, tree }

@@ -152,6 +152,13 @@ describe('a damaged file', () => {
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(2 ** 28)
   })
 
+  it('whose schema has a negative number of children is refused: hyparquet 1.31 never returns from it unless told otherwise', async () => {
+    const bytes = golden('snappy')
+    expect(bytes[2392]).toBe(2) // one child, in zigzag
+    bytes[2392] = 1
+    expect(await outcome(bytes)).toBe('failure')
+  })
+
   it('with checksums and any byte of its pages changed is a failure, or gives the right rows', async () => {
     const bytes = golden('checked')
     const law = fc.asyncProperty(
