@@ -11,7 +11,6 @@ export {
   type TemplateVariables,
   type TextSpan,
 } from './chatTemplate.js'
-export type { ValueCodec } from './codecs/plainValue.js'
 export type { PackageFailure } from './codecs/optionalPackage.js'
 export {
   type ParquetFailure,
@@ -22,6 +21,7 @@ export {
 } from './codecs/parquet.js'
 export type { ParquetType } from './codecs/parquetTypes.js'
 export { type EncodeParquetOptions, encodeParquet, type ParquetColumn } from './codecs/parquetWrite.js'
+export type { ValueCodec } from './codecs/plainValue.js'
 export { decodeValue, encodeValue, type Json } from './codecs/plainValues.js'
 export {
   decodeSafetensors,
@@ -52,8 +52,7 @@ export {
 } from './codecs/tensorDictFile.js'
 export { decodeTensorDict, decodeTensorDictAt, type TensorDictReadOptions } from './codecs/tensorDictFileRead.js'
 export { encodeTensorDict, type TensorDictFileOptions, tensorDictParts } from './codecs/tensorDictFileWrite.js'
-export { finalAnswer, type Gsm8kTasksOptions, gsm8kTasks } from './datasets/gsm8k.js'
-export { type JsonLinesOptions, parseJsonLines } from './datasets/jsonl.js'
+export {
   decodeTrajectories,
   encodeTrajectories,
   readTrajectories,
@@ -71,14 +70,7 @@ export {
 } from './codecs/trajectoryLog.js'
 export { finalAnswer, GSM8K, type Gsm8kRow, type Gsm8kTasksOptions, gsm8kTasks } from './datasets/gsm8k.js'
 export { IFEVAL, type IfEvalRow, type Instruction } from './datasets/ifEval.js'
-export {
-  collectJsonLines,
-  type JsonLinesOptions,
-  type NumberedRow,
-  parseJsonLines,
-  type ReadJsonLinesOptions,
-  readJsonLines,
-} from './datasets/jsonl.js'
+export { collectJsonLines, type NumberedRow, type ReadJsonLinesOptions, readJsonLines } from './datasets/jsonl.js'
 export { boxedAnswer, MATH, type MathRow } from './datasets/math.js'
 export {
   type DatasetAccess,
@@ -189,10 +181,6 @@ export {
   specOf,
   tensorSpec,
 } from './spec.js'
-export { endlessTasks, type RowFailure, shuffled, type Task, type TaskSource, taskList } from './task.js'
-export type { ContentForm } from './template/content.js'
-export { fromText, inverseOf, type ParsedText } from './template/fromText.js'
-export type { GrammarOptions } from './template/grammar.js'
 export {
   endlessTasks,
   type RowFailure,
@@ -203,7 +191,9 @@ export {
   type TaskSource,
   taskList,
 } from './task.js'
-export { concat, repeatInterleave, slice, splitEach, take, withBatchShape } from './tensorDict/batch.js'
+export type { ContentForm } from './template/content.js'
+export { fromText, inverseOf, type ParsedText } from './template/fromText.js'
+export type { GrammarOptions } from './template/grammar.js'
 export {
   type AssistantText,
   type AssistantTextOptions,

@@ -8,7 +8,8 @@ import { data, type Leaf, meta, ragged } from '../../src/data/tensorDict/leaf.js
 import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import type { Owned } from '../../src/engine/scope.js'
 import { anyHistory, anyTensorDict, type TensorDictRecipe } from '../../src/testing/arbitraries.js'
-import { rightOf, scriptedPolicy, turnEnv } from './small.js'
+import { rightOf } from './results.js'
+import { scriptedPolicy, turnEnv } from './small.js'
 
 /** Values that JSON does not have, or that look like the marks that stand for them. */
 export const anyAwkwardValue: fc.Arbitrary<unknown> = fc.oneof(

@@ -15,7 +15,8 @@ import { describe as sentence } from '../../src/core/failure.js'
 import type { HubFailure, HubRepo } from '../../src/core/hub.js'
 import { type LiveHubOptions, liveHub } from '../../src/live/hub.js'
 import { COMMIT, gitSha1, type HubServer, sha256, startHub } from '../kit/hubServer.js'
-import { left, right, useTemporaryFolder } from '../kit/runs.js'
+import { leftOf, rightOf } from '../kit/results.js'
+import { useTemporaryFolder } from '../kit/runs.js'
 
 const path = useTemporaryFolder()
 
@@ -53,14 +54,14 @@ const blob = (name: string): string => join(cache, 'datasets--owner--rows', 'blo
 
 describe('liveHub', () => {
   it('lists all pages of files, at the commit of the revision', async () => {
-    const listing = await right(hub().list(rows))
+    const listing = await rightOf(hub().list(rows))
     expect(listing).toMatchObject({ commit: COMMIT, origin: 'hub' })
     expect(listing.files).toEqual(Object.entries(FILES).map(([path, bytes]) => ({ path, size: bytes.length })))
   })
 
   it('downloads into the layout of the cache that all libraries share, and not twice', async () => {
     const progress: number[] = []
-    const file = await right(hub().download(rows, TRAIN, ({ bytes }) => progress.push(bytes)))
+    const file = await rightOf(hub().download(rows, TRAIN, ({ bytes }) => progress.push(bytes)))
     expect(bytesOf(file)).toBe(sha256(parquet))
     expect(file).toBe(join(cache, 'datasets--owner--rows', 'snapshots', COMMIT, TRAIN))
     expect(lstatSync(file).isSymbolicLink()).toBe(true)
@@ -69,15 +70,15 @@ describe('liveHub', () => {
     expect(progress.at(-1)).toBe(parquet.length)
     expect(progress).toEqual([...progress].sort((a, b) => a - b))
     const before = server.requests.length
-    expect(await right(hub().download(rows, TRAIN))).toBe(file)
+    expect(await rightOf(hub().download(rows, TRAIN))).toBe(file)
     expect(server.requests.slice(before)).toEqual([expect.stringMatching(/^HEAD /)])
-    expect(await right(hub().download({ ...rows, revision: COMMIT }, TRAIN))).toBe(file) // a commit never changes: nobody is asked
+    expect(await rightOf(hub().download({ ...rows, revision: COMMIT }, TRAIN))).toBe(file) // a commit never changes: nobody is asked
     expect(server.requests).toHaveLength(before + 1)
   })
 
   it('shares its cache with @huggingface/hub, both ways', async () => {
     vi.spyOn(console, 'debug').mockImplementation(() => undefined) // it reports its downloads there
-    await right(hub().download(rows, 'README.md'))
+    await rightOf(hub().download(rows, 'README.md'))
     const { repos } = await scanCacheDir(cache)
     expect(repos).toMatchObject([
       { id: { name: 'owner/rows', type: 'dataset' }, revisions: [{ commitOid: COMMIT, refs: ['main'] }] },
@@ -103,28 +104,28 @@ describe('liveHub', () => {
       hubUrl: server.url,
       cacheDir: cache,
     })
-    expect(await right(hub({ network: 'cache-only' }).download(rows, TRAIN))).toBe(theirs)
+    expect(await rightOf(hub({ network: 'cache-only' }).download(rows, TRAIN))).toBe(theirs)
   })
 
   it('sends its token to the hub, and to no other server', async () => {
-    await right(hub({ token: 'hf_secret' }).download(rows, TRAIN))
+    await rightOf(hub({ token: 'hf_secret' }).download(rows, TRAIN))
     expect(server.tokens.map(([, token]) => token)).toEqual(['Bearer hf_secret', 'Bearer hf_secret', 'none'])
   })
 
   it('follows a repository that has moved', async () => {
-    expect(bytesOf(await right(hub().download({ ...rows, name: 'owner/old' }, 'README.md')))).toBe(sha256(readme))
+    expect(bytesOf(await rightOf(hub().download({ ...rows, name: 'owner/old' }, 'README.md')))).toBe(sha256(readme))
   })
 
   it('takes token, endpoint and cache from the environment', async () => {
     vi.stubEnv('HF_TOKEN', 'hf_env')
     vi.stubEnv('HF_ENDPOINT', `${server.url}/`)
     vi.stubEnv('HF_HUB_CACHE', cache)
-    const file = await right(liveHub().download(rows, 'README.md'))
+    const file = await rightOf(liveHub().download(rows, 'README.md'))
     expect(file.startsWith(cache)).toBe(true)
     expect(server.tokens[0]).toEqual([expect.any(String), 'Bearer hf_env'])
     vi.stubEnv('HF_HUB_OFFLINE', '1')
     const before = server.requests.length
-    expect(await right(liveHub().download(rows, 'README.md'))).toBe(file)
+    expect(await rightOf(liveHub().download(rows, 'README.md'))).toBe(file)
     expect(server.requests).toHaveLength(before)
     vi.unstubAllEnvs()
   })
@@ -150,14 +151,14 @@ describe('liveHub goes on', () => {
       response.write(parquet.subarray(start, start + 100_000), () => response.destroy())
       return true
     })
-    expect(bytesOf(await right(hub().download(rows, TRAIN)))).toBe(sha256(parquet))
+    expect(bytesOf(await rightOf(hub().download(rows, TRAIN)))).toBe(sha256(parquet))
     expect(server.requests.filter((each) => each.includes('bytes='))).not.toEqual([])
   })
 
   it('with what an earlier call left, and starts anew where the server cannot', async () => {
-    await right(hub().download(rows, 'README.md')) // makes the folders
+    await rightOf(hub().download(rows, 'README.md')) // makes the folders
     writeFileSync(`${blob(sha256(parquet))}.incomplete`, parquet.subarray(0, 1234))
-    expect(bytesOf(await right(hub().download(rows, TRAIN)))).toBe(sha256(parquet))
+    expect(bytesOf(await rightOf(hub().download(rows, TRAIN)))).toBe(sha256(parquet))
     expect(server.requests.at(-1)).toMatch(/bytes=1234-$/)
     rmSync(blob(sha256(parquet)))
     writeFileSync(`${blob(sha256(parquet))}.incomplete`, parquet.subarray(0, 1234))
@@ -166,14 +167,14 @@ describe('liveHub goes on', () => {
       response.writeHead(200, { 'content-length': parquet.length }).end(parquet) // knows no ranges
       return true
     })
-    expect(bytesOf(await right(hub().download(rows, TRAIN)))).toBe(sha256(parquet))
+    expect(bytesOf(await rightOf(hub().download(rows, TRAIN)))).toBe(sha256(parquet))
   })
 
   it('without the network, from the cache, and says so', async () => {
-    const file = await right(hub().download(rows, TRAIN))
+    const file = await rightOf(hub().download(rows, TRAIN))
     await server.close()
-    expect(await right(hub().download(rows, TRAIN))).toBe(file)
-    expect(await right(hub().list(rows))).toEqual({
+    expect(await rightOf(hub().download(rows, TRAIN))).toBe(file)
+    expect(await rightOf(hub().list(rows))).toEqual({
       commit: COMMIT,
       origin: 'cache',
       files: [{ path: TRAIN, size: parquet.length }],
@@ -187,7 +188,7 @@ const refusal = async (
   options: LiveHubOptions = {},
   file = TRAIN,
 ): Promise<string> => {
-  const failure = await left(hub(options).download({ ...rows, name }, file))
+  const failure = await leftOf(hub(options).download({ ...rows, name }, file))
   expect(failure).toMatchObject({ _tag: 'HubFailure', kind, repo: name })
   return sentence(failure)
 }
@@ -212,8 +213,8 @@ describe('liveHub refuses', () => {
     expect(await refusal('owner/gated', 'gated')).toMatch(/asked for on the page/)
     expect(await refusal('owner/none', 'not-found')).toMatch(/check its name/)
     expect(await refusal('owner/rows', 'not-found', {}, 'none.parquet')).toMatch(/no such file/)
-    expect(sentence(await left(hub().list({ ...rows, revision: 'v9' })))).toMatch(/there is no revision v9/)
-    expect(sentence(await left(hub().list({ ...rows, name: 'owner/gated' })))).toMatch(/gated|asked for/)
+    expect(sentence(await leftOf(hub().list({ ...rows, revision: 'v9' })))).toMatch(/there is no revision v9/)
+    expect(sentence(await leftOf(hub().list({ ...rows, name: 'owner/gated' })))).toMatch(/gated|asked for/)
   })
 
   it('names that would leave the cache', async () => {
@@ -225,7 +226,7 @@ describe('liveHub refuses', () => {
       response.end(JSON.stringify([{ type: 'file', path: '../../evil', size: 1 }]))
       return true
     })
-    expect(await left(hub().list(rows))).toMatchObject({ kind: 'protocol' })
+    expect(await leftOf(hub().list(rows))).toMatchObject({ kind: 'protocol' })
     expect(server.requests.filter((each) => each.includes('passwd'))).toEqual([])
   })
 
@@ -234,8 +235,8 @@ describe('liveHub refuses', () => {
     expect(await refusal('owner/rows', 'timeout', { timeoutMs: 100 })).toMatch(/silent for 100 ms/)
     await server.close()
     expect(await refusal('owner/rows', 'unreachable')).toMatch(/cannot be reached .*HF_ENDPOINT/)
-    expect(await left(hub({ network: 'cache-only' }).download(rows, TRAIN))).toMatchObject({ kind: 'not-cached' })
-    expect(await left(hub({ network: 'cache-only' }).list(rows))).toMatchObject({ kind: 'not-cached' })
+    expect(await leftOf(hub({ network: 'cache-only' }).download(rows, TRAIN))).toMatchObject({ kind: 'not-cached' })
+    expect(await leftOf(hub({ network: 'cache-only' }).list(rows))).toMatchObject({ kind: 'not-cached' })
   })
 
   it('a download that never becomes whole, keeps what came, and goes on later', async () => {
@@ -250,7 +251,7 @@ describe('liveHub refuses', () => {
     )
     expectNothingCached()
     server.misbehave(() => false)
-    expect(bytesOf(await right(hub().download(rows, TRAIN)))).toBe(sha256(parquet))
+    expect(bytesOf(await rightOf(hub().download(rows, TRAIN)))).toBe(sha256(parquet))
     expect(server.requests.at(-1)).toMatch(/bytes=5000-$/)
   })
 
@@ -289,7 +290,7 @@ describe('liveHub refuses', () => {
       answer((text) => response.end(text))
       return true
     })
-    expect(sentence(await left(hub().list(rows)))).toMatch(reason)
+    expect(sentence(await leftOf(hub().list(rows)))).toMatch(reason)
     expect(await refusal('owner/rows', 'protocol')).toMatch(/did not say commit, etag and size/)
   })
 

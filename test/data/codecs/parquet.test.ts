@@ -10,7 +10,7 @@ import { optionalPackage } from '../../../src/data/codecs/optionalPackage.js'
 import { parquetInfo, type ReadParquetOptions, readParquet } from '../../../src/data/codecs/parquet.js'
 import { IFEVAL } from '../../../src/data/datasets/ifEval.js'
 import { fileBytes } from '../../../src/live/byteSource.js'
-import { left, right } from '../../kit/runs.js'
+import { leftOf, rightOf } from '../../kit/results.js'
 
 const FOLDER = 'test/golden/parquet'
 const FILES = ['snappy', 'plain', 'gzip', 'zstd', 'brotli', 'lz4', 'groups', 'checked', 'delta'] as const
@@ -39,7 +39,7 @@ describe('readParquet', () => {
   it.each(FILES)(
     'reads every row of %s as pyarrow wrote it: nulls, lists, lists of lists, structs, lists of structs',
     async (name) => {
-      expect(plain(await right(read(golden(name))))).toEqual(expected)
+      expect(plain(await rightOf(read(golden(name))))).toEqual(expected)
     },
   )
 
@@ -51,7 +51,7 @@ describe('readParquet', () => {
       fc.shuffledSubarray(Object.keys(expected[0]!), { minLength: 1 }),
       async (name, a, b, columns) => {
         const range = [Math.min(a, b), Math.max(a, b)] as const
-        const rows = plain(await right(read(golden(name), { range, columns })))
+        const rows = plain(await rightOf(read(golden(name), { range, columns })))
         const wanted = expected.slice(...range).map((row) => Object.fromEntries(columns.map((key) => [key, row[key]])))
         expect(rows).toEqual(wanted)
         expect((rows as readonly object[]).every((row) => Object.keys(row).join() === columns.join())).toBe(true)
@@ -62,22 +62,22 @@ describe('readParquet', () => {
 
   it('gives what the schema makes of rows, and names the rows and fields that it refuses', async () => {
     const schema = z.object({ key: z.number().transform((key) => key * 2) })
-    expect(await right(read(golden('groups'), { schema, columns: ['key'], range: [7, 9] }))).toEqual([
+    expect(await rightOf(read(golden('groups'), { schema, columns: ['key'], range: [7, 9] }))).toEqual([
       { key: 14 },
       { key: 16 },
     ])
     const strict = z.object({ score: z.number(), text: z.string() })
-    const failure = await left(read(golden('groups'), { schema: strict as never }))
+    const failure = await leftOf(read(golden('groups'), { schema: strict as never }))
     expect(failure).toMatchObject({ _tag: 'RowFailure', source: 'a.parquet', row: 3, unit: 'row' })
     expect(failure).toHaveProperty('others.length', 5)
     expect(sentence(failure)).toMatch(/^a.parquet, row 3: score: .* \(also row 7: text: .*, row 8: score: /)
   })
 
   it('gives 64-bit integers as numbers where that is exact, else names the row; or as bigints', async () => {
-    expect(sentence(await left(read(golden('tooBig'))))).toBe(
+    expect(sentence(await leftOf(read(golden('tooBig'))))).toBe(
       'a.parquet, row 2: big: 9007199254740992 is no safe integer; read 64-bit integers as bigints',
     )
-    expect(await right(read(golden('tooBig'), { int64: 'bigint' }))).toEqual([
+    expect(await rightOf(read(golden('tooBig'), { int64: 'bigint' }))).toEqual([
       { big: 1n },
       { big: 2n ** 53n },
       { big: 3n },
@@ -85,7 +85,7 @@ describe('readParquet', () => {
   })
 
   it('reads the rows of IFEval as its JSON Lines have them', async () => {
-    const [row] = await right(readParquet(memoryBytes(golden('ifeval'), 'ifeval'), { schema: IFEVAL.schema }))
+    const [row] = await rightOf(readParquet(memoryBytes(golden('ifeval'), 'ifeval'), { schema: IFEVAL.schema }))
     expect(row?.instructions).toEqual([
       { id: 'punctuation:no_comma', kwargs: {} },
       { id: 'length_constraints:number_words', kwargs: { relation: 'at least', num_words: 300 } },
@@ -93,25 +93,25 @@ describe('readParquet', () => {
   })
 
   it('reads files, and says which columns there are if one is missing', async () => {
-    const source = await right(fileBytes(`${FOLDER}/gsm8k.parquet`))
-    expect(await right(readParquet(source, { schema: anything, range: [1, 2] }))).toEqual([
+    const source = await rightOf(fileBytes(`${FOLDER}/gsm8k.parquet`))
+    expect(await rightOf(readParquet(source, { schema: anything, range: [1, 2] }))).toEqual([
       { question: 'What is 1 + 1?', answer: 'It is one more.\n#### 2' },
     ])
-    const failure = await left(readParquet(source, { schema: anything, columns: ['query'] }))
+    const failure = await leftOf(readParquet(source, { schema: anything, columns: ['query'] }))
     expect(sentence(failure)).toMatch(/there is no column query; the columns are question, answer$/)
-    expect(sentence(await left(readParquet(source, { schema: anything, range: [2, 9] })))).toMatch(
+    expect(sentence(await leftOf(readParquet(source, { schema: anything, range: [2, 9] })))).toMatch(
       /rows 2 to 9 are not among its 4$/,
     )
   })
 
   it('refuses more rows than are allowed', async () => {
-    expect(sentence(await left(read(golden('plain'), { maxRows: 22 })))).toMatch(/23 rows are more than the 22/)
+    expect(sentence(await leftOf(read(golden('plain'), { maxRows: 22 })))).toMatch(/23 rows are more than the 22/)
   })
 })
 
 describe('parquetInfo', () => {
   it('says rows and columns', async () => {
-    expect(await right(parquetInfo(memoryBytes(golden('groups'), 'a')))).toMatchObject({
+    expect(await rightOf(parquetInfo(memoryBytes(golden('groups'), 'a')))).toMatchObject({
       rows: 23,
       columns: Object.keys(expected[0]!),
     })
@@ -178,14 +178,14 @@ describe('a damaged file', () => {
     ['nothing', new Uint8Array(0), /it has 0 bytes/],
     ['text', new TextEncoder().encode('{"question":"Why?"}'), /is no Parquet file/],
   ])('of %s is refused by name', async (_, bytes, reason) => {
-    expect(sentence(await left(read(bytes)))).toMatch(reason)
+    expect(sentence(await leftOf(read(bytes)))).toMatch(reason)
   })
 })
 
 describe('optionalPackage', () => {
   it('of a package that is not there names it, what needs it and the command that installs it', async () => {
     const missing = 'tandem-none-such'
-    const failure = await left(optionalPackage(missing, 'reading Parquet', () => import(missing)))
+    const failure = await leftOf(optionalPackage(missing, 'reading Parquet', () => import(missing)))
     expect(failure).toMatchObject({ _tag: 'PackageFailure', package: missing })
     expect(failure.reason).toMatch(
       /^reading Parquet needs the package tandem-none-such, .*\(npm install tandem-none-such\)/,

@@ -5,7 +5,7 @@ import { memoryBytes } from '../../../src/core/byteSource.js'
 import { parquetInfo, readParquet } from '../../../src/data/codecs/parquet.js'
 import type { ParquetType } from '../../../src/data/codecs/parquetTypes.js'
 import { encodeParquet, type ParquetColumn } from '../../../src/data/codecs/parquetWrite.js'
-import { right } from '../../kit/runs.js'
+import { rightOf } from '../../kit/results.js'
 
 const PRIMITIVES = {
   bool: fc.boolean(),
@@ -61,7 +61,7 @@ const anyColumns: fc.Arbitrary<readonly ParquetColumn[]> = fc
   )
 
 const write = async (columns: readonly ParquetColumn[], options = {}) =>
-  memoryBytes(await right(encodeParquet(columns, options)), 'a.parquet')
+  memoryBytes(await rightOf(encodeParquet(columns, options)), 'a.parquet')
 
 describe('encodeParquet', () => {
   it('writes what readParquet reads: all types, nested, null, of any number of rows, whatever the names', async () => {
@@ -71,11 +71,13 @@ describe('encodeParquet', () => {
       fc.integer({ min: 1, max: 13 }),
       async (columns, codec, rowsPerGroup) => {
         const source = await write(columns, { codec, rowsPerGroup })
-        const rows = await right(readParquet(source, { schema: z.custom<Record<string, unknown>>(), int64: 'bigint' }))
+        const rows = await rightOf(
+          readParquet(source, { schema: z.custom<Record<string, unknown>>(), int64: 'bigint' }),
+        )
         expect(rows.map((row) => Object.values(row))).toEqual(
           columns[0]!.values.map((_, i) => columns.map(({ values }) => values[i])),
         )
-        expect((await right(parquetInfo(source))).columns).toEqual(columns.map(({ name }) => name))
+        expect((await rightOf(parquetInfo(source))).columns).toEqual(columns.map(({ name }) => name))
       },
     )
     await fc.assert(law, { numRuns: 120 })
@@ -84,7 +86,7 @@ describe('encodeParquet', () => {
   it('gives equal bytes for equal columns, and keeps texts for the reader', async () => {
     const columns: readonly ParquetColumn[] = [{ name: 'n', type: 'int64', values: [1, 2n] }]
     const source = await write(columns, { metadata: { author: 'żółw' } })
-    expect((await right(parquetInfo(source))).metadata).toEqual({ author: 'żółw' })
+    expect((await rightOf(parquetInfo(source))).metadata).toEqual({ author: 'żółw' })
     expect(await write(columns, { metadata: { author: 'żółw' } })).toMatchObject({ size: source.size })
   })
 

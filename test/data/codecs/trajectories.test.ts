@@ -10,7 +10,8 @@ import {
   salvageTrajectories,
   type TrajectoryFailure,
 } from '../../../src/data/codecs/trajectories.js'
-import { equals, toNested } from '../../../src/data/tensorDict/inspect.js'
+import { equals } from '../../../src/data/tensorDict/compare.js'
+import { toNested } from '../../../src/data/tensorDict/inspect.js'
 import { data, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict, TensorDictError } from '../../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../../src/engine/scope.js'

@@ -8,12 +8,12 @@ import { parquetInfo, readParquet } from '../../../src/data/codecs/parquet.js'
 import { encodeParquet } from '../../../src/data/codecs/parquetWrite.js'
 import { encodeTrajectories } from '../../../src/data/codecs/trajectories.js'
 import { decodeTrajectoriesParquet, encodeTrajectoriesParquet } from '../../../src/data/codecs/trajectoriesParquet.js'
-import { equals } from '../../../src/data/tensorDict/inspect.js'
+import { equals } from '../../../src/data/tensorDict/compare.js'
 import { data, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { own, scope } from '../../../src/engine/scope.js'
 import { useEngine } from '../../kit/engine.js'
-import { left, right } from '../../kit/runs.js'
+import { leftOf, rightOf } from '../../kit/results.js'
 import { anyTrajectories, collectedBatch } from '../../kit/trajectories.js'
 
 useEngine()
@@ -41,8 +41,8 @@ describe('trajectories as Parquet', () => {
   it('are given back, equal in every bit: every TensorDict with a batch axis', async () => {
     const law = fc.asyncProperty(anyTrajectories, fc.constantFrom(1, 10), async (recipe, rowsPerGroup) => {
       using td = own(scope(recipe.build))
-      const bytes = await right(encodeTrajectoriesParquet(td.value, { rowsPerGroup }))
-      using back = await right(decodeTrajectoriesParquet(source(bytes)))
+      const bytes = await rightOf(encodeTrajectoriesParquet(td.value, { rowsPerGroup }))
+      using back = await rightOf(decodeTrajectoriesParquet(source(bytes)))
       expect(equals(back.value, td.value)).toBe(true)
       expect(encodeTrajectories(back.value)).toBe(encodeTrajectories(td.value))
     })
@@ -51,17 +51,17 @@ describe('trajectories as Parquet', () => {
 
   it('of a real collector are given back', async () => {
     using batch = await collectedBatch([2, 1])
-    using back = await right(decodeTrajectoriesParquet(source(await right(encodeTrajectoriesParquet(batch.value)))))
+    using back = await rightOf(decodeTrajectoriesParquet(source(await rightOf(encodeTrajectoriesParquet(batch.value)))))
     expect(equals(back.value, batch.value)).toBe(true)
   })
 
   it('have a column for each leaf: text as it is, other data as JSON, ragged rows and tensors as lists', async () => {
     using td = small()
-    const file = source(await right(encodeTrajectoriesParquet(td.value)))
-    expect((await right(parquetInfo(file))).columns).toEqual([
+    const file = source(await rightOf(encodeTrajectoriesParquet(td.value)))
+    expect((await rightOf(parquetInfo(file))).columns).toEqual([
       ...['query', 'tokens.response', 'next.reward', 'next.table', 'stop', 'next.reward (2)'],
     ])
-    const [first] = await right(readParquet(file, { schema: z.unknown() }))
+    const [first] = await rightOf(readParquet(file, { schema: z.unknown() }))
     expect(first).toEqual({
       ...{ query: '2 + 2?', 'tokens.response': [7, 8], 'next.reward': 1, 'next.table': [1, 1, 1, 1] },
       ...{ stop: '"stop"', 'next.reward (2)': 'a' },
@@ -69,8 +69,8 @@ describe('trajectories as Parquet', () => {
   })
 
   it('in files without their footer, or with another, are refused', async () => {
-    const plain = await right(encodeParquet([{ name: 'n', type: 'int32', values: [1] }]))
-    expect((await left(decodeTrajectoriesParquet(source(plain)))).reason).toMatch(/a.parquet has no trajectories/)
+    const plain = await rightOf(encodeParquet([{ name: 'n', type: 'int32', values: [1] }]))
+    expect((await leftOf(decodeTrajectoriesParquet(source(plain)))).reason).toMatch(/a.parquet has no trajectories/)
     const columns = [{ name: 'n', type: 'string', values: ['x'] }] as const
     const footer = (batchShape: readonly number[], dtype: string) =>
       JSON.stringify({
@@ -90,14 +90,14 @@ describe('trajectories as Parquet', () => {
       [footer([1], 'int32').replace('[{"name":"n","storage":"plain"}]', '[]'), /0 columns for 1 leaves/],
     ]
     for (const [tandem, reason] of cases) {
-      const bytes = await right(encodeParquet(columns, { metadata: { tandem } }))
-      expect((await left(decodeTrajectoriesParquet(source(bytes)))).reason).toMatch(reason)
+      const bytes = await rightOf(encodeParquet(columns, { metadata: { tandem } }))
+      expect((await leftOf(decodeTrajectoriesParquet(source(bytes)))).reason).toMatch(reason)
     }
   })
 
   it('cut off are failures', async () => {
     using td = small()
-    const bytes = await right(encodeTrajectoriesParquet(td.value))
+    const bytes = await rightOf(encodeTrajectoriesParquet(td.value))
     for (let cut = 0; cut < bytes.length; cut += 7) {
       expect(E.isLeft(await decodeTrajectoriesParquet(source(bytes.subarray(0, cut)))())).toBe(true)
     }

@@ -9,7 +9,8 @@ import { hubName, openDataset, parseHubName } from '../../../src/data/datasets/o
 import type { TaskSource } from '../../../src/data/task.js'
 import { liveHub } from '../../../src/live/hub.js'
 import { COMMIT, type HubServer, startHub } from '../../kit/hubServer.js'
-import { gsm8kLines, left, right, useTemporaryFolder } from '../../kit/runs.js'
+import { leftOf, rightOf } from '../../kit/results.js'
+import { gsm8kLines, useTemporaryFolder } from '../../kit/runs.js'
 
 const path = useTemporaryFolder()
 const golden = (name: string): Uint8Array => new Uint8Array(readFileSync(`test/golden/parquet/${name}.parquet`))
@@ -41,8 +42,8 @@ describe('openDataset', () => {
     writeFileSync(path('rows.jsonl'), gsm8kLines(4))
     writeFileSync(path('rows.parquet'), golden('gsm8k'))
     const [a, b] = [
-      await right(openDataset(path('rows.jsonl'), GSM8K)),
-      await right(openDataset(path('rows.parquet'), GSM8K)),
+      await rightOf(openDataset(path('rows.jsonl'), GSM8K)),
+      await rightOf(openDataset(path('rows.parquet'), GSM8K)),
     ]
     expect(queries(a)).toEqual(queries(b))
     expect(b.at(3)).toEqual(
@@ -52,19 +53,19 @@ describe('openDataset', () => {
 
   it('names the file, and the line or row that another format has', async () => {
     writeFileSync(path('other.parquet'), golden('ifeval'))
-    expect(sentence(await left(openDataset(path('other.parquet'), GSM8K)))).toMatch(
+    expect(sentence(await leftOf(openDataset(path('other.parquet'), GSM8K)))).toMatch(
       /other.parquet, row 1: question: .*; answer: /,
     )
     writeFileSync(path('empty.jsonl'), '')
-    expect(sentence(await left(openDataset(path('empty.jsonl'), GSM8K)))).toMatch(/there are no rows/)
-    expect(sentence(await left(openDataset(path('none.parquet'), GSM8K)))).toMatch(
+    expect(sentence(await leftOf(openDataset(path('empty.jsonl'), GSM8K)))).toMatch(/there are no rows/)
+    expect(sentence(await leftOf(openDataset(path('none.parquet'), GSM8K)))).toMatch(
       /none.parquet: there is no such file/,
     )
   })
 
   it('reads all files of a split on the hub, in order, and reports progress', async () => {
     const seen = new Set<string>()
-    const source = await right(
+    const source = await rightOf(
       openDataset('hub:owner/rows/main/train', GSM8K, { hub, onProgress: ({ path }) => seen.add(path) }),
     )
     expect(source.name).toBe('hub:owner/rows/main/train')
@@ -73,18 +74,18 @@ describe('openDataset', () => {
   })
 
   it('reads a file on the hub, at a commit, of any format', async () => {
-    const source = await right(openDataset(`hub:owner/rows@${COMMIT}/train.jsonl`, GSM8K, { hub }))
+    const source = await rightOf(openDataset(`hub:owner/rows@${COMMIT}/train.jsonl`, GSM8K, { hub }))
     expect(source.size).toBe(3)
-    const other = await right(openDataset('hub:owner/rows/socratic/train', IFEVAL, { hub }))
+    const other = await rightOf(openDataset('hub:owner/rows/socratic/train', IFEVAL, { hub }))
     expect(orThrow(other.at(0)).row.instructions).toHaveLength(2)
   })
 
   it('says which files there are where there is no such split, and passes on what the hub or a row says', async () => {
-    expect(sentence(await left(openDataset('hub:owner/rows/main/validation', GSM8K, { hub })))).toMatch(
+    expect(sentence(await leftOf(openDataset('hub:owner/rows/main/validation', GSM8K, { hub })))).toMatch(
       /does not have files of split validation of main: its files are main\/train-00000-of-00002.parquet, .*train.jsonl/,
     )
-    expect(sentence(await left(openDataset('hub:owner/gated/main/train', GSM8K, { hub })))).toMatch(/asked for/)
-    expect(sentence(await left(openDataset('hub:owner/rows/bad.jsonl', GSM8K, { hub })))).toMatch(
+    expect(sentence(await leftOf(openDataset('hub:owner/gated/main/train', GSM8K, { hub })))).toMatch(/asked for/)
+    expect(sentence(await leftOf(openDataset('hub:owner/rows/bad.jsonl', GSM8K, { hub })))).toMatch(
       /bad.jsonl, line 2: answer: /,
     )
   })

@@ -6,7 +6,8 @@ import { z } from 'zod'
 import { memoryBytes } from '../../../src/core/byteSource.js'
 import { collectJsonLines, parseJsonLines, readJsonLines } from '../../../src/data/datasets/jsonl.js'
 import { fileBytes } from '../../../src/live/byteSource.js'
-import { right, useTemporaryFolder } from '../../kit/runs.js'
+import { rightOf } from '../../kit/results.js'
+import { useTemporaryFolder } from '../../kit/runs.js'
 
 const path = useTemporaryFolder()
 const schema = z.object({ question: z.string(), level: z.number().int() })
@@ -94,7 +95,7 @@ describe('readJsonLines', () => {
   it('reads files in chunks, and says so when a file becomes shorter meanwhile', async () => {
     const file = path('rows.jsonl')
     writeFileSync(file, `${row(1)}\n${row(2)}\n`)
-    const source = await right(fileBytes(file))
+    const source = await rightOf(fileBytes(file))
     expect((await readAll(source, { chunkBytes: 10 })).filter(E.isRight)).toHaveLength(2)
     appendFileSync(file, `${row(3)}\n`) // what is added later is not part of the source
     expect((await readAll(source, { chunkBytes: 10 })).filter(E.isRight)).toHaveLength(2)
