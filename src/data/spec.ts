@@ -156,7 +156,7 @@ export const requireSpec = (needed: Spec, offered: Spec, where: string): E.Eithe
   return problems.length > 0 ? E.left({ _tag: 'SpecMismatch', where, problems }) : E.right(offered)
 }
 
-/** Both specs; nodes on both sides are merged, otherwise `right` wins. */
+/** Both specs; nodes with the same batch axes on both sides are merged, otherwise `right` wins. */
 export const mergeSpecs = (left: Spec, right: Spec): Spec => ({
   ...left,
   ...Object.fromEntries(
@@ -164,8 +164,9 @@ export const mergeSpecs = (left: Spec, right: Spec): Spec => ({
       const present = Object.hasOwn(left, key) ? left[key] : undefined
       const both = present !== undefined && !isLeafSpec(present) && !isLeafSpec(part)
       if (!both) return [key, part]
-      const { axes, entries } = nodeOfSpec(part)
-      const merged = mergeSpecs(nodeOfSpec(present).entries, entries)
+      const [old, { axes, entries }] = [nodeOfSpec(present), nodeOfSpec(part)]
+      if (old.axes.join() !== axes.join()) return [key, part]
+      const merged = mergeSpecs(old.entries, entries)
       return [key, axes.length > 0 ? nodeSpec(axes, merged) : merged]
     }),
   ),

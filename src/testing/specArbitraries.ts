@@ -56,9 +56,7 @@ const specOf = (depth: number): fc.Arbitrary<Spec> => {
           { weight: 1, arbitrary: specOf(depth - 1) },
           {
             weight: 1,
-            arbitrary: fc
-              .tuple(fc.array(fc.nat(2), { maxLength: 1 }), specOf(depth - 1))
-              .map(([axes, entries]) => nodeSpec(axes, entries)),
+            arbitrary: fc.tuple(fc.nat(2), specOf(depth - 1)).map(([axis, entries]) => nodeSpec([axis], entries)),
           },
         )
   return fc

@@ -202,8 +202,8 @@ type RandomKeys<S> = LeafKeys<{ readonly [K in keyof S as S[K] extends Meta<Key>
  *
  * @example
  * const dice = (name) => randomMod({ name, keyAt: 'rng', inKeys: ['rng'], outKeys: ['x'], run: (td) => right({ x: meta(uniformInteger(get(td, 'rng').value, 6)) }) })
- * const roll = (name, seed) => get(orThrow(runMod(dice(name), TensorDict({ rng: meta(keyFromSeed(seed)) }, []))), 'x').value
- * roll('a', 1) === roll('a', 1) // true
+ * const drawn = (name, seed) => get(orThrow(runMod(dice(name), TensorDict({ rng: meta(keyFromSeed(seed)) }, []))), 'x').value
+ * drawn('a', 1) === drawn('a', 1) // true
  */
 export const randomMod = <
   In,
