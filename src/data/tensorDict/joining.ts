@@ -102,7 +102,7 @@ export const concat = <S>(parts: readonly TensorDict<S>[], axis = 0, options: Jo
  * Source   law 64. Meta values must be equal.
  *
  * @example
- * where([true, false], TensorDict({ x: data([1, 2]) }, [2]), TensorDict({ x: data([3, 4]) }, [2])) // x: 1, 4
+ * toNested(where([true, false], TensorDict({ x: data([1, 2]) }, [2]), TensorDict({ x: data([3, 4]) }, [2]))) // { x: [1, 4] }
  */
 export const where = <S>(condition: Mask, a: TensorDict<S>, b: TensorDict<S>): TensorDict<S> => {
   const { batchShape } = a
@@ -133,7 +133,7 @@ export const where = <S>(condition: Mask, a: TensorDict<S>, b: TensorDict<S>): T
  * Source   law 43.
  *
  * @example
- * setAt(TensorDict({ x: data([1, 2]) }, [2]), [-1], TensorDict({ x: data([9]) }, [])) // x: 1, 9
+ * toNested(setAt(TensorDict({ x: data([1, 2]) }, [2]), [-1], TensorDict({ x: data([9]) }, []))) // { x: [1, 9] }
  */
 export const setAt = <S>(td: TensorDict<S>, at: readonly IndexPart[], values: TensorDict<S>): TensorDict<S> => {
   const plan = indexPlan('setAt', td.batchShape, at)

@@ -43,7 +43,7 @@ const requireWidths = (operation: string, td: TensorDict, widths: readonly Width
       actual: widths,
     })
   }
-  for (const pair of widths) for (const width of pair) requireCount(operation, 'a width', width)
+  for (const pair of widths) for (const width of pair) requireCount(operation, { name: 'a width', count: width })
 }
 
 const isNothing = (widths: readonly Width[]): boolean => widths.every(([before, behind]) => before + behind === 0)
@@ -241,7 +241,7 @@ export interface PaddedBatch<S> {
  */
 export const padToMultiple = <S>(td: TensorDict<S>, multiple: number, filler: Filler = {}): PaddedBatch<S> => {
   axisOf('padToMultiple', td.batchShape, 0)
-  requireCount('padToMultiple', 'the multiple', multiple, 1)
+  requireCount('padToMultiple', { name: 'the multiple', count: multiple, least: 1 })
   const size = td.batchShape[0]!
   return { td: pad(td, [[0, (multiple - (size % multiple)) % multiple]], filler), size }
 }

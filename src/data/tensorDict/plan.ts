@@ -215,8 +215,16 @@ export const axisOf = (operation: string, shape: readonly number[], axis: number
   return axis < 0 ? axis + rank : axis
 }
 
+/** A number of things that a caller asks for. */
+interface Count {
+  readonly name: string
+  readonly count: number
+  /** By default 0. */
+  readonly least?: number
+}
+
 /** Checks a count. Errors: throws TensorDictError if it is no natural number of at least `least`. */
-export const requireCount = (operation: string, name: string, count: number, least = 0): void => {
+export const requireCount = (operation: string, { name, count, least = 0 }: Count): void => {
   if (Number.isSafeInteger(count) && count >= least) return
   const kind = least === 0 ? 'a natural number' : `a whole number of at least ${least}`
   throw new TensorDictError(operation, [], {

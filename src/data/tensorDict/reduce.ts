@@ -135,7 +135,7 @@ const reduceChecked = (
  * Source   law 63. Where the mask is false everywhere, sum and mean are 0.
  *
  * @example
- * reduceMasked(TensorDict({ x: tf.tensor1d([1, NaN]) }, [2]), 'mean', [true, false]) // x: 1
+ * toNested(reduceMasked(TensorDict({ x: tf.tensor1d([1, NaN]) }, [2]), 'mean', [true, false])) // { x: 1 }
  */
 export const reduceMasked = <S>(td: TensorDict<S>, op: 'sum' | 'mean', mask: Mask): TensorDict<S> => {
   const shape = maskShape('reduceMasked', td.batchShape, mask)

@@ -115,11 +115,11 @@ export const flip = <S>(td: TensorDict<S>, axes: number | readonly number[] = 0)
  * Effects  makes tensors that belong to the enclosing scope.
  *
  * @example
- * roll(TensorDict({ x: data(['a', 'b', 'c']) }, [3]), 1).batchShape // [3], now c, a, b
+ * toNested(roll(TensorDict({ x: data(['a', 'b', 'c']) }, [3]), 1)) // { x: ['c', 'a', 'b'] }
  */
 export const roll = <S>(td: TensorDict<S>, shift: number, axis = 0): TensorDict<S> => {
   const at = axisOf('roll', td.batchShape, axis)
-  requireCount('roll', 'the size of the shift', Math.abs(shift))
+  requireCount('roll', { name: 'the size of the shift', count: Math.abs(shift) })
   const size = td.batchShape[at]!
   return take(
     td,
@@ -136,11 +136,11 @@ export const roll = <S>(td: TensorDict<S>, shift: number, axis = 0): TensorDict<
  * Effects  makes tensors that belong to the enclosing scope; once gives the same object.
  *
  * @example
- * repeatInterleave(TensorDict({ x: data(['a', 'b']) }, [2]), 2).batchShape // [4]: a, a, b, b
+ * toNested(repeatInterleave(TensorDict({ x: data(['a', 'b']) }, [2]), 2)) // { x: ['a', 'a', 'b', 'b'] }
  */
 export const repeatInterleave = <S>(td: TensorDict<S>, count: number, axis = 0): TensorDict<S> => {
   const at = axisOf('repeatInterleave', td.batchShape, axis)
-  requireCount('repeatInterleave', 'count', count)
+  requireCount('repeatInterleave', { name: 'count', count })
   return take(
     td,
     Array.from({ length: td.batchShape[at]! * count }, (_, i) => Math.floor(i / count)),
@@ -156,11 +156,11 @@ export const repeatInterleave = <S>(td: TensorDict<S>, count: number, axis = 0):
  * Effects  makes tensors that belong to the enclosing scope; once gives the same object.
  *
  * @example
- * repeat(TensorDict({ x: data(['a', 'b']) }, [2]), 2).batchShape // [4]: a, b, a, b
+ * toNested(repeat(TensorDict({ x: data(['a', 'b']) }, [2]), 2)) // { x: ['a', 'b', 'a', 'b'] }
  */
 export const repeat = <S>(td: TensorDict<S>, count: number, axis = 0): TensorDict<S> => {
   const at = axisOf('repeat', td.batchShape, axis)
-  requireCount('repeat', 'count', count)
+  requireCount('repeat', { name: 'count', count })
   const size = td.batchShape[at]!
   return take(
     td,

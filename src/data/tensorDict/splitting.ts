@@ -75,7 +75,7 @@ export const splitSizes = <S>(td: TensorDict<S>, sizes: readonly number[], axis 
  */
 export const splitEvery = <S>(td: TensorDict<S>, size: number, axis = 0): readonly TensorDict<S>[] => {
   const at = axisOf('splitEvery', td.batchShape, axis)
-  requireCount('splitEvery', 'the size of a piece', size, 1)
+  requireCount('splitEvery', { name: 'the size of a piece', count: size, least: 1 })
   const whole = td.batchShape[at]!
   const sizes = Array.from({ length: Math.ceil(whole / size) }, (_, i) => Math.min(size, whole - i * size))
   return piecesOf('splitEvery', td, { axis: at, sizes })
@@ -105,7 +105,7 @@ export const splitInto = <S>(
   { axis = 0, uneven = 'allowed' }: SplitIntoOptions = {},
 ): readonly TensorDict<S>[] => {
   const at = axisOf('splitInto', td.batchShape, axis)
-  requireCount('splitInto', 'the number of pieces', count, 1)
+  requireCount('splitInto', { name: 'the number of pieces', count, least: 1 })
   const whole = td.batchShape[at]!
   const longer = whole % count
   if (longer !== 0 && uneven === 'refused') {
