@@ -21,8 +21,7 @@ export {
 } from './codecs/parquet.js'
 export type { ParquetType } from './codecs/parquetTypes.js'
 export { type EncodeParquetOptions, encodeParquet, type ParquetColumn } from './codecs/parquetWrite.js'
-export type { ValueCodec } from './codecs/plainValue.js'
-export { decodeValue, encodeValue, type Json } from './codecs/plainValues.js'
+export { decodeValue, encodeValue, type Json, type ValueCodec } from './codecs/plainValues.js'
 export {
   decodeSafetensors,
   encodeSafetensors,

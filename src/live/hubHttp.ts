@@ -1,5 +1,7 @@
 /** Requests to the Hugging Face hub: with time limits, and with every refusal as a failure that says what to do. */
+import { isRight } from 'fp-ts/lib/Either.js'
 import type { HubFailure, HubRepo } from '../core/hub.js'
+import { parseJson } from '../core/json.js'
 
 /** What a request needs to know. */
 export interface HubConnection {
@@ -170,11 +172,10 @@ export const askJson = async (
         refuse(repo, 'protocol', `an answer of more than ${MOST_JSON} bytes where a list of files should be`)
       parts.push(part)
     }
-    try {
-      return { json: JSON.parse(Buffer.concat(parts).toString('utf8')) as unknown, headers: response.headers }
-    } catch {
-      return refuse(repo, 'protocol', `${url} answered with something else than JSON: is HF_ENDPOINT right?`)
-    }
+    const json = parseJson(Buffer.concat(parts).toString('utf8'))
+    return isRight(json)
+      ? { json: json.right, headers: response.headers }
+      : refuse(repo, 'protocol', `${url} answered with something else than JSON: is HF_ENDPOINT right?`)
   } finally {
     watch.stop()
   }

@@ -1,9 +1,9 @@
 /**
- * JavaScript values as JSON, and back, exactly.
+ * JavaScript values as JSON, and back, exactly: what JSON would drop or change is marked, or refused.
  *
- * JSON's own values stand for themselves, so that other programs can read them. What JSON does not have is a record with one marked
- * field, `$type`: numbers such as NaN and -0, bigints, undefined, dates, typed arrays, immutable Lists, History; and records that have a
- * field of that name themselves.
+ * JSON's own values stand for themselves, so that other programs can read them. What JSON does not have is a record with a field `$type`
+ * and one more: numbers such as NaN and -0, bigints, undefined, dates, typed arrays, immutable Lists, History; and records that have a
+ * field of that name themselves. NaN is one value: bits inside it that a typed array may hold are not kept.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { List } from 'immutable'
@@ -13,7 +13,27 @@ import { History, type Message } from '../history.js'
 /** What JSON.stringify writes without loss. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
 
+/** How values of a kind of one's own become plain ones, and back. */
+export interface ValueCodec<T = unknown> {
+  /** Stands in the file: a file that was written with another codec is refused. */
+  readonly name: string
+  /** `Left` says why a value cannot be written. */
+  readonly encode: (value: T) => E.Either<string, unknown>
+  /** `Left` says why a plain value is none of this kind. */
+  readonly decode: (plain: unknown) => E.Either<string, T>
+}
+
+/** The name that stands in a file where no codec was used. */
+export const PLAIN = 'plain'
+
 const MARK = '$type'
+
+/** Deeper values are refused, both ways: they could overflow the stack. */
+const MAX_DEPTH = 500
+
+/** Reading the digits of a bigint takes more than linear time. */
+const MOST_DIGITS = 10_000
+const BIGGEST = 10n ** BigInt(MOST_DIGITS - 1)
 
 const TYPED_ARRAYS = {
   Float32Array,
@@ -28,99 +48,6 @@ const TYPED_ARRAYS = {
 
 type TypedArrayName = keyof typeof TYPED_ARRAYS
 
-/** A value that cannot be written, and where it is. */
-export interface UnwritableValue {
-  readonly path: readonly string[]
-  readonly reason: string
-}
-
-/** Where the values that cannot be written are gathered. */
-type Refuse = (path: readonly string[], reason: string) => null
-
-const numberToJson = (value: number): Json =>
-  Number.isFinite(value) && !Object.is(value, -0)
-    ? value
-    : { [MARK]: 'number', value: Object.is(value, -0) ? '-0' : String(value) }
-
-const isPlainRecord = (value: object): boolean => {
-  const prototype: unknown = Object.getPrototypeOf(value)
-  return prototype === Object.prototype || prototype === null
-}
-
-const isHistory = (value: object): value is History =>
-  '_tag' in value &&
-  value._tag === 'History' &&
-  'messages' in value &&
-  List.isList(value.messages) &&
-  Object.keys(value).length === 2
-
-const recordToJson = (value: object, convert: (value: unknown, key: string) => Json): Json => {
-  const entries = Object.entries(value).map(([key, item]) => [key, convert(item, key)] as const)
-  return Object.hasOwn(value, MARK) ? { [MARK]: 'record', entries } : Object.fromEntries(entries)
-}
-
-const objectToJson = (
-  value: object,
-  place: { readonly path: readonly string[]; readonly above: readonly object[] },
-  refuse: Refuse,
-): Json => {
-  const { path, above } = place
-  if (above.includes(value)) return refuse(path, 'a value that contains itself')
-  const convert = (item: unknown, key: string | number): Json =>
-    toJson(item, { path: [...path, String(key)], above: [...above, value] }, refuse)
-  if (Array.isArray(value)) return Array.from(value, convert)
-  if (List.isList(value)) return { [MARK]: 'List', items: value.toArray().map(convert) }
-  if (isHistory(value)) return { [MARK]: 'History', messages: value.messages.toArray().map(convert) }
-  if (value instanceof Date)
-    return { [MARK]: 'Date', value: Number.isNaN(value.getTime()) ? null : value.toISOString() }
-  const name = Object.keys(TYPED_ARRAYS).find((each) => value instanceof TYPED_ARRAYS[each as TypedArrayName]) // its own keys
-  if (name !== undefined) return { [MARK]: name, values: Array.from(value as Float64Array, numberToJson) } // one of them, by `find`
-  if (!isPlainRecord(value)) return refuse(path, `an object of class ${value.constructor?.name ?? 'unknown'}`)
-  if (Object.getOwnPropertySymbols(value).length > 0) return refuse(path, 'a record with symbols as keys')
-  return recordToJson(value, convert)
-}
-
-const toJson = (
-  value: unknown,
-  place: { readonly path: readonly string[]; readonly above: readonly object[] },
-  refuse: Refuse,
-): Json => {
-  switch (typeof value) {
-    case 'boolean':
-    case 'string':
-      return value
-    case 'number':
-      return numberToJson(value)
-    case 'bigint':
-      return { [MARK]: 'bigint', value: String(value) }
-    case 'undefined':
-      return { [MARK]: 'undefined' }
-    case 'object':
-      return value === null ? null : objectToJson(value, place, refuse)
-    default:
-      return refuse(place.path, `a ${typeof value}`)
-  }
-}
-
-/**
- * A value as JSON.
- *
- * Errors   `Left` with every value inside that cannot be written: functions, symbols, objects of other classes, values that contain
- *          themselves.
- * Effects  none.
- *
- * @example
- * encodeValue({ a: [1, 2n] }) // right({ a: [1, { $type: 'bigint', value: '2' }] })
- */
-export const encodeValue = (value: unknown): E.Either<readonly UnwritableValue[], Json> => {
-  const problems: UnwritableValue[] = []
-  const json = toJson(value, { path: [], above: [] }, (path, reason) => {
-    problems.push({ path, reason })
-    return null
-  })
-  return problems.length > 0 ? E.left(problems) : E.right(json)
-}
-
 const NUMBERS: Readonly<Record<string, number>> = {
   NaN: Number.NaN,
   Infinity: Number.POSITIVE_INFINITY,
@@ -128,76 +55,260 @@ const NUMBERS: Readonly<Record<string, number>> = {
   '-0': -0,
 }
 
-const messageSchema = z.looseObject({
-  role: z.string(),
-  content: z.array(z.looseObject({ type: z.string() })),
-  toolCalls: z.array(z.looseObject({ name: z.string() })),
-  isComplete: z.boolean(),
+const messagesSchema = z.array(
+  z.looseObject({
+    role: z.string(),
+    content: z.array(z.looseObject({ type: z.string() })),
+    toolCalls: z.array(z.looseObject({ name: z.string() })),
+    isComplete: z.boolean(),
+  }),
+)
+
+/** A value that cannot be written, and where it is. */
+export interface UnwritableValue {
+  readonly path: readonly string[]
+  readonly reason: string
+}
+
+/** Where a value is: under a key of what holds it. The root has no place. */
+interface Place {
+  readonly holder: object
+  readonly key: string
+  readonly depth: number
+  readonly outer: At
+}
+
+type At = Place | undefined
+
+const inside = (holder: object, key: string | number, outer: At): Place => ({
+  ...{ holder, key: String(key), outer },
+  depth: depthOf(outer) + 1,
 })
 
-/** A place in JSON that does not say what it should. */
+const depthOf = (at: At): number => at?.depth ?? 0
+
+const pathOf = (at: At): readonly string[] => {
+  const path: string[] = []
+  for (let place = at; place !== undefined; place = place.outer) path.push(place.key)
+  return path.reverse()
+}
+
+const contains = (value: object, at: At): boolean => {
+  for (let place = at; place !== undefined; place = place.outer) if (place.holder === value) return true
+  return false
+}
+
+const isPlainRecord = (value: object): boolean => {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}
+
+/** A record that History would make again: another one of this tag is written as the record that it is. */
+const isHistory = (value: object): value is History =>
+  '_tag' in value &&
+  value._tag === 'History' &&
+  'messages' in value &&
+  List.isList(value.messages) &&
+  Object.keys(value).length === 2 &&
+  messagesSchema.safeParse(value.messages.toArray()).success
+
+/** Where the values that cannot be written are gathered. */
+type Refuse = (at: At, reason: string) => null
+
+const numberToJson = (value: number): Json =>
+  Number.isFinite(value) && !Object.is(value, -0)
+    ? value
+    : { [MARK]: 'number', value: Object.is(value, -0) ? '-0' : String(value) }
+
+const typedArrayToJson = (value: object): Json | undefined => {
+  const [name] =
+    Object.entries(TYPED_ARRAYS).find(([, { prototype }]) => Object.getPrototypeOf(value) === prototype) ?? []
+  return name && { [MARK]: name, values: Array.from(value as Float64Array, numberToJson) } // one of them, by its prototype
+}
+
+const arrayToJson = (
+  value: readonly unknown[],
+  convert: (item: unknown, key: number) => Json,
+): readonly Json[] | string =>
+  Reflect.ownKeys(value).length === value.length + 1 // and `length` itself
+    ? value.map(convert)
+    : 'an array with holes or named properties'
+
+const recordToJson = (value: object, convert: (item: unknown, key: string) => Json): Json | string => {
+  const keys = Object.keys(value)
+  if (Reflect.ownKeys(value).length !== keys.length) return 'a record with keys that are symbols or hidden'
+  const fields = Object.fromEntries(Object.entries(value).map(([key, item]) => [key, convert(item, key)] as const))
+  return Object.hasOwn(value, MARK) ? { [MARK]: 'record', fields } : fields
+}
+
+/** The JSON of an object; a text says what it is if it cannot be written. */
+const objectToJson = (value: object, at: At, refuse: Refuse): Json | string => {
+  if (contains(value, at)) return 'a value that contains itself'
+  if (depthOf(at) >= MAX_DEPTH) return `a value more than ${MAX_DEPTH} levels deep`
+  const convert = (item: unknown, key: string | number): Json => toJson(item, inside(value, key, at), refuse)
+  if (Array.isArray(value)) return arrayToJson(value, convert)
+  if (List.isList(value)) return { [MARK]: 'List', items: value.toArray().map(convert) }
+  if (isPlainRecord(value)) {
+    if (!isHistory(value)) return recordToJson(value, convert)
+    const messages = inside(value, 'messages', at)
+    return {
+      [MARK]: 'History',
+      messages: value.messages.toArray().map((item, i) => toJson(item, inside(value.messages, i, messages), refuse)),
+    }
+  }
+  if (value instanceof Date && Object.getPrototypeOf(value) === Date.prototype)
+    return { [MARK]: 'Date', value: Number.isNaN(value.getTime()) ? null : value.toISOString() }
+  return typedArrayToJson(value) ?? `an object of class ${value.constructor?.name || 'unknown'}`
+}
+
+const toJson = (value: unknown, at: At, refuse: Refuse): Json => {
+  switch (typeof value) {
+    case 'boolean':
+    case 'string':
+      return value
+    case 'number':
+      return numberToJson(value)
+    case 'bigint':
+      return -BIGGEST < value && value < BIGGEST
+        ? { [MARK]: 'bigint', value: String(value) }
+        : refuse(at, `a bigint of ${MOST_DIGITS} digits or more`)
+    case 'undefined':
+      return { [MARK]: 'undefined' }
+    case 'object': {
+      const json = value === null ? null : objectToJson(value, at, refuse)
+      return typeof json === 'string' ? refuse(at, json) : json
+    }
+    default:
+      return refuse(at, `a ${typeof value}`)
+  }
+}
+
+/**
+ * A value as JSON.
+ *
+ * Errors   `Left` with every value inside that cannot be written: functions, symbols, objects of other classes (subclasses of arrays too),
+ *          values that contain themselves, more than 500 levels, bigints of 10,000 digits, keys that JSON would drop.
+ * Effects  none.
+ *
+ * @example
+ * encodeValue({ a: [1, 2n] }) // right({ a: [1, { $type: 'bigint', value: '2' }] })
+ */
+export const encodeValue = (value: unknown): E.Either<readonly UnwritableValue[], Json> => {
+  const problems: UnwritableValue[] = []
+  const json = toJson(value, undefined, (at, reason) => {
+    problems.push({ path: pathOf(at), reason })
+    return null
+  })
+  return problems.length > 0 ? E.left(problems) : E.right(json)
+}
+
+/** A place in JSON that does not say what it should. It never leaves this file. */
 class ValueProblem extends Error {}
 
-const fail = (path: readonly string[], problem: string): never => {
+const fail = (at: At, problem: string): never => {
+  const path = pathOf(at)
   throw new ValueProblem(`${path.length > 0 ? `${path.join('.')}: ` : ''}${problem}`)
 }
 
-const decodeMarked = (record: Readonly<Record<string, unknown>>, path: readonly string[]): unknown => {
-  const { [MARK]: type, value } = record
-  const list = (name: string): readonly unknown[] => {
-    const found = record[name]
-    return Array.isArray(found)
-      ? found.map((item, i) => fromJson(item, [...path, String(i)]))
-      : fail(path, `${String(type)} without a list of ${name}`)
-  }
-  switch (type) {
-    case 'undefined':
-      return undefined
-    case 'number':
-      return typeof value === 'string' && Object.hasOwn(NUMBERS, value)
-        ? NUMBERS[value]
-        : fail(path, 'number that is none')
-    case 'bigint':
-      return typeof value === 'string' && /^-?\d+$/.test(value) ? BigInt(value) : fail(path, 'bigint that is none')
-    case 'Date':
-      if (value === null) return new Date(Number.NaN)
-      return typeof value === 'string' && !Number.isNaN(Date.parse(value))
-        ? new Date(value)
-        : fail(path, 'Date that is none')
-    case 'List':
-      return List(list('items'))
-    case 'History': {
-      const messages = list('messages')
-      const parsed = z.array(messageSchema).safeParse(messages)
-      return parsed.success
-        ? History(messages as readonly Message[])
-        : fail(path, `History: ${parsed.error.issues[0]?.message}`) // checked
-    }
-    case 'record': {
-      const entries = list('entries')
-      const pairs = entries.flatMap((entry) =>
-        Array.isArray(entry) && entry.length === 2 && typeof entry[0] === 'string'
-          ? [[entry[0], entry[1]] as const]
-          : [],
-      )
-      return pairs.length === entries.length ? Object.fromEntries(pairs) : fail(path, 'record without pairs')
-    }
-    default: {
-      if (typeof type !== 'string' || !Object.hasOwn(TYPED_ARRAYS, type))
-        return fail(path, `unknown ${MARK} ${JSON.stringify(type)}`)
-      const values = list('values')
-      if (!values.every((item) => typeof item === 'number'))
-        return fail(path, `${type} with values that are no numbers`)
-      return TYPED_ARRAYS[type as TypedArrayName].from(values) // a key of the table, checked
-    }
-  }
+/** What stands behind a mark, and the value that it makes of it; undefined: this is none. */
+interface Mark {
+  readonly field?: string
+  readonly decode: (content: unknown, at: At) => { readonly value: unknown } | undefined
 }
 
-const fromJson = (json: unknown, path: readonly string[]): unknown => {
-  if (typeof json !== 'object' || json === null) return json
-  if (Array.isArray(json)) return json.map((item, i) => fromJson(item, [...path, String(i)]))
-  if (Object.hasOwn(json, MARK)) return decodeMarked(json as Readonly<Record<string, unknown>>, path) // an object, checked
-  return Object.fromEntries(Object.entries(json).map(([key, item]) => [key, fromJson(item, [...path, key])]))
+const listFromJson = (content: unknown, at: At): readonly unknown[] | undefined =>
+  Array.isArray(content) ? content.map((item, i) => fromJson(item, inside(content, i, at))) : undefined
+
+const typedArrayMark = (name: TypedArrayName): Mark => ({
+  field: 'values',
+  decode: (content, at) => {
+    const values = listFromJson(content, at)
+    if (!values?.every((item) => typeof item === 'number')) return undefined
+    const value = TYPED_ARRAYS[name].from(values)
+    const holds = name.startsWith('Float')
+      ? (item: number, i: number) => Number.isFinite(item) === Number.isFinite(value[i]!)
+      : (item: number, i: number) => Object.is(item, value[i])
+    return values.every(holds) ? { value } : undefined
+  },
+})
+
+const MARKS: Readonly<Record<string, Mark>> = {
+  undefined: { decode: () => ({ value: undefined }) },
+  number: {
+    field: 'value',
+    decode: (content) =>
+      typeof content === 'string' && Object.hasOwn(NUMBERS, content) ? { value: NUMBERS[content] } : undefined,
+  },
+  bigint: {
+    field: 'value',
+    decode: (content) =>
+      typeof content === 'string' && content.length <= MOST_DIGITS && /^(?:0|-?[1-9]\d*)$/.test(content)
+        ? { value: BigInt(content) }
+        : undefined,
+  },
+  Date: {
+    field: 'value',
+    decode: (content) => {
+      if (content !== null && typeof content !== 'string') return undefined
+      const value = new Date(content ?? Number.NaN)
+      return content === null || value.toJSON() === content ? { value } : undefined
+    },
+  },
+  List: {
+    field: 'items',
+    decode: (content, at) => {
+      const items = listFromJson(content, at)
+      return items && { value: List(items) }
+    },
+  },
+  History: {
+    field: 'messages',
+    decode: (content, at) => {
+      const messages = listFromJson(content, inside({}, 'messages', at))
+      return messagesSchema.safeParse(messages).success
+        ? { value: History(messages as readonly Message[]) } // checked
+        : undefined
+    },
+  },
+  record: {
+    field: 'fields',
+    decode: (content, at) =>
+      typeof content === 'object' && content !== null && isPlainRecord(content)
+        ? { value: recordFromJson(content, at) }
+        : undefined,
+  },
+  ...Object.fromEntries(
+    Object.keys(TYPED_ARRAYS).map((name) => [name, typedArrayMark(name as TypedArrayName)]), // its own keys
+  ),
+}
+
+/** What is no object: levels are not counted for it. */
+const SCALARS: readonly unknown[] = ['undefined', 'number', 'bigint']
+
+const decodeMarked = (record: Readonly<Record<string, unknown>>, at: At): unknown => {
+  const { [MARK]: type, ...rest } = record
+  const mark = typeof type === 'string' && Object.hasOwn(MARKS, type) ? MARKS[type] : undefined
+  if (mark === undefined) return fail(at, `unknown ${MARK} ${JSON.stringify(type)}`)
+  const { field, decode } = mark
+  const fields = Object.keys(rest)
+  const isRight = field === undefined ? fields.length === 0 : fields.length === 1 && fields[0] === field
+  const found = isRight ? decode(field && rest[field], at) : undefined
+  return found === undefined ? fail(at, `a ${MARK} ${JSON.stringify(type)} that is none`) : found.value
+}
+
+const recordFromJson = (record: object, at: At): unknown =>
+  Object.fromEntries(Object.entries(record).map(([key, item]) => [key, fromJson(item, inside(record, key, at))]))
+
+const fromJson = (json: unknown, at: At): unknown => {
+  if (json === null || typeof json === 'boolean' || typeof json === 'string' || Number.isFinite(json)) return json
+  if (typeof json !== 'object' || !(Array.isArray(json) || isPlainRecord(json)))
+    return fail(at, `${typeof json === 'number' ? `the number ${json}` : `a ${typeof json}`}, which is no JSON`)
+  const type: unknown = Object.hasOwn(json, MARK) ? Object.getOwnPropertyDescriptor(json, MARK)?.value : undefined
+  if (depthOf(at) >= MAX_DEPTH && !SCALARS.includes(type ?? null)) return fail(at, `more than ${MAX_DEPTH} levels`)
+  if (Array.isArray(json)) return listFromJson(json, at)
+  return Object.hasOwn(json, MARK)
+    ? decodeMarked(json as Readonly<Record<string, unknown>>, at) // an object, checked
+    : recordFromJson(json, at)
 }
 
 /**
@@ -209,8 +320,11 @@ const fromJson = (json: unknown, path: readonly string[]): unknown => {
  * @example
  * decodeValue([1, { $type: 'number', value: '-0' }]) // right([1, -0])
  */
-export const decodeValue = (json: unknown): E.Either<string, unknown> =>
-  E.tryCatch(
-    () => fromJson(json, []),
-    (error) => (error instanceof ValueProblem ? error.message : `too deep: ${String(error)}`),
-  )
+export const decodeValue = (json: unknown): E.Either<string, unknown> => {
+  try {
+    return E.right(fromJson(json, undefined))
+  } catch (error) {
+    if (error instanceof ValueProblem) return E.left(error.message)
+    throw error
+  }
+}

@@ -16,6 +16,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { FormatFailure } from '../../core/failure.js'
+import { parseJson } from '../../core/json.js'
 import { crc32 } from './crc32.js'
 import { elementCount } from './storage.js'
 
@@ -128,6 +129,16 @@ const entrySchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('meta'), codec: z.string(), value: blockSchema }),
 ])
 
+/** The JSON of bytes. */
+export const jsonOfBytes = (bytes: Uint8Array): E.Either<string, unknown> =>
+  E.Monad.chain(
+    E.tryCatch(
+      () => new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes),
+      () => 'the text is not UTF-8',
+    ),
+    parseJson,
+  )
+
 /** A path in a sentence. */
 export const place = (path: readonly string[]): string =>
   path.map((key) => JSON.stringify(key)).join(' > ') || 'the root'
@@ -215,11 +226,8 @@ export interface FilePlan {
 export const parseTree = (header: Uint8Array, fileBytes: number): E.Either<FormatFailure, FilePlan> => {
   const stated = new DataView(header.buffer, header.byteOffset, PREAMBLE_BYTES).getUint32(12, true)
   if (crc32(header.subarray(CHECKED_FROM)) !== stated) return fail('the header is damaged: its checksum is wrong')
-  const json = E.tryCatch(
-    () => JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(header.subarray(PREAMBLE_BYTES))) as unknown,
-    String,
-  )
-  if (E.isLeft(json)) return fail(`the header is not JSON: ${json.left}`)
+  const json = jsonOfBytes(header.subarray(PREAMBLE_BYTES))
+  if (E.isLeft(json)) return fail(`the header: ${json.left}`)
   const root = nodeSchema.safeParse(json.right)
   if (!root.success) return fail(`the root: ${z.prettifyError(root.error)}`)
   const tree = parseNode(root.data, [])

@@ -8,7 +8,7 @@ import { scope } from '../../engine/scope.js'
 import { data, meta, type Ragged } from '../tensorDict/leaf.js'
 import { batchSize, type Entry, nodeOf, type TensorDict } from '../tensorDict/tensorDict.js'
 import { crc32 } from './crc32.js'
-import { PLAIN, readPlain, type ValueCodec } from './plainValue.js'
+import { decodeValue, PLAIN, type ValueCodec } from './plainValues.js'
 import type { MemoryUse } from './storage.js'
 import {
   type Block,
@@ -17,6 +17,7 @@ import {
   fail,
   failure,
   headerBytes,
+  jsonOfBytes,
   type LeafPlan,
   type NodePlan,
   NUMBER_BYTES,
@@ -81,14 +82,11 @@ const readRagged = (
   return E.right(() => rows)
 }
 
-/** The plain value of a block of JSON. */
-const readText = (bytes: Uint8Array): E.Either<string, unknown> =>
+/** The value of a JSON that a codec may have written. */
+const readValue = (json: unknown, codec: ValueCodec | undefined): E.Either<string, unknown> =>
   pipe(
-    E.tryCatch(
-      () => new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes),
-      () => 'the text is not UTF-8',
-    ),
-    E.chain(readPlain),
+    decodeValue(json),
+    E.chain((plain) => (codec === undefined ? E.right(plain) : codec.decode(plain))),
   )
 
 const findCodec = (
@@ -144,11 +142,11 @@ const readLeaf = (
       return pipe(
         findCodec(plan.codec, path, options),
         E.bindTo('codec'),
-        E.bind('items', () => E.Monad.chain(read(plan.items), readText)),
+        E.bind('items', () => E.Monad.chain(read(plan.items), jsonOfBytes)),
         E.chain(({ codec, items }) => {
           if (!Array.isArray(items)) return E.left('the values are not a list')
           if (items.length !== rows) return E.left(`${items.length} values for ${rows} batch elements`)
-          return codec === undefined ? E.right(items) : E.traverseArray(codec.decode)(items)
+          return E.traverseArray((item: unknown) => readValue(item, codec))(items)
         }),
         E.map((items) => () => data(items)),
       )
@@ -156,8 +154,8 @@ const readLeaf = (
       return pipe(
         findCodec(plan.codec, path, options),
         E.bindTo('codec'),
-        E.bind('plain', () => E.Monad.chain(read(plan.value), readText)),
-        E.chain(({ codec, plain }) => (codec === undefined ? E.right(plain) : codec.decode(plain))),
+        E.bind('json', () => E.Monad.chain(read(plan.value), jsonOfBytes)),
+        E.chain(({ codec, json }) => readValue(json, codec)),
         E.map((value) => () => meta(value)),
       )
   }

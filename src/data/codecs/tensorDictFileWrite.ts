@@ -4,7 +4,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { type Leaf, type Ragged, rowLengths } from '../tensorDict/leaf.js'
 import { isTensorDict, type TensorDict, TensorDictError, type TensorDictProblem } from '../tensorDict/tensorDict.js'
 import { crc32 } from './crc32.js'
-import { PLAIN, type ValueCodec, type ValueProblem, writePlain } from './plainValue.js'
+import { encodeValue, type Json, PLAIN, type UnwritableValue, type ValueCodec } from './plainValues.js'
 import { type FileInParts, joinParts } from './safetensors.js'
 import { bytesOf } from './storage.js'
 import {
@@ -82,22 +82,25 @@ const encodeRagged = (rows: Ragged, encoding: Encoding): LeafPlan => ({
   values: addBlock(encoding, bytesOf(numbersOf(rows.type, raggedValues(rows)))),
 })
 
-/** The plain form of a value at a leaf that may have a codec. */
-const throughCodec = (value: unknown, codec: ValueCodec | undefined): E.Either<readonly ValueProblem[], string> => {
-  if (codec === undefined) return writePlain(value)
-  const plain = codec.encode(value)
-  return E.isLeft(plain) ? E.left([{ path: [], reason: plain.left }]) : writePlain(plain.right)
+/** The JSON of a value at a leaf that may have a codec. */
+const throughCodec = (value: unknown, codec: ValueCodec | undefined): E.Either<readonly UnwritableValue[], Json> => {
+  const plain = codec === undefined ? E.right(value) : codec.encode(value)
+  if (E.isLeft(plain)) return E.left([{ path: [], reason: plain.left }])
+  const unwritable = E.mapLeft((problems: readonly UnwritableValue[]) =>
+    problems.map(({ path, reason }) => ({ path, reason: `${reason} cannot be written` })),
+  )
+  return unwritable(encodeValue(plain.right))
 }
 
 /** JSON of values at a leaf; problems are put on the list. */
 const encodeValues = (values: readonly unknown[], path: readonly string[], encoding: Encoding): readonly string[] => {
   const codec = encoding.codecAt(path)
   return values.map((value, i) => {
-    const text = throughCodec(value, codec)
-    if (E.isRight(text)) return text.right
+    const json = throughCodec(value, codec)
+    if (E.isRight(json)) return JSON.stringify(json.right)
     const index = values.length === 1 ? [] : [String(i)]
     encoding.problems.push(
-      ...text.left.map((each) => ({ path: [...path, ...index, ...each.path], reason: each.reason })),
+      ...json.left.map((each) => ({ path: [...path, ...index, ...each.path], reason: each.reason })),
     )
     return 'null'
   })

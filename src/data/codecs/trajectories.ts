@@ -9,6 +9,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { ByteSource } from '../../core/byteSource.js'
 import type { FileFailure } from '../../core/failure.js'
+import { parseJson } from '../../core/json.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
 import { readJsonLines } from '../datasets/jsonl.js'
 import type { RowFailure } from '../task.js'
@@ -198,11 +199,13 @@ const textLines = (text: string): readonly TrajectoryLine[] =>
     .split('\n')
     .flatMap((each, i): readonly TrajectoryLine[] => {
       if (each.trim() === '') return []
-      try {
-        return [E.right({ line: i + 1, json: JSON.parse(each) as unknown })]
-      } catch (error) {
-        return [E.left({ line: i + 1, reason: `not JSON: ${error instanceof Error ? error.message : String(error)}` })]
-      }
+      const line = i + 1
+      return [
+        E.bimap(
+          (reason: string) => ({ line, reason }),
+          (json: unknown) => ({ line, json }),
+        )(parseJson(each)),
+      ]
     })
 
 /** What a text of trajectories holds. */

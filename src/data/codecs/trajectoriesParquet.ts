@@ -11,6 +11,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { ByteSource } from '../../core/byteSource.js'
 import type { FormatFailure } from '../../core/failure.js'
+import { parseJson } from '../../core/json.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
 import type { RowFailure } from '../task.js'
 import { leafEntries } from '../tensorDict/leaves.js'
@@ -127,10 +128,7 @@ const fail = (reason: string): E.Either<FormatFailure, never> =>
 
 const parseFooter = (name: string, text: string | undefined): E.Either<FormatFailure, Footer> => {
   if (text === undefined) return fail(`${name} has no trajectories: its footer has no '${FOOTER}'`)
-  const json = E.tryCatch(
-    () => JSON.parse(text) as unknown,
-    () => undefined,
-  )
+  const json = parseJson(text)
   const parsed = z
     .strictObject({ schema: z.unknown(), columns: columnsSchema })
     .safeParse(E.isRight(json) ? json.right : undefined)
@@ -152,12 +150,7 @@ const parseCell = (cell: unknown, place: SchemaLeaf, storage: Storage): E.Either
   const items = isSingle(place) ? [cell] : cell
   if (!Array.isArray(items)) return E.left('no list')
   if (storage === 'plain') return parseFlat(items, place)
-  const texts = E.traverseArray((item: unknown) =>
-    E.tryCatch(
-      () => JSON.parse(String(item)) as unknown,
-      () => 'not JSON',
-    ),
-  )(items)
+  const texts = E.traverseArray((item: unknown) => parseJson(String(item)))(items)
   return E.isLeft(texts) ? texts : parseFlat(texts.right, place)
 }
 

@@ -1,13 +1,15 @@
 /** The shape of a TensorDict as JSON: what a file of trajectories says once, so that reading it needs no guess. */
 import * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
+import { OrderedMap } from 'immutable'
 import { z } from 'zod'
 import type { FormatFailure } from '../../core/failure.js'
 import { type Leaf, meta, type RaggedType } from '../tensorDict/leaf.js'
 import {
   type Entry,
   isTensorDict,
-  TensorDict,
+  nodeOf,
+  type TensorDict,
   TensorDictError,
   type TensorDictProblem,
 } from '../tensorDict/tensorDict.js'
@@ -172,14 +174,14 @@ export const schemaLeaves = (node: NodeSchema, path: readonly string[] = []): re
  * The TensorDict of a schema, with leaves from `leafAt`. `size` is that of the first batch axis: fewer than the schema says, where a
  * file is cut off.
  *
- * Errors   `Left(FormatFailure)` for a meta value that cannot be read. Throws TensorDictError if a leaf does not fit.
+ * Errors   `Left(FormatFailure)` for a meta value that cannot be read.
  */
 export const buildTensorDict = (
   schema: NodeSchema,
   { size, leafAt }: { readonly size: number; readonly leafAt: (path: readonly string[]) => Leaf },
 ): E.Either<FormatFailure, TensorDict> => {
   const build = (node: NodeSchema, path: readonly string[]): E.Either<FormatFailure, TensorDict> => {
-    const found: (readonly [string, Entry])[] = []
+    const found: [string, Entry][] = []
     for (const [name, entry] of node.entries) {
       const place = [...path, name]
       const made =
@@ -191,7 +193,7 @@ export const buildTensorDict = (
       if (E.isLeft(made)) return made
       found.push([name, made.right])
     }
-    return E.right(TensorDict(Object.fromEntries(found), [size, ...node.batchShape.slice(1)]))
+    return E.right(nodeOf(OrderedMap(found), [size, ...node.batchShape.slice(1)])) // shapes are those of a checked header
   }
   return build(schema, [])
 }

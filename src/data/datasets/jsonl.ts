@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
 import type { ByteSource } from '../../core/byteSource.js'
 import type { FileFailure } from '../../core/failure.js'
+import { parseJson } from '../../core/json.js'
 import type { RowFailure, RowProblem } from '../task.js'
 import { rowFailure } from './rows.js'
 
@@ -28,13 +29,9 @@ export const describeIssues = (error: z.ZodError): string =>
     .join('; ')
 
 const parseLine = <T>(line: string, schema: z.ZodType<T>): E.Either<string, T> => {
-  let value: unknown
-  try {
-    value = JSON.parse(line)
-  } catch (error) {
-    return E.left(`not JSON: ${error instanceof Error ? error.message : String(error)}`)
-  }
-  const parsed = schema.safeParse(value)
+  const json = parseJson(line)
+  if (E.isLeft(json)) return json
+  const parsed = schema.safeParse(json.right)
   return parsed.success ? E.right(parsed.data) : E.left(describeIssues(parsed.error))
 }
 

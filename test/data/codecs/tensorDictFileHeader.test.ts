@@ -1,7 +1,6 @@
 /** Headers that no program of ours writes, with checksums that are right: law 86 for a hostile file. */
 import { describe, expect, it } from 'vitest'
 import { crc32 } from '../../../src/data/codecs/crc32.js'
-import { readPlain } from '../../../src/data/codecs/plainValue.js'
 import { formatHeader, type NodePlan } from '../../../src/data/codecs/tensorDictFileHeader.js'
 import { decodeTensorDict } from '../../../src/data/codecs/tensorDictFileRead.js'
 import { scope } from '../../../src/engine/scope.js'
@@ -119,19 +118,5 @@ describe('a file with a right checksum', () => {
     ],
   ])('is refused for %s', (_, tree, reason) => {
     expect(reasonOf(tree)).toMatch(reason)
-  })
-})
-
-describe('readPlain', () => {
-  it.each([
-    '{"$number":"x"}',
-    '{"$list":1}',
-    '{"$record":[]}',
-    '{"$undefined":false}',
-    '{"$other":1}',
-    '[',
-    `${'['.repeat(3000)}${']'.repeat(3000)}`,
-  ])('refuses %s', (text) => {
-    expect(readPlain(text)._tag).toBe('Left')
   })
 })

@@ -11,6 +11,7 @@ import {
   type TrajectoryFailure,
 } from '../../../src/data/codecs/trajectories.js'
 import { equals } from '../../../src/data/tensorDict/compare.js'
+import { set } from '../../../src/data/tensorDict/edit.js'
 import { toNested } from '../../../src/data/tensorDict/inspect.js'
 import { data, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict, TensorDictError } from '../../../src/data/tensorDict/tensorDict.js'
@@ -81,6 +82,19 @@ describe('trajectories as JSON Lines', () => {
     })
   })
 
+  it('keep keys that look like numbers in their order, and values of any depth that can be written', () => {
+    scope(() => {
+      const deep = Array.from({ length: 500 }).reduce((inner: unknown) => ({ $type: inner }), null)
+      const td = TensorDict({ inner: { deep: data([deep]), note: meta(deep) } }, [1])
+      const keys = ['b', '10', '9', '__proto__', '']
+      const ordered = keys.reduce<TensorDict>((node, key) => set(node, key, meta(key)), td)
+      const [back] = decoded(encodeTrajectories(ordered))
+      expect([...back!.entries.keys()]).toEqual(['inner', ...keys])
+      expect(equals(back!, ordered)).toBe(true)
+      return []
+    })
+  })
+
   it('of several batches follow one another, whatever their schemas', () => {
     scope(() => {
       const batches = [small(), TensorDict({ n: data([1]) }, [1]), TensorDict({}, [0, 4]), small()]
@@ -118,7 +132,7 @@ describe('a damaged file of trajectories', () => {
     [1, '"version":1', '"version":2', [], /the header: version: /],
     [1, '"int32"', '"int64"', [], /the header: entries/],
     [1, '"batchShape":[2],"entries":[["query"', '"batchShape":[],"entries":[["query"', [], /no batch axis/],
-    [1, '"bigint","value":"7"', '"bigint","value":"x"', [], /source: seed: bigint that is none/],
+    [1, '"bigint","value":"7"', '"bigint","value":"x"', [], /source: seed: a \$type "bigint" that is none/],
     [2, '"query":"2 + 2?",', '', ['query'], /missing/],
     [2, '[7,8]', '[7,8.5]', ['tokens', 'response'], /value 1 is no int32: 8.5/],
     [2, '[7,8]', '[7,null]', ['tokens', 'response'], /value 1 is no int32: null/],

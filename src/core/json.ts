@@ -1,0 +1,16 @@
+/** JSON text from outside. */
+import * as E from 'fp-ts/lib/Either.js'
+
+/**
+ * The value of a JSON text. Of two equal keys the last one counts.
+ *
+ * Errors   `Left` with one sentence for text that is not JSON.
+ *
+ * @example
+ * parseJson('[1]') // right([1])
+ */
+export const parseJson = (text: string): E.Either<string, unknown> =>
+  E.tryCatch(
+    () => JSON.parse(text) as unknown,
+    (error) => `not JSON: ${error instanceof Error ? error.message : String(error)}`,
+  )
