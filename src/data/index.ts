@@ -65,7 +65,6 @@ export {
   cutTorn,
   openTrajectoryLog,
   type TrajectoryLog,
-  type TrajectoryLogAccess,
 } from './codecs/trajectoryLog.js'
 export { finalAnswer, GSM8K, type Gsm8kRow, type Gsm8kTasksOptions, gsm8kTasks } from './datasets/gsm8k.js'
 export { IFEVAL, type IfEvalRow, type Instruction } from './datasets/ifEval.js'

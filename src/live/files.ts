@@ -115,11 +115,15 @@ const readAt = async (file: fs.FileHandle, target: Uint8Array, position: number)
   }
 }
 
+/** Opening a named pipe to read from it would wait until somebody writes to it. */
+const AT_ONCE = fs.constants.O_RDONLY | (fs.constants.O_NONBLOCK ?? 0) // not every system has it
+
 const openFile = async (path: string): Promise<OpenFile> => {
-  const file = await fs.open(path, 'r')
+  const file = await fs.open(path, AT_ONCE)
   try {
     const found = await file.stat()
     if (found.isDirectory()) throw Object.assign(new Error('this is a folder'), { code: 'EISDIR' })
+    if (!found.isFile()) throw new Error('this is not a file, but a pipe, a socket or a device')
     return {
       size: found.size,
       read: (target, position) => attempt('read', path, () => readAt(file, target, position)),

@@ -7,6 +7,7 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { describe as sentence } from '../../src/core/failure.js'
+import { fileBytes } from '../../src/live/byteSource.js'
 import { liveFiles } from '../../src/live/files.js'
 
 let folder = ''
@@ -271,6 +272,15 @@ describe('open', () => {
     expect(await read(target, 3)()).toMatchObject({ left: { operation: 'read', path: at('file'), reason } })
     isDone(await close())
     expect(await read(target, 0)()).toMatchObject({ left: { operation: 'read' } })
+  })
+
+  it('of what is no file is refused at once: a pipe that nobody writes to, a device, a folder', async () => {
+    execFileSync('mkfifo', [at('pipe')])
+    for (const path of [at('pipe'), '/dev/null', folder]) {
+      const opened = await liveFiles.open(path)()
+      expect(opened).toMatchObject({ left: { _tag: 'FileFailure', path } })
+      expect(await fileBytes(path)()).toEqual(opened)
+    }
   })
 
   it('that fails names the path', async () => {

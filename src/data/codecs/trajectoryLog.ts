@@ -12,12 +12,6 @@ import { readJsonLines } from '../datasets/jsonl.js'
 import type { TensorDict } from '../tensorDict/tensorDict.js'
 import { encodeTrajectories, type TrajectoryFailure } from './trajectories.js'
 
-/** What the log needs of the world. */
-export interface TrajectoryLogAccess {
-  readonly files?: Files
-  readonly bytes?: (path: string) => TE.TaskEither<FileFailure, ByteSource>
-}
-
 /** Where a log stands: a value, made anew by every batch that is appended. */
 export interface TrajectoryLog {
   readonly path: string
@@ -75,7 +69,7 @@ const scan = async (
  */
 export const openTrajectoryLog = (
   path: string,
-  { files = liveFiles, bytes = fileBytes }: TrajectoryLogAccess = {},
+  files: Files = liveFiles,
 ): TE.TaskEither<TrajectoryFailure | FileFailure, TrajectoryLog> =>
   pipe(
     files.exists(path),
@@ -83,7 +77,7 @@ export const openTrajectoryLog = (
       (exists): TE.TaskEither<TrajectoryFailure | FileFailure, TrajectoryLog> =>
         exists
           ? pipe(
-              bytes(path),
+              fileBytes(path, files),
               TE.chainW((source) => () => scan(path, source)),
             )
           : TE.right({ path, batches: 0, wholeBytes: 0 }),
@@ -100,7 +94,7 @@ export const openTrajectoryLog = (
 export const appendTrajectories = (
   log: TrajectoryLog,
   batch: TensorDict,
-  { files = liveFiles, bytes = fileBytes }: TrajectoryLogAccess = {},
+  files: Files = liveFiles,
 ): TE.TaskEither<TrajectoryFailure | FileFailure, TrajectoryLog> => {
   if (log.torn !== undefined) return TE.left(log.torn)
   const text = encodeTrajectories(batch)
@@ -108,7 +102,7 @@ export const appendTrajectories = (
     log.wholeBytes === 0
       ? TE.right('')
       : pipe(
-          bytes(log.path),
+          fileBytes(log.path, files),
           TE.chainW((source) => missingLineFeed(log, source)),
         ),
     TE.map((lineFeed) => lineFeed + text),

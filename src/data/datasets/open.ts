@@ -2,8 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { ByteSource } from '../../core/byteSource.js'
-import type { FileFailure } from '../../core/failure.js'
+import type { Files } from '../../core/capabilities.js'
 import type { Hub, HubFailure, HubListing, HubProgress, HubRepo } from '../../core/hub.js'
 import { fileBytes } from '../../live/byteSource.js'
 import { liveHub } from '../../live/hub.js'
@@ -17,7 +16,7 @@ export type DatasetFailure = RowFailure | ParquetFailure | HubFailure
 /** What datasets need of the world. */
 export interface DatasetAccess {
   /** Default: the file system. */
-  readonly bytes?: (path: string) => TE.TaskEither<FileFailure, ByteSource>
+  readonly files?: Pick<Files, 'open'>
   /** Default: `liveHub()`. */
   readonly hub?: Hub
   readonly onProgress?: (progress: HubProgress) => void
@@ -37,10 +36,10 @@ const isRowFile = (path: string): boolean => /\.(?:parquet|jsonl)$/.test(path)
 const rowsOf = <Row>(
   path: string,
   format: Pick<DatasetFormat<Row, Task>, 'schema'>,
-  { bytes = fileBytes }: DatasetAccess,
+  { files }: DatasetAccess,
 ): TE.TaskEither<DatasetFailure, readonly Row[]> =>
   pipe(
-    bytes(path),
+    fileBytes(path, files),
     TE.chainW(
       (source): TE.TaskEither<DatasetFailure, readonly Row[]> =>
         path.endsWith('.parquet')

@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { memoryBytes } from '../../../src/core/byteSource.js'
 import { collectJsonLines, parseJsonLines, readJsonLines } from '../../../src/data/datasets/jsonl.js'
 import { fileBytes } from '../../../src/live/byteSource.js'
+import { countingFiles } from '../../kit/countingFiles.js'
 import { rightOf } from '../../kit/results.js'
 import { useTemporaryFolder } from '../../kit/runs.js'
 
@@ -95,7 +96,8 @@ describe('readJsonLines', () => {
   it('reads files in chunks, and says so when a file becomes shorter meanwhile', async () => {
     const file = path('rows.jsonl')
     writeFileSync(file, `${row(1)}\n${row(2)}\n`)
-    const source = await rightOf(fileBytes(file))
+    const { files, seen } = countingFiles()
+    const source = await rightOf(fileBytes(file, files))
     expect((await readAll(source, { chunkBytes: 10 })).filter(E.isRight)).toHaveLength(2)
     appendFileSync(file, `${row(3)}\n`) // what is added later is not part of the source
     expect((await readAll(source, { chunkBytes: 10 })).filter(E.isRight)).toHaveLength(2)
@@ -105,11 +107,12 @@ describe('readJsonLines', () => {
       { right: { line: 1 } },
       { left: { _tag: 'FileFailure', path: file, reason: expect.stringMatching(/became shorter/) } },
     ])
+    expect(seen.open).toBe(0)
   })
 
   it('of a file that is missing, or a folder, says which', async () => {
     expect(await fileBytes(path('none'))()).toMatchObject({ left: { path: path('none'), code: 'ENOENT' } })
-    expect(await fileBytes(path('.'))()).toMatchObject({ left: { reason: 'this is not a file' } })
+    expect(await fileBytes(path('.'))()).toMatchObject({ left: { code: 'EISDIR', reason: 'this is a folder' } })
   })
 })
 
