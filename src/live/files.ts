@@ -52,7 +52,7 @@ const syncFolder = async (path: string): Promise<void> => {
 let temporaries = 0
 
 /** No two writes share a name, neither of this process nor of another. */
-const temporaryName = (path: string): string => `${path}.tmp-${process.pid}-${temporaries++}`
+export const temporaryName = (path: string): string => `${path}.tmp-${process.pid}-${temporaries++}`
 
 /** Node's own recursive `mkdir` says ENOENT where the system says EROFS. */
 const makeFolder = async (path: string): Promise<void> => {
@@ -73,7 +73,8 @@ const makeFolder = async (path: string): Promise<void> => {
   }
 }
 
-const writeFile = async (path: string, contents: FileContents): Promise<void> => {
+/** Writes a file whole or not at all. */
+export const writeWhole = async (path: string, contents: FileContents): Promise<void> => {
   const temporary = temporaryName(path)
   try {
     await writeThrough(temporary, contents)
@@ -140,7 +141,7 @@ export const liveFiles: Files = {
   readBytes: (path) => attempt('read', path, () => fs.readFile(path)),
   readText: (path) => attempt('read', path, () => fs.readFile(path, 'utf8')),
   open: (path) => attempt('open', path, () => openFile(path)),
-  write: (path, contents) => attempt('write', path, () => writeFile(path, contents)),
+  write: (path, contents) => attempt('write', path, () => writeWhole(path, contents)),
   writeFolder: (path, files) => attempt('write', path, () => writeFolder(path, files)),
   append: (path, contents) => attempt('append to', path, () => fs.appendFile(path, contents)),
   truncate: (path, length) =>

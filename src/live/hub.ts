@@ -19,7 +19,8 @@ import {
   repoFolder,
   writeRef,
 } from './hubCache.js'
-import { ask, askJson, type HubConnection, HubError, partsOf, refuse, startWatch } from './hubHttp.js'
+import { ask, askJson, type HubConnection, HubError, partsOf, refuse, startWatch, webAddress } from './hubHttp.js'
+import { claimPartial, dropPartials, leavePartial } from './hubPartial.js'
 
 export interface LiveHubOptions {
   /** Default: HF_TOKEN. It is sent to the endpoint alone, and stands in no failure. */
@@ -30,7 +31,7 @@ export interface LiveHubOptions {
   readonly cacheFolder?: string
   /** 'cache-only' asks nobody; default where HF_HUB_OFFLINE is 1. 'auto' uses the cache while the hub cannot be reached. */
   readonly network?: 'auto' | 'cache-only'
-  /** Longest silence of the hub. Default 10,000. */
+  /** Longest time for the beginning of an answer, and then for each KiB of it. Default 10,000. */
   readonly timeoutMs?: number
   /** How often a download that broke off goes on before it is given up. Default 4. */
   readonly resumes?: number
@@ -46,8 +47,8 @@ const COMMIT = /^[0-9a-f]{40}$/
 const NAME = /^[\w.-]+(?:\/[\w.-]+)?$/
 
 const setupOf = (options: LiveHubOptions, env: Readonly<Record<string, string | undefined>>): Setup => ({
-  endpoint: (options.endpoint ?? env.HF_ENDPOINT ?? 'https://huggingface.co').replace(/\/+$/, ''),
-  token: options.token ?? env.HF_TOKEN,
+  endpoint: (options.endpoint ?? (env.HF_ENDPOINT || 'https://huggingface.co')).replace(/\/+$/, ''),
+  token: (options.token ?? env.HF_TOKEN)?.trim() || undefined, // an empty variable is none
   cache: options.cacheFolder ?? defaultCacheFolder(env),
   network: options.network ?? (env.HF_HUB_OFFLINE === '1' ? 'cache-only' : 'auto'),
   timeoutMs: options.timeoutMs ?? 10_000,
@@ -71,11 +72,17 @@ const requireRepo = (repo: HubRepo): void => {
 
 const segment = (repo: HubRepo): string => `${repo.kind}s/${repo.name}`
 
+/** A commit that is the one asked for, if one was. */
+const requireAsked = (commit: string, repo: HubRepo): string =>
+  !COMMIT.test(repo.revision) || commit === repo.revision
+    ? commit
+    : refuse(repo, 'protocol', `the hub answered for commit ${commit}, not for ${repo.revision}`)
+
 /** `{ sha }` of an answer. */
 const commitOf = (json: unknown, repo: HubRepo): string => {
   const sha = typeof json === 'object' && json !== null && 'sha' in json ? json.sha : undefined
   return typeof sha === 'string' && COMMIT.test(sha)
-    ? sha
+    ? requireAsked(sha, repo)
     : refuse(repo, 'protocol', 'the hub named no commit: is HF_ENDPOINT right?')
 }
 
@@ -102,9 +109,9 @@ const fileOf = (entry: unknown, repo: HubRepo): readonly HubFile[] => {
 /** Pages of a list of files that are read at most. */
 const MOST_PAGES = 1000
 
-const nextPage = (headers: Headers, setup: Setup): string | undefined => {
+const nextPage = (headers: Headers, repo: HubRepo, setup: Setup): string | undefined => {
   const next = /<([^>]+)>;\s*rel="next"/.exec(headers.get('link') ?? '')?.[1]
-  return next === undefined ? undefined : new URL(next, setup.endpoint).href
+  return next === undefined ? undefined : webAddress(repo, next, setup.endpoint).href
 }
 
 const listOnline = async (setup: Setup, repo: HubRepo): Promise<HubListing> => {
@@ -120,7 +127,7 @@ const listOnline = async (setup: Setup, repo: HubRepo): Promise<HubListing> => {
     const { json, headers }: { readonly json: unknown; readonly headers: Headers } = await askJson(setup, repo, url)
     if (!Array.isArray(json)) return refuse(repo, 'protocol', 'the list of files is none')
     for (const entry of json) files.push(...fileOf(entry, repo))
-    url = nextPage(headers, setup)
+    url = nextPage(headers, repo, setup)
   }
   await writeRef(setup.cache, repo, commit)
   return { commit, files, origin: 'hub' }
@@ -180,7 +187,7 @@ const describeFile = async (setup: Setup, repo: HubRepo, path: string): Promise<
       const { headers } = response
       const location = headers.get('location')
       if (headers.get('x-repo-commit') === null && location !== null) {
-        url = new URL(location, url).href // the repository has another name now
+        url = webAddress(repo, location, url).href // the repository has another name now
         continue
       }
       const commit = headers.get('x-repo-commit') ?? ''
@@ -188,14 +195,14 @@ const describeFile = async (setup: Setup, repo: HubRepo, path: string): Promise<
       const size = Number(headers.get('x-linked-size') ?? headers.get('content-length') ?? Number.NaN)
       if (
         !COMMIT.test(commit) ||
-        !/^[\w.-]{1,200}$/.test(etag) ||
+        !/^[\w.-]{1,128}$/.test(etag) ||
         /^\.+$/.test(etag) ||
         !Number.isSafeInteger(size) ||
         size < 0
       ) {
         return refuse(repo, 'protocol', `${path}: the hub did not say commit, etag and size: is HF_ENDPOINT right?`)
       }
-      return { url, path, commit, etag, size }
+      return { url, path, commit: requireAsked(commit, repo), etag, size }
     }
     return refuse(repo, 'protocol', `${path}: more than ${MOST_REDIRECTS} redirects`)
   } finally {
@@ -273,6 +280,25 @@ const fetchAll = async (download: Download): Promise<void> => {
   }
 }
 
+/** Fetches a file to its place among the blobs, where it appears when it is whole and right. Other processes may do the same meanwhile. */
+const fetchBlob = async (wanted: Omit<Download, 'incomplete'>, blob: string): Promise<void> => {
+  const { repo, file } = wanted
+  await fs.mkdir(dirname(blob), { recursive: true })
+  const incomplete = await claimPartial(blob)
+  try {
+    await fetchAll({ ...wanted, incomplete })
+    const sum = await checksum(incomplete, file.etag)
+    if (sum !== undefined && sum !== file.etag) {
+      await fs.rm(incomplete, { force: true })
+      refuse(repo, 'corrupt', `${file.path}: the checksum of what came is ${sum}, not ${file.etag}: run again`)
+    }
+    await fs.rename(incomplete, blob)
+    await dropPartials(blob)
+  } finally {
+    await leavePartial(blob, incomplete)
+  }
+}
+
 const downloadOnline = async (
   setup: Setup,
   repo: HubRepo,
@@ -282,17 +308,8 @@ const downloadOnline = async (
   const cached = await cachedFile(setup.cache, repo, file)
   if (cached !== undefined && (await sizeOf(cached)) === file.size) return cached
   const blob = join(repoFolder(setup.cache, repo), 'blobs', file.etag)
-  if ((await sizeOf(blob)) !== file.size || file.size === 0) {
-    const incomplete = `${blob}.incomplete`
-    await fs.mkdir(dirname(blob), { recursive: true })
-    await fetchAll({ setup, repo, file, incomplete, onProgress: wanted.onProgress })
-    const sum = await checksum(incomplete, file.etag)
-    if (sum !== undefined && sum !== file.etag) {
-      await fs.rm(incomplete, { force: true })
-      refuse(repo, 'corrupt', `${file.path}: the checksum of what came is ${sum}, not ${file.etag}: run again`)
-    }
-    await fs.rename(incomplete, blob)
-  }
+  if ((await sizeOf(blob)) !== file.size || file.size === 0)
+    await fetchBlob({ setup, repo, file, onProgress: wanted.onProgress }, blob)
   await writeRef(setup.cache, repo, file.commit)
   return publish(setup.cache, repo, file)
 }
@@ -333,7 +350,7 @@ const download = async (
  * The hub.
  *
  * A download that breaks off goes on where it was, within a call and between calls; a file is in the cache only when it has its size
- * and its checksum (SHA-256 or git's SHA-1, as its etag is).
+ * and its checksum (SHA-256 or git's SHA-1, as its etag is). Several processes may use one cache.
  *
  * Errors   `Left(HubFailure)`: `unauthorized`, `gated`, `not-found` (repository, revision or file), `refused`; `unreachable` and
  *          `timeout` where nothing is cached; `truncated`, `corrupt`, `protocol` for servers that break off or lie; `not-cached`; `disk`.

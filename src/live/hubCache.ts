@@ -5,13 +5,14 @@ import * as fs from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import type { HubFile, HubRepo } from '../core/hub.js'
+import { temporaryName, writeWhole } from './files.js'
 
 const COMMIT = /^[0-9a-f]{40}$/
 
 /** The folder of the cache: HF_HUB_CACHE, else `hub` in HF_HOME, else in the user's cache. */
 export const defaultCacheFolder = (env: Readonly<Record<string, string | undefined>>): string => {
-  const home = env.HF_HOME ?? join(env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'huggingface')
-  return env.HF_HUB_CACHE ?? env.HUGGINGFACE_HUB_CACHE ?? join(home, 'hub')
+  const home = env.HF_HOME || join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'huggingface') // an empty variable is none
+  return env.HF_HUB_CACHE || env.HUGGINGFACE_HUB_CACHE || join(home, 'hub')
 }
 
 /** The folder of a repository in a cache. */
@@ -40,7 +41,7 @@ export const writeRef = async (cache: string, repo: HubRepo, commit: string): Pr
   if (COMMIT.test(repo.revision)) return
   const path = join(repoFolder(cache, repo), 'refs', repo.revision)
   await fs.mkdir(dirname(path), { recursive: true })
-  await fs.writeFile(path, commit)
+  await writeWhole(path, commit) // others read it meanwhile
 }
 
 /** Files of a commit that are in the cache. */
@@ -83,14 +84,18 @@ export const publish = async (
 ): Promise<string> => {
   const folder = repoFolder(cache, repo)
   const [blob, link] = [join(folder, 'blobs', file.etag), join(folder, 'snapshots', file.commit, file.path)]
+  const temporary = temporaryName(blob)
   await fs.mkdir(dirname(link), { recursive: true })
-  await fs.rm(link, { force: true })
   try {
-    await fs.symlink(relative(dirname(link), blob), link)
+    await fs.symlink(relative(dirname(link), blob), temporary)
+  } catch {
+    await fs.copyFile(blob, temporary) // links are refused; a disk that takes no copy either says so
+  }
+  try {
+    await fs.rename(temporary, link)
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined
-    if (code === 'EEXIST') return link // another process was faster
-    await fs.copyFile(blob, link)
+    await fs.rm(temporary, { force: true })
+    throw error
   }
   return link
 }

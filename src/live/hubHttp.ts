@@ -7,7 +7,7 @@ import { parseJson } from '../core/json.js'
 export interface HubConnection {
   readonly endpoint: string
   readonly token: string | undefined
-  /** Longest silence: until an answer begins, and between its parts. */
+  /** Longest silence: until an answer begins, and then for each KiB of it. */
   readonly timeoutMs: number
 }
 
@@ -84,7 +84,7 @@ const refuseError = (error: unknown, repo: HubRepo, { endpoint, timeoutMs }: Hub
     return refuse(
       repo,
       'timeout',
-      `${endpoint} was silent for ${timeoutMs} ms: try again, or set HF_ENDPOINT to a mirror`,
+      `${endpoint} was silent for ${timeoutMs} ms, or nearly so: try again, or set HF_ENDPOINT to a mirror`,
     )
   }
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error)
@@ -127,6 +127,26 @@ export interface HubRequest {
   readonly accepted?: readonly number[]
 }
 
+/** The address of something on the web, as the hub names it. */
+export const webAddress = (repo: HubRepo, text: string, base?: string): URL => {
+  const url = URL.canParse(text, base) ? new URL(text, base) : undefined
+  if (url === undefined || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
+    return refuse(
+      repo,
+      'protocol',
+      'the hub, or a redirect from it, has an address that is not http or https without a password: is HF_ENDPOINT right?',
+    )
+  return url
+}
+
+/** The header with the token. What is no token must not reach the messages of `fetch`, which quote it. */
+const authorizationOf = (token: string | undefined, repo: HubRepo): Readonly<Record<string, string>> => {
+  if (token === undefined) return {}
+  return /^[\x21-\x7e]+$/.test(token)
+    ? { authorization: `Bearer ${token}` }
+    : refuse(repo, 'unauthorized', 'the token has blanks or characters that none can have: check HF_TOKEN')
+}
+
 /** An answer, or its failure thrown. The token goes to the hub alone: `fetch` drops it where a redirect leads elsewhere. */
 export const ask = async (
   connection: HubConnection,
@@ -134,8 +154,8 @@ export const ask = async (
   asked: HubRequest & { readonly watch: Watch },
 ): Promise<Response> => {
   const { url, method = 'GET', headers = {}, redirect = 'follow', accepted = [], watch } = asked
-  const isHub = new URL(url).origin === new URL(connection.endpoint).origin
-  const authorization = isHub && connection.token !== undefined ? { authorization: `Bearer ${connection.token}` } : {}
+  const isHub = webAddress(repo, url).origin === webAddress(repo, connection.endpoint).origin
+  const authorization = isHub ? authorizationOf(connection.token, repo) : {}
   try {
     const response = await fetch(url, {
       method,
@@ -181,6 +201,9 @@ export const askJson = async (
   }
 }
 
+/** Less than this is no sign of life: a server that sends a byte now and then would never be given up. */
+const SIGN_OF_LIFE = 1024
+
 /** The parts of an answer as they come. A connection that breaks is a failure. */
 export async function* partsOf(
   response: Response,
@@ -189,11 +212,16 @@ export async function* partsOf(
 ): AsyncGenerator<Uint8Array> {
   if (response.body === null) return
   const reader = response.body.getReader()
+  let unseen = 0
   try {
     while (true) {
       const part = await reader.read().catch((error: unknown) => refuseError(error, repo, connection))
       if (part.done) return
-      watch.alive()
+      unseen += part.value.length
+      if (unseen >= SIGN_OF_LIFE) {
+        watch.alive()
+        unseen = 0
+      }
       yield part.value
     }
   } finally {

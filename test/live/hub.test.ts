@@ -8,7 +8,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { downloadFileToCacheDir, scanCacheDir } from '@huggingface/hub'
 import { afterAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { describe as sentence } from '../../src/core/failure.js'
@@ -51,6 +51,9 @@ const hub = (options: LiveHubOptions = {}) =>
 /** Comparing 300,000 numbers one by one takes seconds. */
 const bytesOf = (file: string): string => sha256(readFileSync(file))
 const blob = (name: string): string => join(cache, 'datasets--owner--rows', 'blobs', name)
+const PARTIAL = '.tandem.incomplete'
+/** The train file that is not whole yet, as a call leaves it. */
+const partial = (): string => `${blob(sha256(parquet))}${PARTIAL}`
 
 describe('liveHub', () => {
   it('lists all pages of files, at the commit of the revision', async () => {
@@ -124,6 +127,7 @@ describe('liveHub', () => {
     expect(file.startsWith(cache)).toBe(true)
     expect(server.tokens[0]).toEqual([expect.any(String), 'Bearer hf_env'])
     vi.stubEnv('HF_HUB_OFFLINE', '1')
+    vi.stubEnv('HF_TOKEN', '')
     const before = server.requests.length
     expect(await rightOf(liveHub().download(rows, 'README.md'))).toBe(file)
     expect(server.requests).toHaveLength(before)
@@ -157,11 +161,11 @@ describe('liveHub goes on', () => {
 
   it('with what an earlier call left, and starts anew where the server cannot', async () => {
     await rightOf(hub().download(rows, 'README.md')) // makes the folders
-    writeFileSync(`${blob(sha256(parquet))}.incomplete`, parquet.subarray(0, 1234))
+    writeFileSync(partial(), parquet.subarray(0, 1234))
     expect(bytesOf(await rightOf(hub().download(rows, TRAIN)))).toBe(sha256(parquet))
     expect(server.requests.at(-1)).toMatch(/bytes=1234-$/)
     rmSync(blob(sha256(parquet)))
-    writeFileSync(`${blob(sha256(parquet))}.incomplete`, parquet.subarray(0, 1234))
+    writeFileSync(partial(), parquet.subarray(0, 1234))
     server.misbehave((request, response) => {
       if (request.headers.range === undefined) return false
       response.writeHead(200, { 'content-length': parquet.length }).end(parquet) // knows no ranges
@@ -199,7 +203,7 @@ const expectNothingCached = (): void => {
   expect(existsSync(join(folder, 'snapshots'))).toBe(false)
   expect(
     existsSync(join(folder, 'blobs'))
-      ? readdirSync(join(folder, 'blobs')).filter((name) => !name.endsWith('.incomplete'))
+      ? readdirSync(join(folder, 'blobs')).filter((name) => !name.endsWith(PARTIAL))
       : [],
   ).toEqual([])
 }
@@ -228,6 +232,48 @@ describe('liveHub refuses', () => {
     })
     expect(await leftOf(hub().list(rows))).toMatchObject({ kind: 'protocol' })
     expect(server.requests.filter((each) => each.includes('passwd'))).toEqual([])
+  })
+
+  it('addresses that are none, and never shows what is secret in them', async () => {
+    const address = { endpoint: 'http://me:hf_secret@127.0.0.1:1' }
+    expect(await refusal('owner/rows', 'protocol', address)).not.toContain('hf_secret')
+    for (const endpoint of ['nowhere', 'file:///etc', 'http://']) await refusal('owner/rows', 'protocol', { endpoint })
+    for (const location of ['http://[', 'file:///etc/passwd', 'http://me:hf_secret@127.0.0.1:1/']) {
+      server.misbehave((_, response) => {
+        response.writeHead(302, { location }).end()
+        return true
+      })
+      expect(await refusal('owner/rows', 'protocol')).not.toContain('hf_secret')
+    }
+    const before = server.requests.length
+    expect(await refusal('owner/rows', 'unauthorized', { token: 'hf\nsecret' })).not.toContain('secret')
+    expect(server.requests).toHaveLength(before)
+  })
+
+  it('a commit that is not the one asked for', async () => {
+    const pinned = { ...rows, revision: 'b'.repeat(40) }
+    server.misbehave((request, response) => {
+      if (request.method === 'HEAD')
+        response.setHeader('x-repo-commit', COMMIT).setHeader('etag', gitSha1(readme)).setHeader('content-length', 7)
+      response.end(request.method === 'HEAD' ? undefined : JSON.stringify({ sha: COMMIT }))
+      return true
+    })
+    for (const failure of [await leftOf(hub().download(pinned, 'README.md')), await leftOf(hub().list(pinned))])
+      expect(failure).toMatchObject({ kind: 'protocol', reason: expect.stringMatching(/not for bbbb/) })
+    expectNothingCached()
+  })
+
+  it('a server that sends a byte now and then', async () => {
+    server.misbehave((request, response) => {
+      if (request.method !== 'GET' || request.url!.includes('resolve')) return false
+      response.writeHead(200, { 'content-length': parquet.length }).write(parquet.subarray(0, 10))
+      const drip = setInterval(() => response.write(parquet.subarray(0, 1)), 20)
+      response.once('close', () => clearInterval(drip))
+      return true
+    })
+    const reason = await refusal('owner/rows', 'truncated', { timeoutMs: 500, resumes: 0 })
+    expect(reason).toMatch(/only \d+ of 300000 bytes came/)
+    expectNothingCached()
   })
 
   it('a hub that is not there, and a silent one, within the time limit', async () => {
@@ -267,7 +313,7 @@ describe('liveHub refuses', () => {
     })
     expect(await refusal('owner/rows', 'corrupt')).toMatch(reason)
     expectNothingCached()
-    expect(existsSync(`${blob(sha256(parquet))}.incomplete`)).toBe(false)
+    expect(readdirSync(dirname(partial()))).toEqual([])
   })
 
   it('small files whose checksum is wrong, too', async () => {
