@@ -275,7 +275,7 @@ describe('open', () => {
   })
 
   it('of what is no file is refused at once: a pipe that nobody writes to, a device, a folder', async () => {
-    execFileSync('mkfifo', [at('pipe')])
+    execFileSync('/bin/sh', ['-c', 'mkfifo "$0"', at('pipe')])
     for (const path of [at('pipe'), '/dev/null', folder]) {
       const opened = await liveFiles.open(path)()
       expect(opened).toMatchObject({ left: { _tag: 'FileFailure', path } })
