@@ -1,7 +1,7 @@
 /** The laws of modules, for any modules: numbers 88 to 93. */
 import fc from 'fast-check'
 import { isLeft, isRight } from 'fp-ts/lib/Either.js'
-import { seqOf } from '../data/mod/combine.js'
+import { identityMod, seqOf } from '../data/mod/combine.js'
 import { entryAt, formatPath, isAtOrBelow, type ModKey, type ModPath, pathId, restrict } from '../data/mod/keys.js'
 import { type AnyMod, type Mod, modOf, openInputs } from '../data/mod/mod.js'
 import { runModAsync } from '../data/mod/run.js'
@@ -120,17 +120,25 @@ const locality = async (sample: ModuleSample): Promise<void> =>
 const associativity = async (sample: ModuleSample, place: number): Promise<void> =>
   withSample(sample, async (td, outputOf) => {
     const { mods } = sample
-    const cut = place % (mods.length + 1)
-    const [first, second] = [seqOf(mods.slice(0, cut)), seqOf(mods.slice(cut))]
-    const expected = first.inKeys.concat(
-      second.inKeys.filter((path) => !first.outKeys.some((out) => isAtOrBelow(path, out))),
+    const cuts = [place, Math.floor(place / 7)].map((drawn) => drawn % (mods.length + 1)).sort((a, b) => a - b)
+    const [first, second, third] = [mods.slice(0, cuts[0]), mods.slice(...cuts), mods.slice(cuts[1])].map(seqOf)
+    const [whole, left, right] = [
+      seqOf(mods),
+      seqOf([seqOf([first!, second!]), third!]),
+      seqOf([first!, seqOf([second!, third!])]),
+    ] // three were made
+    const rest = seqOf([second!, third!])
+    const expected = first!.inKeys.concat(
+      rest.inKeys.filter((path) => !first!.outKeys.some((out) => isAtOrBelow(path, out))),
     )
-    const [whole, grouped] = [seqOf(mods), seqOf([first, seqOf([]), second])]
     const ids = (paths: readonly ModPath[]): string => [...new Set(paths.map(pathId))].sort().join()
     require(ids(whole.inKeys) === ids(expected), () => `it reads ${whole.inKeys.map(formatPath).join(', ')}`)
-    require(ids(grouped.inKeys) === ids(openInputs(mods)), () => 'grouping changes what is read')
-    const [a, b] = [await outputOf(whole, td), await outputOf(grouped, td)]
-    requireEqual(a, b, 'grouping changes the result')
+    require(ids(left.inKeys) === ids(openInputs(mods)) && ids(left.inKeys) === ids(right.inKeys), () =>
+      'grouping changes what is read')
+    const result = await outputOf(whole, td)
+    for (const grouped of [left, right, seqOf([identityMod, whole]), seqOf([whole, identityMod])]) {
+      requireEqual(result, await outputOf(grouped, td), 'grouping, or the identity, changes the result')
+    }
   })
 
 const pruning = async (sample: ModuleSample, bits: number): Promise<void> =>

@@ -1,46 +1,17 @@
-/** What the laws of TensorDicts share: drawing, memory, refusals. */
+/** How the laws of TensorDicts are stated: on drawn values, in a scope, counting tensors. And what they refuse. */
 import fc from 'fast-check'
 import { diff } from '../../data/tensorDict/compare.js'
-import type { Path } from '../../data/tensorDict/keys.js'
-import { leafPaths, nodePaths } from '../../data/tensorDict/leaves.js'
+import { unsqueeze } from '../../data/tensorDict/shape.js'
 import { misfits, type TensorDict, TensorDictError } from '../../data/tensorDict/tensorDict.js'
 import { liveTensors, scope } from '../../engine/scope.js'
-import { anyTensorDict, type TensorDictRecipe } from '../arbitraries.js'
+import type { TensorDictRecipe } from '../arbitraries.js'
 import { type NumberedLaw, numbered, require } from '../law.js'
+import { anyDraw, type Draw, drawing } from './drawing.js'
 
 /** How often each law is tried. */
 export interface TensorDictLawOptions {
   /** Draws for each law; 40 by default. */
   readonly numRuns?: number
-}
-
-/** Law 1: throws unless every leaf and node fits the node that it is in. Returns its argument, so that it can stand around any result. */
-export const wellFormed = <S>(td: TensorDict<S>): TensorDict<S> => {
-  const found = misfits(td)
-  require(found.length === 0, () => `a node is not well formed: ${JSON.stringify(found)}`)
-  return td
-}
-
-/** Throws unless two TensorDicts are well formed and equal; says where they differ. */
-export const same = (actual: TensorDict, expected: TensorDict, what: string): void => {
-  const differences = diff(wellFormed(actual), wellFormed(expected))
-  require(differences.length === 0, () => `${what}: ${JSON.stringify(differences)}`)
-}
-
-/** Throws unless two values are the very same. */
-export const identical = (actual: unknown, expected: unknown, what: string): void => {
-  require(actual === expected, () => `${what}: not the same object`)
-}
-
-/** The TensorDictError that a call throws. A call that throws nothing, or anything else, breaks the law. */
-export const refused = (what: string, call: () => unknown): TensorDictError => {
-  try {
-    call()
-  } catch (thrown) {
-    if (thrown instanceof TensorDictError) return thrown
-    throw thrown
-  }
-  throw new Error(`${what}: not refused`)
 }
 
 /** A law about drawn values, checked in a scope: it leaves no tensor. */
@@ -64,27 +35,64 @@ export const lawOf = <T>(
     )
   })
 
-/** One of a list, by any number; undefined if it is empty. */
-export const pick = <T>(list: readonly T[], choice: number): T | undefined =>
-  list.length === 0 ? undefined : list[choice % list.length]
+/** States a law: a number, a title, and what must hold for a TensorDict of at least one batch axis. */
+export type StateLaw = (number: number, title: string, check: (td: TensorDict, draw: Draw) => void) => NumberedLaw
 
-/** Those of a list whose bit is set. */
-export const subset = <T>(list: readonly T[], bits: number): readonly T[] =>
-  list.filter((_, i) => (bits >> (i % 30)) % 2 === 1)
+/** A way to state laws of batch axes on samples. Those without batch axis get one of size 1. */
+export const statesLaws =
+  (samples: fc.Arbitrary<TensorDictRecipe>, options: TensorDictLawOptions): StateLaw =>
+  (number, title, check) =>
+    lawOf([number, title], fc.tuple(samples, anyDraw), {
+      ...options,
+      check: ([recipe, numbers]) => {
+        const built = recipe.build()
+        check(built.batchShape.length === 0 ? unsqueeze(built, 0) : built, drawing(numbers))
+      },
+    })
 
-/** The paths of all leaves and nodes. */
-export const allPaths = (td: TensorDict): readonly Path[] => [...nodePaths(td), ...leafPaths(td)]
+/** Law 1: throws unless every leaf and node fits the node that it is in. Returns its argument, so that it can stand around any result. */
+export const wellFormed = <S>(td: TensorDict<S>): TensorDict<S> => {
+  const found = misfits(td)
+  require(found.length === 0, () => `a node is not well formed: ${JSON.stringify(found)}`)
+  return td
+}
 
-/** A name that no drawn TensorDict has. */
-export const FRESH = 'fresh '.repeat(50)
+/** Throws unless two TensorDicts are well formed and equal; says where they differ. */
+export const same = (actual: TensorDict, expected: TensorDict, what = 'the two sides'): void => {
+  const differences = diff(wellFormed(actual), wellFormed(expected))
+  require(differences.length === 0, () => `${what} differ: ${JSON.stringify(differences)}`)
+}
 
-/** A sample, with another TensorDict of its batch shape. */
-export const withOther = (
-  samples: fc.Arbitrary<TensorDictRecipe>,
-): fc.Arbitrary<readonly [TensorDictRecipe, TensorDictRecipe]> =>
-  samples.chain((recipe) => fc.tuple(fc.constant(recipe), anyTensorDict(fc.constant(recipe.batchShape))))
+/** Throws unless two lists are of equal TensorDicts. */
+export const sameAll = (actual: readonly TensorDict[], expected: readonly TensorDict[]): void => {
+  require(actual.length === expected.length, () => `${actual.length} parts instead of ${expected.length}`)
+  for (const [i, part] of actual.entries()) same(part, expected[i]!, `parts ${i}`)
+}
 
-/** A sample, with two numbers that choose parts of it. */
-export const withChoices = (
-  samples: fc.Arbitrary<TensorDictRecipe>,
-): fc.Arbitrary<readonly [TensorDictRecipe, number, number]> => fc.tuple(samples, fc.nat(), fc.nat())
+/** Throws unless two values are the very same. */
+export const identical = (actual: unknown, expected: unknown, what: string): void => {
+  require(actual === expected, () => `${what}: not the same object`)
+}
+
+/** The TensorDictError that a call throws. A call that is not refused, or leaves tensors when it is (law 78), breaks the law. */
+export const refused = (call: () => unknown, what: string): TensorDictError => {
+  const before = liveTensors().count
+  try {
+    call()
+  } catch (thrown) {
+    if (!(thrown instanceof TensorDictError)) throw thrown
+    require(liveTensors().count === before, () => `${what}: the refused call left tensors`)
+    return thrown
+  }
+  throw new Error(`${what}: not refused`)
+}
+
+/** The result of a call, or undefined if it is refused. */
+export const attempt = <T>(call: () => T): T | undefined => {
+  try {
+    return call()
+  } catch (thrown) {
+    if (thrown instanceof TensorDictError) return undefined
+    throw thrown
+  }
+}

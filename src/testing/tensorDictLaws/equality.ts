@@ -13,7 +13,8 @@ import { merge } from '../../data/tensorDict/merge.js'
 import { isTensorDict, nodeOf, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { alikeTensorDicts, type NearMiss, nearMiss, type TensorDictRecipe } from '../arbitraries.js'
 import { type NumberedLaw, require } from '../law.js'
-import { lawOf, same, type TensorDictLawOptions, withOther } from './checking.js'
+import { lawOf, same, type TensorDictLawOptions } from './checking.js'
+import { withOther } from './drawing.js'
 
 /** The same TensorDict with its keys in reverse, at every depth. */
 const reversed = (td: TensorDict): TensorDict =>
@@ -56,7 +57,7 @@ const finite = (td: TensorDict): TensorDict =>
 /** Laws 66 to 68 and 87, on TensorDicts drawn from `samples`; what differs in one thing, on near misses. */
 export const equalityLaws = (
   samples: fc.Arbitrary<TensorDictRecipe>,
-  options: TensorDictLawOptions = {},
+  options: TensorDictLawOptions,
 ): readonly NumberedLaw[] => [
   lawOf([66, 'equals is reflexive, symmetric, and blind to the order of keys'], withOther(samples), {
     ...options,
@@ -89,6 +90,17 @@ export const equalityLaws = (
     check: (recipe) => {
       const found = diff(recipe.build(), reversed(recipe.build()))
       require(found.length === 0, () => JSON.stringify(found))
+    },
+  }),
+  lawOf([68, 'diff names no path twice, always with a reason, and nothing only for equals'], withOther(samples), {
+    ...options,
+    check: ([recipe, other]) => {
+      const [a, b] = [recipe.build(), other.build()]
+      const found = diff(a, b)
+      const paths = found.map(({ path }) => JSON.stringify(path))
+      require(new Set(paths).size === paths.length, () => `a path is named twice: ${paths.join(' ')}`)
+      require(found.every(({ reason }) => reason !== ''), () => 'there is no reason')
+      require((found.length === 0) === equals(a, b), () => 'diff and equals disagree')
     },
   }),
   lawOf([68, 'diff names what differs in one thing'], nearMiss(), { ...options, check: namesTheDifference }),

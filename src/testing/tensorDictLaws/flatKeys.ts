@@ -9,7 +9,8 @@ import { find, TensorDict, TensorDictError } from '../../data/tensorDict/tensorD
 import { liveTensors } from '../../engine/scope.js'
 import type { TensorDictRecipe } from '../arbitraries.js'
 import { type NumberedLaw, require } from '../law.js'
-import { FRESH, identical, lawOf, refused, same, type TensorDictLawOptions, wellFormed } from './checking.js'
+import { identical, lawOf, refused, same, type TensorDictLawOptions, wellFormed } from './checking.js'
+import { FRESH } from './drawing.js'
 
 /** The leaves of nodes that have the root's batch shape: `flattenKeys` takes no others. */
 const level = (td: TensorDict): TensorDict => {
@@ -30,14 +31,15 @@ const roundTrip = (td: TensorDict, separator: string): void => {
 
 const refusesWhatIsLost = (td: TensorDict, separator: string): void => {
   const clash = set(set(td, [FRESH, 'x'], meta(1)), `${FRESH}${separator}x`, meta(2))
-  const { message } = refused('two paths of one flat name', () => flattenKeys(clash, separator))
+  const { message } = refused(() => flattenKeys(clash, separator), 'two paths of one flat name')
   require(message.includes('would have the name'), () => message)
   const node = TensorDict({ inner: meta(1) }, [...td.batchShape, 2])
-  const deeper = refused('a node of more batch axes', () => flattenKeys(set(td, FRESH, node), separator))
+  const deeper = refused(() => flattenKeys(set(td, FRESH, node), separator), 'a node of more batch axes')
   require(deeper.message.includes('would be lost'), () => deeper.message)
-  refused('the empty separator', () => flattenKeys(td, ''))
-  refused('a leaf in the way', () =>
-    unflattenKeys(set(set(td, FRESH, meta(1)), `${FRESH}${separator}x`, meta(2)), separator),
+  refused(() => flattenKeys(td, ''), 'the empty separator')
+  refused(
+    () => unflattenKeys(set(set(td, FRESH, meta(1)), `${FRESH}${separator}x`, meta(2)), separator),
+    'a leaf in the way',
   )
 }
 
@@ -60,7 +62,7 @@ const nested = (flat: TensorDict, separator: string): TensorDict | undefined => 
 /** Laws 23 to 25, on TensorDicts drawn from `samples`. */
 export const flatKeyLaws = (
   samples: fc.Arbitrary<TensorDictRecipe>,
-  options: TensorDictLawOptions = {},
+  options: TensorDictLawOptions,
 ): readonly NumberedLaw[] => {
   const law = (number: number, title: string, check: (td: TensorDict, separator: string) => void): NumberedLaw =>
     lawOf([number, title], fc.tuple(samples, separators), {
@@ -72,7 +74,7 @@ export const flatKeyLaws = (
   return [
     law(23, 'flattenKeys and back is the TensorDict without empty nodes', (td, separator) => {
       if (isFlattenable(td, separator)) roundTrip(td, separator)
-      else refused('a name that could not be taken apart', () => flattenKeys(td, separator))
+      else refused(() => flattenKeys(td, separator), 'a name that could not be taken apart')
     }),
     law(24, 'flattenKeys refuses what could not be taken apart again', refusesWhatIsLost),
     law(25, 'unflattenKeys and back is the TensorDict; neither makes a tensor', (td, separator) => {

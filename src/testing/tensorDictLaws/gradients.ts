@@ -5,11 +5,10 @@ import { gradientsOf } from '../../data/gradients.js'
 import { select } from '../../data/tensorDict/edit.js'
 import { leafEntries, mapLeaves } from '../../data/tensorDict/leaves.js'
 import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { liveTensors, scope } from '../../engine/scope.js'
 import type { TensorDictRecipe } from '../arbitraries.js'
-import { type NumberedLaw, numbered, require } from '../law.js'
-
-const isFloat = (leaf: unknown): leaf is tf.Tensor => leaf instanceof tf.Tensor && leaf.dtype === 'float32'
+import { type NumberedLaw, require } from '../law.js'
+import { lawOf, type TensorDictLawOptions } from './checking.js'
+import { isFloat } from './drawing.js'
 
 const floatsOf = (td: TensorDict): readonly (readonly [readonly string[], tf.Tensor])[] =>
   leafEntries(td).flatMap(([path, leaf]) => (isFloat(leaf) ? [[path, leaf] as const] : []))
@@ -114,20 +113,17 @@ const selection = (td: TensorDict, bits: number): void => {
  * @example
  * gradientLaws(anyTensorDict()).map((law) => law.number) // [80, 81, 81, 82]
  */
-export const gradientLaws = (samples: fc.Arbitrary<TensorDictRecipe>, numRuns = 15): readonly NumberedLaw[] => {
+export const gradientLaws = (
+  samples: fc.Arbitrary<TensorDictRecipe>,
+  options: TensorDictLawOptions = {},
+): readonly NumberedLaw[] => {
   const law = (number: number, title: string, check: (td: TensorDict, drawn: number) => void): NumberedLaw =>
-    numbered(number, title, () =>
-      fc.assert(
-        fc.property(samples, fc.nat(), (recipe, drawn) => {
-          const before = liveTensors().count
-          scope(() => {
-            check(moderate(recipe.build()), drawn)
-          })
-          require(liveTensors().count === before, () => 'tensors are left')
-        }),
-        { numRuns },
-      ),
-    )
+    lawOf([number, title], fc.tuple(samples, fc.nat()), {
+      ...options,
+      check: ([recipe, drawn]) => {
+        check(moderate(recipe.build()), drawn)
+      },
+    })
   return [
     law(
       80,

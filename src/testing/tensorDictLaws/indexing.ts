@@ -5,28 +5,16 @@ import { select, set } from '../../data/tensorDict/edit.js'
 import { ellipsis, type IndexPart, index, mask, newAxis } from '../../data/tensorDict/indexing.js'
 import { concat, setAt } from '../../data/tensorDict/joining.js'
 import { data } from '../../data/tensorDict/leaf.js'
-import { leafEntries } from '../../data/tensorDict/leaves.js'
+import { leafEntries, nodePaths } from '../../data/tensorDict/leaves.js'
 import { merge } from '../../data/tensorDict/merge.js'
 import { flip, repeat, roll, slice, take } from '../../data/tensorDict/selecting.js'
 import { expand, flattenAxes, permute, squeeze, unsqueeze } from '../../data/tensorDict/shape.js'
-import { batchSize, find, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { batchSize, find, isTensorDict, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import type { TensorDictRecipe } from '../arbitraries.js'
 import { type NumberedLaw, require } from '../law.js'
-import {
-  type BatchLawOptions,
-  type Draw,
-  drawList,
-  drawMask,
-  drawOrder,
-  inverseOrder,
-  negated,
-  refused,
-  rowsOf,
-  same,
-  statesLaws,
-  upTo,
-} from './batchLaw.js'
+import { refused, same, statesLaws, type TensorDictLawOptions } from './checking.js'
+import { type Draw, drawList, drawMask, drawOrder, inverseOrder, negated, rowsOf, upTo } from './drawing.js'
 
 /** Parts that fit a batch shape, with the batch shape that they give. */
 const drawParts = (
@@ -72,7 +60,7 @@ const moves = (draw: Draw, rows: number): readonly ((td: TensorDict) => TensorDi
 }
 
 /** Laws 34 to 38: one index for each axis. */
-const partLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: BatchLawOptions): readonly NumberedLaw[] => {
+const partLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options: TensorDictLawOptions): readonly NumberedLaw[] => {
   const law = statesLaws(samples, options)
   return [
     law(34, 'an index changes batch axes alone, and every leaf as the batch shape', (td, draw) => {
@@ -124,7 +112,7 @@ const partLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: BatchLawOpt
 }
 
 /** Laws 39 to 44: lists, masks and what does not depend on them. */
-const listLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: BatchLawOptions): readonly NumberedLaw[] => {
+const listLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options: TensorDictLawOptions): readonly NumberedLaw[] => {
   const law = statesLaws(samples, options)
   return [
     law(39, 'taking twice is taking once; taking all gives the same object', (td, draw) => {
@@ -154,15 +142,24 @@ const listLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: BatchLawOpt
       const opposite = flags.map((flag) => !flag)
       same(take(concat([mask(td, flags), mask(td, opposite)]), inverseOrder([...inside!, ...outside!])), td)
     }),
-    law(42, 'indexing commutes with choosing keys, with merging and with functions of each leaf', (td, draw) => {
-      const list = drawList(draw, rowsOf(td))
-      const keys = [...td.entries.keys()].filter(() => draw(2) === 1)
-      const kept = select(td as TensorDict<Record<string, unknown>>, ...keys) as TensorDict // keys that are there
-      const rest = set(kept, 'added', data(upTo(batchSize(td.batchShape)))) as TensorDict
-      same(take(kept, list), select(take(td, list) as TensorDict<Record<string, unknown>>, ...keys) as TensorDict) // the same keys
-      same(take(merge(td, rest) as TensorDict, list), merge(take(td, list), take(rest, list)) as TensorDict)
-      same(take(negated(td), list), negated(take(td, list)))
-    }),
+    law(
+      42,
+      'indexing commutes with getting, choosing and merging keys, and with functions of each leaf',
+      (td, draw) => {
+        const list = drawList(draw, rowsOf(td))
+        const keys = [...td.entries.keys()].filter(() => draw(2) === 1)
+        const kept = select(td as TensorDict<Record<string, unknown>>, ...keys) as TensorDict // keys that are there
+        const rest = set(kept, 'added', data(upTo(batchSize(td.batchShape)))) as TensorDict
+        same(take(kept, list), select(take(td, list) as TensorDict<Record<string, unknown>>, ...keys) as TensorDict) // the same keys
+        same(take(merge(td, rest) as TensorDict, list), merge(take(td, list), take(rest, list)) as TensorDict)
+        same(take(negated(td), list), negated(take(td, list)))
+        for (const path of nodePaths(td)) {
+          const [node, taken] = [find(td, path), find(take(td, list), path)]
+          if (!(isTensorDict(node) && isTensorDict(taken))) throw new Error('a node is lost')
+          same(take(node, list), taken)
+        }
+      },
+    ),
     law(43, 'what is set is found, setting what is there changes nothing, and no element is set twice', (td, draw) => {
       const list = drawOrder(draw, rowsOf(td)).slice(0, 2)
       const values = take(flip(td), list)
@@ -201,5 +198,5 @@ const listLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: BatchLawOpt
 /** Laws 34 to 44 for the TensorDicts of `samples`. */
 export const indexingLaws = (
   samples: fc.Arbitrary<TensorDictRecipe>,
-  options?: BatchLawOptions,
+  options: TensorDictLawOptions,
 ): readonly NumberedLaw[] => [...partLaws(samples, options), ...listLaws(samples, options)]

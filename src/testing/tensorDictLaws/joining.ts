@@ -1,28 +1,17 @@
 /** Laws 45 to 51 and 64: several TensorDicts as one, and one as several. */
 import fc from 'fast-check'
+import { set } from '../../data/tensorDict/edit.js'
 import { index } from '../../data/tensorDict/indexing.js'
 import { concat, stack, where } from '../../data/tensorDict/joining.js'
+import { meta } from '../../data/tensorDict/leaf.js'
 import { flip, narrow, repeat, repeatInterleave, take } from '../../data/tensorDict/selecting.js'
 import { expand, unsqueeze } from '../../data/tensorDict/shape.js'
 import { splitEach, splitEvery, splitInto, splitSizes, unbind } from '../../data/tensorDict/splitting.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { scope } from '../../engine/scope.js'
-import { nearMiss, type TensorDictRecipe } from '../arbitraries.js'
-import { type NumberedLaw, numbered, require } from '../law.js'
-import {
-  type BatchLawOptions,
-  type Draw,
-  drawAxis,
-  drawMask,
-  drawOrder,
-  negated,
-  refused,
-  rowsOf,
-  same,
-  sameAll,
-  statesLaws,
-  upTo,
-} from './batchLaw.js'
+import { type NearMiss, nearMiss, type TensorDictRecipe } from '../arbitraries.js'
+import { type NumberedLaw, require } from '../law.js'
+import { lawOf, refused, same, sameAll, statesLaws, type TensorDictLawOptions } from './checking.js'
+import { type Draw, drawAxis, drawMask, drawOrder, FRESH, negated, rowsOf, upTo } from './drawing.js'
 
 /** Alike TensorDicts: the elements in several orders. */
 const alike = (td: TensorDict, draw: Draw): readonly TensorDict[] => [
@@ -37,7 +26,7 @@ const drawSizes = (draw: Draw, total: number): readonly number[] => {
   return [first, 0, total - first]
 }
 
-const stackLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: BatchLawOptions): readonly NumberedLaw[] => {
+const stackLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options: TensorDictLawOptions): readonly NumberedLaw[] => {
   const law = statesLaws(samples, options)
   return [
     law(45, 'unbinding a stack gives its parts, stacking them gives the stack', (td, draw) => {
@@ -47,6 +36,8 @@ const stackLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: BatchLawOp
       sameAll(unbind(whole, given), parts)
       same(stack(unbind(whole, given), axis), whole)
       same(index(stack(parts), 1), parts[1]!)
+      const old = drawAxis(draw, td.batchShape.length)
+      if (td.batchShape[old.axis]! > 0) same(stack(unbind(td, old.given), old.given), td)
     }),
     law(46, 'splitting and joining undo one another, along any axis', (td, draw) => {
       const { given, axis } = drawAxis(draw, td.batchShape.length)
@@ -110,7 +101,7 @@ const stackLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: BatchLawOp
   ]
 }
 
-const splitLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: BatchLawOptions): readonly NumberedLaw[] => {
+const splitLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options: TensorDictLawOptions): readonly NumberedLaw[] => {
   const law = statesLaws(samples, options)
   return [
     law(
@@ -156,47 +147,83 @@ const splitLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: BatchLawOp
   ]
 }
 
-const problemsOf = (error: { readonly details: { readonly problems?: readonly unknown[] } }): number =>
-  error.details.problems?.length ?? 0
+type Problem = { readonly path: readonly string[] }
+
+const placesOf = (error: { readonly details: { readonly problems?: readonly Problem[] } }): string =>
+  (error.details.problems ?? [])
+    .map(({ path }) => JSON.stringify(path))
+    .sort()
+    .join()
+
+/** One difference, and the same with another one beside it: refused in every order, with all of them named, and no other. */
+const refusesTheDifference = (join: (parts: readonly TensorDict[]) => TensorDict, miss: NearMiss): void => {
+  const { path, difference } = miss
+  const [a, b] = [miss.left.build(), miss.right.build()]
+  const more = set(b, FRESH, meta(1)) as TensorDict
+  const count = difference === 'key' ? 2 : 1
+  for (const [parts, problems] of [
+    [[a, b], count],
+    [[a, more], count + 1],
+    [[a, a, b], count],
+  ] as const) {
+    const orders = [parts, parts.toReversed(), [...parts.slice(1), parts[0]]]
+    const found = orders.map((order) => placesOf(refused(() => join(order), `${difference} by ${join.name}`)))
+    require(new Set(found).size === 1, () => `the order of the list counts: ${found.join(' | ')}`)
+    require(found[0]!.includes(JSON.stringify(path)), () => `the error does not name ${path.join(' > ')}: ${found[0]}`)
+    const named = refused(() => join(parts), difference).details.problems?.length
+    require(named === problems, () => `${named} differences are named, there are ${problems}`)
+  }
+}
 
 /** Law 49 is about TensorDicts that nearly go together, which are drawn on their own. */
-const nearMissLaw = ({ numRuns = 20 }: BatchLawOptions = {}): NumberedLaw =>
-  numbered(49, 'parts that differ in one thing are refused, in any order, with every difference', () => {
-    const shapes = fc.array(fc.integer({ min: 0, max: 2 }), { minLength: 1, maxLength: 2 })
-    const law = fc.property(nearMiss(shapes), ({ left, right, path, difference }) => {
-      scope(() => {
-        const [a, b] = [left.build(), right.build()]
-        const scalar = TensorDict({}, [])
-        for (const join of [stack, concat]) {
-          for (const parts of [
-            [a, b],
-            [b, a],
-            [a, a, b],
-            [b, a, a],
-          ]) {
-            const error = refused(() => join(parts), `${difference} by ${join.name}`)
-            const named = error.details.problems?.some((problem) => problem.path.join() === path.join())
-            require(named === true, () => `the error does not name ${path.join(' > ')}: ${error.message}`)
-            require(problemsOf(error) === (difference === 'key' ? 2 : 1), () =>
-              `not every difference: ${error.message}`)
+const nearMissLaws = (
+  samples: fc.Arbitrary<TensorDictRecipe>,
+  options: TensorDictLawOptions,
+): readonly NumberedLaw[] => {
+  const shapes = fc.array(fc.integer({ min: 0, max: 2 }), { minLength: 1, maxLength: 2 })
+  return [
+    lawOf([49, 'parts that differ are refused, in any order, with every difference'], nearMiss(shapes), {
+      ...options,
+      check: (miss) => {
+        for (const join of [stack, concat]) refusesTheDifference(join, miss)
+      },
+    }),
+    statesLaws(samples, options)(
+      49,
+      'parts of other batch shapes, no parts, and axes that are not there are refused, whatever the leaves are',
+      (td, draw) => {
+        const rank = td.batchShape.length
+        const { axis } = drawAxis(draw, rank)
+        for (const each of [td, TensorDict({}, td.batchShape)]) {
+          const longer = concat([each, each], axis)
+          const higher = unsqueeze(each, 0)
+          for (const join of [stack, concat]) {
+            const others = join === stack ? [longer, higher] : [higher]
+            for (const other of others.filter(({ batchShape }) => batchShape.join() !== each.batchShape.join())) {
+              refused(() => join([each, other]), 'another batch shape')
+              refused(() => join([other, each]), 'another batch shape, in the other order')
+            }
+            refused(() => join([]), 'nothing to join')
           }
-          refused(() => join([a, scalar]), 'a part of another rank')
-          refused(() => join([]), 'nothing to join')
+          for (const across of upTo(rank).filter((other) => other !== axis && td.batchShape[axis] !== 0)) {
+            refused(() => concat([each, longer], across), 'another size on another axis')
+            refused(() => concat([longer, each], across), 'another size on another axis, in the other order')
+          }
+          for (const wrong of [rank + 1, -rank - 2, 0.5]) refused(() => stack([each, each], wrong), `at ${wrong}`)
+          for (const wrong of [rank, -rank - 1, Number.NaN])
+            refused(() => concat([each, each], wrong), `along ${wrong}`)
         }
-        const rank = a.batchShape.length
-        const keyless = (shape: readonly number[]): TensorDict => TensorDict({}, shape)
-        refused(() => stack([keyless([2, 3]), keyless([2, 4])]), 'keyless parts of other shapes')
-        refused(() => concat([keyless([2, 3]), keyless([2, 4])]), 'keyless parts of other shapes')
-        for (const axis of [rank + 1, -rank - 2, 0.5]) refused(() => stack([a, a], axis), `a stack along ${axis}`)
-        for (const axis of [rank, -rank - 1, Number.NaN]) refused(() => concat([a, a], axis), `joining along ${axis}`)
-        return []
-      })
-    })
-    fc.assert(law, { numRuns })
-  })
+      },
+    ),
+  ]
+}
 
 /** Laws 45 to 51 and 64 for the TensorDicts of `samples`. */
 export const joiningLaws = (
   samples: fc.Arbitrary<TensorDictRecipe>,
-  options?: BatchLawOptions,
-): readonly NumberedLaw[] => [...stackLaws(samples, options), ...splitLaws(samples, options), nearMissLaw(options)]
+  options: TensorDictLawOptions,
+): readonly NumberedLaw[] => [
+  ...stackLaws(samples, options),
+  ...splitLaws(samples, options),
+  ...nearMissLaws(samples, options),
+]

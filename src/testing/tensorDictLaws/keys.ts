@@ -8,20 +8,8 @@ import { merge, mergeWith } from '../../data/tensorDict/merge.js'
 import { find, isTensorDict, TensorDict, TensorDictError } from '../../data/tensorDict/tensorDict.js'
 import type { TensorDictRecipe } from '../arbitraries.js'
 import { type NumberedLaw, require } from '../law.js'
-import {
-  allPaths,
-  FRESH,
-  identical,
-  lawOf,
-  pick,
-  refused,
-  same,
-  subset,
-  type TensorDictLawOptions,
-  wellFormed,
-  withChoices,
-  withOther,
-} from './checking.js'
+import { identical, lawOf, refused, same, type TensorDictLawOptions, wellFormed } from './checking.js'
+import { allPaths, FRESH, pick, subset, withChoices, withOther } from './drawing.js'
 
 const keep = (td: TensorDict, paths: readonly Path[]): TensorDict => wellFormed(select(td, ...paths) as TensorDict)
 const drop = (td: TensorDict, paths: readonly Path[]): TensorDict => wellFormed(exclude(td, ...paths) as TensorDict)
@@ -48,7 +36,7 @@ const selects = (td: TensorDict, bits: number): void => {
   same(keep(td, [...chosen].reverse().concat(chosen)), once, 'selected in another order')
   const order = namesOf(td).filter((name) => namesOf(once).includes(name))
   require(order.join() === namesOf(once).join(), () => 'the order of keys has changed')
-  const error = refused('select what is not there', () => select(td, [FRESH], [FRESH, 'x'], ...chosen))
+  const error = refused(() => select(td, [FRESH], [FRESH, 'x'], ...chosen), 'select what is not there')
   require(error.details.problems?.length === 2, () => 'not both missing keys are named')
 }
 
@@ -69,7 +57,7 @@ const partitionIsWhole = (td: TensorDict, bits: number): void => {
   const [first] = leaves
   if (first === undefined) return
   const covering: Path = [first[0]]
-  const error = refused('lists that overlap', () => partitionKeys(td, [first], [covering]))
+  const error = refused(() => partitionKeys(td, [first], [covering]), 'lists that overlap')
   require(error.message.includes('overlaps'), () => error.message)
 }
 
@@ -83,10 +71,10 @@ const renames = (td: TensorDict, choice: number, other: number): void => {
   require(namesOf(back).join() === namesOf(td).join(), () => 'the order of keys has changed')
   identical(find(there, sibling), find(td, from), 'the renamed entry')
   identical(rename(td, from, from), td, 'renamed to its own key')
-  refused('renamed into itself', () => rename(td, from, [...from, 'k']))
+  refused(() => rename(td, from, [...from, 'k']), 'renamed into itself')
   const taken = pick(allPaths(td), other)!
-  if (!startsWith(taken, from)) refused('renamed to what is taken', () => rename(td, from, taken))
-  refused('renamed what is not there', () => rename(td, [FRESH], 'x'))
+  if (!startsWith(taken, from)) refused(() => rename(td, from, taken), 'renamed to what is taken')
+  refused(() => rename(td, [FRESH], 'x'), 'renamed what is not there')
 }
 
 const merges = (a: TensorDict, b: TensorDict, c: TensorDict): void => {
@@ -122,7 +110,7 @@ const conflictsAreResolved = (td: TensorDict, bits: number, other: TensorDict): 
     const nested = at
       .slice(0, -1)
       .some((_, i) => (find(td, at.slice(0, i + 1)) as TensorDict).batchShape.length > td.batchShape.length)
-    const error = refused('a leaf against a node', () => mergeWith(td, against, (leaf) => leaf))
+    const error = refused(() => mergeWith(td, against, (leaf) => leaf), 'a leaf against a node')
     require(nested || error.message.includes('a leaf on the left and a node on the right'), () => error.message)
   }
   const before = [namesOf(td), namesOf(other)].join()
@@ -133,7 +121,7 @@ const conflictsAreResolved = (td: TensorDict, bits: number, other: TensorDict): 
 /** Laws 15 to 22, on TensorDicts drawn from `samples`. */
 export const keyLaws = (
   samples: fc.Arbitrary<TensorDictRecipe>,
-  options: TensorDictLawOptions = {},
+  options: TensorDictLawOptions,
 ): readonly NumberedLaw[] => {
   const law = (number: number, title: string, check: (td: TensorDict, a: number, b: number) => void): NumberedLaw =>
     lawOf([number, title], withChoices(samples), {

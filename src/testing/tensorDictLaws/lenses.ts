@@ -7,17 +7,8 @@ import { leafPaths, nodePaths } from '../../data/tensorDict/leaves.js'
 import { type Entry, find, has, isTensorDict, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { TensorDictRecipe } from '../arbitraries.js'
 import { type NumberedLaw, require } from '../law.js'
-import {
-  allPaths,
-  FRESH,
-  identical,
-  lawOf,
-  pick,
-  refused,
-  same,
-  type TensorDictLawOptions,
-  wellFormed,
-} from './checking.js'
+import { identical, lawOf, refused, same, type TensorDictLawOptions, wellFormed } from './checking.js'
+import { allPaths, FRESH, pick } from './drawing.js'
 
 interface Drawn {
   readonly td: TensorDict
@@ -50,7 +41,7 @@ const parentIsThere = (td: TensorDict, path: Path): boolean => isTensorDict(find
 /** Laws 6 to 14, on TensorDicts drawn from `samples`. */
 export const lensLaws = (
   samples: fc.Arbitrary<TensorDictRecipe>,
-  options: TensorDictLawOptions = {},
+  options: TensorDictLawOptions,
 ): readonly NumberedLaw[] => {
   const places = fc.record({ recipe: samples, first: fc.nat(), second: fc.nat() })
   const law = (number: number, title: string, check: (drawn: Drawn) => void): NumberedLaw =>
@@ -84,7 +75,7 @@ export const lensLaws = (
       'setting through a leaf is refused, missing nodes are made with the batch shape above',
       ({ td, values: [value] }) => {
         for (const path of leafPaths(td)) {
-          const error = refused('set through a leaf', () => set(td, [...path, 'inside'], value))
+          const error = refused(() => set(td, [...path, 'inside'], value), 'set through a leaf')
           require(error.message.includes('is a leaf'), () => error.message)
         }
         const node = find(put(td, [FRESH, 'a', 'b'], value), [FRESH, 'a'])
@@ -114,7 +105,7 @@ export const lensLaws = (
       ({ td, path, values: [value] }) => {
         const present = find(td, path)
         if (present === undefined) {
-          refused('modify what is not there', () => modify(td, path, (entry) => entry))
+          refused(() => modify(td, path, (entry) => entry), 'modify what is not there')
           return
         }
         identical(

@@ -5,10 +5,12 @@ import { concat } from '../../data/tensorDict/joining.js'
 import { mapLeaves } from '../../data/tensorDict/leaves.js'
 import { merge } from '../../data/tensorDict/merge.js'
 import { repeatInterleave, slice, take } from '../../data/tensorDict/selecting.js'
-import { type TensorDict, TensorDictError } from '../../data/tensorDict/tensorDict.js'
+import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { liveTensors, type Owned, own, ownedCount, scope, tensorsOf } from '../../engine/scope.js'
 import type { TensorDictRecipe } from '../arbitraries.js'
-import { type NumberedLaw, numbered, require } from '../law.js'
+import { type NumberedLaw, require } from '../law.js'
+import { attempt, lawOf, type TensorDictLawOptions } from './checking.js'
+import { subset } from './drawing.js'
 
 /** An operation on a TensorDict, with a number to choose by. It may throw TensorDictError. */
 export type TensorDictStep = (td: TensorDict, choice: number) => TensorDict
@@ -35,33 +37,57 @@ interface Program {
   readonly choices: readonly number[]
 }
 
-/** What each step gives, beginning with `td`. A step that refuses gives nothing, and must leave no tensor. */
+/** What each step gives, beginning with `td`. A step that refuses gives nothing. */
 const runProgram = ({ steps, choices }: Program, td: TensorDict): readonly TensorDict[] => {
   const made = [td]
   for (const choice of choices) {
-    const last = made.at(-1)!
-    const before = liveTensors().count
-    try {
-      made.push(steps[choice % steps.length]!(last, choice))
-    } catch (error) {
-      if (!(error instanceof TensorDictError)) throw error
-      require(liveTensors().count === before, () => `law 78: a refusal left ${liveTensors().count - before} tensors`)
-    }
+    const next = attempt(() => steps[choice % steps.length]!(made.at(-1)!, choice))
+    if (next !== undefined) made.push(next)
   }
   return made
 }
 
-const partOf = (made: readonly TensorDict[], bits: number): readonly TensorDict[] =>
-  made.filter((_, i) => (bits >> (i % 30)) & 1)
+/** Each step by itself, on what the steps before it give: those that are refused must leave no tensor. */
+const refusals = (td: TensorDict, program: Program): void => {
+  for (const last of runProgram(program, td)) {
+    for (const choice of program.choices) {
+      const before = liveTensors().count
+      const made = attempt(() => program.steps[choice % program.steps.length]!(last, choice))
+      const left = liveTensors().count - before
+      require(made !== undefined || left === 0, () => `a refusal left ${left} tensors`)
+    }
+  }
+}
 
 const returned = (td: TensorDict, program: Program, bits: number): void => {
   const inputs = new Set(tensorsOf(td))
   const before = liveTensors().count
-  const result = scope(() => partOf(runProgram(program, td), bits))
+  const result = scope(() => subset(runProgram(program, td), bits))
   const fresh = tensorsOf(result).filter((tensor) => !inputs.has(tensor))
   require(liveTensors().count === before + fresh.length, () =>
     `${liveTensors().count - before} tensors live on, ${fresh.length} are in the result`)
-  require(!tensorsOf([result, td]).some((tensor) => tensor.isDisposed), () => 'law 76: a tensor was freed too early')
+}
+
+const notFreed = (td: TensorDict, program: Program, bits: number): void => {
+  const result = scope(() => subset(runProgram(program, td), bits))
+  require(!tensorsOf([result, td]).some((tensor) => tensor.isDisposed), () => 'a tensor was freed too early')
+}
+
+const releasedTwice = (td: TensorDict): void => {
+  const [first, second] = scope(() => {
+    const copy = mapLeaves(td, cloned)
+    return [own(copy), own(copy)] as const
+  })
+  first.release()
+  let isReported = false
+  try {
+    first.release()
+  } catch {
+    isReported = true
+  }
+  require(isReported, () => 'the second release is not reported')
+  require(!tensorsOf(second.value).some((tensor) => tensor.isDisposed), () => 'the second release freed what is owned')
+  second.release()
 }
 
 const thrown = (td: TensorDict, program: Program): void => {
@@ -108,41 +134,39 @@ const cloned = (leaf: Parameters<Parameters<typeof mapLeaves>[1]>[0]) =>
  * this package unless one's own are given.
  *
  * @example
- * memoryLaws(anyTensorDict()).map((law) => law.number) // [75, 75, 77, 79]
+ * memoryLaws(anyTensorDict()).map((law) => law.number) // [75, 75, 76, 77, 77, 78, 79]
  */
 export const memoryLaws = (
   samples: fc.Arbitrary<TensorDictRecipe>,
-  options: { readonly steps?: readonly TensorDictStep[]; readonly numRuns?: number } = {},
+  options: TensorDictLawOptions & { readonly steps?: readonly TensorDictStep[] } = {},
 ): readonly NumberedLaw[] => {
-  const { steps = STEPS, numRuns = 30 } = options
+  const { steps = STEPS } = options
   const programs = fc.array(fc.nat(100), { maxLength: 5 }).map((choices): Program => ({ steps, choices }))
   const law = (
     number: number,
     title: string,
     check: (td: TensorDict, program: Program, bits: number) => void,
   ): NumberedLaw =>
-    numbered(number, title, () =>
-      fc.assert(
-        fc.property(samples, programs, fc.nat(), (recipe, program, bits) => {
-          const before = liveTensors().count
-          scope(() => {
-            check(recipe.build(), program, bits)
-          })
-          require(liveTensors().count === before, () => `law 79: ${liveTensors().count - before} tensors are left`)
-        }),
-        { numRuns },
-      ),
-    )
+    lawOf([number, title], fc.tuple(samples, programs, fc.nat()), {
+      ...options,
+      check: ([recipe, program, bits]) => {
+        check(recipe.build(), program, bits)
+      },
+    })
   return [
-    law(
-      75,
-      'a scope lets live what it returns, and frees the rest; nothing else is freed (76), nor left by a refusal (78)',
-      returned,
-    ),
+    law(75, 'a scope lets live what it returns, and frees the rest', returned),
     law(75, 'a scope that throws frees everything', thrown),
+    law(76, 'a scope frees nothing of its result, and nothing that was there before', notFreed),
     law(77, 'owned values live until they are released, in any order and with any sharing', owned),
+    law(77, 'a second release is reported, and frees nothing', releasedTwice),
+    law(78, 'a step that is refused leaves no tensor', refusals),
     law(79, 'a program in a scope that returns nothing leaves nothing', (td, program) => {
-      runProgram(program, td)
+      const before = liveTensors().count
+      scope(() => {
+        runProgram(program, td)
+        return []
+      })
+      require(liveTensors().count === before, () => `${liveTensors().count - before} tensors are left`)
     }),
   ]
 }

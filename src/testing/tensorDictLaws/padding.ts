@@ -8,7 +8,8 @@ import { slice } from '../../data/tensorDict/selecting.js'
 import { batchSize, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { TensorDictRecipe } from '../arbitraries.js'
 import { type NumberedLaw, require } from '../law.js'
-import { type BatchLawOptions, type Draw, refused, rowsOf, same, sameAll, statesLaws, upTo } from './batchLaw.js'
+import { refused, same, sameAll, statesLaws, type TensorDictLawOptions } from './checking.js'
+import { type Draw, rowsOf, upTo } from './drawing.js'
 
 const filler = { value: 1, item: null }
 
@@ -22,7 +23,7 @@ const beginnings = (td: TensorDict, draw: Draw): readonly TensorDict[] =>
 /** Laws 60 to 62 for the TensorDicts of `samples`. */
 export const paddingLaws = (
   samples: fc.Arbitrary<TensorDictRecipe>,
-  options?: BatchLawOptions,
+  options: TensorDictLawOptions,
 ): readonly NumberedLaw[] => {
   const law = statesLaws(samples, options)
   return [
@@ -44,24 +45,30 @@ export const paddingLaws = (
       )
       refused(() => crop(td, [[rowsOf(td) + 1, 0]]), 'more than there is')
     }),
-    law(61, 'sequences come back as they were padded, from both sides; the mask says what is in them', (td, draw) => {
-      const parts = beginnings(td, draw)
-      for (const side of ['left', 'right'] as const) {
-        const padded = padSequence(parts, { side, ...filler })
-        sameAll(unpadSequence(padded), parts)
-        const lengths = parts.map(rowsOf)
-        const longest = Math.max(...lengths)
-        require(padded.lengths.join() === lengths.join(), () => `lengths ${padded.lengths}`)
-        const inside = lengths.flatMap((n) =>
-          upTo(longest).map((t) => Number(side === 'left' ? t >= longest - n : t < n)),
-        )
-        require([...padded.mask.dataSync()].map(Number).join() === inside.join(), () => 'the mask is wrong')
-        const shape = [parts.length, longest, ...td.batchShape.slice(1)]
-        require(padded.td.batchShape.join() === shape.join(), () => `[${padded.td.batchShape}]`)
-        refused(() => unpadSequence({ ...padded, lengths: lengths.map(() => longest + 1) }), 'lengths beyond the end')
-      }
-      refused(() => padSequence([], { side: 'left' }), 'no sequence')
-    }),
+    law(
+      61,
+      'sequences come back as they were padded, from both sides, also one, also of one length; the mask says what is in them',
+      (td, draw) => {
+        for (const [parts, side] of [beginnings(td, draw), [td], [td, td]].flatMap((each) => [
+          [each, 'left'] as const,
+          [each, 'right'] as const,
+        ])) {
+          const padded = padSequence(parts, { side, ...filler })
+          sameAll(unpadSequence(padded), parts)
+          const lengths = parts.map(rowsOf)
+          const longest = Math.max(...lengths)
+          require(padded.lengths.join() === lengths.join(), () => `lengths ${padded.lengths}`)
+          const inside = lengths.flatMap((n) =>
+            upTo(longest).map((t) => Number(side === 'left' ? t >= longest - n : t < n)),
+          )
+          require([...padded.mask.dataSync()].map(Number).join() === inside.join(), () => 'the mask is wrong')
+          const shape = [parts.length, longest, ...td.batchShape.slice(1)]
+          require(padded.td.batchShape.join() === shape.join(), () => `[${padded.td.batchShape}]`)
+          refused(() => unpadSequence({ ...padded, lengths: lengths.map(() => longest + 1) }), 'lengths beyond the end')
+        }
+        refused(() => padSequence([], { side: 'left' }), 'no sequence')
+      },
+    ),
     law(62, 'a batch padded to a multiple comes back as it was', (td, draw) => {
       const multiple = 1 + draw(4)
       const padded = padToMultiple(td, multiple, filler)

@@ -1,4 +1,4 @@
-/** Laws 67, 69, 72, 78 and 79: what holds for every batch operation, and for programs of them. */
+/** Laws 1, 67, 69, 72, 78 and 79: what holds for every batch operation, and for programs of them. */
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { index, mask } from '../../data/tensorDict/indexing.js'
@@ -21,7 +21,8 @@ import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { liveTensors, own, scope } from '../../engine/scope.js'
 import type { TensorDictRecipe } from '../arbitraries.js'
 import { type NumberedLaw, require } from '../law.js'
-import { type BatchLawOptions, type Draw, drawMask, refused, rowsOf, same, statesLaws, upTo } from './batchLaw.js'
+import { refused, same, statesLaws, type TensorDictLawOptions, wellFormed } from './checking.js'
+import { type Draw, drawMask, rowsOf, upTo } from './drawing.js'
 
 const filler = { value: 0, item: null }
 
@@ -87,13 +88,16 @@ const REFUSED: Readonly<Record<string, (td: TensorDict) => () => unknown>> = {
 
 const tooMany = (td: TensorDict): readonly boolean[] => upTo(rowsOf(td) + 1).map(() => true)
 
-/** Laws 67, 69, 72, 78 and 79 for batch operations on the TensorDicts of `samples`. */
+/** Laws 1, 67, 69, 72, 78 and 79 for batch operations on the TensorDicts of `samples`. */
 export const programLaws = (
   samples: fc.Arbitrary<TensorDictRecipe>,
-  options?: BatchLawOptions,
+  options: TensorDictLawOptions,
 ): readonly NumberedLaw[] => {
   const law = statesLaws(samples, options)
   return [
+    law(1, 'every result of every batch operation fits, at every node', (td, draw) => {
+      for (const operation of Object.values(OPERATIONS)) wellFormed(operation(td, draw))
+    }),
     law(67, 'equal TensorDicts have equal results', (td, draw) => {
       const copy = mapLeaves(td, (leaf) => (leaf instanceof tf.Tensor ? tf.clone(leaf) : { ...leaf }))
       const numbers = upTo(8).map(() => draw(97))

@@ -1,16 +1,18 @@
 /** Laws 63 and 65: reductions of batch axes and features. */
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
+import { none, some } from 'fp-ts/lib/Option.js'
 import { concat } from '../../data/tensorDict/joining.js'
 import type { Leaf } from '../../data/tensorDict/leaf.js'
-import { leafEntries } from '../../data/tensorDict/leaves.js'
+import { filterMapLeaves, leafEntries } from '../../data/tensorDict/leaves.js'
 import { padSequence } from '../../data/tensorDict/padding.js'
 import { reduce, reduceMasked } from '../../data/tensorDict/reduce.js'
 import { slice } from '../../data/tensorDict/selecting.js'
 import { type Entry, find, isTensorDict, nodeOf, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { TensorDictRecipe } from '../arbitraries.js'
 import { type NumberedLaw, require } from '../law.js'
-import { type BatchLawOptions, drawOrder, refused, rowsOf, same, statesLaws, upTo } from './batchLaw.js'
+import { refused, same, statesLaws, type TensorDictLawOptions } from './checking.js'
+import { drawOrder, isFloat, rowsOf, upTo } from './drawing.js'
 
 /** The leaves that can be reduced, their values made small whole numbers, with which float32 is exact. */
 const reducible = (td: TensorDict): TensorDict =>
@@ -41,21 +43,26 @@ const close = (actual: TensorDict, expected: TensorDict): void => {
 /** Laws 63 and 65 for the TensorDicts of `samples`, without their ragged and data leaves. */
 export const reductionLaws = (
   samples: fc.Arbitrary<TensorDictRecipe>,
-  options?: BatchLawOptions,
+  options: TensorDictLawOptions,
 ): readonly NumberedLaw[] => {
   const law = statesLaws(samples, options)
   return [
-    law(63, 'masked reductions ignore padding, whatever it is', (td, draw) => {
+    law(63, 'masked reductions ignore padding, whatever it is, NaN and infinity too', (td, draw) => {
       const whole = reducible(td)
-      const parts = upTo(1 + draw(3)).map(() => slice(whole, 0, draw(rowsOf(td) + 1)))
-      const all = concat(parts)
-      fc.pre(rowsOf(all) > 0)
-      const tensors = leafEntries(whole).filter(([, leaf]) => leaf instanceof tf.Tensor)
-      const exact = tensors.every(([, leaf]) => leaf instanceof tf.Tensor && leaf.dtype === 'float32')
-      for (const value of exact ? [0, 7, Number.NaN, Number.POSITIVE_INFINITY] : [0, 1]) {
-        const { td: padded, mask } = padSequence(parts, { side: draw(2) === 0 ? 'left' : 'right', value })
-        close(reduceMasked(padded, 'mean', mask), reduce(all, 'mean', 0))
-        close(reduceMasked(padded, 'sum', mask), reduce(all, 'sum', 0))
+      const ends = upTo(1 + draw(3)).map(() => draw(rowsOf(td) + 1))
+      fc.pre(ends.some((end) => end > 0))
+      const side = draw(2) === 0 ? 'left' : 'right'
+      const floats = filterMapLeaves(whole, (leaf) => (isFloat(leaf) ? some(leaf) : none))
+      for (const [from, values] of [
+        [whole, [0, 1]],
+        [floats, [7, Number.NaN, Number.POSITIVE_INFINITY]],
+      ] as const) {
+        const parts = ends.map((end) => slice(from, 0, end))
+        const all = concat(parts)
+        for (const value of values) {
+          const { td: padded, mask } = padSequence(parts, { side, value })
+          for (const kind of ['mean', 'sum'] as const) close(reduceMasked(padded, kind, mask), reduce(all, kind, 0))
+        }
       }
     }),
     law(65, 'a sum over all batch axes is the sums axis by axis, in any order', (td, draw) => {

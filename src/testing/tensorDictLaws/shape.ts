@@ -1,7 +1,7 @@
-/** Laws 52 to 58: batch axes merged, split, moved, added and removed. */
+/** Laws 52 to 59: batch axes merged, split, moved, added and removed. */
 import type fc from 'fast-check'
 import { index } from '../../data/tensorDict/indexing.js'
-import { leafEntries } from '../../data/tensorDict/leaves.js'
+import { nodePaths } from '../../data/tensorDict/leaves.js'
 import {
   expand,
   flattenAxes,
@@ -15,22 +15,16 @@ import {
 import { batchSize, find, isTensorDict, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { TensorDictRecipe } from '../arbitraries.js'
 import { type NumberedLaw, require } from '../law.js'
-import {
-  type BatchLawOptions,
-  drawAxis,
-  drawOrder,
-  inverseOrder,
-  refused,
-  rowsOf,
-  same,
-  statesLaws,
-  upTo,
-} from './batchLaw.js'
+import { refused, same, statesLaws, type TensorDictLawOptions } from './checking.js'
+import { type Draw, drawAxis, drawOrder, inverseOrder, rowsOf, upTo } from './drawing.js'
 
 /** Without leaves, or with features that could be taken for batch axes: what is refused must not depend on it. */
 const bare = (td: TensorDict): TensorDict => TensorDict({}, td.batchShape)
 
-const regroupingLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: BatchLawOptions): readonly NumberedLaw[] => {
+const regroupingLaws = (
+  samples: fc.Arbitrary<TensorDictRecipe>,
+  options: TensorDictLawOptions,
+): readonly NumberedLaw[] => {
   const law = statesLaws(samples, options)
   return [
     law(52, 'reshaping there and back changes nothing; one size may be computed', (td, draw) => {
@@ -51,6 +45,11 @@ const regroupingLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: Batch
         const last = first + draw(rank - first)
         const flat = flattenAxes(td, first - rank, last)
         same(unflattenAxis(flat, first, td.batchShape.slice(first, last + 1)), td)
+        for (const path of nodePaths(td)) {
+          const [inside, node] = [find(flat, path), find(td, path)]
+          if (!(isTensorDict(inside) && isTensorDict(node))) throw new Error('a node is lost')
+          same(unflattenAxis(inside, first, td.batchShape.slice(first, last + 1)), node)
+        }
         for (const each of [td, bare(td)]) {
           refused(() => flattenAxes(each, 0, rank), 'an axis too many')
           refused(() => unflattenAxis(each, -rank - 1, [1]), 'an axis that is not there')
@@ -71,7 +70,38 @@ const regroupingLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: Batch
   ]
 }
 
-const orderLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: BatchLawOptions): readonly NumberedLaw[] => {
+type Lifted = readonly [
+  outside: (td: TensorDict) => TensorDict,
+  inside: (node: TensorDict, behind: readonly number[]) => TensorDict,
+]
+
+/** Operations on a TensorDict, each with what it is for a node that has the axes `behind` in addition. */
+const liftedOperations = (shape: readonly number[], draw: Draw): Readonly<Record<string, Lifted>> => {
+  const rank = shape.length
+  const order = drawOrder(draw, rank)
+  const [first, second] = [draw(rank), draw(rank)]
+  const last = first + draw(rank - first)
+  const place = draw(rank + 1)
+  const sizes = order.map((axis) => shape[axis]!)
+  return {
+    reshape: [(td) => reshape(td, sizes), (node, behind) => reshape(node, [...sizes, ...behind])],
+    flattenAxes: [(td) => flattenAxes(td, first, last), (node) => flattenAxes(node, first, last)],
+    unflattenAxis: [
+      (td) => unflattenAxis(td, first, [1, shape[first]!]),
+      (node) => unflattenAxis(node, first, [1, shape[first]!]),
+    ],
+    permute: [
+      (td) => permute(td, order),
+      (node, behind) => permute(node, [...order, ...behind.map((_, i) => rank + i)]),
+    ],
+    transpose: [(td) => transpose(td, first, second), (node) => transpose(node, first, second)],
+    unsqueeze: [(td) => unsqueeze(td, place), (node) => unsqueeze(node, place)],
+    squeeze: [(td) => squeeze(unsqueeze(td, place), place), (node) => node],
+    expand: [(td) => expand(td, [2, ...shape]), (node, behind) => expand(node, [2, ...shape, ...behind])],
+  }
+}
+
+const orderLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options: TensorDictLawOptions): readonly NumberedLaw[] => {
   const law = statesLaws(samples, options)
   return [
     law(55, 'orders of axes compose, and the inverse order undoes one; what is no order is refused', (td, draw) => {
@@ -112,26 +142,38 @@ const orderLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options?: BatchLawOp
         refused(() => expand(each, td.batchShape.slice(1)), 'fewer axes')
       }
     }),
-    law(58, 'a node with more batch axes is changed along the ones that it shares', (td) => {
-      const rank = td.batchShape.length
-      const flat = flattenAxes(td)
-      for (const [path] of leafEntries(td)) {
-        for (const depth of upTo(path.length).slice(1)) {
-          const [before, after] = [find(td, path.slice(0, depth)), find(flat, path.slice(0, depth))]
-          require(isTensorDict(before) && isTensorDict(after), () => 'a node is lost')
-          if (isTensorDict(before) && isTensorDict(after)) same(reshape(before, after.batchShape), after)
-          if (isTensorDict(before) && isTensorDict(after)) {
-            require(after.batchShape.slice(1).join() === before.batchShape.slice(rank).join(), () =>
-              `[${after.batchShape}]`)
-          }
+    law(58, 'every node is changed along the axes of its parent, and keeps the ones behind', (td, draw) => {
+      for (const [name, [outside, inside]] of Object.entries(liftedOperations(td.batchShape, draw))) {
+        const changed = outside(td)
+        for (const path of nodePaths(td)) {
+          const [before, after] = [find(td, path), find(changed, path)]
+          if (!(isTensorDict(before) && isTensorDict(after))) throw new Error(`${name}: a node is lost`)
+          const behind = before.batchShape.slice(td.batchShape.length)
+          same(after, inside(before, behind), `${name}: ${path.join(' > ')}`)
+          require(after.batchShape.join() === [...changed.batchShape, ...behind].join(), () =>
+            `${name}: [${after.batchShape}]`)
         }
       }
     }),
+    law(
+      59,
+      'axes have no names that an operation could lose: a TensorDict is its batch shape and its entries',
+      (td) => {
+        for (const each of [
+          td,
+          unsqueeze(td, 0),
+          flattenAxes(td),
+          permute(td, upTo(td.batchShape.length).toReversed()),
+        ]) {
+          require(Object.keys(each).toSorted().join() === '_tag,batchShape,entries', () => Object.keys(each).join())
+        }
+      },
+    ),
   ]
 }
 
-/** Laws 52 to 58 for the TensorDicts of `samples`. */
+/** Laws 52 to 59 for the TensorDicts of `samples`. */
 export const shapeLaws = (
   samples: fc.Arbitrary<TensorDictRecipe>,
-  options?: BatchLawOptions,
+  options: TensorDictLawOptions,
 ): readonly NumberedLaw[] => [...regroupingLaws(samples, options), ...orderLaws(samples, options)]

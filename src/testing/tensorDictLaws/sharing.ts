@@ -15,17 +15,8 @@ import { find, isTensorDict, TensorDict, TensorDictError } from '../../data/tens
 import { liveTensors, scope } from '../../engine/scope.js'
 import type { TensorDictRecipe } from '../arbitraries.js'
 import { type NumberedLaw, require } from '../law.js'
-import {
-  allPaths,
-  FRESH,
-  identical,
-  lawOf,
-  pick,
-  refused,
-  same,
-  type TensorDictLawOptions,
-  withChoices,
-} from './checking.js'
+import { identical, lawOf, refused, same, type TensorDictLawOptions } from './checking.js'
+import { allPaths, FRESH, pick, withChoices } from './drawing.js'
 
 /** Calls that change keys; some are refused for some TensorDicts. */
 const structural = (td: TensorDict, path: Path): readonly (() => unknown)[] => [
@@ -95,13 +86,16 @@ const copies = (numbers: readonly number[]): void => {
   const before = JSON.stringify(toNested(td))
   for (const array of [arrays.float, arrays.int, ...rows]) array.fill(77)
   require(JSON.stringify(toNested(td)) === before, () => 'a later write to an array changed the TensorDict')
+  const read = toNested(td) as { readonly arrays: { readonly float: number[][] }; readonly rows: number[][] } // made above
+  for (const list of [...read.arrays.float, ...read.rows]) if (Array.isArray(list)) list.fill(77)
+  require(JSON.stringify(toNested(td)) === before, () => 'a write to what was read changed the TensorDict')
 }
 
 const refusesVariables = (td: TensorDict): void => {
   const variable = scope(() => tf.variable(tf.zeros([...td.batchShape])))
-  const error = refused('a variable', () => set(td, FRESH, variable))
+  const error = refused(() => set(td, FRESH, variable), 'a variable')
   require(error.message.includes('variable.clone()'), () => error.message)
-  refused('a variable in a record', () => TensorDict({ [FRESH]: { v: variable } }, td.batchShape))
+  refused(() => TensorDict({ [FRESH]: { v: variable } }, td.batchShape), 'a variable in a record')
   const kept = set(td, FRESH, variable.clone())
   variable.assign(tf.ones([...td.batchShape]))
   const numbers = (find(kept, FRESH) as tf.Tensor).dataSync()
@@ -112,7 +106,7 @@ const refusesVariables = (td: TensorDict): void => {
 /** Laws 69 to 74 and 78, on TensorDicts drawn from `samples`. */
 export const sharingLaws = (
   samples: fc.Arbitrary<TensorDictRecipe>,
-  options: TensorDictLawOptions = {},
+  options: TensorDictLawOptions,
 ): readonly NumberedLaw[] => {
   const law = (
     number: number,
@@ -143,7 +137,10 @@ export const sharingLaws = (
       require(liveTensors().count === count && liveTensors().bytes === bytes, () => 'a tensor was made')
       require(isTensorDict(td), () => 'no TensorDict')
     }),
-    lawOf([73, 'later writes to arrays that were given change nothing'], anArray, { ...options, check: copies }),
+    lawOf([73, 'later writes to arrays that were given, or that were read, change nothing'], anArray, {
+      ...options,
+      check: copies,
+    }),
     law(74, 'a variable is refused; a clone of it keeps its value', (td) => {
       refusesVariables(td)
     }),
@@ -151,7 +148,7 @@ export const sharingLaws = (
       const withTensor = set(td, FRESH, tf.zeros([...td.batchShape, 2])) as TensorDict
       const before = liveTensors().count
       // a batch without axes begins every shape
-      for (const call of wrong(td, withTensor).slice(td.batchShape.length === 0 ? 1 : 0)) refused('a wrong call', call)
+      for (const call of wrong(td, withTensor).slice(td.batchShape.length === 0 ? 1 : 0)) refused(call, 'a wrong call')
       require(liveTensors().count === before, () => 'a refused call left a tensor')
     }),
   ]

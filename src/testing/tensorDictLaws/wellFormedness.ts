@@ -8,16 +8,8 @@ import { filterMapLeaves, leafEntries } from '../../data/tensorDict/leaves.js'
 import { batchSize, type Entries, find, isTensorDict, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { TensorDictRecipe } from '../arbitraries.js'
 import { type NumberedLaw, require } from '../law.js'
-import {
-  FRESH,
-  identical,
-  lawOf,
-  refused,
-  same,
-  type TensorDictLawOptions,
-  wellFormed,
-  withChoices,
-} from './checking.js'
+import { identical, lawOf, refused, same, type TensorDictLawOptions, wellFormed } from './checking.js'
+import { FRESH, withChoices } from './drawing.js'
 
 const entriesOf = (td: TensorDict): Entries => Object.fromEntries(td.entries)
 
@@ -32,9 +24,17 @@ const isMadeOrRefused = (td: TensorDict): void => {
   const other = otherShape(td.batchShape)
   const unfit = [...td.entries].filter(([, entry]) => !('_tag' in entry && entry._tag === 'Meta')).map(([name]) => name)
   if (unfit.length === 0 || td.batchShape.length === 0) return
-  const error = refused('entries of another batch shape', () => TensorDict(entriesOf(td), other))
+  const error = refused(() => TensorDict(entriesOf(td), other), 'entries of another batch shape')
   const named = (error.details.problems ?? []).map(({ path }) => path[0])
   require(unfit.every((name) => named.includes(name)), () => `not all of ${unfit.join()} are named: ${named.join()}`)
+  for (const { path, reason } of error.details.problems ?? []) {
+    const entry = td.entries.get(path[0]!)
+    const actual = entry instanceof tf.Tensor ? entry.shape : isTensorDict(entry) ? entry.batchShape : undefined
+    require(path.length > 1 || reason.includes(`[${other.join(', ')}]`), () => `no expected shape: ${reason}`)
+    require(path.length > 1 || actual === undefined || reason.includes(`[${actual.join(', ')}]`), () =>
+      `no actual shape: ${reason}`)
+  }
+  wellFormed(td)
 }
 
 const batchIsMaximal = (td: TensorDict): void => {
@@ -49,7 +49,7 @@ const batchIsMaximal = (td: TensorDict): void => {
   require(autoBatch(tensors, 1).batchShape.length <= 1, () => 'more axes than asked for')
 }
 
-const batchCanBeChosen = (td: TensorDict, axes: number): void => {
+const batchCanBeChosen = (td: TensorDict, axes: number, more: number): void => {
   identical(withBatchShape(td, td.batchShape), td, 'its own batch shape')
   const tensors = onlyTensors(td)
   const none = wellFormed(withBatchShape(tensors, []))
@@ -57,16 +57,18 @@ const batchCanBeChosen = (td: TensorDict, axes: number): void => {
   const fewer = td.batchShape.slice(0, axes % (td.batchShape.length + 1))
   require(wellFormed(withBatchShape(tensors, fewer)).batchShape.join() === fewer.join(), () =>
     'another batch shape than asked for')
+  const second = td.batchShape.slice(0, more % (td.batchShape.length + 1))
+  same(withBatchShape(withBatchShape(tensors, fewer), second), withBatchShape(tensors, second), 'one after the other')
   for (const [path, leaf] of leafEntries(tensors)) identical(find(none, path), leaf, 'a leaf')
   const root = [...tensors.entries.values()].find((entry) => !isTensorDict(entry) && entry instanceof tf.Tensor)
   if (root !== undefined && td.batchShape.length > 0)
-    refused('a shape that no leaf has', () => withBatchShape(tensors, otherShape(td.batchShape)))
+    refused(() => withBatchShape(tensors, otherShape(td.batchShape)), 'a shape that no leaf has')
 }
 
 /** Laws 1 to 5, on TensorDicts drawn from `samples`. */
 export const wellFormednessLaws = (
   samples: fc.Arbitrary<TensorDictRecipe>,
-  options: TensorDictLawOptions = {},
+  options: TensorDictLawOptions,
 ): readonly NumberedLaw[] => [
   lawOf([1, 'every leaf and node fits the node that it is in'], samples, {
     ...options,
@@ -105,8 +107,8 @@ export const wellFormednessLaws = (
     withChoices(samples),
     {
       ...options,
-      check: ([recipe, axes]) => {
-        batchCanBeChosen(recipe.build(), axes)
+      check: ([recipe, axes, more]) => {
+        batchCanBeChosen(recipe.build(), axes, more)
       },
     },
   ),
