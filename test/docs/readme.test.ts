@@ -39,6 +39,13 @@ describe('README', () => {
     expect(Object.keys(scripts)).toEqual(expect.arrayContaining(['start', 'test']))
   })
 
+  it('lists every page of the guide, in reading order', () => {
+    const listed = readme.split('\n').find((line) => line.startsWith('| [Guide]')) ?? ''
+    const linked = [...listed.matchAll(/docs\/guide\/([\w-]+\.md)/g)].map(([, page]) => page!).slice(1) // the first is the title's
+    const pages = readdirSync('docs/guide').filter((file) => file.endsWith('.md'))
+    expect(linked).toEqual(pages.sort((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10)))
+  })
+
   it('has a file map that names every folder, and only such that exist', () => {
     const map = readme.slice(readme.indexOf('## File map'))
     const named = [...map.matchAll(/^\| (.+?) \|/gm)].flatMap(([, cell]) =>

@@ -34,7 +34,7 @@ describe('10,000 damaged files', () => {
   const originals = fc.sample(anyStoredArrays, { seed: 1, numRuns: 200 }).map((arrays) => encodeSafetensors(arrays))
   const mutants = mutated(originals, { seed: 1, count: MUTANTS })
 
-  it('are refused or read correctly, and no array is larger than its part of the file', () => {
+  it('law 86: they are refused or read correctly, and no array is larger than its part of the file', () => {
     let [refused, read] = [0, 0]
     for (const bytes of mutants) {
       const before = Uint8Array.from(bytes)
@@ -59,7 +59,7 @@ describe('10,000 damaged files', () => {
     expect(read).toBeGreaterThan(MUTANTS / 20)
   })
 
-  it('that claim more than they hold make no array for it', () => {
+  it('law 86: files that claim more than they hold make no array for it', () => {
     const huge = 2 ** 28
     const claims = [
       fileOf({ x: { dtype: 'U8', shape: [huge], data_offsets: [0, huge] } }, [1, 2, 3]),

@@ -104,7 +104,7 @@ const within = (check: () => void): void => {
 }
 
 describe('encodeTensorDict and decodeTensorDict', () => {
-  it('keep NaN with its payload, and the sign of zero', () => {
+  it('law 83: NaN keeps its payload, and zero its sign', () => {
     within(() => {
       const words = Uint32Array.of(0x7fc00001, 0xffc12345, 0x7f800001, 0x80000000, 1)
       const td = TensorDict(
@@ -125,7 +125,7 @@ describe('encodeTensorDict and decodeTensorDict', () => {
     })
   })
 
-  it('keep names of any kind in their order', () => {
+  it('law 86: names of any kind are data, and keep their order', () => {
     within(() => {
       const names = ['b', '10', '9', '__proto__', 'a.b', '', 'constructor', '\ud800', '名前']
       const td = TensorDict(Object.fromEntries(names.map((name) => [name, meta(name)])), [])
@@ -323,7 +323,7 @@ describe('on disk', () => {
     expect(seen).toEqual({ bytes: expect.any(Number), open: 0 })
   })
 
-  it('an entry is read by its header and its own bytes alone', async () => {
+  it('law 85: an entry is read by its header and its own bytes alone', async () => {
     await save()
     const headerBytes = 32 + Number((await readFile(at('x.td'))).readBigUint64LE(16))
     for (const [path, bytes] of [
