@@ -92,6 +92,7 @@ const partLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options: TensorDictLa
         index(index(td, { start, end }), { start: c, end: d }),
         index(td, { start: start + c, end: Math.min(end, start + d) }),
       )
+      same(slice(slice(td, start, end), c, d), slice(td, start + c, end))
     }),
     law(
       38,

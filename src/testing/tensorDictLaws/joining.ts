@@ -10,7 +10,7 @@ import { splitEach, splitEvery, splitInto, splitSizes, unbind } from '../../data
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type NearMiss, nearMiss, type TensorDictRecipe } from '../arbitraries.js'
 import { type NumberedLaw, require } from '../law.js'
-import { lawOf, refused, same, sameAll, statesLaws, type TensorDictLawOptions } from './checking.js'
+import { identical, lawOf, refused, same, sameAll, statesLaws, type TensorDictLawOptions } from './checking.js'
 import { type Draw, drawAxis, drawMask, drawOrder, FRESH, negated, rowsOf, upTo } from './drawing.js'
 
 /** Alike TensorDicts: the elements in several orders. */
@@ -55,7 +55,6 @@ const stackLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options: TensorDictL
     }),
     law(47, 'a stack joins what got a new axis; joining is associative; empty pieces are neutral', (td, draw) => {
       const parts = alike(td, draw)
-      const [a, b, c] = parts as [TensorDict, TensorDict, TensorDict] // `alike` gives three
       const place = drawAxis(draw, td.batchShape.length + 1).given
       same(
         stack(parts, place),
@@ -64,9 +63,12 @@ const stackLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options: TensorDictL
           place,
         ),
       )
-      const { given } = drawAxis(draw, td.batchShape.length)
+      const { given, axis } = drawAxis(draw, td.batchShape.length)
+      const pieces = parts.map((part) => narrow(part, { axis, start: 0, length: draw(td.batchShape[axis]! + 1) }))
+      const [a, b, c] = pieces as [TensorDict, TensorDict, TensorDict] // `alike` gives three
       same(concat([concat([a, b], given), c], given), concat([a, concat([b, c], given)], given))
-      same(concat([a], given), a)
+      same(concat([a, b, c], given), concat([a, concat([b, c], given)], given))
+      identical(concat([a], given), a, 'one part')
       const none = narrow(td, { axis: given, start: 0, length: 0 })
       same(concat([none, td], given), td)
       same(concat([td, none], given), td)

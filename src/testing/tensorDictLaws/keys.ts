@@ -136,6 +136,7 @@ export const keyLaws = (
     law(16, 'select and exclude take a TensorDict apart', partitions),
     law(17, 'exclude: nothing gives the same object, twice is the union', (td, a, b) => {
       identical(exclude(td), td, 'nothing excluded')
+      identical(exclude(td, FRESH), td, 'what is not there excluded')
       const [first, second] = [subset(allPaths(td), a), subset(allPaths(td), b)]
       same(drop(drop(td, first), second), drop(td, [...first, ...second]), 'excluded twice')
       require(nodePaths(drop(td, leafPaths(td))).length === nodePaths(td).length, () => 'an emptied node is gone')
