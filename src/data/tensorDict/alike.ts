@@ -1,13 +1,14 @@
 /** Joining TensorDicts that are alike: what keeps them from it, and how their leaves follow a plan together. */
-import * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs'
 import type { Data, Ragged } from './leaf.js'
 import { emptyTensor, innerSize, type KnownRows, replaceAxes, rowsFor, scopeFor } from './plan.js'
 import { appendData, appendRagged, type Rows, selectData, selectRagged } from './rows.js'
+import { mapValues, namesOf, sameNames, valueAt } from './spine.js'
 import {
   batchSize,
   type Entry,
   isTensorDict,
-  nodeOf,
+  nodeOver,
   type TensorDict,
   TensorDictError,
   type TensorDictProblem,
@@ -35,7 +36,7 @@ const shown = (shape: readonly number[]): string => `[${shape.join(', ')}]`
 
 const describeEntry = (entry: Entry | undefined, rank: number): string => {
   if (entry === undefined) return 'nothing'
-  if (entry instanceof tf.Tensor) return `${entry.dtype} tensor of features ${shown(entry.shape.slice(rank))}`
+  if (!('_tag' in entry)) return `${entry.dtype} tensor of features ${shown(entry.shape.slice(rank))}`
   switch (entry._tag) {
     case 'TensorDict':
       return entry.batchShape.length === rank
@@ -57,8 +58,8 @@ const sameFrom = (a: readonly number[], b: readonly number[], [i, j]: readonly [
 /** Whether two entries are of one kind, type and shape behind the batch axes of their roots. */
 const alikeEntries = (a: Entry, b: Entry | undefined, ranks: readonly [number, number]): boolean => {
   if (b === undefined) return false
-  if (a instanceof tf.Tensor || b instanceof tf.Tensor) {
-    return a instanceof tf.Tensor && b instanceof tf.Tensor && a.dtype === b.dtype && sameFrom(a.shape, b.shape, ranks)
+  if (!('_tag' in a) || !('_tag' in b)) {
+    return !('_tag' in a) && !('_tag' in b) && a.dtype === b.dtype && sameFrom(a.shape, b.shape, ranks)
   }
   if (a._tag === 'Ragged') return b._tag === 'Ragged' && a.type === b.type
   if (a._tag === 'TensorDict') return b._tag === 'TensorDict' && sameFrom(a.batchShape, b.batchShape, ranks)
@@ -78,10 +79,10 @@ interface Comparison {
 }
 
 const allAlike = (nodes: readonly TensorDict[], key: string, { ranks }: Comparison): boolean => {
-  const first = nodes[0]!.entries.get(key)
+  const first = valueAt(nodes[0]!.spine, key)
   if (first === undefined) return false
   for (let i = 1; i < nodes.length; i++) {
-    const other = nodes[i]!.entries.get(key)
+    const other = valueAt(nodes[i]!.spine, key)
     if (other !== first && !alikeEntries(first, other, ranks[i]!)) return false
   }
   return true
@@ -89,37 +90,37 @@ const allAlike = (nodes: readonly TensorDict[], key: string, { ranks }: Comparis
 
 /** The keys of all nodes, each once. */
 const keysOf = (nodes: readonly TensorDict[]): Iterable<string> => {
-  const { entries } = nodes[0]!
-  const same = nodes.every(
-    (node) =>
-      node === nodes[0] || (node.entries.size === entries.size && entries.every((_, key) => node.entries.has(key))),
-  )
-  return same ? entries.keys() : new Set(nodes.flatMap((node) => [...node.entries.keys()]))
+  const { spine } = nodes[0]!
+  const names = namesOf(spine)
+  return nodes.every((node) => sameNames(node.spine, spine))
+    ? names
+    : new Set(nodes.flatMap((node) => [...namesOf(node.spine)]))
 }
 
+/** What the comparison of nodes has found so far: every difference, and where it is now. */
+interface Findings {
+  readonly problems: TensorDictProblem[]
+  readonly path: string[]
+}
+
+const entriesAt = (nodes: readonly TensorDict[], key: string): readonly (Entry | undefined)[] =>
+  nodes.map((node) => valueAt(node.spine, key))
+
 /** Everything by which nodes differ that are to be joined, each with its path. */
-const differences = (
-  nodes: readonly TensorDict[],
-  path: readonly string[],
-  comparison: Comparison,
-): readonly TensorDictProblem[] => {
-  const found: TensorDictProblem[] = []
+const compareNodes = (nodes: readonly TensorDict[], comparison: Comparison, { problems, path }: Findings): void => {
   for (const key of keysOf(nodes)) {
-    const place = [...path, key]
-    const entries = nodes.map((node) => node.entries.get(key))
-    if (!allAlike(nodes, key, comparison)) {
-      const reasons = entries.map((entry, i) => describeEntry(entry, comparison.ranks[i]![1]))
-      found.push({ path: place, reason: [...new Set(reasons)].join(' and ') })
-      continue
+    path.push(key)
+    const first = valueAt(nodes[0]!.spine, key)
+    if (first === undefined || !allAlike(nodes, key, comparison)) {
+      const reasons = entriesAt(nodes, key).map((entry, i) => describeEntry(entry, comparison.ranks[i]![1]))
+      problems.push({ path: [...path], reason: [...new Set(reasons)].join(' and ') })
+    } else if (isTensorDict(first)) {
+      compareNodes(entriesAt(nodes, key) as TensorDict[], comparison, { problems, path }) // all alike the first
+    } else if ('_tag' in first && first._tag === 'Meta' && comparison.options.resolveMeta === undefined) {
+      if (!agree(valuesOf(entriesAt(nodes, key)))) problems.push({ path: [...path], reason: 'different meta values' })
     }
-    const first = entries[0]!
-    if (isTensorDict(first))
-      found.push(...differences(entries as TensorDict[], place, comparison)) // all alike the first
-    else if ('_tag' in first && first._tag === 'Meta' && comparison.options.resolveMeta === undefined) {
-      if (!agree(valuesOf(entries))) found.push({ path: place, reason: 'different meta values' })
-    }
+    path.pop()
   }
-  return found
 }
 
 /**
@@ -135,7 +136,8 @@ export const requireAlike = (
 ): void => {
   const rank = parts[0]!.batchShape.length
   const ranks = parts.map((part) => [rank, part.batchShape.length] as const)
-  const problems = [...shapes.map((reason) => ({ path: [], reason })), ...differences(parts, [], { ranks, options })]
+  const problems: TensorDictProblem[] = shapes.map((reason) => ({ path: [], reason }))
+  compareNodes(parts, { ranks, options }, { problems, path: [] })
   if (problems.length === 0) return
   throw new TensorDictError(operation, [], { problems, actual: parts.map((part) => part.batchShape) })
 }
@@ -165,9 +167,9 @@ const joinNodes = (nodes: readonly TensorDict[], path: readonly string[], joinin
   const { plan, rank } = joining
   const [first] = nodes
   const inner = innerSize(first!.batchShape, rank)
-  const entries = first!.entries.map((entry, key): Entry => {
-    const parts = nodes.map((node) => node.entries.get(key)!) // `requireAlike` has seen them, all of one kind
-    if (entry instanceof tf.Tensor) return joinTensors(parts as tf.Tensor[], joining)
+  const spine = mapValues(first!.spine, (entry, key): Entry => {
+    const parts = nodes.map((node) => valueAt(node.spine, key)!) // `requireAlike` has seen them, all of one kind
+    if (!('_tag' in entry)) return joinTensors(parts as tf.Tensor[], joining)
     switch (entry._tag) {
       case 'TensorDict':
         return joinNodes(parts as TensorDict[], [...path, key], joining)
@@ -179,7 +181,7 @@ const joinNodes = (nodes: readonly TensorDict[], path: readonly string[], joinin
         return joinedMeta(parts, [...path, key], plan)
     }
   })
-  return nodeOf(entries, replaceAxes(first!.batchShape, rank, plan.to))
+  return nodeOver(spine, replaceAxes(first!.batchShape, rank, plan.to))
 }
 
 /**

@@ -17,6 +17,7 @@ import {
   type SetAt,
   startsWith,
 } from './keys.js'
+import { spineFrom, valueAt, withValue } from './spine.js'
 import {
   absence,
   type Entry,
@@ -24,8 +25,9 @@ import {
   isTensorDict,
   misfit,
   nodeOf,
+  nodeOver,
   showPath,
-  TensorDict,
+  type TensorDict,
   TensorDictError,
   type TensorDictProblem,
 } from './tensorDict.js'
@@ -37,32 +39,35 @@ const rebuilt = (td: TensorDict, entries: TensorDict['entries']): TensorDict =>
 interface Change {
   readonly operation: string
   readonly path: Path
-  /** What the entry becomes. Undefined: there is none. */
-  readonly to: (present: Entry | undefined) => Entry | undefined
+  readonly to: (present: Entry | undefined) => Entry
 }
 
-/** Changes the entry at a path; the nodes on the way are new, and made where there are none. */
-const change = (td: TensorDict, rest: readonly string[], { operation, path, to }: Change): TensorDict => {
-  const [name, ...deeper] = rest as Path // not empty, by the recursion
-  const present = td.entries.get(name)
-  if (deeper.length > 0) {
-    if (present !== undefined && !isTensorDict(present)) {
-      const leaf = path.slice(0, path.length - deeper.length)
-      throw new TensorDictError(operation, path, {
-        reason: `${showPath(leaf)} is a leaf, not a node`,
-        expected: 'a node',
-        actual: present,
-        hint: `remove ${showPath(leaf)} first, to put a node in its place`,
-      })
-    }
-    const node = present ?? TensorDict({}, td.batchShape)
-    const next = change(node, deeper, { operation, path, to })
-    return next === node ? td : rebuilt(td, td.entries.set(name, next))
+const NO_ENTRIES = spineFrom<Entry>([], [])
+
+const leafOnTheWay = ({ operation, path }: Change, depth: number, present: Entry): TensorDictError => {
+  const leaf = showPath(path.slice(0, depth + 1))
+  return new TensorDictError(operation, path, {
+    reason: `${leaf} is a leaf, not a node`,
+    expected: 'a node',
+    actual: present,
+    hint: `remove ${leaf} first, to put a node in its place`,
+  })
+}
+
+/** Changes the entry at a path, from its name `depth` on; the nodes on the way are new, and made where there are none. */
+const change = (td: TensorDict, what: Change, depth = 0): TensorDict => {
+  const { operation, path, to } = what
+  const name = path[depth]!
+  const present = valueAt(td.spine, name)
+  if (depth < path.length - 1) {
+    if (present !== undefined && !isTensorDict(present)) throw leafOnTheWay(what, depth, present)
+    const next = change(present ?? nodeOver(NO_ENTRIES, td.batchShape), what, depth + 1)
+    return next === present ? td : nodeOver(withValue(td.spine, name, next), td.batchShape)
   }
   const next = to(present)
-  if (next === undefined) return rebuilt(td, td.entries.delete(name))
-  const problem = next === present ? undefined : misfit(next, td.batchShape)
-  if (problem === undefined) return rebuilt(td, td.entries.set(name, next))
+  if (next === present) return td
+  const problem = misfit(next, td.batchShape)
+  if (problem === undefined) return nodeOver(withValue(td.spine, name, next), td.batchShape)
   throw new TensorDictError(operation, path, { reason: problem, expected: td.batchShape, actual: next })
 }
 
@@ -83,7 +88,7 @@ export const set = <S, const K extends Key, const E extends Entry>(
   entry: E,
 ): TensorDict<SetAt<S, K, E>> => {
   const path = pathOf('set', key)
-  return change(td, path, { operation: 'set', path, to: () => entry }) as TensorDict<SetAt<S, K, E>> // it was just set
+  return change(td, { operation: 'set', path, to: () => entry }) as TensorDict<SetAt<S, K, E>> // it was just set
 }
 
 /**
@@ -104,7 +109,7 @@ export const modify = <S, const K extends KeyOf<S>, const E extends Entry>(
   const problem = absence(td, path)
   if (problem !== undefined) throw new TensorDictError('modify', path, problem)
   const to = (entry: Entry | undefined): Entry => f(entry as At<S, K>) // it is there, as just checked
-  return change(td, path, { operation: 'modify', path, to }) as TensorDict<SetAt<S, K, E>> // E is what `f` gave
+  return change(td, { operation: 'modify', path, to }) as TensorDict<SetAt<S, K, E>> // E is what `f` gave
 }
 
 const without = (td: TensorDict, tree: KeyTree): TensorDict => {
@@ -260,10 +265,10 @@ export const rename = <S, const A extends KeyOf<S>, const B extends Key>(
   const stays = parent.length === target.length - 1 && startsWith(target, parent)
   const operation = 'rename'
   const renamed = !stays
-    ? change(without(td, keyTree([source])), target, { operation, path: target, to: () => entry })
+    ? change(without(td, keyTree([source])), { operation, path: target, to: () => entry })
     : parent.length === 0
       ? renamedInPlace(td, source[0], target[0])
-      : change(td, parent, {
+      : change(td, {
           operation,
           path: parent as unknown as Path, // it is not empty
           to: (node) => renamedInPlace(node as TensorDict, source.at(-1)!, target.at(-1)!), // it has the entry

@@ -218,8 +218,9 @@ export const data = <T>(items: Iterable<T>): Data<T> => ({ _tag: 'Data', items: 
 /** One value for the node. */
 export const meta = <T>(value: T): Meta<T> => ({ _tag: 'Meta', value })
 
-const hasTag = (value: unknown, tag: string): boolean =>
-  typeof value === 'object' && value !== null && '_tag' in value && value._tag === tag
+const LEAF_TAGS: ReadonlySet<unknown> = new Set(['Ragged', 'Data', 'Meta'])
 
 export const isLeaf = (value: unknown): value is Leaf =>
-  value instanceof tf.Tensor || hasTag(value, 'Ragged') || hasTag(value, 'Data') || hasTag(value, 'Meta')
+  typeof value === 'object' &&
+  value !== null &&
+  ('_tag' in value ? LEAF_TAGS.has(value._tag) : value instanceof tf.Tensor)

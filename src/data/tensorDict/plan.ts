@@ -6,7 +6,8 @@
 import * as tf from '@tensorflow/tfjs'
 import { scope } from '../../engine/scope.js'
 import { asRun, type Rows, selectData, selectRagged, spreadRows } from './rows.js'
-import { batchSize, type Entry, isTensorDict, nodeOf, type TensorDict, TensorDictError } from './tensorDict.js'
+import { mapValues, someValue } from './spine.js'
+import { batchSize, type Entry, nodeOver, type TensorDict, TensorDictError } from './tensorDict.js'
 
 /** What happens to one tensor. */
 export type MoveTensor = (tensor: tf.Tensor) => tf.Tensor
@@ -26,7 +27,7 @@ export interface Plan {
 }
 
 const holdsTensor = (td: TensorDict): boolean =>
-  td.entries.some((entry) => entry instanceof tf.Tensor || (isTensorDict(entry) && holdsTensor(entry)))
+  someValue(td.spine, (entry) => !('_tag' in entry) || (entry._tag === 'TensorDict' && holdsTensor(entry)))
 
 /** Runs `f` in a scope if one of the TensorDicts has tensors: elsewhere there is nothing to free. */
 export const scopeFor = <T extends TensorDict | Readonly<Record<string, unknown>>>(
@@ -82,8 +83,8 @@ const applyToTensor = (tensor: tf.Tensor, application: Application): tf.Tensor =
 const applyToNode = (node: TensorDict, application: Application): TensorDict => {
   const { plan } = application
   const inner = innerSize(node.batchShape, plan.rank)
-  const entries = node.entries.map((entry): Entry => {
-    if (entry instanceof tf.Tensor) return applyToTensor(entry, application)
+  const spine = mapValues(node.spine, (entry): Entry => {
+    if (!('_tag' in entry)) return applyToTensor(entry, application)
     switch (entry._tag) {
       case 'TensorDict':
         return applyToNode(entry, application)
@@ -95,7 +96,7 @@ const applyToNode = (node: TensorDict, application: Application): TensorDict => 
         return entry
     }
   })
-  return nodeOf(entries, replaceAxes(node.batchShape, plan.rank, plan.to))
+  return nodeOver(spine, replaceAxes(node.batchShape, plan.rank, plan.to))
 }
 
 /**

@@ -93,9 +93,7 @@ export const appendRagged = (leaves: readonly Ragged[]): Ragged => {
 export const appendData = (leaves: readonly Data[]): Data => {
   const all: unknown[] = []
   for (const { items } of leaves) {
-    items.forEach((item) => {
-      all.push(item)
-    })
+    for (let i = 0; i < items.size; i++) all.push(items.get(i))
   }
   return { _tag: 'Data', items: List(all) }
 }

@@ -6,9 +6,10 @@
  * does not compile. Nothing is ever changed: every function returns a new spine over the same leaves.
  */
 import * as tf from '@tensorflow/tfjs'
-import { OrderedMap } from 'immutable'
+import type { OrderedMap } from 'immutable'
 import { TENSORS } from '../../engine/scope.js'
 import { isLeaf, type Leaf, raggedLength } from './leaf.js'
+import { mapOf, namesOf, type Spine, spineFrom, spineOf, valueAt, valuesOf } from './spine.js'
 
 declare const SCHEMA: unique symbol
 
@@ -19,6 +20,9 @@ export interface TensorDict<out S = unknown> {
   /** Present in types only. */
   readonly [SCHEMA]?: S
   readonly batchShape: readonly number[]
+  /** The entries as they are stored: for the files of this folder. */
+  readonly spine: Spine<Entry>
+  /** The entries by name. Made when it is first asked for: `get`, `find` and `has` look up without it. */
   readonly entries: OrderedMap<string, Entry>
   readonly [TENSORS]: () => Iterable<unknown>
 }
@@ -86,31 +90,43 @@ export const isTensorDict = (value: unknown): value is TensorDict =>
 export const batchSize = (shape: readonly number[]): number => shape.reduce((n, m) => n * m, 1)
 
 const beginsWith = (shape: readonly number[], prefix: readonly number[]): boolean =>
-  shape.length >= prefix.length && prefix.every((n, i) => shape[i] === n)
+  shape === prefix || (shape.length >= prefix.length && prefix.every((n, i) => shape[i] === n))
+
+const showShape = (shape: readonly number[]): string => `[${shape.join(', ')}]`
+
+/** What is said of a value that is no entry, which only untyped code can give. */
+const noEntry = (value: unknown): string =>
+  `expected a tensor, ragged rows, data, meta or a TensorDict, got ${value === null ? 'null' : typeof value}`
 
 /** What keeps an entry from being part of a node with this batch shape; undefined if nothing does. For the other files of this folder. */
 export const misfit = (entry: Entry, batchShape: readonly number[]): string | undefined => {
-  const expected = `[${batchShape.join(', ')}]`
-  if (entry instanceof tf.Variable) {
-    return 'a tf.Variable would change with its next assignment: put `variable.clone()`, which keeps its value of now'
-  }
-  if (entry instanceof tf.Tensor) {
+  if (typeof entry !== 'object' || entry === null) return noEntry(entry)
+  if (!('_tag' in entry)) {
+    if (entry instanceof tf.Variable) {
+      return 'a tf.Variable would change with its next assignment: put `variable.clone()`, which keeps its value of now'
+    }
+    if (!(entry instanceof tf.Tensor)) return noEntry(entry)
     return beginsWith(entry.shape, batchShape)
       ? undefined
-      : `tensor of shape [${entry.shape.join(', ')}] does not begin with the batch shape ${expected}`
+      : `tensor of shape ${showShape(entry.shape)} does not begin with the batch shape ${showShape(batchShape)}`
   }
-  const rows = batchSize(batchShape)
   switch (entry._tag) {
     case 'TensorDict':
       return beginsWith(entry.batchShape, batchShape)
         ? undefined
-        : `node of batch shape [${entry.batchShape.join(', ')}] does not begin with the batch shape ${expected}`
+        : `node of batch shape ${showShape(entry.batchShape)} does not begin with the batch shape ${showShape(batchShape)}`
     case 'Ragged':
-      return raggedLength(entry) === rows ? undefined : `${raggedLength(entry)} ragged rows for batch shape ${expected}`
+      return raggedLength(entry) === batchSize(batchShape)
+        ? undefined
+        : `${raggedLength(entry)} ragged rows for batch shape ${showShape(batchShape)}`
     case 'Data':
-      return entry.items.size === rows ? undefined : `${entry.items.size} values for batch shape ${expected}`
+      return entry.items.size === batchSize(batchShape)
+        ? undefined
+        : `${entry.items.size} values for batch shape ${showShape(batchShape)}`
     case 'Meta':
       return undefined
+    default:
+      return noEntry(entry)
   }
 }
 
@@ -132,13 +148,28 @@ export const requireShape = (operation: string, batchShape: readonly number[]): 
   })
 }
 
-/** A node over entries that are known to fit. For the other files of this folder. */
-export const nodeOf = <S>(entries: OrderedMap<string, Entry>, batchShape: readonly number[]): TensorDict<S> => ({
-  _tag: 'TensorDict',
-  batchShape,
-  entries,
-  [TENSORS]: () => entries.values(),
-})
+/** What all nodes have in common. */
+const NODE: Pick<TensorDict, 'entries' | typeof TENSORS> & ThisType<TensorDict> = {
+  get entries() {
+    return mapOf(this.spine)
+  },
+  [TENSORS]() {
+    return valuesOf(this.spine)
+  },
+}
+
+/** A node over a spine of entries that are known to fit. For the other files of this folder. */
+export const nodeOver = <S>(spine: Spine<Entry>, batchShape: readonly number[]): TensorDict<S> => {
+  const node = Object.create(NODE) as { -readonly [K in '_tag' | 'batchShape' | 'spine']: TensorDict[K] } // fields follow
+  node._tag = 'TensorDict'
+  node.batchShape = batchShape
+  node.spine = spine
+  return node as TensorDict<S> // the other fields are those of NODE
+}
+
+/** A node over a map of entries that are known to fit. For the other files of this folder. */
+export const nodeOf = <S>(entries: OrderedMap<string, Entry>, batchShape: readonly number[]): TensorDict<S> =>
+  nodeOver(spineOf(entries), batchShape)
 
 /**
  * Makes a TensorDict.
@@ -158,8 +189,11 @@ export const TensorDict = <const E extends Entries>(
   const problems = sourceProblems(source, shape)
   if (problems.length > 0) throw new TensorDictError('TensorDict', problems[0]!.path, { problems, expected: shape })
   const build = (part: Entries): TensorDict =>
-    nodeOf(
-      OrderedMap(Object.entries(part).map(([name, value]) => [name, isRecord(value) ? build(value) : value] as const)),
+    nodeOver(
+      spineFrom(
+        Object.keys(part),
+        Object.values(part).map((value) => (isRecord(value) ? build(value) : value)),
+      ),
       shape,
     )
   return build(source) as TensorDict<SchemaOf<E>> // built from the entries of E
@@ -195,7 +229,7 @@ const entryProblem = (value: Entry, batchShape: readonly number[]): string | und
 export const find = (td: TensorDict, path: string | readonly string[]): Entry | undefined => {
   let entry: Entry | undefined = td
   for (const key of typeof path === 'string' ? [path] : path)
-    entry = isTensorDict(entry) ? entry.entries.get(key) : undefined
+    entry = isTensorDict(entry) ? valueAt(entry.spine, key) : undefined
   return entry
 }
 
@@ -204,7 +238,7 @@ export const showPath = (path: readonly string[]): string => path.map((name) => 
 
 /** The keys of a node for the text of an error, at most twenty. */
 const knownKeys = (td: TensorDict): string => {
-  const names = [...td.entries.keys()]
+  const names = [...namesOf(td.spine)]
   const shown = names.slice(0, 20).map((name) => JSON.stringify(name))
   const rest = names.length > shown.length ? ` and ${names.length - shown.length} more` : ''
   return names.length === 0 ? 'there are no keys' : `the keys are ${shown.join(', ')}${rest}`
@@ -214,7 +248,7 @@ const knownKeys = (td: TensorDict): string => {
 export const absence = (td: TensorDict, path: readonly string[]): string | undefined => {
   let node = td
   for (const [i, name] of path.entries()) {
-    const entry = node.entries.get(name)
+    const entry = valueAt(node.spine, name)
     if (entry === undefined) {
       const where = i === 0 ? '' : ` in ${showPath(path.slice(0, i))}`
       return `no such entry${where}; ${knownKeys(node)}`

@@ -1,5 +1,6 @@
 /** Equality and hashes of the plain values in Data and Meta leaves, and of lists of numbers. */
 import { hash, is, List } from 'immutable'
+import { TENSORS } from '../../engine/scope.js'
 
 /** A typed array, or a list of numbers. */
 export type Numbers = ArrayLike<number>
@@ -11,9 +12,10 @@ export const sameNumbers = (a: Numbers, b: Numbers): boolean => {
   return true
 }
 
+/** Whether a value is no more than its fields: a record, or a TensorDict. */
 const isPlain = (value: object): boolean => {
   const prototype: unknown = Object.getPrototypeOf(value)
-  return prototype === Object.prototype || prototype === null
+  return prototype === Object.prototype || prototype === null || TENSORS in value
 }
 
 const isTyped = (value: object): value is Uint8Array => ArrayBuffer.isView(value) && !(value instanceof DataView)

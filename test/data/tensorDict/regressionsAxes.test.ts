@@ -105,7 +105,7 @@ describe('shapes', () => {
 
   it('item 15: axes of size 1 can all be removed, and there are no names of axes', () => {
     withFeatures([1, 1], (td) => expectBatch(squeeze(td), []))
-    expect(Object.keys(TensorDict({}, [1])).toSorted()).toEqual(['_tag', 'batchShape', 'entries'])
+    expect(Object.keys(TensorDict({}, [1])).toSorted()).toEqual(['_tag', 'batchShape', 'spine'])
   })
 })
 

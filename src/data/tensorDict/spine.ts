@@ -1,0 +1,104 @@
+/**
+ * The entries of a node by name, in order: two arrays side by side while they are few, an OrderedMap where they are many. The arrays make
+ * nodes of the usual size cheap to read, change and map (an OrderedMap of five entries takes 20 times as long to map); the OrderedMap keeps the
+ * cost of a change from growing with the number of entries.
+ */
+import { OrderedMap } from 'immutable'
+
+/** The largest number of entries that stand in arrays. */
+const FEW = 32
+
+export interface Few<out V> {
+  readonly _tag: 'Few'
+  readonly names: readonly string[]
+  /** As many as there are names. */
+  readonly values: readonly V[]
+}
+
+export interface Many<out V> {
+  readonly _tag: 'Many'
+  readonly map: OrderedMap<string, V>
+}
+
+/** `Few` up to 32 entries, `Many` for more. Names are different from one another. */
+export type Spine<V> = Few<V> | Many<V>
+
+const few = <V>(names: readonly string[], values: readonly V[]): Few<V> => ({ _tag: 'Few', names, values })
+
+/** Entries by different names. The arrays are kept. */
+export const spineFrom = <V>(names: readonly string[], values: readonly V[]): Spine<V> =>
+  names.length <= FEW
+    ? few(names, values)
+    : { _tag: 'Many', map: OrderedMap(names.map((name, i): [string, V] => [name, values[i]!])) }
+
+/** Maps of spines that were asked for one, or made from one. */
+const maps = new WeakMap<Few<unknown>, OrderedMap<string, unknown>>()
+
+/** The entries of a map. */
+export const spineOf = <V>(map: OrderedMap<string, V>): Spine<V> => {
+  if (map.size > FEW) return { _tag: 'Many', map }
+  const spine = few([...map.keys()], [...map.values()])
+  maps.set(spine, map)
+  return spine
+}
+
+/** The entries as a map: the same one whenever it is asked for. Cost: the first time, one step for each entry. */
+export const mapOf = <V>(spine: Spine<V>): OrderedMap<string, V> => {
+  if (spine._tag === 'Many') return spine.map
+  const known = maps.get(spine) as OrderedMap<string, V> | undefined // made below or in `spineOf`, from this spine
+  if (known !== undefined) return known
+  const map = OrderedMap(spine.names.map((name, i): [string, V] => [name, spine.values[i]!]))
+  maps.set(spine, map)
+  return map
+}
+
+/** All names, in order. */
+export const namesOf = (spine: Spine<unknown>): Iterable<string> =>
+  spine._tag === 'Few' ? spine.names : spine.map.keys()
+
+/** Whether two spines have the same names, in any order. */
+export const sameNames = (a: Spine<unknown>, b: Spine<unknown>): boolean => {
+  if (a._tag === 'Few' && b._tag === 'Few') {
+    return a.names === b.names || (a.names.length === b.names.length && a.names.every((name) => b.names.includes(name)))
+  }
+  return (
+    a._tag === 'Many' && b._tag === 'Many' && a.map.size === b.map.size && a.map.every((_, name) => b.map.has(name))
+  )
+}
+
+/** All values, in order. */
+export const valuesOf = <V>(spine: Spine<V>): Iterable<V> => (spine._tag === 'Few' ? spine.values : spine.map.values())
+
+/** Whether `f` holds for one of the values. */
+export const someValue = <V>(spine: Spine<V>, f: (value: V) => boolean): boolean =>
+  spine._tag === 'Few' ? spine.values.some(f) : spine.map.some(f)
+
+/** The value under a name. */
+export const valueAt = <V>(spine: Spine<V>, name: string): V | undefined => {
+  if (spine._tag === 'Many') return spine.map.get(name)
+  const at = spine.names.indexOf(name)
+  return at < 0 ? undefined : spine.values[at]
+}
+
+/** With a value under a name: in its place if the name is there, otherwise last. The same spine if it is there already. */
+export const withValue = <V>(spine: Spine<V>, name: string, value: V): Spine<V> => {
+  if (spine._tag === 'Many') {
+    const map = spine.map.set(name, value)
+    return map === spine.map ? spine : { _tag: 'Many', map }
+  }
+  const at = spine.names.indexOf(name)
+  if (at < 0) return spineFrom([...spine.names, name], [...spine.values, value])
+  if (spine.values[at] === value) return spine
+  const values = spine.values.slice()
+  values[at] = value
+  return few(spine.names, values)
+}
+
+/** Every value replaced, in order. */
+export const mapValues = <V, W>(spine: Spine<V>, f: (value: V, name: string) => W): Spine<W> => {
+  if (spine._tag === 'Many') return { _tag: 'Many', map: spine.map.map(f) }
+  const { names, values } = spine
+  const mapped = new Array<W>(values.length)
+  for (let i = 0; i < values.length; i++) mapped[i] = f(values[i]!, names[i]!)
+  return few(names, mapped)
+}
