@@ -57,7 +57,9 @@ const rangePositions = (range: Range, axis: number, size: number): readonly numb
   if (first < low || first > high || last < low || last > high) {
     return `the range ${start} .. ${end} is not inside axis ${axis} of size ${size}`
   }
-  return Array.from({ length: Math.max(0, Math.ceil((last - first) / step)) }, (_, i) => first + i * step)
+  const positions = new Array<number>(Math.max(0, Math.ceil((last - first) / step)))
+  for (let i = 0; i < positions.length; i++) positions[i] = first + i * step
+  return positions
 }
 
 const wrongAmong = (list: readonly number[], size: number): readonly number[] =>
@@ -183,9 +185,9 @@ const moverOf = (shape: readonly number[], steps: readonly Step[], to: readonly 
   }
 }
 
-/** A plan whose rows are always a list, and whether it can choose an element twice. */
+/** A plan whose rows are always a list, and whether it chooses an element twice. */
 interface IndexPlan extends Plan {
-  readonly choice: 'distinct' | 'repeated'
+  readonly choice: () => 'distinct' | 'repeated'
   readonly rows: () => Int32Array
 }
 
@@ -193,13 +195,15 @@ interface IndexPlan extends Plan {
 export const indexPlan = (operation: string, shape: readonly number[], parts: readonly IndexPart[]): IndexPlan => {
   const steps = stepsOf(operation, shape, parts)
   const to = steps.flatMap((step) => (step.kind === 'new' ? [1] : step.kind === 'at' ? [] : [step.positions.length]))
-  const distinct = steps.every((step) => step.kind !== 'some' || new Set(step.positions).size === step.positions.length)
   return {
     rank: shape.length,
     to,
     rows: () => chosenRows(shape, steps),
     mover: () => moverOf(shape, steps, to),
-    choice: distinct ? 'distinct' : 'repeated',
+    choice: () =>
+      steps.every((step) => step.kind !== 'some' || new Set(step.positions).size === step.positions.length)
+        ? 'distinct'
+        : 'repeated',
   }
 }
 

@@ -121,7 +121,9 @@ export const rowsOf = (offsets: Offsets, base = 0): Int32Array => {
     for (const sum of sums) for (const offset of axis) next[at++] = sum + offset
     sums = next
   }
-  return Int32Array.from(sums, (row) => (row < 0 ? -1 : row))
+  const rows = new Int32Array(sums.length)
+  for (let i = 0; i < rows.length; i++) rows[i] = Math.max(sums[i]!, -1)
+  return rows
 }
 
 /** How far neighbors along each axis are from one another. */
@@ -216,11 +218,10 @@ export const axisOf = (operation: string, shape: readonly number[], axis: number
   return axis < 0 ? axis + rank : axis
 }
 
-/** A number of things that a caller asks for. */
+/** A count that somebody gave, by its name, and the least that it may be: 0 by default. */
 interface Count {
   readonly name: string
   readonly count: number
-  /** By default 0. */
   readonly least?: number
 }
 
