@@ -1,18 +1,21 @@
 /** Which kernel call of tfjs recorded an operation, and what to say when it fails. */
-import type { TensorInfo } from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs'
 
 /** A kernel call: what tfjs asked for, and from where. */
 export interface Origin {
   readonly kernel: string
-  readonly inputs: Readonly<Record<string, TensorInfo | undefined>>
-  /** Made when the kernel was called; its text is made when somebody reads it. Null where stacks are off. */
-  readonly call: Error | null
+  readonly inputs: Readonly<Record<string, tf.TensorInfo | undefined>>
+  /** The frames above the call; their text is made when somebody reads it. Null where stacks are off. */
+  readonly call: { readonly stack?: string } | null
 }
 
-/** Frames that are kept: enough to get from a kernel through tfjs to the caller. */
-const FRAMES = 16
+/** Frames that are kept of those above tfjs's `runKernel`: enough to get through its operations to the caller. */
+const FRAMES = 8
 
-/** Whether kernel calls remember where they were made, at about five microseconds each, for the messages of errors. */
+/**
+ * Whether kernel calls remember where they were made, for the messages of errors. It is most of the time of recording: an elementwise
+ * operation takes 11 microseconds with stacks and 3 without. (16 frames instead of 8 would take 14.)
+ */
 export type StackMode = 'on' | 'off'
 
 /** Remembers a kernel call. */
@@ -20,7 +23,8 @@ export const originOf = (kernel: string, inputs: Origin['inputs'], stacks: Stack
   if (stacks === 'off') return { kernel, inputs, call: null }
   const { stackTraceLimit } = Error
   Error.stackTraceLimit = FRAMES
-  const call = new Error(kernel)
+  const call = {}
+  Error.captureStackTrace(call, tf.engine().runKernel)
   Error.stackTraceLimit = stackTraceLimit
   return { kernel, inputs, call }
 }

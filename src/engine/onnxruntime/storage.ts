@@ -26,6 +26,12 @@ export const onnxType = (dtype: DataType): OnnxType | undefined => {
   }
 }
 
+const copyBigInts = (values: ArrayLike<number>): BigInt64Array => {
+  const copy = new BigInt64Array(values.length)
+  for (let i = 0; i < values.length; i++) copy[i] = BigInt(values[i]!)
+  return copy
+}
+
 /** The array class that holds a dtype, filled with a copy of `values`. */
 export const copyArray = (values: ArrayLike<number>, type: OnnxType): OnnxArray => {
   switch (type) {
@@ -36,7 +42,7 @@ export const copyArray = (values: ArrayLike<number>, type: OnnxType): OnnxArray 
     case 'bool':
       return new Uint8Array(values)
     case 'int64':
-      return BigInt64Array.from(Array.from(values, BigInt))
+      return copyBigInts(values)
   }
 }
 

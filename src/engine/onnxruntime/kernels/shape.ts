@@ -41,14 +41,16 @@ const pack: KernelRule = (emitter, inputs, attributes) => {
   for (const { shape } of all) {
     tf.util.assertShapesMatch([...all[0]!.shape], [...shape], 'All tensors passed to stack must have matching shapes')
   }
-  const place = (shape: readonly number[], n: number): readonly number[] => [
-    ...shape.slice(0, axis),
-    n,
-    ...shape.slice(axis),
-  ]
-  const expanded = all.map((v) => reshapeValue(emitter, v, place(v.shape, 1)))
-  const output = { shape: place(all[0]!.shape, all.length), type: all[0]!.type }
-  return emitter.emit('Concat', expanded, output, { attributes: { axis: axis! } })
+  const { shape: one, type } = all[0]!
+  const shape = [...one.slice(0, axis), all.length, ...one.slice(axis)]
+  // Where there is an axis behind the new one, joining along that one puts every element where it belongs.
+  if (axis! < one.length) {
+    const joined = one.map((n, i) => (i === axis ? n * all.length : n))
+    const value = emitter.emit('Concat', all, { shape: joined, type }, { attributes: { axis: axis! } })
+    return reshapeValue(emitter, value, shape)
+  }
+  const expanded = all.map((v) => reshapeValue(emitter, v, [...one, 1]))
+  return emitter.emit('Concat', expanded, { shape, type }, { attributes: { axis: axis! } })
 }
 
 /** One piece for each size along an axis. */
