@@ -9,7 +9,6 @@
  * itself (`reach: 'same'`) in both.
  */
 import * as tf from '@tensorflow/tfjs'
-import { rowMax } from './rowMax.js'
 import { scaledMatMul } from './scaledMatMul.js'
 
 /**
@@ -77,7 +76,7 @@ interface Forward {
 
 const forward = (queries: tf.Tensor, sources: readonly AttentionSource[], scale: number): Forward => {
   const scores = sources.map((source) => scoresOf(queries, source, scale))
-  const maxima = scores.map((s, i) => (sources[i]!.reach === 'same' ? s : rowMax(s)))
+  const maxima = scores.map((s, i) => (sources[i]!.reach === 'same' ? s : tf.max(s, -1, true)))
   const highest = maxima.reduce((a, b) => tf.maximum(a, b))
   const weights = scores.map((s) => tf.exp(tf.sub(s, highest)))
   const sums = weights.map((w, i) => (sources[i]!.reach === 'same' ? w : tf.sum(w, -1, true)))

@@ -1,5 +1,4 @@
 import * as tf from '@tensorflow/tfjs'
-import { rowMax } from './rowMax.js'
 
 /** How each token did, `[N]` each, in nats. */
 export interface TokenScores {
@@ -30,7 +29,7 @@ interface Softmax {
 }
 
 const exponentiate = (x: tf.Tensor): Softmax => {
-  const highest = rowMax(x)
+  const highest = tf.max(x, -1, true)
   const exponentials = tf.exp(tf.sub(x, highest))
   return { highest, exponentials, sums: tf.sum(exponentials, -1, true) }
 }

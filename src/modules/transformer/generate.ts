@@ -4,7 +4,6 @@ import { child, type Key, uniform } from '../../core/key.js'
 import type { StopReason } from '../../data/policy.js'
 import { jit } from '../../engine/jit.js'
 import type { RotaryTable } from '../../engine/ops/rotary.js'
-import { rowMax } from '../../engine/ops/rowMax.js'
 import { own, scope } from '../../engine/scope.js'
 import type { DecoderConfig } from './config.js'
 import { forwardSegment, type LayerCache, logitsOf, rotaryTable } from './forward.js'
@@ -69,7 +68,7 @@ interface NextToken {
 /** The arithmetic of `gatherLogProbs` for all tokens, operation by operation, so that what is recorded is what is scored (see docs/decisions, equal log-probs). */
 const nextLogProbs = (params: Params, config: DecoderConfig, hidden: tf.Tensor, inverse: tf.Tensor): tf.Tensor => {
   const logits = tf.mul(logitsOf(params, config, hidden), inverse)
-  const shifted = tf.sub(logits, rowMax(logits))
+  const shifted = tf.sub(logits, tf.max(logits, -1, true))
   return tf.sub(shifted, tf.log(tf.sum(tf.exp(shifted), -1, true)))
 }
 

@@ -127,13 +127,6 @@ export const fusedRules: RuleTable = {
       attributes: { axis: -1, epsilon: { float: numberAttribute(attributes, 'epsilon') } },
     })
   },
-  /** The maximum along the last axis, which stays; see `engine/ops/rowMax.ts` for NaN. */
-  RowMax: (emitter, inputs) => {
-    const x = emitter.valueOf(inputs.x!)
-    if (x === undefined || !isFloat(x) || x.shape.length === 0) return undefined
-    const output = { shape: [...x.shape.slice(0, -1), 1], type: x.type }
-    return emitter.emit('ReduceMax', [x, emitter.integers([-1])], output, { attributes: { keepdims: 1 } })
-  },
   /** `x * sigmoid(x)` */
   Silu: (emitter, inputs) => {
     const x = emitter.valueOf(inputs.x!)

@@ -5,7 +5,6 @@ import { fusedRules, linearRules } from '../../../../src/engine/onnxruntime/kern
 import { layerNorm } from '../../../../src/engine/ops/layerNorm.js'
 import { rmsNorm } from '../../../../src/engine/ops/rmsNorm.js'
 import { rotary } from '../../../../src/engine/ops/rotary.js'
-import { rowMax } from '../../../../src/engine/ops/rowMax.js'
 import { type ScaledMatMulOptions, scaledMatMul } from '../../../../src/engine/ops/scaledMatMul.js'
 import { swiGlu } from '../../../../src/engine/ops/swiGlu.js'
 import { type KernelCase, type KnownDifference, kernelLaws, knownDifferences, row } from '../../../kit/backends.js'
@@ -172,7 +171,6 @@ const rows = [
   row('ScaledMatMul', scaledProducts, ({ a, b }, options) => scaledMatMul(a, b, options), close),
   row('RmsNorm', weighted, ({ a, b }) => rmsNorm(a, b, 1e-5), close),
   row('LayerNorm', shifted, ({ a, b, c }) => layerNorm(a, { weight: b, bias: c }, 1e-2), close),
-  row('RowMax', one(logits, shapes(1, 5)), ({ a }) => rowMax(a)),
   row('Silu', pair(values), ({ a, b }) => swiGlu(a, b), close),
   row('RotaryEmbedding', turned, ({ a, b, c, d }) => rotary(a, b, { cos: c, sin: d }), close),
 ]
