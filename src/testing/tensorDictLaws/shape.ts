@@ -165,7 +165,7 @@ const orderLaws = (samples: fc.Arbitrary<TensorDictRecipe>, options: TensorDictL
           flattenAxes(td),
           permute(td, upTo(td.batchShape.length).toReversed()),
         ]) {
-          require(Object.keys(each).toSorted().join() === '_tag,batchShape,entries', () => Object.keys(each).join())
+          require(Object.keys(each).toSorted().join() === '_tag,batchShape,spine', () => Object.keys(each).join())
         }
       },
     ),
