@@ -1,10 +1,10 @@
 /** The value of an expression. */
 import { applyFilter } from './filters.js'
-import { binary, slice } from './operators.js'
+import { binary, compared, slice } from './operators.js'
 import { lookUp, type Scope } from './scope.js'
 import { stringMethod } from './strings.js'
-import { type CallNode, type Expression, type IdentifierNode, type MemberNode, NEGATED_TEST, TEST } from './syntax.js'
 import { passes } from './tests.js'
+import type { CallNode, ComparisonNode, Expression, FilterName, MemberNode } from './tree.js'
 import {
   type Arguments,
   callable,
@@ -140,15 +140,28 @@ const call = (node: CallNode, scope: Scope): Value => {
   return target.call(evaluateArguments(node.args, scope))
 }
 
-/** The value of a filter, or of a test with an argument, which the parser knows as a filter. */
-export const filtered = (value: Value, filter: IdentifierNode | CallNode, scope: Scope): Value => {
+/** The value of a filter. */
+export const filtered = (value: Value, filter: FilterName, scope: Scope): Value => {
   const callee = filter.type === 'Identifier' ? filter : filter.callee
   if (callee.type !== 'Identifier') throw new TemplateError('a filter must have a name')
-  const args = evaluateArguments(filter.type === 'Identifier' ? [] : filter.args, scope)
-  const name = callee.value
-  if (name.startsWith(NEGATED_TEST)) return !passes(name.slice(NEGATED_TEST.length), value, args.positional[0])
-  if (name.startsWith(TEST)) return passes(name.slice(TEST.length), value, args.positional[0])
-  return applyFilter(name, value, args)
+  return applyFilter(callee.value, value, evaluateArguments(filter.type === 'Identifier' ? [] : filter.args, scope))
+}
+
+/** A key of a dict that is written in a template. */
+const keyOf = (key: Value): Value => {
+  if (typeof key === 'object' && key !== null) throw new TemplateError(`a ${typeName(key)} as a key is not supported`)
+  return key
+}
+
+/** Whether each operand stands to the next as its operator says. What follows the first that does not is not asked. */
+const holds = ({ operand, rest }: ComparisonNode, scope: Scope): boolean => {
+  let left = evaluate(operand, scope)
+  return rest.every(({ operator, right: node }) => {
+    const right = evaluate(node, scope)
+    const isTrue = compared(operator, left, right)
+    left = right
+    return isTrue
+  })
 }
 
 const unary = (operator: string, value: Value): Value => {
@@ -178,7 +191,7 @@ export const evaluate = (node: Expression, scope: Scope): Value => {
     case 'TupleLiteral':
       return tuple(node.value.map((item) => evaluate(item, scope)))
     case 'ObjectLiteral':
-      return new Map([...node.value].map(([key, item]) => [evaluate(key, scope), evaluate(item, scope)]))
+      return new Map(node.value.map(([key, item]) => [keyOf(evaluate(key, scope)), evaluate(item, scope)]))
     case 'MemberExpression':
       return member(node, scope)
     case 'CallExpression':
@@ -186,7 +199,12 @@ export const evaluate = (node: Expression, scope: Scope): Value => {
     case 'FilterExpression':
       return filtered(evaluate(node.operand, scope), node.filter, scope)
     case 'TestExpression':
-      return passes(node.test.value, evaluate(node.operand, scope)) !== node.negate
+      return (
+        passes(node.test.value, evaluate(node.operand, scope), evaluateArguments(node.args, scope).positional) !==
+        node.negate
+      )
+    case 'Comparison':
+      return holds(node, scope)
     case 'UnaryExpression':
       return unary(node.operator.value, evaluate(node.argument, scope))
     case 'BinaryExpression': {
@@ -196,9 +214,8 @@ export const evaluate = (node: Expression, scope: Scope): Value => {
       return binary(node.operator.value, left, evaluate(node.right, scope))
     }
     case 'Ternary':
-      return evaluate(isTruthy(evaluate(node.condition, scope)) ? node.trueExpr : node.falseExpr, scope)
-    case 'SelectExpression':
-      return isTruthy(evaluate(node.test, scope)) ? evaluate(node.lhs, scope) : undefined
+      if (isTruthy(evaluate(node.condition, scope))) return evaluate(node.trueExpr, scope)
+      return node.falseExpr === undefined ? undefined : evaluate(node.falseExpr, scope)
     default:
       throw new TemplateError(`a ${node.type} is no value`)
   }

@@ -101,10 +101,11 @@ const map: Filter = (value, { positional: [name, ...rest], named }) => {
 const choose =
   (keep: 'passing' | 'failing', by: 'item' | 'attribute'): Filter =>
   (value, { positional }) => {
-    const [path, [test, other]] = by === 'attribute' ? [positional[0], positional.slice(1)] : [undefined, positional]
+    const [path, [test, ...others]] =
+      by === 'attribute' ? [positional[0], positional.slice(1)] : [undefined, positional]
     return itemsOf(value).filter((item) => {
       const at = by === 'attribute' ? attributeOf(item, path) : item
-      return (test === undefined ? isTruthy(at) : passes(print(test), at, other)) === (keep === 'passing')
+      return (test === undefined ? isTruthy(at) : passes(print(test), at, others)) === (keep === 'passing')
     })
   }
 

@@ -83,12 +83,8 @@ export const isIn = (item: Value, container: Value): boolean => {
   return itemsOf(container).some((other) => isEqual(item, other))
 }
 
-/**
- * The value of `left operator right` for every operator but `and` and `or`, which do not always need their right side.
- *
- * Errors   throws TemplateError where Python raises.
- */
-export const binary = (operator: string, left: Value, right: Value): Value => {
+/** Whether two operands of a comparison stand to each other as its operator says. Errors: throws TemplateError where Python raises. */
+export const compared = (operator: string, left: Value, right: Value): boolean => {
   switch (operator) {
     case '==':
       return isEqual(left, right)
@@ -106,12 +102,18 @@ export const binary = (operator: string, left: Value, right: Value): Value => {
       return isIn(left, right)
     case 'not in':
       return !isIn(left, right)
-    case '~':
-      return print(left) + print(right)
     default:
-      return calculate(operator, left, right)
+      throw new TemplateError(`the comparison '${operator}' is not known`)
   }
 }
+
+/**
+ * The value of `left operator right` for the operators of arithmetic and `~`.
+ *
+ * Errors   throws TemplateError where Python raises.
+ */
+export const binary = (operator: string, left: Value, right: Value): Value =>
+  operator === '~' ? print(left) + print(right) : calculate(operator, left, right)
 
 /** Python's slicing of strings (by code points), lists and tuples. */
 export const slice = (value: Value, range: readonly [Value, Value, Value]): Value => {

@@ -2,16 +2,16 @@
 import { evaluate, evaluateArguments, filtered } from './expression.js'
 import { print } from './print.js'
 import { emptySink, inside, type Scope, type Sink } from './scope.js'
-import {
-  type CallBlockNode,
-  type Expression,
-  type ForNode,
-  GENERATION,
-  type IdentifierNode,
-  type KeywordNode,
-  type SetNode,
-  type Statement,
-} from './syntax.js'
+import type {
+  CallBlockNode,
+  Expression,
+  FilterName,
+  ForNode,
+  IdentifierNode,
+  KeywordNode,
+  Parameters,
+  Statement,
+} from './tree.js'
 import {
   type Arguments,
   type Callable,
@@ -49,15 +49,11 @@ const assign = (target: Expression, value: Value, scope: Scope): void => {
   } else throw new TemplateError(`cannot assign to a ${target.type}`)
 }
 
-const set = ({ assignee, value, body }: SetNode, scope: Scope): void => {
-  if (value !== null) {
-    assign(assignee, evaluate(value, scope), scope)
-    return
-  }
-  const text = written(body, inside(scope))
-  if (assignee.type === 'FilterExpression') assign(assignee.operand, filtered(text, assignee.filter, scope), scope)
-  else assign(assignee, text, scope)
-}
+/** What statements write, through filters in a row. */
+const writtenThrough = (
+  { filters, body }: { readonly filters: readonly FilterName[]; readonly body: readonly Statement[] },
+  scope: Scope,
+): Value => filters.reduce<Value>((value, filter) => filtered(value, filter, scope), written(body, inside(scope)))
 
 const loopValue = (items: readonly Value[], i: number): Value =>
   new Map<Value, Value>([
@@ -76,12 +72,13 @@ const loopValue = (items: readonly Value[], i: number): Value =>
   ])
 
 /** The items of a loop; the condition of `for ... if` is asked first, with the name of the loop and no `loop`. */
-const loopItems = ({ iterable, loopvar }: ForNode, scope: Scope): readonly Value[] => {
-  if (iterable.type !== 'SelectExpression') return itemsOf(evaluate(iterable, scope))
-  return itemsOf(evaluate(iterable.lhs, scope)).filter((item) => {
+const loopItems = ({ iterable, loopvar, condition }: ForNode, scope: Scope): readonly Value[] => {
+  const items = itemsOf(evaluate(iterable, scope))
+  if (condition === undefined) return items
+  return items.filter((item) => {
     const one = inside(scope)
     assign(loopvar, item, one)
-    return isTruthy(evaluate(iterable.test, one))
+    return isTruthy(evaluate(condition, one))
   })
 }
 
@@ -102,8 +99,6 @@ const loop = (node: ForNode, scope: Scope, sink: Sink): void => {
     if (signal === 'break') break
   }
 }
-
-type Parameters = readonly (IdentifierNode | KeywordNode)[]
 
 const parameterName = (parameter: IdentifierNode | KeywordNode): string =>
   parameter.type === 'Identifier' ? parameter.value : parameter.key.value
@@ -133,18 +128,20 @@ const macro =
     })
 
 const callBlock = ({ call, callerArgs, body }: CallBlockNode, scope: Scope, sink: Sink): void => {
-  if (call.callee.type === 'Identifier' && call.callee.value === GENERATION) {
-    const text = written(body, inside(scope))
-    const start = scope.run.main.text().length
-    scope.run.generations.push({ start, end: start + text.length, isNested: sink !== scope.run.main })
-    sink.write(text)
-    return
-  }
   const target = evaluate(call.callee, scope)
   if (!isCallable(target)) throw new TemplateError(`a ${typeName(target)} is not callable`)
   const args = evaluateArguments(call.args, scope)
-  const caller = macro('caller', callerArgs ?? [], () => body)(scope)
+  const caller = macro('caller', callerArgs, () => body)(scope)
   sink.write(print(target.call({ ...args, named: new Map([...args.named, ['caller', caller]]) })))
+}
+
+/** A `generation` block: its text, and where it stands. */
+const generation = (body: readonly Statement[], scope: Scope, sink: Sink): void => {
+  const { main, generations } = scope.run
+  const text = written(body, inside(scope))
+  const start = main.text().length
+  generations.push({ start, end: start + text.length, isNested: sink !== main })
+  sink.write(text)
 }
 
 /** Runs statements. Errors: throws TemplateError where Python's Jinja raises. */
@@ -169,20 +166,29 @@ const executeOne = (node: Statement, scope: Scope, sink: Sink): Signal => {
       return 'continue'
     case 'Comment':
       return 'go on'
+    case 'Text':
+      sink.write(node.value)
+      return 'go on'
+    case 'Output':
+      sink.write(print(evaluate(node.value, scope)))
+      return 'go on'
     case 'Set':
-      set(node, scope)
+      assign(node.assignee, evaluate(node.value, scope), scope)
+      return 'go on'
+    case 'SetBlock':
+      assign(node.assignee, writtenThrough(node, scope), scope)
       return 'go on'
     case 'Macro':
-      scope.variables.set(node.name.value, macro(node.name.value, node.args, () => node.body)(scope))
+      scope.variables.set(node.name, macro(node.name, node.args, () => node.body)(scope))
+      return 'go on'
+    case 'Generation':
+      generation(node.body, scope, sink)
       return 'go on'
     case 'CallStatement':
       callBlock(node, scope, sink)
       return 'go on'
     case 'FilterStatement':
-      sink.write(print(filtered(written(node.body, inside(scope)), node.filter, scope)))
-      return 'go on'
-    default:
-      sink.write(print(evaluate(node, scope)))
+      sink.write(print(writtenThrough(node, scope)))
       return 'go on'
   }
 }

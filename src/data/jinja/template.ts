@@ -10,7 +10,8 @@ import { print } from './print.js'
 import { emptySink, type GenerationRange, type ItemRange, type Run } from './scope.js'
 import { execute } from './statement.js'
 import { strftime } from './strftime.js'
-import { parseTemplate, type Statement } from './syntax.js'
+import { parseTemplate } from './syntax.js'
+import type { Statement } from './tree.js'
 import { callable, isDict, itemsOf, TemplateError, type Value } from './value.js'
 
 /** Ranges that are longer are refused, as in Jinja's sandbox. */

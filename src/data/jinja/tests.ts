@@ -58,11 +58,24 @@ const TESTS: Readonly<Record<string, Test>> = {
   in: isIn,
   '==': isEqual,
   '!=': (value, other) => !isEqual(value, other),
+  '>': (value, other) => compare(value, other) > 0,
+  '>=': (value, other) => compare(value, other) >= 0,
+  '<': (value, other) => compare(value, other) < 0,
+  '<=': (value, other) => compare(value, other) <= 0,
 }
 
-/** Whether a value passes a test. Errors: throws TemplateError for a test that is not known. */
-export const passes = (name: string, value: Value, other?: Value): boolean => {
+/** Tests of a value alone; the others compare it with their argument. */
+const ALONE: ReadonlySet<string> = new Set([
+  ...['defined', 'undefined', 'none', 'boolean', 'true', 'false', 'string', 'number', 'integer', 'float', 'mapping'],
+  ...['sequence', 'iterable', 'callable', 'odd', 'even', 'lower', 'upper'],
+])
+
+/** Whether a value passes a test. Errors: throws TemplateError for a test that is not known, or is given too much or too little. */
+export const passes = (name: string, value: Value, args: readonly Value[]): boolean => {
   const test = Object.hasOwn(TESTS, name) ? TESTS[name] : undefined
   if (test === undefined) throw new TemplateError(`No test named '${name}'`)
-  return test(value, other)
+  const wanted = ALONE.has(name) ? 0 : 1
+  if (args.length !== wanted)
+    throw new TemplateError(`the test '${name}' takes ${wanted} arguments, got ${args.length}`)
+  return test(value, args[0])
 }
