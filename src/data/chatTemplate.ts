@@ -14,6 +14,7 @@ import { type CompiledTemplate, compileTemplate, type TemplateOutput } from './j
 import { isList, toValue } from './jinja/value.js'
 import { type ContentForm, contentFormOf, templateMessages } from './template/content.js'
 import { continueFinal } from './template/continueFinal.js'
+import type { TextRange } from './textRange.js'
 
 /** Special tokens and other constants that templates refer to. JSON values. */
 export interface TemplateVariables {
@@ -70,7 +71,10 @@ const runWith =
       )
       const list = named.get('messages')
       const watched = isList(list) ? list : []
-      return E.right(compiled({ variables: named, watched, ...(options.now !== undefined && { now: options.now }) }))
+      const own = new Set(Object.keys(variables).filter((name) => values[name] === variables[name]))
+      return E.right(
+        compiled({ variables: named, own, watched, ...(options.now !== undefined && { now: options.now }) }),
+      )
     } catch (error) {
       return refuse(`the chat template refused the conversation: ${reasonOf(error)}`)
     }
@@ -133,9 +137,7 @@ export const renderText = (
   E.map(({ text }: TemplateOutput) => text)(runTemplate(template, history, options))
 
 /** A half-open range of the text, in UTF-16 code units, and the message it was rendered from. */
-export interface TextSpan {
-  readonly start: number
-  readonly end: number
+export interface TextSpan extends TextRange {
   /** Index of the message; the generation prompt counts as part of the message to come. */
   readonly message: number
   readonly role: string
@@ -145,12 +147,19 @@ export interface Rendered {
   readonly text: string
   /** In order, without gaps. */
   readonly spans: readonly TextSpan[]
+  /**
+   * What the template took from messages, tools and documents and did not write itself: text in which no control token may be
+   * recognized. Roles are not among it.
+   */
+  readonly given: readonly TextRange[]
 }
 
 type Result = E.Either<TemplateFailure, Rendered>
 
+type Spanned = E.Either<TemplateFailure, Omit<Rendered, 'given'>>
+
 /** The rendering of the messages, each with what it adds to those before it. */
-const byBeginnings = (template: ChatTemplate, history: History, options: RenderOptions): Result => {
+const byBeginnings = (template: ChatTemplate, history: History, options: RenderOptions): Spanned => {
   const spans: TextSpan[] = []
   let text = ''
   for (const [i, { role }] of history.messages.entries()) {
@@ -178,7 +187,7 @@ const outermost = (ranges: readonly ItemRange[]): readonly ItemRange[] =>
  * The rendering with what the template wrote at each message. Text before the first of them belongs to the first message of the conversation,
  * text between two to the one before it.
  */
-const byWatching = (template: ChatTemplate, history: History, options: RenderOptions): Result => {
+const byWatching = (template: ChatTemplate, history: History, options: RenderOptions): Spanned => {
   const output = runTemplate(template, history, { ...options, generationPrompt: 'omit' })
   if (E.isLeft(output)) return output
   const { text, items } = output.right
@@ -204,7 +213,7 @@ const joined = (spans: readonly TextSpan[]): readonly TextSpan[] =>
   })
 
 /** The rendering of the messages alone. If neither way works, the reason is that of the first. */
-const messagesOf = (template: ChatTemplate, history: History, options: RenderOptions): Result => {
+const messagesOf = (template: ChatTemplate, history: History, options: RenderOptions): Spanned => {
   const simple = byBeginnings(template, history, options)
   if (E.isRight(simple)) return simple
   const watched = byWatching(template, history, options)
@@ -243,26 +252,28 @@ const cutSpans = (spans: readonly TextSpan[], end: number): readonly TextSpan[] 
  * The text of a conversation with a span for each message, and one for the generation prompt if there is one.
  *
  * Text that a template puts into the turn of another message, such as a system message in the first user turn, belongs to that turn; a
- * message that writes nothing has no span.
+ * message that writes nothing has no span. `given` tells apart what the template took from the conversation from what it wrote itself.
  *
  * Errors   `Left(TemplateFailure)` if the template raises an exception, or if its spans cannot be told.
- * Cost     one rendering for each message, two more at most.
+ * Cost     one rendering for each message, three more at most.
  */
 export const render = (template: ChatTemplate, history: History, options: RenderOptions): Result => {
   const rendered = messagesOf(template, history, options)
-  if (E.isLeft(rendered) || options.generationPrompt === 'omit') return rendered
-  const ended = renderText(template, history, options)
-  if (E.isLeft(ended)) return ended
-  const { spans, text } = rendered.right
+  if (E.isLeft(rendered)) return rendered
+  const output = runTemplate(template, history, options)
+  if (E.isLeft(output)) return output
+  const { spans } = rendered.right
+  const { text, given } = output.right
+  const before = rendered.right.text
   const next = history.messages.size
-  if (text.startsWith(ended.right)) return E.right({ text: ended.right, spans: cutSpans(spans, ended.right.length) })
-  if (ended.right.startsWith(text)) {
-    return E.right({ text: ended.right, spans: [...spans, ...promptSpan(text.length, ended.right.length, next)] })
+  if (before.startsWith(text)) return E.right({ text, given, spans: cutSpans(spans, text.length) })
+  if (text.startsWith(before)) {
+    return E.right({ text, given, spans: [...spans, ...promptSpan(before.length, text.length, next)] })
   }
   const end = endOfLoop(template, history, options)
   if (E.isLeft(end)) return end
-  const prompt = promptSpan(end.right, ended.right.length, next)
-  return E.right({ text: ended.right, spans: [...cutSpans(spans, end.right), ...prompt] })
+  const prompt = promptSpan(end.right, text.length, next)
+  return E.right({ text, given, spans: [...cutSpans(spans, end.right), ...prompt] })
 }
 
 /**

@@ -120,7 +120,6 @@ export {
   truncate as truncateHistory,
   withSystem,
 } from './history.js'
-export type { TextRange } from './jinja/scope.js'
 export { branch, branchOn } from './mod/branch.js'
 export { identityMod, parallel, seq } from './mod/combine.js'
 export type { LeafKeys, ModKey, ModPath } from './mod/keys.js'
@@ -323,6 +322,7 @@ export {
   type TensorDictProblem,
 } from './tensorDict/tensorDict.js'
 export { traverseLeaves, traverseLeavesTask } from './tensorDict/traverse.js'
+export type { TextRange } from './textRange.js'
 export {
   type AddedToken,
   type DecodeState,

@@ -199,19 +199,22 @@ const ownerOf = ([start, end]: readonly [number, number], { spans }: Rendered, a
  * Encodes a rendered conversation with its spans.
  *
  * The text is encoded whole, as the model was trained; offsets tell which tokens are of which part. Tokens that reach over a border are
- * a span of their own, with the message -1 and the role `mixed`. Parts without a token of their own have no span. `specialTokens` says
- * which parts are plain text, such as what users wrote.
+ * a span of their own, with the message -1 and the role `mixed`. Parts without a token of their own have no span. Special tokens are
+ * recognized only in what the template wrote, not in what messages gave it, unless `specialTokens` says otherwise.
  *
  * @example
  * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))
- * encodeRendered(tokenizer, { text: 'a', spans: [{ start: 0, end: 1, message: 0, role: 'user' }] }).spans.length // 1
+ * encodeRendered(tokenizer, { text: 'a', spans: [{ start: 0, end: 1, message: 0, role: 'user' }], given: [] }).spans.length // 1
  */
 export const encodeRendered = (
   tokenizer: TextTokenizer,
   rendered: Rendered,
   options: Pick<EncodeOptions, 'specialTokens'> = {},
 ): EncodedText => {
-  const { ids, offsets } = tokenizer.encoding(rendered.text, options)
+  const { ids, offsets } = tokenizer.encoding(rendered.text, {
+    specialTokens: { plainText: rendered.given },
+    ...options,
+  })
   const spans: TokenSpan[] = []
   let [owner, at] = [-1, 0]
   for (let i = 0; i < ids.length; i++) {

@@ -157,6 +157,10 @@ describe('render', () => {
     expect(render(template, chat, { generationPrompt: 'omit' })).toEqual(
       E.right({
         text: '[2 + 2?][4]',
+        given: [
+          { start: 1, end: 7 },
+          { start: 9, end: 10 },
+        ],
         spans: [
           { start: 0, end: 8, message: 1, role: 'user' },
           { start: 8, end: 11, message: 2, role: 'assistant' },
@@ -209,7 +213,9 @@ describe('render', () => {
   })
 
   it('of an empty conversation is the generation prompt, or nothing', () => {
-    expect(render(CHATML, History([]), { generationPrompt: 'omit' })).toEqual(E.right({ text: '', spans: [] }))
+    expect(render(CHATML, History([]), { generationPrompt: 'omit' })).toEqual(
+      E.right({ text: '', spans: [], given: [] }),
+    )
     expect(orThrow(render(CHATML, History([]), { generationPrompt: 'add' })).spans).toEqual([
       { start: 0, end: 22, message: 0, role: 'assistant' },
     ])

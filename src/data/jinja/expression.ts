@@ -1,10 +1,11 @@
 /** The value of an expression. */
 import { applyFilter } from './filters.js'
-import { binary, compared, slice } from './operators.js'
+import { calculate, compared, slice } from './operators.js'
+import { derived, joinPrinted, own } from './origin.js'
 import { lookUp, type Scope } from './scope.js'
 import { stringMethod } from './strings.js'
 import { passes } from './tests.js'
-import type { CallNode, ComparisonNode, Expression, FilterName, MemberNode } from './tree.js'
+import type { BinaryNode, CallNode, ComparisonNode, Expression, FilterName, MemberNode, TestNode } from './tree.js'
 import {
   type Arguments,
   callable,
@@ -19,7 +20,10 @@ import {
   isTuple,
   itemsOf,
   numberOf,
+  type Origin,
   TemplateError,
+  type Traced,
+  type TracedArguments,
   tuple,
   typeName,
   type Value,
@@ -96,55 +100,86 @@ const itemOf = (object: Value, key: Value): Value => {
   return itemsOf(object).at(index)
 }
 
-const member = (node: MemberNode, scope: Scope): Value => {
-  const object = evaluate(node.object, scope)
+/** The role of a message is the program's word, as the template is: templates make control tokens of it. */
+const isRole = (object: Value, key: Value, { run }: Scope): boolean => key === 'role' && run.watched.has(object)
+
+const memberOf = (object: Traced, key: Value, scope: Scope): Traced => {
+  if (isNamespace(object.value)) {
+    const value = object.value.fields.get(String(key))
+    const origin = object.value.origins.get(String(key))
+    return origin === undefined ? derived(value, [object.origin]) : { value, origin }
+  }
+  const value = itemOf(object.value, key)
+  return isRole(object.value, key, scope) ? own(value) : derived(value, [object.origin])
+}
+
+const member = (node: MemberNode, scope: Scope): Traced => {
+  const object = trace(node.object, scope)
   const { property } = node
   if (property.type === 'SliceExpression') {
     const bound = (part: Expression | undefined): Value => (part === undefined ? undefined : evaluate(part, scope))
-    return slice(object, [bound(property.start), bound(property.stop), bound(property.step)])
+    const bounds = [bound(property.start), bound(property.stop), bound(property.step)] as const
+    return derived(slice(object.value, bounds), [object.origin])
   }
-  const key = node.computed
-    ? evaluate(property, scope)
-    : property.type === 'Identifier'
-      ? property.value
-      : evaluate(property, scope)
-  if (object === undefined) throw new TemplateError(`'${nameOf(node.object)}' is undefined`)
-  const item = (): Value => itemOf(object, key)
-  const method = (): Value => (typeof key === 'string' ? methodOf(object, key) : undefined)
-  if (node.computed) return item() ?? (isDict(object) && object.has(key) ? item() : method()) // `a[key]`: entries first
-  return method() ?? item() // `a.name`: methods first
+  const key = node.computed || property.type !== 'Identifier' ? evaluate(property, scope) : property.value
+  if (object.value === undefined) throw new TemplateError(`'${nameOf(node.object)}' is undefined`)
+  const item = memberOf(object, key, scope)
+  const method = typeof key === 'string' ? methodOf(object.value, key) : undefined
+  const isEntry = item.value !== undefined || (isDict(object.value) && object.value.has(key))
+  if (method === undefined || (node.computed && isEntry)) return item // `a[key]`: entries first
+  return derived(method, [object.origin]) // `a.name`: methods first
 }
 
-/** The values of arguments, `*` and `**` unpacked. */
-export const evaluateArguments = (nodes: readonly Expression[], scope: Scope): Arguments => {
-  const positional: Value[] = []
-  const named = new Map<string, Value>()
+const traceArguments = (nodes: readonly Expression[], scope: Scope): TracedArguments => {
+  const positional: Traced[] = []
+  const named = new Map<string, Traced>()
   for (const node of nodes) {
-    if (node.type === 'KeywordArgumentExpression') named.set(node.key.value, evaluate(node.value, scope))
-    else if (node.type === 'SpreadExpression') positional.push(...itemsOf(evaluate(node.argument, scope)))
-    else if (node.type === 'KeywordSpreadExpression') {
-      const dict = evaluate(node.argument, scope)
+    if (node.type === 'KeywordArgumentExpression') named.set(node.key.value, trace(node.value, scope))
+    else if (node.type === 'SpreadExpression') {
+      const { value, origin } = trace(node.argument, scope)
+      positional.push(...itemsOf(value).map((item) => derived(item, [origin])))
+    } else if (node.type === 'KeywordSpreadExpression') {
+      const { value: dict, origin } = trace(node.argument, scope)
       if (!isDict(dict)) throw new TemplateError(`argument after ** must be a mapping, not ${typeName(dict)}`)
-      for (const [key, value] of dict) named.set(String(key), value)
-    } else positional.push(evaluate(node, scope))
+      for (const [key, value] of dict) named.set(String(key), derived(value, [origin]))
+    } else positional.push(trace(node, scope))
   }
   return { positional, named }
 }
 
-const call = (node: CallNode, scope: Scope): Value => {
-  const target = evaluate(node.callee, scope)
-  if (!isCallable(target)) {
-    const problem = target === undefined ? 'is undefined' : `is a ${typeName(target)}, which is not callable`
-    throw new TemplateError(`'${nameOf(node.callee)}' ${problem}`)
+const valuesOf = ({ positional, named }: TracedArguments): Arguments => ({
+  positional: positional.map(({ value }) => value),
+  named: new Map([...named].map(([name, { value }]) => [name, value])),
+})
+
+const originsOf = ({ positional, named }: TracedArguments): readonly Origin[] =>
+  [...positional, ...named.values()].map(({ origin }) => origin)
+
+/** What a function makes of arguments. */
+export const apply = (target: Traced, args: TracedArguments, name: string): Traced => {
+  const { value, origin } = target
+  if (!isCallable(value)) {
+    const problem = value === undefined ? 'is undefined' : `is a ${typeName(value)}, which is not callable`
+    throw new TemplateError(`'${name}' ${problem}`)
   }
-  return target.call(evaluateArguments(node.args, scope))
+  return value.trace === undefined
+    ? derived(value.call(valuesOf(args)), [origin, ...originsOf(args)])
+    : value.trace(args)
 }
 
+/** The function of a call and its arguments. */
+export const traceCall = (node: CallNode, scope: Scope): readonly [Traced, TracedArguments, string] => [
+  trace(node.callee, scope),
+  traceArguments(node.args, scope),
+  nameOf(node.callee),
+]
+
 /** The value of a filter. */
-export const filtered = (value: Value, filter: FilterName, scope: Scope): Value => {
+export const filtered = ({ value, origin }: Traced, filter: FilterName, scope: Scope): Traced => {
   const callee = filter.type === 'Identifier' ? filter : filter.callee
   if (callee.type !== 'Identifier') throw new TemplateError('a filter must have a name')
-  return applyFilter(callee.value, value, evaluateArguments(filter.type === 'Identifier' ? [] : filter.args, scope))
+  const args = traceArguments(filter.type === 'Identifier' ? [] : filter.args, scope)
+  return derived(applyFilter(callee.value, value, valuesOf(args)), [origin, ...originsOf(args)])
 }
 
 /** A key of a dict that is written in a template. */
@@ -164,6 +199,11 @@ const holds = ({ operand, rest }: ComparisonNode, scope: Scope): boolean => {
   })
 }
 
+const isTest = ({ operand, negate, test, args }: TestNode, scope: Scope): boolean => {
+  const { positional } = valuesOf(traceArguments(args, scope))
+  return passes(test.value, evaluate(operand, scope), positional) !== negate
+}
+
 const unary = (operator: string, value: Value): Value => {
   if (operator === 'not') return !isTruthy(value)
   const number = numberOf(value)
@@ -172,51 +212,73 @@ const unary = (operator: string, value: Value): Value => {
   return typeof value === 'object' ? float(result) : result
 }
 
+const traceBinary = (
+  { operator: { value: operator }, left: first, right: second }: BinaryNode,
+  scope: Scope,
+): Traced => {
+  const left = trace(first, scope)
+  if (operator === 'and') return isTruthy(left.value) ? trace(second, scope) : left
+  if (operator === 'or') return isTruthy(left.value) ? left : trace(second, scope)
+  const right = trace(second, scope)
+  const isText = typeof left.value === 'string' && typeof right.value === 'string'
+  return operator === '~' || (operator === '+' && isText)
+    ? joinPrinted(left, right)
+    : derived(calculate(operator, left.value, right.value), [left.origin, right.origin])
+}
+
+/** A list, a tuple or a dict that the template makes. */
+const traceParts = (nodes: readonly Expression[], make: (items: readonly Value[]) => Value, scope: Scope): Traced => {
+  const parts = nodes.map((node) => trace(node, scope))
+  return derived(
+    make(parts.map(({ value }) => value)),
+    parts.map(({ origin }) => origin),
+  )
+}
+
+const traceDict = (entries: readonly (readonly [Expression, Expression])[], scope: Scope): Traced =>
+  traceParts(entries.flat(), (items) => new Map(entries.map((_, i) => [keyOf(items[2 * i]), items[2 * i + 1]])), scope)
+
 /**
- * The value of an expression.
+ * The value of an expression, and where it comes from.
  *
  * Errors   throws TemplateError where Python's Jinja raises.
  */
-export const evaluate = (node: Expression, scope: Scope): Value => {
+export const trace = (node: Expression, scope: Scope): Traced => {
   switch (node.type) {
     case 'Identifier':
-      return CONSTANTS.has(node.value) ? CONSTANTS.get(node.value) : lookUp(scope, node.value)
+      return CONSTANTS.has(node.value) ? own(CONSTANTS.get(node.value)) : lookUp(scope, node.value)
     case 'StringLiteral':
     case 'IntegerLiteral':
-      return node.value
+      return own(node.value)
     case 'FloatLiteral':
-      return float(node.value)
+      return own(float(node.value))
     case 'ArrayLiteral':
-      return node.value.map((item) => evaluate(item, scope))
+      return traceParts(node.value, (items) => items, scope)
     case 'TupleLiteral':
-      return tuple(node.value.map((item) => evaluate(item, scope)))
+      return traceParts(node.value, tuple, scope)
     case 'ObjectLiteral':
-      return new Map(node.value.map(([key, item]) => [keyOf(evaluate(key, scope)), evaluate(item, scope)]))
+      return traceDict(node.value, scope)
     case 'MemberExpression':
       return member(node, scope)
     case 'CallExpression':
-      return call(node, scope)
+      return apply(...traceCall(node, scope))
     case 'FilterExpression':
-      return filtered(evaluate(node.operand, scope), node.filter, scope)
+      return filtered(trace(node.operand, scope), node.filter, scope)
     case 'TestExpression':
-      return (
-        passes(node.test.value, evaluate(node.operand, scope), evaluateArguments(node.args, scope).positional) !==
-        node.negate
-      )
+      return own(isTest(node, scope))
     case 'Comparison':
-      return holds(node, scope)
+      return own(holds(node, scope))
     case 'UnaryExpression':
-      return unary(node.operator.value, evaluate(node.argument, scope))
-    case 'BinaryExpression': {
-      const left = evaluate(node.left, scope)
-      if (node.operator.value === 'and') return isTruthy(left) ? evaluate(node.right, scope) : left
-      if (node.operator.value === 'or') return isTruthy(left) ? left : evaluate(node.right, scope)
-      return binary(node.operator.value, left, evaluate(node.right, scope))
-    }
+      return own(unary(node.operator.value, evaluate(node.argument, scope)))
+    case 'BinaryExpression':
+      return traceBinary(node, scope)
     case 'Ternary':
-      if (isTruthy(evaluate(node.condition, scope))) return evaluate(node.trueExpr, scope)
-      return node.falseExpr === undefined ? undefined : evaluate(node.falseExpr, scope)
+      if (isTruthy(evaluate(node.condition, scope))) return trace(node.trueExpr, scope)
+      return node.falseExpr === undefined ? own(undefined) : trace(node.falseExpr, scope)
     default:
       throw new TemplateError(`a ${node.type} is no value`)
   }
 }
+
+/** The value of an expression alone. */
+export const evaluate = (node: Expression, scope: Scope): Value => trace(node, scope).value

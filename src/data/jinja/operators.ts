@@ -1,5 +1,4 @@
 /** The operators of expressions, with Python's rules. */
-import { print } from './print.js'
 import { percentFormat } from './strings.js'
 import {
   compare,
@@ -55,7 +54,8 @@ const repeated = (value: Value, count: number): Value => {
 
 const isRepeatable = (value: Value): boolean => typeof value === 'string' || isList(value) || isTuple(value)
 
-const calculate = (operator: string, left: Value, right: Value): Value => {
+/** The value of `left operator right` for the operators of arithmetic. Errors: throws TemplateError where Python raises. */
+export const calculate = (operator: string, left: Value, right: Value): Value => {
   const [a, b] = [numberOf(left), numberOf(right)]
   if (a !== undefined && b !== undefined) {
     const result = arithmetic(operator, a, b)
@@ -106,14 +106,6 @@ export const compared = (operator: string, left: Value, right: Value): boolean =
       throw new TemplateError(`the comparison '${operator}' is not known`)
   }
 }
-
-/**
- * The value of `left operator right` for the operators of arithmetic and `~`.
- *
- * Errors   throws TemplateError where Python raises.
- */
-export const binary = (operator: string, left: Value, right: Value): Value =>
-  operator === '~' ? print(left) + print(right) : calculate(operator, left, right)
 
 /** Python's slicing of strings (by code points), lists and tuples. */
 export const slice = (value: Value, range: readonly [Value, Value, Value]): Value => {

@@ -1,27 +1,29 @@
 /** Where names are looked up while a template runs, and what is written down on the way. */
-import type { Value } from './value.js'
+import { joinRanges, type TextRange } from '../textRange.js'
+import { own } from './origin.js'
+import type { Traced, Value } from './value.js'
 
 /** Text that grows. Only the main one is the result; blocks, macros and calls have their own. */
 export interface Sink {
-  readonly write: (text: string) => void
+  /** Adds a text; `given` are its ranges that the template did not write itself. */
+  readonly write: (text: string, given: readonly TextRange[]) => void
   readonly text: () => string
+  readonly given: () => readonly TextRange[]
 }
 
 /** A sink without text. */
 export const emptySink = (): Sink => {
   let all = ''
+  const ranges: TextRange[] = []
   return {
-    write: (text) => {
+    write: (text, given) => {
+      const { length } = all
+      for (const { start, end } of given) ranges.push({ start: start + length, end: end + length })
       all += text
     },
     text: () => all,
+    given: () => joinRanges(ranges),
   }
-}
-
-/** A half-open range of the result, in UTF-16 code units. */
-export interface TextRange {
-  readonly start: number
-  readonly end: number
 }
 
 /** What one item of a watched list wrote in a loop over it. */
@@ -45,16 +47,17 @@ export interface Run {
 
 export interface Scope {
   readonly run: Run
-  readonly variables: Map<string, Value>
+  readonly variables: Map<string, Traced>
   readonly parent: Scope | undefined
 }
 
 export const inside = (parent: Scope): Scope => ({ run: parent.run, variables: new Map(), parent })
 
 /** The value of a name: that of the nearest scope that has it. */
-export const lookUp = (scope: Scope, name: string): Value => {
+export const lookUp = (scope: Scope, name: string): Traced => {
   for (let at: Scope | undefined = scope; at !== undefined; at = at.parent) {
-    if (at.variables.has(name)) return at.variables.get(name)
+    const found = at.variables.get(name)
+    if (found !== undefined) return found
   }
-  return undefined
+  return own(undefined)
 }

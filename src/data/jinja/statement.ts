@@ -1,6 +1,6 @@
 /** What statements do: they write to a sink and set names in a scope. */
-import { evaluate, evaluateArguments, filtered } from './expression.js'
-import { print } from './print.js'
+import { apply, evaluate, filtered, trace, traceCall } from './expression.js'
+import { derived, given, own, printed, tracedText } from './origin.js'
 import { emptySink, inside, type Scope, type Sink } from './scope.js'
 import type {
   CallBlockNode,
@@ -14,38 +14,44 @@ import type {
 } from './tree.js'
 import {
   type Arguments,
-  type Callable,
   callable,
-  isCallable,
   isNamespace,
   isTruthy,
   itemsOf,
+  type Origin,
   TemplateError,
-  typeName,
+  type Traced,
+  type TracedArguments,
   type Value,
 } from './value.js'
 
 type Signal = 'go on' | 'break' | 'continue'
 
-/** What statements write, as a string. */
-const written = (nodes: readonly Statement[], scope: Scope): string => {
+/** What statements write, as a text. */
+const written = (nodes: readonly Statement[], scope: Scope): Traced => {
   const sink = emptySink()
   execute(nodes, scope, sink)
-  return sink.text()
+  return tracedText(sink.text(), sink.given())
 }
 
-const assign = (target: Expression, value: Value, scope: Scope): void => {
-  if (target.type === 'Identifier') scope.variables.set(target.value, value)
+const write = (result: Traced, sink: Sink): void => {
+  const { text, given: ranges } = printed(result)
+  sink.write(text, ranges)
+}
+
+const assign = (target: Expression, { value, origin }: Traced, scope: Scope): void => {
+  if (target.type === 'Identifier') scope.variables.set(target.value, { value, origin })
   else if (target.type === 'TupleLiteral') {
     const items = itemsOf(value)
     if (items.length !== target.value.length) {
       throw new TemplateError(`cannot unpack ${items.length} values into ${target.value.length} names`)
     }
-    for (const [i, part] of target.value.entries()) assign(part, items[i], scope)
+    for (const [i, part] of target.value.entries()) assign(part, derived(items[i], [origin]), scope)
   } else if (target.type === 'MemberExpression' && target.property.type === 'Identifier') {
     const object = evaluate(target.object, scope)
     if (!isNamespace(object)) throw new TemplateError('cannot assign attribute on non-namespace object')
     object.fields.set(target.property.value, value)
+    object.origins.set(target.property.value, origin)
   } else throw new TemplateError(`cannot assign to a ${target.type}`)
 }
 
@@ -53,7 +59,7 @@ const assign = (target: Expression, value: Value, scope: Scope): void => {
 const writtenThrough = (
   { filters, body }: { readonly filters: readonly FilterName[]; readonly body: readonly Statement[] },
   scope: Scope,
-): Value => filters.reduce<Value>((value, filter) => filtered(value, filter, scope), written(body, inside(scope)))
+): Traced => filters.reduce((result, filter) => filtered(result, filter, scope), written(body, inside(scope)))
 
 const loopValue = (items: readonly Value[], i: number): Value =>
   new Map<Value, Value>([
@@ -72,8 +78,9 @@ const loopValue = (items: readonly Value[], i: number): Value =>
   ])
 
 /** The items of a loop; the condition of `for ... if` is asked first, with the name of the loop and no `loop`. */
-const loopItems = ({ iterable, loopvar, condition }: ForNode, scope: Scope): readonly Value[] => {
-  const items = itemsOf(evaluate(iterable, scope))
+const loopItems = ({ iterable, loopvar, condition }: ForNode, scope: Scope): readonly Traced[] => {
+  const { value, origin } = trace(iterable, scope)
+  const items = itemsOf(value).map((item) => derived(item, [origin]))
   if (condition === undefined) return items
   return items.filter((item) => {
     const one = inside(scope)
@@ -87,13 +94,15 @@ const loop = (node: ForNode, scope: Scope, sink: Sink): void => {
   const items = loopItems(node, scope)
   if (items.length === 0) execute(node.defaultBlock, inside(scope), sink)
   const { run } = scope
+  const values = items.map(({ value }) => value)
+  const origins = items.map(({ origin }) => origin)
   for (const [i, item] of items.entries()) {
     const one = inside(scope)
-    one.variables.set('loop', loopValue(items, i))
+    one.variables.set('loop', derived(loopValue(values, i), origins))
     assign(node.loopvar, item, one)
     const start = sink.text().length
     const signal = execute(node.body, one, sink)
-    const watched = sink === run.main ? run.watched.get(item) : undefined
+    const watched = sink === run.main ? run.watched.get(item.value) : undefined
     const end = sink.text().length
     if (watched !== undefined && end > start) run.items.push({ item: watched, start, end })
     if (signal === 'break') break
@@ -104,44 +113,56 @@ const parameterName = (parameter: IdentifierNode | KeywordNode): string =>
   parameter.type === 'Identifier' ? parameter.value : parameter.key.value
 
 /** Gives names their arguments, or their defaults. */
-const bind = (parameters: Parameters, { positional, named }: Arguments, scope: Scope): void => {
+const bind = (parameters: Parameters, { positional, named }: TracedArguments, scope: Scope): void => {
   const names = parameters.map(parameterName)
   for (const [i, parameter] of parameters.entries()) {
-    const name = names[i]!
-    const isGiven = i < positional.length || named.has(name)
-    const absent = parameter.type === 'Identifier' ? undefined : evaluate(parameter.value, scope)
-    scope.variables.set(name, isGiven ? (i < positional.length ? positional[i] : named.get(name)) : absent)
+    const argument = positional[i] ?? named.get(names[i]!)
+    const absent = parameter.type === 'Identifier' ? own(undefined) : trace(parameter.value, scope)
+    scope.variables.set(names[i]!, argument ?? absent)
   }
-  scope.variables.set('varargs', positional.slice(parameters.length))
+  const further = positional.slice(parameters.length)
   const rest = [...named].filter(([name]) => !names.includes(name) && name !== 'caller')
-  scope.variables.set('kwargs', new Map<Value, Value>(rest))
-  if (named.has('caller') && !names.includes('caller')) scope.variables.set('caller', named.get('caller'))
+  const originsOf = (all: readonly Traced[]): readonly Origin[] => all.map(({ origin }) => origin)
+  scope.variables.set(
+    'varargs',
+    derived(
+      further.map(({ value }) => value),
+      originsOf(further),
+    ),
+  )
+  const kwargs = new Map<Value, Value>(rest.map(([name, { value }]) => [name, value]))
+  scope.variables.set('kwargs', derived(kwargs, originsOf(rest.map(([, item]) => item))))
+  const caller = named.get('caller')
+  if (caller !== undefined && !names.includes('caller')) scope.variables.set('caller', caller)
 }
 
 const macro =
   (name: string, parameters: Parameters, body: () => readonly Statement[]) =>
-  (scope: Scope): Callable =>
-    callable(name, (args) => {
-      const own = inside(scope)
-      bind(parameters, args, own)
-      return written(body(), own)
-    })
+  (scope: Scope): Traced => {
+    const run = (args: TracedArguments): Traced => {
+      const inner = inside(scope)
+      bind(parameters, args, inner)
+      return written(body(), inner)
+    }
+    const untraced = ({ positional, named }: Arguments): Value =>
+      run({ positional: positional.map(given), named: new Map([...named].map(([key, value]) => [key, given(value)])) })
+        .value
+    return own({ ...callable(name, untraced), trace: run })
+  }
 
 const callBlock = ({ call, callerArgs, body }: CallBlockNode, scope: Scope, sink: Sink): void => {
-  const target = evaluate(call.callee, scope)
-  if (!isCallable(target)) throw new TemplateError(`a ${typeName(target)} is not callable`)
-  const args = evaluateArguments(call.args, scope)
+  const [target, args, name] = traceCall(call, scope)
   const caller = macro('caller', callerArgs, () => body)(scope)
-  sink.write(print(target.call({ ...args, named: new Map([...args.named, ['caller', caller]]) })))
+  write(apply(target, { ...args, named: new Map([...args.named, ['caller', caller]]) }, name), sink)
 }
 
 /** A `generation` block: its text, and where it stands. */
 const generation = (body: readonly Statement[], scope: Scope, sink: Sink): void => {
   const { main, generations } = scope.run
-  const text = written(body, inside(scope))
+  const { text, given: ranges } = printed(written(body, inside(scope)))
   const start = main.text().length
   generations.push({ start, end: start + text.length, isNested: sink !== main })
-  sink.write(text)
+  sink.write(text, ranges)
 }
 
 /** Runs statements. Errors: throws TemplateError where Python's Jinja raises. */
@@ -167,13 +188,13 @@ const executeOne = (node: Statement, scope: Scope, sink: Sink): Signal => {
     case 'Comment':
       return 'go on'
     case 'Text':
-      sink.write(node.value)
+      sink.write(node.value, [])
       return 'go on'
     case 'Output':
-      sink.write(print(evaluate(node.value, scope)))
+      write(trace(node.value, scope), sink)
       return 'go on'
     case 'Set':
-      assign(node.assignee, evaluate(node.value, scope), scope)
+      assign(node.assignee, trace(node.value, scope), scope)
       return 'go on'
     case 'SetBlock':
       assign(node.assignee, writtenThrough(node, scope), scope)
@@ -188,7 +209,7 @@ const executeOne = (node: Statement, scope: Scope, sink: Sink): Signal => {
       callBlock(node, scope, sink)
       return 'go on'
     case 'FilterStatement':
-      sink.write(print(writtenThrough(node, scope)))
+      write(writtenThrough(node, scope), sink)
       return 'go on'
   }
 }

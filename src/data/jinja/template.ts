@@ -6,13 +6,15 @@
  * `generation` block went.
  */
 
+import type { TextRange } from '../textRange.js'
+import { given, own } from './origin.js'
 import { print } from './print.js'
 import { emptySink, type GenerationRange, type ItemRange, type Run } from './scope.js'
 import { execute } from './statement.js'
 import { strftime } from './strftime.js'
 import { parseTemplate } from './syntax.js'
 import type { Statement } from './tree.js'
-import { callable, isDict, itemsOf, TemplateError, type Value } from './value.js'
+import { type Callable, callable, isDict, itemsOf, TemplateError, type Traced, type Value } from './value.js'
 
 /** Ranges that are longer are refused, as in Jinja's sandbox. */
 const MAX_RANGE = 100_000
@@ -36,6 +38,7 @@ const entriesOf = (value: Value): readonly (readonly [Value, Value])[] =>
 const namespace = callable('namespace', ({ positional, named }) => ({
   _tag: 'Namespace',
   fields: new Map([...positional.flatMap(entriesOf).map(([key, item]) => [String(key), item] as const), ...named]),
+  origins: new Map(),
 }))
 
 const dict = callable(
@@ -47,12 +50,14 @@ const raise = callable('raise_exception', ({ positional: [message] }) => {
   throw new TemplateError(print(message))
 })
 
-const strftimeNow = (now: Date): Value =>
+const strftimeNow = (now: Date): Callable =>
   callable('strftime_now', ({ positional: [format] }) => strftime(now, print(format)))
 
 /** What a template is run with. */
 interface TemplateInput {
   readonly variables: ReadonlyMap<string, Value>
+  /** Names of the variables that belong to the template, such as its special tokens. All others are given. */
+  readonly own?: ReadonlySet<string>
   /** The moment that `strftime_now` tells; without it the function does not exist. */
   readonly now?: Date
   /** The items of this list are watched: what loops over them write is reported. */
@@ -64,24 +69,26 @@ export interface TemplateOutput {
   /** What each watched item wrote, in the order of the text. */
   readonly items: readonly ItemRange[]
   readonly generations: readonly GenerationRange[]
+  /** What the template took from its variables, and did not write itself. */
+  readonly given: readonly TextRange[]
 }
 
 /** A template that is ready to run. */
 export type CompiledTemplate = (input: TemplateInput) => TemplateOutput
 
-const runProgram = (program: readonly Statement[], { variables, now, watched = [] }: TemplateInput): TemplateOutput => {
+const runProgram = (
+  program: readonly Statement[],
+  { variables, now, watched = [], own: names }: TemplateInput,
+): TemplateOutput => {
   const main = emptySink()
   const run: Run = { main, watched: new Map(watched.map((item, i) => [item, i])), items: [], generations: [] }
-  const globals = new Map<string, Value>([
-    ['range', range],
-    ['namespace', namespace],
-    ['dict', dict],
-    ['raise_exception', raise],
-    ...(now === undefined ? [] : ([['strftime_now', strftimeNow(now)]] as const)),
-    ...variables,
+  const functions = [range, namespace, dict, raise, ...(now === undefined ? [] : [strftimeNow(now)])]
+  const globals = new Map<string, Traced>([
+    ...functions.map((value) => [value.name, own(value)] as const),
+    ...[...variables].map(([name, value]) => [name, names?.has(name) ? own(value) : given(value)] as const),
   ])
   execute(program, { run, variables: new Map(), parent: { run, variables: globals, parent: undefined } }, main)
-  return { text: main.text(), items: run.items, generations: run.generations }
+  return { text: main.text(), items: run.items, generations: run.generations, given: main.given() }
 }
 
 /**

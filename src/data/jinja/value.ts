@@ -1,4 +1,5 @@
 /** The values that templates compute with, and how Python compares and prints them. */
+import type { TextRange } from '../textRange.js'
 
 /** A whole number that Python would call a float: it prints as `1.0`. Every other float is a plain number. */
 export interface WholeFloat {
@@ -15,6 +16,8 @@ export interface Tuple {
 export interface Namespace {
   readonly _tag: 'Namespace'
   readonly fields: Map<string, Value>
+  /** Where fields come from that were set after it was made. */
+  readonly origins: Map<string, Origin>
 }
 
 export interface Arguments {
@@ -26,6 +29,33 @@ export interface Callable {
   readonly _tag: 'Callable'
   readonly name: string
   readonly call: (args: Arguments) => Value
+  /** The same for arguments whose origin is known: macros tell where each part of their text comes from. */
+  readonly trace?: (args: TracedArguments) => Traced
+}
+
+/** Texts that a template wrote, and texts that were given to it. */
+export interface Pieces {
+  readonly own: readonly string[]
+  readonly given: readonly string[]
+}
+
+/** Where a value comes from: the template itself, what was given to it, or both. */
+export interface Origin {
+  readonly kind: 'own' | 'given' | 'both'
+  /** Of a text: the ranges that were given. */
+  readonly given: readonly TextRange[]
+  readonly pieces: () => Pieces
+}
+
+/** A value and where it comes from. */
+export interface Traced {
+  readonly value: Value
+  readonly origin: Origin
+}
+
+export interface TracedArguments {
+  readonly positional: readonly Traced[]
+  readonly named: ReadonlyMap<string, Traced>
 }
 
 export type Dict = ReadonlyMap<Value, Value>

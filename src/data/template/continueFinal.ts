@@ -33,7 +33,7 @@ const cutAt = (output: TemplateOutput, mark: string): TemplateOutput | undefined
   const text = isKept ? output.text.slice(0, at) : output.text.slice(0, at).trimEnd()
   const cut = <T extends { readonly start: number; readonly end: number }>(ranges: readonly T[]): readonly T[] =>
     ranges.filter(({ start }) => start < text.length).map((r) => ({ ...r, end: Math.min(r.end, text.length) }))
-  return { text, items: cut(output.items), generations: cut(output.generations) }
+  return { text, items: cut(output.items), generations: cut(output.generations), given: cut(output.given) }
 }
 
 /**

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TemplateFailure } from '../../core/failure.js'
 import { type ChatTemplate, type RenderOptions, refuse, render, runTemplate } from '../chatTemplate.js'
 import { type History, truncate } from '../history.js'
-import type { TextRange } from '../jinja/scope.js'
+import type { TextRange } from '../textRange.js'
 
 /** A rendered conversation and the ranges of it that the assistant wrote, in order. */
 export interface AssistantText {

@@ -3,6 +3,8 @@
  *
  * Source   the order of steps, and where tokens come from, as in Hugging Face tokenizers 0.23, `Tokenizer::encode`.
  */
+
+import type { TextRange } from '../textRange.js'
 import { type IsPlain, type Section, type Sought, tokenFinder } from './addedTokens.js'
 import { type AlignedText, original, originEnd, originStart } from './alignedText.js'
 import { bytePairModel } from './bytePairModel.js'
@@ -13,12 +15,6 @@ import { normalizer, normalizeText } from './normalize.js'
 import { preTokenizer } from './preTokenize.js'
 import { unigramModel } from './unigramModel.js'
 import { wordLevelModel, wordPieceModel } from './wordModels.js'
-
-/** A half-open range of a text, in UTF-16 code units. */
-export interface TextRange {
-  readonly start: number
-  readonly end: number
-}
 
 /** How a text is read: its special tokens are recognized, or it is plain text in which none can stand, as a whole or in ranges. */
 export type TextReading = 'recognize' | 'plainText' | { readonly plainText: readonly TextRange[] }

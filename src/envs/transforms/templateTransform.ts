@@ -8,12 +8,18 @@ import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { appendRanges, cutRanges, type TextRange } from '../../data/textRange.js'
 import { type EnvFailure, envFailure } from '../env.js'
 import { type Transform, transform } from './transform.js'
 
 /** The conversation as the model reads it, with the message that each part belongs to. */
 export type TextEntries = {
-  readonly text: TensorDict<{ readonly prompt: Data<string>; readonly spans: Data<readonly TextSpan[]> }>
+  readonly text: TensorDict<{
+    readonly prompt: Data<string>
+    readonly spans: Data<readonly TextSpan[]>
+    /** The parts that messages gave, in which no control token is to be recognized. */
+    readonly given: Data<readonly TextRange[]>
+  }>
 }
 
 type TextResponse = { readonly text: TensorDict<{ readonly response: Data<string> }> }
@@ -50,9 +56,22 @@ const renderAll = (
 
 const entriesOf = (rendered: readonly Rendered[], batchShape: readonly number[]): TensorDict<TextEntries> =>
   TensorDict(
-    { text: { prompt: data(rendered.map((r) => r.text)), spans: data(rendered.map((r) => r.spans)) } },
+    {
+      text: {
+        prompt: data(rendered.map((r) => r.text)),
+        spans: data(rendered.map((r) => r.spans)),
+        given: data(rendered.map((r) => r.given)),
+      },
+    },
     batchShape,
   )
+
+/** The specs of `TextEntries`. */
+export const TEXT_SPECS = {
+  prompt: dataSpec<string>('string'),
+  spans: dataSpec<readonly TextSpan[]>('TextSpan[]'),
+  given: dataSpec<readonly TextRange[]>('TextRange[]'),
+}
 
 const doneRows = (td: TensorDict): ArrayLike<number> => {
   const done = find(td, ['done'])
@@ -66,6 +85,9 @@ const doneRows = (td: TensorDict): ArrayLike<number> => {
  * step, it is the prompt before, the completion as it was sampled, and what the template adds after it: what the policy wrote is never
  * rendered again. An episode that is done keeps the text that was written. The inverse makes `history.response`, an assistant
  * message without the end-of-turn marker; it is incomplete if the marker was not reached.
+ *
+ * `text.given` are the parts that messages gave: `Tokenizer` finds no special token in them, whatever they spell. What the policy wrote is
+ * not among them, for its ids are kept.
  *
  * Errors   `Left(EnvFailure)` with the template's failure if it raises an exception, if its spans cannot be told, or if it rewrites
  *          what the policy wrote, so that a conversation cannot go on.
@@ -82,7 +104,7 @@ export const TemplateTransform = (
       observation: { history: { prompt: dataSpec<History>('History') } },
       action: { history: { response: dataSpec('Message') } },
     },
-    adds: { text: { prompt: dataSpec<string>('string'), spans: dataSpec<readonly TextSpan[]>('TextSpan[]') } },
+    adds: { text: TEXT_SPECS },
     takes: { removes: { history: {} }, adds: { text: { response: dataSpec<string>('string') } } },
     reset: (td) => {
       const rendered = renderAll(template, get(td, 'history', 'prompt').items.toArray())
@@ -98,6 +120,7 @@ export const TemplateTransform = (
         soFar: get(before, 'prompt').items.get(i)! + written.get(i)!,
         start: get(before, 'prompt').items.get(i)!.length,
         spans: get(before, 'spans').items.get(i)!,
+        given: get(before, 'given').items.get(i)!,
         reply: asked.get(i)!.messages.size,
         isDone: done[i] === 1,
       }))
@@ -119,6 +142,7 @@ interface Written {
   /** Where the completion starts in it. */
   readonly start: number
   readonly spans: readonly TextSpan[]
+  readonly given: readonly TextRange[]
   /** The index of the message that the policy wrote. */
   readonly reply: number
   readonly isDone: boolean
@@ -135,7 +159,7 @@ const continueAll = (
     const written = writtenAt(i)
     const end = written.soFar.length
     const reply = { start: written.start, end, message: written.reply, role: history.messages.get(written.reply)!.role }
-    const soFar = { text: written.soFar, spans: [...written.spans, reply] }
+    const soFar = { text: written.soFar, spans: [...written.spans, reply], given: written.given }
     if (written.isDone) {
       results.push(soFar)
       continue
@@ -151,6 +175,7 @@ const continueAll = (
     results.push({
       text: rendered.right.text,
       spans: [...soFar.spans, ...rest.map((span) => ({ ...span, start: Math.max(span.start, end) }))],
+      given: appendRanges(soFar.given, cutRanges(rendered.right.given, end, rendered.right.text.length), end),
     })
   }
   return E.right(results)

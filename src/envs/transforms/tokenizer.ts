@@ -1,12 +1,13 @@
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { TextSpan } from '../../data/chatTemplate.js'
+import type { Rendered } from '../../data/chatTemplate.js'
 import type { TokenPrompt } from '../../data/policy.js'
 import { dataSpec, raggedSpec } from '../../data/spec.js'
 import { type Data, data, type Ragged, ragged, raggedRow } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { cutRanges } from '../../data/textRange.js'
 import { type EncodedText, encodeRendered, type TextTokenizer, type TokenSpan } from '../../data/textTokenizer.js'
-import type { TextEntries } from './templateTransform.js'
+import { TEXT_SPECS, type TextEntries } from './templateTransform.js'
 import { type Transform, transform } from './transform.js'
 
 type TextResponse = { readonly text: TensorDict<{ readonly response: Data<string> }> }
@@ -26,16 +27,22 @@ const entriesOf = (encoded: readonly EncodedText[], batchShape: readonly number[
     batchShape,
   )
 
+const renderedIn = (td: TensorDict<TextEntries>): readonly Rendered[] => {
+  const [prompts, spans, given] = [get(td, 'text', 'prompt'), get(td, 'text', 'spans'), get(td, 'text', 'given')]
+  return prompts.items.toArray().map((text, i) => ({ text, spans: spans.items.get(i)!, given: given.items.get(i)! }))
+}
+
 /** The tokens so far, the sampled ones, and those of what the template added to the text. */
 const continued = (
   tokenizer: TextTokenizer,
   before: { readonly prompt: ArrayLike<number>; readonly spans: readonly TokenSpan[]; readonly textLength: number },
   sampled: { readonly ids: ArrayLike<number>; readonly text: string },
-  after: { readonly text: string; readonly spans: readonly TextSpan[] },
+  after: Rendered,
 ): EncodedText => {
   const start = before.textLength + sampled.text.length
   const rest = encodeRendered(tokenizer, {
     text: after.text.slice(start),
+    given: cutRanges(after.given, start, after.text.length),
     spans: after.spans
       .filter((span) => span.start >= start)
       .map((span) => ({ ...span, start: span.start - start, end: span.end - start })),
@@ -63,7 +70,8 @@ const continued = (
  *
  * On reset, `tokens.prompt` encodes `text.prompt`. On step, it is the prompt before, the ids that were sampled, and the encoding of what
  * the template added: sampled ids are never derived from text. `tokens.spans` says of each range whose message it is and whether the
- * policy sampled it. The inverse decodes `tokens.response` to `text.response`, special tokens kept.
+ * policy sampled it. Texts of messages (`text.given`) never give a special token: no user ends a turn or begins another.
+ * The inverse decodes `tokens.response` to `text.response`, special tokens kept.
  *
  * Source   TorchRL `Tokenizer` and `IncrementalTokenizer`.
  */
@@ -75,26 +83,26 @@ export const Tokenizer = (options: {
     name: 'Tokenizer',
     initial: null,
     needs: {
-      observation: { text: { prompt: dataSpec<string>('string'), spans: dataSpec<readonly TextSpan[]>('TextSpan[]') } },
+      observation: { text: TEXT_SPECS },
       action: { text: { response: dataSpec<string>('string') } },
     },
     adds: { tokens: { prompt: raggedSpec('int32'), spans: dataSpec<readonly TokenSpan[]>('TokenSpan[]') } },
     takes: { removes: { text: {} }, adds: { tokens: { response: raggedSpec('int32') } } },
     reset: (td) => {
       const known = new Map<string, EncodedText>() // members of a group share their prompt
-      const spans = get(td, 'text', 'spans').items
-      const encoded = get(td, 'text', 'prompt').items.map((text, i) => {
-        const result = known.get(text) ?? encodeRendered(tokenizer, { text, spans: spans.get(i)! })
-        known.set(text, result)
+      const encoded = renderedIn(td).map((rendered) => {
+        const name = JSON.stringify(rendered) // equal texts may have other messages in them
+        const result = known.get(name) ?? encodeRendered(tokenizer, rendered)
+        known.set(name, result)
         return result
       })
-      return TE.right([entriesOf(encoded.toArray(), td.batchShape), null])
+      return TE.right([entriesOf(encoded, td.batchShape), null])
     },
     step: (next, { previous, action }) => {
       // Casts: the entries that this transform added to the state before and needs of the action.
       const before = previous as TensorDict<TokenPrompt & TextEntries>
       const acted = action as TensorDict<TokenResponse & TextResponse>
-      const encoded = get(next, 'text', 'prompt').items.map((text, i) =>
+      const encoded = renderedIn(next).map((rendered, i) =>
         continued(
           tokenizer,
           {
@@ -103,10 +111,10 @@ export const Tokenizer = (options: {
             textLength: get(before, 'text', 'prompt').items.get(i)!.length,
           },
           { ids: raggedRow(get(acted, 'tokens', 'response'), i), text: get(acted, 'text', 'response').items.get(i)! },
-          { text, spans: get(next, 'text', 'spans').items.get(i)! },
+          rendered,
         ),
       )
-      return TE.right([entriesOf(encoded.toArray(), next.batchShape), null])
+      return TE.right([entriesOf(encoded, next.batchShape), null])
     },
     inverse: (action) => {
       const rows = get(action, 'tokens', 'response')

@@ -10,7 +10,7 @@ import { data, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import type { TokenSpan } from '../../../src/data/textTokenizer.js'
 import { ChatEnv } from '../../../src/envs/chatEnv.js'
-import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
+import { TEXT_SPECS, TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
@@ -79,14 +79,14 @@ const assistantMask = (state: TensorDict): Ids => {
 describe('Tokenizer', () => {
   describe('as a transform', () => {
     const textOf = (history: History) => {
-      const { text, spans } = orThrow(render(template, history, { generationPrompt: 'add' }))
-      return TensorDict({ text: { prompt: data([text]), spans: data([spans]) } }, [1])
+      const { text, spans, given } = orThrow(render(template, history, { generationPrompt: 'add' }))
+      return TensorDict({ text: { prompt: data([text]), spans: data([spans]), given: data([given]) } }, [1])
     }
     const samples = fc.tuple(fc.string(), fc.string()).map(([question, answer]) => {
       const opened = History([message('user', question)])
       return {
         inner: {
-          observation: { text: { prompt: dataSpec('string'), spans: dataSpec('TextSpan[]') } },
+          observation: { text: TEXT_SPECS },
           action: { text: { response: dataSpec('string') } },
         },
         state: () => textOf(opened),

@@ -1,0 +1,123 @@
+/**
+ * Where values come from: what the template wrote itself, and what was given to it. A message may hold the text of a control token; only
+ * the template's own text may become one.
+ *
+ * Text that is joined keeps the origin of its parts exactly. What a filter or a method makes of both keeps it where it can be told: a
+ * part that the template wrote is found again in the result by its text, if nothing that was given has that text and it is not there more
+ * often than the template wrote it. All else counts as given.
+ */
+import { appendRanges, joinRanges, type TextRange } from '../textRange.js'
+import { print } from './print.js'
+import {
+  isDict,
+  isList,
+  isNamespace,
+  isTuple,
+  numberOf,
+  type Origin,
+  type Pieces,
+  type Traced,
+  type Value,
+} from './value.js'
+
+/** All texts in a value. */
+const textsIn = (value: Value): readonly string[] => {
+  if (typeof value === 'string') return [value]
+  if (isDict(value)) return [...value].flatMap(([key, item]) => [...textsIn(key), ...textsIn(item)])
+  if (isNamespace(value)) return [...value.fields.values()].flatMap(textsIn)
+  if (isTuple(value)) return value.items.flatMap(textsIn)
+  return isList(value) ? value.flatMap(textsIn) : []
+}
+
+/** A value that the template made of nothing but its own text. */
+export const own = (value: Value): Traced => ({
+  value,
+  origin: { kind: 'own', given: [], pieces: () => ({ own: textsIn(value), given: [] }) },
+})
+
+/** Numbers, booleans and nothing carry no text. */
+const hasText = (value: Value): boolean =>
+  typeof value === 'string' || (typeof value === 'object' && value !== null && numberOf(value) === undefined)
+
+/** A value that was given to the template. */
+export const given = (value: Value): Traced =>
+  hasText(value)
+    ? {
+        value,
+        origin: {
+          kind: 'given',
+          given: typeof value === 'string' && value !== '' ? [{ start: 0, end: value.length }] : [],
+          pieces: () => ({ own: [], given: textsIn(value) }),
+        },
+      }
+    : own(value)
+
+/** The parts of a text inside the ranges, and between them. */
+const piecesAt = (text: string, ranges: readonly TextRange[]): Pieces => {
+  const starts = [0, ...ranges.map(({ end }) => end)]
+  return {
+    own: starts.map((start, i) => text.slice(start, ranges[i]?.start)).filter((part) => part !== ''),
+    given: ranges.map(({ start, end }) => text.slice(start, end)),
+  }
+}
+
+/** A text of which these ranges were given: in order, apart from each other, none empty. */
+export const tracedText = (text: string, joined: readonly TextRange[]): Traced => {
+  const isWhole = text !== '' && joined[0]?.start === 0 && joined[0].end === text.length
+  if (isWhole) return given(text)
+  if (joined.length === 0) return own(text)
+  return { value: text, origin: { kind: 'both', given: joined, pieces: () => piecesAt(text, joined) } }
+}
+
+/** A value as it is printed. */
+export const printed = ({ value, origin }: Traced): { readonly text: string; readonly given: readonly TextRange[] } => {
+  if (typeof value === 'string') return { text: value, given: origin.given }
+  const text = print(value)
+  return { text, given: derived(text, [origin]).origin.given }
+}
+
+/** One value after another, as they are printed. */
+export const joinPrinted = (first: Traced, second: Traced): Traced => {
+  const [left, right] = [printed(first), printed(second)]
+  return tracedText(left.text + right.text, appendRanges(left.given, right.given, left.text.length))
+}
+
+const union = (origins: readonly Origin[]): Pieces => {
+  const all = origins.map(({ pieces }) => pieces())
+  return { own: all.flatMap((pieces) => pieces.own), given: all.flatMap((pieces) => pieces.given) }
+}
+
+const placesOf = (text: string, part: string): readonly TextRange[] => {
+  const places: TextRange[] = []
+  for (let at = text.indexOf(part); at !== -1; at = text.indexOf(part, at + part.length)) {
+    places.push({ start: at, end: at + part.length })
+  }
+  return places
+}
+
+/** The ranges between these. */
+const gaps = (ranges: readonly TextRange[], length: number): readonly TextRange[] =>
+  [{ start: 0, end: 0 }, ...ranges]
+    .map(({ end }, i) => ({ start: end, end: ranges[i]?.start ?? length }))
+    .filter(({ start, end }) => end > start)
+
+/** Where in a text the template's own parts are found again. */
+const recognized = (text: string, { own: parts, given: others }: Pieces): readonly TextRange[] => {
+  const trimmed = parts.map((part) => part.trim()).filter((part) => part !== '')
+  const all = [...new Set(trimmed)].flatMap((part) => {
+    const written = trimmed.reduce((sum, whole) => sum + placesOf(whole, part).length, 0)
+    const found = placesOf(text, part)
+    return found.length <= written && !others.some((other) => other.includes(part)) ? found : []
+  })
+  return joinRanges(all)
+}
+
+/** What an operation made of values that come from these places. */
+export const derived = (value: Value, origins: readonly Origin[]): Traced => {
+  if (!hasText(value) || origins.every(({ kind }) => kind === 'own')) return own(value)
+  const isGiven = origins.every(({ kind }) => kind === 'given')
+  if (typeof value !== 'string') {
+    return { value, origin: { kind: isGiven ? 'given' : 'both', given: [], pieces: () => union(origins) } }
+  }
+  return isGiven ? given(value) : tracedText(value, gaps(recognized(value, union(origins)), value.length))
+}
