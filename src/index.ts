@@ -2,6 +2,7 @@
 export * from './collectors/index.js'
 export { type ByteSource, memoryBytes } from './core/byteSource.js'
 export type { Clock, Files } from './core/capabilities.js'
+export type { Calendar, Clock, Files } from './core/capabilities.js'
 export {
   type ConfigFailure,
   describe,
@@ -32,6 +33,7 @@ export * from './engine/index.js'
 export * from './envs/index.js'
 export { fileBytes } from './live/byteSource.js'
 export { liveClock } from './live/clock.js'
+export { liveCalendar, liveClock } from './live/clock.js'
 export { EMBEDDED_MODEL } from './live/embeddedModel.js'
 export { liveFiles } from './live/files.js'
 export { type LiveHubOptions, liveHub } from './live/hub.js'

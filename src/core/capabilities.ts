@@ -39,6 +39,11 @@ export interface Files {
   readonly remove: (path: string) => TaskEither<FileFailure, void>
 }
 
+/** The date and the time of day. */
+export interface Calendar {
+  readonly today: () => Date
+}
+
 /** Time, and turns of the event loop. */
 export interface Clock {
   /** Milliseconds since some fixed moment. Never goes back. */

@@ -36,7 +36,7 @@ export interface RenderOptions {
   readonly documents?: readonly object[]
   /** Further variables of the template, such as `enable_thinking`; they win over those of the template. */
   readonly variables?: TemplateVariables
-  /** The moment that `strftime_now` tells, read in UTC. Without it the function does not exist: rendering never asks the clock. */
+  /** The moment that `strftime_now` tells, read in UTC; the template's own unless told. Without either it does not exist: no clock is asked. */
   readonly now?: Date
 }
 
@@ -62,7 +62,11 @@ const inputOf = (messages: readonly object[], options: RenderOptions): Readonly<
 })
 
 const runWith =
-  (compiled: CompiledTemplate, variables: TemplateVariables): ChatTemplate['run'] =>
+  (
+    compiled: CompiledTemplate,
+    variables: TemplateVariables,
+    template: Pick<RenderOptions, 'now'>,
+  ): ChatTemplate['run'] =>
   (messages, options) => {
     try {
       const values = { ...variables, ...options.variables, ...inputOf(messages, options) }
@@ -71,17 +75,16 @@ const runWith =
       )
       const list = named.get('messages')
       const watched = isList(list) ? list : []
+      const now = options.now ?? template.now
       const own = new Set(Object.keys(variables).filter((name) => values[name] === variables[name]))
-      return E.right(
-        compiled({ variables: named, own, watched, ...(options.now !== undefined && { now: options.now }) }),
-      )
+      return E.right(compiled({ variables: named, own, watched, ...(now !== undefined && { now }) }))
     } catch (error) {
       return refuse(`the chat template refused the conversation: ${reasonOf(error)}`)
     }
   }
 
 /**
- * Compiles a template.
+ * Compiles a template. `variables` are its own, such as special tokens; `now` is the moment that it tells where a rendering names none.
  *
  * Errors   `Left(TemplateFailure)` if the source is not valid Jinja.
  * Source   Transformers `apply_chat_template`: Jinja with trimmed blocks, loop controls, `generation` blocks, its own `tojson`,
@@ -93,6 +96,7 @@ const runWith =
 export const chatTemplate = (
   source: string,
   variables: TemplateVariables = {},
+  options: Pick<RenderOptions, 'now'> = {},
 ): E.Either<TemplateFailure, ChatTemplate> => {
   let compiled: CompiledTemplate
   try {
@@ -100,7 +104,7 @@ export const chatTemplate = (
   } catch (error) {
     return refuse(`the chat template is not valid Jinja: ${reasonOf(error)}`)
   }
-  const run = runWith(compiled, variables)
+  const run = runWith(compiled, variables, options)
   return E.right({ source, run, contentForm: contentFormOf((messages) => run(messages, { generationPrompt: 'omit' })) })
 }
 

@@ -1,6 +1,7 @@
 /** Models in this process: loading, saving, sampling, scoring. */
 export {
   hostArrays,
+  type LoadOptions,
   loadConfig,
   loadPretrained,
   loadWeights,
@@ -9,6 +10,7 @@ export {
   type Pretrained,
   pretrainedFiles,
   type TextFiles,
+  type TextOptions,
   textFromFiles,
 } from './pretrained.js'
 export { type Architecture, type DecoderConfig, formatConfig, parseConfig } from './transformer/config.js'

@@ -3,15 +3,16 @@ import * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { z } from 'zod'
-import type { Files } from '../core/capabilities.js'
+import type { Calendar, Files } from '../core/capabilities.js'
 import type { FileFailure, ModelFailure } from '../core/failure.js'
 import { type ChatTemplate, chatTemplate } from '../data/chatTemplate.js'
 import { encodeSafetensors, type HostArray } from '../data/codecs/safetensors.js'
 import { readAll } from '../data/codecs/safetensorsFile.js'
 import { openCheckpoint } from '../data/codecs/safetensorsShards.js'
 import type { StoredArray } from '../data/codecs/storage.js'
+import { templateSource } from '../data/template/named.js'
 import { type TextTokenizer, textTokenizer } from '../data/textTokenizer.js'
+import { liveCalendar } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
 import { type DecoderConfig, formatConfig, parseConfig } from './transformer/config.js'
 import { type Params, parameterShapes } from './transformer/params.js'
@@ -117,19 +118,6 @@ const checkArrays = (
   return E.right(checked)
 }
 
-const specialToken = z.union([z.string(), z.looseObject({ content: z.string() })]).nullish()
-
-const tokenizerConfigSchema = z.looseObject({
-  chat_template: z.string().optional(),
-  bos_token: specialToken,
-  eos_token: specialToken,
-  pad_token: specialToken,
-  unk_token: specialToken,
-})
-
-const tokenText = (token: z.infer<typeof specialToken>): string | undefined =>
-  typeof token === 'string' ? token : token?.content
-
 const TEMPLATE_FILE = 'chat_template.jinja'
 const TOKENIZER_CONFIG = 'tokenizer_config.json'
 
@@ -144,6 +132,26 @@ const readOptionalText = (
     TE.mapLeft(fromFile(folder, file)),
   )
 
+const TEMPLATE_FOLDER = 'additional_chat_templates'
+const EXTENSION = '.jinja'
+
+/** The files of the folder of further templates by the names of their templates; none without such a folder. */
+const readTemplates = (files: Files, folder: string): TE.TaskEither<ModelFailure, Readonly<Record<string, string>>> =>
+  pipe(
+    files.list(path(folder, TEMPLATE_FOLDER)),
+    TE.mapLeft(fromFile(folder, TEMPLATE_FOLDER)),
+    TE.chain((names) =>
+      TE.traverseSeqArray((name: string) => {
+        const file = `${TEMPLATE_FOLDER}/${name}`
+        return pipe(
+          files.readText(path(folder, file)),
+          TE.bimap(fromFile(folder, file), (source) => [name.slice(0, -EXTENSION.length), source] as const),
+        )
+      })(names.filter((name) => name.endsWith(EXTENSION))),
+    ),
+    TE.map((entries) => Object.fromEntries(entries)),
+  )
+
 /** The contents of the files of a model's text side. */
 export interface TextFiles {
   /** Named in failures. */
@@ -154,6 +162,15 @@ export interface TextFiles {
   readonly settings: object
   /** chat_template.jinja; without it the template is in the settings. */
   readonly template: string | undefined
+  /** The files of additional_chat_templates by the names of their templates. */
+  readonly templates?: Readonly<Record<string, string>>
+}
+
+export interface TextOptions {
+  /** The name of the chat template, for a model that has several. 'default' unless told. */
+  readonly templateName?: string
+  /** The moment that the template tells, where it asks for the date. Without it such a template refuses to render. */
+  readonly now?: Date
 }
 
 /**
@@ -161,55 +178,62 @@ export interface TextFiles {
  *
  * Errors   `Left(ModelFailure)`, naming the file, for a tokenizer or a template that is not valid, and for a missing template or end token.
  */
-export const textFromFiles = ({
-  folder,
-  tokenizer,
-  settings,
-  template,
-}: TextFiles): E.Either<ModelFailure, ModelText> => {
-  const parsed = tokenizerConfigSchema.safeParse(settings)
-  if (!parsed.success) return E.left(failure(folder, TOKENIZER_CONFIG, z.prettifyError(parsed.error)))
-  const source = template ?? parsed.data.chat_template
-  const endOfTurn = tokenText(parsed.data.eos_token)
-  if (source === undefined) {
-    return E.left(failure(folder, TEMPLATE_FILE, 'there is no chat template, here or in tokenizer_config.json'))
-  }
-  if (endOfTurn === undefined) {
-    return E.left(failure(folder, TOKENIZER_CONFIG, "'eos_token' is missing: it ends the policy's turn"))
-  }
-  const variables = Object.fromEntries(
-    (['bos_token', 'eos_token', 'pad_token', 'unk_token'] as const).flatMap((name) => {
-      const text = tokenText(parsed.data[name])
-      return text === undefined ? [] : [[name, text]]
-    }),
-  )
+export const textFromFiles = (
+  { folder, tokenizer, settings, template, templates = {} }: TextFiles,
+  { templateName, now }: TextOptions = {},
+): E.Either<ModelFailure, ModelText> => {
   const files = {
     'tokenizer.json': JSON.stringify(tokenizer),
     [TOKENIZER_CONFIG]: `${JSON.stringify(settings, undefined, 2)}\n`,
     ...(template !== undefined && { [TEMPLATE_FILE]: template }),
+    ...Object.fromEntries(Object.entries(templates).map(([name, s]) => [`${TEMPLATE_FOLDER}/${name}${EXTENSION}`, s])),
+  }
+  const choice = {
+    others: templates,
+    ...(template !== undefined && { file: template }),
+    ...(templateName !== undefined && { name: templateName }),
   }
   return pipe(
     textTokenizer(tokenizer, settings),
-    E.mapLeft(({ reason }) => failure(folder, 'tokenizer.json', reason)),
+    E.mapLeft(({ format, reason }) => failure(folder, format, reason)),
     E.bindTo('tokenizer'),
     E.bind('template', () =>
       pipe(
-        chatTemplate(source, variables),
+        templateSource(settings, choice),
+        E.chain(({ source, variables }) => chatTemplate(source, variables, now === undefined ? {} : { now })),
         E.mapLeft(({ reason }) => failure(folder, TEMPLATE_FILE, reason)),
       ),
     ),
-    E.map((parts) => ({ ...parts, endOfTurn, files })),
+    E.bind('endOfTurn', (made) =>
+      E.fromNullable(failure(folder, TOKENIZER_CONFIG, "'eos_token' is missing: it ends the policy's turn"))(
+        made.tokenizer.settings.roles.eos,
+      ),
+    ),
+    E.map((parts) => ({ ...parts, files })),
   )
 }
 
-const readText = (files: Files, folder: string): TE.TaskEither<ModelFailure, ModelText> =>
-  pipe(
+export interface LoadOptions extends Pick<TextOptions, 'templateName'> {
+  /** Asked once, when the model is loaded: its template tells that moment from then on. */
+  readonly calendar?: Calendar
+}
+
+const readText = (files: Files, folder: string, options: LoadOptions): TE.TaskEither<ModelFailure, ModelText> => {
+  const { calendar = liveCalendar, templateName } = options
+  return pipe(
     readJson(files, folder, 'tokenizer.json'),
     TE.bindTo('tokenizer'),
     TE.bind('settings', () => readOptionalJson(files, folder, TOKENIZER_CONFIG)),
     TE.bind('template', () => readOptionalText(files, folder, TEMPLATE_FILE)),
-    TE.chainEitherK((parts) => textFromFiles({ folder, ...parts })),
+    TE.bind('templates', () => readTemplates(files, folder)),
+    TE.chainEitherK((parts) =>
+      textFromFiles(
+        { folder, ...parts },
+        { now: calendar.today(), ...(templateName !== undefined && { templateName }) },
+      ),
+    ),
   )
+}
 
 /** The tokenizer must not produce ids that the model has no embedding for, and must know the token that ends a turn. */
 const checkFit = (folder: string, config: DecoderConfig, text: ModelText): E.Either<ModelFailure, ModelText> => {
@@ -259,15 +283,21 @@ export const loadWeights = (
 /**
  * Loads a model folder: weights, tokenizer and chat template.
  *
+ * The template is `chat_template.jinja`, or that of tokenizer_config.json, or one of `additional_chat_templates`, by its name.
+ *
  * Errors   `Left(ModelFailure)` naming the file: missing, truncated or malformed; an architecture or setting that is not supported; a
  *          parameter that is missing, extra, of another shape or not finite; a tokenizer that does not fit the model; no chat template.
  */
-export const loadPretrained = (folder: string, files: Files = liveFiles): TE.TaskEither<ModelFailure, Pretrained> =>
+export const loadPretrained = (
+  folder: string,
+  files: Files = liveFiles,
+  options: LoadOptions = {},
+): TE.TaskEither<ModelFailure, Pretrained> =>
   pipe(
     loadWeights(folder, files),
     TE.chain((weights) =>
       pipe(
-        readText(files, folder),
+        readText(files, folder, options),
         TE.chainEitherK((text) => checkFit(folder, weights.config, text)),
         TE.map((text) => ({ ...weights, text })),
       ),

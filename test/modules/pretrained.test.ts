@@ -3,13 +3,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { ModelFailure } from '../../src/core/failure.js'
+import { type ModelFailure, orThrow } from '../../src/core/failure.js'
 import { child, keyFromSeed, normals } from '../../src/core/key.js'
+import { renderText } from '../../src/data/chatTemplate.js'
 import { encodeSafetensors, type HostArray } from '../../src/data/codecs/safetensors.js'
+import { History } from '../../src/data/history.js'
 import { scope } from '../../src/engine/scope.js'
 import { liveFiles } from '../../src/live/files.js'
 import {
   hostArrays,
+  type LoadOptions,
   loadPretrained,
   loadWeights,
   makeParams,
@@ -103,6 +106,46 @@ describe('saving and loading', () => {
     expect(loaded.text.endOfTurn).toBe(text.endOfTurn)
     expect(loaded.text.template.source).toBe(text.template.source)
     expect(loaded.text.tokenizer.encode('a b<|im_end|>')).toEqual(text.tokenizer.encode('a b<|im_end|>'))
+  })
+
+  it('has the named template of a list in the config, and those of files of their own, and writes them again', async () => {
+    const named = [
+      { name: 'default', template: 'd' },
+      { name: 'rag', template: 'r' },
+    ]
+    const settings = JSON.stringify({ eos_token: text.endOfTurn, chat_template: named })
+    const { 'chat_template.jinja': _, ...files } = pretrainedFiles(model)
+    await save({ ...files, 'tokenizer_config.json': settings })
+    const sourceOf = async (options: LoadOptions) =>
+      (await rightOf(loadPretrained(folder, liveFiles, options))).text.template.source
+    expect([await sourceOf({}), await sourceOf({ templateName: 'rag' })]).toEqual(['d', 'r'])
+    const missing = await leftOf(loadPretrained(folder, liveFiles, { templateName: 'none' }))
+    expect(missing).toMatchObject({ file: 'chat_template.jinja', reason: expect.stringContaining("'default', 'rag'") })
+    await liveFiles.makeFolder(join(folder, 'additional_chat_templates'))()
+    await rightOf(liveFiles.write(join(folder, 'additional_chat_templates/more.jinja'), 'm'))
+    expect(await sourceOf({ templateName: 'more' })).toBe('m')
+    const loaded = await rightOf(loadPretrained(folder, liveFiles, { templateName: 'more' }))
+    expect(loaded.text.files['additional_chat_templates/more.jinja']).toBe('m')
+  })
+
+  it('gives the template every special token by its name, and the moment of loading', async () => {
+    const source = "{{ cls_token }}{{ image_token }}{{ strftime_now('%Y-%m-%d') }}"
+    const settings = { eos_token: text.endOfTurn, cls_token: text.endOfTurn, image_token: '<image>' }
+    await save({
+      ...pretrainedFiles(model),
+      'chat_template.jinja': source,
+      'tokenizer_config.json': JSON.stringify(settings),
+    })
+    const calendar = { today: () => new Date(Date.UTC(2024, 2, 5)) }
+    const { template } = (await rightOf(loadPretrained(folder, liveFiles, { calendar }))).text
+    const textAt = (options: object) =>
+      orThrow(renderText(template, History([]), { generationPrompt: 'omit', ...options }))
+    expect(textAt({})).toBe(`${text.endOfTurn}<image>2024-03-05`)
+    expect(textAt({ now: new Date(Date.UTC(2025, 0, 1)) })).toContain('2025-01-01')
+    const year = orThrow(
+      renderText((await rightOf(loadPretrained(folder))).text.template, History([]), { generationPrompt: 'omit' }),
+    )
+    expect(year).toMatch(/<image>20\d\d-\d\d-\d\d$/)
   })
 
   it('reads shards that an index names', async () => {

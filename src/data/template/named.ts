@@ -4,7 +4,10 @@ import { z } from 'zod'
 import type { TemplateFailure } from '../../core/failure.js'
 import type { TemplateVariables } from '../chatTemplate.js'
 
-const token = z.union([z.string(), z.looseObject({ content: z.string() })]).nullish()
+const token = z
+  .union([z.string(), z.looseObject({ content: z.string() })])
+  .transform((value) => (typeof value === 'string' ? value : value.content))
+  .nullish()
 
 const templates = z.array(z.object({ name: z.string(), template: z.string() }))
 
@@ -14,14 +17,37 @@ const configSchema = z.looseObject({
   eos_token: token,
   pad_token: token,
   unk_token: token,
+  sep_token: token,
+  cls_token: token,
+  mask_token: token,
+  extra_special_tokens: z.union([z.array(z.unknown()), z.record(z.string(), token)]).nullish(),
 })
+
+type Config = z.infer<typeof configSchema>
+
+/**
+ * The special tokens by the names that templates know: the seven usual ones, those with a name in `extra_special_tokens`, and every other
+ * entry whose name ends with `_token` and that is a token.
+ */
+const variablesOf = ({ extra_special_tokens: extra, ...config }: Config): TemplateVariables => {
+  const named = Object.entries(extra === null || extra === undefined || Array.isArray(extra) ? {} : extra)
+  const entries = Object.entries(config).filter(([name]) => name.endsWith('_token'))
+  return Object.fromEntries(
+    [...entries, ...named].flatMap(([name, value]) => {
+      const text = token.safeParse(value)
+      return text.success && typeof text.data === 'string' ? [[name, text.data]] : []
+    }),
+  )
+}
 
 export interface TemplateChoice {
   /** The name of the template, where the model has several. Without it: `tool_use` if it exists and tools are given, else `default`. */
   readonly name?: string
   readonly tools?: readonly object[]
-  /** The contents of `chat_template.jinja`: it wins over the config. */
+  /** The contents of `chat_template.jinja`: it wins over the config, and is the template 'default'. */
   readonly file?: string
+  /** The contents of the files of `additional_chat_templates` by the names of their templates. */
+  readonly others?: Readonly<Record<string, string>>
 }
 
 export interface TemplateSource {
@@ -48,7 +74,7 @@ const choose = (named: z.infer<typeof templates>, { name, tools }: TemplateChoic
  * The source of a model's chat template and its special tokens, from the parsed `tokenizer_config.json`.
  *
  * Errors   `Left(TemplateFailure)` with every problem of the config, and for a template that is not there.
- * Source   Transformers `PreTrainedTokenizerBase.get_chat_template`.
+ * Source   Transformers 5.17 `PreTrainedTokenizerBase.get_chat_template` and `special_tokens_map`.
  *
  * @example
  * templateSource({ chat_template: 'x', eos_token: '</s>' }) // right({ source: 'x', variables: { eos_token: '</s>' } })
@@ -56,19 +82,13 @@ const choose = (named: z.infer<typeof templates>, { name, tools }: TemplateChoic
 export const templateSource = (config: unknown, choice: TemplateChoice = {}): Result<TemplateSource> => {
   const parsed = configSchema.safeParse(config)
   if (!parsed.success) return refuse(`tokenizer_config.json: ${z.prettifyError(parsed.error)}`)
-  const { chat_template: template, ...rest } = parsed.data
-  const variables = Object.fromEntries(
-    (['bos_token', 'eos_token', 'pad_token', 'unk_token'] as const).flatMap((name) => {
-      const value = rest[name]
-      const text = typeof value === 'string' ? value : value?.content
-      return text === undefined ? [] : [[name, text]]
-    }),
-  )
-  const withTokens = E.map((source: string): TemplateSource => ({ source, variables }))
-  if (choice.file !== undefined) return withTokens(E.right(choice.file))
-  if (template === undefined || template === null) return refuse('the model has no chat template')
-  if (typeof template !== 'string') return withTokens(choose(template, choice))
-  return choice.name === undefined || choice.name === 'default'
-    ? withTokens(E.right(template))
-    : refuse(`there is no chat template '${choice.name}': the model has one, without a name`)
+  const variables = variablesOf(parsed.data)
+  const { file, others = {} } = choice
+  const template = file ?? parsed.data.chat_template ?? undefined
+  const named = [
+    ...(typeof template === 'string' ? [{ name: 'default', template }] : (template ?? [])),
+    ...Object.entries(others).map(([name, source]) => ({ name, template: source })),
+  ]
+  if (template === undefined && named.length === 0) return refuse('the model has no chat template')
+  return E.map((source: string): TemplateSource => ({ source, variables }))(choose(named, choice))
 }

@@ -120,11 +120,37 @@ describe('templateSource', () => {
 
   it.each([
     [several, { name: 'rag' }, "there is no chat template 'rag', but 'default', 'tool_use'"],
-    [{ chat_template: 'x' }, { name: 'rag' }, "there is no chat template 'rag': the model has one, without a name"],
+    [{ chat_template: 'x' }, { name: 'rag' }, "there is no chat template 'rag', but 'default'"],
     [{}, {}, 'the model has no chat template'],
     [{ chat_template: [] }, {}, "there is no chat template 'default', but none"],
   ])('of %j with %j is refused', (config, choice, reason) => {
     expect(templateSource(config, choice)).toEqual(E.left({ _tag: 'TemplateFailure', reason }))
+  })
+
+  it('knows the files of further templates by their names', () => {
+    const choice = { file: 'f', others: { rag: 'r', tool_use: 't' } }
+    const sourceOf = (more: object) => orThrow(templateSource(several, { ...choice, ...more })).source
+    expect([sourceOf({}), sourceOf({ name: 'rag' }), sourceOf({ tools: [] })]).toEqual(['f', 'r', 't'])
+  })
+
+  it('gives every special token that has a name, as Transformers gives them to templates', () => {
+    const config = {
+      chat_template: 'x',
+      bos_token: null,
+      cls_token: '[CLS]',
+      mask_token: { content: '[MASK]' },
+      image_token: '<image>',
+      add_bos_token: true,
+      extra_special_tokens: { audio_token: '<audio>' },
+    }
+    const { variables } = orThrow(templateSource(config))
+    expect(variables).toEqual({
+      cls_token: '[CLS]',
+      mask_token: '[MASK]',
+      image_token: '<image>',
+      audio_token: '<audio>',
+    })
+    expect(orThrow(templateSource({ chat_template: 'x', extra_special_tokens: ['<a>'] })).variables).toEqual({})
   })
 
   it('tells every problem of a config', () => {
