@@ -2,7 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { FormatFailure } from '../core/failure.js'
 import type { Rendered } from './chatTemplate.js'
-import { type DecodingMachine, decodingMachine } from './tokenizer/decode.js'
+import { cleaned, type DecodingMachine, decodingMachine } from './tokenizer/decode.js'
 import { type Encoding, type TruncationOptions, windows } from './tokenizer/encoding.js'
 import { parseConfigFile, parseTokenizerFile, type TokenizerFile } from './tokenizer/files.js'
 import { pipelineOf, type TextReading } from './tokenizer/pipeline.js'
@@ -93,7 +93,8 @@ const assemble = (file: TokenizerFile, settings: TokenizerSettings): TextTokeniz
   const pipeline = pipelineOf(file)
   const { idOf, tokenOf, vocabulary } = pipeline
   const post = postProcessor(file.post_processor, (id) => tokenOf(id) ?? '')
-  const machine = decodingMachine(file.decoder)
+  const decoder = decodingMachine(file.decoder)
+  const machine = settings.cleanUpSpaces === 'decoding' ? cleaned(decoder) : decoder
   const special = new Map(file.added_tokens.filter((token) => token.special).map(({ content, id }) => [content, id]))
   const encodingOf = (text: string, reading: TextReading, index: 0 | 1): Encoding =>
     post.trim(pipeline.encode(text, reading, index), text)
@@ -167,7 +168,7 @@ export const textTokenizer = (
   const config = parseConfigFile(tokenizerConfig)
   if (E.isLeft(config)) return config
   try {
-    return E.right(assemble(configured(file.right, config.right), settingsOf(config.right)))
+    return E.right(assemble(configured(file.right, config.right), settingsOf(config.right, file.right.model.type)))
   } catch (error) {
     if (!(error instanceof RangeError || error instanceof SyntaxError)) throw error
     return E.left({ _tag: 'FormatFailure', format: 'tokenizer.json', reason: error.message })

@@ -15,7 +15,8 @@ export interface AlignedText {
   readonly text: string
   /** Index of the text's first unit in the alignment; without one, in the original, of which the text is a part as it is. */
   readonly at: number
-  readonly alignment: Alignment | undefined
+  /** Made when it is first asked for: ids alone need none. */
+  readonly alignment: (() => Alignment) | undefined
 }
 
 /** The whole of an original. It must have no lone surrogates. */
@@ -35,29 +36,28 @@ const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit < 0xdc
 export const originStart = ({ text, at, alignment }: AlignedText, index: number): number =>
   alignment === undefined
     ? at + index - (isLowSurrogate(text.charCodeAt(index)) ? 1 : 0)
-    : alignment.starts[at + index]!
+    : alignment().starts[at + index]!
 
 /** Where the origin of the unit at an index ends. */
 export const originEnd = ({ text, at, alignment }: AlignedText, index: number): number =>
-  alignment === undefined ? at + index + (isHighSurrogate(text.charCodeAt(index)) ? 2 : 1) : alignment.ends[at + index]!
+  alignment === undefined
+    ? at + index + (isHighSurrogate(text.charCodeAt(index)) ? 2 : 1)
+    : alignment().ends[at + index]!
 
-/** Collects a new text, character by character, each with the index of the unit of the old text whose origin it takes. */
-export interface Rewriting {
+/** Collects the origins of a new text, character by character, each with the index of the unit of the old text whose origin it takes. */
+interface Rewriting {
   readonly push: (characters: string, from: number) => void
   /** A part of the old text as it is. */
   readonly copy: (start: number, end: number) => void
-  readonly finish: () => AlignedText
 }
 
-/** Begins a new text over an old one. `from` -1 means before the first character: an empty range at the beginning. */
-export const rewrite = (old: AlignedText): Rewriting => {
-  const parts: string[] = []
+/** The alignment that a function writes over an old text. `from` -1 means before the first character: an empty range at the beginning. */
+const alignmentOf = (old: AlignedText, write: (result: Rewriting) => void): Alignment => {
   const starts: number[] = []
   const ends: number[] = []
   const before = old.text === '' ? old.at : originStart(old, 0)
-  return {
+  write({
     push: (characters, from) => {
-      parts.push(characters)
       const start = from < 0 ? before : originStart(old, from)
       const end = from < 0 ? before : originEnd(old, from)
       for (let i = 0; i < characters.length; i++) {
@@ -66,40 +66,63 @@ export const rewrite = (old: AlignedText): Rewriting => {
       }
     },
     copy: (start, end) => {
-      if (end <= start) return
-      parts.push(old.text.slice(start, end))
       for (let i = start; i < end; i++) {
         starts.push(originStart(old, i))
         ends.push(originEnd(old, i))
       }
     },
-    finish: () => ({
-      text: parts.join(''),
-      at: 0,
-      alignment: { starts: Int32Array.from(starts), ends: Int32Array.from(ends) },
-    }),
+  })
+  return { starts: Int32Array.from(starts), ends: Int32Array.from(ends) }
+}
+
+/** A new text over an old one, and how its origins are written when they are asked for. */
+const rewritten = (old: AlignedText, text: string, write: (result: Rewriting) => void): AlignedText => {
+  let made: Alignment | undefined
+  const alignment = (): Alignment => {
+    made ??= alignmentOf(old, write)
+    return made
   }
+  return { text, at: 0, alignment }
 }
 
 /** The text with each character replaced by others; the first of them takes its place, the rest are inserted after it. */
 export const mapCharacters = (old: AlignedText, change: (character: string) => string): AlignedText => {
-  const result = rewrite(old)
-  let at = 0
-  for (const character of old.text) {
-    result.push(change(character), at)
-    at += character.length
-  }
-  return result.finish()
+  const changed = Array.from(old.text, change)
+  return rewritten(old, changed.join(''), (result) => {
+    let [at, index] = [0, 0]
+    for (const character of old.text) {
+      result.push(changed[index++]!, at)
+      at += character.length
+    }
+  })
+}
+
+/** The text with each match replaced by a content, which comes from the match's last character. */
+export const substitute = (old: AlignedText, found: RegExp, content: string): AlignedText => {
+  if (old.text.search(found) === -1) return old
+  return rewritten(
+    old,
+    old.text.replace(found, () => content),
+    (result) => {
+      let end = 0
+      for (const match of old.text.matchAll(found)) {
+        result.copy(end, match.index)
+        end = match.index + match[0].length
+        result.push(content, end - 1)
+      }
+      result.copy(end, old.text.length)
+    },
+  )
 }
 
 /** The text with another text before it, which takes the origin of the first character. An empty text stays empty. */
-export const prepend = (old: AlignedText, text: string): AlignedText => {
-  if (old.text === '' || text === '') return old
-  const result = rewrite(old)
-  result.push(text, 0)
-  result.copy(0, old.text.length)
-  return result.finish()
-}
+export const prepend = (old: AlignedText, text: string): AlignedText =>
+  old.text === '' || text === ''
+    ? old
+    : rewritten(old, text + old.text, (result) => {
+        result.push(text, 0)
+        result.copy(0, old.text.length)
+      })
 
 /** One character's place in a rewriting by changes: 0 replaces, 1 inserts, -n replaces and removes the n that follow. */
 export interface Change {
@@ -108,18 +131,17 @@ export interface Change {
 }
 
 /** Rewrites by a list of changes, read from the left. */
-export const applyChanges = (old: AlignedText, changes: readonly Change[]): AlignedText => {
-  const result = rewrite(old)
-  const { text } = old
-  let at = 0
-  const widthAt = (index: number): number => (isHighSurrogate(text.charCodeAt(index)) ? 2 : 1)
-  for (const { character, change } of changes) {
-    if (change > 0) {
-      result.push(character, at - 1)
-      continue
+export const applyChanges = (old: AlignedText, changes: readonly Change[]): AlignedText =>
+  rewritten(old, changes.map(({ character }) => character).join(''), (result) => {
+    const { text } = old
+    let at = 0
+    const widthAt = (index: number): number => (isHighSurrogate(text.charCodeAt(index)) ? 2 : 1)
+    for (const { character, change } of changes) {
+      if (change > 0) {
+        result.push(character, at - 1)
+        continue
+      }
+      result.push(character, at)
+      for (let i = 0; i <= -change && at < text.length; i++) at += widthAt(at)
     }
-    result.push(character, at)
-    for (let i = 0; i <= -change && at < text.length; i++) at += widthAt(at)
-  }
-  return result.finish()
-}
+  })

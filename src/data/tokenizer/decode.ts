@@ -117,7 +117,7 @@ const byteLevel = (bytesOf: (token: string) => Uint8Array, held: Uint8Array): De
 })
 
 const byteOf = (token: string): number | undefined => {
-  if (token.length !== 6 || !token.startsWith('<0x')) return undefined
+  if (token.charCodeAt(0) !== 0x3c || token.length !== 6) return undefined
   const [, digits] = /^<0x([0-9A-Fa-f]{2})>$/.exec(token) ?? []
   return digits === undefined ? undefined : Number.parseInt(digits, 16)
 }
@@ -180,7 +180,7 @@ const wordPiece = ({ prefix, cleanup }: Extract<SimpleDecoder, { readonly type: 
 
 const metaspace = (json: Extract<SimpleDecoder, { readonly type: 'Metaspace' }>): DecodingMachine => {
   const isPrefixed = (json.prepend_scheme ?? (json.add_prefix_space === false ? 'never' : 'always')) !== 'never'
-  const rest = (token: string): string => token.replaceAll(json.replacement, ' ')
+  const rest = remembered((token) => token.replaceAll(json.replacement, ' '))
   return firstAndRest(isPrefixed ? (token) => token.replaceAll(json.replacement, '') : rest, rest)
 }
 
@@ -224,17 +224,46 @@ const stripWhole = (stripping: Stripping, held: string): DecodingMachine => ({
   finish: () => [],
 })
 
+const SPACINGS: readonly (readonly [string, string])[] = CONTRACTIONS.filter(([from]) => from !== ' do not')
+
+/** No spacing reaches over the place after any other character. */
+const OPEN_END = /[ 'nvr]+$/
+
+/**
+ * Text without the blanks before full stops, commas and endings, through all tokens. What a later token could change waits.
+ *
+ * Source   `clean_up_tokenization` of Transformers 5.17.
+ */
+const cleaning = (held: string): DecodingMachine => {
+  const clean = (text: string): readonly string[] => {
+    const result = SPACINGS.reduce((cleaned, [from, to]) => cleaned.replaceAll(from, to), text)
+    return result === '' ? [] : [result]
+  }
+  return {
+    push: (tokens) => {
+      const text = held + tokens.join('')
+      const end = text.length - (OPEN_END.exec(text)?.[0].length ?? 0)
+      return [cleaning(text.slice(end)), clean(text.slice(0, end))]
+    },
+    finish: () => clean(held),
+  }
+}
+
+/** A machine whose whole text is cleaned. */
+export const cleaned = (machine: DecodingMachine): DecodingMachine => chained(machine, cleaning(''))
+
 /** Where the tokens of a decoder are: still apart, or already pieces of one text. */
 type Stage = 'tokens' | 'text'
 
-const compile = (json: SimpleDecoder, stage: Stage): DecodingMachine => {
+/** The machine of a decoder; undefined for one that changes nothing. */
+const compile = (json: SimpleDecoder, stage: Stage): DecodingMachine | undefined => {
   switch (json.type) {
     case 'ByteLevel':
       return byteLevel(bytesOfTokens(), new Uint8Array(0))
     case 'ByteFallback':
       return byteFallback([])
     case 'Fuse':
-      return each((token) => token)
+      return undefined
     case 'WordPiece':
       return wordPiece(json)
     case 'Metaspace':
@@ -273,13 +302,13 @@ export const decodingMachine = (decoders: readonly SimpleDecoder[]): DecodingMac
       (token) => ` ${token}`,
     )
   let stage: Stage = 'tokens'
-  const machines = decoders.map((json) => {
+  const machines = decoders.flatMap((json) => {
     if (stage === 'text' && !isOnText(json)) {
       throw new RangeError(`the decoder '${json.type}' after one that joins the tokens is not supported`)
     }
     const machine = compile(json, stage)
     if (json.type === 'Fuse' || json.type === 'ByteLevel') stage = 'text'
-    return machine
+    return machine === undefined ? [] : [machine]
   })
-  return machines.reduce(chained)
+  return machines.length === 0 ? each((token) => token) : machines.reduce(chained)
 }

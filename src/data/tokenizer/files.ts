@@ -226,6 +226,7 @@ const configFile = z.object({
   add_bos_token: z.boolean().nullish(),
   add_eos_token: z.boolean().nullish(),
   clean_up_tokenization_spaces: z.boolean().nullish(),
+  clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output: z.boolean().nullish(),
   model_max_length: z.number().nullish(),
   padding_side: z.enum(['left', 'right']).nullish(),
   truncation_side: z.enum(['left', 'right']).nullish(),

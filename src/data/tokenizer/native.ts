@@ -110,21 +110,24 @@ const batchesOf = (native: NativeTokenizer, own: TextTokenizer): BatchTokenizer 
           },
           (error) => failure('the native tokenizer could not encode', error),
         ),
-  decodeBatch: (batch, specialTokens) =>
-    TE.tryCatch(
+  decodeBatch: (batch, specialTokens) => {
+    if (own.settings.cleanUpSpaces === 'decoding') return batchTokenizer(own).decodeBatch(batch, specialTokens)
+    return TE.tryCatch(
       () =>
         native.decodeBatch(
           batch.map((ids) => Array.from(ids)),
           specialTokens === 'skip',
         ),
       (error) => failure('the native tokenizer could not decode', error),
-    ),
+    )
+  },
 })
 
 /**
  * The Rust library's tokenizer from the same files as `textTokenizer`, with the same results.
  *
- * Plain text, in which no special tokens are recognized, is encoded by the TypeScript tokenizer: the package has no such mode.
+ * Plain text, in which no special tokens are recognized, is encoded by the TypeScript tokenizer, and texts whose blanks are cleaned up are
+ * decoded by it: the package has neither.
  *
  * Errors   `Left(NativeTokenizerFailure)` if the package `tokenizers` is not installed or refuses the file; `Left(FormatFailure)` as
  *          `textTokenizer`.

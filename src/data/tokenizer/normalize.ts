@@ -6,8 +6,8 @@ import {
   mapCharacters,
   original,
   prepend,
-  rewrite,
   sliceAligned,
+  substitute,
 } from './alignedText.js'
 import { charsmapChanges, readCharsmap } from './charsmap.js'
 import type { SimpleNormalizer } from './files.js'
@@ -72,23 +72,6 @@ const strip =
     return sliceAligned(old, start, text.length - trailing.length * ends.right)
   }
 
-/** Each match becomes the content, which comes from the match's last character. */
-const replace =
-  (found: RegExp, content: string): Normalize =>
-  (old) => {
-    const matches = [...old.text.matchAll(found)]
-    if (matches.length === 0) return old
-    const result = rewrite(old)
-    let end = 0
-    for (const match of matches) {
-      result.copy(end, match.index)
-      end = match.index + match[0].length
-      result.push(content, end - 1)
-    }
-    result.copy(end, old.text.length)
-    return result.finish()
-  }
-
 /** The rules of NMT for SentencePiece: controls are removed, invisible characters become blanks. */
 const NMT_REMOVED = new RegExp(`[${classOf('1-8 b e-1f 7f 8f 9f')}]`, 'u')
 const NMT_BLANK = new RegExp(`[${classOf('9 a c d 1680 200b-200f 2028 2029 2581 feff fffd')}]`, 'u')
@@ -119,8 +102,10 @@ const compile = (json: SimpleNormalizer): Normalize => {
       return bert(json)
     case 'Strip':
       return strip({ left: Number(json.strip_left), right: Number(json.strip_right) })
-    case 'Replace':
-      return replace(compilePattern(json.pattern), json.content)
+    case 'Replace': {
+      const found = compilePattern(json.pattern)
+      return (text) => substitute(text, found, json.content)
+    }
     case 'Prepend':
       return (text) => prepend(text, json.prepend)
     case 'Precompiled':

@@ -1,5 +1,5 @@
 /** The pre-tokenizers of `tokenizer.json`: where a text is cut before the model cuts the pieces into tokens. */
-import { type AlignedText, mapCharacters, originStart, prepend, sliceAligned } from './alignedText.js'
+import { type AlignedText, originStart, prepend, sliceAligned, substitute } from './alignedText.js'
 import type { SimplePreTokenizer, SplitBehavior } from './files.js'
 import { PUNCTUATION, WORD_CHARACTERS } from './oldUnicode.js'
 import { compilePattern, type Found, findAll } from './pattern.js'
@@ -107,9 +107,7 @@ const metaspace = (json: Extract<SimplePreTokenizer, { readonly type: 'Metaspace
   const words = split(compilePattern({ String: replacement }), 'MergedWithNext')
   return (piece) => {
     const isPrefixed = scheme === 'always' || (scheme === 'first' && originStart(piece, 0) === 0)
-    const marked = piece.text.includes(' ')
-      ? mapCharacters(piece, (character) => (character === ' ' ? replacement : character))
-      : piece
+    const marked = substitute(piece, / /g, replacement)
     const begun = isPrefixed && !marked.text.startsWith(replacement) ? prepend(marked, replacement) : marked
     return splits ? words(begun) : [begun]
   }

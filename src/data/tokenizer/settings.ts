@@ -1,6 +1,13 @@
 /** What `tokenizer_config.json` says of a tokenizer, and what that changes in `tokenizer.json`. */
 import type { Side } from './encoding.js'
-import type { AddedTokenJson, ConfigFile, SimplePostProcessor, TemplatePiece, TokenizerFile } from './files.js'
+import type {
+  AddedTokenJson,
+  ConfigFile,
+  ModelJson,
+  SimplePostProcessor,
+  TemplatePiece,
+  TokenizerFile,
+} from './files.js'
 
 const ROLES = ['bos', 'eos', 'pad', 'unk', 'sep', 'cls', 'mask'] as const
 
@@ -14,14 +21,20 @@ export interface TokenizerSettings {
   readonly maxLength: number | undefined
   readonly paddingSide: Side
   readonly truncationSide: Side
-  /** Whether the files ask for `cleanUpSpaces` after decoding. `decode` leaves that to you. */
-  readonly cleanUpSpaces: 'asked' | 'not asked'
+  /** Whether decoding leaves out the blanks before full stops, commas and endings such as 's. */
+  readonly cleanUpSpaces: 'decoding' | 'never'
 }
 
 /** Transformers writes 10^30 for no limit. */
 const NO_LIMIT = 2 ** 53
 
-export const settingsOf = (config: ConfigFile): TokenizerSettings => {
+/** As Transformers 5.17 has it: BPE models are left alone, for their blanks are their own, unless the config insists. */
+const cleansSpaces = (config: ConfigFile, model: ModelJson['type']): boolean =>
+  config.clean_up_tokenization_spaces === true &&
+  (model !== 'BPE' || config.clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output === true)
+
+/** What the config says, for a kind of model. */
+export const settingsOf = (config: ConfigFile, model: ModelJson['type']): TokenizerSettings => {
   const maxLength = config.model_max_length ?? NO_LIMIT
   return {
     roles: Object.fromEntries(
@@ -33,7 +46,7 @@ export const settingsOf = (config: ConfigFile): TokenizerSettings => {
     maxLength: maxLength < NO_LIMIT ? maxLength : undefined,
     paddingSide: config.padding_side ?? 'right',
     truncationSide: config.truncation_side ?? 'right',
-    cleanUpSpaces: config.clean_up_tokenization_spaces === true ? 'asked' : 'not asked',
+    cleanUpSpaces: cleansSpaces(config, model) ? 'decoding' : 'never',
   }
 }
 
@@ -60,7 +73,7 @@ const withSpecials = (file: TokenizerFile, config: ConfigFile): readonly AddedTo
   const additional = (config.additional_special_tokens ?? []).map((token) =>
     typeof token === 'string' ? token : token.content,
   )
-  const named = Object.values(settingsOf(config).roles)
+  const named = Object.values(settingsOf(config, file.model.type).roles)
   const special = new Set([...named, ...additional])
   const known = file.added_tokens.map((token) => (special.has(token.content) ? { ...token, special: true } : token))
   const others = [...special].filter((content) => !known.some((token) => token.content === content))

@@ -98,7 +98,7 @@ describe('tokenizer_config.json', () => {
       maxLength: 4096,
       paddingSide: 'left',
       truncationSide: 'right',
-      cleanUpSpaces: 'asked',
+      cleanUpSpaces: 'never',
     })
     expect(orThrow(textTokenizer(llama2, { model_max_length: 1e30 })).settings.maxLength).toBeUndefined()
   })

@@ -92,3 +92,54 @@ describe('a stream', () => {
     expect(streamed(tokenizer, singly(tokenizer.encode('the fox')), 'keep').join('')).toBe('the fox')
   })
 })
+
+describe('cleaning up the blanks of decoded texts', () => {
+  const config = { clean_up_tokenization_spaces: true }
+  const insisting = { ...config, clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output: true }
+  const endings = [' .', ' ?', ' !', ' ,', " ' ", " n't", " 'm", " 's", " 've", " 're"]
+  /** What Transformers does with a whole text: npm run check:tokenizers compares both with itself. */
+  const cleanedText = (text: string): string =>
+    endings.reduce((result, ending) => result.replaceAll(ending, ending.trim()), text)
+  const piece = fc.constantFrom(
+    ' ',
+    "'",
+    'n',
+    't',
+    've',
+    're',
+    's',
+    'm',
+    '.',
+    '?',
+    '!',
+    ',',
+    'word',
+    "n't",
+    "' '",
+    '  ',
+  )
+  const texts = fc.array(piece, { maxLength: 12 }).map((pieces) => pieces.join(''))
+
+  it.each([
+    ['bert', config],
+    ['t5', config],
+    ['xlmr', config],
+    ['llama2', insisting],
+    ['gpt2', insisting],
+  ] as const)('of %s is that of the whole text, also in a stream', (family, settings) => {
+    const plain = familyTokenizer(family)
+    const tokenizer = orThrow(textTokenizer(familyJson(family), settings))
+    const law = fc.property(texts, (text) => {
+      const ids = plain.encode(text)
+      const expected = cleanedText(plain.decode(ids, 'keep'))
+      expect(tokenizer.decode(ids, 'keep')).toBe(expected)
+      expect(streamed(tokenizer, singly(ids), 'keep').join('')).toBe(expected)
+    })
+    fc.assert(law)
+  })
+
+  it('leaves BPE models alone unless the config insists', () => {
+    const tokenizer = orThrow(textTokenizer(familyJson('llama2'), config))
+    expect(tokenizer.decode(tokenizer.encode('a . b'), 'keep')).toBe('a . b')
+  })
+})
