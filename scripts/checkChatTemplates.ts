@@ -1,12 +1,15 @@
 /**
- * Compares our rendering of public chat templates with that of Transformers: `npm run check:chat-templates -- FOLDER...`, where the folders
- * hold `.jinja` files, such as those of an installed `trl`. The Python of the environment PEERS_VENV renders the other side.
+ * Compares our rendering of public chat templates with that of Transformers: `npm run check:chat-templates [-- FOLDER...]`, where the folders
+ * hold `.jinja` files. Without folders it fetches the templates of two Python packages with pip into a temporary folder. The Python of the
+ * environment PEERS_VENV (with transformers 5.17 and pip) renders the other side.
  *
- * Prints a line for each template and the counts. Exits with 1 if a difference is not among the known ones.
+ * Prints a line for each template, and at the end the counts and the kinds of conversation by which templates were equal. Exits with 1 if a
+ * difference is not among the known ones.
  */
 import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { type Case, compareCase, type Outcome, type Reference } from '../test/kit/chatTemplates.js'
 
 const CONVERSATIONS = 'test/golden/chatTemplates/conversations.json'
@@ -35,11 +38,50 @@ const referenceOf = (folder: string): Reference =>
     }),
   ) as Reference // written by the generator
 
-const folders = process.argv.slice(2)
-if (folders.length === 0) {
-  console.error('usage: npm run check:chat-templates -- FOLDER...')
-  process.exit(2)
+/** Packages with templates of many models. Their code is not run: only their archives are opened. */
+const PACKAGES = ['trl==1.13.0', 'axolotl==0.19.0']
+
+const OPEN_ARCHIVES = `
+import pathlib, sys, tarfile, zipfile
+for path in pathlib.Path(sys.argv[1]).iterdir():
+    target = path.with_name(path.name + ".d")
+    if path.suffix == ".whl":
+        zipfile.ZipFile(path).extractall(target)
+    elif path.name.endswith(".tar.gz"):
+        tarfile.open(path).extractall(target, filter="data")
+`
+
+/** Folders with templates, of the packages in a folder. */
+const fetchTemplates = (folder: string): readonly string[] => {
+  for (const name of PACKAGES) {
+    execFileSync(
+      python,
+      ['-m', 'pip', 'download', '--quiet', '--no-deps', '--only-binary=:all:', '--dest', folder, name],
+      {
+        stdio: 'inherit',
+      },
+    )
+  }
+  execFileSync(python, ['-c', OPEN_ARCHIVES, folder], { stdio: 'inherit' })
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+  const templates = files.filter((file) => file.endsWith('.jinja') && file.includes('templates'))
+  return [...new Set(templates.map((file) => join(folder, dirname(file))))].sort()
 }
+
+/** What a conversation is an example of. */
+const kindOf = (item: Case): string => {
+  if (item.messages.some(({ role }) => role === 'tool')) return 'several turns with tool results'
+  if (item.tools !== undefined) return 'tools'
+  return item.messages.some(({ role }) => role === 'system') ? 'system' : 'plain'
+}
+
+const temporary = mkdtempSync(join(tmpdir(), 'tandem-templates-'))
+process.on('exit', () => rmSync(temporary, { recursive: true, force: true }))
+const given = process.argv.slice(2)
+const folders = given.length > 0 ? given : fetchTemplates(temporary)
+
+/** By kind of conversation, the templates that rendered one of it as Python does. */
+const rendered = new Map<string, Set<string>>()
 
 const counts: Record<string, number> = { templates: 0, masks: 0, known: 0, unknown: 0 }
 const count = (name: string): void => {
@@ -58,6 +100,9 @@ for (const folder of folders) {
     for (const { item, outcome } of outcomes) {
       count(outcome.kind)
       if (outcome.kind === 'equal' && outcome.hasMask) count('masks')
+      if (outcome.kind === 'equal') {
+        rendered.set(kindOf(item), (rendered.get(kindOf(item)) ?? new Set()).add(join(folder, file)))
+      }
       if (!('detail' in outcome)) continue
       const place = `${name} / ${item.name}`
       const excuse = known.find(({ where, kind }) => kind === outcome.kind && new RegExp(where).test(place))
@@ -66,5 +111,13 @@ for (const folder of folders) {
     }
   }
 }
+for (const [kind, templates] of rendered) {
+  console.log(`${kind}: ${templates.size} templates have the text of Python`)
+}
+const everyKind = [...rendered.values()].reduce(
+  (a, b) => new Set([...a].filter((name) => b.has(name))),
+  rendered.get('plain') ?? new Set(),
+)
+console.log(`all ${rendered.size} kinds: ${everyKind.size} templates`)
 console.log(JSON.stringify(counts))
 if (counts.unknown !== 0) process.exitCode = 1

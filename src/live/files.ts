@@ -91,7 +91,12 @@ const writeFolder = async (path: string, files: Readonly<Record<string, FileCont
   await fs.rm(temporary, { recursive: true, force: true })
   try {
     await makeFolder(temporary)
-    for (const [name, contents] of Object.entries(files)) await writeThrough(join(temporary, name), contents)
+    for (const [name, contents] of Object.entries(files)) {
+      const place = join(temporary, name)
+      await makeFolder(dirname(place))
+      await writeThrough(place, contents)
+      if (dirname(place) !== temporary) await syncFolder(dirname(place))
+    }
     await syncFolder(temporary)
     await fs.rm(path, { recursive: true, force: true })
     await fs.rename(temporary, path)
