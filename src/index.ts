@@ -1,7 +1,6 @@
 /** Tandem: reinforcement-learning post-training of language models. Everything but `tandem-rl/testing`. */
 export * from './collectors/index.js'
 export { type ByteSource, memoryBytes } from './core/byteSource.js'
-export type { Clock, Files } from './core/capabilities.js'
 export type { Calendar, Clock, Files } from './core/capabilities.js'
 export {
   type ConfigFailure,
@@ -32,7 +31,6 @@ export * from './data/index.js'
 export * from './engine/index.js'
 export * from './envs/index.js'
 export { fileBytes } from './live/byteSource.js'
-export { liveClock } from './live/clock.js'
 export { liveCalendar, liveClock } from './live/clock.js'
 export { EMBEDDED_MODEL } from './live/embeddedModel.js'
 export { liveFiles } from './live/files.js'
