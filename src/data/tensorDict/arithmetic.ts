@@ -1,7 +1,7 @@
 /** Arithmetic on all numbers of a TensorDict, and their dtypes. */
 import * as tf from '@tensorflow/tfjs'
 import { scope } from '../../engine/scope.js'
-import type { Leaf, Ragged, RaggedType } from './leaf.js'
+import { isValueOf, type Leaf, type Ragged, type RaggedType } from './leaf.js'
 import { mapLeaves, zipped } from './leaves.js'
 import { isTensorDict, type TensorDict, TensorDictError, type TensorDictProblem } from './tensorDict.js'
 import { equalValues, sameNumbers } from './values.js'
@@ -46,8 +46,7 @@ const pairProblem = (a: Leaf, b: Leaf): string | undefined => {
 
 const scalarProblem = (leaf: Leaf, x: number): string | undefined => {
   const type = numberType(leaf)
-  if (type === 'int32' && (!Number.isInteger(x) || Math.abs(x) > 2 ** 31 - 1)) return `${x} is no int32`
-  return type === 'bool' && x !== 0 && x !== 1 ? `${x} is no bool` : undefined
+  return type === undefined || isValueOf(type, x) ? undefined : `${x} is no ${type}`
 }
 
 interface Lifting {

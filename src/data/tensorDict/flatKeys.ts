@@ -1,6 +1,6 @@
 /** Nested keys as flat ones with a separator, and back; nodes without leaves. They move leaves, and copy none. */
 import { OrderedMap } from 'immutable'
-import type { Path } from './keys.js'
+import { kindOf, type Path } from './keys.js'
 import { leafEntries, nodePaths } from './leaves.js'
 import {
   type Entry,
@@ -57,8 +57,8 @@ export type WithoutEmptyNodes<S> = unknown extends S
 const requireSeparator = (operation: string, separator: string): void => {
   if (typeof separator === 'string' && separator.length > 0) return
   throw new TensorDictError(operation, [], {
-    reason: 'the separator is empty',
-    expected: 'a string',
+    reason: separator === '' ? 'the separator is empty' : `the separator is no string, but ${kindOf(separator)}`,
+    expected: 'a string that is not empty',
     actual: separator,
   })
 }
@@ -121,16 +121,15 @@ type Growing = Map<string, Growing | Placed>
 
 const isGrowing = (part: Growing | Placed | undefined): part is Growing => part instanceof Map
 
-/** Puts an entry at a path into a tree of maps; if something is in the way, it gives the name of that instead. */
-const place = (tree: Growing, parts: readonly string[], item: Placed): string | undefined => {
+/** Puts an entry at a path into a tree of maps; if something is in the way, it gives that instead. */
+const place = (tree: Growing, parts: readonly string[], item: Placed): Growing | Placed | undefined => {
   const [name, ...rest] = parts as Path // split gives at least one part
   const present = tree.get(name)
   if (rest.length === 0) {
-    if (present !== undefined) return isGrowing(present) ? name : present.from
-    tree.set(name, item)
-    return undefined
+    if (present === undefined) tree.set(name, item)
+    return present
   }
-  if (present !== undefined && !isGrowing(present)) return present.from
+  if (present !== undefined && !isGrowing(present)) return present
   const node: Growing = present ?? new Map()
   tree.set(name, node)
   return place(node, rest, item)
@@ -162,8 +161,11 @@ export const unflattenKeys = <S, const Separator extends string>(
   requireSeparator('unflattenKeys', separator)
   const tree: Growing = new Map()
   const problems = [...td.entries].flatMap(([name, entry]): readonly TensorDictProblem[] => {
-    const taken = place(tree, name.split(separator), { entry, from: name })
-    return taken === undefined ? [] : [{ path: [name], reason: `its place is taken by ${JSON.stringify(taken)}` }]
+    const parts = name.split(separator)
+    const taken = place(tree, parts, { entry, from: name })
+    if (taken === undefined) return []
+    const holder = isGrowing(taken) ? `the node ${showPath(parts)}` : JSON.stringify(taken.from)
+    return [{ path: [name], reason: `its place is taken by ${holder}` }]
   })
   fail('unflattenKeys', problems, 'rename one of them first')
   const unchanged = [...td.entries.keys()].every((name) => !name.includes(separator))

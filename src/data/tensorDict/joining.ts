@@ -142,7 +142,9 @@ export const setAt = <S>(td: TensorDict<S>, at: readonly IndexPart[], values: Te
       ? []
       : [`values of batch shape [${values.batchShape.join(', ')}] for places of shape [${plan.to.join(', ')}]`]
   requireAlike('setAt', [td, values], { shapes: wrongShape })
-  if (plan.choice() === 'repeated') throw new TensorDictError('setAt', [], 'an element is chosen twice')
+  if (plan.choice() === 'repeated') {
+    throw new TensorDictError('setAt', [], { reason: 'an element is chosen twice', actual: at })
+  }
   const size = batchSize(td.batchShape)
   const chosen = plan.rows()
   const rows = Int32Array.from(upTo(size))

@@ -135,13 +135,19 @@ type SelectShort<S, K> = Flat<{
 /** A schema with one entry under another key. */
 export type RenameAt<S, A, B> = unknown extends S ? unknown : SetAt<ExcludeAt<S, A>, B, At<S, A>>
 
+/** What a value is, for the text of an error. For the other files of this folder. */
+export const kindOf = (value: unknown): string => {
+  if (value === null) return 'null'
+  if (!Array.isArray(value)) return typeof value
+  return value.length === 0 ? 'an empty list' : `a list of ${[...new Set(value.map(kindOf))].join(' and ')}`
+}
+
 /** The path of a key. Errors: throws TensorDictError for what is neither a string nor a non-empty list of strings. */
 export const pathOf = (operation: string, key: Key): Path => {
   const names: readonly unknown[] = typeof key === 'string' ? [key] : Array.isArray(key) ? key : []
   if (names.length > 0 && names.every((name) => typeof name === 'string')) return names as unknown as Path // just checked
-  const actual = Array.isArray(key) ? `[${names.map((name) => typeof name).join(', ')}]` : typeof key
   throw new TensorDictError(operation, [], {
-    reason: `a key is a string or a list of at least one string, got ${actual}`,
+    reason: `a key is a string or a list of at least one string, got ${kindOf(key)}`,
     expected: 'a string or a list of strings',
     actual: key,
   })

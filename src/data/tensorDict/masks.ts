@@ -1,5 +1,6 @@
 /** Conditions over batch elements: bool tensors, or lists of booleans, that match the first axes of a batch shape. */
 import * as tf from '@tensorflow/tfjs'
+import { kindOf } from './keys.js'
 import { TensorDictError } from './tensorDict.js'
 
 /** Which batch elements are meant: a bool tensor over the first batch axes, or a list of booleans over the first one. */
@@ -18,7 +19,7 @@ export const isMask = (value: unknown): value is Mask =>
 /** The shape of a mask over `axes`. Errors: throws TensorDictError unless the mask is of booleans and its shape begins `axes`. */
 export const maskShape = (operation: string, axes: readonly number[], mask: Mask): readonly number[] => {
   if (!isMask(mask) || (mask instanceof tf.Tensor && mask.dtype !== 'bool')) {
-    const actual = mask instanceof tf.Tensor ? `a tensor of ${mask.dtype}` : typeof mask
+    const actual = mask instanceof tf.Tensor ? `a tensor of ${mask.dtype}` : kindOf(mask)
     throw new TensorDictError(operation, [], {
       reason: `the mask must be a bool tensor or a list of booleans, got ${actual}`,
       expected: 'bool',

@@ -43,7 +43,14 @@ const requireWidths = (operation: string, td: TensorDict, widths: readonly Width
       actual: widths,
     })
   }
-  for (const pair of widths) for (const width of pair) requireCount(operation, { name: 'a width', count: width })
+  const problems = widths.flatMap((pair, axis) =>
+    pair
+      .filter((width) => !Number.isSafeInteger(width) || width < 0)
+      .map((width) => ({ path: [], reason: `width ${width} of axis ${axis} is no natural number` })),
+  )
+  if (problems.length > 0) {
+    throw new TensorDictError(operation, [], { problems, expected: 'natural numbers', actual: widths })
+  }
 }
 
 const isNothing = (widths: readonly Width[]): boolean => widths.every(([before, behind]) => before + behind === 0)

@@ -218,7 +218,18 @@ export const axisOf = (operation: string, shape: readonly number[], axis: number
   return axis < 0 ? axis + rank : axis
 }
 
-/** A count that somebody gave, by its name, and the least that it may be: 0 by default. */
+/** Batch axes by their numbers. Errors: throws TensorDictError if one does not exist, or if one is named twice. */
+export const axesOf = (
+  operation: string,
+  shape: readonly number[],
+  axes: number | readonly number[],
+): readonly number[] => {
+  const list = (typeof axes === 'number' ? [axes] : axes).map((axis) => axisOf(operation, shape, axis))
+  if (new Set(list).size === list.length) return list
+  throw new TensorDictError(operation, [], { reason: `axes ${list.join(', ')} name one twice`, actual: axes })
+}
+
+/** A number of things that a caller asks for. */
 interface Count {
   readonly name: string
   readonly count: number

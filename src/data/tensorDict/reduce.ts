@@ -5,8 +5,8 @@ import { scope } from '../../engine/scope.js'
 import type { Leaf } from './leaf.js'
 import { leafEntries } from './leaves.js'
 import { type Mask, maskShape, maskTensor } from './masks.js'
-import { axisOf, innerSize, replaceAxes, upTo } from './plan.js'
-import { batchSize, type Entry, isTensorDict, nodeOf, type TensorDict, TensorDictError } from './tensorDict.js'
+import { axesOf, innerSize, replaceAxes, upTo } from './plan.js'
+import { batchSize, type Entry, find, isTensorDict, nodeOf, type TensorDict, TensorDictError } from './tensorDict.js'
 
 /** `sum` and `prod` count true as 1; `mean` is float32; `any` and `all` are of booleans. */
 export type Reduction = 'sum' | 'mean' | 'max' | 'min' | 'prod' | 'any' | 'all'
@@ -51,34 +51,44 @@ const obstacle = (leaf: Leaf, op: Reduction, over: 'batch' | 'features' | 'all')
   return isLogical(op) && leaf.dtype !== 'bool' ? `${op} is of booleans, not of ${leaf.dtype}` : undefined
 }
 
-const requireReducible = (td: TensorDict, op: Reduction, over: 'batch' | 'features' | 'all'): void => {
+/** The axes of a tensor that are reduced, given the batch shape of its node. */
+type AxesOf = (tensor: tf.Tensor, batchShape: readonly number[]) => readonly number[]
+
+/** Whether the largest or smallest element is asked for where there is none. */
+const lacksElements = ({ shape }: tf.Tensor, op: Reduction, axes: readonly number[]): boolean =>
+  needsElements(op) &&
+  axes.some((axis) => shape[axis] === 0) &&
+  shape.every((size, axis) => axes.includes(axis) || size > 0)
+
+/** What is reduced over: named batch axes, or by `axesOf` any others. */
+interface Reach {
+  readonly over: 'batch' | 'features' | 'all'
+  readonly axesOf: AxesOf
+}
+
+const requireReducible = (operation: string, td: TensorDict, op: Reduction, { over, axesOf }: Reach): void => {
   const problems = leafEntries(td).flatMap(([path, leaf]) => {
-    const reason = obstacle(leaf, op, over)
+    const { batchShape } = find(td, path.slice(0, -1)) as TensorDict // the node of a leaf
+    const empty = leaf instanceof tf.Tensor && lacksElements(leaf, op, axesOf(leaf, batchShape))
+    const reason = obstacle(leaf, op, over) ?? (empty ? `there is no ${op} of no elements` : undefined)
     return reason === undefined ? [] : [{ path, reason }]
   })
-  if (problems.length > 0) throw new TensorDictError('reduce', [], { problems, actual: op })
+  if (problems.length > 0) throw new TensorDictError(operation, problems[0]!.path, { problems, actual: op })
 }
 
 /** Every node with its tensors replaced, and with another batch shape. */
 const overNodes = (
   node: TensorDict,
-  f: (tensor: tf.Tensor, batchShape: readonly number[], key: string) => tf.Tensor,
+  f: (tensor: tf.Tensor, batchShape: readonly number[]) => tf.Tensor,
   shapeOf: (batchShape: readonly number[]) => readonly number[],
 ): TensorDict =>
   nodeOf(
-    node.entries.map((entry, key): Entry => {
+    node.entries.map((entry): Entry => {
       if (isTensorDict(entry)) return overNodes(entry, f, shapeOf)
-      return entry instanceof tf.Tensor ? f(entry, node.batchShape, key) : entry
+      return entry instanceof tf.Tensor ? f(entry, node.batchShape) : entry
     }),
     shapeOf(node.batchShape),
   )
-
-const requireElements = (tensor: tf.Tensor, key: string, op: Reduction, axes: readonly number[]): void => {
-  const none = axes.some((axis) => tensor.shape[axis] === 0)
-  if (none && needsElements(op) && tensor.shape.every((size, axis) => axes.includes(axis) || size > 0)) {
-    throw new TensorDictError('reduce', [key], `there is no ${op} of no elements`)
-  }
-}
 
 /**
  * Every tensor reduced over batch axes, over its features, or over all of its axes.
@@ -94,36 +104,22 @@ const requireElements = (tensor: tf.Tensor, key: string, op: Reduction, axes: re
  * reduce(TensorDict({ x: tf.ones([2, 3]) }, [2]), 'sum', 'all').batchShape // []
  */
 export const reduce = <S>(td: TensorDict<S>, op: Reduction, over: Over): TensorDict<S> => {
-  if (over === 'features' || over === 'all') {
-    requireReducible(td, op, over)
-    const everything = over === 'all'
-    const reduced = (tensor: tf.Tensor, batchShape: readonly number[], key: string): tf.Tensor => {
-      const axes = upTo(tensor.rank).slice(everything ? 0 : batchShape.length)
-      return reduceChecked(tensor, key, { op, axes })
-    }
-    return scope(() => overNodes(td, reduced, (shape) => (everything ? [] : shape))) as TensorDict<S> // keys are kept
-  }
-  const axes = (typeof over === 'number' ? [over] : over).map((axis) => axisOf('reduce', td.batchShape, axis))
-  if (new Set(axes).size < axes.length) throw new TensorDictError('reduce', [], `axes ${axes.join(', ')} repeat`)
-  requireReducible(td, op, 'batch')
-  const left = td.batchShape.filter((_, axis) => !axes.includes(axis))
+  const named = over === 'features' || over === 'all' ? [] : axesOf('reduce', td.batchShape, over)
+  const left = td.batchShape.filter((_, axis) => !named.includes(axis))
   const rank = td.batchShape.length
-  return scope(() =>
-    overNodes(
-      td,
-      (tensor, _, key) => reduceChecked(tensor, key, { op, axes }),
-      (shape) => replaceAxes(shape, rank, left),
-    ),
-  ) as TensorDict<S> // keys are kept
-}
-
-const reduceChecked = (
-  tensor: tf.Tensor,
-  key: string,
-  { op, axes }: { readonly op: Reduction; readonly axes: readonly number[] },
-): tf.Tensor => {
-  requireElements(tensor, key, op, axes)
-  return reduceTensor(tensor, op, axes)
+  const shapeOf = (shape: readonly number[]): readonly number[] => {
+    if (over === 'features') return shape
+    return over === 'all' ? [] : replaceAxes(shape, rank, left)
+  }
+  const reducedAxes: AxesOf = (tensor, batchShape) => {
+    if (over === 'features') return upTo(tensor.rank).slice(batchShape.length)
+    return over === 'all' ? upTo(tensor.rank) : named
+  }
+  const reach = over === 'features' || over === 'all' ? over : 'batch'
+  requireReducible('reduce', td, op, { over: reach, axesOf: reducedAxes })
+  const reduced = (tensor: tf.Tensor, batchShape: readonly number[]): tf.Tensor =>
+    reduceTensor(tensor, op, reducedAxes(tensor, batchShape))
+  return scope(() => overNodes(td, reduced, shapeOf)) as TensorDict<S> // keys are kept
 }
 
 /**
@@ -139,8 +135,8 @@ const reduceChecked = (
  */
 export const reduceMasked = <S>(td: TensorDict<S>, op: 'sum' | 'mean', mask: Mask): TensorDict<S> => {
   const shape = maskShape('reduceMasked', td.batchShape, mask)
-  requireReducible(td, op, 'batch')
   const rank = shape.length
+  requireReducible('reduceMasked', td, op, { over: 'batch', axesOf: () => upTo(rank) })
   return scope(() => {
     const weights = tf.cast(maskTensor(mask, rank), 'float32')
     const count = tf.maximum(tf.sum(weights), 1)

@@ -1,5 +1,5 @@
 /** Elements of one batch axis, moved, left out or repeated. Feature axes are never touched. */
-import { alongAxis, applyPlan, axisOf, requireCount, upTo } from './plan.js'
+import { alongAxis, applyPlan, axesOf, axisOf, requireCount, upTo } from './plan.js'
 import { type TensorDict, TensorDictError } from './tensorDict.js'
 
 /** Refuses list members that are no element of an axis. */
@@ -96,8 +96,7 @@ export const within = <S>(
  * index(flip(TensorDict({ x: data(['a', 'b']) }, [2])), 0).batchShape // []
  */
 export const flip = <S>(td: TensorDict<S>, axes: number | readonly number[] = 0): TensorDict<S> => {
-  const list = (typeof axes === 'number' ? [axes] : axes).map((axis) => axisOf('flip', td.batchShape, axis))
-  if (new Set(list).size < list.length) throw new TensorDictError('flip', [], `axes ${list.join(', ')} repeat`)
+  const list = axesOf('flip', td.batchShape, axes)
   return list.reduce((flipped: TensorDict<S>, axis) => {
     const size = td.batchShape[axis]!
     return take(

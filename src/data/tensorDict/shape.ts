@@ -55,7 +55,13 @@ export const reshape = <S>(td: TensorDict<S>, batchShape: readonly number[]): Te
 export const flattenAxes = <S>(td: TensorDict<S>, first = 0, last = -1): TensorDict<S> => {
   const shape = td.batchShape
   const [from, to] = [axisOf('flattenAxes', shape, first), axisOf('flattenAxes', shape, last)]
-  if (to < from) throw new TensorDictError('flattenAxes', [], `axis ${to} comes before axis ${from}`)
+  if (to < from) {
+    throw new TensorDictError('flattenAxes', [], {
+      reason: `the last axis, ${to}, comes before the first, ${from}`,
+      expected: [from, shape.length - 1],
+      actual: to,
+    })
+  }
   return regroup(td, [...shape.slice(0, from), batchSize(shape.slice(from, to + 1)), ...shape.slice(to + 1)])
 }
 

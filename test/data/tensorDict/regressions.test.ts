@@ -103,7 +103,7 @@ describe('traps of TensorDict 0.14', () => {
     expect(() => flattenKeys(td, '.')).toThrow('"a" > "b": would have the name "a.b" of "a.b"')
     expect(() => flattenKeys(td, '')).toThrow('the separator is empty')
     expect(() => unflattenKeys(TensorDict({ 'a.b': meta(1), a: meta(2) }, []), '.')).toThrow(
-      'its place is taken by "a"',
+      'its place is taken by the node "a"',
     )
     expect(leafPaths(unflattenKeys(TensorDict({ 'a..b': meta(1) }, []), '.'))).toEqual([['a', '', 'b']])
   })
