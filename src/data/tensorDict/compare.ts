@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs'
 import { hash as hashOf } from 'immutable'
 import type { Leaf } from './leaf.js'
 import { type Entry, isTensorDict, type TensorDict } from './tensorDict.js'
-import { equalValues, hashNumbers, hashValue, mix, type Numbers, sameNumbers } from './values.js'
+import { equalValues, hashNumbers, hashValue, mix, mixNamed, type Numbers, sameNumbers } from './values.js'
 
 /** One place where two TensorDicts differ, and how. */
 export interface TensorDictDifference {
@@ -150,9 +150,9 @@ const hashEntry = (entry: Entry): number => {
     case 'Ragged':
       return mix(mix(hashOf(entry.type), hashNumbers(entry.offsets)), hashNumbers(entry.values))
     case 'Data':
-      return mix(1, hashValue(entry.items))
+      return mixNamed(hashOf(entry._tag), hashValue(entry.items))
     case 'Meta':
-      return mix(2, hashValue(entry.value))
+      return mixNamed(hashOf(entry._tag), hashValue(entry.value))
   }
 }
 
@@ -165,4 +165,7 @@ const hashEntry = (entry: Entry): number => {
  * hash(TensorDict({ a: meta(1), b: meta(2) }, [])) === hash(TensorDict({ b: meta(2), a: meta(1) }, [])) // true
  */
 export const hash = (td: TensorDict): number =>
-  td.entries.reduce((all, entry, name) => (all + mix(hashOf(name), hashEntry(entry))) | 0, hashNumbers(td.batchShape))
+  td.entries.reduce(
+    (all, entry, name) => (all + mixNamed(hashOf(name), hashEntry(entry))) | 0,
+    hashNumbers(td.batchShape),
+  )

@@ -47,6 +47,15 @@ export const equalValues = (a: unknown, b: unknown): boolean => {
 /** Mixes a hash into another one; the order matters. */
 export const mix = (into: number, part: number): number => (Math.imul(into, 31) + part) | 0
 
+/**
+ * Mixes the hashes of a name and of what is under it, so that a sum of such mixtures still tells which is under which: a sum of `mix` would
+ * not, since it is linear.
+ */
+export const mixNamed = (name: number, value: number): number => {
+  const mixed = Math.imul(mix(name, value), 0x9e3779b1)
+  return Math.imul(mixed ^ (mixed >>> 15), 0x85ebca77)
+}
+
 /** The hash of numbers: equal for equal ones by `sameNumbers`. */
 export const hashNumbers = (numbers: Numbers): number => {
   let all = numbers.length
@@ -62,5 +71,5 @@ export const hashValue = (value: unknown): number => {
   if (items !== undefined) return items.reduce<number>((all, item) => mix(all, hashValue(item)), items.length)
   if (!isPlain(value)) return hash(value)
   // a sum: the order of fields does not count
-  return Object.entries(value).reduce((all, [key, item]) => (all + mix(hash(key), hashValue(item))) | 0, 1)
+  return Object.entries(value).reduce((all, [key, item]) => (all + mixNamed(hash(key), hashValue(item))) | 0, 1)
 }
