@@ -1,7 +1,7 @@
 /** Functions with effects over all leaves: the results of an applicative, and tasks that may fail. */
 
 import type { HKT, Kind, Kind2, URIS, URIS2 } from 'fp-ts/HKT.js'
-import type { Applicative, Applicative1, Applicative2 } from 'fp-ts/lib/Applicative.js'
+import type { Applicative, Applicative1, Applicative2, Applicative2C } from 'fp-ts/lib/Applicative.js'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { discard, scope } from '../../engine/scope.js'
@@ -31,6 +31,9 @@ const refilled = <S>(td: TensorDict<S>, leaves: readonly Leaf[]): TensorDict<S> 
 export function traverseLeaves<F extends URIS2>(
   F: Applicative2<F>,
 ): <S, X>(td: TensorDict<S>, f: (leaf: Leaf, path: Path) => Kind2<F, X, Leaf>) => Kind2<F, X, TensorDict<S>>
+export function traverseLeaves<F extends URIS2, X>(
+  F: Applicative2C<F, X>,
+): <S>(td: TensorDict<S>, f: (leaf: Leaf, path: Path) => Kind2<F, X, Leaf>) => Kind2<F, X, TensorDict<S>>
 export function traverseLeaves<F extends URIS>(
   F: Applicative1<F>,
 ): <S>(td: TensorDict<S>, f: (leaf: Leaf, path: Path) => Kind<F, Leaf>) => Kind<F, TensorDict<S>>

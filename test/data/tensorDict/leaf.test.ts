@@ -5,6 +5,7 @@ import {
   data,
   fromPadded,
   isLeaf,
+  isValueOf,
   joinRows,
   meta,
   padRows,
@@ -148,6 +149,19 @@ describe('padRows', () => {
   })
 })
 
+describe('isValueOf', () => {
+  it.each([
+    ['float32', [0.5, Number.NaN, -1e300], []],
+    ['int32', [0, -0, -(2 ** 31), 2 ** 31 - 1], [0.5, 2 ** 31, -(2 ** 31) - 1, Number.NaN, Number.POSITIVE_INFINITY]],
+    ['bool', [0, 1, -0], [2, -1, 0.5, Number.NaN]],
+    ['string', [], [0, 1]],
+    ['complex64', [], [0, 1]],
+  ] as const)('%s has these numbers and not those', (type, values, others) => {
+    expect(values.filter((value) => !isValueOf(type, value))).toEqual([])
+    expect(others.filter((value) => isValueOf(type, value))).toEqual([])
+  })
+})
+
 describe('data, meta and isLeaf', () => {
   it('data keeps its values in order, apart from the list they came in', () => {
     const list = ['a', 'b']
@@ -203,8 +217,18 @@ describe('padded tensors', () => {
     expect(() => padRows(rows, { side: 'left', value: Number.NaN })).toThrow('NaN is no value of int32')
     scope(() => {
       const { values } = toPadded(rows, { side: 'right', value: 0 })
-      expect(() => fromPadded({ values, lengths: [1], side: 'left' })).toThrow('1 lengths (1) for the shape [2, 2]')
-      expect(() => fromPadded({ values, lengths: [1, 3], side: 'left' })).toThrow(RangeError)
+      const refused = (lengths: readonly number[]): unknown =>
+        expect(() => fromPadded({ values, lengths, side: 'left' })).toThrow(
+          new RangeError(`fromPadded: ${lengths.length} lengths (${lengths.join(', ')}) for the shape [2, 2]`),
+        )
+      for (const lengths of [[1], [1, 2, 0], [1, 3], [-1, 1], [0.5, 1]]) refused(lengths)
+      expect(raggedRows(fromPadded({ values, lengths: [0, 2], side: 'left' }))).toEqual([[], [2, 3]])
+      expect(raggedRows(fromPadded({ values, lengths: [1, 1], side: 'left' }))).toEqual([[0], [3]])
+      expect(raggedRows(fromPadded({ values, lengths: [1, 1], side: 'right' }))).toEqual([[1], [2]])
+      const texts = tf.tensor2d(['a'], [1, 1], 'string')
+      expect(() => fromPadded({ values: texts, lengths: [1], side: 'left' })).toThrow(
+        new RangeError('fromPadded: rows of string cannot be ragged'),
+      )
       return []
     })
   })
