@@ -15,7 +15,7 @@ export interface Few<out V> {
   readonly values: readonly V[]
 }
 
-export interface Many<out V> {
+interface Many<out V> {
   readonly _tag: 'Many'
   readonly map: OrderedMap<string, V>
 }
