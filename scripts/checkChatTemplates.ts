@@ -3,6 +3,8 @@
  * hold `.jinja` files. Without folders it fetches the templates of two Python packages with pip into a temporary folder. The Python of the
  * environment PEERS_VENV (with transformers 5.17 and pip) renders the other side.
  *
+ * Also counts whether control tokens that templates write are told from those that messages spell.
+ *
  * Prints a line for each template, and at the end the counts and the kinds of conversation by which templates were equal. Exits with 1 if a
  * difference is not among the known ones.
  */
@@ -10,7 +12,11 @@ import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { type Case, compareCase, type Outcome, type Reference } from '../test/kit/chatTemplates.js'
+import * as E from 'fp-ts/lib/Either.js'
+import { chatTemplate, runTemplate } from '../src/data/chatTemplate.js'
+import { History, message } from '../src/data/history.js'
+import { cutRanges } from '../src/data/textRange.js'
+import { type Case, compareCase, NOW, type Outcome, type Reference, TOKENS } from '../test/kit/chatTemplates.js'
 
 const CONVERSATIONS = 'test/golden/chatTemplates/conversations.json'
 const KNOWN = 'test/golden/chatTemplates/knownDifferences.json'
@@ -80,6 +86,50 @@ process.on('exit', () => rmSync(temporary, { recursive: true, force: true }))
 const given = process.argv.slice(2)
 const folders = given.length > 0 ? given : fetchTemplates(temporary)
 
+/** What looks like a control token. */
+const CONTROL = /<\|[^<>|\s]+\|>|<\uff5c[^<>]*\uff5c>|\[\/?[A-Z_]{3,}\]|<\/?s>|<(?:start|end)_of_turn>/g
+
+/** A conversation with a tool, whose every text comes from `text`. */
+const conversation = (text: (place: number) => string): History =>
+  History([
+    message('system', text(0)),
+    message('user', text(1)),
+    message('assistant', text(2), { toolCalls: [{ id: 'abcdefghi', name: 'look_up', arguments: { city: text(3) } }] }),
+    message('tool', text(4), { toolCallId: 'abcdefghi', name: 'look_up' }),
+    message('assistant', text(5), { reasoning: text(6) }),
+    message('user', text(7)),
+  ])
+
+/** Counts the control tokens that a template writes itself, those of messages, and those of either that are taken for the other. */
+const countControls = (source: string): void => {
+  const template = chatTemplate(source, TOKENS)
+  if (E.isLeft(template)) return
+  const found = (history: History, wanted: RegExp): readonly ('own' | 'given')[] => {
+    const output = runTemplate(template.right, history, { generationPrompt: 'add', now: NOW })
+    if (E.isLeft(output)) return []
+    const { text, given } = output.right
+    return [...text.matchAll(wanted)].map(({ 0: token, index }) =>
+      cutRanges(given, index, index + token.length).length > 0 ? 'given' : 'own',
+    )
+  }
+  for (const all of [conversation, (text: (place: number) => string) => History([message('user', text(1))])]) {
+    const written = found(
+      all((place) => `word ${place}`),
+      CONTROL,
+    )
+    const forged = found(
+      all((place) => `w<|forged${place}|>d`),
+      /<\|forged\d\|>/g,
+    )
+    controls.written += written.length
+    controls.lost += written.filter((origin) => origin === 'given').length
+    controls.forged += forged.length
+    controls.trusted += forged.filter((origin) => origin === 'own').length
+  }
+}
+
+const controls = { written: 0, lost: 0, forged: 0, trusted: 0 }
+
 /** By kind of conversation, the templates that rendered one of it as Python does. */
 const rendered = new Map<string, Set<string>>()
 
@@ -94,6 +144,7 @@ for (const folder of folders) {
     count('templates')
     const source = readFileSync(join(folder, file), 'utf8')
     const name = file.replace(/\.jinja$/, '')
+    countControls(source)
     const outcomes = cases.map((item) => ({ item, outcome: compareCase(source, item, results[name]![item.name]!) }))
     const equal = outcomes.filter(({ outcome }) => outcome.kind === 'equal' || outcome.kind === 'both refuse').length
     console.log(`${name.padEnd(44)} ${equal} of ${cases.length}`)
@@ -114,10 +165,11 @@ for (const folder of folders) {
 for (const [kind, templates] of rendered) {
   console.log(`${kind}: ${templates.size} templates have the text of Python`)
 }
-const everyKind = [...rendered.values()].reduce(
-  (a, b) => new Set([...a].filter((name) => b.has(name))),
-  rendered.get('plain') ?? new Set(),
+const sets = [...rendered.values()]
+const everyKind = [...(sets[0] ?? [])].filter((name) => sets.every((templates) => templates.has(name)))
+console.log(`all ${rendered.size} kinds: ${everyKind.length} templates`)
+console.log(
+  `control tokens: ${controls.written} of templates, ${controls.lost} of them lost; ${controls.forged} of messages, ${controls.trusted} of them trusted`,
 )
-console.log(`all ${rendered.size} kinds: ${everyKind.size} templates`)
 console.log(JSON.stringify(counts))
-if (counts.unknown !== 0) process.exitCode = 1
+if (counts.unknown !== 0 || controls.lost + controls.trusted > 0) process.exitCode = 1

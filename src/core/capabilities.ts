@@ -23,7 +23,8 @@ export interface Files {
   /** The whole file or nothing: a crash or a full disk leaves the old contents. */
   readonly write: (path: string, contents: FileContents) => TaskEither<FileFailure, void>
   /**
-   * A folder with all of these files or nothing: it appears under its name only when every byte is on disk. An existing folder
+   * A folder with all of these files or nothing: it appears under its name only when every byte is on disk. Names may have folders of
+   * their own. An existing folder
    * of that name is replaced.
    */
   readonly writeFolder: (path: string, files: Readonly<Record<string, FileContents>>) => TaskEither<FileFailure, void>

@@ -186,10 +186,15 @@ describe('writeFolder', () => {
 
   it('that fails at its second file leaves the old folder and nothing else', async () => {
     isDone(await liveFiles.writeFolder(at('step'), { a: 'old' })())
-    const result = await liveFiles.writeFolder(at('step'), { a: 'new', 'no folder/b': 'new' })()
-    expect(result).toMatchObject({ left: { operation: 'write', path: at('step'), code: 'ENOENT' } })
+    const result = await liveFiles.writeFolder(at('step'), { a: 'new', 'a/b': 'new' })() // a file is no folder
+    expect(result).toMatchObject({ left: { operation: 'write', path: at('step'), code: 'EEXIST' } })
     expect(await readFile(at('step', 'a'), 'utf8')).toBe('old')
     expect(await readdir(folder)).toEqual(['step'])
+  })
+
+  it('makes the folders that are in the names of files', async () => {
+    isDone(await liveFiles.writeFolder(at('step'), { 'in/b': 'new' })())
+    expect(await readFile(at('step', 'in', 'b'), 'utf8')).toBe('new')
   })
 
   it(

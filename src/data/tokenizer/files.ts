@@ -223,8 +223,6 @@ const configFile = z.object({
   cls_token: tokenText,
   mask_token: tokenText,
   additional_special_tokens: z.array(z.union([z.string(), z.object({ content: z.string() })])).nullish(),
-  add_bos_token: z.boolean().nullish(),
-  add_eos_token: z.boolean().nullish(),
   clean_up_tokenization_spaces: z.boolean().nullish(),
   clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output: z.boolean().nullish(),
   model_max_length: z.number().nullish(),

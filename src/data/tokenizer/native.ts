@@ -9,7 +9,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { FormatFailure } from '../../core/failure.js'
 import { type EncodeOptions, type SpecialTokensInText, type TextTokenizer, textTokenizer } from '../textTokenizer.js'
 import type { Encoding } from './encoding.js'
-import { type ConfigFile, parseConfigFile, parseTokenizerFile, type TokenizerFile } from './files.js'
+import { parseConfigFile, parseTokenizerFile, type TokenizerFile } from './files.js'
 import { configured } from './settings.js'
 
 /** The native library is missing, or refused. */
@@ -57,23 +57,8 @@ const load: TE.TaskEither<NativeTokenizerFailure, Library> = TE.tryCatch(
 )
 
 /** The file for the native library, with what the config changes, and without padding and truncation of its own. */
-const nativeJson = (raw: object, file: TokenizerFile, config: ConfigFile): string => {
-  const isExplicit = typeof config.add_bos_token === 'boolean' || typeof config.add_eos_token === 'boolean'
-  const template = file.post_processor.flatMap((step) => (step.type === 'TemplateProcessing' ? [step] : []))[0]
-  const postProcessor = template && {
-    ...template,
-    special_tokens: Object.fromEntries(
-      Object.entries(template.special_tokens).map(([id, { ids }]) => [id, { id, ids, tokens: ids.map(() => id) }]),
-    ),
-  }
-  return JSON.stringify({
-    ...raw,
-    truncation: null,
-    padding: null,
-    added_tokens: file.added_tokens,
-    ...(isExplicit && { post_processor: postProcessor }),
-  })
-}
+const nativeJson = (raw: object, file: TokenizerFile): string =>
+  JSON.stringify({ ...raw, truncation: null, padding: null, added_tokens: file.added_tokens })
 
 /** By place of a code point its place in UTF-16 code units. */
 const unitPlaces = (text: string): Int32Array => {
@@ -149,7 +134,7 @@ export const nativeTokenizer = (
     TE.chainEitherKW(({ library, own, file, config }) =>
       E.tryCatch(
         () => {
-          const json = nativeJson(tokenizerJson, configured(file, config), config)
+          const json = nativeJson(tokenizerJson, configured(file, config))
           return batchesOf(library.Tokenizer.fromString(json), own)
         },
         (error) => failure('the native tokenizer refused the file', error),

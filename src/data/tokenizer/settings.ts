@@ -1,13 +1,6 @@
 /** What `tokenizer_config.json` says of a tokenizer, and what that changes in `tokenizer.json`. */
 import type { Side } from './encoding.js'
-import type {
-  AddedTokenJson,
-  ConfigFile,
-  ModelJson,
-  SimplePostProcessor,
-  TemplatePiece,
-  TokenizerFile,
-} from './files.js'
+import type { AddedTokenJson, ConfigFile, ModelJson, TokenizerFile } from './files.js'
 
 const ROLES = ['bos', 'eos', 'pad', 'unk', 'sep', 'cls', 'mask'] as const
 
@@ -90,48 +83,14 @@ const withSpecials = (file: TokenizerFile, config: ConfigFile): readonly AddedTo
   ]
 }
 
-/** The template of `add_bos_token` and `add_eos_token`, where the config gives either. */
-const templateOf = (config: ConfigFile, idOf: (token: string) => number | undefined): SimplePostProcessor => {
-  const used = (token: string | undefined, wanted: boolean | null | undefined): string | undefined =>
-    wanted === true ? token : undefined
-  const bos = used(config.bos_token, config.add_bos_token)
-  const eos = used(config.eos_token, config.add_eos_token)
-  const special = (id: string | undefined, type_id: number): readonly TemplatePiece[] =>
-    id === undefined ? [] : [{ SpecialToken: { id, type_id } }]
-  const around = (id: 'A' | 'B', type_id: number): readonly TemplatePiece[] => [
-    ...special(bos, type_id),
-    { Sequence: { id, type_id } },
-    ...special(eos, type_id),
-  ]
-  const tokens = [bos, eos].filter((token) => token !== undefined)
-  return {
-    type: 'TemplateProcessing',
-    single: [...around('A', 0)],
-    pair: [...around('A', 0), ...around('B', 1)],
-    special_tokens: Object.fromEntries(
-      tokens.map((token) => {
-        const id = idOf(token)
-        if (id === undefined) throw new RangeError(`the token '${token}' that the config adds is not in the vocabulary`)
-        return [token, { ids: [id] }]
-      }),
-    ),
-  }
-}
-
 /**
- * The file as the config changes it: tokens that it names are special, and `add_bos_token` or `add_eos_token` replace the template.
+ * The file as the config changes it: tokens that the config names are special. What is put around texts is what tokenizer.json says;
+ * `add_bos_token`, `add_eos_token` and `add_prefix_space` of the config do not count where there is a tokenizer.json.
  *
- * Errors   throws RangeError for an additional special token, or one that is to be added, that the vocabulary lacks.
- * Source   `PreTrainedTokenizerFast` of Transformers 5.17.
+ * Errors   throws RangeError for an additional special token that the vocabulary lacks.
+ * Source   `PreTrainedTokenizerBase.from_pretrained` and `TokenizersBackend` of Transformers 5.17.
  */
-export const configured = (file: TokenizerFile, config: ConfigFile): TokenizerFile => {
-  const added = withSpecials(file, config)
-  const idOf = (token: string): number | undefined =>
-    added.find(({ content }) => content === token)?.id ?? modelIdOf(file, token)
-  const isExplicit = typeof config.add_bos_token === 'boolean' || typeof config.add_eos_token === 'boolean'
-  return {
-    ...file,
-    added_tokens: [...added],
-    post_processor: isExplicit ? [templateOf(config, idOf)] : file.post_processor,
-  }
-}
+export const configured = (file: TokenizerFile, config: ConfigFile): TokenizerFile => ({
+  ...file,
+  added_tokens: [...withSpecials(file, config)],
+})

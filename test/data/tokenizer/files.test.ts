@@ -16,7 +16,6 @@ const reasonFor = (json: object, config: object = {}): string => {
 
 const gpt2 = familyJson('gpt2')
 const llama2 = familyJson('llama2')
-const idOf = (content: string) => llama2.added_tokens.find((token) => token.content === content)!.id
 
 describe('a file that cannot be used is refused with the name of the part', () => {
   it.each([
@@ -103,16 +102,6 @@ describe('tokenizer_config.json', () => {
     expect(orThrow(textTokenizer(llama2, { model_max_length: 1e30 })).settings.maxLength).toBeUndefined()
   })
 
-  it('says whether the template has tokens for the beginning and the end', () => {
-    const framed = (more: object): number[] =>
-      Array.from(orThrow(textTokenizer(llama2, { ...config, ...more })).encode('a', { template: 'add' }))
-    const [bos, eos] = [idOf('<s>'), idOf('</s>')]
-    const plain = Array.from(orThrow(textTokenizer(llama2)).encode('a'))
-    expect(framed({})).toEqual([bos, ...plain])
-    expect(framed({ add_bos_token: false, add_eos_token: true })).toEqual([...plain, eos])
-    expect(framed({ add_bos_token: true, add_eos_token: true })).toEqual([bos, ...plain, eos])
-  })
-
   it('makes tokens of the model special', () => {
     const named = orThrow(textTokenizer(gpt2, { additional_special_tokens: ['the'] }))
     const id = named.idOf('the')!
@@ -123,7 +112,6 @@ describe('tokenizer_config.json', () => {
 
   it('is refused if it names a token that has no id, or is malformed', () => {
     expect(reasonFor(gpt2, { additional_special_tokens: ['<nope>'] })).toContain('<nope>')
-    expect(reasonFor(gpt2, { bos_token: '<nope>', add_bos_token: true })).toContain('<nope>')
     expect(reasonFor(gpt2, { padding_side: 'up' })).toContain('padding_side')
   })
 })

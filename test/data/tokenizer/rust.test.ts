@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it, vi } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
+import { textTokenizer } from '../../../src/data/textTokenizer.js'
 import { batchTokenizer, nativeTokenizer } from '../../../src/data/tokenizer/native.js'
 import {
   anyText,
@@ -83,11 +84,17 @@ describe('batches', () => {
   })
 
   it('follow the config in both libraries', async () => {
-    const config = { bos_token: '<s>', eos_token: '</s>', add_bos_token: false, add_eos_token: true }
-    const json = familyJson('llama2')
-    const native = orThrow(await nativeTokenizer(json, config)())
-    const [encoding] = orThrow(await native.encodeBatch(['a'], { template: 'add' })())
-    expect(Array.from(encoding!.ids)).toEqual([...familyTokenizer('llama2').encode('a'), 2])
+    const config = { bos_token: 'a', clean_up_tokenization_spaces: true }
+    const own = orThrow(textTokenizer(familyJson('bert'), config))
+    const native = orThrow(await nativeTokenizer(familyJson('bert'), config)())
+    const batch = batchTokenizer(own)
+    expect(own.specialTokens.has('a')).toBe(true)
+    const encodings = orThrow(await native.encodeBatch(["it ' s a . b"])())
+    expect(encodings).toEqual(orThrow(await batch.encodeBatch(["it ' s a . b"])()))
+    const ids = encodings.map((encoding) => encoding.ids)
+    for (const mode of ['keep', 'skip'] as const) {
+      expect(await native.decodeBatch(ids, mode)()).toEqual(await batch.decodeBatch(ids, mode)())
+    }
   })
 
   it('without the package the failure says what to install', async () => {
