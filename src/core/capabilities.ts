@@ -24,8 +24,7 @@ export interface Files {
   readonly write: (path: string, contents: FileContents) => TaskEither<FileFailure, void>
   /**
    * A folder with all of these files or nothing: it appears under its name only when every byte is on disk. Names may have folders of
-   * their own. An existing folder
-   * of that name is replaced.
+   * their own. An existing folder of that name is replaced.
    */
   readonly writeFolder: (path: string, files: Readonly<Record<string, FileContents>>) => TaskEither<FileFailure, void>
   /** Adds to the end of a file, which is made if there is none. */
