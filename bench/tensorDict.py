@@ -38,22 +38,37 @@ def tree(leaf):
     return TensorDict({**leaves(), "nodes": TensorDict(nodes, [args.batch])}, [args.batch])
 
 
-def median_micros(f):
-    """Medians of `runs` runs of `millis` each, in microseconds of processor time for one call."""
-    f()
+def run_length(f):
+    """Warms up, and says how many calls make a run of `millis`."""
     calls, start = 0, time.process_time()
     while (time.process_time() - start) * 1000 < WARM_RUNS * args.millis:
         f()
         calls += 1
-    count = math.ceil(calls / WARM_RUNS)
-    runs = []
-    for _ in range(args.runs):
-        start = time.process_time()
-        for _ in range(count):
-            f()
-        runs.append((time.process_time() - start) / count * 1e6)
-    runs.sort()
+    return math.ceil(calls / WARM_RUNS)
+
+
+def one_run(f, count):
+    """Microseconds of processor time for one call."""
+    start = time.process_time()
+    for _ in range(count):
+        f()
+    return (time.process_time() - start) / count * 1e6
+
+
+def summary(runs):
+    runs = sorted(runs)
     return {"median": runs[len(runs) // 2], "lowest": runs[0], "highest": runs[-1]}
+
+
+def median_micros(f):
+    count = run_length(f)
+    return summary([one_run(f, count) for _ in range(args.runs)])
+
+
+def median_excess(f, part):
+    """By how much `f` takes longer than `part`, which it contains: the two take turns."""
+    count, part_count = run_length(f), run_length(part)
+    return summary([one_run(f, count) - one_run(part, part_count) for _ in range(args.runs)])
 
 
 def operations(leaf):
@@ -87,9 +102,18 @@ def times(functions):
     return {name: median_micros(f) for name, f in functions.items()}
 
 
+def meta_leaf():
+    return zeros("meta")
+
+
+def without_torch():
+    functions = operations(meta_leaf)
+    return {name: median_excess(functions[name], part) for name, part in leaves_alone(meta_leaf).items()}
+
+
 results = {
-    "meta": times(operations(lambda: zeros("meta"))),
-    "meta alone": times(leaves_alone(lambda: zeros("meta"))),
+    "meta": times(operations(meta_leaf)),
+    "without torch": without_torch(),
     "values": times(operations(values)),
     "tensors": times(operations(lambda: zeros("cpu"))),
 }

@@ -149,14 +149,9 @@ if (settings.peer === true) {
         console.log(row([kinds, name, micros(own), micros(other), (other.median / own.median).toFixed(1)]))
     }
   }
-  const { meta, 'meta alone': alone, values, tensors } = theirs.results
+  const { meta, 'without torch': withoutTorch, values, tensors } = theirs.results
   compare('data : meta tensors', 'metadata', (name) => meta![name])
-  compare("data : meta tensors, less torch's own time", 'metadata', (name) => {
-    const [all, part] = [meta![name]!, alone![name]]
-    return (
-      part && { median: all.median - part.median, lowest: all.lowest - part.median, highest: all.highest - part.median }
-    )
-  })
+  compare("data : meta tensors, less torch's own time", 'metadata', (name) => withoutTorch![name])
   compare('data : values', 'metadata', (name) => values![name])
   compare('tensors : tensors', 'tensors', (name) => tensors![name])
 }
