@@ -65,7 +65,7 @@ const change = (td: TensorDict, what: Change, depth = 0): TensorDict => {
     return next === present ? td : nodeOver(withValue(td.spine, name, next), td.batchShape)
   }
   const next = to(present)
-  if (next === present) return td
+  if (next === present && present !== undefined) return td
   const problem = misfit(next, td.batchShape)
   if (problem === undefined) return nodeOver(withValue(td.spine, name, next), td.batchShape)
   throw new TensorDictError(operation, path, { reason: problem, expected: td.batchShape, actual: next })

@@ -1,6 +1,6 @@
 /**
  * The entries of a node by name, in order: two arrays side by side while they are few, an OrderedMap where they are many. The arrays make
- * nodes of the usual size cheap to read, change and map (an OrderedMap of five entries takes 20 times as long to map); the OrderedMap keeps the
+ * nodes of the usual size cheap to read, change and map (an OrderedMap of four entries takes over 20 times as long to map); the OrderedMap keeps the
  * cost of a change from growing with the number of entries.
  */
 import { OrderedMap } from 'immutable'
@@ -8,7 +8,7 @@ import { OrderedMap } from 'immutable'
 /** The largest number of entries that stand in arrays. */
 const FEW = 32
 
-export interface Few<out V> {
+interface Few<out V> {
   readonly _tag: 'Few'
   readonly names: readonly string[]
   /** As many as there are names. */

@@ -280,6 +280,30 @@ describe('plain values', () => {
   })
 })
 
+describe('values that only untyped code can give', () => {
+  it('no change takes a value that is no entry', () => {
+    const td = TensorDict({ a: meta(1) }, [])
+    for (const [value, said] of [
+      [undefined, 'got undefined'],
+      [null, 'got null'],
+      [3, 'got number'],
+      [{ b: meta(1) }, 'got object'],
+      [{ _tag: 'Other' }, 'got object'],
+    ] as const) {
+      const untyped = value as never
+      expect(() => set(td, 'a', untyped)).toThrow(TensorDictError)
+      for (const key of ['a', 'new']) expect(() => set(td, key, untyped)).toThrow(said)
+    }
+  })
+
+  it('TensorDicts in meta values are equal if their entries are', () => {
+    const holding = (x: number): TensorDict => TensorDict({ best: meta(TensorDict({ a: meta(x) }, [])) }, [])
+    expect(equals(holding(1), holding(1))).toBe(true)
+    expect(hash(holding(1))).toBe(hash(holding(1)))
+    expect(equals(holding(1), holding(2))).toBe(false)
+  })
+})
+
 describe('tasks over leaves', () => {
   const make = (): TensorDict => scope(() => TensorDict({ a: tf.zeros([1]), b: tf.ones([1]) }, [1]))
 
