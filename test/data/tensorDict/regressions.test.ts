@@ -14,25 +14,13 @@ import { format, toNested } from '../../../src/data/tensorDict/inspect.js'
 import { data, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { leafPaths, mapLeaves, nodePaths, zipLeaves } from '../../../src/data/tensorDict/leaves.js'
 import { assign, merge, mergeWith } from '../../../src/data/tensorDict/merge.js'
-import { find, TensorDict, TensorDictError } from '../../../src/data/tensorDict/tensorDict.js'
+import { find, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { traverseLeavesTask } from '../../../src/data/tensorDict/traverse.js'
 import { discard, liveTensors, scope } from '../../../src/engine/scope.js'
 import { useEngine } from '../../kit/engine.js'
+import { dynamic, thrownBy } from '../../kit/refusals.js'
 
 useEngine()
-
-const dynamic = (td: TensorDict): TensorDict => td
-
-/** What a call throws. */
-const thrownBy = (call: () => unknown): TensorDictError => {
-  try {
-    call()
-  } catch (thrown) {
-    if (thrown instanceof TensorDictError) return thrown
-    throw thrown
-  }
-  throw new Error('nothing was thrown')
-}
 
 describe('traps of TensorDict 0.14', () => {
   it('item 10: TensorDicts without keys have batch shapes all the same, and those are compared', () => {
