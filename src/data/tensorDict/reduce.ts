@@ -60,16 +60,16 @@ const lacksElements = ({ shape }: tf.Tensor, op: Reduction, axes: readonly numbe
   axes.some((axis) => shape[axis] === 0) &&
   shape.every((size, axis) => axes.includes(axis) || size > 0)
 
-/** What is reduced over: named batch axes, or by `axesOf` any others. */
+/** What is reduced: for the texts of errors, and axis by axis. */
 interface Reach {
   readonly over: 'batch' | 'features' | 'all'
-  readonly axesOf: AxesOf
+  readonly axesIn: AxesOf
 }
 
-const requireReducible = (operation: string, td: TensorDict, op: Reduction, { over, axesOf }: Reach): void => {
+const requireReducible = (operation: string, td: TensorDict, op: Reduction, { over, axesIn }: Reach): void => {
   const problems = leafEntries(td).flatMap(([path, leaf]) => {
     const { batchShape } = find(td, path.slice(0, -1)) as TensorDict // the node of a leaf
-    const empty = leaf instanceof tf.Tensor && lacksElements(leaf, op, axesOf(leaf, batchShape))
+    const empty = leaf instanceof tf.Tensor && lacksElements(leaf, op, axesIn(leaf, batchShape))
     const reason = obstacle(leaf, op, over) ?? (empty ? `there is no ${op} of no elements` : undefined)
     return reason === undefined ? [] : [{ path, reason }]
   })
@@ -116,7 +116,7 @@ export const reduce = <S>(td: TensorDict<S>, op: Reduction, over: Over): TensorD
     return over === 'all' ? upTo(tensor.rank) : named
   }
   const reach = over === 'features' || over === 'all' ? over : 'batch'
-  requireReducible('reduce', td, op, { over: reach, axesOf: reducedAxes })
+  requireReducible('reduce', td, op, { over: reach, axesIn: reducedAxes })
   const reduced = (tensor: tf.Tensor, batchShape: readonly number[]): tf.Tensor =>
     reduceTensor(tensor, op, reducedAxes(tensor, batchShape))
   return scope(() => overNodes(td, reduced, shapeOf)) as TensorDict<S> // keys are kept
@@ -136,7 +136,7 @@ export const reduce = <S>(td: TensorDict<S>, op: Reduction, over: Over): TensorD
 export const reduceMasked = <S>(td: TensorDict<S>, op: 'sum' | 'mean', mask: Mask): TensorDict<S> => {
   const shape = maskShape('reduceMasked', td.batchShape, mask)
   const rank = shape.length
-  requireReducible('reduceMasked', td, op, { over: 'batch', axesOf: () => upTo(rank) })
+  requireReducible('reduceMasked', td, op, { over: 'batch', axesIn: () => upTo(rank) })
   return scope(() => {
     const weights = tf.cast(maskTensor(mask, rank), 'float32')
     const count = tf.maximum(tf.sum(weights), 1)
