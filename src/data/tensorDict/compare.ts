@@ -1,7 +1,7 @@
 /** Comparing TensorDicts: equality, differences, hashes. These read tensors, which computes them. */
 import * as tf from '@tensorflow/tfjs'
 import { hash as hashOf } from 'immutable'
-import type { Leaf } from './leaf.js'
+import type { Data, Leaf, Meta, Ragged } from './leaf.js'
 import { type Entry, isTensorDict, type TensorDict } from './tensorDict.js'
 import { equalValues, hashNumbers, hashValue, mix, mixNamed, type Numbers, sameNumbers } from './values.js'
 
@@ -49,15 +49,18 @@ const itemDifference = (a: readonly unknown[], b: readonly unknown[]): string | 
 
 /** How two leaves of one kind, dtype and shape differ. */
 const valueDifference = (a: Leaf, b: Leaf, same: SameNumbers): string | undefined => {
-  if (a instanceof tf.Tensor) return a === b ? undefined : same(a.dataSync(), (b as tf.Tensor).dataSync()) // one kind
-  if (a._tag === 'Ragged' && !(b instanceof tf.Tensor) && b._tag === 'Ragged') {
-    return sameNumbers(a.offsets, b.offsets) ? same(a.values, b.values) : 'rows of other lengths'
+  if (a === b) return undefined
+  if (a instanceof tf.Tensor) return same(a.dataSync(), (b as tf.Tensor).dataSync()) // one kind, here and below
+  switch (a._tag) {
+    case 'Ragged': {
+      const { offsets, values } = b as Ragged
+      return sameNumbers(a.offsets, offsets) ? same(a.values, values) : 'rows of other lengths'
+    }
+    case 'Data':
+      return itemDifference(a.items.toArray(), (b as Data).items.toArray())
+    case 'Meta':
+      return equalValues(a.value, (b as Meta).value) ? undefined : 'different values'
   }
-  if (a._tag === 'Data' && !(b instanceof tf.Tensor) && b._tag === 'Data') {
-    return a.items === b.items ? undefined : itemDifference(a.items.toArray(), b.items.toArray())
-  }
-  const equal = a._tag === 'Meta' && !(b instanceof tf.Tensor) && b._tag === 'Meta' && equalValues(a.value, b.value)
-  return equal ? undefined : 'different values'
 }
 
 /** Every difference, one for each path, in the order of the left keys. Lazy: the first is cheap. */

@@ -261,8 +261,8 @@ describe('flattenKeys, unflattenKeys', () => {
     ],
     [
       'nodes with more batch axes',
-      () => flattenKeys(TensorDict({ n: TensorDict({ m: { a: meta(1) } }, [2]) }, []), '.'),
-      'flattenKeys: at "n": batch shape [2] of a node would be lost; at "n" > "m": batch shape [2] of a node would be lost (rename what collides, or select what is to be flat)',
+      () => flattenKeys(TensorDict({ n: TensorDict({ m: { a: meta(1) } }, [2, 3]) }, []), '.'),
+      'flattenKeys: at "n": batch shape [2, 3] of a node would be lost; at "n" > "m": batch shape [2, 3] of a node would be lost (rename what collides, or select what is to be flat)',
       { path: ['n'], paths: [['n'], ['n', 'm']] },
     ],
     [

@@ -148,6 +148,12 @@ describe('withBatchShape, autoBatch', () => {
       { path: ['d'], paths: [['d']] },
     ],
     [
+      'data against the axes that tensors share',
+      () => autoBatch({ x: tf.zeros([2, 3]), y: tf.zeros([2, 4]), d: data([1, 2, 3]) }),
+      'autoBatch: at "d": 3 values for batch shape [2] (no batch shape fits all entries)',
+      { path: ['d'], paths: [['d']] },
+    ],
+    [
       'a node that does not fit',
       () => autoBatch({ n: TensorDict({}, [2]), d: data([1, 2, 3]) }),
       'autoBatch: at "d": 3 values for batch shape [2] (no batch shape fits all entries)',

@@ -6,6 +6,7 @@ import { autoBatch, withBatchShape } from '../../../src/data/tensorDict/batchSha
 import { exclude, modify, remove, rename, select, set } from '../../../src/data/tensorDict/edit.js'
 import { dropEmptyNodes, flattenKeys, unflattenKeys } from '../../../src/data/tensorDict/flatKeys.js'
 import { ellipsis, index, newAxis } from '../../../src/data/tensorDict/indexing.js'
+import { toNested } from '../../../src/data/tensorDict/inspect.js'
 import { concat } from '../../../src/data/tensorDict/joining.js'
 import { data, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
 import {
@@ -17,7 +18,7 @@ import {
   skeleton,
   zipLeaves,
 } from '../../../src/data/tensorDict/leaves.js'
-import { merge } from '../../../src/data/tensorDict/merge.js'
+import { merge, mergeWith } from '../../../src/data/tensorDict/merge.js'
 import { crop, pad, padToMultiple, unpadBatch } from '../../../src/data/tensorDict/padding.js'
 import { flip, narrow, repeat, repeatInterleave, roll, slice, take } from '../../../src/data/tensorDict/selecting.js'
 import {
@@ -194,6 +195,20 @@ describe('the order of keys', () => {
     expect(find(rename(td, 'a', 'e'), 'e')).toBe(find(td, 'a'))
     expect(find(dynamic(flattenKeys(td, '.') as TensorDict), 'n.c')).toBe(find(td, ['n', 'c']))
     expect(find(merge(td, TensorDict({ a: meta(9) }, [])), 'a')).toEqual(meta(9))
+  })
+
+  it('mergeWith asks once for each leaf on both sides, with its path', () => {
+    const seen: unknown[] = []
+    const right = dynamic(TensorDict({ n: { e: meta(5), c: meta(6) }, x: meta(7), a: meta(8) }, []))
+    const merged = mergeWith(td, right, (left, other, path) => {
+      seen.push([path, left, other])
+      return path[0] === 'n' ? left : other
+    })
+    expect(seen).toEqual([
+      [['n', 'c'], meta(3), meta(6)],
+      [['a'], meta(1), meta(8)],
+    ])
+    expect(toNested(merged)).toEqual({ a: 8, n: { b: 2, c: 3, e: 5 }, d: 4, x: 7 })
   })
 
   it('empty nodes stay, and go where they are dropped', () => {
