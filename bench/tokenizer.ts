@@ -20,6 +20,7 @@ interface PureTokenizer {
   readonly decode: (ids: number[], options: object) => string
 }
 
+// A cast: the library's own declarations are not resolved under Node's module rules.
 const { Tokenizer: PureTokenizer } = library as unknown as {
   readonly Tokenizer: new (
     json: object,

@@ -31,7 +31,12 @@ interface Known {
 
 const read = <T>(path: string): T => JSON.parse(readFileSync(path, 'utf8')) as T // files of this repository
 
-const python = `${process.env.PEERS_VENV ?? '/work/peers-venv'}/bin/python`
+const venv = process.env.PEERS_VENV
+if (venv === undefined) {
+  console.error('PEERS_VENV is not set: it names a Python environment with transformers 5.17 and pip')
+  process.exit(2)
+}
+const python = join(venv, 'bin', 'python')
 const cases = read<readonly Case[]>(CONVERSATIONS)
 const known = read<readonly Known[]>(KNOWN)
 

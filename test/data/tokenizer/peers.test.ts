@@ -48,6 +48,7 @@ interface PureTokenizer {
   readonly encode: (text: string, options: object) => { readonly ids: number[] }
 }
 
+// A cast: the library's own declarations are not resolved under Node's module rules.
 const { Tokenizer: PureTokenizer } = library as unknown as {
   readonly Tokenizer: new (
     json: object,
