@@ -48,6 +48,30 @@ export interface SegmentResult {
   readonly layers: readonly LayerCache[]
 }
 
+/** One layer's projections of N positions, heads side by side; positions are already encoded in queries and keys. */
+export interface HeadProjections {
+  readonly layer: number
+  /** `[N, heads * H]` */
+  readonly queries: tf.Tensor
+  /** `[N, K * H]` */
+  readonly keys: tf.Tensor
+  /** `[N, K * H]` */
+  readonly values: tf.Tensor
+}
+
+/** How positions look at one another and at what came before: the values that each position sees, mixed, `[N, heads * H]`. */
+export type Attend = (heads: HeadProjections) => tf.Tensor
+
+/** N positions, in whatever order `attend` understands. */
+export interface Tokens {
+  /** `[N]` int32 */
+  readonly ids: tf.Tensor
+  /** `[N]` int32 */
+  readonly positions: tf.Tensor
+  readonly rotary: RotaryTable
+  readonly attend: Attend
+}
+
 const parameter = (params: Params, name: string): tf.Tensor => {
   const tensor = params[name]
   if (tensor === undefined) throw new Error(`forward: parameter '${name}' is missing`)
@@ -61,38 +85,15 @@ const linear = (params: Params, name: string, x: tf.Tensor): tf.Tensor => {
   return bias === undefined ? product : tf.add(product, bias)
 }
 
-interface Dimensions {
-  readonly p: number
-  readonly g: number
-  readonly t: number
-}
-
-const selfAttention = (
-  params: Params,
-  config: DecoderConfig,
-  x: tf.Tensor,
-  context: { readonly layer: number; readonly segment: Segment; readonly size: Dimensions },
-): { readonly output: tf.Tensor; readonly cache: LayerCache } => {
-  const { layer, segment, size } = context
-  const { p, g, t } = size
-  const { heads, keyValueHeads: k, headSize: h } = config
+const selfAttention = (params: Params, layer: number, x: tf.Tensor, tokens: Tokens): tf.Tensor => {
   const name = `model.layers.${layer}.self_attn`
-  const positions = tf.reshape(segment.positions, [p * g, t])
-  const turned = (part: 'q' | 'k'): tf.Tensor => {
-    const projected = tf.reshape(linear(params, `${name}.${part}_proj`, x), [p * g, t, -1])
-    return rotary(projected, positions, segment.rotary)
-  }
-  const queries = tf.transpose(tf.reshape(turned('q'), [p, g, t, k, heads / k, h]), [0, 3, 1, 4, 2, 5])
-  const keys = tf.transpose(tf.reshape(turned('k'), [p, g, t, k, h]), [0, 3, 1, 2, 4])
-  const values = tf.transpose(tf.reshape(linear(params, `${name}.v_proj`, x), [p, g, t, k, h]), [0, 3, 1, 2, 4])
-  const withBias = (source: AttentionSource, bias: tf.Tensor | undefined): AttentionSource =>
-    bias === undefined ? source : { ...source, bias }
-  const earlier = segment.past.map(({ layers, bias }) => withBias(layers[layer]!, bias))
-  const before = segment.beforeBias === undefined ? [] : [withBias({ keys, values }, segment.beforeBias)]
-  const itself = withBias({ keys, values, reach: 'same' }, segment.selfBias)
-  const mixed = attention(queries, [...earlier, ...before, itself], 1 / Math.sqrt(h))
-  const rows = tf.reshape(tf.transpose(mixed, [0, 2, 4, 1, 3, 5]), [p * g * t, heads * h])
-  return { output: linear(params, `${name}.o_proj`, rows), cache: { keys, values } }
+  const positions = tf.expandDims(tokens.positions, 1)
+  const turned = (part: 'q' | 'k'): tf.Tensor =>
+    tf.squeeze(rotary(tf.expandDims(linear(params, `${name}.${part}_proj`, x), 1), positions, tokens.rotary), [1])
+  const queries = turned('q')
+  const keys = turned('k')
+  const values = linear(params, `${name}.v_proj`, x)
+  return linear(params, `${name}.o_proj`, tokens.attend({ layer, queries, keys, values }))
 }
 
 const feedForward = (params: Params, layer: number, x: tf.Tensor): tf.Tensor => {
@@ -102,31 +103,55 @@ const feedForward = (params: Params, layer: number, x: tf.Tensor): tf.Tensor => 
 }
 
 /**
+ * Last hidden states after the final norm, `[N, D]`, of N positions that attend as they are told to.
+ *
+ * Errors   throws where a parameter is missing or shapes do not fit, naming them.
+ * Source   Llama (arXiv:2302.13971) and Qwen2 (arXiv:2407.10671) as in Hugging Face Transformers 5.
+ */
+export const forwardTokens = (params: Params, config: DecoderConfig, tokens: Tokens): tf.Tensor => {
+  const norm = (name: string, x: tf.Tensor): tf.Tensor =>
+    rmsNorm(x, parameter(params, `${name}.weight`), config.normEpsilon)
+  const embedded = tf.gather(parameter(params, 'model.embed_tokens.weight'), tokens.ids as tf.Tensor1D) // [N] by contract
+  const hidden = Array.from({ length: config.layers }, (_, i) => i).reduce<tf.Tensor>((x, layer) => {
+    const name = `model.layers.${layer}`
+    const middle = tf.add(x, selfAttention(params, layer, norm(`${name}.input_layernorm`, x), tokens))
+    return tf.add(middle, feedForward(params, layer, norm(`${name}.post_attention_layernorm`, middle)))
+  }, embedded)
+  return norm('model.norm', hidden)
+}
+
+/**
  * Hidden states of one segment.
  *
  * Shapes   see `Segment` and `SegmentResult`.
  * Errors   throws where a parameter is missing or shapes do not fit, naming them.
- * Source   Llama (arXiv:2302.13971) and Qwen2 (arXiv:2407.10671) as in Hugging Face Transformers 5.
  */
 export const forwardSegment = (params: Params, config: DecoderConfig, segment: Segment): SegmentResult => {
   const [p, g, t] = segment.ids.shape as [number, number, number] // [P, G, T] by contract
   if (t > 1 && segment.beforeBias === undefined) throw new Error(`forwardSegment: ${t} positions need a beforeBias`)
-  const size = { p, g, t }
-  const norm = (name: string, x: tf.Tensor): tf.Tensor =>
-    rmsNorm(x, parameter(params, `${name}.weight`), config.normEpsilon)
-  const embedded = tf.gather(
-    parameter(params, 'model.embed_tokens.weight'),
-    tf.reshape(segment.ids, [p * g * t]) as tf.Tensor1D, // rank 1 by the shape given
-  )
+  const { heads, keyValueHeads: k, headSize: h } = config
   const layers: LayerCache[] = []
-  const hidden = Array.from({ length: config.layers }, (_, i) => i).reduce<tf.Tensor>((x, layer) => {
-    const name = `model.layers.${layer}`
-    const attended = selfAttention(params, config, norm(`${name}.input_layernorm`, x), { layer, segment, size })
-    layers.push(attended.cache)
-    const middle = tf.add(x, attended.output)
-    return tf.add(middle, feedForward(params, layer, norm(`${name}.post_attention_layernorm`, middle)))
-  }, embedded)
-  return { hidden: norm('model.norm', hidden), layers }
+  const withBias = (source: AttentionSource, bias: tf.Tensor | undefined): AttentionSource =>
+    bias === undefined ? source : { ...source, bias }
+  const attend: Attend = ({ layer, ...flat }) => {
+    const queries = tf.transpose(tf.reshape(flat.queries, [p, g, t, k, heads / k, h]), [0, 3, 1, 4, 2, 5])
+    const keys = tf.transpose(tf.reshape(flat.keys, [p, g, t, k, h]), [0, 3, 1, 2, 4])
+    const values = tf.transpose(tf.reshape(flat.values, [p, g, t, k, h]), [0, 3, 1, 2, 4])
+    layers.push({ keys, values })
+    const earlier = segment.past.map((past) => withBias(past.layers[layer]!, past.bias))
+    const before = segment.beforeBias === undefined ? [] : [withBias({ keys, values }, segment.beforeBias)]
+    const itself = withBias({ keys, values, reach: 'same' }, segment.selfBias)
+    const mixed = attention(queries, [...earlier, ...before, itself], 1 / Math.sqrt(h))
+    return tf.reshape(tf.transpose(mixed, [0, 2, 4, 1, 3, 5]), [p * g * t, heads * h])
+  }
+  const flat = (x: tf.Tensor): tf.Tensor => tf.reshape(x, [p * g * t])
+  const hidden = forwardTokens(params, config, {
+    ids: flat(segment.ids),
+    positions: flat(segment.positions),
+    rotary: segment.rotary,
+    attend,
+  })
+  return { hidden, layers }
 }
 
 /** Scores of every token of the vocabulary, `[N, V]`, from hidden states `[N, D]`. */
