@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs'
 import { keyFromSeed } from '../src/core/key.js'
 import { own, scope } from '../src/engine/scope.js'
 import { selectBackend } from '../src/engine/select.js'
-import { rotaryTable } from '../src/modules/transformer/forward.js'
+import { rotaryTables } from '../src/modules/transformer/forward.js'
 import { initialParams, parameterCount } from '../src/modules/transformer/params.js'
 import { makeTrainStep } from './engine/model.js'
 import { benchConfig, randomIds, readOptions, runBench } from './settings.js'
@@ -23,7 +23,7 @@ const ids = randomIds(1, batch * length, config.vocabularySize)
 const run = async (): Promise<number> => {
   const started = performance.now()
   scope(() => {
-    const rotary = rotaryTable(config, length)
+    const rotary = rotaryTables(config, length)
     const { loss } = step({ params: params.value, ids: tf.tensor3d(ids, [batch, 1, length], 'int32'), rotary })
     return loss.dataSync()
   })

@@ -2,10 +2,15 @@
 import * as tf from '@tensorflow/tfjs'
 import { type Jitted, jit } from '../../src/engine/jit.js'
 import { gatherLogProbs } from '../../src/engine/ops/logProbs.js'
-import type { RotaryTable } from '../../src/engine/ops/rotary.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
-import { forwardSegment, type LayerCache, logitsOf, type SegmentResult } from '../../src/modules/transformer/forward.js'
+import {
+  forwardSegment,
+  type LayerCache,
+  logitsOf,
+  type RotaryTables,
+  type SegmentResult,
+} from '../../src/modules/transformer/forward.js'
 import type { Params } from '../../src/modules/transformer/params.js'
 import { beforeBias, biasOf } from '../../src/modules/transformer/score.js'
 import { type AdamWState, adamW } from '../../src/objectives/updates/adamW.js'
@@ -14,7 +19,7 @@ import { type AdamWState, adamW } from '../../src/objectives/updates/adamW.js'
 export interface BatchInput {
   readonly params: Params
   readonly ids: tf.Tensor
-  readonly rotary: RotaryTable
+  readonly rotary: RotaryTables
 }
 
 const hiddenOf = (config: DecoderConfig, { params, ids, rotary }: BatchInput): SegmentResult => {
@@ -88,7 +93,7 @@ export interface DecodeInput {
   readonly layers: readonly LayerCache[]
   /** `[C]`: 1 for a place that holds a token. */
   readonly mask: tf.Tensor
-  readonly rotary: RotaryTable
+  readonly rotary: RotaryTables
 }
 
 export interface Decoded {
@@ -103,7 +108,13 @@ export const makeDecode = (config: DecoderConfig): Jitted<DecodeInput, Decoded> 
     const { hidden, layers } = forwardSegment(input.params, config, {
       ids: input.ids,
       positions: input.positions,
-      past: [{ layers: input.layers, bias: biasOf(tf.reshape(input.mask, [1, 1, 1, 1, 1, places])) }],
+      past: [
+        {
+          layers: input.layers,
+          bias: biasOf(tf.reshape(input.mask, [1, 1, 1, 1, 1, places])),
+          positions: tf.reshape(tf.range(0, places, 1, 'int32'), [1, 1, places]),
+        },
+      ],
       rotary: input.rotary,
     })
     return { logits: logitsOf(input.params, config, hidden), layers }

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs'
 import { discard, own, scope } from '../../src/engine/scope.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
-import { rotaryTable } from '../../src/modules/transformer/forward.js'
+import { rotaryTables } from '../../src/modules/transformer/forward.js'
 import {
   cacheTensors,
   grow,
@@ -46,7 +46,7 @@ const batchOf = (workload: Workload, config: DecoderConfig) => {
   const ids = noiseIds(batch * length, 7, config.vocabularySize - 3)
   return () => ({
     ids: tf.tensor3d(ids, [batch, 1, length], 'int32'),
-    rotary: rotaryTable(config, length),
+    rotary: rotaryTables(config, length),
   })
 }
 
@@ -121,7 +121,7 @@ const decode = (workload: Workload): Body => {
   const cache = makeFilledCache(workload, config)
   const step = makeDecode(config)
   const fixed = own(
-    scope(() => ({ params: fixedParams(config), mask: tf.ones([past]), rotary: rotaryTable(config, past + 1) })),
+    scope(() => ({ params: fixedParams(config), mask: tf.ones([past]), rotary: rotaryTables(config, past + 1) })),
   ).value
   const ids = noiseIds(batch, 7, config.vocabularySize - 3)
   const positions = new Int32Array(batch).fill(past)

@@ -19,7 +19,8 @@ export {
   type LayerCache,
   logitsOf,
   type Past,
-  rotaryTable,
+  type RotaryTables,
+  rotaryTables,
   type Segment,
   type SegmentResult,
 } from './transformer/forward.js'

@@ -11,7 +11,7 @@ import { own, scope } from '../../src/engine/scope.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import { loadWeights, makeParams } from '../../src/modules/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
-import { forwardSegment, logitsOf, rotaryTable } from '../../src/modules/transformer/forward.js'
+import { forwardSegment, logitsOf, type RotaryTables, rotaryTables } from '../../src/modules/transformer/forward.js'
 import { completionKeys, makeGenerator } from '../../src/modules/transformer/generate.js'
 import type { Params } from '../../src/modules/transformer/params.js'
 import { promptBiases } from '../../src/modules/transformer/score.js'
@@ -49,8 +49,7 @@ interface Input {
   readonly ids: tf.Tensor
   readonly mask: tf.Tensor
   readonly positions: tf.Tensor
-  readonly cos: tf.Tensor
-  readonly sin: tf.Tensor
+  readonly rotary: RotaryTables
 }
 
 /** Logits everywhere, and the mean next-token cross-entropy over real tokens with the norms of its gradients. */
@@ -63,7 +62,7 @@ const evaluate = (config: DecoderConfig) =>
         positions: tf.reshape(input.positions, [rows, 1, length]),
         ...promptBiases(input.mask),
         past: [],
-        rotary: { cos: input.cos, sin: input.sin },
+        rotary: input.rotary,
       })
       const logits = tf.reshape(logitsOf(params, config, hidden), [rows, length, config.vocabularySize])
       const flat = (x: tf.Tensor, start: number): tf.Tensor =>
@@ -99,14 +98,12 @@ export const compareWithReference = async (folder: string): Promise<ReferenceGap
   })
   const compiled = evaluate(config)
   const gap = scope(() => {
-    const { cos, sin } = rotaryTable(config, shape[1])
     const result = compiled({
       params: params.value,
       ids: tf.tensor2d(expected.input_ids.flat(), shape, 'int32'),
       mask: tf.tensor2d(expected.attention_mask.flat(), shape, 'float32'),
       positions: tf.tensor2d(positions.flat(), shape, 'int32'),
-      cos,
-      sin,
+      rotary: rotaryTables(config, shape[1]),
     })
     const [worstGradient, gradNorm] = worstOf(
       Object.entries(expected.grad_norms).map(([name, norm]) => [

@@ -44,17 +44,37 @@ const asRows = (x: tf.Tensor, groups: number): tf.Tensor => {
 /** `[P, K, G, T, D]` as `[P, K, G, 1, T, D]`: one for each query position, the same for all query heads. */
 const atPositions = (x: tf.Tensor): tf.Tensor => tf.expandDims(x, 3)
 
-const scoresOf = (queries: tf.Tensor, source: AttentionSource, scale: number): tf.Tensor => {
+/** How products of queries and keys become scores. */
+export interface Scoring {
+  /** Products are multiplied by it. */
+  readonly scale: number
+  /** Scores are bent into `(-softCap, softCap)` before the bias: `softCap * tanh(score / softCap)`. Null, the default, leaves them alone. */
+  readonly softCap?: number | null
+}
+
+interface Scores {
+  /** With the bias. */
+  readonly scores: tf.Tensor
+  /** Derivative of the soft cap at each score; undefined without one. */
+  readonly slope: tf.Tensor | undefined
+}
+
+const scoresOf = (queries: tf.Tensor, source: AttentionSource, { scale, softCap = null }: Scoring): Scores => {
   const { keys, bias } = source
   const [, , groups, places] = keys.shape as Five // the layout of this file
-  const scores =
+  const products =
     source.reach === 'same'
       ? tf.mul(tf.sum(tf.mul(queries, atPositions(keys)), -1, true), scale)
       : tf.reshape(scaledMatMul(asRows(queries, groups), keys, { transposeB: true, alpha: scale }), [
           ...queries.shape.slice(0, -1),
           places,
         ])
-  return bias === undefined ? scores : tf.add(scores, bias)
+  const bent = softCap === null ? undefined : tf.tanh(tf.div(products, softCap))
+  const scores = bent === undefined || softCap === null ? products : tf.mul(bent, softCap)
+  return {
+    scores: bias === undefined ? scores : tf.add(scores, bias),
+    slope: bent === undefined ? undefined : tf.sub(1, tf.square(bent)),
+  }
 }
 
 /** Values weighted and summed, like the queries. */
@@ -72,17 +92,21 @@ interface Forward {
   readonly weights: readonly tf.Tensor[]
   /** Reciprocal of the sum of all weights of a query, `[P, K, G, R, T, 1]`. */
   readonly normalizer: tf.Tensor
+  /** Derivatives of the soft cap per source; none without one. */
+  readonly slopes: readonly tf.Tensor[]
 }
 
-const forward = (queries: tf.Tensor, sources: readonly AttentionSource[], scale: number): Forward => {
-  const scores = sources.map((source) => scoresOf(queries, source, scale))
+const forward = (queries: tf.Tensor, sources: readonly AttentionSource[], scoring: Scoring): Forward => {
+  const scored = sources.map((source) => scoresOf(queries, source, scoring))
+  const scores = scored.map((s) => s.scores)
   const maxima = scores.map((s, i) => (sources[i]!.reach === 'same' ? s : tf.max(s, -1, true)))
   const highest = maxima.reduce((a, b) => tf.maximum(a, b))
   const weights = scores.map((s) => tf.exp(tf.sub(s, highest)))
   const sums = weights.map((w, i) => (sources[i]!.reach === 'same' ? w : tf.sum(w, -1, true)))
   const normalizer = tf.reciprocal(total(sums))
   const mixed = total(weights.map((w, i) => mix(w, sources[i]!, queries.shape)))
-  return { output: tf.mul(mixed, normalizer), weights, normalizer }
+  const slopes = scored.flatMap(({ slope }) => (slope === undefined ? [] : [slope]))
+  return { output: tf.mul(mixed, normalizer), weights, normalizer, slopes }
 }
 
 /** Gradients of one source. */
@@ -101,13 +125,22 @@ interface Incoming {
   readonly scale: number
 }
 
+const throughCap = (gradient: tf.Tensor, slope: tf.Tensor | undefined): tf.Tensor =>
+  slope === undefined ? gradient : tf.mul(gradient, slope)
+
+/** What the forward pass kept of one source. */
+interface KeptSource extends AttentionSource {
+  readonly weights: tf.Tensor
+  readonly slope: tf.Tensor | undefined
+}
+
 /** Dao et al. 2022, arXiv:2205.14135, appendix B.2: the row term of the softmax gradient is `sum(dOutput * output)`. */
-const sourceGradients = (source: AttentionSource, weights: tf.Tensor, incoming: Incoming): SourceGradients => {
-  const { keys, values, reach } = source
+const sourceGradients = (source: KeptSource, incoming: Incoming): SourceGradients => {
+  const { keys, values, reach, weights, slope } = source
   const { queries, scaled, rowTerm, scale } = incoming
   if (reach === 'same') {
     const dWeights = tf.sum(tf.mul(scaled, atPositions(values)), -1, true)
-    const dScores = tf.mul(tf.mul(weights, tf.sub(dWeights, rowTerm)), scale)
+    const dScores = tf.mul(throughCap(tf.mul(weights, tf.sub(dWeights, rowTerm)), slope), scale)
     return {
       queries: tf.mul(dScores, atPositions(keys)),
       keys: tf.sum(tf.mul(dScores, queries), 3),
@@ -117,7 +150,7 @@ const sourceGradients = (source: AttentionSource, weights: tf.Tensor, incoming: 
   const groups = keys.shape[2]!
   const rows = asRows(scaled, groups)
   const dWeights = tf.reshape(scaledMatMul(rows, values, { transposeB: true }), weights.shape)
-  const dScores = asRows(tf.mul(weights, tf.sub(dWeights, rowTerm)), groups)
+  const dScores = asRows(throughCap(tf.mul(weights, tf.sub(dWeights, rowTerm)), slope), groups)
   return {
     queries: tf.reshape(scaledMatMul(dScores, keys, { alpha: scale }), queries.shape),
     keys: scaledMatMul(dScores, asRows(queries, groups), { transposeA: true, alpha: scale }),
@@ -146,31 +179,41 @@ const checkShapes = (queries: tf.Tensor, sources: readonly AttentionSource[]): v
 }
 
 /**
- * `softmax(scale * q k^T + bias) v` over the places of all sources together.
+ * `softmax(cap(scale * q k^T) + bias) v` over the places of all sources together; `cap(s) = softCap * tanh(s / softCap)`, or s without one.
  *
  * Shapes   queries `[P, K, G, R, T, D]` (R query heads for each key-value head, T positions); result the same.
  * Errors   throws where shapes do not fit, naming both.
  * Cost     O(T * C) memory for each source; a shared source is read once per prompt, not once per completion.
- * Source   Vaswani et al. 2017, arXiv:1706.03762, section 3.2; grouped queries: Ainslie et al. 2023, arXiv:2305.13245.
+ * Source   Vaswani et al. 2017, arXiv:1706.03762, section 3.2; grouped queries: Ainslie et al. 2023, arXiv:2305.13245; the soft
+ *          cap: Gemma 2, arXiv:2408.00118, section 2.
  */
-export const attention = (queries: tf.Tensor, sources: readonly AttentionSource[], scale: number): tf.Tensor => {
+export const attention = (queries: tf.Tensor, sources: readonly AttentionSource[], scoring: Scoring): tf.Tensor => {
   checkShapes(queries, sources)
   const inputs = [queries, ...sources.flatMap(({ keys, values }) => [keys, values])]
   return tf.customGrad((...args) => {
     // Casts: tfjs types the arguments of a custom gradient as a mixed list of tensors and the save function.
     const save = args[args.length - 1] as tf.GradSaveFunc
-    const result = forward(queries, sources, scale)
-    save([...inputs, result.output, result.normalizer, ...result.weights])
+    const result = forward(queries, sources, scoring)
+    save([...inputs, result.output, result.normalizer, ...result.weights, ...result.slopes])
     const gradFunc = (dOutput: tf.Tensor, saved: tf.Tensor[]): tf.Tensor[] => {
-      const [output, normalizer, ...weights] = saved.slice(inputs.length)
+      const [output, normalizer, ...kept] = saved.slice(inputs.length) // weights and then slopes, one for each source
       const incoming = {
         queries: saved[0]!,
         scaled: tf.mul(dOutput, normalizer!),
         rowTerm: tf.mul(tf.sum(tf.mul(dOutput, output!), -1, true), normalizer!),
-        scale,
+        scale: scoring.scale,
       }
       const parts = sources.map((source, i) =>
-        sourceGradients({ ...source, keys: saved[1 + 2 * i]!, values: saved[2 + 2 * i]! }, weights[i]!, incoming),
+        sourceGradients(
+          {
+            ...source,
+            keys: saved[1 + 2 * i]!,
+            values: saved[2 + 2 * i]!,
+            weights: kept[i]!,
+            slope: kept[sources.length + i],
+          },
+          incoming,
+        ),
       )
       return [total(parts.map((part) => part.queries)), ...parts.flatMap((part) => [part.keys, part.values])]
     }

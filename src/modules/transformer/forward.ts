@@ -7,7 +7,7 @@
  * a completion segment that shares it; sampling is a prompt segment and then segments of one token.
  */
 import * as tf from '@tensorflow/tfjs'
-import { type AttentionSource, attention } from '../../engine/ops/attention.js'
+import { type AttentionSource, attention, MASKED } from '../../engine/ops/attention.js'
 import { rmsNorm } from '../../engine/ops/rmsNorm.js'
 import { type RotaryTable, rotary } from '../../engine/ops/rotary.js'
 import { swiGlu } from '../../engine/ops/swiGlu.js'
@@ -24,9 +24,14 @@ export interface LayerCache {
 export interface Past {
   /** One entry for each layer; a group axis of 1 means that all completions of a prompt share it. */
   readonly layers: readonly LayerCache[]
-  /** Added to the scores, broadcast to `[P, K, G, R, T, C]`. */
+  /** Added to the scores, broadcast to `[P, K, G, R, T, C]`: 0 where attention is allowed, `MASKED` where it is not. */
   readonly bias?: tf.Tensor
+  /** Positions of the C keys, `[P, G or 1, C]` int32. Read where a layer sees only a window. */
+  readonly positions: tf.Tensor
 }
+
+/** Cosines and sines by the name that a layer asks for: `global`, and `local` where layers with a window turn by other angles. */
+export type RotaryTables = Readonly<Record<string, RotaryTable>>
 
 export interface Segment {
   /** `[P, G, T]` int32 */
@@ -38,7 +43,7 @@ export interface Segment {
   /** Added to the score of a position with itself, broadcast to `[P, K, G, R, T, 1]`. */
   readonly selfBias?: tf.Tensor
   readonly past: readonly Past[]
-  readonly rotary: RotaryTable
+  readonly rotary: RotaryTables
 }
 
 export interface SegmentResult {
@@ -57,6 +62,12 @@ export interface HeadProjections {
   readonly keys: tf.Tensor
   /** `[N, K * H]` */
   readonly values: tf.Tensor
+  /** A position sees itself and the `window - 1` positions before it; null: all before it. */
+  readonly window: number | null
+  /** Scores become `softCap * tanh(score / softCap)` before anything is masked; null leaves them alone. */
+  readonly softCap: number | null
+  /** Products of queries and keys are multiplied by it. */
+  readonly scale: number
 }
 
 /** How positions look at one another and at what came before: the values that each position sees, mixed, `[N, heads * H]`. */
@@ -68,7 +79,7 @@ export interface Tokens {
   readonly ids: tf.Tensor
   /** `[N]` int32 */
   readonly positions: tf.Tensor
-  readonly rotary: RotaryTable
+  readonly rotary: RotaryTables
   readonly attend: Attend
 }
 
@@ -85,15 +96,26 @@ const linear = (params: Params, name: string, x: tf.Tensor): tf.Tensor => {
   return bias === undefined ? product : tf.add(product, bias)
 }
 
-const selfAttention = (params: Params, layer: number, x: tf.Tensor, tokens: Tokens): tf.Tensor => {
+const selfAttention = (
+  params: Params,
+  { headSize }: DecoderConfig,
+  layer: number,
+  x: tf.Tensor,
+  tokens: Tokens,
+): tf.Tensor => {
   const name = `model.layers.${layer}.self_attn`
   const positions = tf.expandDims(tokens.positions, 1)
   const turned = (part: 'q' | 'k'): tf.Tensor =>
-    tf.squeeze(rotary(tf.expandDims(linear(params, `${name}.${part}_proj`, x), 1), positions, tokens.rotary), [1])
+    tf.squeeze(
+      rotary(tf.expandDims(linear(params, `${name}.${part}_proj`, x), 1), positions, tokens.rotary.global!),
+      [1],
+    )
   const queries = turned('q')
   const keys = turned('k')
   const values = linear(params, `${name}.v_proj`, x)
-  return linear(params, `${name}.o_proj`, tokens.attend({ layer, queries, keys, values }))
+  const scale = 1 / Math.sqrt(headSize)
+  const mixed = tokens.attend({ layer, queries, keys, values, window: null, softCap: null, scale })
+  return linear(params, `${name}.o_proj`, mixed)
 }
 
 const feedForward = (params: Params, layer: number, x: tf.Tensor): tf.Tensor => {
@@ -114,10 +136,44 @@ export const forwardTokens = (params: Params, config: DecoderConfig, tokens: Tok
   const embedded = tf.gather(parameter(params, 'model.embed_tokens.weight'), tokens.ids as tf.Tensor1D) // [N] by contract
   const hidden = Array.from({ length: config.layers }, (_, i) => i).reduce<tf.Tensor>((x, layer) => {
     const name = `model.layers.${layer}`
-    const middle = tf.add(x, selfAttention(params, layer, norm(`${name}.input_layernorm`, x), tokens))
+    const middle = tf.add(x, selfAttention(params, config, layer, norm(`${name}.input_layernorm`, x), tokens))
     return tf.add(middle, feedForward(params, layer, norm(`${name}.post_attention_layernorm`, middle)))
   }, embedded)
   return norm('model.norm', hidden)
+}
+
+/** A bias that also hides keys at positions `window` or more before the query's. */
+const insideWindow = (
+  bias: tf.Tensor | undefined,
+  positions: { readonly queries: tf.Tensor; readonly keys: tf.Tensor },
+  window: number,
+): tf.Tensor => {
+  const [p, g, t] = positions.queries.shape as [number, number, number] // [P, G, T]
+  const [, groups, places] = positions.keys.shape as [number, number, number] // [P, G or 1, C]
+  const distance = tf.sub(
+    tf.reshape(positions.queries, [p, 1, g, 1, t, 1]),
+    tf.reshape(positions.keys, [p, 1, groups, 1, 1, places]),
+  )
+  const outside = tf.mul(tf.cast(tf.greaterEqual(distance, tf.scalar(window, 'int32')), 'float32'), MASKED)
+  return bias === undefined ? outside : tf.minimum(bias, outside)
+}
+
+/** The biases of a segment's sources, those before the position itself, for each window that its layers ask for: made once. */
+const biasesByWindow = (segment: Segment) => {
+  const made = new Map<number | null, readonly (tf.Tensor | undefined)[]>()
+  const sources = [
+    ...segment.past.map(({ bias, positions }) => ({ bias, positions })),
+    ...(segment.beforeBias === undefined ? [] : [{ bias: segment.beforeBias, positions: segment.positions }]),
+  ]
+  return (window: number | null): readonly (tf.Tensor | undefined)[] => {
+    const known = made.get(window)
+    if (known !== undefined) return known
+    const biases = sources.map(({ bias, positions }) =>
+      window === null ? bias : insideWindow(bias, { queries: segment.positions, keys: positions }, window),
+    )
+    made.set(window, biases)
+    return biases
+  }
 }
 
 /**
@@ -131,17 +187,19 @@ export const forwardSegment = (params: Params, config: DecoderConfig, segment: S
   if (t > 1 && segment.beforeBias === undefined) throw new Error(`forwardSegment: ${t} positions need a beforeBias`)
   const { heads, keyValueHeads: k, headSize: h } = config
   const layers: LayerCache[] = []
+  const biases = biasesByWindow(segment)
   const withBias = (source: AttentionSource, bias: tf.Tensor | undefined): AttentionSource =>
     bias === undefined ? source : { ...source, bias }
-  const attend: Attend = ({ layer, ...flat }) => {
+  const attend: Attend = ({ layer, window, softCap, scale, ...flat }) => {
     const queries = tf.transpose(tf.reshape(flat.queries, [p, g, t, k, heads / k, h]), [0, 3, 1, 4, 2, 5])
     const keys = tf.transpose(tf.reshape(flat.keys, [p, g, t, k, h]), [0, 3, 1, 2, 4])
     const values = tf.transpose(tf.reshape(flat.values, [p, g, t, k, h]), [0, 3, 1, 2, 4])
     layers.push({ keys, values })
-    const earlier = segment.past.map((past) => withBias(past.layers[layer]!, past.bias))
-    const before = segment.beforeBias === undefined ? [] : [withBias({ keys, values }, segment.beforeBias)]
+    const before = segment.beforeBias === undefined ? [] : [{ keys, values }]
+    const others = [...segment.past.map((past) => past.layers[layer]!), ...before]
     const itself = withBias({ keys, values, reach: 'same' }, segment.selfBias)
-    const mixed = attention(queries, [...earlier, ...before, itself], 1 / Math.sqrt(h))
+    const sources = [...others.map((source, i) => withBias(source, biases(window)[i])), itself]
+    const mixed = attention(queries, sources, { scale, softCap })
     return tf.reshape(tf.transpose(mixed, [0, 2, 4, 1, 3, 5]), [p * g * t, heads * h])
   }
   const flat = (x: tf.Tensor): tf.Tensor => tf.reshape(x, [p * g * t])
@@ -161,11 +219,11 @@ export const logitsOf = (params: Params, config: DecoderConfig, hidden: tf.Tenso
 }
 
 /**
- * Cosines and sines for positions `0 .. length - 1`, `[length, H / 2]`, in float32 arithmetic as the reference does it.
+ * Cosines and sines for positions `0 .. length - 1`, `[length, H / 2]`, in float32 arithmetic as the reference does it, by table name.
  *
  * Effects  makes two tensors that belong to the enclosing scope.
  */
-export const rotaryTable = (config: DecoderConfig, length: number): RotaryTable => {
+export const rotaryTables = (config: DecoderConfig, length: number): RotaryTables => {
   const half = config.headSize / 2
   const frequencies = Float32Array.from({ length: half }, (_, i) =>
     Math.fround(1 / Math.fround(config.ropeTheta ** Math.fround((2 * i) / config.headSize))),
@@ -176,5 +234,5 @@ export const rotaryTable = (config: DecoderConfig, length: number): RotaryTable 
       Float32Array.from({ length: length * half }, (_, i) => f(angle(i))),
       [length, half],
     )
-  return { cos: table(Math.cos), sin: table(Math.sin) }
+  return { global: { cos: table(Math.cos), sin: table(Math.sin) } }
 }

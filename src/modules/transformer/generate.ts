@@ -3,10 +3,9 @@ import * as tf from '@tensorflow/tfjs'
 import { child, type Key, uniform } from '../../core/key.js'
 import type { StopReason } from '../../data/policy.js'
 import { jit } from '../../engine/jit.js'
-import type { RotaryTable } from '../../engine/ops/rotary.js'
 import { own, scope } from '../../engine/scope.js'
 import type { DecoderConfig } from './config.js'
-import { forwardSegment, type LayerCache, logitsOf, rotaryTable } from './forward.js'
+import { forwardSegment, type LayerCache, logitsOf, type RotaryTables, rotaryTables } from './forward.js'
 import { CAPACITY_STEP, cacheTensors, grow, type KeyValueCache, makeCache, writeStep } from './keyValueCache.js'
 import type { Params } from './params.js'
 import { chooseToken, type TokenChoice } from './sample.js'
@@ -42,7 +41,7 @@ interface PrefillInput {
   readonly ids: tf.Tensor
   readonly mask: tf.Tensor
   readonly positions: tf.Tensor
-  readonly rotary: RotaryTable
+  readonly rotary: RotaryTables
   readonly inverseTemperature: tf.Tensor
 }
 
@@ -52,10 +51,14 @@ interface DecodeInput {
   readonly positions: tf.Tensor
   readonly promptLayers: readonly LayerCache[]
   readonly promptMask: tf.Tensor
+  /** `[P, 1, Tp]` int32 */
+  readonly promptPositions: tf.Tensor
   readonly ownLayers: readonly LayerCache[]
   /** `[C]`: 1 for a place that holds a token. */
   readonly ownMask: tf.Tensor
-  readonly rotary: RotaryTable
+  /** `[P, 1, C]` int32 */
+  readonly ownPositions: tf.Tensor
+  readonly rotary: RotaryTables
   readonly inverseTemperature: tf.Tensor
 }
 
@@ -95,8 +98,12 @@ const decode =
       ids: input.ids,
       positions: input.positions,
       past: [
-        { layers: input.promptLayers, bias: promptKeyBias(input.promptMask) },
-        { layers: input.ownLayers, bias: biasOf(tf.reshape(input.ownMask, [1, 1, 1, 1, 1, capacity])) },
+        { layers: input.promptLayers, bias: promptKeyBias(input.promptMask), positions: input.promptPositions },
+        {
+          layers: input.ownLayers,
+          bias: biasOf(tf.reshape(input.ownMask, [1, 1, 1, 1, 1, capacity])),
+          positions: input.ownPositions,
+        },
       ],
       rotary: input.rotary,
     })
@@ -205,6 +212,17 @@ const readStep = (
     values: values.dataSync() as Float32Array,
   }))
 
+/** Positions of the places after each prompt, `[P, 1, C]` int32. */
+const ownPositions = (prompts: readonly ArrayLike<number>[], capacity: number): tf.Tensor =>
+  tf.tensor3d(
+    Int32Array.from(
+      { length: prompts.length * capacity },
+      (_, i) => prompts[Math.floor(i / capacity)]!.length + (i % capacity),
+    ),
+    [prompts.length, 1, capacity],
+    'int32',
+  )
+
 /** Makes a generator; graphs are compiled when first needed and kept. */
 export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
   const compiledPrefill = jit(prefill(config))
@@ -223,7 +241,8 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
     using fixed = own(
       scope(() => ({
         mask: tf.tensor2d(padded.mask, shared.shape),
-        rotary: rotaryTable(config, table),
+        positions: tf.tensor2d(padded.positions, shared.shape, 'int32'),
+        rotary: rotaryTables(config, table),
         inverseTemperature: tf.scalar(inverse),
       })),
     )
@@ -233,7 +252,6 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
           params,
           ...fixed.value,
           ids: tf.tensor2d(padded.ids, shared.shape, 'int32'),
-          positions: tf.tensor2d(padded.positions, shared.shape, 'int32'),
         }),
       ),
     )
@@ -249,6 +267,7 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
           rotary: fixed.value.rotary,
           inverseTemperature: fixed.value.inverseTemperature,
           promptMask: fixed.value.mask,
+          promptPositions: tf.expandDims(fixed.value.positions, 1),
           promptLayers: prompt.value.layers,
           ids: tf.tensor3d(
             Int32Array.from(rows, (row) => row.ids[row.ids.length - 1]!),
@@ -262,6 +281,7 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
           ),
           ownLayers: cacheTensors(cache),
           ownMask: tf.tensor1d(Float32Array.from({ length: cache.capacity }, (_, i) => (i < step ? 1 : 0))),
+          ownPositions: ownPositions(prompts, cache.capacity),
         })
         return { distributions: rowsOf(result.logProbs), layers: readStep(result.layers) }
       })

@@ -1,7 +1,7 @@
 /** Ragged prompts and completions as the padded arrays that the compiled functions take. */
 import * as tf from '@tensorflow/tfjs'
 import type { DecoderConfig } from './config.js'
-import { rotaryTable } from './forward.js'
+import { rotaryTables } from './forward.js'
 import { padPrompts } from './generate.js'
 import { CAPACITY_STEP } from './keyValueCache.js'
 import type { CompletionBatch } from './score.js'
@@ -99,6 +99,6 @@ export const completionBatch = (packed: PackedCompletions, config: DecoderConfig
     promptPositions: tf.tensor2d(packed.promptPositions, promptShape, 'int32'),
     completionIds: tf.tensor3d(packed.completionIds, shape, 'int32'),
     completionPositions: tf.tensor3d(packed.completionPositions, shape, 'int32'),
-    rotary: rotaryTable(config, packed.promptLength + packed.completionLength),
+    rotary: rotaryTables(config, packed.promptLength + packed.completionLength),
   }
 }

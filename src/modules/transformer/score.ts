@@ -1,9 +1,8 @@
 /** Scores of given completions: what training differentiates and what a reference model is asked for. */
 import * as tf from '@tensorflow/tfjs'
 import { MASKED } from '../../engine/ops/attention.js'
-import type { RotaryTable } from '../../engine/ops/rotary.js'
 import type { DecoderConfig } from './config.js'
-import { forwardSegment, logitsOf } from './forward.js'
+import { forwardSegment, logitsOf, type RotaryTables } from './forward.js'
 import type { Params } from './params.js'
 
 /**
@@ -21,7 +20,7 @@ export interface CompletionBatch {
   readonly completionIds: tf.Tensor
   /** `[P, G, Tr]` int32 */
   readonly completionPositions: tf.Tensor
-  readonly rotary: RotaryTable
+  readonly rotary: RotaryTables
 }
 
 /** 0 where `allowed` is 1 and `MASKED` where it is 0. */
@@ -75,9 +74,10 @@ export const completionLogits = (params: Params, config: DecoderConfig, batch: C
   const [prompts, promptLength] = batch.promptIds.shape as [number, number] // shapes of `CompletionBatch`
   const [, group, length] = batch.completionIds.shape as [number, number, number]
   const { hiddenSize: width } = config
+  const promptPositions = tf.reshape(batch.promptPositions, [prompts, 1, promptLength])
   const prompt = forwardSegment(params, config, {
     ids: tf.reshape(batch.promptIds, [prompts, 1, promptLength]),
-    positions: tf.reshape(batch.promptPositions, [prompts, 1, promptLength]),
+    positions: promptPositions,
     ...promptBiases(batch.promptMask),
     past: [],
     rotary: batch.rotary,
@@ -91,7 +91,7 @@ export const completionLogits = (params: Params, config: DecoderConfig, batch: C
     ids: batch.completionIds,
     positions: batch.completionPositions,
     beforeBias: beforeBias(length),
-    past: [{ layers: prompt.layers, bias: promptKeyBias(batch.promptMask) }],
+    past: [{ layers: prompt.layers, bias: promptKeyBias(batch.promptMask), positions: promptPositions }],
     rotary: batch.rotary,
   })
   // The last position predicts a token that is not asked for: it is computed only to keep all lengths multiples of the padding.

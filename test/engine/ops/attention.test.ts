@@ -13,6 +13,7 @@ useOnnxRuntime()
 
 const values = floatsIn(-2, 2)
 const SCALE = 0.7
+const SCORING = { scale: SCALE }
 
 const size = (max: number): fc.Arbitrary<number> => fc.integer({ min: 1, max })
 const attentionShapes: fc.Arbitrary<AttentionShape> = fc.record({
@@ -74,7 +75,7 @@ const operationOf = ({ shape, queries, sources }: Problem): Operation => ({
     attention(
       q!,
       sources.map(({ bias }, i) => withBias(rest[2 * i]!, rest[2 * i + 1]!, bias && toTensor(bias))),
-      SCALE,
+      SCORING,
     ),
   oracle: ([q, ...rest]) =>
     attentionOracle(
@@ -96,14 +97,14 @@ const sourceTensors = ({ keys, values: v, bias }: Source): AttentionSource =>
 /** Values and gradients of an attention, as plain numbers. */
 const evaluate = (q: tf.Tensor, sources: readonly AttentionSource[]): number[][] => {
   const inputs = [q, ...sources.flatMap(({ keys, values: v }) => [keys, v])]
-  const output = attention(q, sources, SCALE)
+  const output = attention(q, sources, SCORING)
   const scalar = (...xs: tf.Tensor[]): tf.Tensor =>
     tf.sum(
       tf.square(
         attention(
           xs[0]!,
           sources.map(({ bias }, i) => withBias(xs[1 + 2 * i]!, xs[2 + 2 * i]!, bias)),
-          SCALE,
+          SCORING,
         ),
       ),
     )
@@ -136,7 +137,7 @@ describe('a source that a position sees only at its own place', () => {
           { keys: otherKeys!, values: otherValues! },
           { keys: keys!, values: v!, bias: toTensor(problem.bias), reach: 'same' },
         ],
-        SCALE,
+        SCORING,
       ),
     oracle: ([q, keys, v, otherKeys, otherValues]) => {
       const { shape, bias } = problem
@@ -173,8 +174,8 @@ describe('a source that a position sees only at its own place', () => {
         values: tf.zeros(shape),
         reach: 'same',
       })
-      expect(() => attention(q, [source([1, 1, 2, 4, 4])], SCALE)).toThrow('expected [1, 1, 2, 3, 4]')
-      expect(() => attention(q, [source([1, 1, 1, 3, 4])], SCALE)).toThrow('expected [1, 1, 2, 3, 4]')
+      expect(() => attention(q, [source([1, 1, 2, 4, 4])], SCORING)).toThrow('expected [1, 1, 2, 3, 4]')
+      expect(() => attention(q, [source([1, 1, 1, 3, 4])], SCORING)).toThrow('expected [1, 1, 2, 3, 4]')
     })
   })
 })
@@ -214,7 +215,7 @@ describe('attention', () => {
           ),
           bias: tf.concat(parts.map(bias), 5),
         }
-        expectClose(valuesOf(attention(q, parts, SCALE)), valuesOf(attention(q, [whole], SCALE)), {
+        expectClose(valuesOf(attention(q, parts, SCORING)), valuesOf(attention(q, [whole], SCORING)), {
           absolute: 1e-5,
           relative: 1e-4,
         })
@@ -262,9 +263,9 @@ describe('attention', () => {
           const own = parts.map(({ keys, values: v, bias }) =>
             withBias(rowOf(keys, i), rowOf(v, i), bias && rowOf(bias, i)),
           )
-          return attention(rowOf(q, i), own, SCALE)
+          return attention(rowOf(q, i), own, SCORING)
         })
-        expectClose(valuesOf(attention(q, parts, SCALE)), valuesOf(tf.concat(rows)), { absolute: 1e-5 })
+        expectClose(valuesOf(attention(q, parts, SCORING)), valuesOf(tf.concat(rows)), { absolute: 1e-5 })
       })
     })
     fc.assert(law, { numRuns: 50 })
@@ -277,7 +278,7 @@ describe('attention', () => {
         const [open] = sources.map(sourceTensors)
         const junk = { keys: tf.fill(open!.keys.shape, garbage), values: tf.fill(open!.values.shape, garbage) }
         const masked = { ...junk, bias: tf.fill([...q.shape.slice(0, 5), junk.keys.shape[3]!], MASKED) }
-        expectClose(valuesOf(attention(q, [open!, masked], SCALE)), valuesOf(attention(q, [open!], SCALE)), {
+        expectClose(valuesOf(attention(q, [open!, masked], SCORING)), valuesOf(attention(q, [open!], SCORING)), {
           absolute: 1e-6,
         })
       })
@@ -316,7 +317,7 @@ describe('attention', () => {
     const q = tf.ones([1, 1, 2, 1, 2, 2])
     const [keys, v] = [tf.ones([1, 1, 1, 3, 2]), tf.ones([1, 1, 1, 3, 2])]
     const before = tf.memory().numTensors
-    const grads = tf.grads((x, y, z) => tf.sum(attention(x, [{ keys: y, values: z }], 1)))([q, keys, v])
+    const grads = tf.grads((x, y, z) => tf.sum(attention(x, [{ keys: y, values: z }], { scale: 1 })))([q, keys, v])
     expect(tf.memory().numTensors).toBe(before + 3)
     tf.dispose([q, keys, v, grads])
   })
@@ -337,7 +338,7 @@ describe('attention refuses', () => {
   ])('%s', (_what, queries, keys, v, message) => {
     tf.tidy(() => {
       const source = { keys: tf.ones(keys), values: tf.ones(v) }
-      expect(() => attention(tf.ones(queries), [source], 1)).toThrow(message)
+      expect(() => attention(tf.ones(queries), [source], { scale: 1 })).toThrow(message)
     })
   })
 
@@ -347,8 +348,8 @@ describe('attention refuses', () => {
         { keys: tf.ones(fits), values: tf.ones(fits) },
         { keys: tf.ones([1]), values: tf.ones([1]) },
       ]
-      expect(() => attention(tf.ones(q), [], 1)).toThrow('at least one source')
-      expect(() => attention(tf.ones(q), [good, bad], 1)).toThrow('source 1')
+      expect(() => attention(tf.ones(q), [], { scale: 1 })).toThrow('at least one source')
+      expect(() => attention(tf.ones(q), [good, bad], { scale: 1 })).toThrow('source 1')
     })
   })
 })

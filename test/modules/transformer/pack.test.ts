@@ -134,7 +134,7 @@ describe('completionBatch', () => {
           expect(batch.completionIds.shape).toEqual([p, g, completionLength])
           expect(valuesOf(batch.promptMask)).toEqual(Array.from(packed.promptMask))
           expect(valuesOf(batch.completionIds)).toEqual(Array.from(packed.completionIds))
-          expect(batch.rotary.cos.shape[0]).toBeGreaterThan(Math.max(...valuesOf(batch.completionPositions)))
+          expect(batch.rotary.global!.cos.shape[0]).toBeGreaterThan(Math.max(...valuesOf(batch.completionPositions)))
         })
       }),
       { numRuns: 25 },
