@@ -7,9 +7,10 @@
 import * as tf from '@tensorflow/tfjs'
 import { flatten, formatShape, type Tree, type TreeShape, unflatten } from '../core/tree.js'
 import type { RecordingBackend, Traced } from './onnxruntime/backend.js'
-import type { OnnxArray } from './onnxruntime/binding.js'
+import type { OnnxTensor } from './onnxruntime/binding.js'
 import { activeRecordingBackend } from './onnxruntime/register.js'
 import type { CompiledGraph } from './onnxruntime/runtime.js'
+import { type AxisNames, recordingShapes, unify } from './onnxruntime/symbolic.js'
 import { scope } from './scope.js'
 
 export const isTensor = (value: unknown): value is tf.Tensor => value instanceof tf.Tensor
@@ -19,6 +20,8 @@ interface Entry {
   readonly traced: Traced
   readonly compiled: CompiledGraph | undefined
   readonly shape: TreeShape
+  /** Whether one graph serves several sizes. */
+  readonly sizes: 'fixed' | 'vary'
 }
 
 /** A function of trees of tensors, with a way to free what it compiled. */
@@ -30,37 +33,92 @@ export interface Jitted<A, B> {
   readonly compiles: () => number
 }
 
-const NO_GRAPH: readonly OnnxArray[] = []
+const NO_GRAPH: readonly OnnxTensor[] = []
+
+/** A tensor among the arguments of a compiled function with the names of its axes whose sizes may vary; null for the others. */
+export interface VaryingAxes {
+  readonly tensor: tf.Tensor
+  readonly axes: AxisNames
+}
+
+export interface JitOptions<A> {
+  /** Graphs kept, at least 1. Default 32. */
+  readonly cacheSize?: number
+  /**
+   * Arguments with axes whose sizes may vary from call to call: one graph serves all of them. Axes of one name have one size in a call.
+   * What `f` does may depend on such sizes only through the shapes of its arguments.
+   */
+  readonly varying?: (input: A) => readonly VaryingAxes[]
+}
+
+/** Leaves of one call with the names of their varying axes. */
+interface Arguments {
+  readonly shape: TreeShape
+  readonly leaves: readonly tf.Tensor[]
+  readonly axes: readonly (AxisNames | undefined)[]
+}
+
+/** A result that is an argument or a constant must not depend on a varying size: nothing computes it anew. */
+const checkPassedThrough = (first: Traced, second: Traced, given: readonly (readonly number[])[]): void => {
+  for (const [i, output] of first.outputs.entries()) {
+    if (output._tag === 'Computed') continue
+    const expected = output._tag === 'Parameter' ? given[output.index]! : second.outputs[i]!.shape
+    if (output.shape.join() !== expected.join()) {
+      const what = output._tag === 'Constant' ? 'a constant' : 'a reshaped argument'
+      throw new Error(`jit: result ${i} is ${what} of varying size`)
+    }
+  }
+}
 
 const compileEntry = <A, B>(
   backend: RecordingBackend,
   f: (input: A) => B,
-  shape: TreeShape,
-  leaves: readonly tf.Tensor[],
+  { shape, leaves, axes }: Arguments,
 ): Entry => {
   let resultShape: TreeShape | undefined
-  const traced = backend.trace(leaves, (inputs) => {
-    const result = flatten(f(unflatten(shape, inputs) as A) as Tree<tf.Tensor>, isTensor) // trees by the types of `jit`
-    resultShape = result.shape
-    return result.leaves
-  })
+  const names = [...new Set(axes.flatMap((own) => own ?? []))].filter((name) => name !== null)
+  const shapesOf = (which: 0 | 1): readonly number[][] =>
+    leaves.map(({ shape }, i) => [...recordingShapes(shape, axes[i] ?? [], names)[which]])
+  const record = (which: 0 | 1): Traced => {
+    const shapes = shapesOf(which)
+    const parameters = leaves.map(({ dtype }, i) => ({ dtype, shape: shapes[i]! }))
+    return backend.trace(parameters, (inputs) => {
+      const result = flatten(f(unflatten(shape, inputs) as A) as Tree<tf.Tensor>, isTensor) // trees by the types of `jit`
+      resultShape = result.shape
+      return result.leaves
+    })
+  }
+  const traced = record(0)
+  const second = names.length === 0 ? undefined : record(1)
+  if (second !== undefined) checkPassedThrough(traced, second, shapesOf(0))
+  const compile = (): CompiledGraph => {
+    if (second === undefined) return backend.compile(traced.graph)
+    const { graph, shapes } = unify(traced.graph, second.graph)
+    return backend.compile(graph, shapes)
+  }
   return {
     backend,
     traced,
-    compiled: traced.graph.roots.length > 0 ? backend.compile(traced.graph) : undefined,
+    compiled: traced.graph.roots.length > 0 ? compile() : undefined,
     shape: resultShape!,
+    sizes: names.length === 0 ? 'fixed' : 'vary',
   }
 }
 
 const runEntry = (entry: Entry, leaves: readonly tf.Tensor[]): Tree<tf.Tensor> => {
   const { backend, traced, compiled } = entry
-  const results = compiled?.run(traced.feedParameters.map((i) => backend.arrayOf(leaves[i]!))) ?? NO_GRAPH
+  const feeds = traced.feedParameters.map((i) => ({ data: backend.arrayOf(leaves[i]!), shape: leaves[i]!.shape }))
+  const results = compiled?.run(feeds) ?? NO_GRAPH
   const outputs = traced.outputs.map((output) => {
     switch (output._tag) {
-      case 'Computed':
-        return backend.adopt(results[output.index]!, output.shape, output.dtype)
+      case 'Computed': {
+        const { data, dims } = results[output.index]!
+        return backend.adopt(data, dims, output.dtype)
+      }
       case 'Parameter':
-        return tf.reshape(leaves[output.index]!, [...output.shape])
+        return entry.sizes === 'vary'
+          ? tf.clone(leaves[output.index]!)
+          : tf.reshape(leaves[output.index]!, [...output.shape])
       case 'Constant':
         return backend.adopt(output.data, output.shape, output.dtype)
     }
@@ -83,6 +141,11 @@ const runPlainly = <A, B>(f: (input: A) => B, input: A): Tree<tf.Tensor> => {
 /** Whether tfjs now watches every operation for a gradient. It does not see those inside a compiled graph. */
 const isDifferentiating = (): boolean => tf.engine().isTapeOn()
 
+/** Equal keys, one graph: the structure of the arguments, types, and the sizes that may not vary. */
+const keyOf = ({ shape, leaves, axes }: Arguments): string =>
+  formatShape(shape) +
+  leaves.map(({ dtype, shape }, i) => `${dtype}[${shape.map((size, axis) => axes[i]?.[axis] ?? size).join()}]`).join('')
+
 /**
  * Compiles a pure function of tensors.
  *
@@ -99,14 +162,14 @@ const isDifferentiating = (): boolean => tf.engine().isTapeOn()
  * const norm = jit(({ x }: { x: tf.Tensor }) => ({ y: tf.sqrt(tf.sum(tf.square(x))) }))
  * norm({ x: tf.tensor1d([3, 4]) }).y.dataSync() // [5]
  */
-export const jit = <A, B>(f: (input: A) => B, options: { readonly cacheSize?: number } = {}): Jitted<A, B> => {
-  const { cacheSize = 32 } = options
+export const jit = <A, B>(f: (input: A) => B, options: JitOptions<A> = {}): Jitted<A, B> => {
+  const { cacheSize = 32, varying } = options
   if (!(cacheSize >= 1)) throw new RangeError(`jit: cacheSize must be at least 1, got ${cacheSize}`)
   const entries = new Map<string, Entry>()
   let compiles = 0
 
-  const lookUp = (backend: RecordingBackend, shape: TreeShape, leaves: readonly tf.Tensor[]): Entry => {
-    const key = formatShape(shape) + leaves.map((t) => `${t.dtype}[${t.shape.join()}]`).join('')
+  const lookUp = (backend: RecordingBackend, given: Arguments): Entry => {
+    const key = keyOf(given)
     const known = entries.get(key)
     if (known !== undefined && known.backend === backend) {
       entries.delete(key) // moves the entry to the young end of the insertion order
@@ -115,7 +178,7 @@ export const jit = <A, B>(f: (input: A) => B, options: { readonly cacheSize?: nu
     }
     entries.delete(key) // of another backend
     known?.compiled?.release()
-    const entry = compileEntry(backend, f, shape, leaves)
+    const entry = compileEntry(backend, f, given)
     compiles++
     entries.set(key, entry)
     if (entries.size > cacheSize) {
@@ -131,7 +194,8 @@ export const jit = <A, B>(f: (input: A) => B, options: { readonly cacheSize?: nu
     if (backend === undefined) return runPlainly(f, input) as B
     if (backend.isTracing() || isDifferentiating()) return f(input) // part of a larger compiled function or of a gradient
     const { shape, leaves } = flatten(input as Tree<tf.Tensor>, isTensor) // a tree by the types of `jit`
-    return runEntry(lookUp(backend, shape, leaves), leaves) as B
+    const named = new Map(varying?.(input).map(({ tensor, axes }) => [tensor, axes]))
+    return runEntry(lookUp(backend, { shape, leaves, axes: leaves.map((leaf) => named.get(leaf)) }), leaves) as B
   }
 
   return Object.assign(call, {

@@ -10,7 +10,7 @@ import type { OnnxArray, OnnxType } from './binding.js'
 import { collect, type Graph, makeOperation, sameShape, sizeOf, type Value } from './graph.js'
 import { type Origin, originOf } from './origin.js'
 import type { EmitOptions, Emitter, KernelInputs } from './rule.js'
-import type { CompiledGraph, EngineStats, Runtime } from './runtime.js'
+import type { EngineStats, Runtime } from './runtime.js'
 import { copyArray, leaf, onnxType, type Slot } from './storage.js'
 
 export const BACKEND_NAME = 'onnxruntime'
@@ -45,10 +45,10 @@ export interface RecordingBackend {
   readonly isTracing: () => boolean
   /** Records `f` on parameters of the given shapes without running anything. */
   readonly trace: (
-    parameters: readonly tf.TensorInfo[],
+    parameters: readonly Pick<tf.TensorInfo, 'shape' | 'dtype'>[],
     f: (inputs: readonly tf.Tensor[]) => readonly tf.Tensor[],
   ) => Traced
-  readonly compile: (graph: Graph) => CompiledGraph
+  readonly compile: Runtime['compile']
   /** The data of a tensor, computed if need be. */
   readonly arrayOf: (tensor: tf.TensorInfo) => OnnxArray
   /** A tensor over an array that is not copied: nobody may write to it while the tensor is alive. */
@@ -286,7 +286,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     stats: runtime.stats,
     isTracing: () => currentTrace !== 0,
     trace,
-    compile: (graph) => runtime.compile(graph),
+    compile: runtime.compile,
     arrayOf: (tensor) => dataOf(slotOf(tensor.dataId)),
     adopt: (data, shape, dtype) => {
       const type = requireOnnxType(dtype)

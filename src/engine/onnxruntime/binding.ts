@@ -12,7 +12,7 @@ export type OnnxType = 'float32' | 'int32' | 'int64' | 'bool'
 export type OnnxArray = Float32Array | Int32Array | BigInt64Array | Uint8Array
 
 /** A tensor as onnxruntime takes and gives it; `data` is used in place, not copied. */
-interface OnnxTensor {
+export interface OnnxTensor {
   readonly data: OnnxArray
   readonly dims: readonly number[]
 }
@@ -21,6 +21,7 @@ interface SessionOptions {
   readonly intraOpNumThreads: number
   readonly graphOptimizationLevel: 'disabled' | 'basic' | 'extended' | 'all'
   readonly executionMode: 'sequential' | 'parallel'
+  readonly enableMemPattern: boolean
   readonly logSeverityLevel: number
   readonly enableProfiling?: boolean
   readonly profileFilePrefix?: string

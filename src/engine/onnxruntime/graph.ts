@@ -28,24 +28,24 @@ export interface Operation {
   readonly origin: Origin | null
 }
 
+export interface OutputSpec {
+  readonly shape: readonly number[]
+  readonly type: OnnxType
+  /** An optional output that is not wanted: the operation need not compute it. */
+  readonly wanted?: 'no'
+}
+
 /**
  * A tensor that exists or can be computed. Exactly one holds: `data` is there (given, or computed by a run), or
  * `operation` computes it, or it is a parameter of the function being traced and has neither.
  */
-export interface Value {
-  readonly shape: readonly number[]
-  readonly type: OnnxType
+export interface Value extends OutputSpec {
   /** Baked into the model as an initializer instead of being fed. */
   readonly isConstant: boolean
   /** The trace during which the value was made; 0 outside of traces. */
   readonly trace: number
   operation: Operation | null
   data: OnnxArray | null
-}
-
-export interface OutputSpec {
-  readonly shape: readonly number[]
-  readonly type: OnnxType
 }
 
 export const sizeOf = (shape: readonly number[]): number => shape.reduce((product, n) => product * n, 1)
@@ -93,8 +93,8 @@ export const makeOperation = (
     origin,
     signature: `${domain}${name}{${formatAttributes(attributes)}}${outputs.map((o) => `${o.type}[${o.shape.join()}]`).join('')}`,
   }
-  for (const { shape, type } of outputs) {
-    operation.outputs.push({ shape, type, isConstant: false, trace, operation, data: null })
+  for (const spec of outputs) {
+    operation.outputs.push({ ...spec, isConstant: false, trace, operation, data: null })
   }
   return operation
 }
@@ -186,13 +186,21 @@ const writeAttribute = (writer: ProtobufWriter, name: string, value: Attribute):
   }
 }
 
-const writeValueInfo = (writer: ProtobufWriter, name: string, value: OutputSpec): void => {
+const writeValueInfo = (
+  writer: ProtobufWriter,
+  name: string,
+  value: { readonly shape: readonly (number | null)[]; readonly type: OnnxType },
+): void => {
   writer.text(1, name)
   writer.message(2, (type) => {
     type.message(1, (tensor) => {
       tensor.integer(1, ELEMENT_TYPE[value.type])
       tensor.message(2, (shape) => {
-        for (const n of value.shape) shape.message(1, (dimension) => dimension.integer(1, n))
+        for (const n of value.shape) {
+          shape.message(1, (dimension) => {
+            if (n !== null) dimension.integer(1, n)
+          })
+        }
       })
     })
   })
@@ -206,11 +214,14 @@ export interface EncodedModel {
 }
 
 /** ONNX operator set of the models written here, and the IR version that goes with it. */
-const OPERATOR_SET = 21
-const IR_VERSION = 10
+const OPERATOR_SET = 23
+const IR_VERSION = 11
+
+/** Shapes of feeds and roots in which null is a size that may vary. */
+export type OpenShapes = ReadonlyMap<Value, readonly (number | null)[]>
 
 /** Writes a graph as an ONNX model (onnx.proto3, ModelProto). */
-export const encodeModel = (graph: Graph): EncodedModel => {
+export const encodeModel = (graph: Graph, open: OpenShapes = new Map()): EncodedModel => {
   const names = new Map<Value, string>()
   const nameOf = (value: Value | null): string => {
     if (value === null) return ''
@@ -228,7 +239,7 @@ export const encodeModel = (graph: Graph): EncodedModel => {
     for (const [index, operation] of graph.operations.entries()) {
       body.message(1, (node) => {
         for (const input of operation.inputs) node.text(1, nameOf(input))
-        for (const output of operation.outputs) node.text(2, nameOf(output))
+        for (const output of operation.outputs) node.text(2, output.wanted === 'no' ? '' : nameOf(output))
         node.text(3, operationName(index))
         node.text(4, operation.name)
         for (const [name, value] of Object.entries(operation.attributes)) {
@@ -247,8 +258,11 @@ export const encodeModel = (graph: Graph): EncodedModel => {
         tensor.bytes(9, new Uint8Array(buffer, byteOffset, byteLength))
       })
     }
-    for (const [i, feed] of graph.feeds.entries()) body.message(11, (info) => writeValueInfo(info, feedNames[i]!, feed))
-    for (const root of graph.roots) body.message(12, (info) => writeValueInfo(info, nameOf(root), root))
+    const spec = (value: Value) => ({ type: value.type, shape: open.get(value) ?? value.shape })
+    for (const [i, feed] of graph.feeds.entries()) {
+      body.message(11, (info) => writeValueInfo(info, feedNames[i]!, spec(feed)))
+    }
+    for (const root of graph.roots) body.message(12, (info) => writeValueInfo(info, nameOf(root), spec(root)))
   })
   for (const [domain, version] of [
     ['', OPERATOR_SET],

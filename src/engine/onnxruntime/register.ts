@@ -8,6 +8,7 @@ import { runOnCpu } from './fallback.js'
 import { sizeOf } from './graph.js'
 import { activationRules } from './kernels/activation.js'
 import { arithmeticRules } from './kernels/arithmetic.js'
+import { attentionRules } from './kernels/attention.js'
 import { convolutionRules } from './kernels/convolution.js'
 import { elementwiseRules } from './kernels/elementwise.js'
 import { imageRules } from './kernels/image.js'
@@ -48,6 +49,7 @@ export const RULES: RuleTable = {
   ...poolingRules,
   ...imageRules,
   ...fusedRules,
+  ...attentionRules,
 }
 
 type Kernel = (inputs: KernelInputs, attributes: KernelAttributes) => tf.TensorInfo | tf.TensorInfo[]

@@ -1,6 +1,6 @@
 /** Compiles graphs to onnxruntime sessions, keeps them, runs them and counts. */
-import type { NativeSession, OnnxArray, OnnxRuntime, OnnxType } from './binding.js'
-import { collect, encodeModel, type Graph, graphKey, sizeOf, type Value } from './graph.js'
+import type { NativeSession, OnnxArray, OnnxRuntime, OnnxTensor, OnnxType } from './binding.js'
+import { collect, encodeModel, type Graph, graphKey, type OpenShapes, sizeOf, type Value } from './graph.js'
 import { kernelError, type StackMode } from './origin.js'
 
 export interface RuntimeOptions {
@@ -34,9 +34,15 @@ export interface EngineStats {
   readonly bytesOut: number
 }
 
+/** Numbers for one feed of a graph. */
+export interface Feed {
+  readonly data: OnnxArray
+  readonly shape: readonly number[]
+}
+
 /** A graph that is ready to run. */
 export interface CompiledGraph {
-  readonly run: (feeds: readonly OnnxArray[]) => readonly OnnxArray[]
+  readonly run: (feeds: readonly Feed[]) => readonly OnnxTensor[]
   readonly release: () => void
 }
 
@@ -44,7 +50,8 @@ export interface Runtime {
   readonly stacks: StackMode
   readonly version: string
   readonly threads: number
-  readonly compile: (graph: Graph) => CompiledGraph
+  /** With `open` shapes the graph runs at any size of the axes that are null there. */
+  readonly compile: (graph: Graph, open?: OpenShapes) => CompiledGraph
   /** Computes every value of `roots` that has no data yet. */
   readonly compute: (roots: readonly Value[]) => void
   readonly countFallback: (kernel: string) => void
@@ -61,7 +68,8 @@ const graphCost = (graph: Graph): 'small' | 'large' =>
     ? 'small'
     : 'large'
 
-const byteLength = (arrays: readonly OnnxArray[]): number => arrays.reduce((sum, array) => sum + array.byteLength, 0)
+const byteLength = (arrays: readonly { readonly data: OnnxArray }[]): number =>
+  arrays.reduce((sum, { data }) => sum + data.byteLength, 0)
 
 /** What onnxruntime gives back for bool is a Uint8Array; the others come as their own kinds. */
 const emptyArray = (type: OnnxType): OnnxArray => {
@@ -89,10 +97,11 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
   const fallbacks = new Map<string, number>()
   const counters = { compiles: 0, cacheHits: 0, runs: 0, compileMs: 0, runMs: 0, bytesIn: 0, bytesOut: 0 }
 
-  const createSession = (graph: Graph, model: Uint8Array): NativeSession => {
+  const createSession = (graph: Graph, model: Uint8Array, shapes: 'fixed' | 'open'): NativeSession => {
     try {
       return ort.createSession(model, {
-        intraOpNumThreads: graphCost(graph) === 'small' ? 1 : options.threads,
+        intraOpNumThreads: shapes === 'fixed' && graphCost(graph) === 'small' ? 1 : options.threads,
+        enableMemPattern: shapes === 'fixed', // a pattern is kept for each combination of sizes ever seen
         graphOptimizationLevel: options.optimization,
         executionMode: 'sequential',
         logSeverityLevel: 4, // what goes wrong is thrown: it need not be printed as well
@@ -103,10 +112,10 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     }
   }
 
-  const compile = (graph: Graph): CompiledGraph => {
+  const compile: Runtime['compile'] = (graph, open) => {
     const started = performance.now()
-    const { model, feedNames, rootNames } = encodeModel(graph)
-    const session = createSession(graph, model)
+    const { model, feedNames, rootNames } = encodeModel(graph, open)
+    const session = createSession(graph, model, open === undefined ? 'fixed' : 'open')
     const fetches = Object.fromEntries(rootNames.map((name) => [name, null]))
     counters.compiles++
     counters.compileMs += performance.now() - started
@@ -122,10 +131,10 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
         const start = performance.now()
         const results = runSession(
           Object.fromEntries(
-            graph.feeds.map((feed, i) => [feedNames[i]!, ort.tensor(feed.type, feeds[i]!, feed.shape)]),
+            graph.feeds.map(({ type }, i) => [feedNames[i]!, ort.tensor(type, feeds[i]!.data, feeds[i]!.shape)]),
           ),
         )
-        const arrays = rootNames.map((name) => results[name]!.data)
+        const arrays = rootNames.map((name) => results[name]!)
         counters.runs++
         counters.runMs += performance.now() - start
         counters.bytesIn += byteLength(feeds)
@@ -166,8 +175,8 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
       for (const value of empty) value.data = emptyArray(value.type)
       if (full.length > 0) {
         const graph = collect(full)
-        const results = cached(graph).run(graph.feeds.map((feed) => feed.data!))
-        for (const [i, value] of full.entries()) value.data = results[i]!
+        const results = cached(graph).run(graph.feeds.map(({ data, shape }) => ({ data: data!, shape })))
+        for (const [i, value] of full.entries()) value.data = results[i]!.data
       }
       for (const value of wanted) value.operation = null // the graph behind it is no longer needed
     },

@@ -180,7 +180,7 @@ describe('encodeModel', () => {
   it('gives equal bytes for graphs built alike, and names for every feed and root', () => {
     const law = fc.property(recipes, (recipe) => {
       const graphs = [collect([build(recipe, 1)]), collect([build(recipe, 2)])]
-      const [first, second] = graphs.map(encodeModel)
+      const [first, second] = graphs.map((graph) => encodeModel(graph))
       expect(first!.model).toEqual(second!.model)
       expect(first!.feedNames).toHaveLength(graphs[0]!.feeds.length)
       expect(new Set([...first!.feedNames, ...first!.rootNames]).size).toBe(first!.feedNames.length + 1)
