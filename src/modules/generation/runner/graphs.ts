@@ -1,0 +1,196 @@
+/**
+ * The two compiled functions of a runner: one for prompts, one for a decoding step. Sizes that change from call to call (rows, tokens,
+ * places of the cache) vary inside one graph each, so that nothing is compiled after the first calls.
+ *
+ * Axis letters: S rows, N tokens of several prompts one after another, C cached places, K key-value heads, Q query heads, H head size,
+ * V vocabulary, D features.
+ */
+import * as tf from '@tensorflow/tfjs'
+import { type Jitted, jit, type VaryingAxes } from '../../../engine/jit.js'
+import { cachedAttention } from '../../../engine/ops/cachedAttention.js'
+import { decodeAttention } from '../../../engine/ops/decodeAttention.js'
+import { rowMax } from '../../../engine/ops/rowMax.js'
+import type { DecoderConfig } from '../../transformer/config.js'
+import { type Attend, forwardTokens, logitsOf, type RotaryTables } from '../../transformer/forward.js'
+import type { Params } from '../../transformer/params.js'
+
+/** Keys and values of one layer: `[S, K, C, H]` each; of prompts `[1, K, C, H]`. */
+export interface CachedLayer {
+  readonly keys: tf.Tensor
+  readonly values: tf.Tensor
+}
+
+/** What hides keys: one for each window that the model's layers have, `null` as `'all'`. */
+export type Biases = Readonly<Record<string, tf.Tensor>>
+
+export const biasName = (window: number | null): string => (window === null ? 'all' : `${window}`)
+
+interface RunnerInput {
+  readonly params: Params
+  readonly rotary: RotaryTables
+  /** `[N]` or `[S]` int32 */
+  readonly ids: tf.Tensor
+  /** Like ids. */
+  readonly positions: tf.Tensor
+  /** `[1, 1, N, C + N]` for prompts, `[S, 1, 1, C]` for a step. */
+  readonly biases: Biases
+  /** Empty where nothing is cached. */
+  readonly past: readonly CachedLayer[]
+  /** `[R, 1]`, for each row of scores; absent where all temperatures are 1. */
+  readonly inverseTemperature?: tf.Tensor
+}
+
+export interface PrefillInput extends RunnerInput {
+  /** `[R]` int32: the tokens after which scores are wanted. */
+  readonly scored: tf.Tensor
+}
+
+export interface StepInput extends RunnerInput {
+  /** `[1, 1, 1, C]`: 1 at place 0, which every row keeps free for the token of the step. */
+  readonly self: tf.Tensor
+}
+
+/** Scores of R rows, with the sums that sampling needs. */
+export interface Scores {
+  /** `[R, V]` */
+  readonly logits: tf.Tensor
+  /** `[R]` int32 */
+  readonly argMax: tf.Tensor
+  /** `[R, 1]` */
+  readonly max: tf.Tensor
+  /** `[R, V / blockSize]`: sums of `exp(logits - max)`. */
+  readonly masses: tf.Tensor
+  /** The same of `(logits - max) * inverseTemperature`; absent where all temperatures are 1. */
+  readonly temperedMasses?: tf.Tensor
+}
+
+export interface RunnerOutput {
+  readonly scores: Scores
+  /** Keys and values of the tokens that were put in, `[N, K * H]` or `[S, K * H]`. */
+  readonly layers: readonly CachedLayer[]
+}
+
+/** The divisor of the vocabulary's size nearest to its square root: blocks of tokens whose masses are added up. */
+export const blockSizeOf = (vocabularySize: number): number => {
+  for (let size = Math.ceil(Math.sqrt(vocabularySize)); size < vocabularySize; size++) {
+    if (vocabularySize % size === 0) return size
+  }
+  return vocabularySize
+}
+
+const scoresOf = (config: DecoderConfig, input: RunnerInput, hidden: tf.Tensor): Scores => {
+  const { vocabularySize } = config
+  const blockSize = blockSizeOf(vocabularySize)
+  const logits = logitsOf(input.params, config, hidden)
+  const max = rowMax(logits)
+  const shifted = tf.sub(logits, max)
+  const massesOf = (x: tf.Tensor): tf.Tensor =>
+    tf.sum(tf.reshape(tf.exp(x), [x.shape[0]!, vocabularySize / blockSize, blockSize]), -1)
+  const { inverseTemperature } = input
+  return {
+    logits,
+    argMax: tf.argMax(logits, -1),
+    max,
+    masses: massesOf(shifted),
+    ...(inverseTemperature && { temperedMasses: massesOf(tf.mul(shifted, inverseTemperature)) }),
+  }
+}
+
+/** The keys and values that each layer adds, and attention over them and what is cached. */
+interface Attending {
+  readonly attend: Attend
+  readonly layers: CachedLayer[]
+}
+
+const promptAttend = ({ heads, keyValueHeads, headSize }: DecoderConfig, { biases, past }: RunnerInput): Attending => {
+  const layers: CachedLayer[] = []
+  /** `[N, count * H]` as `[1, count, N, H]`. */
+  const split = (x: tf.Tensor, count: number): tf.Tensor =>
+    tf.transpose(tf.reshape(x, [1, x.shape[0]!, count, headSize]), [0, 2, 1, 3])
+  const attend: Attend = ({ layer, queries, keys, values, window, softCap, scale }) => {
+    layers.push({ keys, values })
+    const cached = past[layer]
+    const input = {
+      queries: split(queries, heads),
+      keys: split(keys, keyValueHeads),
+      values: split(values, keyValueHeads),
+      bias: biases[biasName(window)]!,
+      ...(cached && { past: cached }),
+    }
+    return tf.reshape(tf.transpose(cachedAttention(input, { scale, softCap }), [0, 2, 1, 3]), queries.shape)
+  }
+  return { attend, layers }
+}
+
+const stepAttend = (
+  { heads, keyValueHeads, headSize }: DecoderConfig,
+  { biases, past, self }: StepInput,
+): Attending => {
+  const layers: CachedLayer[] = []
+  const split = (x: tf.Tensor, count: number): tf.Tensor => tf.reshape(x, [x.shape[0]!, count, 1, headSize])
+  const attend: Attend = ({ layer, queries, keys, values, window, softCap, scale }) => {
+    layers.push({ keys, values })
+    const input = {
+      queries: split(queries, heads),
+      keys: split(keys, keyValueHeads),
+      values: split(values, keyValueHeads),
+      past: past[layer]!,
+      bias: biases[biasName(window)]!,
+      self,
+    }
+    return tf.reshape(decodeAttention(input, { scale, softCap }), queries.shape)
+  }
+  return { attend, layers }
+}
+
+const hiddenOf = (config: DecoderConfig, input: RunnerInput, attend: Attend): tf.Tensor => {
+  const { ids, positions, rotary } = input
+  return forwardTokens(input.params, config, { ids, positions, rotary, attend })
+}
+
+const varyingOf = (input: RunnerInput, layout: 'prompts' | 'step'): readonly VaryingAxes[] => {
+  const rows = layout === 'step' ? 'rows' : null
+  const tokens = layout === 'step' ? 'rows' : 'tokens'
+  return [
+    { tensor: input.ids, axes: [tokens] },
+    { tensor: input.positions, axes: [tokens] },
+    ...Object.values(input.biases).map((tensor) => ({
+      tensor,
+      axes: layout === 'step' ? [rows, null, null, 'cached'] : [null, null, 'tokens', 'visible'],
+    })),
+    ...input.past.flatMap(({ keys, values }) =>
+      [keys, values].map((tensor) => ({ tensor, axes: [rows, null, 'cached', null] })),
+    ),
+    ...Object.values(input.rotary).flatMap(({ cos, sin }) =>
+      [cos, sin].map((tensor) => ({ tensor, axes: ['angles', null] })),
+    ),
+    ...(input.inverseTemperature === undefined
+      ? []
+      : [{ tensor: input.inverseTemperature, axes: [layout === 'step' ? 'rows' : 'scored', null] }]),
+  ]
+}
+
+/** The compiled functions of one architecture. */
+export interface RunnerGraphs {
+  readonly prefill: Jitted<PrefillInput, RunnerOutput>
+  readonly step: Jitted<StepInput, RunnerOutput>
+}
+
+export const runnerGraphs = (config: DecoderConfig): RunnerGraphs => ({
+  prefill: jit(
+    (input: PrefillInput): RunnerOutput => {
+      const { attend, layers } = promptAttend(config, input)
+      const hidden = hiddenOf(config, input, attend)
+      const last = tf.gather(hidden, input.scored as tf.Tensor1D) // [R] by contract
+      return { scores: scoresOf(config, input, last), layers }
+    },
+    { varying: (input) => [...varyingOf(input, 'prompts'), { tensor: input.scored, axes: ['scored'] }] },
+  ),
+  step: jit(
+    (input: StepInput): RunnerOutput => {
+      const { attend, layers } = stepAttend(config, input)
+      return { scores: scoresOf(config, input, hiddenOf(config, input, attend)), layers }
+    },
+    { varying: (input) => [...varyingOf(input, 'step'), { tensor: input.self, axes: [null, null, null, 'cached'] }] },
+  ),
+})

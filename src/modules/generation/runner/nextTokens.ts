@@ -1,0 +1,27 @@
+/** What the graphs say about the next token of each row, as records of plain numbers. */
+import type * as tf from '@tensorflow/tfjs'
+import type { NextToken } from '../modelRunner.js'
+import type { Scores } from './graphs.js'
+
+/** One record for each row. The arrays are views of what the graph gave. */
+export const nextTokens = (scores: Scores, inverseTemperature: Float32Array): readonly NextToken[] => {
+  const numbers = (x: tf.Tensor): Float32Array => x.dataSync() as Float32Array // float32 tensors
+  const [rows, vocabulary] = scores.logits.shape as [number, number] // [R, V]
+  const blocks = scores.masses.shape[1]!
+  const [logits, max, masses] = [numbers(scores.logits), numbers(scores.max), numbers(scores.masses)]
+  const tempered = scores.temperedMasses === undefined ? masses : numbers(scores.temperedMasses)
+  const argMax = scores.argMax.dataSync()
+  const logSum = (from: Float32Array, row: number): number => {
+    let sum = 0
+    for (let i = row * blocks; i < (row + 1) * blocks; i++) sum += from[i]!
+    return Math.log(sum)
+  }
+  return Array.from({ length: rows }, (_, row) => ({
+    logits: logits.subarray(row * vocabulary, (row + 1) * vocabulary),
+    argMax: argMax[row]!,
+    logNormalizer: max[row]! + logSum(masses, row),
+    temperedLogNormalizer: max[row]! * inverseTemperature[row]! + logSum(tempered, row),
+    blockMasses: tempered.subarray(row * blocks, (row + 1) * blocks),
+    blockSize: vocabulary / blocks,
+  }))
+}

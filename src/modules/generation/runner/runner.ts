@@ -1,0 +1,180 @@
+/** A decoder as a `ModelRunner`: prompts packed into one run, decoding steps of whole lanes. */
+import type * as tf from '@tensorflow/tfjs'
+import { adoptTensor } from '../../../engine/jit.js'
+import { MASKED } from '../../../engine/ops/attention.js'
+import { type Owned, own, scope } from '../../../engine/scope.js'
+import type { DecoderConfig } from '../../transformer/config.js'
+import { type RotaryTables, rotaryTables } from '../../transformer/forward.js'
+import type { Params } from '../../transformer/params.js'
+import type { KeyValues, ModelRunner, PrefillItem, PrefillResult } from '../modelRunner.js'
+import { biasName, runnerGraphs } from './graphs.js'
+import { keyValuesOf, makeLane } from './lane.js'
+import { nextTokens } from './nextTokens.js'
+
+/** Tokens of several prompts that are computed in one run, unless one prompt alone has more. */
+const PACKED_TOKENS = 512
+
+const pastLength = ({ past }: PrefillItem): number => past.reduce((sum, part) => sum + part.length, 0)
+
+/** Neighboring items, as many as fit into one run. */
+const packs = (items: readonly PrefillItem[]): readonly (readonly PrefillItem[])[] => {
+  const result: PrefillItem[][] = []
+  let [tokens, cached] = [0, 0]
+  for (const item of items) {
+    const [more, past] = [item.tokens.length, pastLength(item)]
+    const pack = result.at(-1)
+    const fits = pack?.[0]?.scores === 'last' && item.scores === 'last' && tokens + more <= PACKED_TOKENS
+    if (pack !== undefined && fits && cached + past <= PACKED_TOKENS) {
+      pack.push(item)
+      tokens += more
+      cached += past
+    } else {
+      result.push([item])
+      tokens = more
+      cached = past
+    }
+  }
+  return result
+}
+
+/** Where the tokens and the cached places of each item lie in their run. */
+interface Layout {
+  readonly starts: readonly { readonly token: number; readonly cached: number; readonly past: number }[]
+  readonly tokens: number
+  readonly cached: number
+}
+
+const layoutOf = (items: readonly PrefillItem[]): Layout => {
+  let [tokens, cached] = [0, 0]
+  const starts = items.map((item) => {
+    const start = { token: tokens, cached, past: pastLength(item) }
+    tokens += item.tokens.length
+    cached += start.past
+    return start
+  })
+  return { starts, tokens, cached }
+}
+
+/** `[1, 1, N, C + N]`: a token sees the cached places and the earlier tokens of its own item, inside the window. */
+const packedBias = (items: readonly PrefillItem[], layout: Layout, window: number | null): tf.Tensor => {
+  const visible = layout.cached + layout.tokens
+  const bias = new Float32Array(layout.tokens * visible).fill(MASKED)
+  for (const [i, { tokens }] of items.entries()) {
+    const { token, cached, past } = layout.starts[i]!
+    for (let t = 0; t < tokens.length; t++) {
+      const row = (token + t) * visible
+      const first = window === null ? 0 : Math.max(0, past + t + 1 - window) // the first position that is seen
+      if (first < past) bias.fill(0, row + cached + first, row + cached + past)
+      const from = row + layout.cached + token
+      bias.fill(0, from + Math.max(0, first - past), from + t + 1)
+    }
+  }
+  return adoptTensor(bias, [1, 1, layout.tokens, visible], 'float32')
+}
+
+/** Cached keys or values of all items, one after another, `[K, C, H]`. */
+const joinPast = (
+  parts: readonly KeyValues[],
+  { layer, part, heads, width }: { layer: number; part: 'keys' | 'values'; heads: number; width: number },
+): Float32Array => {
+  const places = parts.reduce((sum, { length }) => sum + length, 0)
+  const joined = new Float32Array(heads * places * width)
+  let place = 0
+  for (const { length, layers } of parts) {
+    const from = layers[layer]![part]
+    for (let head = 0; head < heads; head++) {
+      joined.set(from.subarray(head * length * width, (head + 1) * length * width), (head * places + place) * width)
+    }
+    place += length
+  }
+  return joined
+}
+
+/** The different windows of a model's layers. */
+const windowsOf = (_config: DecoderConfig): readonly (number | null)[] => [null]
+
+/**
+ * A runner for one architecture.
+ *
+ * Effects  compiled graphs and tables of angles live until `release`.
+ * Cost     two graphs are compiled, whatever the sizes; four with cached prompts and temperatures.
+ */
+export const makeRunner = (config: DecoderConfig): ModelRunner => {
+  const graphs = runnerGraphs(config)
+  const { keyValueHeads: heads, headSize: width } = config
+  const windows = windowsOf(config)
+  let tables: { readonly length: number; readonly owned: Owned<RotaryTables> } | undefined
+
+  const rotary = (length: number): RotaryTables => {
+    if (tables !== undefined && tables.length >= length) return tables.owned.value
+    tables?.owned.release()
+    const enough = Math.max(256, 2 ** Math.ceil(Math.log2(length)))
+    tables = { length: enough, owned: own(scope(() => rotaryTables(config, enough))) }
+    return tables.owned.value
+  }
+
+  const prefillPack = (params: Params, items: readonly PrefillItem[]): readonly PrefillResult[] => {
+    const layout = layoutOf(items)
+    const { starts, tokens: count, cached } = layout
+    const every = items[0]!.scores === 'all'
+    const ids = new Int32Array(count)
+    const positions = new Int32Array(count)
+    for (const [i, { tokens }] of items.entries()) {
+      const { token, past } = starts[i]!
+      ids.set(tokens, token)
+      for (let t = 0; t < tokens.length; t++) positions[token + t] = past + t
+    }
+    const last = items.map(({ tokens }, i) => starts[i]!.token + tokens.length - 1)
+    const scored = every ? Int32Array.from({ length: count }, (_, t) => t) : Int32Array.from(last)
+    const inverse = every
+      ? new Float32Array(count).fill(items[0]!.inverseTemperature)
+      : Float32Array.from(items, ({ inverseTemperature }) => inverseTemperature)
+    const parts = items.flatMap(({ past }) => past)
+    const pastOf = (layer: number, part: 'keys' | 'values'): tf.Tensor =>
+      adoptTensor(joinPast(parts, { layer, part, heads, width }), [1, heads, cached, width], 'float32')
+    return scope(() => {
+      const result = graphs.prefill({
+        params,
+        rotary: rotary(positions.reduce((n, x) => Math.max(n, x), 0) + 1),
+        ids: adoptTensor(ids, [count], 'int32'),
+        positions: adoptTensor(positions, [count], 'int32'),
+        biases: Object.fromEntries(windows.map((window) => [biasName(window), packedBias(items, layout, window)])),
+        past:
+          cached === 0
+            ? []
+            : Array.from({ length: config.layers }, (_, layer) => ({
+                keys: pastOf(layer, 'keys'),
+                values: pastOf(layer, 'values'),
+              })),
+        scored: adoptTensor(scored, [scored.length], 'int32'),
+        ...(inverse.some((x) => x !== 1) && {
+          inverseTemperature: adoptTensor(inverse, [inverse.length, 1], 'float32'),
+        }),
+      })
+      const numbers = (x: tf.Tensor): Float32Array => x.dataSync() as Float32Array // float32 tensors
+      const next = nextTokens(result.scores, inverse)
+      const layers = result.layers.map(({ keys, values }) => ({ keys: numbers(keys), values: numbers(values) }))
+      return items.map(
+        ({ tokens }, i): PrefillResult => ({
+          keyValues: keyValuesOf(layers, { heads, width }, { start: starts[i]!.token, length: tokens.length }),
+          next: next[every ? tokens.length - 1 : i]!,
+          logits: every ? numbers(result.scores.logits) : null,
+        }),
+      )
+    })
+  }
+
+  return {
+    vocabularySize: config.vocabularySize,
+    maxLength: config.maxPositions,
+    bytesPerToken: 2 * 4 * config.layers * heads * width,
+    prefill: (params, items) => packs(items).flatMap((pack) => prefillPack(params, pack)),
+    makeLane: () => makeLane({ config, graphs, rotary, windows }),
+    release: () => {
+      graphs.prefill.release()
+      graphs.step.release()
+      tables?.owned.release()
+      tables = undefined
+    },
+  }
+}

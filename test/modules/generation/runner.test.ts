@@ -1,0 +1,239 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { keyFromSeed } from '../../../src/core/key.js'
+import { type Owned, own, scope } from '../../../src/engine/scope.js'
+import type { KeyValues, Lane, ModelRunner, NextToken } from '../../../src/modules/generation/modelRunner.js'
+import { makeRunner } from '../../../src/modules/generation/runner/runner.js'
+import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
+import { makeScorer } from '../../../src/modules/transformer/scorer.js'
+import { useOnnxRuntime } from '../../kit/engine.js'
+import { tinyConfig } from '../../kit/models.js'
+
+useOnnxRuntime()
+
+const config = tinyConfig({ vocabularySize: 24, maxPositions: 96 })
+const V = config.vocabularySize
+
+const scorer = makeScorer(config)
+
+const token = fc.integer({ min: 0, max: V - 1 })
+const row = fc.array(token, { minLength: 3, maxLength: 40 })
+
+/** log p(token | what came before) at every place but the first, by the scorer that training uses. */
+const expectedLogProbs = (params: Params, ids: readonly number[], temperature = 1): Float32Array => {
+  const [scores] = scorer.score(params, {
+    groups: { prompts: [ids.slice(0, 1)], group: 1 },
+    completions: [ids.slice(1)],
+    temperature,
+  })
+  return scores!
+}
+
+const logProbOf = (next: NextToken, id: number): number => next.logits[id]! - next.logNormalizer
+
+/** Feeds a row to a runner in a prompt, cut into `parts`, and then token by token; gives the log-probability of each later token. */
+const walk = (
+  { runner, lane, params }: { readonly runner: ModelRunner; readonly lane: Lane; readonly params: Params },
+  ids: readonly number[],
+  cuts: readonly number[],
+): { readonly logProbs: readonly number[]; readonly slot: number } => {
+  const logProbs: number[] = []
+  const past: KeyValues[] = []
+  const bounds = [0, ...cuts]
+  for (const [i, end] of cuts.entries()) {
+    const [result] = runner.prefill(params, [
+      { tokens: Int32Array.from(ids.slice(bounds[i], end)), past: [...past], inverseTemperature: 1, scores: 'last' },
+    ])
+    past.push(result!.keyValues)
+    logProbs.push(logProbOf(result!.next, ids[end]!))
+  }
+  const slot = lane.insert(past)
+  for (let t = cuts.at(-1)!; t < ids.length - 1; t++) {
+    const [next] = lane.step(params, [{ slot, token: ids[t]!, inverseTemperature: 1 }])
+    logProbs.push(logProbOf(next!, ids[t + 1]!))
+  }
+  return { logProbs, slot }
+}
+
+describe('makeRunner', () => {
+  let params: Owned<Params>
+  let runner: ModelRunner
+  beforeAll(() => {
+    params = own(scope(() => initialParams(config, keyFromSeed(3), 0.3)))
+    runner = makeRunner(config)
+    runner.prefill(params.value, [{ tokens: Int32Array.of(1), past: [], inverseTemperature: 1, scores: 'last' }]) // makes its tables
+  })
+  afterAll(() => {
+    scorer.release()
+    runner.release()
+    params.release()
+  })
+
+  it('finds the log-probabilities that scoring finds, wherever the prompt is cut', () => {
+    const law = fc.property(
+      row.chain((ids) => fc.tuple(fc.constant(ids), fc.subarray(ids.map((_, i) => i).slice(1, -1), { minLength: 1 }))),
+      ([ids, cuts]) => {
+        const lane = runner.makeLane()
+        const { logProbs } = walk({ runner, lane, params: params.value }, ids, cuts)
+        const expected = expectedLogProbs(params.value, ids)
+        const places = [...cuts, ...ids.map((_, i) => i).slice(cuts.at(-1)! + 1)]
+        for (const [i, place] of places.entries())
+          expect(Math.abs(logProbs[i]! - expected[place - 1]!)).toBeLessThan(1e-5)
+        lane.release()
+      },
+    )
+    fc.assert(law, { numRuns: 25 })
+  })
+
+  it('computes prompts together as it computes them alone, with and without a past', () => {
+    const law = fc.property(fc.array(fc.tuple(row, fc.boolean()), { minLength: 1, maxLength: 6 }), (given) => {
+      const items = given.map(([ids, cached]) => {
+        const all = Int32Array.from(ids)
+        const half = cached ? Math.floor(ids.length / 2) : 0
+        const item = { inverseTemperature: cached ? 0.5 : 1, scores: 'last' } as const
+        const past =
+          half === 0
+            ? []
+            : runner
+                .prefill(params.value, [{ ...item, tokens: all.subarray(0, half), past: [] }])
+                .map(({ keyValues }) => keyValues)
+        return { ...item, tokens: all.subarray(half), past }
+      })
+      const together = runner.prefill(params.value, items).map(({ next, keyValues }) => ({
+        logProbs: Float32Array.from(next.logits, (x) => x - next.logNormalizer),
+        tempered: next.temperedLogNormalizer,
+        keyValues,
+      }))
+      for (const [i, item] of items.entries()) {
+        const [alone] = runner.prefill(params.value, [item])
+        const { next, keyValues } = alone!
+        const { logProbs, tempered } = together[i]!
+        for (let id = 0; id < V; id++) expect(Math.abs(logProbs[id]! - logProbOf(next, id))).toBeLessThan(1e-5)
+        expect(tempered).toBeCloseTo(next.temperedLogNormalizer, 4)
+        expect(keyValues.length).toBe(item.tokens.length)
+        for (const [l, { keys, values }] of keyValues.layers.entries()) {
+          for (const [k, x] of keys.entries()) expect(together[i]!.keyValues.layers[l]!.keys[k]).toBeCloseTo(x, 4)
+          for (const [k, x] of values.entries()) expect(together[i]!.keyValues.layers[l]!.values[k]).toBeCloseTo(x, 4)
+        }
+      }
+    })
+    fc.assert(law, { numRuns: 20 })
+  })
+
+  it('gives scores after every token of a prompt where they are asked for', () => {
+    const ids = Int32Array.from([5, 1, 7, 7, 2, 9])
+    const [result] = runner.prefill(params.value, [{ tokens: ids, past: [], inverseTemperature: 1, scores: 'all' }])
+    const logits = Float32Array.from(result!.logits!)
+    expect(logits).toHaveLength(ids.length * V)
+    const expected = expectedLogProbs(params.value, [...ids])
+    for (let t = 0; t + 1 < ids.length; t++) {
+      const line = logits.subarray(t * V, (t + 1) * V)
+      const normalizer = Math.log(line.reduce((sum, x) => sum + Math.exp(x), 0))
+      expect(line[ids[t + 1]!]! - normalizer).toBeCloseTo(expected[t]!, 4)
+    }
+    expect(Array.from(result!.next.logits)).toEqual(Array.from(logits.subarray((ids.length - 1) * V)))
+  })
+
+  it('rows come, go and stand still without touching each other', () => {
+    const law = fc.property(
+      fc.array(row, { minLength: 2, maxLength: 5 }),
+      fc.array(fc.tuple(fc.nat(4), fc.constantFrom('step', 'remove')), { minLength: 5, maxLength: 60 }),
+      (rows, acts) => {
+        const lane = runner.makeLane()
+        const alone = rows.map((ids) => expectedLogProbs(params.value, ids))
+        const state = rows.map((ids) => {
+          const tokens = Int32Array.from(ids.slice(0, 2))
+          const [result] = runner.prefill(params.value, [{ tokens, past: [], inverseTemperature: 1, scores: 'last' }])
+          return { ids, at: 2, slot: lane.insert([result!.keyValues]), open: true }
+        })
+        for (const [which, act] of acts) {
+          const chosen = state.filter(({ open }, i) => open && (act === 'remove' ? i === which : i % 2 === which % 2))
+          if (act === 'remove') {
+            for (const item of chosen) {
+              lane.remove(item.slot)
+              item.open = false
+            }
+            continue
+          }
+          const ready = chosen.filter(({ ids, at }) => at < ids.length - 1)
+          if (ready.length === 0) continue
+          const next = lane.step(
+            params.value,
+            ready.map(({ slot, ids, at }) => ({ slot, token: ids[at]!, inverseTemperature: 1 })),
+          )
+          for (const [i, item] of ready.entries()) {
+            const expected = alone[state.indexOf(item)]![item.at]!
+            expect(Math.abs(logProbOf(next[i]!, item.ids[item.at + 1]!) - expected)).toBeLessThan(1e-5)
+            item.at++
+            expect(lane.length(item.slot)).toBe(item.at)
+          }
+        }
+        expect(lane.rows()).toBe(state.filter(({ open }) => open).length)
+        lane.release()
+        expect(lane.bytes()).toBe(0)
+      },
+    )
+    fc.assert(law, { numRuns: 15 })
+  })
+
+  it('keys and values read back from a slot continue a row elsewhere', () => {
+    const lane = runner.makeLane()
+    const ids = Array.from({ length: 30 }, (_, i) => (i * 7) % V)
+    const { slot } = walk({ runner, lane, params: params.value }, ids, [10])
+    const whole = lane.keyValues(slot, 0, ids.length - 1)
+    const parts = [lane.keyValues(slot, 0, 16), lane.keyValues(slot, 16, ids.length - 1)]
+    const step = (past: readonly KeyValues[]): number => {
+      const at = lane.insert(past)
+      const [next] = lane.step(params.value, [{ slot: at, token: ids.at(-1)!, inverseTemperature: 1 }])
+      const result = logProbOf(next!, 3)
+      lane.remove(at)
+      return result
+    }
+    expect(step([whole])).toBeCloseTo(step(parts), 6)
+    expect(step([whole])).toBeCloseTo(expectedLogProbs(params.value, [...ids, 3]).at(-1)!, 5)
+    lane.release()
+  })
+
+  it('block masses and normalizers are those of the logits, raw and tempered', () => {
+    const lane = runner.makeLane()
+    const tokens = Int32Array.from([1, 2, 3])
+    const [start] = runner.prefill(params.value, [{ tokens, past: [], inverseTemperature: 2, scores: 'last' }])
+    const slots = [lane.insert([start!.keyValues]), lane.insert([start!.keyValues])]
+    for (const inverse of [1, 0.25, 4]) {
+      const results = lane.step(
+        params.value,
+        slots.map((slot, i) => ({ slot, token: 4, inverseTemperature: i === 0 ? 1 : inverse })),
+      )
+      for (const [i, next] of results.entries()) {
+        const factor = i === 0 ? 1 : inverse
+        const max = next.logits.reduce((a, b) => Math.max(a, b))
+        expect(next.logits[next.argMax]).toBe(max)
+        const masses = Array.from({ length: V / next.blockSize }, (_, b) =>
+          next.logits
+            .subarray(b * next.blockSize, (b + 1) * next.blockSize)
+            .reduce((sum, x) => sum + Math.exp((x - max) * factor), 0),
+        )
+        for (const [b, mass] of masses.entries()) expect(next.blockMasses[b]).toBeCloseTo(mass, 4)
+        const total = (f: number): number => Math.log(next.logits.reduce((sum, x) => sum + Math.exp((x - max) * f), 0))
+        expect(next.logNormalizer).toBeCloseTo(total(1) + max, 5)
+        expect(next.temperedLogNormalizer).toBeCloseTo(total(factor) + max * factor, 5)
+      }
+    }
+    lane.release()
+  })
+
+  it('counts bytes, and says what more rows would take', () => {
+    const lane = runner.makeLane()
+    const [start] = runner.prefill(params.value, [
+      { tokens: Int32Array.from([1, 2, 3]), past: [], inverseTemperature: 1, scores: 'last' },
+    ])
+    const promised = lane.bytesWith(1, 3)
+    const slot = lane.insert([start!.keyValues])
+    expect(lane.bytes()).toBe(promised)
+    expect(lane.bytes()).toBeGreaterThanOrEqual(4 * runner.bytesPerToken)
+    expect(() => lane.length(slot + 1)).toThrow(`lane: slot ${slot + 1} is not in use`)
+    lane.remove(slot)
+    expect(() => lane.remove(slot)).toThrow(`lane: slot ${slot} is not in use`)
+    expect(lane.bytes()).toBe(0)
+  })
+})
