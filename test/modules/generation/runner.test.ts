@@ -176,6 +176,38 @@ describe('makeRunner', () => {
     fc.assert(law, { numRuns: 15 })
   })
 
+  it('numbers of a row are the same bit for bit in any company, unless rounding is free', () => {
+    const prompts = Array.from({ length: 9 }, (_, i) =>
+      Int32Array.from({ length: 3 + 4 * i }, (_, t) => (t * 5 + i) % V),
+    )
+    const logitsOf = (model: ModelRunner, which: readonly number[]): readonly (readonly number[])[] => {
+      const lane = model.makeLane()
+      const results = model.prefill(
+        params.value,
+        which.map((i) => ({ tokens: prompts[i]!, past: [], inverseTemperature: 1, scores: 'last' })),
+      )
+      const numbers = results.map(({ next }) => Array.from(next.logits))
+      const slots = results.map(({ keyValues }) => lane.insert([keyValues]))
+      for (let step = 0; step < 12; step++) {
+        const rows = slots.map((slot, j) => ({ slot, token: (which[j]! + 3 * step) % V, inverseTemperature: 1 }))
+        for (const [j, next] of lane.step(params.value, rows).entries()) numbers[j]!.push(...next.logits)
+      }
+      lane.release()
+      return numbers
+    }
+    const together = logitsOf(runner, [...prompts.keys()])
+    const law = fc.property(fc.shuffledSubarray([...prompts.keys()], { minLength: 1 }), (which) => {
+      for (const [j, numbers] of logitsOf(runner, which).entries()) expect(numbers).toEqual(together[which[j]!])
+    })
+    fc.assert(law, { numRuns: 20 })
+    const free = makeRunner(config, { rounding: 'free' })
+    const loose = logitsOf(free, [2, 5])
+    for (const [j, numbers] of loose.entries()) {
+      for (const [i, x] of numbers.entries()) expect(x).toBeCloseTo(together[[2, 5][j]!]![i]!, 4)
+    }
+    free.release()
+  })
+
   it('keys and values read back from a slot continue a row elsewhere', () => {
     const lane = runner.makeLane()
     const ids = Array.from({ length: 30 }, (_, i) => (i * 7) % V)

@@ -25,6 +25,8 @@ export interface LaneModel {
   readonly rotary: (length: number) => RotaryTables
   /** The different windows of the model's layers. */
   readonly windows: readonly (number | null)[]
+  /** A step computes at least so many rows. */
+  readonly leastRows: number
 }
 
 /** At least `needed`, and a quarter more than before, so that copying stays linear in the end. */
@@ -44,7 +46,7 @@ const spread = (
 }
 
 /** An empty lane. Mutable: see `Lane`. */
-export const makeLane = ({ config, graphs, rotary, windows }: LaneModel): Lane => {
+export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneModel): Lane => {
   const { keyValueHeads: heads, headSize: width } = config
   const layers: LayerArrays[] = Array.from({ length: config.layers }, () => ({
     keys: new Float32Array(0),
@@ -82,7 +84,7 @@ export const makeLane = ({ config, graphs, rotary, windows }: LaneModel): Lane =
 
   const insert: Lane['insert'] = (past) => {
     const length = past.reduce((sum, part) => sum + part.length, 0)
-    reserve(lengths.length + 1, length + 1)
+    reserve(Math.max(leastRows, lengths.length + 1), length + 1)
     const row = lengths.length
     for (const [i, layer] of layers.entries()) {
       for (const part of ['keys', 'values'] as const) {
@@ -139,14 +141,14 @@ export const makeLane = ({ config, graphs, rotary, windows }: LaneModel): Lane =
   }
 
   /** `[S, 1, 1, C]`: a row sees its own places inside the window, and the token of the step at place 0. */
-  const biasOf = (window: number | null): tf.Tensor => {
-    const bias = new Float32Array(lengths.length * placeCapacity).fill(MASKED)
-    for (const [row, length] of lengths.entries()) {
-      const start = row * placeCapacity
+  const biasOf = (window: number | null, rows: number): tf.Tensor => {
+    const bias = new Float32Array(rows * placeCapacity).fill(MASKED)
+    for (let row = 0; row < rows; row++) {
+      const [start, length] = [row * placeCapacity, lengths[row] ?? 0]
       bias[start] = 0
       bias.fill(0, start + 1 + (window === null ? 0 : Math.max(0, length + 1 - window)), start + 1 + length)
     }
-    return adoptTensor(bias, [lengths.length, 1, 1, placeCapacity], 'float32')
+    return adoptTensor(bias, [rows, 1, 1, placeCapacity], 'float32')
   }
 
   /** Puts one token's keys and values, `[S, K * H]` for each layer, at the end of the given rows. */
@@ -169,8 +171,8 @@ export const makeLane = ({ config, graphs, rotary, windows }: LaneModel): Lane =
 
   const step: Lane['step'] = (params, given) => {
     const rows = given.map(({ slot }) => rowAt(slot))
-    reserve(lengths.length, lengths.reduce((n, length) => Math.max(n, length), 0) + 2)
-    const count = lengths.length
+    const count = Math.max(leastRows, lengths.length)
+    reserve(count, lengths.reduce((n, length) => Math.max(n, length), 0) + 2)
     const [ids, inverse] = [new Int32Array(count), new Float32Array(count).fill(1)]
     for (const [i, row] of rows.entries()) {
       ids[row] = given[i]!.token
@@ -184,8 +186,12 @@ export const makeLane = ({ config, graphs, rotary, windows }: LaneModel): Lane =
         params,
         rotary: rotary(placeCapacity),
         ids: adoptTensor(ids, [count], 'int32'),
-        positions: adoptTensor(Int32Array.from(lengths), [count], 'int32'),
-        biases: Object.fromEntries(windows.map((window) => [biasName(window), biasOf(window)])),
+        positions: adoptTensor(
+          Int32Array.from({ length: count }, (_, row) => lengths[row] ?? 0),
+          [count],
+          'int32',
+        ),
+        biases: Object.fromEntries(windows.map((window) => [biasName(window), biasOf(window, count)])),
         self: adoptTensor(
           Float32Array.of(1, ...new Float32Array(placeCapacity - 1)),
           [1, 1, 1, placeCapacity],
@@ -211,7 +217,10 @@ export const makeLane = ({ config, graphs, rotary, windows }: LaneModel): Lane =
     rows: () => lengths.length,
     bytes: () => bytesOf(rowCapacity, placeCapacity),
     bytesWith: (rows, length) =>
-      bytesOf(grown(rowCapacity, lengths.length + rows, 1), grown(placeCapacity, length + 1, PLACES_STEP)),
+      bytesOf(
+        grown(rowCapacity, Math.max(leastRows, lengths.length + rows), 1),
+        grown(placeCapacity, length + 1, PLACES_STEP),
+      ),
     insert,
     remove,
     length: (slot) => lengths[rowAt(slot)]!,

@@ -17,7 +17,8 @@ const PACKED_TOKENS = 512
 const pastLength = ({ past }: PrefillItem): number => past.reduce((sum, part) => sum + part.length, 0)
 
 /** Neighboring items, as many as fit into one run. */
-const packs = (items: readonly PrefillItem[]): readonly (readonly PrefillItem[])[] => {
+const packs = (items: readonly PrefillItem[], rounding: Rounding): readonly (readonly PrefillItem[])[] => {
+  if (rounding === 'alike') return items.map((item) => [item])
   const result: PrefillItem[][] = []
   let [tokens, cached] = [0, 0]
   for (const item of items) {
@@ -44,7 +45,7 @@ interface Layout {
   readonly cached: number
 }
 
-const layoutOf = (items: readonly PrefillItem[]): Layout => {
+const layoutOf = (items: readonly PrefillItem[], leastTokens: number): Layout => {
   let [tokens, cached] = [0, 0]
   const starts = items.map((item) => {
     const start = { token: tokens, cached, past: pastLength(item) }
@@ -52,7 +53,7 @@ const layoutOf = (items: readonly PrefillItem[]): Layout => {
     cached += start.past
     return start
   })
-  return { starts, tokens, cached }
+  return { starts, tokens: Math.max(leastTokens, tokens), cached }
 }
 
 /** `[1, 1, N, C + N]`: a token sees the cached places and the earlier tokens of its own item, inside the window. */
@@ -69,6 +70,8 @@ const packedBias = (items: readonly PrefillItem[], layout: Layout, window: numbe
       bias.fill(0, from + Math.max(0, first - past), from + t + 1)
     }
   }
+  const given = items.reduce((n, { tokens }) => n + tokens.length, 0)
+  for (let t = given; t < layout.tokens; t++) bias[t * visible + layout.cached + t] = 0 // padding sees itself
   return adoptTensor(bias, [1, 1, layout.tokens, visible], 'float32')
 }
 
@@ -94,12 +97,25 @@ const joinPast = (
 const windowsOf = (_config: DecoderConfig): readonly (number | null)[] => [null]
 
 /**
+ * Whether a row's numbers may depend, in the last digits, on what is computed with it. `free`: prompts are packed into one run, and a row
+ * alone takes the quicker way for one row. `alike`: the same kernels in the same order for any company, so that the same request gives the
+ * same numbers bit for bit, as far as onnxruntime divides products among threads alike (it does with one thread, and for wide layers).
+ */
+export type Rounding = 'free' | 'alike'
+
+export interface RunnerOptions {
+  /** Default `alike`. */
+  readonly rounding?: Rounding
+}
+
+/**
  * A runner for one architecture.
  *
  * Effects  compiled graphs and tables of angles live until `release`.
  * Cost     two graphs are compiled, whatever the sizes; four with cached prompts and temperatures.
  */
-export const makeRunner = (config: DecoderConfig): ModelRunner => {
+export const makeRunner = (config: DecoderConfig, { rounding = 'alike' }: RunnerOptions = {}): ModelRunner => {
+  const leastRows = rounding === 'alike' ? 2 : 1 // a product with one row is computed by another kernel
   const graphs = runnerGraphs(config)
   const { keyValueHeads: heads, headSize: width } = config
   const windows = windowsOf(config)
@@ -114,9 +130,10 @@ export const makeRunner = (config: DecoderConfig): ModelRunner => {
   }
 
   const prefillPack = (params: Params, items: readonly PrefillItem[]): readonly PrefillResult[] => {
-    const layout = layoutOf(items)
+    const layout = layoutOf(items, leastRows)
     const { starts, tokens: count, cached } = layout
     const every = items[0]!.scores === 'all'
+    const given = items.reduce((n, { tokens }) => n + tokens.length, 0)
     const ids = new Int32Array(count)
     const positions = new Int32Array(count)
     for (const [i, { tokens }] of items.entries()) {
@@ -125,9 +142,9 @@ export const makeRunner = (config: DecoderConfig): ModelRunner => {
       for (let t = 0; t < tokens.length; t++) positions[token + t] = past + t
     }
     const last = items.map(({ tokens }, i) => starts[i]!.token + tokens.length - 1)
-    const scored = every ? Int32Array.from({ length: count }, (_, t) => t) : Int32Array.from(last)
+    const scored = every ? Int32Array.from({ length: given }, (_, t) => t) : Int32Array.from(last)
     const inverse = every
-      ? new Float32Array(count).fill(items[0]!.inverseTemperature)
+      ? new Float32Array(given).fill(items[0]!.inverseTemperature)
       : Float32Array.from(items, ({ inverseTemperature }) => inverseTemperature)
     const parts = items.flatMap(({ past }) => past)
     const pastOf = (layer: number, part: 'keys' | 'values'): tf.Tensor =>
@@ -168,8 +185,8 @@ export const makeRunner = (config: DecoderConfig): ModelRunner => {
     vocabularySize: config.vocabularySize,
     maxLength: config.maxPositions,
     bytesPerToken: 2 * 4 * config.layers * heads * width,
-    prefill: (params, items) => packs(items).flatMap((pack) => prefillPack(params, pack)),
-    makeLane: () => makeLane({ config, graphs, rotary, windows }),
+    prefill: (params, items) => packs(items, rounding).flatMap((pack) => prefillPack(params, pack)),
+    makeLane: () => makeLane({ config, graphs, rotary, windows, leastRows }),
     release: () => {
       graphs.prefill.release()
       graphs.step.release()
