@@ -1,7 +1,33 @@
 import * as tf from '@tensorflow/tfjs'
 import { runFused } from './fused.js'
 
-const silu = (x: tf.Tensor): tf.Tensor => runFused('Silu', { x }) ?? tf.mul(x, tf.sigmoid(x))
+const forward = (x: tf.Tensor): tf.Tensor => runFused('Silu', { x }) ?? tf.mul(x, tf.sigmoid(x))
+
+/** d silu / d x = sigmoid * (1 + x - silu), with sigmoid and silu of x given. */
+const slopeOf = (x: tf.Tensor, probability: tf.Tensor, activated: tf.Tensor): tf.Tensor =>
+  tf.mul(probability, tf.add(tf.sub(x, activated), 1))
+
+/**
+ * `x * sigmoid(x)`
+ *
+ * Shapes   x of any shape; result the same.
+ * Cost     one pass forward; the gradient recomputes the sigmoid and keeps only x.
+ * Source   Ramachandran et al. 2017, arXiv:1710.05941.
+ *
+ * @example
+ * silu(tf.tensor1d([0, 100])).dataSync() // [0, 100]
+ */
+export const silu = (x: tf.Tensor): tf.Tensor =>
+  tf.customGrad((input, save) => {
+    const x = input as tf.Tensor // tfjs types the arguments of a custom gradient as tensors or the save function
+    ;(save as tf.GradSaveFunc)([x])
+    const gradFunc = (dy: tf.Tensor, saved: tf.Tensor[]): tf.Tensor => {
+      const x = saved[0]!
+      const probability = tf.sigmoid(x)
+      return tf.mul(dy, slopeOf(x, probability, tf.mul(x, probability)))
+    }
+    return { value: forward(x), gradFunc }
+  })(x)
 
 /**
  * Gated activation `silu(gate) * up` with `silu(x) = x * sigmoid(x)`.
@@ -22,9 +48,7 @@ export const swiGlu = (gate: tf.Tensor, up: tf.Tensor): tf.Tensor =>
       const [gate, up] = [saved[0]!, saved[1]!]
       const probability = tf.sigmoid(gate)
       const activated = tf.mul(gate, probability)
-      // d silu / d gate = sigmoid * (1 + gate - silu)
-      const slope = tf.mul(probability, tf.add(tf.sub(gate, activated), 1))
-      return [tf.mul(tf.mul(dy, up), slope), tf.mul(dy, activated)]
+      return [tf.mul(tf.mul(dy, up), slopeOf(gate, probability, activated)), tf.mul(dy, activated)]
     }
-    return { value: tf.mul(silu(gate), up), gradFunc }
+    return { value: tf.mul(forward(gate), up), gradFunc }
   })(gate, up)
