@@ -5,8 +5,9 @@ import { availableParallelism, cpus } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
+import { orThrow } from '../src/core/failure.js'
 import { keyFromSeed, permutation } from '../src/core/key.js'
-import type { DecoderConfig } from '../src/modules/transformer/config.js'
+import { type DecoderConfig, parseConfig } from '../src/modules/transformer/config.js'
 
 /** Options that every bench command has, as numbers. */
 export interface BenchSettings {
@@ -60,23 +61,22 @@ export const readOptions = <K extends string>(
 /** The model of the peers: Qwen2-shaped, tied embeddings, SwiGLU of three times the width. */
 export const benchConfig = (
   settings: Pick<BenchSettings, 'hidden' | 'layers' | 'heads' | 'kvHeads' | 'vocab'>,
-): DecoderConfig => ({
-  architecture: 'qwen2',
-  vocabularySize: settings.vocab,
-  hiddenSize: settings.hidden,
-  intermediateSize: 3 * settings.hidden,
-  layers: settings.layers,
-  heads: settings.heads,
-  keyValueHeads: settings.kvHeads,
-  headSize: settings.hidden / settings.heads,
-  ropeTheta: 10000,
-  normEpsilon: 1e-6,
-  maxPositions: 4096,
-  projectionBias: true,
-  tiedEmbeddings: true,
-  endTokens: [settings.vocab - 2],
-  padToken: settings.vocab - 1,
-})
+): DecoderConfig =>
+  orThrow(
+    parseConfig({
+      model_type: 'qwen2',
+      vocab_size: settings.vocab,
+      hidden_size: settings.hidden,
+      intermediate_size: 3 * settings.hidden,
+      num_hidden_layers: settings.layers,
+      num_attention_heads: settings.heads,
+      num_key_value_heads: settings.kvHeads,
+      max_position_embeddings: 4096,
+      tie_word_embeddings: true,
+      eos_token_id: settings.vocab - 2,
+      pad_token_id: settings.vocab - 1,
+    }),
+  )
 
 /** Token ids that are neither start, end nor padding. */
 export const randomIds = (seed: number, count: number, vocabulary: number): Int32Array => {

@@ -12,6 +12,7 @@ import cliProgress from 'cli-progress'
 import { Command, Option } from 'commander'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { evaluateProblems, type ProblemResult, scoresOf } from '../src/collectors/run/evaluate.js'
+import { orThrow } from '../src/core/failure.js'
 import { child, type Key, keyFromSeed, uniform } from '../src/core/key.js'
 import { cosine, warmUp } from '../src/core/schedule.js'
 import { trainBytePairEncoding } from '../src/data/bytePairEncoding.js'
@@ -36,7 +37,7 @@ import {
   pretrainedFiles,
   textFromFiles,
 } from '../src/modules/pretrained.js'
-import type { DecoderConfig } from '../src/modules/transformer/config.js'
+import { type DecoderConfig, parseConfig } from '../src/modules/transformer/config.js'
 import { completionBatch, packCompletions } from '../src/modules/transformer/pack.js'
 import { initialParams, parameterCount } from '../src/modules/transformer/params.js'
 import { type CompletionBatch, completionLogits } from '../src/modules/transformer/score.js'
@@ -104,23 +105,28 @@ const makeText = (key: Key): ModelText => {
   return text.right
 }
 
-const makeConfig = ({ tokenizer }: ModelText): DecoderConfig => ({
-  architecture: 'qwen2',
-  vocabularySize: VOCABULARY,
-  hiddenSize: 128,
-  intermediateSize: 384,
-  layers: 4,
-  heads: 4,
-  keyValueHeads: 2,
-  headSize: 32,
-  ropeTheta: 10000,
-  normEpsilon: 1e-6,
-  maxPositions: 2048,
-  projectionBias: true,
-  tiedEmbeddings: true,
-  endTokens: [tokenizer.idOf(END_OF_TURN)!],
-  padToken: tokenizer.idOf('<|endoftext|>')!,
-})
+const makeConfig = ({ tokenizer }: ModelText): DecoderConfig =>
+  orThrow(
+    parseConfig({
+      architectures: ['Qwen2ForCausalLM'],
+      model_type: 'qwen2',
+      vocab_size: VOCABULARY,
+      hidden_size: 128,
+      intermediate_size: 384,
+      num_hidden_layers: 4,
+      num_attention_heads: 4,
+      num_key_value_heads: 2,
+      hidden_act: 'silu',
+      rms_norm_eps: 1e-6,
+      max_position_embeddings: 2048,
+      rope_parameters: { rope_type: 'default', rope_theta: 10000 },
+      tie_word_embeddings: true,
+      attention_dropout: 0,
+      use_cache: true,
+      eos_token_id: tokenizer.idOf(END_OF_TURN)!,
+      pad_token_id: tokenizer.idOf('<|endoftext|>')!,
+    }),
+  )
 
 interface Trainer {
   readonly params: NamedTensors

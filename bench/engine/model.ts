@@ -4,14 +4,9 @@ import { type Jitted, jit } from '../../src/engine/jit.js'
 import { gatherLogProbs } from '../../src/engine/ops/logProbs.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
-import {
-  forwardSegment,
-  type LayerCache,
-  logitsOf,
-  type RotaryTables,
-  type SegmentResult,
-} from '../../src/modules/transformer/forward.js'
+import { forwardSegment, type LayerCache, logitsOf, type SegmentResult } from '../../src/modules/transformer/forward.js'
 import type { Params } from '../../src/modules/transformer/params.js'
+import type { RotaryTables } from '../../src/modules/transformer/rotaryTables.js'
 import { beforeBias, biasOf } from '../../src/modules/transformer/score.js'
 import { type AdamWState, adamW } from '../../src/objectives/updates/adamW.js'
 

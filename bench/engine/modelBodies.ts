@@ -2,7 +2,6 @@
 import * as tf from '@tensorflow/tfjs'
 import { discard, own, scope } from '../../src/engine/scope.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
-import { rotaryTables } from '../../src/modules/transformer/forward.js'
 import {
   cacheTensors,
   grow,
@@ -11,6 +10,7 @@ import {
   writeStep,
 } from '../../src/modules/transformer/keyValueCache.js'
 import { type Params, parameterShapes } from '../../src/modules/transformer/params.js'
+import { rotaryTables } from '../../src/modules/transformer/rotaryTables.js'
 import { benchConfig } from '../settings.js'
 import { type Body, meanSquare, type Settle, sizeOf } from './body.js'
 import { initialState, makeDecode, makeForward, makeTrainStep, makeUpdate } from './model.js'

@@ -13,14 +13,28 @@ export {
   type TextOptions,
   textFromFiles,
 } from './pretrained.js'
-export { type Architecture, type DecoderConfig, formatConfig, parseConfig } from './transformer/config.js'
+export type {
+  AttentionDescription,
+  FeedForwardDescription,
+  LayerKind,
+  Norm,
+  Projection,
+  Residual,
+  RopeScaling,
+  RotaryDescription,
+} from './transformer/config/description.js'
+export {
+  ARCHITECTURES,
+  type Architecture,
+  type DecoderConfig,
+  formatConfig,
+  parseConfig,
+} from './transformer/config.js'
 export {
   forwardSegment,
   type LayerCache,
   logitsOf,
   type Past,
-  type RotaryTables,
-  rotaryTables,
   type Segment,
   type SegmentResult,
 } from './transformer/forward.js'
@@ -40,6 +54,7 @@ export {
   packCompletions,
 } from './transformer/pack.js'
 export { initialParams, type Params, parameterCount, parameterShapes } from './transformer/params.js'
+export { type RotaryTableOptions, type RotaryTables, rotaryTables } from './transformer/rotaryTables.js'
 export { chooseToken, type TokenChoice } from './transformer/sample.js'
 export { type CompletionBatch, completionLogits } from './transformer/score.js'
 export { makeScorer, type Scorer } from './transformer/scorer.js'

@@ -86,16 +86,28 @@ const readArrays = (files: Files, folder: string): TE.TaskEither<ModelFailure, R
   )
 }
 
-/** Names that files contain and that carry no parameter: copies and tables that are computed. */
+/** Tables that older files contain and that are computed: frequencies, and causal masks of the GPT families. */
+const BUFFER = /\.(rotary_emb\.inv_freq|attn\.(attention\.)?(bias|masked_bias))$/
+
+/** Names that files contain and that carry no parameter: computed tables, and the output projection where it is the embedding. */
 const isRedundant = (name: string, config: DecoderConfig): boolean =>
-  name.endsWith('.rotary_emb.inv_freq') || (config.tiedEmbeddings && name === 'lm_head.weight')
+  BUFFER.test(name) || (config.tiedEmbeddings && name === 'lm_head.weight')
+
+/** Some files hold the model without its head and leave out what all names begin with (`h.0...` for `transformer.h.0...`). */
+const withPrefix = <A>(arrays: ReadonlyMap<string, A>, config: DecoderConfig): ReadonlyMap<string, A> => {
+  const prefix = config.embedding.name.replace(/[^.]*$/, '')
+  const bare = `${config.embedding.name}.weight`.slice(prefix.length)
+  if (!arrays.has(bare)) return arrays
+  return new Map([...arrays].map(([name, array]) => [name.startsWith('lm_head.') ? name : `${prefix}${name}`, array]))
+}
 
 const checkArrays = (
   folder: string,
   config: DecoderConfig,
-  arrays: ReadonlyMap<string, StoredArray>,
+  stored: ReadonlyMap<string, StoredArray>,
 ): E.Either<ModelFailure, ReadonlyMap<string, HostArray>> => {
   const shapes = parameterShapes(config)
+  const arrays = withPrefix(stored, config)
   const checked = new Map<string, HostArray>()
   const problems = [...shapes].flatMap(([name, shape]) => {
     const array = arrays.get(name)
@@ -317,6 +329,12 @@ export const hostArrays = (tensors: Readonly<Record<string, tf.Tensor>>): Readon
     ]),
   )
 
+/** The config of numbers that are written as float32, whatever they were read from. */
+const float32Config = (config: DecoderConfig): Readonly<Record<string, unknown>> => {
+  const { torch_dtype: _, ...rest } = formatConfig(config)
+  return { ...rest, dtype: 'float32' }
+}
+
 /** The files of a model folder: `loadPretrained` reads them back to equal numbers, and so does Transformers. */
 export const pretrainedFiles = ({
   config,
@@ -324,6 +342,6 @@ export const pretrainedFiles = ({
   text,
 }: Pretrained): Readonly<Record<string, Uint8Array | string>> => ({
   ...text.files,
-  'config.json': `${JSON.stringify(formatConfig(config), undefined, 2)}\n`,
+  'config.json': `${JSON.stringify(float32Config(config), undefined, 2)}\n`,
   'model.safetensors': encodeSafetensors(arrays, { metadata: { format: 'pt' } }),
 })

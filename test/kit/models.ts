@@ -1,22 +1,41 @@
 /** Small models for tests. */
-import type { DecoderConfig } from '../../src/modules/transformer/config.js'
+import { orThrow } from '../../src/core/failure.js'
+import { type DecoderConfig, parseConfig } from '../../src/modules/transformer/config.js'
 
-/** A decoder of a few thousand parameters. */
-export const tinyConfig = (changes: Partial<DecoderConfig> = {}): DecoderConfig => ({
-  architecture: 'qwen2',
-  vocabularySize: 32,
-  hiddenSize: 16,
-  intermediateSize: 32,
-  layers: 2,
-  heads: 4,
-  keyValueHeads: 2,
-  headSize: 8,
-  ropeTheta: 10000,
-  normEpsilon: 1e-6,
-  maxPositions: 256,
-  projectionBias: true,
-  tiedEmbeddings: true,
-  endTokens: [3],
-  padToken: 0,
-  ...changes,
-})
+/** The config of a `config.json`. */
+export const configOf = (json: unknown): DecoderConfig => orThrow(parseConfig(json))
+
+/** What tests change about a tiny model. */
+export type TinyChanges = Partial<
+  Pick<
+    DecoderConfig,
+    | 'vocabularySize'
+    | 'hiddenSize'
+    | 'intermediateSize'
+    | 'layers'
+    | 'heads'
+    | 'keyValueHeads'
+    | 'headSize'
+    | 'maxPositions'
+    | 'tiedEmbeddings'
+    | 'endTokens'
+    | 'padToken'
+  >
+>
+
+/** A decoder of a few thousand parameters, laid out like Qwen2. */
+export const tinyConfig = (changes: TinyChanges = {}): DecoderConfig =>
+  configOf({
+    model_type: 'qwen2',
+    vocab_size: changes.vocabularySize ?? 32,
+    hidden_size: changes.hiddenSize ?? 16,
+    intermediate_size: changes.intermediateSize ?? 32,
+    num_hidden_layers: changes.layers ?? 2,
+    num_attention_heads: changes.heads ?? 4,
+    num_key_value_heads: changes.keyValueHeads ?? 2,
+    head_dim: changes.headSize ?? 8,
+    max_position_embeddings: changes.maxPositions ?? 256,
+    tie_word_embeddings: changes.tiedEmbeddings ?? true,
+    eos_token_id: changes.endTokens ?? [3],
+    pad_token_id: changes.padToken === undefined ? 0 : changes.padToken,
+  })

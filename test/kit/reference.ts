@@ -11,9 +11,10 @@ import { own, scope } from '../../src/engine/scope.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import { loadWeights, makeParams } from '../../src/modules/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
-import { forwardSegment, logitsOf, type RotaryTables, rotaryTables } from '../../src/modules/transformer/forward.js'
+import { forwardSegment, logitsOf } from '../../src/modules/transformer/forward.js'
 import { completionKeys, makeGenerator } from '../../src/modules/transformer/generate.js'
 import type { Params } from '../../src/modules/transformer/params.js'
+import { type RotaryTables, rotaryTables } from '../../src/modules/transformer/rotaryTables.js'
 import { promptBiases } from '../../src/modules/transformer/score.js'
 
 export interface Expected {

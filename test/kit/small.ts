@@ -1,6 +1,5 @@
 /** Small things that tests of models and collectors share: configs, a text side, results that must be right or left. */
 import * as tf from '@tensorflow/tfjs'
-import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -23,32 +22,7 @@ import { append, type Transform, transform } from '../../src/envs/transforms/tra
 import { type ModelText, textFromFiles } from '../../src/modules/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
-import { tinyConfig } from './models.js'
-
-/** Configs of a few hundred parameters, of every architecture, that a `config.json` can hold. */
-export const anySmallConfig: fc.Arbitrary<DecoderConfig> = fc
-  .record({
-    architecture: fc.constantFrom('llama' as const, 'qwen2' as const),
-    vocabularySize: fc.integer({ min: 1, max: 12 }),
-    hiddenSize: fc.integer({ min: 1, max: 6 }),
-    intermediateSize: fc.integer({ min: 1, max: 6 }),
-    layers: fc.integer({ min: 1, max: 3 }),
-    keyValueHeads: fc.integer({ min: 1, max: 2 }),
-    sharing: fc.integer({ min: 1, max: 3 }),
-    halfHead: fc.integer({ min: 1, max: 2 }),
-    ropeTheta: fc.constantFrom(10_000, 500_000, 1_000_000.5),
-    normEpsilon: fc.constantFrom(1e-5, 1e-6, 1e-12),
-    maxPositions: fc.integer({ min: 1, max: 4096 }),
-    tiedEmbeddings: fc.boolean(),
-    endTokens: fc.array(fc.nat(11), { maxLength: 3 }),
-    padToken: fc.option(fc.nat(11), { nil: null }),
-  })
-  .map(({ sharing, halfHead, ...config }) => ({
-    ...config,
-    heads: config.keyValueHeads * sharing,
-    headSize: 2 * halfHead,
-    projectionBias: config.architecture === 'qwen2',
-  }))
+import { type TinyChanges, tinyConfig } from './models.js'
 
 const END = '<|im_end|>'
 
@@ -72,7 +46,7 @@ export const byteText = (): ModelText => {
 }
 
 /** A tiny decoder that can read and write `byteText`. */
-export const byteConfig = (changes: Partial<DecoderConfig> = {}): DecoderConfig =>
+export const byteConfig = (changes: TinyChanges = {}): DecoderConfig =>
   tinyConfig({ vocabularySize: BYTES_AND_END, endTokens: [BYTES_AND_END - 1], layers: 1, ...changes })
 
 /** One task for each number: its episodes take that many turns. */

@@ -21,9 +21,11 @@ import {
 } from '../../src/modules/pretrained.js'
 import { type DecoderConfig, formatConfig } from '../../src/modules/transformer/config.js'
 import { parameterShapes } from '../../src/modules/transformer/params.js'
+import { anySmallConfig } from '../kit/configs.js'
 import { useEngine } from '../kit/engine.js'
+import { configOf } from '../kit/models.js'
 import { leftOf, rightOf } from '../kit/results.js'
-import { anySmallConfig, byteConfig, byteText } from '../kit/small.js'
+import { byteConfig, byteText } from '../kit/small.js'
 
 useEngine()
 
@@ -75,11 +77,11 @@ describe('saving and loading', () => {
   it('gives config, names, shapes and numbers back bit for bit, whatever the architecture', async () => {
     await fc.assert(
       fc.asyncProperty(anySmallConfig, fc.nat(99), async (drawn, seed) => {
-        const given = { ...drawn, vocabularySize: 260 }
+        const given = configOf({ ...formatConfig(drawn), vocab_size: 260 })
         const arrays = randomArrays(given, seed)
         await save(pretrainedFiles({ config: given, arrays, text }))
         const loaded = await rightOf(loadPretrained(folder))
-        expect(loaded.config).toEqual(given)
+        expect(loaded.config).toEqual(configOf({ ...formatConfig(given), dtype: 'float32' }))
         expect(bitsOf(loaded.arrays)).toEqual(bitsOf(arrays))
       }),
       { numRuns: 15 },
@@ -250,7 +252,7 @@ describe('a folder that cannot be used', () => {
   })
 
   it('refuses a tokenizer with more ids than the model has embeddings', async () => {
-    const small = { ...config, vocabularySize: 256 }
+    const small = configOf({ ...formatConfig(config), vocab_size: 256 })
     await save(pretrainedFiles({ config: small, arrays: randomArrays(small), text }))
     const failure = await leftOf(loadPretrained(folder))
     expect(failure).toMatchObject({ folder, file: 'tokenizer.json' })

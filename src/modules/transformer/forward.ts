@@ -7,12 +7,15 @@
  * a completion segment that shares it; sampling is a prompt segment and then segments of one token.
  */
 import * as tf from '@tensorflow/tfjs'
+import { activate, gate } from '../../engine/ops/activation.js'
 import { type AttentionSource, attention, MASKED } from '../../engine/ops/attention.js'
+import { layerNorm } from '../../engine/ops/layerNorm.js'
 import { rmsNorm } from '../../engine/ops/rmsNorm.js'
 import { type RotaryTable, rotary } from '../../engine/ops/rotary.js'
-import { swiGlu } from '../../engine/ops/swiGlu.js'
+import type { AttentionDescription, Norm, Projection, Residual } from './config/description.js'
 import type { DecoderConfig } from './config.js'
 import type { Params } from './params.js'
+import type { RotaryTables } from './rotaryTables.js'
 
 /** Keys and values of one layer, `[P, K, G, T, H]` each. */
 export interface LayerCache {
@@ -30,9 +33,7 @@ export interface Past {
   readonly positions: tf.Tensor
 }
 
-/** Cosines and sines by the name that a layer asks for: `global`, and `local` where layers with a window turn by other angles. */
-export type RotaryTables = Readonly<Record<string, RotaryTable>>
-
+/** T neighboring positions of every row. */
 export interface Segment {
   /** `[P, G, T]` int32 */
   readonly ids: tf.Tensor
@@ -89,88 +90,177 @@ const parameter = (params: Params, name: string): tf.Tensor => {
   return tensor
 }
 
-/** `x W^T + b` with `W` as `[out, in]`; the bias is added where the model has one. */
-const linear = (params: Params, name: string, x: tf.Tensor): tf.Tensor => {
-  const product = tf.matMul(x, parameter(params, `${name}.weight`), false, true)
-  const bias = params[`${name}.bias`]
-  return bias === undefined ? product : tf.add(product, bias)
-}
-
-const selfAttention = (
+/** A linear map of rows, `[N, in]` to `[N, out]`, by its full name. Every projection of the model goes through here. */
+const linear = (
   params: Params,
-  { headSize }: DecoderConfig,
-  layer: number,
+  { name, bias, layout }: Omit<Projection, 'inputs' | 'outputs'>,
   x: tf.Tensor,
-  tokens: Tokens,
 ): tf.Tensor => {
-  const name = `model.layers.${layer}.self_attn`
-  const positions = tf.expandDims(tokens.positions, 1)
-  const turned = (part: 'q' | 'k'): tf.Tensor =>
-    tf.squeeze(
-      rotary(tf.expandDims(linear(params, `${name}.${part}_proj`, x), 1), positions, tokens.rotary.global!),
-      [1],
-    )
-  const queries = turned('q')
-  const keys = turned('k')
-  const values = linear(params, `${name}.v_proj`, x)
-  const scale = 1 / Math.sqrt(headSize)
-  const mixed = tokens.attend({ layer, queries, keys, values, window: null, softCap: null, scale })
-  return linear(params, `${name}.o_proj`, mixed)
+  const product = tf.matMul(x, parameter(params, `${name}.weight`), false, layout === 'out-in')
+  return bias === 'none' ? product : tf.add(product, parameter(params, `${name}.bias`))
 }
 
-const feedForward = (params: Params, layer: number, x: tf.Tensor): tf.Tensor => {
-  const name = `model.layers.${layer}.mlp`
-  const activated = swiGlu(linear(params, `${name}.gate_proj`, x), linear(params, `${name}.up_proj`, x))
-  return linear(params, `${name}.down_proj`, activated)
+/** A norm over the last axis. */
+const normalize = (params: Params, prefix: string, norm: Norm, x: tf.Tensor): tf.Tensor => {
+  const weight = parameter(params, `${prefix}${norm.name}.weight`)
+  if (norm.kind === 'layer') {
+    return layerNorm(x, { weight, bias: parameter(params, `${prefix}${norm.name}.bias`) }, norm.epsilon)
+  }
+  return rmsNorm(x, norm.offset === 0 ? weight : tf.add(weight, norm.offset), norm.epsilon)
+}
+
+/** The parameters of one layer. */
+interface Layer {
+  readonly params: Params
+  /** What its names begin with. */
+  readonly prefix: string
+}
+
+/** `x + after(f(before(x)))` */
+const residual = (
+  { params, prefix }: Layer,
+  { before, after }: Residual,
+  x: tf.Tensor,
+  f: (x: tf.Tensor) => tf.Tensor,
+): tf.Tensor => {
+  const y = f(before === null ? x : normalize(params, prefix, before, x))
+  return tf.add(x, after === null ? y : normalize(params, prefix, after, y))
+}
+
+/** Outputs of given widths, from a projection each, or from one that has them side by side. */
+const project = (
+  { params, prefix }: Layer,
+  projections: readonly Projection[],
+  x: tf.Tensor,
+  widths: readonly number[],
+): readonly tf.Tensor[] => {
+  const outputs = projections.map((p) => linear(params, { ...p, name: `${prefix}${p.name}` }, x))
+  return outputs.length === widths.length ? outputs : tf.split(outputs[0]!, [...widths], 1)
+}
+
+/** The norm of queries or keys `[N, heads * H]`, over each head or over all of them. */
+const normalizeHeads = ({ params, prefix }: Layer, norm: Norm | null, x: tf.Tensor): tf.Tensor => {
+  if (norm === null) return x
+  const [rows, width] = x.shape as [number, number] // [N, heads * H]
+  if (norm.width === width) return normalize(params, prefix, norm, x)
+  return tf.reshape(normalize(params, prefix, norm, tf.reshape(x, [rows, width / norm.width, norm.width])), [
+    rows,
+    width,
+  ])
+}
+
+/** Heads `[N, heads * H]` with the first features of each turned by their position `[N, 1]`. */
+const turn = (x: tf.Tensor, headSize: number, positions: tf.Tensor, table: RotaryTable): tf.Tensor => {
+  const [rows, all] = x.shape as [number, number] // [N, heads * H]
+  const width = 2 * table.cos.shape[1]!
+  const rotated = (heads: tf.Tensor, size: number): tf.Tensor =>
+    tf.squeeze(rotary(tf.reshape(heads, [rows, 1, size]), positions, table), [1])
+  if (width === headSize) return rotated(x, all)
+  const heads = all / headSize
+  const [first, rest] = tf.split(tf.reshape(x, [rows, heads, headSize]), [width, headSize - width], 2)
+  const turned = tf.reshape(rotated(first!, heads * width), [rows, heads, width])
+  return tf.reshape(tf.concat([turned, rest!], 2), [rows, all])
+}
+
+const selfAttention =
+  (layer: Layer, index: number, config: DecoderConfig, tokens: Tokens) =>
+  (x: tf.Tensor): tf.Tensor => {
+    const { attention, heads, keyValueHeads, headSize } = config
+    const kind = config.layerKinds[index]!
+    const widths = [heads * headSize, keyValueHeads * headSize, keyValueHeads * headSize]
+    const [q, k, values] = project(layer, attention.inputs, x, widths) as [tf.Tensor, tf.Tensor, tf.Tensor] // as many as widths
+    const placed = (part: tf.Tensor): tf.Tensor =>
+      kind.rotary === null
+        ? part
+        : turn(part, headSize, tf.expandDims(tokens.positions, 1), tokens.rotary[kind.rotary]!)
+    const mixed = tokens.attend({
+      layer: index,
+      queries: placed(normalizeHeads(layer, attention.queryNorm, q)),
+      keys: placed(normalizeHeads(layer, attention.keyNorm, k)),
+      values,
+      window: kind.window,
+      softCap: attention.softCap,
+      scale: kind.scale,
+    })
+    return project(layer, [attention.output], mixed, [config.hiddenSize])[0]!
+  }
+
+const feedForward =
+  (layer: Layer, { feedForward: half, intermediateSize, hiddenSize }: DecoderConfig) =>
+  (x: tf.Tensor): tf.Tensor => {
+    const widths = half.kind === 'gated' ? [intermediateSize, intermediateSize] : [intermediateSize]
+    const [first, up] = project(layer, half.inputs, x, widths) as [tf.Tensor, tf.Tensor | undefined] // as many as widths
+    const activated = up === undefined ? activate(half.activation, first) : gate(half.activation, first, up)
+    return project(layer, [half.output], activated, [hiddenSize])[0]!
+  }
+
+/** What enters the first layer: embeddings of tokens, and of positions where those are learned. */
+const embed = (params: Params, { embedding, learnedPositions }: DecoderConfig, tokens: Tokens): tf.Tensor => {
+  const rowsOf = (name: string, ids: tf.Tensor): tf.Tensor =>
+    tf.gather(parameter(params, `${name}.weight`), ids as tf.Tensor1D) // [N] by contract
+  const embedded = rowsOf(embedding.name, tokens.ids)
+  const scaled = embedding.scale === 1 ? embedded : tf.mul(embedded, embedding.scale)
+  return learnedPositions === null ? scaled : tf.add(scaled, rowsOf(learnedPositions, tokens.positions))
 }
 
 /**
  * Last hidden states after the final norm, `[N, D]`, of N positions that attend as they are told to.
  *
+ * Positions are below `config.maxPositions` where they are learned (padding included), and below the length of the rotary tables where they
+ * are turned.
+ *
  * Errors   throws where a parameter is missing or shapes do not fit, naming them.
- * Source   Llama (arXiv:2302.13971) and Qwen2 (arXiv:2407.10671) as in Hugging Face Transformers 5.
+ * Source   the model classes of Hugging Face Transformers 5.17: GPT-2, GPT-Neo, Llama (arXiv:2302.13971), Mistral (arXiv:2310.06825), Qwen2
+ *          (arXiv:2407.10671), Qwen3 (arXiv:2505.09388), Gemma 2 (arXiv:2408.00118), Gemma 3 (arXiv:2503.19786), Phi-3 (arXiv:2404.14219),
+ *          OLMo 2 (arXiv:2501.00656), SmolLM3.
  */
 export const forwardTokens = (params: Params, config: DecoderConfig, tokens: Tokens): tf.Tensor => {
-  const norm = (name: string, x: tf.Tensor): tf.Tensor =>
-    rmsNorm(x, parameter(params, `${name}.weight`), config.normEpsilon)
-  const embedded = tf.gather(parameter(params, 'model.embed_tokens.weight'), tokens.ids as tf.Tensor1D) // [N] by contract
-  const hidden = Array.from({ length: config.layers }, (_, i) => i).reduce<tf.Tensor>((x, layer) => {
-    const name = `model.layers.${layer}`
-    const middle = tf.add(x, selfAttention(params, config, layer, norm(`${name}.input_layernorm`, x), tokens))
-    return tf.add(middle, feedForward(params, layer, norm(`${name}.post_attention_layernorm`, middle)))
-  }, embedded)
-  return norm('model.norm', hidden)
+  const hidden = Array.from({ length: config.layers }, (_, i) => i).reduce<tf.Tensor>(
+    (x, index) => {
+      const layer = { params, prefix: `${config.layerName}.${index}.` }
+      const middle = residual(layer, config.attention, x, selfAttention(layer, index, config, tokens))
+      return residual(layer, config.feedForward, middle, feedForward(layer, config))
+    },
+    embed(params, config, tokens),
+  )
+  return normalize(params, '', config.finalNorm, hidden)
 }
 
-/** A bias that also hides keys at positions `window` or more before the query's. */
-const insideWindow = (
-  bias: tf.Tensor | undefined,
-  positions: { readonly queries: tf.Tensor; readonly keys: tf.Tensor },
-  window: number,
-): tf.Tensor => {
-  const [p, g, t] = positions.queries.shape as [number, number, number] // [P, G, T]
-  const [, groups, places] = positions.keys.shape as [number, number, number] // [P, G or 1, C]
-  const distance = tf.sub(
-    tf.reshape(positions.queries, [p, 1, g, 1, t, 1]),
-    tf.reshape(positions.keys, [p, 1, groups, 1, 1, places]),
-  )
+/** The bias of an earlier segment's keys that also hides those at positions `window` or more before the query's. */
+const pastInWindow = ({ bias, positions: keys }: Past, queries: tf.Tensor, window: number): tf.Tensor => {
+  const [p, g, t] = queries.shape as [number, number, number] // [P, G, T]
+  const [, groups, places] = keys.shape as [number, number, number] // [P, G or 1, C]
+  const distance = tf.sub(tf.reshape(queries, [p, 1, g, 1, t, 1]), tf.reshape(keys, [p, 1, groups, 1, 1, places]))
   const outside = tf.mul(tf.cast(tf.greaterEqual(distance, tf.scalar(window, 'int32')), 'float32'), MASKED)
   return bias === undefined ? outside : tf.minimum(bias, outside)
 }
 
+/** The bias of a segment's places on each other, `beforeBias`, with what a window hides. Neighboring places are neighboring positions. */
+const ownInWindow = (
+  bias: tf.Tensor,
+  length: number,
+  kind: { readonly window: number | null; readonly paddingSees: 'all' | 'past' },
+): tf.Tensor => {
+  const { window, paddingSees } = kind
+  if (window === null && paddingSees === 'all') return bias
+  const places = tf.range(0, length, 1, 'int32')
+  const distance = tf.sub(tf.expandDims(places, 1), tf.expandDims(places, 0))
+  const outside = tf.greaterEqual(distance, tf.scalar(window ?? length, 'int32'))
+  if (paddingSees === 'all') return tf.minimum(bias, tf.mul(tf.cast(outside, 'float32'), MASKED))
+  const hidden = tf.logicalOr(outside, tf.less(distance, tf.scalar(0, 'int32')))
+  return tf.where(tf.reshape(hidden, [1, 1, 1, 1, length, length]), tf.scalar(Number.NEGATIVE_INFINITY), bias)
+}
+
 /** The biases of a segment's sources, those before the position itself, for each window that its layers ask for: made once. */
-const biasesByWindow = (segment: Segment) => {
+const biasesByWindow = (segment: Segment, { paddingSees }: AttentionDescription) => {
   const made = new Map<number | null, readonly (tf.Tensor | undefined)[]>()
-  const sources = [
-    ...segment.past.map(({ bias, positions }) => ({ bias, positions })),
-    ...(segment.beforeBias === undefined ? [] : [{ bias: segment.beforeBias, positions: segment.positions }]),
+  const { beforeBias, past, positions } = segment
+  const make = (window: number | null): readonly (tf.Tensor | undefined)[] => [
+    ...past.map((earlier) => (window === null ? earlier.bias : pastInWindow(earlier, positions, window))),
+    ...(beforeBias === undefined ? [] : [ownInWindow(beforeBias, positions.shape[2]!, { window, paddingSees })]),
   ]
   return (window: number | null): readonly (tf.Tensor | undefined)[] => {
-    const known = made.get(window)
-    if (known !== undefined) return known
-    const biases = sources.map(({ bias, positions }) =>
-      window === null ? bias : insideWindow(bias, { queries: segment.positions, keys: positions }, window),
-    )
+    const biases = made.get(window) ?? make(window)
     made.set(window, biases)
     return biases
   }
@@ -187,7 +277,7 @@ export const forwardSegment = (params: Params, config: DecoderConfig, segment: S
   if (t > 1 && segment.beforeBias === undefined) throw new Error(`forwardSegment: ${t} positions need a beforeBias`)
   const { heads, keyValueHeads: k, headSize: h } = config
   const layers: LayerCache[] = []
-  const biases = biasesByWindow(segment)
+  const biases = biasesByWindow(segment, config.attention)
   const withBias = (source: AttentionSource, bias: tf.Tensor | undefined): AttentionSource =>
     bias === undefined ? source : { ...source, bias }
   const attend: Attend = ({ layer, window, softCap, scale, ...flat }) => {
@@ -214,25 +304,8 @@ export const forwardSegment = (params: Params, config: DecoderConfig, segment: S
 
 /** Scores of every token of the vocabulary, `[N, V]`, from hidden states `[N, D]`. */
 export const logitsOf = (params: Params, config: DecoderConfig, hidden: tf.Tensor): tf.Tensor => {
-  const head = config.tiedEmbeddings ? 'model.embed_tokens.weight' : 'lm_head.weight'
-  return tf.matMul(hidden, parameter(params, head), false, true)
-}
-
-/**
- * Cosines and sines for positions `0 .. length - 1`, `[length, H / 2]`, in float32 arithmetic as the reference does it, by table name.
- *
- * Effects  makes two tensors that belong to the enclosing scope.
- */
-export const rotaryTables = (config: DecoderConfig, length: number): RotaryTables => {
-  const half = config.headSize / 2
-  const frequencies = Float32Array.from({ length: half }, (_, i) =>
-    Math.fround(1 / Math.fround(config.ropeTheta ** Math.fround((2 * i) / config.headSize))),
-  )
-  const angle = (i: number): number => Math.fround(Math.floor(i / half) * frequencies[i % half]!)
-  const table = (f: (x: number) => number): tf.Tensor =>
-    tf.tensor2d(
-      Float32Array.from({ length: length * half }, (_, i) => f(angle(i))),
-      [length, half],
-    )
-  return { global: { cos: table(Math.cos), sin: table(Math.sin) } }
+  const name = config.tiedEmbeddings ? config.embedding.name : 'lm_head'
+  const logits = linear(params, { name, bias: 'none', layout: 'out-in' }, hidden)
+  const { logitSoftCap: cap } = config
+  return cap === null ? logits : tf.mul(tf.tanh(tf.div(logits, cap)), cap)
 }

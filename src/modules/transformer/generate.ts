@@ -5,9 +5,10 @@ import type { StopReason } from '../../data/policy.js'
 import { jit } from '../../engine/jit.js'
 import { own, scope } from '../../engine/scope.js'
 import type { DecoderConfig } from './config.js'
-import { forwardSegment, type LayerCache, logitsOf, type RotaryTables, rotaryTables } from './forward.js'
+import { forwardSegment, type LayerCache, logitsOf } from './forward.js'
 import { CAPACITY_STEP, cacheTensors, grow, type KeyValueCache, makeCache, writeStep } from './keyValueCache.js'
 import type { Params } from './params.js'
+import { type RotaryTables, rotaryTables } from './rotaryTables.js'
 import { chooseToken, type TokenChoice } from './sample.js'
 import { biasOf, lastHidden, promptBiases, promptKeyBias } from './score.js'
 
@@ -242,7 +243,8 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
       scope(() => ({
         mask: tf.tensor2d(padded.mask, shared.shape),
         positions: tf.tensor2d(padded.positions, shared.shape, 'int32'),
-        rotary: rotaryTables(config, table),
+        // no sequence is longer, whatever it is padded to
+        rotary: rotaryTables(config, table, { sequenceLength: Math.min(table, config.maxPositions) }),
         inverseTemperature: tf.scalar(inverse),
       })),
     )

@@ -1,9 +1,9 @@
 /** Ragged prompts and completions as the padded arrays that the compiled functions take. */
 import * as tf from '@tensorflow/tfjs'
 import type { DecoderConfig } from './config.js'
-import { rotaryTables } from './forward.js'
 import { padPrompts } from './generate.js'
 import { CAPACITY_STEP } from './keyValueCache.js'
+import { rotaryTables } from './rotaryTables.js'
 import type { CompletionBatch } from './score.js'
 
 /** Neighbouring rows with equal prompts, as one prompt with a group of completions. */
@@ -89,16 +89,35 @@ export const packCompletions = (
   }
 }
 
-/** The tensors of packed completions. They belong to the enclosing scope. */
+/** Positions of rows of `length` places, with those of padding brought into the table of learned positions. */
+const tablePositions = (positions: Int32Array, mask: Float32Array, config: DecoderConfig): Int32Array => {
+  if (config.learnedPositions === null) return positions
+  const last = config.maxPositions - 1
+  const beyond = positions.findIndex((position, i) => position > last && mask[i] === 1)
+  if (beyond >= 0) {
+    throw new RangeError(
+      `completionBatch: a sequence has position ${positions[beyond]!}, the model has embeddings of ${config.maxPositions} positions`,
+    )
+  }
+  return positions.map((position) => Math.min(position, last))
+}
+
+/**
+ * The tensors of packed completions. They belong to the enclosing scope.
+ *
+ * Errors   throws RangeError for a sequence longer than the learned positions of the model.
+ */
 export const completionBatch = (packed: PackedCompletions, config: DecoderConfig): CompletionBatch => {
   const promptShape: [number, number] = [packed.prompts, packed.promptLength]
   const shape: [number, number, number] = [packed.prompts, packed.group, packed.completionLength]
+  const { completionPositions: positions, completionMask: mask } = packed
+  const sequenceLength = positions.reduce((n, position, i) => (mask[i] === 1 ? Math.max(n, position + 1) : n), 1)
   return {
     promptIds: tf.tensor2d(packed.promptIds, promptShape, 'int32'),
     promptMask: tf.tensor2d(packed.promptMask, promptShape),
     promptPositions: tf.tensor2d(packed.promptPositions, promptShape, 'int32'),
     completionIds: tf.tensor3d(packed.completionIds, shape, 'int32'),
-    completionPositions: tf.tensor3d(packed.completionPositions, shape, 'int32'),
-    rotary: rotaryTables(config, packed.promptLength + packed.completionLength),
+    completionPositions: tf.tensor3d(tablePositions(positions, mask, config), shape, 'int32'),
+    rotary: rotaryTables(config, packed.promptLength + packed.completionLength, { sequenceLength }),
   }
 }

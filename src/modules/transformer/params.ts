@@ -1,59 +1,81 @@
 /** The parameters of a decoder: named tensors in an immutable record, with Hugging Face's names. */
 import * as tf from '@tensorflow/tfjs'
 import { child, type Key, normals } from '../../core/key.js'
+import type { Norm, Projection } from './config/description.js'
 import type { DecoderConfig } from './config.js'
 
 /** Name of Hugging Face -> tensor. Never changed in place: an update makes a new record. */
 export type Params = Readonly<Record<string, tf.Tensor>>
 
-/** Names and shapes of all parameters, in the order in which Transformers lists them. Linear weights are `[out, in]`. */
-export const parameterShapes = (config: DecoderConfig): ReadonlyMap<string, readonly number[]> => {
-  const { hiddenSize: d, intermediateSize: f, headSize, projectionBias } = config
-  const [queryWidth, keyWidth] = [config.heads * headSize, config.keyValueHeads * headSize]
-  const shapes = new Map<string, readonly number[]>([['model.embed_tokens.weight', [config.vocabularySize, d]]])
-  for (let i = 0; i < config.layers; i++) {
-    const layer = `model.layers.${i}`
-    for (const [name, width] of [
-      ['q', queryWidth],
-      ['k', keyWidth],
-      ['v', keyWidth],
-    ] as const) {
-      shapes.set(`${layer}.self_attn.${name}_proj.weight`, [width, d])
-      if (projectionBias) shapes.set(`${layer}.self_attn.${name}_proj.bias`, [width])
-    }
-    shapes.set(`${layer}.self_attn.o_proj.weight`, [d, queryWidth])
-    shapes.set(`${layer}.mlp.gate_proj.weight`, [f, d])
-    shapes.set(`${layer}.mlp.up_proj.weight`, [f, d])
-    shapes.set(`${layer}.mlp.down_proj.weight`, [d, f])
-    shapes.set(`${layer}.input_layernorm.weight`, [d])
-    shapes.set(`${layer}.post_attention_layernorm.weight`, [d])
-  }
-  shapes.set('model.norm.weight', [d])
-  if (!config.tiedEmbeddings) shapes.set('lm_head.weight', [config.vocabularySize, d])
-  return shapes
+/** One parameter: its shape and what it is before training. */
+interface Parameter {
+  readonly shape: readonly number[]
+  readonly initial: 'zeros' | 'ones' | 'normal'
 }
+
+type Entries = readonly (readonly [string, Parameter])[]
+
+const ofProjection = (prefix: string, { name, inputs, outputs, bias, layout }: Projection): Entries => {
+  const weight = { shape: layout === 'out-in' ? [outputs, inputs] : [inputs, outputs], initial: 'normal' } as const
+  const entries: Entries = [[`${prefix}${name}.weight`, weight]]
+  return bias === 'none' ? entries : [...entries, [`${prefix}${name}.bias`, { shape: [outputs], initial: 'zeros' }]]
+}
+
+/** A norm whose weight is stored around 0 begins at 0. */
+const ofNorm = (prefix: string, norm: Norm | null): Entries => {
+  if (norm === null) return []
+  const shape = [norm.width]
+  const weight = [`${prefix}${norm.name}.weight`, { shape, initial: norm.offset === 1 ? 'zeros' : 'ones' }] as const
+  return norm.kind === 'rms' ? [weight] : [weight, [`${prefix}${norm.name}.bias`, { shape, initial: 'zeros' }]]
+}
+
+const ofLayer = ({ attention, feedForward }: DecoderConfig, prefix: string): Entries => [
+  ...[...attention.inputs, attention.output].flatMap((projection) => ofProjection(prefix, projection)),
+  ...ofNorm(prefix, attention.queryNorm),
+  ...ofNorm(prefix, attention.keyNorm),
+  ...[...feedForward.inputs, feedForward.output].flatMap((projection) => ofProjection(prefix, projection)),
+  ...[attention.before, attention.after, feedForward.before, feedForward.after].flatMap((norm) => ofNorm(prefix, norm)),
+]
+
+const parametersOf = (config: DecoderConfig): Entries => {
+  const { vocabularySize, hiddenSize, embedding, learnedPositions } = config
+  const table = (name: string, rows: number) =>
+    [`${name}.weight`, { shape: [rows, hiddenSize], initial: 'normal' }] as const
+  return [
+    table(embedding.name, vocabularySize),
+    ...(learnedPositions === null ? [] : [table(learnedPositions, config.maxPositions)]),
+    ...Array.from({ length: config.layers }, (_, i) => ofLayer(config, `${config.layerName}.${i}.`)).flat(),
+    ...ofNorm('', config.finalNorm),
+    ...(config.tiedEmbeddings ? [] : [table('lm_head', vocabularySize)]),
+  ]
+}
+
+/**
+ * Names and shapes of all parameters, in a fixed order: embeddings, each layer's projections and then its norms, the last norm, the output
+ * projection unless it is the embedding.
+ */
+export const parameterShapes = (config: DecoderConfig): ReadonlyMap<string, readonly number[]> =>
+  new Map(parametersOf(config).map(([name, { shape }]) => [name, shape]))
+
+const sizeOf = (shape: readonly number[]): number => shape.reduce((n, m) => n * m, 1)
 
 /** How many numbers there are to train. */
 export const parameterCount = (config: DecoderConfig): number =>
-  [...parameterShapes(config).values()].reduce((sum, shape) => sum + shape.reduce((n, m) => n * m, 1), 0)
+  parametersOf(config).reduce((sum, [, { shape }]) => sum + sizeOf(shape), 0)
 
 /**
  * Fresh parameters: norms 1, biases 0, weights normal with standard deviation `scale` (Transformers' default 0.02).
  *
  * Effects  makes tensors that belong to the enclosing scope.
  */
-export const initialParams = (config: DecoderConfig, key: Key, scale = 0.02): Params =>
-  Object.fromEntries(
-    [...parameterShapes(config)].map(([name, shape]) => {
-      if (name.endsWith('norm.weight')) return [name, tf.ones([...shape])]
-      if (name.endsWith('.bias')) return [name, tf.zeros([...shape])]
-      const size = shape.reduce((n, m) => n * m, 1)
-      return [
-        name,
-        tf.tensor(
-          normals(child(key, name), size).map((x) => x * scale),
-          [...shape],
-        ),
-      ]
-    }),
-  )
+export const initialParams = (config: DecoderConfig, key: Key, scale = 0.02): Params => {
+  const fresh = (name: string, { shape, initial }: Parameter): tf.Tensor => {
+    if (initial === 'ones') return tf.ones([...shape])
+    if (initial === 'zeros') return tf.zeros([...shape])
+    return tf.tensor(
+      normals(child(key, name), sizeOf(shape)).map((x) => x * scale),
+      [...shape],
+    )
+  }
+  return Object.fromEntries(parametersOf(config).map(([name, parameter]) => [name, fresh(name, parameter)]))
+}

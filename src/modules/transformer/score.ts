@@ -2,8 +2,9 @@
 import * as tf from '@tensorflow/tfjs'
 import { MASKED } from '../../engine/ops/attention.js'
 import type { DecoderConfig } from './config.js'
-import { forwardSegment, logitsOf, type RotaryTables } from './forward.js'
+import { forwardSegment, logitsOf } from './forward.js'
 import type { Params } from './params.js'
+import type { RotaryTables } from './rotaryTables.js'
 
 /**
  * Prompts with G completions each. P prompts, Tp prompt positions, Tr completion positions. Prompts are padded on the left,

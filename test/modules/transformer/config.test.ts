@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { formatConfig, parseConfig } from '../../../src/modules/transformer/config.js'
-import { anySmallConfig } from '../../kit/small.js'
+import { ARCHITECTURES, formatConfig, parseConfig } from '../../../src/modules/transformer/config.js'
+import { anyConfigJson, anyConfigJsonOf } from '../../kit/configs.js'
+import { configOf } from '../../kit/models.js'
 
 const llama = {
   model_type: 'llama',
@@ -19,70 +20,119 @@ const reasonOf = (changes: Readonly<Record<string, unknown>>): string => {
 }
 
 describe('parseConfig', () => {
-  it('reads back what formatConfig writes, through JSON', () => {
-    fc.assert(
-      fc.property(anySmallConfig, (config) => {
-        expect(parseConfig(JSON.parse(JSON.stringify(formatConfig(config))))).toEqual(E.right(config))
-      }),
-    )
+  it('gives back the file that it read, field by field, with formatConfig, and reads that to an equal config', () => {
+    const law = fc.property(anyConfigJson, (json) => {
+      const config = configOf(json)
+      expect(formatConfig(config)).toEqual(json)
+      expect(parseConfig(JSON.parse(JSON.stringify(formatConfig(config))))).toEqual(E.right(config))
+    })
+    fc.assert(law)
+  })
+
+  it('does not write a config whose fields were changed without its file', () => {
+    const config = configOf(llama)
+    expect(() => formatConfig({ ...config, vocabularySize: 33, layers: 1 })).toThrow('vocabularySize, layers differ')
+  })
+
+  it('reads every family', () => {
+    for (const architecture of ARCHITECTURES) {
+      const law = fc.property(anyConfigJsonOf(architecture), (json) => {
+        expect(configOf(json)).toMatchObject({ architecture, vocabularySize: json.vocab_size })
+      })
+      fc.assert(law, { numRuns: 20 })
+    }
   })
 
   it('takes the defaults of Transformers for what a file leaves out', () => {
-    expect(parseConfig(llama)).toEqual(
-      E.right({
-        architecture: 'llama',
-        vocabularySize: 32,
-        hiddenSize: 16,
-        intermediateSize: 24,
-        layers: 2,
-        heads: 4,
-        keyValueHeads: 4,
-        headSize: 4,
-        ropeTheta: 10000,
-        normEpsilon: 1e-6,
-        maxPositions: 2048,
-        projectionBias: false,
-        tiedEmbeddings: false,
-        endTokens: [],
-        padToken: null,
-      }),
-    )
+    expect(configOf(llama)).toMatchObject({
+      architecture: 'llama',
+      keyValueHeads: 4,
+      headSize: 4,
+      maxPositions: 2048,
+      tiedEmbeddings: false,
+      endTokens: [2],
+      padToken: null,
+      logitSoftCap: null,
+      rotary: { global: { theta: 10_000, width: 4, scaling: { type: 'default' }, attentionFactor: 1 } },
+    })
+    expect(configOf({ ...llama, eos_token_id: null }).endTokens).toEqual([])
+    expect(configOf({ ...llama, model_type: 'gemma2', num_attention_heads: 8 })).toMatchObject({
+      headSize: 256,
+      keyValueHeads: 4,
+      endTokens: [1],
+      padToken: 0,
+      tiedEmbeddings: true,
+      logitSoftCap: 30,
+      attention: { softCap: 50 },
+      layerKinds: [{ window: 4096 }, { window: null }],
+    })
   })
 
-  it('ignores fields that do not change the arithmetic, whatever they hold', () => {
-    fc.assert(
-      fc.property(
-        fc.dictionary(
-          fc.string({ minLength: 1 }).map((name) => `x_${name}`),
-          fc.jsonValue(),
-        ),
-        (extra) => {
-          expect(parseConfig({ ...extra, ...llama })).toEqual(parseConfig(llama))
-        },
-      ),
+  it('refuses any field that it does not know, by name, unless it is null', () => {
+    const unknown = fc.tuple(
+      fc.string({ minLength: 1 }).map((name) => `x_${name}`),
+      fc.jsonValue().filter((value) => value !== null),
     )
-  })
-
-  it('reads the base of the rotary embedding from the old place and from the new one', () => {
-    const thetaOf = (changes: object) =>
-      E.map(({ ropeTheta }: { ropeTheta: number }) => ropeTheta)(parseConfig({ ...llama, ...changes }))
-    expect(thetaOf({ rope_theta: 5e5 })).toEqual(E.right(5e5))
-    expect(thetaOf({ rope_parameters: { rope_type: 'default', rope_theta: 1e6 } })).toEqual(E.right(1e6))
-    expect(thetaOf({ rope_scaling: null, rope_parameters: null })).toEqual(E.right(10000))
+    const law = fc.property(anyConfigJson, unknown, (json, [name, value]) => {
+      const refused = parseConfig({ ...json, [name]: value })
+      expect(E.isLeft(refused) && refused.left.reason).toContain(name)
+      expect(E.isRight(parseConfig({ ...json, [name]: null }))).toBe(true)
+    })
+    fc.assert(law)
   })
 
   it.each([
-    [{ model_type: 'gpt2' }, "model_type 'gpt2'"],
-    [{ hidden_act: 'gelu' }, "hidden_act 'gelu'"],
-    [{ rope_scaling: { rope_type: 'yarn', factor: 4 } }, "rope type 'yarn'"],
-    [{ rope_scaling: { type: 'linear', factor: 2 } }, "rope type 'linear'"],
-    [{ rope_parameters: { rope_type: 'llama3' } }, "rope type 'llama3'"],
-    [{ rope_parameters: { type: 'linear', factor: 2 } }, "rope type 'linear'"],
-    [{ use_sliding_window: true }, 'use_sliding_window'],
-    [{ mlp_bias: true }, 'mlp_bias'],
-    [{ attention_bias: true }, 'attention_bias'],
+    ['quantization_config', { bits: 4 }],
+    ['num_local_experts', 8],
+    ['add_cross_attention', true],
+    ['partial_rotary_factor', 0.5],
+    ['use_bidirectional_attention', true],
+    ['rope_interleaved', true],
+  ])('refuses %s %j for Llama', (name, value) => {
+    expect(reasonOf({ [name]: value })).toContain(name)
+  })
+
+  it('accepts fields of training, sampling and bookkeeping, whatever they hold', () => {
+    const names = ['torch_dtype', 'architectures', 'initializer_range', 'pretraining_tp', 'use_cache', 'bos_token_id']
+    const law = fc.property(fc.constantFrom(...names), fc.jsonValue(), (name, value) => {
+      const { source: _, ...read } = configOf({ ...llama, [name]: value })
+      const { source: __, ...bare } = configOf(llama)
+      expect(read).toEqual(bare)
+    })
+    fc.assert(law)
+  })
+
+  it('reads the base of the rotary embedding from the old place and from the new one', () => {
+    const thetaOf = (changes: object): number => configOf({ ...llama, ...changes }).rotary.global!.theta
+    expect(thetaOf({ rope_theta: 5e5 })).toBe(5e5)
+    expect(thetaOf({ rope_parameters: { rope_type: 'default', rope_theta: 1e6 } })).toBe(1e6)
+    expect(thetaOf({ rope_theta: 5e5, rope_scaling: { type: 'linear', factor: 2 } })).toBe(5e5)
+    expect(thetaOf({ rope_scaling: null, rope_parameters: null })).toBe(10_000)
+  })
+
+  it.each([
+    [{ model_type: 'bert' }, "model_type 'bert'"],
+    [{ model_type: 'constructor' }, "model_type 'constructor'"],
+    [{ hidden_act: 'relu' }, "hidden_act 'relu'"],
+    [{ hidden_act: 'toString' }, "hidden_act 'toString'"],
+    [{ rope_scaling: { rope_type: 'mrope', factor: 4 } }, "rope type 'mrope'"],
+    [{ rope_scaling: { rope_type: 'linear', factor: 2, twist: 1 } }, 'twist 1'],
+    [{ model_type: 'phi3', rope_scaling: { rope_type: 'linear', factor: 2 } }, 'rope type "linear"'],
+    [{ model_type: 'qwen2', num_key_value_heads: 4, layer_types: ['full_attention', 'x'] }, "layer type 'x'"],
   ])('refuses arithmetic that it does not compute: %j', (changes, named) => {
-    expect(reasonOf(changes)).toMatch(/^not supported: /)
+    expect(reasonOf(changes)).toContain('not supported: ')
+    expect(reasonOf(changes)).toContain(named)
+  })
+
+  it.each([
+    [{ rope_scaling: { type: 'linear' } }, "'linear' needs a factor"],
+    [{ rope_scaling: { type: 'yarn' } }, "'yarn' needs a factor"],
+    [{ rope_parameters: { rope_type: 'llama3', factor: 2 } }, 'low_freq_factor'],
+    [{ rope_scaling: { rope_type: 'llama3', factor: 8, low_freq_factor: 4, high_freq_factor: 4 } }, 'not above'],
+    [{ rope_scaling: { rope_type: 'dynamic', factor: 2 }, head_dim: 2 }, 'more than 2'],
+    [{ rope_scaling: { rope_type: 'longrope', short_factor: [1], long_factor: [1, 2] } }, '1 factors for 2'],
+    [{ rope_theta: '1e4' }, 'rope_theta'],
+  ])('names what is wrong with a rotary embedding: %j', (changes, named) => {
     expect(reasonOf(changes)).toContain(named)
   })
 
@@ -90,8 +140,16 @@ describe('parseConfig', () => {
     [{ num_key_value_heads: 3 }, 'num_attention_heads 4 is not a multiple of num_key_value_heads 3'],
     [{ hidden_size: 18 }, 'head size 4.5'],
     [{ head_dim: 5 }, 'head size 5'],
+    [{ model_type: 'gemma2', head_dim: 4, layer_types: ['full_attention'] }, '1 entries for 2 layers'],
+    [{ model_type: 'smollm3', num_key_value_heads: 4, no_rope_layers: [1] }, '1 entries for 2 layers'],
+    [{ model_type: 'gemma2', head_dim: 4, sliding_window: null }, 'no sliding_window is in use'],
   ])('refuses sizes that contradict each other: %j', (changes, reason) => {
     expect(reasonOf(changes)).toContain(reason)
+  })
+
+  it('names all contradictions at once', () => {
+    const reason = reasonOf({ model_type: 'gemma2', head_dim: 5, hidden_activation: 'relu', layer_types: [] })
+    for (const part of ['head size 5', "'relu'", '0 entries']) expect(reason).toContain(part)
   })
 
   it.each(['vocab_size', 'hidden_size', 'intermediate_size', 'num_hidden_layers', 'num_attention_heads', 'model_type'])(
@@ -102,15 +160,26 @@ describe('parseConfig', () => {
     },
   )
 
-  it.each([0, -1, 1.5, Number.NaN])('refuses %d layers', (num_hidden_layers) => {
+  it.each([0, -1, 1.5, Number.NaN, 1e9])('refuses %d layers', (num_hidden_layers) => {
     expect(reasonOf({ num_hidden_layers })).toContain('num_hidden_layers')
   })
 
-  it('gives a failure, not an exception, for any JSON', () => {
-    fc.assert(
-      fc.property(fc.jsonValue(), (json) => {
-        expect(E.isLeft(parseConfig(json))).toBe(true)
-      }),
-    )
+  it('refuses a pattern of GPT-Neo that repeats without end, and does not write it out', () => {
+    const json = { model_type: 'gpt_neo', vocab_size: 8, hidden_size: 8, num_layers: 2, num_heads: 2 }
+    const refused = parseConfig({ ...json, attention_types: [[['global', 'local'], 1e12]] })
+    expect(E.isLeft(refused) && refused.left.reason).toContain('describes 2000000000000 layers')
+  })
+
+  it('gives a config or a failure, not an exception, for any JSON and for any file with a field replaced', () => {
+    const check = (json: unknown): void => {
+      const parsed = parseConfig(json)
+      if (E.isLeft(parsed)) expect(parsed.left.reason.length).toBeGreaterThan(0)
+    }
+    const law = fc.property(anyConfigJson, fc.nat(), fc.jsonValue(), (json, place, value) => {
+      check(value)
+      const names = Object.keys(json)
+      check({ ...json, [names[place % names.length]!]: value })
+    })
+    fc.assert(law, { numRuns: 300 })
   })
 })

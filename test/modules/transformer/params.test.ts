@@ -4,9 +4,9 @@ import { keyFromSeed } from '../../../src/core/key.js'
 import { scope } from '../../../src/engine/scope.js'
 import { initialParams, parameterCount, parameterShapes } from '../../../src/modules/transformer/params.js'
 import { anyKey } from '../../../src/testing/arbitraries.js'
+import { anySmallConfig } from '../../kit/configs.js'
 import { useEngine, valuesOf } from '../../kit/engine.js'
 import { tinyConfig } from '../../kit/models.js'
-import { anySmallConfig } from '../../kit/small.js'
 
 useEngine()
 
@@ -17,17 +17,22 @@ const initialNumbers = (...args: Parameters<typeof initialParams>): Readonly<Rec
 const deviation = (xs: readonly number[]): number => Math.sqrt(xs.reduce((sum, x) => sum + x * x, 0) / xs.length)
 
 describe('parameterShapes', () => {
-  it('has biases only with projectionBias and an output projection only without tied embeddings', () => {
+  it('has what the description names: weights, biases where they are added, an output projection only without tied embeddings', () => {
     fc.assert(
       fc.property(anySmallConfig, (config) => {
+        const { attention, feedForward, layers } = config
         const names = [...parameterShapes(config).keys()]
-        expect(names.filter((name) => name.endsWith('.bias'))).toHaveLength(
-          config.projectionBias ? 3 * config.layers : 0,
+        const projections = [...attention.inputs, attention.output, ...feedForward.inputs, feedForward.output]
+        const norms = [attention.before, attention.after, feedForward.before, feedForward.after].filter(
+          (n) => n !== null,
         )
+        const all = [...norms, attention.queryNorm, attention.keyNorm].filter((n) => n !== null)
+        const biases = [...projections.filter((p) => p.bias === 'added'), ...all.filter((n) => n.kind === 'layer')]
+        const inLayers = names.filter((name) => name.startsWith(`${config.layerName}.`))
+        expect(inLayers.filter((name) => name.endsWith('.bias'))).toHaveLength(layers * biases.length)
+        expect(inLayers).toHaveLength(layers * (projections.length + all.length + biases.length))
         expect(names.includes('lm_head.weight')).toBe(!config.tiedEmbeddings)
-        expect(names.filter((name) => name.startsWith('model.layers.'))).toHaveLength(
-          config.layers * (config.projectionBias ? 12 : 9),
-        )
+        expect(new Set(names).size).toBe(names.length)
       }),
     )
   })

@@ -1,0 +1,197 @@
+/** GPT-2 and GPT-Neo: learned positions, layer norms with biases, a plain feed-forward half. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import type { AttentionDescription, DecoderConfig, LayerKind, Norm, Projection } from './description.js'
+import { commonFields, either, flag, layerCount, optional, positiveNumber, readFields, size } from './fields.js'
+import { activationOf, type Family, gather, type Json, linearMap, type Sizes, sizesOf, specialTokens } from './parts.js'
+
+const GPT_NAMES = {
+  embedding: { name: 'transformer.wte', scale: 1 },
+  learnedPositions: 'transformer.wpe',
+  layerName: 'transformer.h',
+} as const
+
+const gptFields = {
+  ...commonFields,
+  activation_function: either(z.string(), 'gelu_new'),
+  layer_norm_epsilon: either(positiveNumber, 1e-5),
+  tie_word_embeddings: flag(true),
+}
+
+type GptRaw = z.output<z.ZodObject<typeof gptFields>>
+
+/** What the two families do differently. */
+interface Variant {
+  readonly architecture: 'gpt2' | 'gpt_neo'
+  readonly sizes: Sizes
+  readonly layers: number
+  readonly maxPositions: number
+  readonly inputs: readonly Projection[]
+  readonly output: Projection
+  readonly feedForward: { readonly input: Projection; readonly output: Projection }
+  readonly paddingSees: AttentionDescription['paddingSees']
+  readonly kinds: E.Either<string, readonly LayerKind[]>
+}
+
+const describe = (json: Json, raw: GptRaw, variant: Variant): E.Either<string, DecoderConfig> => {
+  const parts = gather({
+    sizes: sizesOf(variant.sizes),
+    activation: activationOf('activation_function', raw.activation_function),
+    kinds: variant.kinds,
+  })
+  if (E.isLeft(parts)) return parts
+  const { sizes, activation, kinds } = parts.right
+  const norm = (name: string): Norm => ({
+    name,
+    width: sizes.hidden,
+    kind: 'layer',
+    epsilon: raw.layer_norm_epsilon,
+    offset: 0,
+  })
+  return E.right({
+    architecture: variant.architecture,
+    vocabularySize: raw.vocab_size,
+    hiddenSize: sizes.hidden,
+    intermediateSize: sizes.inner,
+    layers: variant.layers,
+    heads: sizes.heads,
+    keyValueHeads: sizes.keyValueHeads,
+    headSize: sizes.headSize,
+    maxPositions: variant.maxPositions,
+    tiedEmbeddings: raw.tie_word_embeddings,
+    ...specialTokens(raw, { end: 50_256, pad: null }),
+    ...GPT_NAMES,
+    attention: {
+      before: norm('ln_1'),
+      after: null,
+      inputs: variant.inputs,
+      output: variant.output,
+      queryNorm: null,
+      keyNorm: null,
+      softCap: null,
+      paddingSees: variant.paddingSees,
+    },
+    feedForward: {
+      before: norm('ln_2'),
+      after: null,
+      kind: 'plain',
+      inputs: [variant.feedForward.input],
+      activation,
+      output: variant.feedForward.output,
+    },
+    layerKinds: kinds,
+    rotary: {},
+    finalNorm: norm('transformer.ln_f'),
+    logitSoftCap: null,
+    source: json,
+  })
+}
+
+const evenSizes = (hidden: number, heads: number, inner: number | null): Sizes => ({
+  hidden,
+  inner: inner ?? 4 * hidden,
+  heads,
+  keyValueHeads: heads,
+  headSize: hidden / heads,
+})
+
+const gpt2Fields = {
+  ...gptFields,
+  n_embd: size,
+  n_layer: layerCount,
+  n_head: size,
+  n_positions: either(size, 1024),
+  n_inner: optional(size),
+  scale_attn_weights: flag(true),
+  scale_attn_by_inverse_layer_idx: flag(false),
+}
+
+/** Where `reorder_and_upcast_attn` multiplies by the scale makes no difference in float32. */
+const GPT2_UNREAD = ['reorder_and_upcast_attn']
+
+export const gpt2: Family = (json) => {
+  const read = readFields(gpt2Fields, json, GPT2_UNREAD)
+  if (E.isLeft(read)) return read
+  const raw = read.right
+  const sizes = evenSizes(raw.n_embd, raw.n_head, raw.n_inner)
+  const { hidden, inner, headSize } = sizes
+  const stored = (name: string, from: number, to: number): Projection => ({
+    ...linearMap(name, from, to, true),
+    layout: 'in-out',
+  })
+  const base = raw.scale_attn_weights ? 1 / Math.sqrt(headSize) : 1
+  return describe(json, raw, {
+    architecture: 'gpt2',
+    sizes,
+    layers: raw.n_layer,
+    maxPositions: raw.n_positions,
+    inputs: [stored('attn.c_attn', hidden, 3 * hidden)],
+    output: stored('attn.c_proj', hidden, hidden),
+    feedForward: { input: stored('mlp.c_fc', hidden, inner), output: stored('mlp.c_proj', inner, hidden) },
+    paddingSees: 'all',
+    kinds: E.right(
+      Array.from({ length: raw.n_layer }, (_, i) => ({
+        window: null,
+        rotary: null,
+        scale: raw.scale_attn_by_inverse_layer_idx ? base / (i + 1) : base,
+      })),
+    ),
+  })
+}
+
+const attentionName = z.enum(['global', 'local'])
+
+const gptNeoFields = {
+  ...gptFields,
+  hidden_size: size,
+  num_layers: layerCount,
+  num_heads: size,
+  intermediate_size: optional(size),
+  max_position_embeddings: either(size, 2048),
+  window_size: either(size, 256),
+  attention_types: optional(z.array(z.tuple([z.array(attentionName), z.number().int().nonnegative()]))),
+  attention_layers: optional(z.array(attentionName)),
+}
+
+type GptNeoRaw = z.output<z.ZodObject<typeof gptNeoFields>>
+
+/** Layers with a window (`local`) and without (`global`), in the repeated pattern that a file writes down. */
+const attentionLayers = (raw: GptNeoRaw): E.Either<string, readonly ('global' | 'local')[]> => {
+  const pattern = raw.attention_types ?? [[['global', 'local'], 12] as const]
+  const count = pattern.reduce((sum, [names, times]) => sum + names.length * times, 0)
+  if (count !== raw.num_layers)
+    return E.left(`attention_types describes ${count} layers, num_layers is ${raw.num_layers}`)
+  const layers = pattern.flatMap(([names, times]) =>
+    Array.from({ length: names.length * times }, (_, i) => names[i % names.length]!),
+  )
+  return raw.attention_layers !== null && raw.attention_layers.join() !== layers.join()
+    ? E.left('attention_layers and attention_types say different things')
+    : E.right(layers)
+}
+
+export const gptNeo: Family = (json) => {
+  const read = readFields(gptNeoFields, json)
+  if (E.isLeft(read)) return read
+  const raw = read.right
+  const sizes = evenSizes(raw.hidden_size, raw.num_heads, raw.intermediate_size)
+  const { hidden, inner } = sizes
+  const name = 'attn.attention'
+  return describe(json, raw, {
+    architecture: 'gpt_neo',
+    sizes,
+    layers: raw.num_layers,
+    maxPositions: raw.max_position_embeddings,
+    inputs: ['q_proj', 'k_proj', 'v_proj'].map((part) => linearMap(`${name}.${part}`, hidden, hidden, false)),
+    output: linearMap(`${name}.out_proj`, hidden, hidden, true),
+    feedForward: {
+      input: linearMap('mlp.c_fc', hidden, inner, true),
+      output: linearMap('mlp.c_proj', inner, hidden, true),
+    },
+    paddingSees: 'past',
+    kinds: E.map((layers: readonly ('global' | 'local')[]) =>
+      layers.map(
+        (layer): LayerKind => ({ window: layer === 'local' ? raw.window_size : null, rotary: null, scale: 1 }),
+      ),
+    )(attentionLayers(raw)),
+  })
+}

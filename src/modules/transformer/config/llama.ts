@@ -1,0 +1,309 @@
+/** Llama and the families that vary it: Mistral, Qwen2, Qwen3, Phi-3, OLMo 2, SmolLM3. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import type {
+  Architecture,
+  AttentionDescription,
+  DecoderConfig,
+  FeedForwardDescription,
+  LayerKind,
+} from './description.js'
+import { either, flag, layerCount, optional, positiveNumber, readFields, size, switchable } from './fields.js'
+import {
+  activationOf,
+  type Family,
+  gatedProjections,
+  gather,
+  globalKinds,
+  type Json,
+  type LlamaRaw,
+  linearMap,
+  llamaFields,
+  llamaSizes,
+  MODEL_NAMES,
+  preNorms,
+  rmsNorms,
+  type Sizes,
+  separateProjections,
+  specialTokens,
+  windowsOf,
+} from './parts.js'
+import { type RopeContext, ropeParameters, rotaryOf } from './rope.js'
+
+/** What a family says of itself beyond the fields that it shares with Llama. */
+interface Variant {
+  readonly architecture: Architecture
+  readonly tokens: { readonly end: number | null; readonly pad: number | null }
+  readonly defaultTheta?: number
+  readonly partial?: RopeContext['partial']
+  readonly windows: E.Either<string, readonly (number | null)[]>
+  /** Which layers encode positions; all by default. */
+  readonly encodes?: readonly boolean[]
+  readonly attention: (sizes: Sizes) => Omit<AttentionDescription, 'softCap' | 'paddingSees'>
+  readonly feedForward: (sizes: Sizes) => Omit<FeedForwardDescription, 'activation'>
+}
+
+const WHOLE: RopeContext['partial'] = { factor: 1, allowed: 'whole' }
+
+const kindsOf = (
+  windows: readonly (number | null)[],
+  encodes: readonly boolean[] | undefined,
+  scale: number,
+): readonly LayerKind[] =>
+  globalKinds(windows, scale).map((kind, i) => (encodes?.[i] === false ? { ...kind, rotary: null } : kind))
+
+const describe = (json: Json, raw: LlamaRaw, variant: Variant): E.Either<string, DecoderConfig> => {
+  const sizes = llamaSizes(raw)
+  if (E.isLeft(sizes)) return sizes
+  const { hidden, headSize } = sizes.right
+  const parts = gather({
+    activation: activationOf('hidden_act', raw.hidden_act),
+    windows: variant.windows,
+    rotary: rotaryOf(ropeParameters(raw), {
+      headSize,
+      maxPositions: raw.max_position_embeddings,
+      defaultTheta: variant.defaultTheta ?? 10_000,
+      originalMaxPositions: raw.original_max_position_embeddings,
+      partial: variant.partial ?? WHOLE,
+    }),
+  })
+  if (E.isLeft(parts)) return parts
+  const { activation, windows, rotary } = parts.right
+  return E.right({
+    architecture: variant.architecture,
+    vocabularySize: raw.vocab_size,
+    hiddenSize: hidden,
+    intermediateSize: raw.intermediate_size,
+    layers: raw.num_hidden_layers,
+    heads: sizes.right.heads,
+    keyValueHeads: sizes.right.keyValueHeads,
+    headSize,
+    // longrope turns by other angles beyond the trained length: a sequence that grows past it would have to be computed anew
+    maxPositions: rotary.scaling.type === 'longrope' ? rotary.scaling.trainedLength : raw.max_position_embeddings,
+    tiedEmbeddings: raw.tie_word_embeddings,
+    ...specialTokens(raw, variant.tokens),
+    ...MODEL_NAMES,
+    attention: { ...variant.attention(sizes.right), softCap: null, paddingSees: 'all' },
+    feedForward: { ...variant.feedForward(sizes.right), activation },
+    layerKinds: kindsOf(windows, variant.encodes, 1 / Math.sqrt(headSize)),
+    rotary: { global: rotary },
+    finalNorm: rmsNorms(raw.rms_norm_eps)('model.norm', hidden),
+    logitSoftCap: null,
+    source: json,
+  })
+}
+
+/** Which layers see a window, if none says so. */
+const none = (raw: LlamaRaw): readonly boolean[] => new Array<boolean>(raw.num_hidden_layers).fill(false)
+
+const all = (raw: LlamaRaw, window: number | null): readonly boolean[] => none(raw).map(() => window !== null)
+
+/** Llama's layer with biases where a family has them. */
+const llamaLayer = (
+  raw: LlamaRaw,
+  bias: { readonly inputs: boolean; readonly output: boolean; readonly feedForward: boolean },
+): Pick<Variant, 'attention' | 'feedForward'> => {
+  const norms = preNorms(rmsNorms(raw.rms_norm_eps), raw.hidden_size)
+  return {
+    attention: (sizes) => ({ ...norms.attention, ...separateProjections(sizes, bias), queryNorm: null, keyNorm: null }),
+    feedForward: (sizes) => ({ ...norms.feedForward, ...gatedProjections(sizes, bias.feedForward) }),
+  }
+}
+
+const everywhere = (bias: boolean, feedForward = false) => ({ inputs: bias, output: bias, feedForward })
+
+export const llama: Family = (json) => {
+  const read = readFields({ ...llamaFields, attention_bias: flag(false), mlp_bias: flag(false) }, json)
+  if (E.isLeft(read)) return read
+  const raw = read.right
+  return describe(json, raw, {
+    architecture: 'llama',
+    tokens: { end: 2, pad: null },
+    windows: windowsOf(null, none(raw), null),
+    ...llamaLayer(raw, everywhere(raw.attention_bias, raw.mlp_bias)),
+  })
+}
+
+export const mistral: Family = (json) => {
+  const fields = {
+    ...llamaFields,
+    num_key_value_heads: switchable(size, 8),
+    max_position_embeddings: either(size, 131_072),
+    sliding_window: switchable(size, 4096),
+  }
+  const read = readFields(fields, json)
+  if (E.isLeft(read)) return read
+  const raw = read.right
+  return describe(json, raw, {
+    architecture: 'mistral',
+    tokens: { end: 2, pad: null },
+    windows: windowsOf(null, all(raw, raw.sliding_window), raw.sliding_window),
+    ...llamaLayer(raw, everywhere(false)),
+  })
+}
+
+const qwenFields = {
+  ...llamaFields,
+  num_key_value_heads: switchable(size, 32),
+  max_position_embeddings: either(size, 32_768),
+  use_sliding_window: flag(false),
+  sliding_window: switchable(size, 4096),
+  max_window_layers: either(z.number().int().nonnegative(), 28),
+  layer_types: optional(z.array(z.string())),
+}
+
+type QwenRaw = z.output<z.ZodObject<typeof qwenFields>>
+
+const qwenWindows = (raw: QwenRaw): Variant['windows'] => {
+  const window = raw.use_sliding_window ? raw.sliding_window : null
+  const planned = none(raw).map((_, i) => window !== null && i >= raw.max_window_layers)
+  return windowsOf(raw.layer_types, planned, window)
+}
+
+export const qwen2: Family = (json) => {
+  const read = readFields(qwenFields, json)
+  if (E.isLeft(read)) return read
+  const raw = read.right
+  return describe(json, raw, {
+    architecture: 'qwen2',
+    tokens: { end: null, pad: null },
+    windows: qwenWindows(raw),
+    ...llamaLayer(raw, { inputs: true, output: false, feedForward: false }),
+  })
+}
+
+export const qwen3: Family = (json) => {
+  const read = readFields({ ...qwenFields, head_dim: switchable(size, 128), attention_bias: flag(false) }, json)
+  if (E.isLeft(read)) return read
+  const raw = read.right
+  const layer = llamaLayer(raw, everywhere(raw.attention_bias))
+  const norm = rmsNorms(raw.rms_norm_eps)
+  return describe(json, raw, {
+    architecture: 'qwen3',
+    tokens: { end: null, pad: null },
+    windows: qwenWindows(raw),
+    ...layer,
+    attention: (sizes) => ({
+      ...layer.attention(sizes),
+      queryNorm: norm('self_attn.q_norm', sizes.headSize),
+      keyNorm: norm('self_attn.k_norm', sizes.headSize),
+    }),
+  })
+}
+
+/** Older files say `su` or `yarn` for what is `longrope` today. */
+const renamed = (parameters: Json | null): Json | null => {
+  const type = parameters?.rope_type ?? parameters?.type
+  return type === 'su' || type === 'yarn' ? { ...parameters, rope_type: 'longrope' } : parameters
+}
+
+const phi3Fields = {
+  ...llamaFields,
+  rms_norm_eps: either(positiveNumber, 1e-5),
+  max_position_embeddings: either(size, 4096),
+  original_max_position_embeddings: either(size, 4096),
+  partial_rotary_factor: either(positiveNumber, 1),
+  sliding_window: optional(size),
+  attention_bias: either(z.literal(false), false),
+  mlp_bias: either(z.literal(false), false),
+}
+
+export const phi3: Family = (json) => {
+  const read = readFields(phi3Fields, json)
+  if (E.isLeft(read)) return read
+  const raw = {
+    ...read.right,
+    rope_scaling: renamed(read.right.rope_scaling),
+    rope_parameters: renamed(read.right.rope_parameters),
+  }
+  const type = ropeParameters(raw).rope_type ?? ropeParameters(raw).type ?? 'default'
+  if (type !== 'default' && type !== 'longrope') {
+    return E.left(`not supported: rope type ${JSON.stringify(type)} (phi3 supports default, longrope)`)
+  }
+  const norms = preNorms(rmsNorms(raw.rms_norm_eps), raw.hidden_size)
+  return describe(json, raw, {
+    architecture: 'phi3',
+    tokens: { end: 32_000, pad: 32_000 },
+    windows: windowsOf(null, all(raw, raw.sliding_window), raw.sliding_window),
+    partial: { factor: raw.partial_rotary_factor, allowed: 'any' },
+    attention: ({ hidden, heads, keyValueHeads, headSize }) => ({
+      ...norms.attention,
+      inputs: [linearMap('self_attn.qkv_proj', hidden, (heads + 2 * keyValueHeads) * headSize, false)],
+      output: linearMap('self_attn.o_proj', heads * headSize, hidden, false),
+      queryNorm: null,
+      keyNorm: null,
+    }),
+    feedForward: ({ hidden, inner }) => ({
+      ...norms.feedForward,
+      kind: 'gated',
+      inputs: [linearMap('mlp.gate_up_proj', hidden, 2 * inner, false)],
+      output: linearMap('mlp.down_proj', inner, hidden, false),
+    }),
+  })
+}
+
+export const olmo2: Family = (json) => {
+  const read = readFields(
+    { ...llamaFields, rms_norm_eps: either(positiveNumber, 1e-5), attention_bias: flag(false) },
+    json,
+  )
+  if (E.isLeft(read)) return read
+  const raw = read.right
+  const norm = rmsNorms(raw.rms_norm_eps)
+  return describe(json, raw, {
+    architecture: 'olmo2',
+    tokens: { end: 50_279, pad: 1 },
+    windows: windowsOf(null, none(raw), null),
+    attention: (sizes) => ({
+      before: null,
+      after: norm('post_attention_layernorm', sizes.hidden),
+      ...separateProjections(sizes, everywhere(raw.attention_bias)),
+      queryNorm: norm('self_attn.q_norm', sizes.heads * sizes.headSize),
+      keyNorm: norm('self_attn.k_norm', sizes.keyValueHeads * sizes.headSize),
+    }),
+    feedForward: (sizes) => ({
+      before: null,
+      after: norm('post_feedforward_layernorm', sizes.hidden),
+      ...gatedProjections(sizes),
+    }),
+  })
+}
+
+const smollm3Fields = {
+  ...llamaFields,
+  num_key_value_heads: switchable(size, 4),
+  max_position_embeddings: either(size, 32_768),
+  tie_word_embeddings: flag(true),
+  use_sliding_window: flag(false),
+  sliding_window: optional(size),
+  no_rope_layers: optional(z.array(z.union([z.literal(0), z.literal(1)]))),
+  no_rope_layer_interval: either(layerCount, 4),
+  layer_types: optional(z.array(z.string())),
+  attention_bias: flag(false),
+  mlp_bias: flag(false),
+}
+
+export const smollm3: Family = (json) => {
+  const read = readFields(smollm3Fields, json, ['max_window_layers'])
+  if (E.isLeft(read)) return read
+  const raw = read.right
+  const encodes =
+    raw.no_rope_layers?.map((turned) => turned === 1) ??
+    none(raw).map((_, i) => (i + 1) % raw.no_rope_layer_interval !== 0)
+  if (encodes.length !== raw.num_hidden_layers) {
+    return E.left(`no_rope_layers has ${encodes.length} entries for ${raw.num_hidden_layers} layers`)
+  }
+  const window = raw.use_sliding_window ? raw.sliding_window : null
+  return describe(json, raw, {
+    architecture: 'smollm3',
+    tokens: { end: 128_001, pad: 128_004 },
+    defaultTheta: 2_000_000,
+    windows: windowsOf(
+      raw.layer_types,
+      encodes.map((turned) => window !== null && !turned),
+      window,
+    ),
+    encodes,
+    ...llamaLayer(raw, everywhere(raw.attention_bias, raw.mlp_bias)),
+  })
+}

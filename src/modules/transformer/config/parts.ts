@@ -1,0 +1,187 @@
+/** Parts that descriptions of several families are put together from. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { z } from 'zod'
+import type { Activation } from '../../../engine/ops/activation.js'
+import type {
+  AttentionDescription,
+  DecoderConfig,
+  FeedForwardDescription,
+  LayerKind,
+  Norm,
+  Projection,
+} from './description.js'
+import { commonFields, either, flag, layerCount, optional, positiveNumber, size } from './fields.js'
+import { ropeFields } from './rope.js'
+
+/** A parsed JSON object. */
+export type Json = Readonly<Record<string, unknown>>
+
+/** A `config.json` -> what it describes, or a sentence that names what is wrong or not supported. */
+export type Family = (json: Json) => E.Either<string, DecoderConfig>
+
+type Parts = Readonly<Record<string, E.Either<string, unknown>>>
+
+/** All parts, or all of their problems. */
+export const gather = <P extends Parts>(
+  parts: P,
+): E.Either<string, { readonly [K in keyof P]: P[K] extends E.Either<string, infer A> ? A : never }> => {
+  const problems = Object.values(parts).flatMap((part) => (E.isLeft(part) ? [part.left] : []))
+  if (problems.length > 0) return E.left(problems.join('; '))
+  const values = Object.entries(parts).map(([name, part]) => [name, E.isRight(part) ? part.right : undefined])
+  return E.right(Object.fromEntries(values) as never) // the types of the parts, none of which is left
+}
+
+/** The fields of families that are laid out like Llama. */
+export const llamaFields = {
+  ...commonFields,
+  ...ropeFields,
+  hidden_size: size,
+  intermediate_size: size,
+  num_hidden_layers: layerCount,
+  num_attention_heads: size,
+  num_key_value_heads: optional(size),
+  head_dim: optional(size),
+  hidden_act: either(/* any name, judged below */ commonFields.model_type, 'silu'),
+  max_position_embeddings: either(size, 2048),
+  rms_norm_eps: either(positiveNumber, 1e-6),
+  tie_word_embeddings: flag(false),
+}
+
+export type LlamaRaw = z.output<z.ZodObject<typeof llamaFields>>
+
+/** Special tokens of a file, or where it leaves them out those of the family if the vocabulary has them. */
+export const specialTokens = (
+  raw: Pick<LlamaRaw, 'eos_token_id' | 'pad_token_id' | 'vocab_size'>,
+  family: { readonly end: number | null; readonly pad: number | null },
+): Pick<DecoderConfig, 'endTokens' | 'padToken'> => {
+  const known = (id: number | null): number | null => (id !== null && id < raw.vocab_size ? id : null)
+  const end = raw.eos_token_id === undefined ? known(family.end) : raw.eos_token_id
+  return {
+    endTokens: end === null ? [] : typeof end === 'number' ? [end] : end,
+    padToken: raw.pad_token_id === undefined ? known(family.pad) : raw.pad_token_id,
+  }
+}
+
+/** Sizes of attention and of the feed-forward half. */
+export interface Sizes {
+  readonly hidden: number
+  readonly inner: number
+  readonly heads: number
+  readonly keyValueHeads: number
+  readonly headSize: number
+}
+
+/** Sizes that fit each other. */
+export const sizesOf = (given: Sizes): E.Either<string, Sizes> => {
+  const { hidden, heads, keyValueHeads, headSize } = given
+  if (heads % keyValueHeads !== 0) {
+    return E.left(`num_attention_heads ${heads} is not a multiple of num_key_value_heads ${keyValueHeads}`)
+  }
+  return Number.isInteger(headSize)
+    ? E.right(given)
+    : E.left(`head size ${headSize} is not an integer (hidden size ${hidden} / ${heads} heads)`)
+}
+
+export const llamaSizes = (raw: LlamaRaw): E.Either<string, Sizes> =>
+  sizesOf({
+    hidden: raw.hidden_size,
+    inner: raw.intermediate_size,
+    heads: raw.num_attention_heads,
+    keyValueHeads: raw.num_key_value_heads ?? raw.num_attention_heads,
+    headSize: raw.head_dim ?? raw.hidden_size / raw.num_attention_heads,
+  })
+
+const ACTIVATIONS: Readonly<Record<string, Activation>> = {
+  silu: 'silu',
+  swish: 'silu',
+  gelu: 'gelu',
+  gelu_new: 'geluTanh',
+  gelu_fast: 'geluTanh',
+  gelu_pytorch_tanh: 'geluTanh',
+}
+
+/** An activation by Transformers' name for it. `field` is where the name stands. */
+export const activationOf = (field: string, name: string): E.Either<string, Activation> =>
+  Object.hasOwn(ACTIVATIONS, name)
+    ? E.right(ACTIVATIONS[name]!)
+    : E.left(`not supported: ${field} '${name}' (supported: ${Object.keys(ACTIVATIONS).join(', ')})`)
+
+/** A linear map stored as PyTorch's Linear does. */
+export const linearMap = (name: string, from: number, to: number, bias: boolean): Projection => ({
+  name,
+  inputs: from,
+  outputs: to,
+  bias: bias ? 'added' : 'none',
+  layout: 'out-in',
+})
+
+/** Root-mean-square norms of one epsilon; `offset` 1 for Gemma. */
+export const rmsNorms =
+  (epsilon: number, offset: 0 | 1 = 0) =>
+  (name: string, width: number): Norm => ({ name, width, kind: 'rms', epsilon, offset })
+
+/** `q_proj`, `k_proj`, `v_proj` and `o_proj` under a name. */
+export const separateProjections = (
+  sizes: Sizes,
+  bias: { readonly inputs: boolean; readonly output: boolean },
+): Pick<AttentionDescription, 'inputs' | 'output'> => {
+  const [queries, keys] = [sizes.heads * sizes.headSize, sizes.keyValueHeads * sizes.headSize]
+  return {
+    inputs: [
+      linearMap('self_attn.q_proj', sizes.hidden, queries, bias.inputs),
+      linearMap('self_attn.k_proj', sizes.hidden, keys, bias.inputs),
+      linearMap('self_attn.v_proj', sizes.hidden, keys, bias.inputs),
+    ],
+    output: linearMap('self_attn.o_proj', queries, sizes.hidden, bias.output),
+  }
+}
+
+/** `gate_proj`, `up_proj` and `down_proj`. */
+export const gatedProjections = (
+  { hidden, inner }: Sizes,
+  bias = false,
+): Pick<FeedForwardDescription, 'kind' | 'inputs' | 'output'> => ({
+  kind: 'gated',
+  inputs: [linearMap('mlp.gate_proj', hidden, inner, bias), linearMap('mlp.up_proj', hidden, inner, bias)],
+  output: linearMap('mlp.down_proj', inner, hidden, bias),
+})
+
+/** Norms before both halves of a layer, under Llama's names. */
+export const preNorms = (
+  norm: (name: string, width: number) => Norm,
+  hidden: number,
+): {
+  readonly attention: Pick<AttentionDescription, 'before' | 'after'>
+  readonly feedForward: Pick<FeedForwardDescription, 'before' | 'after'>
+} => ({
+  attention: { before: norm('input_layernorm', hidden), after: null },
+  feedForward: { before: norm('post_attention_layernorm', hidden), after: null },
+})
+
+/** The window of each layer: from `layer_types` where a file names them, or from `planned`. */
+export const windowsOf = (
+  given: readonly string[] | null,
+  planned: readonly boolean[],
+  window: number | null,
+): E.Either<string, readonly (number | null)[]> => {
+  const types = given ?? planned.map((sliding) => (sliding ? 'sliding_attention' : 'full_attention'))
+  if (types.length !== planned.length) {
+    return E.left(`layer_types has ${types.length} entries for ${planned.length} layers`)
+  }
+  const strange = types.find((type) => type !== 'sliding_attention' && type !== 'full_attention')
+  if (strange !== undefined) return E.left(`not supported: layer type '${strange}'`)
+  if (window === null && types.includes('sliding_attention')) {
+    return E.left('layer_types has sliding_attention, but no sliding_window is in use')
+  }
+  return E.right(types.map((type) => (type === 'sliding_attention' ? window : null)))
+}
+
+/** Layers that turn positions by the table `global` and differ in their window only. */
+export const globalKinds = (windows: readonly (number | null)[], scale: number): readonly LayerKind[] =>
+  windows.map((window) => ({ window, rotary: 'global', scale }))
+
+export const MODEL_NAMES = {
+  embedding: { name: 'model.embed_tokens', scale: 1 },
+  learnedPositions: null,
+  layerName: 'model.layers',
+} as const
