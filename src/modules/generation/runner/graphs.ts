@@ -11,8 +11,9 @@ import { cachedAttention } from '../../../engine/ops/cachedAttention.js'
 import { decodeAttention } from '../../../engine/ops/decodeAttention.js'
 import { rowMax } from '../../../engine/ops/rowMax.js'
 import type { DecoderConfig } from '../../transformer/config.js'
-import { type Attend, forwardTokens, logitsOf, type RotaryTables } from '../../transformer/forward.js'
+import { type Attend, forwardTokens, logitsOf } from '../../transformer/forward.js'
 import type { Params } from '../../transformer/params.js'
+import type { RotaryTables } from '../../transformer/rotaryTables.js'
 
 /** Keys and values of one layer: `[S, K, C, H]` each; of prompts `[1, K, C, H]`. */
 export interface CachedLayer {

@@ -4,8 +4,8 @@ import { adoptTensor } from '../../../engine/jit.js'
 import { MASKED } from '../../../engine/ops/attention.js'
 import { type Owned, own, scope } from '../../../engine/scope.js'
 import type { DecoderConfig } from '../../transformer/config.js'
-import { type RotaryTables, rotaryTables } from '../../transformer/forward.js'
 import type { Params } from '../../transformer/params.js'
+import { type RotaryTables, rotaryTables } from '../../transformer/rotaryTables.js'
 import type { KeyValues, ModelRunner, PrefillItem, PrefillResult } from '../modelRunner.js'
 import { biasName, runnerGraphs } from './graphs.js'
 import { keyValuesOf, makeLane } from './lane.js'
@@ -93,9 +93,6 @@ const joinPast = (
   return joined
 }
 
-/** The different windows of a model's layers. */
-const windowsOf = (_config: DecoderConfig): readonly (number | null)[] => [null]
-
 /**
  * Whether a row's numbers may depend, in the last digits, on what is computed with it. `free`: prompts are packed into one run, and a row
  * alone takes the quicker way for one row. `alike`: the same kernels in the same order for any company, so that the same request gives the
@@ -106,26 +103,32 @@ export type Rounding = 'free' | 'alike'
 export interface RunnerOptions {
   /** Default `alike`. */
   readonly rounding?: Rounding
+  /** The longest row, prompt and completion together. Default: the model's positions. */
+  readonly maxLength?: number
 }
 
 /**
  * A runner for one architecture.
  *
+ * Where the angles of positions depend on the length of the sequence (dynamic and long RoPE), they are those of `maxLength` for every row, as
+ * vLLM does it: cached keys must fit all later ones.
+ *
  * Effects  compiled graphs and tables of angles live until `release`.
  * Cost     two graphs are compiled, whatever the sizes; four with cached prompts and temperatures.
  */
-export const makeRunner = (config: DecoderConfig, { rounding = 'alike' }: RunnerOptions = {}): ModelRunner => {
+export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): ModelRunner => {
+  const { rounding = 'alike', maxLength = config.maxPositions } = options
   const leastRows = rounding === 'alike' ? 2 : 1 // a product with one row is computed by another kernel
   const graphs = runnerGraphs(config)
   const { keyValueHeads: heads, headSize: width } = config
-  const windows = windowsOf(config)
+  const windows = [...new Set(config.layerKinds.map(({ window }) => window))]
   let tables: { readonly length: number; readonly owned: Owned<RotaryTables> } | undefined
 
   const rotary = (length: number): RotaryTables => {
     if (tables !== undefined && tables.length >= length) return tables.owned.value
     tables?.owned.release()
     const enough = Math.max(256, 2 ** Math.ceil(Math.log2(length)))
-    tables = { length: enough, owned: own(scope(() => rotaryTables(config, enough))) }
+    tables = { length: enough, owned: own(scope(() => rotaryTables(config, enough, { sequenceLength: maxLength }))) }
     return tables.owned.value
   }
 
@@ -183,7 +186,7 @@ export const makeRunner = (config: DecoderConfig, { rounding = 'alike' }: Runner
 
   return {
     vocabularySize: config.vocabularySize,
-    maxLength: config.maxPositions,
+    maxLength,
     bytesPerToken: 2 * 4 * config.layers * heads * width,
     prefill: (params, items) => packs(items, rounding).flatMap((pack) => prefillPack(params, pack)),
     makeLane: () => makeLane({ config, graphs, rotary, windows, leastRows }),
