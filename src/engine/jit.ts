@@ -10,7 +10,7 @@ import type { RecordingBackend, Traced } from './onnxruntime/backend.js'
 import type { OnnxTensor } from './onnxruntime/binding.js'
 import { activeRecordingBackend } from './onnxruntime/register.js'
 import type { CompiledGraph } from './onnxruntime/runtime.js'
-import { type AxisNames, recordingShapes, unify } from './onnxruntime/symbolic.js'
+import { type AxisNames, axisNames, recordingShapes, unify } from './onnxruntime/symbolic.js'
 import { scope } from './scope.js'
 
 export const isTensor = (value: unknown): value is tf.Tensor => value instanceof tf.Tensor
@@ -35,7 +35,7 @@ export interface Jitted<A, B> {
 
 const NO_GRAPH: readonly OnnxTensor[] = []
 
-/** A tensor among the arguments of a compiled function with the names of its axes whose sizes may vary; null for the others. */
+/** A tensor among the arguments of a compiled function with the names of its axes whose sizes may vary, such as `rows` or `cached + new`; null for the others. */
 export interface VaryingAxes {
   readonly tensor: tf.Tensor
   readonly axes: AxisNames
@@ -76,7 +76,7 @@ const compileEntry = <A, B>(
   { shape, leaves, axes }: Arguments,
 ): Entry => {
   let resultShape: TreeShape | undefined
-  const names = [...new Set(axes.flatMap((own) => own ?? []))].filter((name) => name !== null)
+  const names = axisNames(axes)
   const shapesOf = (which: 0 | 1): readonly number[][] =>
     leaves.map(({ shape }, i) => [...recordingShapes(shape, axes[i] ?? [], names)[which]])
   const record = (which: 0 | 1): Traced => {

@@ -49,6 +49,26 @@ describe.each(BACKENDS)('jit with varying sizes on %s', (name) => {
 })
 
 describe('jit with varying sizes', () => {
+  it('a size may be the sum of others', () => {
+    const compiled = jit(({ x, y, z }: Record<'x' | 'y' | 'z', tf.Tensor>) => tf.add(tf.concat([x, y]), z), {
+      varying: ({ x, y, z }) => [
+        { tensor: x, axes: ['a'] },
+        { tensor: y, axes: ['b'] },
+        { tensor: z, axes: ['a + b'] },
+      ],
+    })
+    for (const [a, b] of [
+      [1, 2],
+      [4, 1],
+    ] as const) {
+      const [x, y, z] = [tf.ones([a]), tf.zeros([b]), tf.range(0, a + b)]
+      const [sum] = take(compiled({ x, y, z }), x, y, z)
+      expect(sum).toEqual(Array.from({ length: a + b }, (_, i) => i + (i < a ? 1 : 0)))
+    }
+    expect(compiled.compiles()).toBe(1)
+    compiled.release()
+  })
+
   it('a size that is not said to vary compiles another graph', () => {
     const compiled = jit(({ x }: { readonly x: tf.Tensor }) => tf.square(x), {
       varying: ({ x }) => [{ tensor: x, axes: ['rows', null] }],

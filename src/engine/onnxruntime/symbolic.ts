@@ -17,8 +17,15 @@ const SIZES: readonly (readonly [number, number])[] = [
   [149, 163],
 ]
 
-/** Varying axes of a value: a name, or null for a size that is fixed. */
+/** Varying axes of a value: a name, or names joined by ` + ` for a sum of sizes, or null for a size that is fixed. */
 export type AxisNames = readonly (string | null)[]
+
+const namesIn = (axis: string): readonly string[] => axis.split(' + ')
+
+/** Every name in the axes of some values, once. */
+export const axisNames = (all: readonly (AxisNames | undefined)[]): readonly string[] => [
+  ...new Set(all.flatMap((axes) => axes?.flatMap((axis) => (axis === null ? [] : namesIn(axis))) ?? [])),
+]
 
 /**
  * The two shapes with which a function is recorded.
@@ -34,8 +41,8 @@ export const recordingShapes = (
     throw new RangeError(`jit: at most ${SIZES.length} axes may vary, got ${names.join()}`)
   const at = (which: 0 | 1): readonly number[] =>
     shape.map((size, axis) => {
-      const name = axes[axis] ?? null
-      return name === null ? size : SIZES[names.indexOf(name)]![which]
+      const given = axes[axis] ?? null
+      return given === null ? size : namesIn(given).reduce((sum, name) => sum + SIZES[names.indexOf(name)]![which], 0)
     })
   return [at(0), at(1)]
 }

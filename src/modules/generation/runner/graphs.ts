@@ -157,7 +157,10 @@ const varyingOf = (input: RunnerInput, layout: 'prompts' | 'step'): readonly Var
     { tensor: input.positions, axes: [tokens] },
     ...Object.values(input.biases).map((tensor) => ({
       tensor,
-      axes: layout === 'step' ? [rows, null, null, 'cached'] : [null, null, 'tokens', 'visible'],
+      axes:
+        layout === 'step'
+          ? [rows, null, null, 'cached']
+          : [null, null, 'tokens', input.past.length === 0 ? 'tokens' : 'cached + tokens'],
     })),
     ...input.past.flatMap(({ keys, values }) =>
       [keys, values].map((tensor) => ({ tensor, axes: [rows, null, 'cached', null] })),
