@@ -1,0 +1,61 @@
+/** Fresh checkpoints of every family, made by the peers' `make_model.py`, each compared with this project. */
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { compareWithReference, type ReferenceGap } from './reference.js'
+
+/** Names that `make_model.py` knows. */
+export const FAMILIES = [
+  ...['gpt2', 'gpt_neo', 'llama', 'llama3_rope', 'qwen2', 'qwen3'],
+  ...['mistral', 'gemma2', 'gemma3', 'phi3', 'olmo2', 'smollm3'],
+] as const
+
+const DTYPES = ['float32', 'bfloat16', 'float16'] as const
+const SHARDS = [1, 3] as const
+
+/** One checkpoint to make and compare. */
+export interface GridPoint {
+  readonly family: string
+  readonly dtype: (typeof DTYPES)[number]
+  readonly shards: number
+  readonly seed: number
+}
+
+/** Every family in every type and number of files, each with a seed of its own. */
+export const gridOf = (seed: number): readonly GridPoint[] =>
+  FAMILIES.flatMap((family) => DTYPES.flatMap((dtype) => SHARDS.map((shards) => ({ family, dtype, shards })))).map(
+    (point, i) => ({ ...point, seed: seed + i }),
+  )
+
+/** Largest differences that are accepted. */
+export const LIMITS = { logits: 2e-4, loss: 1e-5, gradNorm: 1e-3, greedyTokensDiffering: 0 } as const
+
+/** Which numbers are above their limits, or no numbers. */
+export const overLimit = (gap: ReferenceGap): readonly string[] =>
+  (['logits', 'loss', 'gradNorm', 'greedyTokensDiffering'] as const).filter(
+    (name) => gap[name] !== null && !(gap[name] <= LIMITS[name]),
+  )
+
+export interface GridResult extends GridPoint {
+  readonly gap: ReferenceGap
+  readonly over: readonly string[]
+}
+
+/** Makes the checkpoint of a point in a temporary folder, compares it and deletes it. */
+export const comparePoint = async (
+  point: GridPoint,
+  peers: { readonly python: string; readonly script: string },
+): Promise<GridResult> => {
+  const folder = await mkdtemp(join(tmpdir(), 'tandem-reference-'))
+  try {
+    const { family, dtype, shards, seed } = point
+    const options = ['--family', family, '--dtype', dtype, '--shards', String(shards), '--seed', String(seed)]
+    await promisify(execFile)(peers.python, [peers.script, ...options, '--out', folder], { maxBuffer: 2 ** 26 })
+    const gap = await compareWithReference(folder)
+    return { ...point, gap, over: overLimit(gap) }
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
