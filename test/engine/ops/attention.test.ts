@@ -35,6 +35,7 @@ interface Problem {
   readonly shape: AttentionShape
   readonly queries: HostTensor
   readonly sources: readonly Source[]
+  readonly softCap: number | null
 }
 
 /** Masks some of the places, and adds small numbers to the others. */
@@ -59,6 +60,7 @@ const sourceFor = ({ p, k, g, r, t, d }: AttentionShape, index: number): fc.Arbi
 const problems: fc.Arbitrary<Problem> = fc.tuple(attentionShapes, size(3)).chain(([shape, count]) =>
   fc.record({
     shape: fc.constant(shape),
+    softCap: fc.constantFrom(null, 0.5, 3),
     queries: hostTensor(values, [shape.p, shape.k, shape.g, shape.r, shape.t, shape.d]),
     sources: fc.tuple(...Array.from({ length: count }, (_, i) => sourceFor(shape, i))),
   }),
@@ -68,14 +70,14 @@ const withBias = (keys: tf.Tensor, values: tf.Tensor, bias: tf.Tensor | undefine
   bias === undefined ? { keys, values } : { keys, values, bias }
 
 /** Differentiated in the queries and in the keys and values of every source. */
-const operationOf = ({ shape, queries, sources }: Problem): Operation => ({
+const operationOf = ({ shape, queries, sources, softCap }: Problem): Operation => ({
   inputs: [queries, ...sources.flatMap((source) => [source.keys, source.values])],
   shape: queries.shape,
   call: ([q, ...rest]) =>
     attention(
       q!,
       sources.map(({ bias }, i) => withBias(rest[2 * i]!, rest[2 * i + 1]!, bias && toTensor(bias))),
-      SCORING,
+      { scale: SCALE, softCap },
     ),
   oracle: ([q, ...rest]) =>
     attentionOracle(
@@ -87,7 +89,7 @@ const operationOf = ({ shape, queries, sources }: Problem): Operation => ({
         places: keys.shape[3]!,
         bias: bias?.data,
       })),
-      { shape, scale: SCALE },
+      { shape, scale: SCALE, softCap },
     ),
 })
 

@@ -9,7 +9,7 @@ import {
   packCompletions,
 } from '../../../src/modules/transformer/pack.js'
 import { useEngine, valuesOf } from '../../kit/engine.js'
-import { tinyConfig } from '../../kit/models.js'
+import { configOf, tinyConfig } from '../../kit/models.js'
 
 useEngine()
 
@@ -123,6 +123,17 @@ describe('packCompletions', () => {
 })
 
 describe('completionBatch', () => {
+  it('keeps the positions of padding inside a table of learned positions, and refuses a sequence that is longer', () => {
+    const gpt2 = configOf({ model_type: 'gpt2', vocab_size: 9, n_embd: 4, n_head: 1, n_layer: 1, n_positions: 20 })
+    const positionsOf = (tokens: number): number[] =>
+      scope(() => {
+        const packed = packCompletions({ prompts: [[1, 2, 3]], group: 1 }, [new Array(tokens).fill(4)])
+        return valuesOf(completionBatch(packed, gpt2).completionPositions)
+      })
+    expect(positionsOf(17)).toEqual(Array.from({ length: 32 }, (_, i) => Math.min(3 + i, 19)))
+    expect(() => positionsOf(18)).toThrow('a sequence has position 20, the model has embeddings of 20 positions')
+  })
+
   it('has the packed numbers in the shapes of a batch, and a rotary table for every position', () => {
     fc.assert(
       fc.property(grouped, ({ completions, ...groups }) => {
