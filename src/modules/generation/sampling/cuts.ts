@@ -78,9 +78,13 @@ const histogram = (logits: Float32Array, { max, inverseTemperature }: Scale, rea
     counts[bucket]!++
     masses[bucket]! += smallWeight((scaled - bucket) / PER_NAT)
   }
-  for (let b = 0; b < TAIL; b++) masses[b]! *= BUCKET_WEIGHTS[b]!
-  const count = counts.reduce((sum, more) => sum + more, 0)
-  const mass = masses.reduce((sum, more) => sum + more, 0)
+  const lastBucket = bucketOf((max - lowest) * inverseTemperature)
+  let [count, mass] = [0, 0]
+  for (let b = 0; b <= lastBucket; b++) {
+    if (b < TAIL) masses[b]! *= BUCKET_WEIGHTS[b]!
+    count += counts[b]!
+    mass += masses[b]!
+  }
   return { counts, masses, kept: { lowest, ties: count, count, mass } }
 }
 
@@ -96,22 +100,25 @@ const membersOf = (logits: Float32Array, scale: Scale, { counts, kept }: Histogr
   return members.sort().reverse()
 }
 
-/** The first tokens, most probable first, until there are `count` or until their mass reaches `mass`. */
-const firstUntil = (
+/** Where taking tokens one by one begins or ends. */
+interface Bound {
+  readonly count: number
+  readonly mass: number
+}
+
+const NOTHING: Bound = { count: 0, mass: 0 }
+
+const EVERYTHING: Bound = { count: Number.POSITIVE_INFINITY, mass: Number.POSITIVE_INFINITY }
+
+/** Takes logits, largest first, on top of what is taken already, until count or mass is reached or all are taken. */
+const take = (
   logits: Float32Array,
   scale: Scale,
-  rough: Histogram,
-  until: { readonly count: number; readonly mass: number },
+  { from, until }: { readonly from: Bound; readonly until: Bound },
 ): Kept => {
-  const { counts, masses } = rough
-  let [bucket, count, mass] = [0, 0, 0]
-  while (bucket < TAIL && count + counts[bucket]! < until.count && mass + masses[bucket]! < until.mass) {
-    count += counts[bucket]!
-    mass += masses[bucket]!
-    bucket++
-  }
+  let { count, mass } = from
   let [lowest, ties] = [scale.max, 0]
-  for (const logit of membersOf(logits, scale, rough, bucket)) {
+  for (const logit of logits) {
     if (count >= until.count || mass >= until.mass) break
     ties = logit === lowest ? ties + 1 : 1
     lowest = logit
@@ -120,6 +127,38 @@ const firstUntil = (
   }
   return { lowest, ties, count, mass }
 }
+
+/** The first tokens, most probable first, until there are `count` or until their mass reaches `mass`. */
+const firstUntil = (logits: Float32Array, scale: Scale, rough: Histogram, until: Bound): Kept => {
+  const { counts, masses } = rough
+  let [bucket, count, mass] = [0, 0, 0]
+  while (bucket < TAIL && count + counts[bucket]! < until.count && mass + masses[bucket]! < until.mass) {
+    count += counts[bucket]!
+    mass += masses[bucket]!
+    bucket++
+  }
+  return take(membersOf(logits, scale, rough, bucket), scale, { from: { count, mass }, until })
+}
+
+/** The largest logits, largest first, at most `count` and none -Infinity: one pass with a buffer that is sorted when it is full. */
+const largest = (logits: Float32Array, count: number): Float32Array => {
+  const buffer = new Float32Array(2 * count)
+  let size = 0
+  let least = Number.NEGATIVE_INFINITY
+  for (let i = 0; i < logits.length; i++) {
+    const logit = logits[i]!
+    if (!(logit > least)) continue
+    buffer[size++] = logit
+    if (size < buffer.length) continue
+    buffer.sort().copyWithin(0, count)
+    size = count
+    least = buffer[0]!
+  }
+  return buffer.subarray(0, size).sort().reverse().subarray(0, count)
+}
+
+/** Up to so many tokens, top-k selects them without counting into buckets. */
+const FEW = 4096
 
 /**
  * What min-p, then top-k, then top-p leave of a row. At least the most probable token stays.
@@ -135,13 +174,17 @@ const firstUntil = (
  * keep(Float32Array.of(0, 2, 1), { max: 2, inverseTemperature: 1 }, { minP: 0, topK: 2, topP: 1 }).lowest // 1
  */
 export const keep = (logits: Float32Array, scale: Scale, { minP, topK, topP }: Cuts): Kept => {
-  const rough = histogram(logits, scale, -Math.log(minP))
-  const isCounted = topK > 0 && topK < rough.kept.count
-  const counted = isCounted
-    ? firstUntil(logits, scale, rough, { count: topK, mass: Number.POSITIVE_INFINITY })
-    : rough.kept
-  if (topP >= 1) return counted
-  return firstUntil(logits, scale, rough, { count: counted.count, mass: topP * counted.mass })
+  const reach = -Math.log(minP)
+  if (topK > 0 && topK <= FEW) {
+    const sorted = largest(logits, topK).filter((logit) => (scale.max - logit) * scale.inverseTemperature <= reach)
+    const all = take(sorted, scale, { from: NOTHING, until: EVERYTHING })
+    if (topP >= 1) return all
+    return take(sorted, scale, { from: NOTHING, until: { count: all.count, mass: topP * all.mass } })
+  }
+  const rough = histogram(logits, scale, reach)
+  const counted =
+    topK > 0 && topK < rough.kept.count ? firstUntil(logits, scale, rough, { ...EVERYTHING, count: topK }) : rough.kept
+  return topP >= 1 ? counted : firstUntil(logits, scale, rough, { count: counted.count, mass: topP * counted.mass })
 }
 
 /**
