@@ -1,4 +1,23 @@
 /** Models in this process: loading, saving, sampling, scoring. */
+export { addToken, countTokens, type OwnCounts, type TokenCounts } from './generation/sampling/counts.js'
+export { type PromptLogProbOptions, promptLogProbs, tokenLogProbs } from './generation/sampling/logProbs.js'
+export {
+  checkSampling,
+  DEFAULT_SAMPLING,
+  type SamplingLimits,
+  samplingParams,
+} from './generation/sampling/params.js'
+export { type SampledToken, type SampleState, sampleToken } from './generation/sampling/sampleToken.js'
+export {
+  bannedTokens,
+  type Finish,
+  readEnd,
+  readTokens,
+  type StopResult,
+  type StopRules,
+  type StopState,
+  stopTracker,
+} from './generation/sampling/stopTracker.js'
 export {
   hostArrays,
   type LoadOptions,

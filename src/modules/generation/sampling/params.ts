@@ -115,16 +115,33 @@ const RULES: Readonly<Record<keyof SamplingParams, Rule>> = {
   logProbsMode: oneOf('raw', 'tempered', 'processed'),
 }
 
-/** A value as it is put into a sentence: short, whatever it is. */
-const shown = (value: unknown): string => {
-  if (value instanceof Map) return `Map ${shown(Array.from(value))}`
-  const text = typeof value === 'number' ? String(value) : (JSON.stringify(value, printable) ?? String(value))
-  return text.length > 100 ? `${text.slice(0, 100)}...` : text
+const SHOWN_ITEMS = 5
+const SHOWN_UNITS = 60
+
+/** Anything but a list, in a few words. */
+const shownItem = (value: unknown): string => {
+  if (typeof value === 'string') {
+    return JSON.stringify(value.length > SHOWN_UNITS ? `${value.slice(0, SHOWN_UNITS)}...` : value)
+  }
+  return (typeof value === 'object' && value !== null) || typeof value === 'function' ? 'an object' : String(value)
 }
 
-/** JSON would write null for NaN and Infinity, and has no word for a bigint. */
-const printable = (_: string, value: unknown): unknown =>
-  typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value)) ? String(value) : value
+/** The first entries of a list, each shown. */
+const shownList = (list: readonly unknown[], show: (value: unknown) => string): string => {
+  const rest = list.length > SHOWN_ITEMS ? ', ...' : ''
+  return `[${list.slice(0, SHOWN_ITEMS).map(show).join(', ')}${rest}]`
+}
+
+/** A value as it is put into a sentence: short, whatever it is. */
+const shown = (value: unknown): string => {
+  if (value instanceof Map) {
+    return `Map ${shownList(
+      Array.from(value, ([id, item]) => `${shownItem(id)} => ${shownItem(item)}`),
+      String,
+    )}`
+  }
+  return Array.isArray(value) ? shownList(value, shownItem) : shownItem(value)
+}
 
 const invalid = (problems: readonly string[]): E.Either<GenerationFailure, never> =>
   E.left({ _tag: 'GenerationFailure', kind: 'invalid', reason: problems.join('; ') })
@@ -178,14 +195,10 @@ export interface SamplingLimits {
   readonly text: 'decoded' | 'absent'
 }
 
-/** At most so many offending ids are listed. */
-const SHOWN_IDS = 5
-
 const outside = (name: string, ids: Iterable<number>, vocabularySize: number): readonly string[] => {
   const wrong = Array.from(ids).filter((id) => id >= vocabularySize)
   if (wrong.length === 0) return []
-  const listed = wrong.slice(0, SHOWN_IDS).join(', ') + (wrong.length > SHOWN_IDS ? ', ...' : '')
-  return [`${name} must have ids below the vocabulary size ${vocabularySize}, got ${listed}`]
+  return [`${name} must have ids below the vocabulary size ${vocabularySize}, got ${shown(wrong)}`]
 }
 
 const tooMany = (name: string, count: number | null, vocabularySize: number): readonly string[] =>
@@ -211,7 +224,7 @@ const startsBanned = (params: SamplingParams, limits: SamplingLimits): boolean =
  * @example
  * const limits = { vocabularySize: 8, endTokens: [7], text: 'absent' }
  * checkSampling(DEFAULT_SAMPLING, limits)                                      // right(DEFAULT_SAMPLING)
- * checkSampling({ ...DEFAULT_SAMPLING, stopTokens: [8] }, limits).left.reason  // 'stopTokens must have ids below the vocabulary size 8, got 8'
+ * checkSampling({ ...DEFAULT_SAMPLING, stopTokens: [8] }, limits).left.reason  // 'stopTokens must have ids below the vocabulary size 8, got [8]'
  */
 export const checkSampling = (
   params: SamplingParams,
