@@ -18,9 +18,9 @@ export interface SamplingParams {
   readonly n: number
   /** Null: as many as the context holds. */
   readonly maxTokens: number | null
-  /** No stop token, stop string or end token ends a completion that has fewer. */
+  /** So many tokens come before one may end the completion: until then end and stop tokens are banned, and stop strings are not searched. */
   readonly minTokens: number
-  /** 0 takes the most probable token. */
+  /** 0 takes the most probable token, without cuts. */
   readonly temperature: number
   /** Keep the k most probable tokens; 0 keeps all. */
   readonly topK: number
@@ -51,7 +51,7 @@ export interface SamplingParams {
   readonly topLogProbs: number | null
   /** The same for prompt tokens; null computes no log-probabilities of the prompt. */
   readonly promptLogProbs: number | null
-  /** What `topLogProbs` are taken from. */
+  /** What ranks, `topLogProbs` and `promptLogProbs` are taken from; nothing is cut in a prompt. */
   readonly logProbsMode: LogProbsMode
 }
 
@@ -76,9 +76,9 @@ export interface GeneratedToken {
   readonly rawLogProb: number
   readonly temperedLogProb: number
   readonly processedLogProb: number
-  /** Rank of the token under the raw logits, 1 for the most probable; 0 where nobody asked for log-probabilities. */
+  /** Rank of the token by `logProbsMode`, 1 for the most probable; 0 where nobody asked for log-probabilities. */
   readonly rank: number
-  /** The `topLogProbs` most probable tokens, most probable first; empty where not asked for. */
+  /** The `topLogProbs` most probable tokens, most probable first, fewer where fewer have a chance; empty where not asked for. */
   readonly top: readonly TokenLogProb[]
   /** Version of the weights that sampled it. */
   readonly version: number

@@ -207,11 +207,12 @@ const tooMany = (name: string, count: number | null, vocabularySize: number): re
     : []
 
 /** Whether nothing may be sampled while the completion must not end. */
-const startsBanned = (params: SamplingParams, limits: SamplingLimits): boolean => {
-  if (params.minTokens === 0) return false
-  const banned = new Set([...params.stopTokens, ...limits.endTokens])
-  const allowed = params.allowedTokens ?? Array.from({ length: limits.vocabularySize }, (_, id) => id)
-  return allowed.every((id) => banned.has(id))
+const startsBanned = ({ minTokens, allowedTokens, stopTokens }: SamplingParams, limits: SamplingLimits): boolean => {
+  if (minTokens === 0) return false
+  const banned = new Set([...stopTokens, ...limits.endTokens])
+  return allowedTokens === null
+    ? Array.from(banned).filter((id) => id < limits.vocabularySize).length === limits.vocabularySize
+    : allowedTokens.every((id) => banned.has(id))
 }
 
 /**
