@@ -68,6 +68,11 @@ describe('what cuts keep of a large vocabulary', () => {
     expect(keep(logits, scale, { ...NO_CUTS, topP: 0.50005 }).count).toBe(4501)
   })
 
+  it('is no token more where the share is reached exactly', () => {
+    const scale = { max: 0, inverseTemperature: 1 }
+    for (const topK of [0, 4]) expect(keep(new Float32Array(4), scale, { minP: 0, topK, topP: 0.5 }).count).toBe(2)
+  })
+
   it('is found in a row that rises, where every logit is a new largest one', () => {
     const logits = Float32Array.from({ length: VOCABULARY }, (_, i) => i / 1000)
     const kept = keep(logits, { max: logits.at(-1)!, inverseTemperature: 1 }, { ...NO_CUTS, topK: 3 })
