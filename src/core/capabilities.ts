@@ -51,3 +51,9 @@ export interface Clock {
   /** Lets timers, signals and input be handled. */
   readonly breathe: () => Promise<void>
 }
+
+/** The memory of this machine. */
+export interface Memory {
+  /** Bytes that this process may still take. */
+  readonly free: () => number
+}

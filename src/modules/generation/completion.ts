@@ -1,0 +1,49 @@
+/** How one completion chooses its tokens and ends: the pure functions of `sampling`, with the state that they ask for. */
+import { map } from 'fp-ts/lib/Either.js'
+import { child } from '../../core/key.js'
+import type { GenerationRequest } from '../../data/generation.js'
+import type { DecodeState } from '../../data/textTokenizer.js'
+import { addToken, countTokens } from './sampling/counts.js'
+import { type SampledToken, sampleToken } from './sampling/sampleToken.js'
+import { bannedTokens, readEnd, readTokens, type StopRules, stopTracker } from './sampling/stopTracker.js'
+import type { CompletionSampler } from './ticket.js'
+
+/** What a completion takes from the engine. */
+export interface CompletionSettings {
+  /** Its number: it draws from `child(key, index)`. */
+  readonly index: number
+  /** Tokens, at most. */
+  readonly maxTokens: number
+  readonly endTokens: readonly number[]
+  /** Null: no text. */
+  readonly decoding: DecodeState | null
+}
+
+/**
+ * Begins completion `index` of a request.
+ *
+ * Effects  a mutable value: it remembers what was sampled.
+ * Cost     of the prompt only where a penalty asks how often its tokens came up.
+ */
+export const startCompletion = (request: GenerationRequest, settings: CompletionSettings): CompletionSampler => {
+  const { sampling } = request
+  const { index, ...limits } = settings
+  const rules: StopRules = { sampling, ...limits }
+  const key = child(sampling.key, index)
+  const promptCounts = sampling.repetitionPenalty === 1 ? new Map() : countTokens(request.prompt)
+  const outputCounts = countTokens([])
+  let state = stopTracker(rules)
+  return {
+    next: (scores, version) => {
+      const step = state.count
+      const banned = bannedTokens(rules, step)
+      return map((token: SampledToken) => {
+        addToken(outputCounts, token.id)
+        const [after, { text, finish }] = readTokens(state, [token.id])
+        state = after
+        return { token: { ...token, version }, text, finish }
+      })(sampleToken(scores, sampling, { promptCounts, outputCounts, banned, key, step }))
+    },
+    rest: () => readEnd(state).text,
+  }
+}

@@ -1,0 +1,148 @@
+/** When the engine computes: one step after the other while there is work, asleep without it. */
+import { isLeft, tryCatch } from 'fp-ts/lib/Either.js'
+import type { Clock } from '../../core/capabilities.js'
+import type { PauseMode } from '../../data/generation.js'
+import type { Scheduler } from './scheduler.js'
+
+/** A mutable value, for the edge of the engine. */
+export interface EngineLoop {
+  /** There may be work. */
+  readonly wake: () => void
+  /** Does something to the scheduler between two steps. What it throws ends the engine. */
+  readonly change: <T>(f: () => T) => T | undefined
+  readonly pause: (options: { readonly mode: PauseMode; readonly cache: 'clear' | 'keep' }) => Promise<void>
+  readonly resume: () => void
+  readonly isPaused: () => boolean
+  /** What ended the engine, or null. */
+  readonly error: () => string | null
+  /** Stops; resolves when the last step is over. */
+  readonly stop: () => Promise<void>
+}
+
+/** What the loop is told about requests. */
+export interface EngineLoopParts {
+  readonly scheduler: Scheduler
+  readonly clock: Clock
+  /** The place in the line of the next request. */
+  readonly nextArrival: () => number
+}
+
+/**
+ * Which requests go on: all; those that had arrived before a place in the line; none.
+ *
+ * A pause that waits for running requests is not over before the last of them has ended.
+ */
+type Activity =
+  | { readonly _tag: 'Running' }
+  | { readonly _tag: 'Draining'; readonly barrier: number }
+  | { readonly _tag: 'Frozen' }
+
+const barrierOf = (activity: Activity): number => {
+  switch (activity._tag) {
+    case 'Running':
+      return Number.POSITIVE_INFINITY
+    case 'Draining':
+      return activity.barrier
+    case 'Frozen':
+      return Number.NEGATIVE_INFINITY
+  }
+}
+
+/**
+ * Starts the loop. Between two steps it gives way to the event loop; without work it waits for `wake` and uses no time.
+ *
+ * Effects  a mutable value that runs until `stop`.
+ */
+export const startEngineLoop = ({ scheduler, clock, nextArrival }: EngineLoopParts): EngineLoop => {
+  let activity: Activity = { _tag: 'Running' }
+  let error: string | null = null
+  let isStopped = false
+  let awaken: (() => void) | null = null
+  let drained: (() => void)[] = []
+
+  const wake = (): void => {
+    awaken?.()
+    awaken = null
+  }
+
+  const releaseWaiters = (): void => {
+    for (const go of drained) go()
+    drained = []
+  }
+
+  /** Tells those who wait for running requests that there are none, if so. */
+  const settle = (): void => {
+    const barrier = activity._tag === 'Draining' ? activity.barrier : Number.POSITIVE_INFINITY
+    if (!scheduler.tickets().some(({ arrival }) => arrival < barrier)) releaseWaiters()
+  }
+
+  const change = <T>(f: () => T): T | undefined => {
+    const result = tryCatch(f, (thrown) => (thrown instanceof Error ? thrown.message : String(thrown)))
+    if (isLeft(result)) {
+      error ??= result.left
+      scheduler.fail({ _tag: 'GenerationFailure', kind: 'internal', reason: `the engine failed: ${error}` })
+    }
+    settle()
+    wake()
+    return isLeft(result) ? undefined : result.right
+  }
+
+  const isActive = (): boolean => {
+    if (activity._tag === 'Frozen' || error !== null) return false
+    return scheduler.hasWork(barrierOf(activity))
+  }
+
+  const run = async (): Promise<void> => {
+    while (!isStopped) {
+      if (isActive()) {
+        change(() => scheduler.step(barrierOf(activity)))
+        await clock.breathe()
+      } else {
+        await new Promise<void>((go) => {
+          awaken = go
+        })
+      }
+    }
+  }
+
+  const running = run()
+
+  return {
+    wake,
+    change,
+    pause: async ({ mode, cache }) => {
+      switch (mode) {
+        case 'abort':
+          activity = { _tag: 'Frozen' }
+          change(() => scheduler.abort(() => true))
+          break
+        case 'wait':
+          activity = { _tag: 'Draining', barrier: nextArrival() }
+          await new Promise<void>((go) => {
+            drained.push(go)
+            settle()
+          })
+          break
+        case 'keep':
+          activity = { _tag: 'Frozen' }
+          releaseWaiters()
+          if (cache === 'clear') change(scheduler.recompute)
+          break
+      }
+      if (cache === 'clear') scheduler.clearCache()
+    },
+    resume: () => {
+      activity = { _tag: 'Running' }
+      releaseWaiters()
+      wake()
+    },
+    isPaused: () => activity._tag !== 'Running',
+    error: () => error,
+    stop: async () => {
+      isStopped = true
+      releaseWaiters()
+      wake()
+      await running
+    },
+  }
+}

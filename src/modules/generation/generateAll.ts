@@ -1,0 +1,86 @@
+/** Whole answers of an engine, for callers who do not stream. */
+import { type Either, left, right } from 'fp-ts/lib/Either.js'
+import type {
+  FinishReason,
+  GeneratedToken,
+  GenerationEvent,
+  GenerationFailure,
+  GenerationRequest,
+  LLMEngine,
+  PromptLogProbs,
+} from '../../data/generation.js'
+
+/** One completion, from its first token to its last. */
+export interface GeneratedCompletion {
+  readonly tokens: readonly GeneratedToken[]
+  readonly text: string
+  readonly finishReason: FinishReason
+  readonly stopReason: string | number | null
+}
+
+/** Everything that a request brought. */
+export interface Generated {
+  /** By their number. */
+  readonly completions: readonly GeneratedCompletion[]
+  /** 0 for a request that ended before it began. */
+  readonly cachedTokens: number
+  readonly promptLogProbs: PromptLogProbs | null
+}
+
+const BROKEN: GenerationFailure = {
+  _tag: 'GenerationFailure',
+  kind: 'internal',
+  reason: 'the stream of the engine ended before all completions did',
+}
+
+/**
+ * Collects the events of one request. What a stream that fails had brought until then is dropped.
+ *
+ * Errors   `Left` with the failure that the engine tells; of kind `internal` if the stream ends too early.
+ */
+export const collectEvents = async (
+  events: AsyncIterable<GenerationEvent>,
+  count: number,
+): Promise<Either<GenerationFailure, Generated>> => {
+  const parts = Array.from({ length: count }, () => ({
+    tokens: [] as GeneratedToken[], // grows with the events
+    text: [] as string[], // likewise
+    finish: null as Pick<GeneratedCompletion, 'finishReason' | 'stopReason'> | null, // until its last event
+  }))
+  let [cachedTokens, promptLogProbs]: [number, PromptLogProbs | null] = [0, null]
+  for await (const event of events) {
+    switch (event._tag) {
+      case 'Started':
+        ;({ cachedTokens, promptLogProbs } = event)
+        break
+      case 'Tokens':
+        for (const token of event.tokens) parts[event.index]!.tokens.push(token)
+        parts[event.index]!.text.push(event.text)
+        break
+      case 'Finished':
+        parts[event.index]!.finish = { finishReason: event.finishReason, stopReason: event.stopReason }
+        break
+      case 'Failed':
+        return left(event.failure)
+    }
+  }
+  const completions = parts.flatMap(({ tokens, text, finish }) =>
+    finish === null ? [] : [{ tokens, text: text.join(''), ...finish }],
+  )
+  return completions.length === count ? right({ completions, cachedTokens, promptLogProbs }) : left(BROKEN)
+}
+
+/**
+ * Generates the completions of all requests together, and waits for the last.
+ *
+ * Errors   a `Left` in the place of each request that failed; the others are not affected. Never rejects.
+ *
+ * @example
+ * await generateAll({ generate: async function* () {} }, []) // []
+ */
+export const generateAll = (
+  engine: Pick<LLMEngine, 'generate'>,
+  requests: readonly GenerationRequest[],
+  options: { readonly signal?: AbortSignal } = {},
+): Promise<readonly Either<GenerationFailure, Generated>[]> =>
+  Promise.all(requests.map((request) => collectEvents(engine.generate(request, options), request.sampling.n)))

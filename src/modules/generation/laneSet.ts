@@ -1,0 +1,176 @@
+/** The lanes of an engine: rows of one adapter and one length class are decoded together. */
+import type { Params } from '../transformer/params.js'
+import type { KeyValues, Lane, ModelRunner, NextToken, StepRow } from './modelRunner.js'
+import { lengthClass } from './plan.js'
+
+/** Rows that are not in a lane yet. */
+export interface Arriving {
+  readonly group: string
+  readonly rows: number
+  /** Tokens of the longest. */
+  readonly length: number
+}
+
+/** What a row puts into a decoding step. */
+export type StepInput = Omit<StepRow, 'slot'>
+
+/** Rows in lanes. A mutable value, for the edge of the engine. */
+export interface LaneSet<R> {
+  /** Puts a row where it belongs: `group` separates rows with different parameters. */
+  readonly place: (row: R, group: string, past: readonly KeyValues[]) => void
+  readonly remove: (row: R) => void
+  readonly has: (row: R) => boolean
+  readonly rows: () => readonly R[]
+  /** Tokens whose keys and values a row has. */
+  readonly length: (row: R) => number
+  readonly keyValues: (row: R, from: number, to: number) => KeyValues
+  /** Bytes held. */
+  readonly bytes: () => number
+  /** Bytes that would be held if these came too, and then every row were `growth` tokens longer. */
+  readonly bytesWith: (arriving: readonly Arriving[], growth: number) => number
+  /** Bytes of a new lane with so many rows, of which the longest has `length` tokens. */
+  readonly bytesOfNew: (rows: number, length: number) => number
+  /** Puts rows that would pass the end of their class with one more token into the next one. */
+  readonly promote: () => void
+  /** Makes those lanes again that hold more than their rows need. */
+  readonly compact: () => void
+  /** The rows of each lane. */
+  readonly lanes: () => readonly (readonly R[])[]
+  /** One decoding step of all rows of a lane, in the order of `lanes`. */
+  readonly step: (rows: readonly R[], params: Params, input: (row: R) => StepInput) => readonly NextToken[]
+  readonly release: () => void
+}
+
+interface OpenLane<R> {
+  readonly group: string
+  readonly index: number
+  lane: Lane
+  readonly slots: Map<R, number>
+}
+
+/** Rows of one lane: how many come, and how long the longest is. */
+interface Demand {
+  readonly rows: number
+  readonly longest: number
+}
+
+const laneName = (group: string, index: number): string => `${index} ${group}`
+
+/**
+ * Makes an empty set of lanes. A lane is made when its first row comes and released when its last one goes.
+ *
+ * Effects  a mutable value, for the edge of the engine. What a runner throws goes through; the lanes are then in the state that it left.
+ */
+export const makeLaneSet = <R>(runner: ModelRunner): LaneSet<R> => {
+  const lanes = new Map<string, OpenLane<R>>()
+  const seats = new Map<R, OpenLane<R>>()
+  const empty = runner.makeLane() // never holds a row: says what a new lane would need
+
+  const longestOf = ({ lane, slots }: OpenLane<R>): number =>
+    [...slots.values()].reduce((longest, slot) => Math.max(longest, lane.length(slot)), 0)
+
+  const insert = (row: R, group: string, past: readonly KeyValues[]): void => {
+    const length = past.reduce((sum, part) => sum + part.length, 0)
+    const index = lengthClass(length + 1) // a step adds one before anything is moved
+    const name = laneName(group, index)
+    const open = lanes.get(name) ?? { group, index, lane: runner.makeLane(), slots: new Map<R, number>() }
+    lanes.set(name, open)
+    open.slots.set(row, open.lane.insert(past))
+    seats.set(row, open)
+  }
+
+  const takeOut = (row: R): void => {
+    const open = seats.get(row)!
+    const slot = open.slots.get(row)!
+    open.slots.delete(row)
+    seats.delete(row)
+    if (open.slots.size > 0) open.lane.remove(slot)
+    else {
+      lanes.delete(laneName(open.group, open.index))
+      open.lane.release()
+    }
+  }
+
+  /** What each lane would have to hold besides what it has. */
+  const demands = (arriving: readonly Arriving[], growth: number): ReadonlyMap<string, Demand> => {
+    const found = new Map<string, Demand>()
+    const ask = (name: string, rows: number, longest: number): void => {
+      const known = found.get(name) ?? { rows: 0, longest: 0 }
+      found.set(name, { rows: known.rows + rows, longest: Math.max(known.longest, longest) })
+    }
+    for (const [name, open] of lanes) {
+      ask(name, 0, 1)
+      for (const slot of open.slots.values()) {
+        const length = open.lane.length(slot) + growth
+        const index = lengthClass(length)
+        if (index === open.index) ask(name, 0, length)
+        else ask(laneName(open.group, index), 1, length)
+      }
+    }
+    for (const { group, rows, length } of arriving) {
+      ask(laneName(group, lengthClass(length + growth)), rows, length + growth)
+    }
+    return found
+  }
+
+  return {
+    place: insert,
+    remove: takeOut,
+    has: (row) => seats.has(row),
+    rows: () => [...seats.keys()],
+    length: (row) => {
+      const open = seats.get(row)!
+      return open.lane.length(open.slots.get(row)!)
+    },
+    keyValues: (row, from, to) => {
+      const open = seats.get(row)!
+      return open.lane.keyValues(open.slots.get(row)!, from, to)
+    },
+    bytes: () => [...lanes.values()].reduce((sum, { lane }) => sum + lane.bytes(), 0),
+    bytesWith: (arriving, growth) => {
+      let sum = 0
+      for (const [name, { rows, longest }] of demands(arriving, growth)) {
+        const lane = lanes.get(name)?.lane
+        sum += lane === undefined ? empty.bytesWith(rows, longest) : lane.bytesWith(rows, longest)
+      }
+      return sum
+    },
+    bytesOfNew: (rows, length) => empty.bytesWith(rows, length),
+    promote: () => {
+      for (const open of [...lanes.values()]) {
+        for (const [row, slot] of [...open.slots]) {
+          const length = open.lane.length(slot)
+          if (lengthClass(length + 1) === open.index) continue
+          const past = [open.lane.keyValues(slot, 0, length)]
+          takeOut(row)
+          insert(row, open.group, past)
+        }
+      }
+    },
+    compact: () => {
+      for (const open of lanes.values()) {
+        if (open.lane.bytes() <= empty.bytesWith(open.slots.size, longestOf(open))) continue
+        const lane = runner.makeLane()
+        for (const [row, slot] of open.slots) {
+          open.slots.set(row, lane.insert([open.lane.keyValues(slot, 0, open.lane.length(slot))]))
+        }
+        open.lane.release()
+        open.lane = lane
+      }
+    },
+    lanes: () => [...lanes.values()].map(({ slots }) => [...slots.keys()]),
+    step: (rows, params, input) => {
+      const { lane, slots } = seats.get(rows[0]!)!
+      return lane.step(
+        params,
+        rows.map((row) => ({ slot: slots.get(row)!, ...input(row) })),
+      )
+    },
+    release: () => {
+      for (const { lane } of lanes.values()) lane.release()
+      lanes.clear()
+      seats.clear()
+      empty.release()
+    },
+  }
+}

@@ -1,0 +1,148 @@
+/** A prompt that is being computed, in pieces, for all completions that begin with it. */
+import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
+import type { GenerationFailure, PromptTokenLogProb } from '../../data/generation.js'
+import type { Params } from '../transformer/params.js'
+import type { StepInput } from './laneSet.js'
+import type { KeyValues, NextToken, PrefillItem, PrefillResult } from './modelRunner.js'
+import type { Computing } from './plan.js'
+import type { PrefixCache } from './prefixCache.js'
+import { tokenLogProbs } from './sampling/logProbs.js'
+import type { Row, Ticket } from './ticket.js'
+
+/** Scores of all places in one call are at most so many numbers: 64 MiB. */
+const MAX_SCORES = 2 ** 24
+
+/** What makes rows wait for the same result. */
+export interface PrefillNeed {
+  readonly tokens: Int32Array
+  /** Separates what must not be shared. */
+  readonly space: string
+  readonly group: string
+  readonly params: () => Params
+  readonly inverseTemperature: number
+  readonly scores: PrefillItem['scores']
+}
+
+/** A computation in progress. A mutable value, for the edge of the engine. */
+export interface PrefillJob {
+  readonly need: PrefillNeed
+  readonly rows: () => readonly Row[]
+  readonly join: (rows: readonly Row[]) => void
+  /** Takes rows out whose request has ended. */
+  readonly prune: () => void
+  readonly computing: Computing
+  /** Tokens whose keys and values there are. */
+  readonly computed: () => number
+  /** Those of them that were found in the cache. */
+  readonly cachedTokens: () => number
+  readonly past: () => readonly KeyValues[]
+  /** The item that computes the next `count` tokens. */
+  readonly item: (count: number) => PrefillItem
+  /** Takes the result of an item; the scores after the last token once all is computed. */
+  readonly take: (result: PrefillResult) => Either<GenerationFailure, NextToken | null>
+  readonly promptLogProbs: () => readonly (PromptTokenLogProb | null)[] | null
+}
+
+const inverseOf = ({ request }: Ticket): number =>
+  request.sampling.temperature === 0 ? 1 : 1 / request.sampling.temperature
+
+/** What a row puts into a decoding step. */
+export const stepInput = ({ tokens, ticket }: Row): StepInput => ({
+  token: tokens.last(),
+  inverseTemperature: inverseOf(ticket),
+})
+
+/** What has to be computed before a row can be decoded. Its tokens are seen, not copied: the list grows only behind them. */
+export const prefillNeed = ({ tokens, ticket }: Row, space: string): PrefillNeed => ({
+  tokens: tokens.view(),
+  space,
+  group: ticket.use.group,
+  params: ticket.use.params,
+  inverseTemperature: inverseOf(ticket),
+  scores: ticket.request.sampling.promptLogProbs !== null && !ticket.hasBegun() ? 'all' : 'last',
+})
+
+const sameTokens = (a: Int32Array, b: Int32Array): boolean => a.length === b.length && a.every((id, i) => id === b[i])
+
+/** Whether one computation serves both. */
+export const isSameNeed = (a: PrefillNeed, b: PrefillNeed): boolean =>
+  a.space === b.space &&
+  a.inverseTemperature === b.inverseTemperature &&
+  a.scores === b.scores &&
+  sameTokens(a.tokens, b.tokens)
+
+/**
+ * Begins a computation with what the cache has of it, but never with the last token, whose scores are wanted. Where the scores of all
+ * places are wanted, all is computed.
+ *
+ * Effects  a mutable value, for the edge of the engine; the cache notes the use.
+ */
+export const makePrefillJob = (
+  need: PrefillNeed,
+  first: readonly Row[],
+  options: { readonly cache: PrefixCache | null; readonly vocabularySize: number },
+): PrefillJob => {
+  const { tokens } = need
+  const { sampling } = first[0]!.ticket.request
+  const found = need.scores === 'all' ? [] : (options.cache?.find(need.space, tokens, tokens.length - 1) ?? [])
+  const cachedTokens = found.reduce((sum, part) => sum + part.length, 0)
+  const past: KeyValues[] = [...found]
+  const scored: (PromptTokenLogProb | null)[] = [null]
+  const limit =
+    need.scores === 'all' ? Math.max(1, Math.floor(MAX_SCORES / options.vocabularySize)) : Number.MAX_SAFE_INTEGER
+  let rows = first
+  let computed = cachedTokens
+
+  /** Adds what the scores after a piece say of the tokens after it. The last ones say nothing of the prompt. */
+  const score = (logits: Float32Array, count: number): Either<GenerationFailure, void> => {
+    const following = tokens.subarray(computed + 1, computed + count + 1)
+    const result = tokenLogProbs(logits.subarray(0, following.length * options.vocabularySize), following, {
+      top: sampling.promptLogProbs ?? 0,
+      mode: sampling.logProbsMode,
+      temperature: sampling.temperature,
+    })
+    if (isLeft(result)) return result
+    for (const each of result.right) scored.push(each)
+    return right(undefined)
+  }
+
+  return {
+    need,
+    rows: () => rows,
+    join: (others) => {
+      rows = [...rows, ...others]
+    },
+    prune: () => {
+      rows = rows.filter((row) => row.isOpen())
+    },
+    get computing() {
+      return { remaining: tokens.length - computed, limit }
+    },
+    computed: () => computed,
+    cachedTokens: () => cachedTokens,
+    past: () => past,
+    item: (count) => ({
+      tokens: tokens.slice(computed, computed + count),
+      past,
+      inverseTemperature: need.inverseTemperature,
+      scores: need.scores,
+    }),
+    take: ({ keyValues, next, logits }) => {
+      if (need.scores === 'all') {
+        if (logits === null) {
+          return left({
+            _tag: 'GenerationFailure',
+            kind: 'internal',
+            reason: 'the runner gave no scores of the prompt',
+          })
+        }
+        const result = score(logits, keyValues.length)
+        if (isLeft(result)) return result
+      }
+      past.push(keyValues)
+      computed += keyValues.length
+      return right(computed === tokens.length ? next : null)
+    },
+    promptLogProbs: () => (need.scores === 'all' ? scored : null),
+  }
+}

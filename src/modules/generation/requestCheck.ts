@@ -1,0 +1,59 @@
+/** What is refused before anything runs. */
+import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
+import type { EngineInfo, GenerationFailure, GenerationRequest } from '../../data/generation.js'
+import { checkSampling, type SamplingLimits, samplingParams } from './sampling/params.js'
+
+/** What a request is checked against. */
+export interface RequestLimits {
+  readonly info: EngineInfo
+  /** Whether the engine has a tokenizer. */
+  readonly text: SamplingLimits['text']
+}
+
+/** At most so many wrong ids are listed. */
+const SHOWN = 5
+
+const promptProblems = (prompt: unknown, { maxModelLength, vocabularySize }: EngineInfo): readonly string[] => {
+  if (!(prompt instanceof Int32Array)) return ['prompt must be an Int32Array of token ids']
+  if (prompt.length === 0) return ['prompt must have at least one token']
+  if (prompt.length >= maxModelLength) {
+    return [`prompt must leave room for one token below the engine's limit of ${maxModelLength}, got ${prompt.length}`]
+  }
+  const wrong = [...prompt.entries()].filter(([, id]) => id < 0 || id >= vocabularySize)
+  if (wrong.length === 0) return []
+  const listed = wrong.slice(0, SHOWN).map(([i, id]) => `${id} at ${i}`)
+  return [
+    `prompt must have ids from 0 to ${vocabularySize - 1}, got ${listed.join(', ')}${wrong.length > SHOWN ? ', ...' : ''}`,
+  ]
+}
+
+const fieldProblems = ({ id, adapter, cacheSalt }: GenerationRequest): readonly string[] => [
+  ...(typeof id === 'string' && id !== '' ? [] : ['id must be a text, not empty']),
+  ...(adapter === null || typeof adapter === 'string' ? [] : ['adapter must be a name or null']),
+  ...(typeof cacheSalt === 'string' ? [] : ['cacheSalt must be a text']),
+]
+
+/** A failure of kind `invalid`. */
+export const invalidRequest = (reason: string): GenerationFailure => ({
+  _tag: 'GenerationFailure',
+  kind: 'invalid',
+  reason,
+})
+
+/**
+ * The request with sampling parameters as `samplingParams` completes them, and a prompt of its own.
+ *
+ * Errors   `Left(GenerationFailure)` of kind `invalid` with every problem of the prompt and of the sampling parameters.
+ * Cost     O(T) for T prompt tokens.
+ */
+export const checkRequest = (
+  request: GenerationRequest,
+  { info, text }: RequestLimits,
+): Either<GenerationFailure, GenerationRequest> => {
+  const own = [...fieldProblems(request), ...promptProblems(request.prompt, info)]
+  const completed = samplingParams(request.sampling)
+  const sampling = isLeft(completed) ? completed : checkSampling(completed.right, { ...info, text })
+  if (isLeft(sampling)) return left(invalidRequest([...own, sampling.left.reason].join('; ')))
+  if (own.length > 0) return left(invalidRequest(own.join('; ')))
+  return right({ ...request, prompt: request.prompt.slice(), sampling: sampling.right })
+}
