@@ -111,7 +111,7 @@ export interface ScriptedRunnerOptions {
 /** Bytes of a token in the toy: three float32 numbers. */
 export const TOY_BYTES = 12
 
-/** Slots of a lane come in this number, and places in multiples of it. */
+/** Places of a lane come in multiples of this. */
 const STEP = 4
 
 const roundUp = (n: number): number => Math.ceil(n / STEP) * STEP
@@ -141,7 +141,7 @@ export const scriptedRunner = (options: ScriptedRunnerOptions = {}): ScriptedRun
     const slots = new Map<number, readonly Place[]>()
     let [slotCount, capacity] = [0, 0]
     const reserve = (rows: number, length: number): void => {
-      slotCount = Math.max(slotCount, roundUp(rows))
+      slotCount = Math.max(slotCount, rows)
       capacity = Math.max(capacity, roundUp(length))
     }
     const at = (slot: number): readonly Place[] => {
@@ -153,7 +153,7 @@ export const scriptedRunner = (options: ScriptedRunnerOptions = {}): ScriptedRun
       rows: () => slots.size,
       bytes: () => slotCount * capacity * TOY_BYTES,
       bytesWith: (rows, length) =>
-        Math.max(slotCount, roundUp(slots.size + rows)) * Math.max(capacity, roundUp(length)) * TOY_BYTES,
+        Math.max(slotCount, slots.size + rows) * Math.max(capacity, roundUp(length)) * TOY_BYTES,
       insert: (past) => {
         const slot = [...Array(slots.size + 1).keys()].find((i) => !slots.has(i))!
         const places = past.flatMap(placesIn)

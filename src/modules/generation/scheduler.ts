@@ -138,7 +138,8 @@ export const makeScheduler = ({ runner, weights, metrics, limits }: SchedulerPar
     return lanes.bytesWith([...arriving, ...more], growth) + promptBytes() + runner.bytesPerToken * tokens
   }
 
-  const cacheRoom = (): number => Math.max(0, limits.memoryBytes - lanes.bytes() - promptBytes())
+  /** What is left for the cache once every row is one token longer. */
+  const cacheRoom = (): number => Math.max(0, limits.memoryBytes - bytesNeeded([], 1))
 
   /** Keeps keys and values of a row for others who begin with the same tokens. */
   const remember = (row: Row): void => {
