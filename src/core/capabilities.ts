@@ -1,6 +1,6 @@
 /** What pure code may ask of the world, as types. The real ones are in `src/live`. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { FileFailure } from './failure.js'
+import type { FileFailure, ThreadFailure } from './failure.js'
 
 /** What a file is to hold: bytes, text, or pieces that are written one after the other and made only then. */
 export type FileContents = Uint8Array | string | Iterable<Uint8Array>
@@ -56,4 +56,40 @@ export interface Clock {
 export interface Memory {
   /** Bytes that this process may still take. */
   readonly free: () => number
+}
+
+/** One end of a channel between two threads: messages arrive in order, as structured clones. */
+export interface ThreadPort {
+  /** Buffers of `transfer` are moved instead of copied: they are empty here afterwards. Throws for what cannot be cloned. */
+  readonly post: (message: unknown, transfer?: readonly ArrayBuffer[]) => void
+  /** To be called once: messages that came before wait for it. */
+  readonly listen: (listener: (message: unknown) => void) => void
+}
+
+/** An exported function `(port: ThreadPort, input: unknown) => void | Promise<void>` of an ES module. */
+export interface ThreadProgram {
+  /** `file:` URL. */
+  readonly module: string
+  readonly exportName: string
+}
+
+/** A running thread, seen from the one that started it. */
+export interface Thread extends ThreadPort {
+  /** Resolves, never rejects, when the thread is gone: to why. */
+  readonly ended: Promise<ThreadFailure>
+  /** Ends the thread when `done` settles, or after `limitMs` if that is sooner. Resolves when it is gone. */
+  readonly stop: (done: Promise<unknown>, limitMs: number) => Promise<void>
+}
+
+export interface ThreadOptions {
+  /** Cloned to the program as its second argument. */
+  readonly input: unknown
+  /** Largest JavaScript heap of the thread. Typed arrays and native memory are not part of it. Default: Node's. */
+  readonly heapMegabytes?: number
+}
+
+/** Threads with an event loop and a heap of their own. */
+export interface Threads {
+  /** Starts a program. What goes wrong in it, its import included, is told by `ended`. */
+  readonly start: (program: ThreadProgram, options: ThreadOptions) => TaskEither<ThreadFailure, Thread>
 }

@@ -109,3 +109,12 @@ export interface ModelFailure {
   readonly file: string
   readonly reason: string
 }
+
+/** A thread could not be started, or is gone. */
+export interface ThreadFailure {
+  readonly _tag: 'ThreadFailure'
+  /** `refused`: the program itself said no, for the reason in `cause`. */
+  readonly kind: 'start' | 'refused' | 'timeout' | 'exit' | 'error' | 'memory'
+  readonly reason: string
+  readonly cause?: Failure
+}

@@ -1,0 +1,142 @@
+/** Real threads: `node:worker_threads`, from TypeScript sources as from compiled files. */
+import { fileURLToPath } from 'node:url'
+import { isNativeError } from 'node:util/types'
+import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker, workerData } from 'node:worker_threads'
+import * as E from 'fp-ts/lib/Either.js'
+import type { Thread, ThreadOptions, ThreadPort, ThreadProgram, Threads } from '../core/capabilities.js'
+import type { ThreadFailure } from '../core/failure.js'
+
+/** What a thread is given to begin with. */
+interface Boot {
+  /** URL of this file. */
+  readonly main: string
+  /** URL of the module that makes Node read TypeScript; null where nothing is TypeScript. */
+  readonly loader: string | null
+  readonly program: ThreadProgram
+  readonly input: unknown
+  readonly port: MessagePort
+}
+
+/** A thread begins with a text instead of a file, so that nobody has to know whether this file ends in .ts or .js. */
+const BOOT = `
+const { workerData: { main, loader } } = require('node:worker_threads')
+const ready = loader === null ? Promise.resolve() : import(loader).then(({ register }) => register())
+ready.then(() => import(main)).then(({ runThread }) => runThread())
+`
+
+const failure = (kind: ThreadFailure['kind'], reason: string): ThreadFailure => ({
+  _tag: 'ThreadFailure',
+  kind,
+  reason,
+})
+
+const messageOf = (error: unknown): string => (isNativeError(error) ? `${error.name}: ${error.message}` : String(error))
+
+/** An end of a `MessageChannel` of Node. What arrives there waits until somebody listens. */
+export const messagePort = (port: MessagePort): ThreadPort => ({
+  post: (message, transfer = []) => port.postMessage(message, transfer),
+  listen: (listener) => {
+    port.on('message', listener)
+  },
+})
+
+/**
+ * Runs the program that a thread was started for: called in the thread, by its first text.
+ *
+ * Errors   rejects, which ends the thread, where the module cannot be imported or does not export such a function.
+ */
+export const runThread = async (): Promise<void> => {
+  const { program, input, port } = workerData as Boot // what `startWorker` gave
+  const module: Readonly<Record<string, unknown>> = await import(program.module)
+  const run = module[program.exportName]
+  if (typeof run !== 'function') {
+    throw new TypeError(`${program.module} exports no function '${program.exportName}'`)
+  }
+  port.on('messageerror', (error) => {
+    throw error
+  })
+  await run(messagePort(port), input)
+}
+
+const causeOf = (error: Error): ThreadFailure =>
+  'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY'
+    ? failure('memory', `the thread ran out of memory: ${error.message}`)
+    : failure('error', `the thread threw ${messageOf(error)}`)
+
+const isTypeScript = (url: string): boolean => /\.[cm]?ts$/.test(url)
+
+/** tsx, where it is installed: Node alone does not find `x.ts` for an import of `x.js`. */
+const typeScriptLoader = (): string | null => {
+  try {
+    return import.meta.resolve('tsx/esm/api')
+  } catch {
+    return null // Node says by itself what it cannot import, and the thread's end carries that
+  }
+}
+
+const startWorker = (program: ThreadProgram, { input, heapMegabytes }: ThreadOptions): Thread => {
+  const main = import.meta.url
+  const { port1: here, port2: there } = new MessageChannel()
+  const boot: Boot = {
+    main,
+    loader: [main, program.module].some(isTypeScript) ? typeScriptLoader() : null,
+    program,
+    input,
+    port: there,
+  }
+  const worker = new Worker(BOOT, {
+    eval: true,
+    workerData: boot,
+    transferList: [there],
+    name: `${program.exportName} of ${fileURLToPath(program.module)}`,
+    ...(heapMegabytes !== undefined && { resourceLimits: { maxOldGenerationSizeMb: heapMegabytes } }),
+  })
+  let why: ThreadFailure | undefined
+  worker.once('error', (error) => {
+    why ??= causeOf(error)
+  })
+  here.once('messageerror', (error) => {
+    why ??= failure('error', `a message of the thread could not be read: ${messageOf(error)}`)
+    void worker.terminate()
+  })
+  const ended = new Promise<ThreadFailure>((resolve) => {
+    worker.once('exit', (code) => {
+      // What the thread said before its end is heard before its end.
+      for (let last = receiveMessageOnPort(here); last !== undefined; last = receiveMessageOnPort(here)) {
+        here.emit('message', last.message)
+      }
+      here.close()
+      resolve(why ?? failure('exit', `the thread ended with code ${code}`))
+    })
+  })
+  return {
+    ...messagePort(here),
+    ended,
+    stop: async (done, limitMs) => {
+      let timer: NodeJS.Timeout | undefined
+      const limit = new Promise((resolve) => {
+        timer = setTimeout(resolve, limitMs)
+      })
+      await Promise.race([done.catch(() => undefined), ended, limit])
+      clearTimeout(timer)
+      await worker.terminate()
+      await ended
+    },
+  }
+}
+
+/**
+ * Threads through Node.
+ *
+ * Sources in TypeScript run where `tsx` is installed. A thread keeps the process alive until it ends. A crash of native code ends the whole
+ * process, as anywhere.
+ *
+ * Errors   `Left(ThreadFailure)` of kind `start`: the input cannot be cloned, the module is no `file:` URL, or the system gives no thread.
+ */
+export const liveThreads: Threads = {
+  start: (program, options) => async () =>
+    E.tryCatch(
+      () => startWorker(program, options),
+      (error) => failure('start', `the thread could not be started: ${messageOf(error)}`),
+    ),
+}
