@@ -84,6 +84,8 @@ export interface Thread extends ThreadPort {
 export interface ThreadOptions {
   /** Cloned to the program as its second argument. */
   readonly input: unknown
+  /** The thread is ended, with kind `timeout`, unless its program says something in this time. Default: no limit. */
+  readonly firstWordMs?: number
   /** Largest JavaScript heap of the thread. Typed arrays and native memory are not part of it. Default: Node's. */
   readonly heapMegabytes?: number
 }

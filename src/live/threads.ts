@@ -74,7 +74,7 @@ const typeScriptLoader = (): string | null => {
   }
 }
 
-const startWorker = (program: ThreadProgram, { input, heapMegabytes }: ThreadOptions): Thread => {
+const startWorker = (program: ThreadProgram, { input, firstWordMs, heapMegabytes }: ThreadOptions): Thread => {
   const main = import.meta.url
   const { port1: here, port2: there } = new MessageChannel()
   const boot: Boot = {
@@ -99,8 +99,16 @@ const startWorker = (program: ThreadProgram, { input, heapMegabytes }: ThreadOpt
     why ??= failure('error', `a message of the thread could not be read: ${messageOf(error)}`)
     void worker.terminate()
   })
+  const late =
+    firstWordMs === undefined
+      ? undefined
+      : setTimeout(() => {
+          why ??= failure('timeout', `the thread said nothing within ${firstWordMs} ms`)
+          void worker.terminate()
+        }, firstWordMs)
   const ended = new Promise<ThreadFailure>((resolve) => {
     worker.once('exit', (code) => {
+      clearTimeout(late)
       // What the thread said before its end is heard before its end.
       for (let last = receiveMessageOnPort(here); last !== undefined; last = receiveMessageOnPort(here)) {
         here.emit('message', last.message)
@@ -109,13 +117,21 @@ const startWorker = (program: ThreadProgram, { input, heapMegabytes }: ThreadOpt
       resolve(why ?? failure('exit', `the thread ended with code ${code}`))
     })
   })
+  const port = messagePort(here)
   return {
-    ...messagePort(here),
+    post: port.post,
+    listen: (listener) => {
+      here.once('message', () => clearTimeout(late))
+      port.listen(listener)
+    },
     ended,
     stop: async (done, limitMs) => {
       let timer: NodeJS.Timeout | undefined
       const limit = new Promise((resolve) => {
-        timer = setTimeout(resolve, limitMs)
+        timer = setTimeout(() => {
+          why ??= failure('timeout', `the thread was ended after ${limitMs} ms of waiting`)
+          resolve(undefined)
+        }, limitMs)
       })
       await Promise.race([done.catch(() => undefined), ended, limit])
       clearTimeout(timer)

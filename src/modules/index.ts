@@ -18,6 +18,8 @@ export {
   type StopState,
   stopTracker,
 } from './generation/sampling/stopTracker.js'
+export type { WeightTransport } from './generation/engineMessages.js'
+export { type EngineModule, LLMOnDevice, type OnDeviceOptions } from './generation/onDevice.js'
 export {
   hostArrays,
   type LoadOptions,

@@ -73,8 +73,18 @@ describe('a thread', () => {
     const thread = await start('spin')
     await hear(thread, 1)
     await thread.stop(new Promise(() => undefined), 10)
-    expect(await thread.ended).toMatchObject({ kind: 'exit' })
+    expect(await thread.ended).toMatchObject({
+      kind: 'timeout',
+      reason: 'the thread was ended after 10 ms of waiting',
+    })
     thread.post('hello?')
+  })
+
+  it('is ended if it says nothing for longer than it may, but not once it has said something', async () => {
+    const { ended } = await start('write', { firstWordMs: 1 })
+    expect(await ended).toMatchObject({ kind: 'timeout', reason: 'the thread said nothing within 1 ms' })
+    const thread = await start('echo', { input: 'here', firstWordMs: 60_000 })
+    expect(await hear(thread, 1)).toEqual(['here'])
   })
 
   it('is stopped at once when what was waited for is done, even if that failed', async () => {

@@ -1,0 +1,147 @@
+/** The owner's side of the protocol of engineMessages.ts: requests become messages, messages become events and answers. */
+import type { ThreadPort } from '../../core/capabilities.js'
+import { FailureError } from '../../core/failure.js'
+import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../data/generation.js'
+import type { EngineAnswers, EngineCall, EngineMessage, EngineNews, StreamItem } from './engineMessages.js'
+import { type EventQueue, eventQueue } from './eventQueue.js'
+
+const failed = (failure: GenerationFailure): GenerationEvent => ({ _tag: 'Failed', failure })
+
+interface Pending {
+  readonly resolve: (value: unknown) => void
+  readonly reject: (error: Error) => void
+}
+
+/** Errors of the language keep their class, others their name. */
+const thrown = (name: string, message: string): Error => {
+  if (name === 'RangeError') return new RangeError(message)
+  if (name === 'TypeError') return new TypeError(message)
+  return Object.assign(new Error(message), { name })
+}
+
+/** A stream that the engine has not ended. */
+interface Receiving {
+  readonly queue: EventQueue<GenerationEvent>
+  /** The engine has let go of the request. */
+  readonly onEnd: () => void
+}
+
+/** Streams and calls that are underway. Mutable: it lives as long as the engine. */
+export interface EngineConnection {
+  /** Sends the request. Events, or why there are none. */
+  readonly open: (request: GenerationRequest, signal: AbortSignal | undefined) => AsyncIterator<GenerationEvent>
+  /** The method's answer. Rejects with what it threw, and with FailureError when there is no engine any more. */
+  readonly call: <M extends EngineCall['method']>(
+    what: EngineCall & { readonly method: M },
+    transfer?: readonly ArrayBuffer[],
+  ) => Promise<EngineAnswers[M]>
+  readonly receive: (message: EngineNews) => void
+  /** Everything that is underway ends with the failure, and everything that comes later. Only the first counts. */
+  readonly finish: (failure: GenerationFailure) => void
+}
+
+/**
+ * Makes the connection, with no more than `window` events of a stream underway or unread.
+ *
+ * Effects  posts to the port. Whoever owns it hands what arrives to `receive`.
+ */
+export const engineConnection = (port: Pick<ThreadPort, 'post'>, window: number): EngineConnection => {
+  const streams = new Map<number, Receiving>()
+  const calls = new Map<number, Pending>()
+  let count = 0
+  let over: GenerationFailure | null = null
+
+  const post = (message: EngineMessage, transfer?: readonly ArrayBuffer[]): void => port.post(message, transfer)
+
+  const endStream = (stream: number): void => {
+    const receiving = streams.get(stream)
+    streams.delete(stream)
+    receiving?.queue.end()
+    receiving?.onEnd()
+  }
+
+  const finish = (failure: GenerationFailure): void => {
+    if (over !== null) return
+    over = failure
+    for (const [stream, { queue }] of streams) {
+      queue.push(failed(failure))
+      endStream(stream)
+    }
+    for (const { reject } of calls.values()) reject(new FailureError(failure))
+    calls.clear()
+  }
+
+  const refused = (failure: GenerationFailure): AsyncIterator<GenerationEvent> => {
+    const queue = eventQueue<GenerationEvent>()
+    queue.push(failed(failure))
+    queue.end()
+    return queue
+  }
+
+  const open = (request: GenerationRequest, signal: AbortSignal | undefined): AsyncIterator<GenerationEvent> => {
+    if (over !== null) return refused(over)
+    const stream = count++
+    try {
+      post({ _tag: 'Generate', stream, request, credit: window, signal: signal?.aborted ? 'aborted' : 'open' })
+    } catch (error) {
+      const reason = `the request cannot be sent: ${error instanceof Error ? error.message : String(error)}`
+      return refused({ _tag: 'GenerationFailure', kind: 'invalid', reason })
+    }
+    return follow(stream, signal)
+  }
+
+  const follow = (stream: number, signal: AbortSignal | undefined): AsyncIterator<GenerationEvent> => {
+    const onAbort = (): void => post({ _tag: 'Abort', stream })
+    signal?.addEventListener('abort', onAbort, { once: true })
+    let letGo = (): void => undefined
+    const ended = new Promise<void>((resolve) => {
+      letGo = resolve
+    })
+    let read = 0
+    const queue = eventQueue<GenerationEvent>({
+      onRead: () => {
+        if (++read * 2 < window || !streams.has(stream)) return
+        post({ _tag: 'Credit', stream, events: read })
+        read = 0
+      },
+      onReturn: () => {
+        post({ _tag: 'Return', stream })
+        return ended
+      },
+    })
+    streams.set(stream, {
+      queue,
+      onEnd: () => {
+        signal?.removeEventListener('abort', onAbort)
+        letGo()
+      },
+    })
+    return queue
+  }
+
+  const take = ({ stream, event }: StreamItem): void => {
+    if (event === null) endStream(stream)
+    else streams.get(stream)?.queue.push(event)
+  }
+
+  const receive: EngineConnection['receive'] = (message) => {
+    if (message._tag === 'Items') {
+      for (const item of message.items) take(item)
+      return
+    }
+    const pending = calls.get(message.call)
+    calls.delete(message.call)
+    if (message._tag === 'Answer') pending?.resolve(message.value)
+    else pending?.reject(thrown(message.name, message.message))
+  }
+
+  const call: EngineConnection['call'] = async (what, transfer) => {
+    if (over !== null) throw new FailureError(over)
+    const number = count++
+    post({ _tag: 'Call', call: number, what }, transfer)
+    const value = await new Promise<unknown>((resolve, reject) => calls.set(number, { resolve, reject }))
+    return value as never // the other end answers a call with what its method gives
+  }
+
+  return { open, call, receive, finish }
+}

@@ -1,0 +1,165 @@
+/** The engine on a thread of its own: generation never blocks the event loop of the thread that asks. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import type { Thread, ThreadPort, Threads } from '../../core/capabilities.js'
+import { describe, type Failure, FailureError, type ThreadFailure } from '../../core/failure.js'
+import type { EngineInfo, GenerationFailure, LLMEngine } from '../../data/generation.js'
+import type { WeightFailure } from '../../data/weights.js'
+import { liveThreads } from '../../live/threads.js'
+import { type EngineConnection, engineConnection } from './engineConnection.js'
+import { type EngineGreeting, type EngineNews, postedArrays, type WeightTransport } from './engineMessages.js'
+import { refuseEngine, serveEngine } from './serveEngine.js'
+
+/** An exported function `(options: unknown) => TaskEither<Failure, LLMEngine>` of an ES module, which the thread calls. */
+export interface EngineModule {
+  /** `file:` URL, such as `import.meta.url` of the module that has the function. */
+  readonly module: string
+  readonly exportName: string
+  /** Its argument: anything that survives `structuredClone`. */
+  readonly options: unknown
+}
+
+export interface OnDeviceOptions {
+  /** Events of one stream that may be underway or unread; the thread keeps later ones back. Default 64. */
+  readonly window?: number
+  /** `move` takes the buffers of the arrays that `loadWeights` and `loadAdapter` are given: they are empty afterwards. Default `copy`. */
+  readonly weights?: WeightTransport
+  /** Longest time until the engine is there. Default ten minutes. */
+  readonly startLimitMs?: number
+  /** Longest wait of `close` for the engine; then the thread is ended. Default ten seconds. */
+  readonly closeLimitMs?: number
+  /** Largest JavaScript heap of the thread. Weights are not part of it. */
+  readonly heapMegabytes?: number
+  readonly threads?: Threads
+}
+
+const RECEIVER = 'LLMOnDevice'
+
+const isFactory = (value: unknown): value is (options: unknown) => TaskEither<Failure, LLMEngine> =>
+  typeof value === 'function'
+
+/**
+ * What the thread runs: makes the engine and serves it.
+ *
+ * Errors   rejects, which ends the thread, if the module cannot be imported or the function throws.
+ */
+export const runEngineThread = async (port: ThreadPort, input: unknown): Promise<void> => {
+  const { module, exportName, options } = input as EngineModule // what `LLMOnDevice` gave
+  const exported: Readonly<Record<string, unknown>> = await import(module)
+  const make = exported[exportName]
+  if (!isFactory(make)) throw new TypeError(`${module} exports no function '${exportName}'`)
+  const made = await make(options)()
+  if (E.isLeft(made)) refuseEngine(port, made.left)
+  else serveEngine(port, made.right)
+}
+
+const closed = (reason: string): GenerationFailure => ({ _tag: 'GenerationFailure', kind: 'closed', reason })
+
+type EngineMethods = Pick<LLMEngine, 'generate' | 'loadAdapter' | 'unloadAdapter' | 'loadWeights'>
+
+const weightMethods = (connection: EngineConnection, transport: WeightTransport): EngineMethods => {
+  /** The end of the engine is a failure of the update; what the engine throws is thrown. */
+  const update =
+    <T>(run: () => Promise<E.Either<WeightFailure, T>>): TaskEither<WeightFailure, T> =>
+    async () => {
+      try {
+        return await run()
+      } catch (error) {
+        if (!(error instanceof FailureError)) throw error
+        return E.left({ _tag: 'WeightFailure', receiver: RECEIVER, reason: error.failure.reason })
+      }
+    }
+  return {
+    generate: (request, { signal } = {}) => ({ [Symbol.asyncIterator]: () => connection.open(request, signal) }),
+    loadAdapter: (name, adapter) =>
+      update(() => {
+        const { arrays, transfer } = postedArrays(adapter.tensors, transport)
+        return connection.call({ method: 'loadAdapter', name, adapter: { ...adapter, tensors: arrays } }, transfer)
+      }),
+    unloadAdapter: (name) => update(() => connection.call({ method: 'unloadAdapter', name })),
+    loadWeights: (weights, options) =>
+      update(() => {
+        if (weights._tag === 'Folder') return connection.call({ method: 'loadWeights', weights, options })
+        const { arrays, transfer } = postedArrays(weights.arrays, transport)
+        return connection.call({ method: 'loadWeights', weights: { ...weights, arrays }, options }, transfer)
+      }),
+  }
+}
+
+interface RemoteSettings {
+  readonly info: EngineInfo
+  readonly weights: WeightTransport
+  readonly closeLimitMs: number
+}
+
+const remoteEngine = (thread: Thread, connection: EngineConnection, settings: RemoteSettings): LLMEngine => {
+  const { call } = connection
+  let closing: Promise<void> | undefined
+  const close = async (): Promise<void> => {
+    const answered = call({ method: 'close' }).then(() => connection.finish(closed('the engine is closed')))
+    await thread.stop(answered, settings.closeLimitMs)
+  }
+  return {
+    info: settings.info,
+    ...weightMethods(connection, settings.weights),
+    abort: (ids) => call({ method: 'abort', ids: ids ?? null }),
+    pause: (options) => call({ method: 'pause', options }),
+    resume: () => call({ method: 'resume' }),
+    isPaused: () => call({ method: 'isPaused' }),
+    adapters: () => call({ method: 'adapters' }),
+    resetPrefixCache: () => call({ method: 'resetPrefixCache' }),
+    version: () => call({ method: 'version' }),
+    metrics: () => call({ method: 'metrics' }),
+    close: () => (closing ??= close()),
+  }
+}
+
+/**
+ * An engine on a thread of its own: the counterpart of TorchRL's `LLMOnDevice`, an engine that an actor constructs where it is to run.
+ *
+ * The thread imports the module, makes the engine with its function, and serves it: the same requests give the same events as in this
+ * thread. Weights cross in one copy, or none where they are moved or the thread reads a folder itself; arrays in shared memory are copied
+ * there, not here.
+ *
+ * Errors   `Left(ThreadFailure)`: the thread did not start, ended, or was too slow to have an engine, or the function refused. Later, when
+ *          the thread dies, every open stream ends with `Failed` of kind `closed` that says why, updates of weights are `Left`, and other
+ *          methods reject with FailureError; after `close` likewise.
+ * Effects  a thread, which keeps the process alive until `close`.
+ * Cost     a message for each turn of the thread's event loop that has events, whatever their number.
+ * Source   TorchRL before July 2025, `LLMOnDevice`; there it is a Ray actor with vLLM in it.
+ */
+export const LLMOnDevice =
+  (engine: EngineModule, options: OnDeviceOptions = {}): TaskEither<ThreadFailure, LLMEngine> =>
+  async () => {
+    const { threads = liveThreads, window = 64, weights = 'copy', closeLimitMs = 10_000 } = options
+    if (!(Number.isInteger(window) && window >= 1)) {
+      throw new RangeError(`LLMOnDevice: window must be a positive integer, got ${window}`)
+    }
+    const started = await threads.start(
+      { module: import.meta.url, exportName: 'runEngineThread' },
+      {
+        input: engine,
+        firstWordMs: options.startLimitMs ?? 600_000,
+        ...(options.heapMegabytes !== undefined && { heapMegabytes: options.heapMegabytes }),
+      },
+    )()
+    if (E.isLeft(started)) return started
+    const thread = started.right
+    const connection = engineConnection(thread, window)
+    void thread.ended.then(({ reason }) => connection.finish(closed(reason)))
+    const greeting = await new Promise<EngineGreeting | ThreadFailure>((resolve) => {
+      thread.listen((message) => {
+        const said = message as EngineGreeting | EngineNews // from `serveEngine`
+        if (said._tag === 'Ready' || said._tag === 'Refused') resolve(said)
+        else connection.receive(said)
+      })
+      void thread.ended.then(resolve)
+    })
+    if (greeting._tag === 'ThreadFailure') return E.left(greeting)
+    if (greeting._tag === 'Ready') {
+      return E.right(remoteEngine(thread, connection, { info: greeting.info, weights, closeLimitMs }))
+    }
+    await thread.stop(Promise.resolve(), 0)
+    const { failure } = greeting
+    return E.left({ _tag: 'ThreadFailure', kind: 'refused', reason: describe(failure), cause: failure })
+  }
