@@ -44,6 +44,8 @@ export const messagePort = (port: MessagePort): ThreadPort => ({
  * Runs the program that a thread was started for: called in the thread, by its first text.
  *
  * Errors   rejects, which ends the thread, where the module cannot be imported or does not export such a function.
+ *
+ * @public by its name, in the thread
  */
 export const runThread = async (): Promise<void> => {
   const { program, input, port } = workerData as Boot // what `startWorker` gave

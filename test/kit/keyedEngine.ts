@@ -33,8 +33,7 @@ export interface KeyedEngineOptions {
 const VOCABULARY = 256
 
 /** Token `t` of completion `index`. */
-export const keyedToken = (key: Key, index: number, t: number): number =>
-  uniformInteger(child(key, index), VOCABULARY, t)
+const keyedToken = (key: Key, index: number, t: number): number => uniformInteger(child(key, index), VOCABULARY, t)
 
 const burn = (milliseconds: number): void => {
   const end = performance.now() + milliseconds

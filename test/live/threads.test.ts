@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import type { Thread, ThreadOptions } from '../../src/core/capabilities.js'
 import { liveThreads } from '../../src/live/threads.js'
 import { leftOf, rightOf } from '../kit/results.js'
+import type * as programs from '../kit/threadPrograms.js'
 
 const module = pathToFileURL(resolve('test/kit/threadPrograms.ts')).href
 
@@ -13,7 +14,7 @@ afterEach(async () => {
   await Promise.all(started.splice(0).map(({ stop }) => stop(Promise.resolve(), 0)))
 })
 
-const start = async (exportName: string, options: Partial<ThreadOptions> = {}): Promise<Thread> => {
+const start = async (exportName: keyof typeof programs, options: Partial<ThreadOptions> = {}): Promise<Thread> => {
   const thread = await rightOf(liveThreads.start({ module, exportName }, { input: null, ...options }))
   started.push(thread)
   return thread

@@ -42,6 +42,8 @@ const isFactory = (value: unknown): value is (options: unknown) => TaskEither<Fa
  * What the thread runs: makes the engine and serves it.
  *
  * Errors   rejects, which ends the thread, if the module cannot be imported or the function throws.
+ *
+ * @public by its name, in the thread
  */
 export const runEngineThread = async (port: ThreadPort, input: unknown): Promise<void> => {
   const { module, exportName, options } = input as EngineModule // what `LLMOnDevice` gave

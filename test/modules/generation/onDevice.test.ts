@@ -9,7 +9,7 @@ import { FailureError } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import type { GenerationEvent, GenerationRequest, LLMEngine, PlainArray } from '../../../src/data/generation.js'
 import { LLMOnDevice, type OnDeviceOptions } from '../../../src/modules/generation/onDevice.js'
-import { type KeyedEngineOptions, keyedEngine, keyedRequest } from '../../kit/keyedEngine.js'
+import { endlessEngine, type KeyedEngineOptions, keyedEngine, keyedRequest } from '../../kit/keyedEngine.js'
 import { leftOf, rightOf } from '../../kit/results.js'
 
 const module = pathToFileURL(resolve('test/kit/keyedEngine.ts')).href
@@ -182,7 +182,7 @@ describe('a thread that dies', () => {
     })
     expect(await start('noEngine', {})).toMatchObject({ reason: expect.stringContaining("no function 'noEngine'") })
     expect(await start('keyedEngine', null)).toMatchObject({ kind: 'error', reason: expect.stringContaining('null') })
-    expect(await start('endlessEngine', {}, { startLimitMs: 1 })).toMatchObject({ kind: 'timeout' })
+    expect(await start(endlessEngine.name, {}, { startLimitMs: 1 })).toMatchObject({ kind: 'timeout' })
     expect(await start('keyedEngine', () => 1)).toMatchObject({ kind: 'start' })
     await expect(LLMOnDevice({ module, exportName: 'keyedEngine', options: {} }, { window: 0 })()).rejects.toThrow(
       /window must be a positive integer, got 0/,
