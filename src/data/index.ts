@@ -92,6 +92,24 @@ export {
   type WordProblemOptions,
   wordProblems,
 } from './datasets/wordProblems/wordProblems.js'
+export type {
+  AdapterWeights,
+  EngineInfo,
+  EngineMetrics,
+  FinishReason,
+  GeneratedToken,
+  GenerationEvent,
+  GenerationFailure,
+  LLMEngine,
+  LogProbsMode,
+  PauseMode,
+  PlainArray,
+  PromptLogProbs,
+  PromptTokenLogProb,
+  SamplingParams,
+  TokenLogProb,
+  WeightSource,
+} from './generation.js'
 export { type Auxiliary, type GradientsOf, type GradSchema, gradientsOf } from './gradients.js'
 export { historyFromJson, historyToJson } from './history/historyJson.js'
 export { historyFromOpenAi, historyToOpenAi, type OpenAiMessage } from './history/openAiChat.js'

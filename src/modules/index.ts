@@ -1,4 +1,17 @@
 /** Models in this process: loading, saving, sampling, scoring. */
+
+export {
+  collectEvents,
+  type Generated,
+  type GeneratedCompletion,
+  generateAll,
+} from './generation/generateAll.js'
+export {
+  type EngineLimits,
+  type LLMEngineOptions,
+  type LocalLLMEngine,
+  makeLLMEngine,
+} from './generation/llmEngine.js'
 export { addToken, countTokens, type OwnCounts, type TokenCounts } from './generation/sampling/counts.js'
 export { type PromptLogProbOptions, promptLogProbs, tokenLogProbs } from './generation/sampling/logProbs.js'
 export {

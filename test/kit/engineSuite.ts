@@ -7,8 +7,6 @@ import { cacheCases, controlCases, failureCases, weightCases } from './engineSui
 import type { Made, SuiteEngine } from './engineSuiteParts.js'
 import { endingCases, samplingCases } from './engineSuiteSampling.js'
 
-export type { SuiteEngine, SuiteModel, SuiteWeights } from './engineSuiteParts.js'
-
 /** Tests an engine that `make` makes anew for each case; the suite closes it. */
 export const engineSuite = (name: string, make: () => SuiteEngine | Promise<SuiteEngine>): void => {
   describe(name, () => {

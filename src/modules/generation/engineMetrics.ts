@@ -2,7 +2,7 @@
 import type { EngineMetrics, FinishReason, Histogram } from '../../data/generation.js'
 
 /** Upper bounds in seconds, those of vLLM's metrics of the same names. */
-export const LATENCY_BOUNDS = {
+const LATENCY_BOUNDS = {
   timeToFirstToken: [
     0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
   ],
@@ -16,7 +16,7 @@ type Latency = keyof typeof LATENCY_BOUNDS
 type Count = 'prefixQueries' | 'prefixHits' | 'promptTokens' | 'generatedTokens' | 'preemptions'
 
 /** What is asked of the engine when somebody reads. */
-export type Gauges = Pick<EngineMetrics, 'running' | 'waiting' | 'cacheUsage'>
+type Gauges = Pick<EngineMetrics, 'running' | 'waiting' | 'cacheUsage'>
 
 /** Numbers that grow: a mutable value, for the edge of the engine. */
 export interface MetricsRecorder {

@@ -74,9 +74,6 @@ export const collectEvents = async (
  * Generates the completions of all requests together, and waits for the last.
  *
  * Errors   a `Left` in the place of each request that failed; the others are not affected. Never rejects.
- *
- * @example
- * await generateAll({ generate: async function* () {} }, []) // []
  */
 export const generateAll = (
   engine: Pick<LLMEngine, 'generate'>,

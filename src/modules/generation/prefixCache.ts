@@ -12,7 +12,7 @@ interface Block {
 }
 
 /** How keys and values of a range of tokens are had. */
-export type ReadKeyValues = (from: number, to: number) => KeyValues
+type ReadKeyValues = (from: number, to: number) => KeyValues
 
 /**
  * Blocks of keys and values, found by the tokens that they and all before them stand for. It forgets those that were not used for longest.

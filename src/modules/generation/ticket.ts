@@ -30,7 +30,7 @@ export interface CompletionSampler {
 }
 
 /** Token ids that grow in number. */
-export interface TokenList {
+interface TokenList {
   readonly length: () => number
   readonly last: () => number
   readonly push: (id: number) => void
@@ -81,7 +81,7 @@ export interface TicketParts {
 }
 
 /** A list that begins with these. */
-export const tokenList = (ids: Int32Array): TokenList => {
+const tokenList = (ids: Int32Array): TokenList => {
   let [values, count] = [Int32Array.from(ids), ids.length]
   return {
     length: () => count,
