@@ -10,8 +10,9 @@ const ALLOWED = {
   modules: ['core', 'engine', 'data', 'live'],
   objectives: ['core', 'engine', 'data'],
   collectors: ['core', 'engine', 'data', 'envs', 'modules', 'objectives', 'live'],
+  serve: ['core', 'data', 'live', 'modules'],
   testing: ['core', 'engine', 'data', 'envs', 'collectors'],
-  cli: ['core', 'engine', 'data', 'modules', 'collectors', 'live'],
+  cli: ['core', 'engine', 'data', 'modules', 'collectors', 'serve', 'live'],
 }
 
 /** Package -> folders that may import it. */
@@ -27,7 +28,10 @@ const PACKAGES = {
   hyparquet: ['data/codecs/parquet'],
   'hyparquet-compressors': ['data/codecs/parquet'],
   'hyparquet-writer': ['data/codecs/parquet'],
-  zod: ['data', 'modules', 'collectors'],
+  zod: ['data', 'modules', 'collectors', 'serve'],
+  hono: ['serve'],
+  '@hono/node-server': ['live/httpServer'],
+  'prom-client': ['serve/metrics'],
 }
 
 const folders = Object.keys(ALLOWED)

@@ -1,7 +1,7 @@
 /** Tandem: reinforcement-learning post-training of language models. Everything but `tandem-rl/testing`. */
 export * from './collectors/index.js'
 export { type ByteSource, memoryBytes } from './core/byteSource.js'
-export type { Calendar, Clock, Files } from './core/capabilities.js'
+export type { Calendar, Clock, Files, Ids } from './core/capabilities.js'
 export {
   type ConfigFailure,
   describe,
@@ -34,6 +34,8 @@ export { fileBytes } from './live/byteSource.js'
 export { liveCalendar, liveClock } from './live/clock.js'
 export { EMBEDDED_MODEL } from './live/embeddedModel.js'
 export { liveFiles } from './live/files.js'
+export { type HttpServer, type HttpServerOptions, type ListenFailure, liveHttpServer } from './live/httpServer.js'
 export { type LiveHubOptions, liveHub } from './live/hub.js'
 export * from './modules/index.js'
 export * from './objectives/index.js'
+export * from './serve/index.js'

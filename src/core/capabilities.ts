@@ -39,6 +39,11 @@ export interface Files {
   readonly remove: (path: string) => TaskEither<FileFailure, void>
 }
 
+/** Names that nobody has used before. */
+export interface Ids {
+  readonly fresh: () => string
+}
+
 /** The date and the time of day. */
 export interface Calendar {
   readonly today: () => Date

@@ -1,0 +1,159 @@
+/** A real HTTP server: sockets in front of a function from requests to responses. */
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import { isIPv6, type Socket } from 'node:net'
+import { getRequestListener } from '@hono/node-server'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+
+/** A port could not be taken. */
+export interface ListenFailure {
+  readonly _tag: 'ListenFailure'
+  readonly host: string
+  readonly port: number
+  /** The system's error code, such as EADDRINUSE. */
+  readonly code: string
+  readonly reason: string
+}
+
+export interface HttpServerOptions {
+  /** Default: this computer alone. */
+  readonly host?: string
+  /** 0 takes a free one. */
+  readonly port: number
+  /** How long a connection without a request stays open. Default 5,000, as vLLM. */
+  readonly keepAliveMs?: number
+  /** Longest time for a request to arrive in full. Default 300,000. */
+  readonly requestMs?: number
+  /** The body for a request that is no HTTP. */
+  readonly refusal: (status: number, reason: string) => string
+}
+
+export interface HttpServer {
+  readonly url: string
+  readonly host: string
+  readonly port: number
+  /**
+   * Takes no more connections and requests, and waits until all answers are told; after `graceMs`, `atLimit` is to end them, and a second
+   * later what is still open is cut. Resolves when nothing is open.
+   */
+  readonly close: (options: { readonly graceMs: number; readonly atLimit: () => Promise<void> }) => Promise<void>
+}
+
+const HINTS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'the port is in use; choose another with --port',
+  EACCES: 'permission denied for this port; choose one above 1023',
+  EADDRNOTAVAIL: 'this computer has no such address',
+  ENOTFOUND: 'no such host',
+}
+
+const codeOf = (error: Error): string => ('code' in error && typeof error.code === 'string' ? error.code : 'UNKNOWN')
+
+/** What Node found wrong with the bytes of a request, as a status. */
+const STATUS: Readonly<Record<string, readonly [number, string]>> = {
+  HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout'],
+}
+
+/** Answers bytes that are no request, where somebody still listens. */
+const refuseSocket = (error: Error, socket: Socket, refusal: HttpServerOptions['refusal']): void => {
+  if (!socket.writable || codeOf(error) === 'ECONNRESET') {
+    socket.destroy()
+    return
+  }
+  const [status, reason] = STATUS[codeOf(error)] ?? [400, 'Bad Request']
+  const body = refusal(status, status === 400 ? 'Invalid HTTP request received.' : reason)
+  const head = [
+    `HTTP/1.1 ${status} ${reason}`,
+    'content-type: application/json',
+    `content-length: ${Buffer.byteLength(body)}`,
+    'connection: close',
+  ]
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy())
+}
+
+const listening = (server: Server, host: string, port: number): TE.TaskEither<ListenFailure, number> =>
+  TE.tryCatch(
+    () =>
+      new Promise<number>((resolve, reject) => {
+        server.once('error', reject)
+        server.listen(port, host, () => {
+          server.off('error', reject)
+          const address = server.address()
+          resolve(typeof address === 'object' && address !== null ? address.port : port)
+        })
+      }),
+    (error): ListenFailure => {
+      const caught = error instanceof Error ? error : new Error(String(error))
+      const code = codeOf(caught)
+      return {
+        _tag: 'ListenFailure',
+        host,
+        port,
+        code,
+        reason: `cannot listen on ${host}:${port}: ${HINTS[code] ?? caught.message}`,
+      }
+    },
+  )
+
+/** Waits for a promise, or for a time. */
+const within = async (wait: Promise<void>, ms: number): Promise<'done' | 'late'> => {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<'late'>((resolve) => {
+    timer = setTimeout(() => resolve('late'), ms)
+  })
+  try {
+    return await Promise.race([wait.then(() => 'done' as const), late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** After this, what `atLimit` could not end is cut. */
+const CUT_MS = 1000
+
+/**
+ * Listens for requests and answers them with `fetch`. A request's `signal` aborts when its client goes away before the answer is told.
+ *
+ * Errors   `Left(ListenFailure)` where the port cannot be taken.
+ * Effects  a listening socket, until `close`.
+ */
+export const liveHttpServer = (
+  fetch: (request: Request) => Promise<Response>,
+  { host = '127.0.0.1', port, keepAliveMs = 5000, requestMs = 300_000, refusal }: HttpServerOptions,
+): TE.TaskEither<ListenFailure, HttpServer> => {
+  const listener = getRequestListener(fetch, { overrideGlobalObjects: false })
+  let isClosing = false
+  const server = createServer(
+    {
+      keepAliveTimeout: keepAliveMs,
+      requestTimeout: requestMs,
+      headersTimeout: Math.min(60_000, requestMs),
+      connectionsCheckingInterval: Math.min(30_000, requestMs),
+    },
+    (request, response: ServerResponse) => {
+      if (isClosing) response.setHeader('connection', 'close')
+      response.once('close', () => {
+        if (isClosing) server.closeIdleConnections()
+      })
+      void listener(request, response)
+    },
+  )
+  server.on('clientError', (error, stream) => refuseSocket(error, stream as Socket, refusal)) // a server of TCP has no other streams
+  const close: HttpServer['close'] = async ({ graceMs, atLimit }) => {
+    isClosing = true
+    const closed = new Promise<void>((resolve) => {
+      server.close(() => resolve())
+    })
+    server.closeIdleConnections()
+    if ((await within(closed, graceMs)) === 'late') {
+      await within(atLimit(), CUT_MS)
+      if ((await within(closed, CUT_MS)) === 'late') server.closeAllConnections()
+    }
+    await closed
+  }
+  return TE.map((taken: number) => ({
+    url: `http://${isIPv6(host) ? `[${host}]` : host}:${taken}`,
+    host,
+    port: taken,
+    close,
+  }))(listening(server, host, port))
+}

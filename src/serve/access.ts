@@ -1,0 +1,28 @@
+/** Who may ask: API keys, compared without telling how much of them was right. */
+
+const digest = async (text: string): Promise<Uint8Array> =>
+  new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)))
+
+/** Equal digests; every byte is looked at, whichever differ. */
+const isSame = (a: Uint8Array, b: Uint8Array): boolean => {
+  let difference = 0
+  for (let i = 0; i < a.length; i++) difference |= a[i]! ^ b[i]!
+  return difference === 0
+}
+
+/**
+ * Whether a header carries one of the keys as `Bearer KEY`.
+ *
+ * Cost     the same for every key that is tried: digests are compared, with all keys.
+ */
+export const isAuthorized = async (header: string | null, keys: readonly string[]): Promise<boolean> => {
+  const [, given] = /^bearer (.*)$/i.exec(header ?? '') ?? []
+  if (given === undefined) return false
+  const asked = await digest(given)
+  const matches = await Promise.all(keys.map(async (key) => isSame(asked, await digest(key))))
+  return matches.filter((match) => match).length > 0
+}
+
+/** The paths that ask for a key: vLLM's. Others, such as `/health` and those of the development mode, do not. */
+export const isProtected = (path: string): boolean =>
+  ['/v1', '/v2', '/inference', '/cohere'].some((prefix) => path.startsWith(prefix))

@@ -1,0 +1,181 @@
+/** The server as a function from requests to responses: endpoints, who may ask, and what every answer has in common. No sockets. */
+import * as E from 'fp-ts/lib/Either.js'
+import { Hono } from 'hono'
+import { cors } from 'hono/cors'
+import { liveCalendar } from '../live/clock.js'
+import { liveIds } from '../live/ids.js'
+import { isAuthorized, isProtected } from './access.js'
+import { readJsonBody } from './body.js'
+import { chatCompletions } from './chat.js'
+import { completions } from './completions.js'
+import {
+  abortRequests,
+  collectiveRpc,
+  isPaused,
+  pause,
+  resetPrefixCache,
+  resume,
+  updateWeightVersion,
+  weightInfo,
+  worldSize,
+} from './control.js'
+import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from './failure.js'
+import { generate } from './generate.js'
+import { metricsText } from './metrics.js'
+import { listModels, loadAdapter, unloadAdapter } from './models.js'
+import { DEFAULT_LIMITS, keySequence, requestRegister, type Served, type ServeOptions, unixSeconds } from './served.js'
+import { detokenize, tokenize } from './tokenize.js'
+
+/** The newest version of vLLM whose protocol this is; with our own name, so that nobody takes one for the other. */
+const PROTOCOL = '0.28.0+tandem'
+
+type Answer = E.Either<ApiFailure, Response>
+
+/** What an endpoint gets. The body is undefined where the endpoint reads none. */
+interface Asked {
+  readonly request: Request
+  readonly query: URLSearchParams
+  readonly body: unknown
+}
+
+interface Endpoint {
+  readonly method: 'GET' | 'POST'
+  readonly path: string
+  readonly reads: 'json' | 'nothing'
+  readonly answer: (served: Served, asked: Asked) => Answer | Promise<Answer>
+}
+
+const get = (path: string, answer: Endpoint['answer']): Endpoint => ({ method: 'GET', path, reads: 'nothing', answer })
+const post = (path: string, answer: Endpoint['answer']): Endpoint => ({ method: 'POST', path, reads: 'json', answer })
+const command = (path: string, answer: Endpoint['answer']): Endpoint => ({ ...post(path, answer), reads: 'nothing' })
+
+/** 200 while the engine answers. */
+const health = async ({ engine }: Served): Promise<Answer> => {
+  const isAlive = await engine.version().then(
+    () => true,
+    () => false,
+  )
+  return E.right(new Response(null, { status: isAlive ? 200 : 503 }))
+}
+
+const metrics = async ({ engine, model, adapters }: Served): Promise<Answer> => {
+  const text = await metricsText(await engine.metrics(), { model: model.names[0]!, adapters: [...adapters.keys()] })
+  return E.right(new Response(text, { headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' } }))
+}
+
+const ENDPOINTS: readonly Endpoint[] = [
+  get('/health', health),
+  get('/version', ({ world }) => E.right(jsonResponse({ version: world.version }))),
+  get('/load', ({ requests }) => E.right(jsonResponse({ server_load: requests.size() }))),
+  get('/metrics', metrics),
+  get('/v1/models', (served) => E.right(listModels(served))),
+  post('/v1/completions', (served, { body, request }) => completions(served, body, request)),
+  post('/v1/chat/completions', (served, { body, request }) => chatCompletions(served, body, request)),
+  post('/inference/v1/generate', (served, { body, request }) => generate(served, body, request)),
+  post('/tokenize', (served, { body }) => tokenize(served, body)),
+  post('/detokenize', (served, { body }) => detokenize(served, body)),
+]
+
+const ADAPTERS: readonly Endpoint[] = [
+  post('/v1/load_lora_adapter', (served, { body }) => loadAdapter(served, body)),
+  post('/v1/unload_lora_adapter', (served, { body }) => unloadAdapter(served, body)),
+]
+
+const CONTROL: readonly Endpoint[] = [
+  command('/pause', (served, { query }) => pause(served, query)),
+  command('/resume', resume),
+  get('/is_paused', isPaused),
+  post('/abort_requests', (served, { body }) => abortRequests(served, body)),
+  post('/collective_rpc', (served, { body }) => collectiveRpc(served, body)),
+  post('/update_weight_version', (served, { body }) => updateWeightVersion(served, body)),
+  get('/weight_info', weightInfo),
+  get('/get_world_size', worldSize),
+  command('/reset_prefix_cache', resetPrefixCache),
+]
+
+const servedOf = ({ engine, model, text, key, limits, access, features, world: given }: ServeOptions): Served => {
+  const world = { calendar: liveCalendar, ids: liveIds, version: PROTOCOL, report: console.error, ...given }
+  return {
+    engine,
+    model,
+    text,
+    world,
+    limits: { ...DEFAULT_LIMITS, ...limits },
+    access: { apiKeys: [], corsOrigins: [], ...access },
+    features: { control: 'off', readAdapter: null, toolCalls: 'none', logProbsMode: 'raw_logprobs', ...features },
+    created: unixSeconds(world),
+    nextKey: keySequence(key),
+    requests: requestRegister(engine),
+    adapters: new Map(),
+    weights: { version: 'default' },
+  }
+}
+
+const answerTo = async (served: Served, endpoint: Endpoint, request: Request): Promise<Response> => {
+  const body =
+    endpoint.reads === 'json'
+      ? await readJsonBody(request, { maxBytes: served.limits.maxBodyBytes })
+      : E.right(undefined)
+  if (E.isLeft(body)) return failureResponse(body.left)
+  const answer = await endpoint.answer(served, { request, body: body.right, query: new URL(request.url).searchParams })
+  return E.isLeft(answer) ? failureResponse(answer.left) : answer.right
+}
+
+/** The error of a path or a method that is not there, as FastAPI tells it. */
+const notThere = (status: 404 | 405, type: string, allow?: string): Response => {
+  const response = failureResponse({ ...apiFailure(status, type), type })
+  if (allow !== undefined) response.headers.set('allow', allow)
+  return response
+}
+
+/** A server without a socket. */
+export interface ServeApp {
+  readonly fetch: (request: Request) => Promise<Response>
+  /** Requests that are in the engine. */
+  readonly inFlight: () => number
+}
+
+/**
+ * A server with vLLM's protocol over an engine, as a function from requests to responses.
+ *
+ * `/v1/completions`, `/v1/chat/completions`, `/v1/models`, `/inference/v1/generate`, `/tokenize`, `/detokenize`, `/health`, `/version`,
+ * `/metrics` and `/load`; adapters and the control of the engine where they are switched on.
+ *
+ * Errors   every failure is a response in vLLM's form; nothing is thrown.
+ * Effects  requests run in the engine; a client that goes away ends its requests.
+ * Source   vLLM 0.28. What differs is in `docs/guide/11-serving.md`.
+ */
+export const serveApp = (options: ServeOptions): ServeApp => {
+  const served = servedOf(options)
+  const { access, features } = served
+  const endpoints = [
+    ...ENDPOINTS,
+    ...(features.readAdapter === null ? [] : ADAPTERS),
+    ...(features.control === 'on' ? CONTROL : []),
+  ]
+  const app = new Hono()
+  if (access.corsOrigins.length > 0) {
+    const origin = access.corsOrigins.includes('*') ? '*' : [...access.corsOrigins]
+    app.use(
+      '*',
+      cors({ origin, allowMethods: ['GET', 'POST', 'OPTIONS'], allowHeaders: ['authorization', 'content-type'] }),
+    )
+  }
+  app.all('*', async ({ req }) => {
+    const { path } = req
+    const isOpen = access.apiKeys.length === 0 || req.method === 'OPTIONS' || !isProtected(path)
+    if (!isOpen && !(await isAuthorized(req.header('authorization') ?? null, access.apiKeys))) {
+      return jsonResponse({ error: 'Unauthorized' }, 401)
+    }
+    const there = endpoints.filter((endpoint) => endpoint.path === path)
+    const endpoint = there.find(({ method }) => method === req.raw.method)
+    if (endpoint !== undefined) return answerTo(served, endpoint, req.raw)
+    if (there.length === 0) return notThere(404, 'Not Found')
+    return notThere(405, 'Method Not Allowed', there.map(({ method }) => method).join(', '))
+  })
+  app.onError((error) => {
+    served.world.report(error)
+    return failureResponse(apiFailure(500, 'Internal server error'))
+  })
+  return { fetch: async (request) => app.fetch(request), inFlight: () => served.requests.size() }
+}

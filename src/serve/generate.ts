@@ -1,0 +1,159 @@
+/** `POST /inference/v1/generate`: token ids in, token ids out. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import type { GeneratedToken } from '../data/generation.js'
+import { type ApiFailure, errorBody, invalid, jsonResponse } from './failure.js'
+import {
+  afterFirst,
+  failureOf,
+  type Job,
+  type RunningJob,
+  startJob,
+  usageJson,
+  type WholePrompt,
+  wholeJob,
+} from './generation.js'
+import { generateLogProbs, promptLogProbsJson, type TokenWriting } from './logProbs.js'
+import { askedModel, requestName, sampledPrompt, streamedPromptLogProbs } from './requests/common.js'
+import {
+  answerFields,
+  parseFields,
+  type StreamUsage,
+  samplingFields,
+  streamUsage,
+  tokenIds,
+} from './requests/fields.js'
+import { type Served, unixSeconds } from './served.js'
+import { DONE, eventStream, frame } from './streams.js'
+
+const schema = z.object({
+  request_id: answerFields.request_id,
+  model: answerFields.model,
+  token_ids: tokenIds.min(1),
+  sampling_params: z.object({ ...samplingFields, logprobs: z.int().nullish() }),
+  stream: answerFields.stream,
+  stream_options: answerFields.stream_options,
+  cache_salt: answerFields.cache_salt,
+})
+
+interface GenerateRequest {
+  readonly job: Job
+  readonly model: string
+  readonly stream: StreamUsage | null
+  readonly writing: TokenWriting | null
+  readonly promptLength: number
+}
+
+const generateRequest = (served: Served, body: unknown, request: Request): E.Either<ApiFailure, GenerateRequest> => {
+  const parsed = parseFields(schema, body)
+  if (E.isLeft(parsed)) return parsed
+  const { sampling_params: fields, ...rest } = parsed.right
+  const model = askedModel(served, rest.model)
+  if (E.isLeft(model)) return model
+  const usage = streamUsage(rest)
+  if (E.isLeft(usage)) return usage
+  const refused = streamedPromptLogProbs(rest.stream, fields.prompt_logprobs)
+  if (refused !== undefined) return E.left(refused)
+  const { maxConcurrent, vocabularySize } = served.engine.info
+  if ((fields.n ?? 1) > maxConcurrent) {
+    const reason = `sampling_params.n must be at most the server's max_num_seqs (${maxConcurrent}), got ${fields.n}.`
+    return E.left(invalid(reason, 'sampling_params.n', fields.n))
+  }
+  const logProbs = fields.logprobs ?? null
+  const prompt = sampledPrompt(served, Int32Array.from(rest.token_ids), {
+    fields,
+    options: { maxTokens: fields.max_tokens ?? null, logProbs, overflow: 'cut' },
+  })
+  if (E.isLeft(prompt)) return prompt
+  const name = requestName(served, request, rest.request_id)
+  return E.right({
+    job: {
+      name,
+      id: `generate-tokens-${name}`,
+      prompts: [prompt.right],
+      adapter: model.right.adapter,
+      cacheSalt: rest.cache_salt ?? '',
+      specialTokens: 'skip',
+    },
+    model: model.right.name,
+    stream: rest.stream === true ? usage.right : null,
+    writing:
+      logProbs === null
+        ? null
+        : {
+            tokenizer: served.text.tokenizer,
+            mode: served.features.logProbsMode,
+            tokens: 'ids',
+            count: logProbs === -1 ? vocabularySize : logProbs,
+          },
+    promptLength: rest.token_ids.length,
+  })
+}
+
+/** Ids, log-probabilities and, beyond vLLM, the version of the weights that sampled each token. */
+const tokensJson = ({ writing }: GenerateRequest, tokens: readonly GeneratedToken[]) => ({
+  token_ids: tokens.map(({ id }) => id),
+  logprobs: writing === null ? null : generateLogProbs(tokens, writing),
+  weight_versions: tokens.map(({ version }) => version),
+})
+
+const answerJson = (served: Served, asked: GenerateRequest, whole: WholePrompt): object => {
+  const completion = whole.completions.reduce((sum, { tokens }) => sum + tokens.length, 0)
+  return {
+    request_id: asked.job.id,
+    model: asked.model,
+    created: unixSeconds(served.world),
+    choices: whole.completions.map(({ tokens, finishReason }, index) => ({
+      index,
+      ...tokensJson(asked, tokens),
+      finish_reason: finishReason,
+    })),
+    usage: usageJson({ prompt: asked.promptLength, completion, cached: whole.cachedTokens }),
+    prompt_logprobs: promptLogProbsJson(whole.promptLogProbs, served.text.tokenizer),
+  }
+}
+
+async function* chunks(asked: GenerateRequest, running: RunningJob): AsyncGenerator<string> {
+  const usage = asked.stream ?? { final: false, continuous: false }
+  const head = { request_id: asked.job.id }
+  let [cached, completion] = [0, 0]
+  let failure: ApiFailure | undefined
+  const total = () => ({ usage: usageJson({ prompt: asked.promptLength, completion, cached }) })
+  for await (const [, event] of running.events) {
+    failure = failureOf(event)
+    if (failure !== undefined) break
+    if (event._tag === 'Started') cached = event.cachedTokens
+    else if (event._tag === 'Tokens' && event.tokens.length > 0) {
+      completion += event.tokens.length
+      const choice = { index: event.index, ...tokensJson(asked, event.tokens), finish_reason: null }
+      yield frame({ ...head, choices: [choice], ...(usage.continuous && total()) })
+    } else if (event._tag === 'Finished') {
+      const choice = { index: event.index, ...tokensJson(asked, []), finish_reason: event.finishReason }
+      yield frame({ ...head, choices: [choice], ...(usage.continuous && total()) })
+    }
+  }
+  if (failure !== undefined) yield frame(errorBody(failure))
+  else if (usage.final) yield frame({ ...head, choices: [], ...total() })
+  yield DONE
+}
+
+/**
+ * Answers a request in tokens, whole or as a stream. More tokens than the context has room for are cut to what it has.
+ *
+ * Errors   `Left(ApiFailure)` for what is refused, and for what fails before anything was answered.
+ */
+export const generate = async (
+  served: Served,
+  body: unknown,
+  request: Request,
+): Promise<E.Either<ApiFailure, Response>> => {
+  const asked = generateRequest(served, body, request)
+  if (E.isLeft(asked)) return asked
+  const running = startJob(served, asked.right.job, request.signal)
+  if (asked.right.stream !== null) {
+    const begun = await afterFirst(running)
+    return E.map((job: RunningJob) => eventStream(chunks(asked.right, job), job.stop))(begun)
+  }
+  const whole = await wholeJob(running, asked.right.job)
+  return E.map(([prompt]: readonly WholePrompt[]) => jsonResponse(answerJson(served, asked.right, prompt!)))(whole)
+}

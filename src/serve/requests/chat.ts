@@ -1,0 +1,159 @@
+/** `POST /v1/chat/completions`: what is asked. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import { type ApiFailure, apiFailure, invalid } from '../failure.js'
+import type { Job } from '../generation.js'
+import type { Served } from '../served.js'
+import type { ToolCallFormat } from '../toolCalls/format.js'
+import { askedModel, requestName, sampledPrompt, streamedPromptLogProbs } from './common.js'
+import { answerFields, parseFields, type StreamUsage, samplingFields, streamUsage } from './fields.js'
+import { chatFields, conversation, echoedText } from './messages.js'
+
+const schema = z.object({
+  ...samplingFields,
+  ...answerFields,
+  ...chatFields,
+  logprobs: z.boolean().nullish(),
+  top_logprobs: z.int().nullish(),
+  max_completion_tokens: z.int().nullish(),
+  echo: z.boolean().nullish(),
+  parallel_tool_calls: z.boolean().nullish(),
+  tool_choice: z
+    .union([z.string(), z.looseObject({ function: z.looseObject({ name: z.string().min(1) }) })], {
+      error: 'expected "none", "auto", "required" or {"type": "function", "function": {"name": ...}}',
+    })
+    .nullish(),
+})
+
+type Fields = z.infer<typeof schema>
+
+/** How calls of tools are read from an answer. */
+export interface AskedTools {
+  readonly format: ToolCallFormat
+  /** Whether a second call in one answer is told. */
+  readonly calls: 'first' | 'all'
+}
+
+/** A chat request that can be answered. */
+export interface ChatRequest {
+  readonly job: Job
+  readonly model: string
+  readonly role: string
+  readonly prompt: Int32Array
+  readonly n: number
+  readonly stream: StreamUsage | null
+  /** What the answer begins with besides what is generated. */
+  readonly echo: string
+  /** Alternatives of each token; null without log-probabilities. */
+  readonly logProbs: number | null
+  readonly promptLogProbs: 'told' | 'untold'
+  readonly tokenIds: 'told' | 'untold'
+  readonly tokensAs: 'text' | 'ids'
+  readonly tools: AskedTools | null
+}
+
+const CONSTRAINED = 'needs constrained decoding, which this server does not have; use "auto"'
+
+/** What the choice of a tool asks for. Only "none" and "auto" can be kept. */
+const askedTools = (served: Served, fields: Fields): E.Either<ApiFailure, AskedTools | null> => {
+  const { tools, tool_choice: choice } = fields
+  if (choice === 'none' || (choice == null && tools == null)) return E.right(null)
+  if (tools == null) return E.left(invalid('When using `tool_choice`, `tools` must be set.', 'tool_choice'))
+  if (typeof choice === 'object' && choice !== null) {
+    const { name } = choice.function
+    return tools.some((tool) => tool.function.name === name)
+      ? E.left(apiFailure(501, `\`tool_choice\` of one tool ${CONSTRAINED}.`, 'tool_choice'))
+      : E.left(
+          invalid('The tool specified in `tool_choice` does not match any of the specified `tools`', 'tool_choice'),
+        )
+  }
+  if (choice === 'required') return E.left(apiFailure(501, `\`tool_choice\` "required" ${CONSTRAINED}.`, 'tool_choice'))
+  if (choice != null && choice !== 'auto') {
+    return E.left(
+      invalid(
+        `Invalid value for \`tool_choice\`: ${choice}! Only named tools, "none", "auto" or "required" are supported.`,
+        'tool_choice',
+      ),
+    )
+  }
+  const { toolCalls } = served.features
+  return toolCalls === 'none'
+    ? E.left(apiFailure(400, '"auto" tool choice requires --tool-call-parser to be set', 'tool_choice'))
+    : E.right({ format: toolCalls, calls: fields.parallel_tool_calls === false ? 'first' : 'all' })
+}
+
+const askedLogProbs = ({ logprobs, top_logprobs: top }: Fields): E.Either<ApiFailure, number | null> => {
+  if (top != null && top < -1)
+    return E.left(invalid('`top_logprobs` must be a positive value or -1.', 'top_logprobs', top))
+  if (logprobs === true) return E.right(top ?? 0)
+  return top == null || top === 0
+    ? E.right(null)
+    : E.left(invalid('when using `top_logprobs`, `logprobs` must be set to true.', 'top_logprobs'))
+}
+
+interface Options {
+  readonly usage: StreamUsage
+  readonly logProbs: number | null
+  readonly tools: AskedTools | null
+}
+
+/** The options that need no prompt. */
+const optionsOf = (served: Served, fields: Fields): E.Either<ApiFailure, Options> => {
+  const usage = streamUsage(fields)
+  if (E.isLeft(usage)) return usage
+  const refused = streamedPromptLogProbs(fields.stream, fields.prompt_logprobs)
+  if (refused !== undefined) return E.left(refused)
+  const logProbs = askedLogProbs(fields)
+  if (E.isLeft(logProbs)) return logProbs
+  const tools = askedTools(served, fields)
+  if (E.isLeft(tools)) return tools
+  return E.right({ usage: usage.right, logProbs: logProbs.right, tools: tools.right })
+}
+
+/**
+ * A chat request from its body.
+ *
+ * Errors   `Left(ApiFailure)`: 400 and 501 with the field, 404 for an unknown model.
+ */
+export const chatRequest = (served: Served, body: unknown, request: Request): E.Either<ApiFailure, ChatRequest> => {
+  const parsed = parseFields(schema, body)
+  if (E.isLeft(parsed)) return parsed
+  const fields = parsed.right
+  const model = askedModel(served, fields.model)
+  if (E.isLeft(model)) return model
+  const options = optionsOf(served, fields)
+  if (E.isLeft(options)) return options
+  const talk = conversation(served.text, fields)
+  if (E.isLeft(talk)) return talk
+  const prompt = sampledPrompt(served, talk.right.ids, {
+    fields,
+    options: {
+      maxTokens: fields.max_completion_tokens ?? fields.max_tokens ?? null,
+      logProbs: options.right.logProbs,
+      truncate: { keep: fields.truncate_prompt_tokens ?? null, side: fields.truncation_side ?? 'left' },
+    },
+  })
+  if (E.isLeft(prompt)) return prompt
+  const name = requestName(served, request, fields.request_id)
+  return E.right({
+    job: {
+      name,
+      id: `chatcmpl-${name}`,
+      prompts: [prompt.right],
+      adapter: model.right.adapter,
+      cacheSalt: fields.cache_salt ?? '',
+      specialTokens: fields.skip_special_tokens === false ? 'keep' : 'skip',
+    },
+    model: model.right.name,
+    role: talk.right.role,
+    prompt: prompt.right.ids,
+    n: fields.n ?? 1,
+    stream: fields.stream === true ? options.right.usage : null,
+    echo: fields.echo === true ? echoedText(talk.right) : '',
+    logProbs: options.right.logProbs,
+    promptLogProbs: fields.prompt_logprobs == null ? 'untold' : 'told',
+    tokenIds: fields.return_token_ids === true ? 'told' : 'untold',
+    tokensAs: fields.return_tokens_as_token_ids === true ? 'ids' : 'text',
+    tools: options.right.tools,
+  })
+}

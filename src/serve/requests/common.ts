@@ -1,0 +1,99 @@
+/** What the endpoints that generate share: the model that was asked for, the names of a request, the length of its prompts. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { SamplingParams } from '../../data/generation.js'
+import { type ApiFailure, apiFailure, invalid } from '../failure.js'
+import type { Served } from '../served.js'
+import type { SamplingFields } from './fields.js'
+import { checkPrompt, roomFor, samplingOf, truncatePrompt } from './sampling.js'
+
+/** What a request's `model` stands for. */
+export interface AskedModel {
+  /** As answers tell it. */
+  readonly name: string
+  readonly adapter: string | null
+}
+
+/**
+ * The model or the adapter with a name; no name is the model.
+ *
+ * Errors   `Left(ApiFailure)`, 404, for a name that nothing has.
+ */
+export const askedModel = (served: Served, name: string | null | undefined): E.Either<ApiFailure, AskedModel> => {
+  const { names } = served.model
+  if (name == null || name === '' || names.includes(name)) return E.right({ name: names[0]!, adapter: null })
+  return served.adapters.has(name)
+    ? E.right({ name, adapter: name })
+    : E.left(apiFailure(404, `The model \`${name}\` does not exist.`, 'model'))
+}
+
+/** The name of a request: the header wins, as in vLLM; without any it gets one. */
+export const requestName = (served: Served, request: Request, given: string | null | undefined): string =>
+  (request.headers.get('x-request-id') || given) ?? served.world.ids.fresh()
+
+/** What decides how prompts are sampled, beside the fields. */
+export interface PromptOptions {
+  /** Null: as many as there is room for. */
+  readonly maxTokens: number | null
+  readonly logProbs: number | null
+  readonly promptLogProbs?: number | null
+  readonly truncate?: { readonly keep: number | null; readonly side: 'left' | 'right' }
+  /** What becomes of more tokens than there is room for. */
+  readonly overflow?: 'refuse' | 'cut'
+}
+
+/** A prompt that fits, and how it is sampled. */
+export interface SampledPrompt {
+  readonly ids: Int32Array
+  readonly sampling: SamplingParams
+}
+
+/**
+ * A prompt with its sampling.
+ *
+ * Errors   `Left(ApiFailure)`, 400: sampling out of vLLM's limits, more completions than the server allows, a prompt that is empty, too long
+ *          or of unknown ids.
+ */
+export const sampledPrompt = (
+  served: Served,
+  prompt: Int32Array,
+  { fields, options }: { readonly fields: SamplingFields; readonly options: PromptOptions },
+): E.Either<ApiFailure, SampledPrompt> => {
+  const { info } = served.engine
+  const { maxTokens, truncate } = options
+  const asked =
+    truncate === undefined
+      ? prompt
+      : truncatePrompt(prompt, { ...truncate, room: info.maxModelLength - (maxTokens ?? 1) })
+  const sampling = samplingOf(
+    { ...fields, prompt_logprobs: options.promptLogProbs ?? fields.prompt_logprobs },
+    {
+      info,
+      maxTokens,
+      logProbs: options.logProbs,
+      logProbsMode: served.features.logProbsMode === 'raw_logprobs' ? 'raw' : 'processed',
+      maxLogProbs: served.limits.maxLogProbs,
+      key: served.nextKey(),
+    },
+  )
+  if (E.isLeft(sampling)) return sampling
+  const { n } = sampling.right
+  const { maxCompletions } = served.limits
+  if (n > maxCompletions) return E.left(invalid(`n must be at most ${maxCompletions}, got ${n}.`, 'n', n))
+  const ids = checkPrompt(asked, info)
+  if (E.isLeft(ids)) return ids
+  const room = roomFor(ids.right, options.overflow === 'cut' ? null : maxTokens, info)
+  if (E.isLeft(room)) return room
+  return E.right({
+    ids: ids.right,
+    sampling: { ...sampling.right, maxTokens: Math.min(room.right, maxTokens ?? room.right) },
+  })
+}
+
+/** What a stream of prompt log-probabilities would need. */
+export const streamedPromptLogProbs = (
+  stream: boolean | null | undefined,
+  asked: number | null | undefined,
+): ApiFailure | undefined =>
+  stream === true && asked != null && asked !== 0
+    ? invalid('`prompt_logprobs` are not available when `stream=True`.', 'prompt_logprobs')
+    : undefined

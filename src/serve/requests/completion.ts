@@ -1,0 +1,159 @@
+/** `POST /v1/completions`: what is asked. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import { type ApiFailure, invalid } from '../failure.js'
+import type { Job } from '../generation.js'
+import type { Served } from '../served.js'
+import { askedModel, requestName, type SampledPrompt, sampledPrompt, streamedPromptLogProbs } from './common.js'
+import { answerFields, parseFields, type StreamUsage, samplingFields, streamUsage, tokenIds } from './fields.js'
+
+const DEFAULT_MAX_TOKENS = 16
+
+const schema = z.object({
+  ...samplingFields,
+  ...answerFields,
+  prompt: z
+    .union([z.string(), tokenIds, z.array(z.string()), z.array(tokenIds)], {
+      error: 'expected a string, an array of strings, an array of token ids, or an array of arrays of token ids',
+    })
+    .nullish(),
+  echo: z.boolean().nullish(),
+  logprobs: z.int().nullish(),
+  add_special_tokens: z.boolean().nullish(),
+})
+
+type Fields = z.infer<typeof schema>
+
+/** A prompt of a completion request. The text is for echoing. */
+export interface CompletionPrompt extends SampledPrompt {
+  readonly text: string
+}
+
+/** A completion request that can be answered. */
+export interface CompletionRequest {
+  readonly job: Job
+  readonly prompts: readonly CompletionPrompt[]
+  readonly model: string
+  /** Completions of each prompt. */
+  readonly n: number
+  readonly stream: StreamUsage | null
+  /** 'only' tells the prompt and generates nothing. */
+  readonly echo: 'none' | 'before' | 'only'
+  readonly logProbs: number | null
+  readonly promptLogProbs: 'told' | 'untold'
+  readonly tokenIds: 'told' | 'untold'
+  readonly tokensAs: 'text' | 'ids'
+}
+
+interface GivenPrompt {
+  readonly ids: Int32Array
+  readonly text: string
+}
+
+const isText = (prompt: string | readonly number[]): prompt is string => typeof prompt === 'string'
+
+/** The prompts of a request: one, or several. */
+const promptList = (prompt: NonNullable<Fields['prompt']>): readonly (string | readonly number[])[] => {
+  if (typeof prompt === 'string') return [prompt]
+  const ids = prompt.filter((item) => typeof item === 'number')
+  if (ids.length === prompt.length && ids.length > 0) return [ids]
+  return prompt.filter((item) => typeof item !== 'number')
+}
+
+const readPrompts = (served: Served, fields: Fields): E.Either<ApiFailure, readonly GivenPrompt[]> => {
+  const { prompt } = fields
+  if (prompt == null || prompt.length === 0) {
+    return E.left(invalid('Either prompt or prompt_embeds must be provided and non-empty.', 'prompt'))
+  }
+  const { tokenizer } = served.text
+  const template = fields.add_special_tokens === false ? 'omit' : 'add'
+  const list = promptList(prompt)
+  const { maxPrompts, maxCompletions } = served.limits
+  if (list.length > maxPrompts) {
+    return E.left(
+      invalid(`prompt list length ${list.length} exceeds the maximum allowed count of ${maxPrompts}.`, 'prompt'),
+    )
+  }
+  if (list.length * (fields.n ?? 1) > maxCompletions) {
+    const all = `${list.length} prompts with n=${fields.n}`
+    return E.left(invalid(`At most ${maxCompletions} completions may be asked for at once, got ${all}.`, 'n', fields.n))
+  }
+  return E.right(
+    list.map((item) =>
+      isText(item)
+        ? { ids: tokenizer.encode(item, { template }), text: item }
+        : { ids: Int32Array.from(item), text: fields.echo === true ? tokenizer.decode(item, 'keep') : '' },
+    ),
+  )
+}
+
+const echoOf = ({ echo, max_tokens: maxTokens }: Fields): CompletionRequest['echo'] => {
+  if (echo !== true) return 'none'
+  return maxTokens === 0 ? 'only' : 'before'
+}
+
+const samplePrompts = (
+  served: Served,
+  fields: Fields,
+  given: readonly GivenPrompt[],
+): E.Either<ApiFailure, readonly CompletionPrompt[]> => {
+  const echo = echoOf(fields)
+  const options = {
+    maxTokens: echo === 'only' ? 1 : (fields.max_tokens ?? DEFAULT_MAX_TOKENS),
+    logProbs: fields.logprobs ?? null,
+    promptLogProbs: echo === 'none' ? null : (fields.prompt_logprobs ?? fields.logprobs ?? null),
+    truncate: { keep: fields.truncate_prompt_tokens ?? null, side: fields.truncation_side ?? 'left' },
+  } as const
+  const prompts: CompletionPrompt[] = []
+  for (const { ids, text } of given) {
+    const prompt = sampledPrompt(served, ids, { fields, options })
+    if (E.isLeft(prompt)) return prompt
+    prompts.push({ ...prompt.right, text })
+  }
+  return E.right(prompts)
+}
+
+/**
+ * A completion request from its body.
+ *
+ * Errors   `Left(ApiFailure)`: 400 and 501 with the field, 404 for an unknown model.
+ */
+export const completionRequest = (
+  served: Served,
+  body: unknown,
+  request: Request,
+): E.Either<ApiFailure, CompletionRequest> => {
+  const parsed = parseFields(schema, body)
+  if (E.isLeft(parsed)) return parsed
+  const fields = parsed.right
+  const model = askedModel(served, fields.model)
+  if (E.isLeft(model)) return model
+  const usage = streamUsage(fields)
+  if (E.isLeft(usage)) return usage
+  const refused = streamedPromptLogProbs(fields.stream, fields.prompt_logprobs)
+  if (refused !== undefined) return E.left(refused)
+  const given = readPrompts(served, fields)
+  if (E.isLeft(given)) return given
+  const prompts = samplePrompts(served, fields, given.right)
+  if (E.isLeft(prompts)) return prompts
+  const name = requestName(served, request, fields.request_id)
+  return E.right({
+    job: {
+      name,
+      id: `cmpl-${name}`,
+      prompts: prompts.right,
+      adapter: model.right.adapter,
+      cacheSalt: fields.cache_salt ?? '',
+      specialTokens: fields.skip_special_tokens === false ? 'keep' : 'skip',
+    },
+    prompts: prompts.right,
+    model: model.right.name,
+    n: fields.n ?? 1,
+    stream: fields.stream === true ? usage.right : null,
+    echo: echoOf(fields),
+    logProbs: fields.logprobs ?? null,
+    promptLogProbs: fields.prompt_logprobs == null ? 'untold' : 'told',
+    tokenIds: fields.return_token_ids === true ? 'told' : 'untold',
+    tokensAs: fields.return_tokens_as_token_ids === true ? 'ids' : 'text',
+  })
+}

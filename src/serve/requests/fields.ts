@@ -1,0 +1,155 @@
+/** Fields that the requests of several endpoints share, how they are checked, and those that are refused by name. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import { type ApiFailure, apiFailure, invalid } from '../failure.js'
+
+const tokenIds = z.array(z.int().min(0))
+
+/** What decides how a token is chosen and when a completion ends: the same names on every endpoint. */
+export const samplingFields = {
+  n: z.int().nullish(),
+  temperature: z.number().nullish(),
+  top_p: z.number().nullish(),
+  top_k: z.int().nullish(),
+  min_p: z.number().nullish(),
+  presence_penalty: z.number().nullish(),
+  frequency_penalty: z.number().nullish(),
+  repetition_penalty: z.number().nullish(),
+  seed: z.int().nullish(),
+  stop: z.union([z.string(), z.array(z.string())], { error: 'expected a string or an array of strings' }).nullish(),
+  stop_token_ids: tokenIds.nullish(),
+  ignore_eos: z.boolean().nullish(),
+  min_tokens: z.int().nullish(),
+  max_tokens: z.int().nullish(),
+  prompt_logprobs: z.int().nullish(),
+  include_stop_str_in_output: z.boolean().nullish(),
+  skip_special_tokens: z.boolean().nullish(),
+  logit_bias: z.record(z.string(), z.number()).nullish(),
+  allowed_token_ids: tokenIds.nullish(),
+} as const
+
+/** Fields of how the answer is told, on the two endpoints of OpenAI. */
+export const answerFields = {
+  model: z.string().nullish(),
+  stream: z.boolean().nullish(),
+  stream_options: z
+    .object({ include_usage: z.boolean().nullish(), continuous_usage_stats: z.boolean().nullish() })
+    .nullish(),
+  request_id: z.string().min(1).max(256).nullish(),
+  cache_salt: z.string().min(1).max(1024).nullish(),
+  return_token_ids: z.boolean().nullish(),
+  return_tokens_as_token_ids: z.boolean().nullish(),
+  truncate_prompt_tokens: z.int().min(-1).nullish(),
+  truncation_side: z.enum(['left', 'right']).nullish(),
+} as const
+
+export { tokenIds }
+
+const sampling = z.object(samplingFields)
+
+/** Sampling as a request asks for it. */
+export type SamplingFields = z.infer<typeof sampling>
+
+type Refusals = Readonly<Record<string, { readonly harmless: readonly unknown[]; readonly why: string }>>
+
+const needs = (what: string): string => `needs ${what}, which this server does not have`
+
+/** Fields of vLLM that ask for something that is not there: accepted only with values that ask for nothing. */
+const REFUSED: Refusals = {
+  best_of: { harmless: [], why: 'is not supported: ask for `n` completions and choose among them' },
+  use_beam_search: { harmless: [false], why: needs('beam search') },
+  suffix: { harmless: [], why: 'is not currently supported' },
+  prompt_embeds: { harmless: [], why: needs('prompts as embeddings') },
+  structured_outputs: { harmless: [], why: needs('constrained decoding') },
+  guided_json: { harmless: [], why: needs('constrained decoding') },
+  guided_regex: { harmless: [], why: needs('constrained decoding') },
+  guided_choice: { harmless: [], why: needs('constrained decoding') },
+  guided_grammar: { harmless: [], why: needs('constrained decoding') },
+  logits_processors: { harmless: [], why: needs('logits processors') },
+  bad_words: { harmless: [], why: needs('banned sequences of tokens') },
+  logprob_token_ids: { harmless: [], why: needs('log-probabilities of chosen tokens') },
+  repetition_detection: { harmless: [], why: needs('detection of repetitions') },
+  thinking_token_budget: { harmless: [-1], why: needs('a budget for thoughts') },
+  kv_transfer_params: { harmless: [], why: needs('transfer of keys and values') },
+  priority: { harmless: [0], why: needs('scheduling by priority') },
+  features: { harmless: [], why: needs('multimodal inputs') },
+  content_parts: { harmless: [], why: needs('multimodal inputs') },
+  functions: { harmless: [], why: 'is deprecated: use `tools`' },
+  function_call: { harmless: ['none'], why: 'is deprecated: use `tool_choice`' },
+}
+
+const isEmpty = (value: unknown): boolean => value === null || (Array.isArray(value) && value.length === 0)
+
+/** `json_schema` and `json_object` cannot be promised without constrained decoding. */
+const refusedFormat = (value: unknown): boolean =>
+  value !== undefined && value !== null && !(typeof value === 'object' && 'type' in value && value.type === 'text')
+
+const refusalOf = (body: object, prefix: string): ApiFailure | undefined => {
+  for (const [name, value] of Object.entries(body)) {
+    const refusal = Object.hasOwn(REFUSED, name) ? REFUSED[name] : undefined
+    if (refusal !== undefined && !isEmpty(value) && !refusal.harmless.includes(value)) {
+      return apiFailure(501, `\`${name}\` ${refusal.why}.`, `${prefix}${name}`)
+    }
+    if (name === 'response_format' && refusedFormat(value)) {
+      return apiFailure(501, `\`${name}\` ${needs('constrained decoding')}.`, name)
+    }
+  }
+  return undefined
+}
+
+const firstIssue = (error: z.ZodError): ApiFailure => {
+  const told = error.issues.map(({ path, message }) => `${path.join('.') || 'body'}: ${message}`)
+  const shown = told.length > 5 ? [...told.slice(0, 5), `and ${told.length - 5} more`] : told
+  const path = error.issues[0]?.path.join('.') ?? ''
+  return apiFailure(400, shown.join('; '), path === '' ? null : path)
+}
+
+/**
+ * A body as its schema has it. Fields that nobody knows are ignored, as vLLM ignores them.
+ *
+ * Errors   `Left(ApiFailure)`: 400 with every field of a wrong type, of which `param` is the first; 501 for fields that ask for what this
+ *          server cannot do.
+ */
+export const parseFields = <T>(schema: z.ZodType<T>, body: unknown): E.Either<ApiFailure, T> => {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    return E.left(apiFailure(400, 'The request body must be a JSON object.'))
+  }
+  const parsed = schema.safeParse(body)
+  if (!parsed.success) return E.left(firstIssue(parsed.error))
+  const nested = 'sampling_params' in body ? body.sampling_params : undefined
+  const refusal =
+    refusalOf(body, '') ??
+    (typeof nested === 'object' && nested !== null ? refusalOf(nested, 'sampling_params.') : undefined)
+  return refusal === undefined ? E.right(parsed.data) : E.left(refusal)
+}
+
+/** What `stream_options` ask for. */
+export interface StreamUsage {
+  readonly final: boolean
+  readonly continuous: boolean
+}
+
+/**
+ * How usage is told in a stream.
+ *
+ * Errors   `Left(ApiFailure)` for options without a stream.
+ */
+export const streamUsage = ({
+  stream,
+  stream_options: options,
+}: {
+  readonly stream?: boolean | null | undefined
+  readonly stream_options?:
+    | {
+        readonly include_usage?: boolean | null | undefined
+        readonly continuous_usage_stats?: boolean | null | undefined
+      }
+    | null
+    | undefined
+}): E.Either<ApiFailure, StreamUsage> => {
+  if (options == null) return E.right({ final: false, continuous: false })
+  if (stream !== true)
+    return E.left(invalid('Stream options can only be defined when `stream=True`.', 'stream_options'))
+  const final = options.include_usage ?? true
+  return E.right({ final, continuous: final && options.continuous_usage_stats === true })
+}

@@ -1,0 +1,158 @@
+/** Conversations of requests: read as OpenAI writes them, rendered by the model's own template, encoded. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import { type RenderOptions, runTemplate } from '../../data/chatTemplate.js'
+import { historyFromOpenAi } from '../../data/history/openAiChat.js'
+import { type History, lastMessage, textOf } from '../../data/history.js'
+import { type ApiFailure, apiFailure, invalid } from '../failure.js'
+import type { ServedText } from '../served.js'
+
+const tool = z.object({
+  type: z.literal('function'),
+  function: z.object({
+    name: z.string().min(1),
+    description: z.string().nullish(),
+    parameters: z.record(z.string(), z.unknown()).nullish(),
+  }),
+})
+
+/** What a conversation consists of, on the endpoints for chat and for tokens. */
+export const chatFields = {
+  messages: z.array(z.looseObject({ role: z.string() })),
+  tools: z.array(tool).nullish(),
+  documents: z.array(z.record(z.string(), z.string())).nullish(),
+  add_generation_prompt: z.boolean().nullish(),
+  continue_final_message: z.boolean().nullish(),
+  add_special_tokens: z.boolean().nullish(),
+  chat_template: z.string().nullish(),
+  chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),
+} as const
+
+const schema = z.object(chatFields)
+
+/** A conversation as a request has it. */
+export type ChatFields = z.infer<typeof schema>
+
+/** A rendered conversation. */
+export interface Conversation {
+  readonly ids: Int32Array
+  readonly text: string
+  readonly history: History
+  /** Whose turn it is to write. */
+  readonly role: string
+}
+
+const KNOWN = ['role', 'content', 'reasoning_content', 'tool_calls', 'tool_call_id', 'name'] as const
+
+/** A call whose arguments are an empty text has none. */
+const knownCall = (call: unknown): unknown => {
+  if (typeof call !== 'object' || call === null || !('function' in call)) return call
+  const { id, type, function: called } = call as Readonly<Record<string, unknown>> // an object, as just seen
+  if (typeof called !== 'object' || called === null) return call
+  const { name, arguments: args } = called as Readonly<Record<string, unknown>> // likewise
+  return {
+    ...(id != null && { id }),
+    ...(type != null && { type }),
+    function: { name, arguments: args === '' ? '{}' : args },
+  }
+}
+
+/** A message with the fields that mean something; vLLM calls thoughts `reasoning`, others `reasoning_content`. */
+const knownMessage = (message: Readonly<Record<string, unknown>>): object => {
+  const kept = Object.fromEntries(KNOWN.flatMap((name) => (message[name] == null ? [] : [[name, message[name]]])))
+  const { tool_calls: calls } = kept
+  return {
+    ...kept,
+    ...(kept.reasoning_content === undefined && message.reasoning != null && { reasoning_content: message.reasoning }),
+    ...(Array.isArray(calls) && { tool_calls: calls.map(knownCall) }),
+  }
+}
+
+/** The place of the first part that is no text. */
+const mediaIn = (messages: ChatFields['messages']): string | undefined => {
+  for (const [i, { content }] of messages.entries()) {
+    const parts: readonly unknown[] = Array.isArray(content) ? content : []
+    const j = parts.findIndex(
+      (part) => typeof part === 'object' && part !== null && 'type' in part && part.type !== 'text',
+    )
+    if (j !== -1) return `messages.${i}.content.${j}`
+  }
+  return undefined
+}
+
+const readHistory = (messages: ChatFields['messages']): E.Either<ApiFailure, History> => {
+  const media = mediaIn(messages)
+  if (media !== undefined) {
+    return E.left(
+      apiFailure(400, `${media}: the served model reads text only; other parts of content are not supported.`, media),
+    )
+  }
+  return E.mapLeft(({ reason }: { readonly reason: string }) => apiFailure(400, `messages: ${reason}`, 'messages'))(
+    historyFromOpenAi(messages.map(knownMessage)),
+  )
+}
+
+const ending = (fields: ChatFields): RenderOptions['generationPrompt'] => {
+  if (fields.continue_final_message === true) return 'continue'
+  return fields.add_generation_prompt === false ? 'omit' : 'add'
+}
+
+const checkFields = (fields: ChatFields): ApiFailure | undefined => {
+  if (fields.continue_final_message === true && fields.add_generation_prompt === true) {
+    return apiFailure(400, 'Cannot set both `continue_final_message` and `add_generation_prompt` to True.')
+  }
+  if (fields.tools?.length === 0) {
+    return invalid(
+      '`tools` must not be an empty array. Either provide at least one tool or omit the field entirely.',
+      'tools',
+    )
+  }
+  return fields.chat_template == null
+    ? undefined
+    : invalid(
+        "A chat template was passed with the request: this server renders with the model's own only.",
+        'chat_template',
+      )
+}
+
+/**
+ * The conversation of a request in tokens. Control tokens are recognized in what the template wrote, never in what messages say.
+ *
+ * Errors   `Left(ApiFailure)`, 400: messages of a wrong form or with images, an empty list of tools, a template of the client's own, and
+ *          whatever the model's template refuses.
+ */
+export const conversation = (
+  { tokenizer, template }: ServedText,
+  fields: ChatFields,
+): E.Either<ApiFailure, Conversation> => {
+  const refused = checkFields(fields)
+  if (refused !== undefined) return E.left(refused)
+  const history = readHistory(fields.messages)
+  if (E.isLeft(history)) return history
+  const generationPrompt = ending(fields)
+  const output = runTemplate(template, history.right, {
+    generationPrompt,
+    ...(fields.tools != null && { tools: fields.tools }),
+    ...(fields.documents != null && { documents: fields.documents }),
+    variables: fields.chat_template_kwargs ?? {},
+  })
+  if (E.isLeft(output)) return E.left(apiFailure(400, output.left.reason, 'messages'))
+  const { text, given } = output.right
+  const ids = tokenizer.encode(text, {
+    specialTokens: { plainText: given },
+    template: fields.add_special_tokens === true ? 'add' : 'omit',
+  })
+  const last = lastMessage(history.right)
+  return E.right({
+    ids,
+    text,
+    history: history.right,
+    role: generationPrompt === 'add' ? 'assistant' : (last?.role ?? 'assistant'),
+  })
+}
+
+/** The text of the last message, where the answer is by the same author: what `echo` repeats. */
+export const echoedText = ({ history, role }: Conversation): string => {
+  const last = lastMessage(history)
+  return last?.role === role ? textOf(last) : ''
+}

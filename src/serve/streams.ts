@@ -1,0 +1,72 @@
+/** Streams of events: several as one, and as server-sent events of a response. */
+
+/** What came of a source: a value, or its end. */
+type Arrival<T> = { readonly source: number; readonly result: IteratorResult<T> }
+
+/**
+ * Several streams as one, each value with the index of its stream, in the order in which they come. Breaking out ends all of them.
+ *
+ * Errors   an exception of a stream is thrown on.
+ */
+export async function* merged<T>(sources: readonly AsyncIterable<T>[]): AsyncGenerator<readonly [number, T]> {
+  const iterators = sources.map((source) => source[Symbol.asyncIterator]())
+  const ready: (Arrival<T> | { readonly error: unknown })[] = []
+  let wake = (): void => {}
+  const ask = (source: number): void => {
+    iterators[source]!.next()
+      .then(
+        (result) => ready.push({ source, result }),
+        (error: unknown) => ready.push({ error }),
+      )
+      .then(() => wake())
+  }
+  for (let i = 0; i < iterators.length; i++) ask(i)
+  let open = iterators.length
+  try {
+    while (open > 0) {
+      const next = ready.shift()
+      if (next === undefined) {
+        await new Promise<void>((resolve) => {
+          wake = resolve
+          if (ready.length > 0) resolve()
+        })
+      } else if ('error' in next) throw next.error
+      else if (next.result.done === true) open--
+      else {
+        yield [next.source, next.result.value]
+        ask(next.source)
+      }
+    }
+  } finally {
+    for (const iterator of iterators) void iterator.return?.()
+  }
+}
+
+/** Frames of a stream: a value as JSON. */
+export const frame = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
+
+/** The last frame of a stream. */
+export const DONE = 'data: [DONE]\n\n'
+
+/**
+ * A response of server-sent events. `stop` is called when the client goes away.
+ *
+ * Effects  frames are asked for as the client reads them.
+ */
+export const eventStream = (frames: AsyncGenerator<string>, stop: () => void): Response => {
+  const encoder = new TextEncoder()
+  const body = new ReadableStream<Uint8Array>({
+    pull: async (controller) => {
+      const next = await frames.next()
+      if (next.done === true) controller.close()
+      else controller.enqueue(encoder.encode(next.value))
+    },
+    cancel: () => {
+      stop()
+      void frames.return(undefined)
+    },
+  })
+  return new Response(body, {
+    headers: { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' },
+  })
+}
