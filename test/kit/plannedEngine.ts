@@ -70,7 +70,7 @@ type Ended = { readonly finishReason: FinishReason; readonly stopReason: string 
 const empty: Histogram = { bounds: [0.1, 1], counts: [0, 0], sum: 0, count: 0 }
 
 export const scriptedEngine = (script: EngineScript): ScriptedEngine => {
-  const { tokenizer, endToken, maxModelLength = 256, maxConcurrent = 8 } = script
+  const { tokenizer, endToken, maxModelLength = 512, maxConcurrent = 8 } = script
   const vocabularySize = tokenizer.vocabularySize
   const seen: GenerationRequest[] = []
   const loaded: string[] = []

@@ -61,8 +61,8 @@ const end = (state: State): readonly ToolDelta[] => {
       return textDelta(state.isGap ? state.held.trimStart() : state.held)
     case 'call':
       return state.call.name === null ? textDelta(state.call.raw) : []
-    case 'closing':
-      return textDelta(state.held.trimStart())
+    case 'closing': // half a tag of a call that is complete
+      return []
   }
 }
 
