@@ -3,11 +3,13 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import * as TE from 'fp-ts/lib/TaskEither.js'
 import ts from 'typescript'
 import { afterAll, describe, expect, it } from 'vitest'
 import { doctorCommand } from '../../src/cli/doctor.js'
 import { evalCommand } from '../../src/cli/eval.js'
 import { sampleCommand } from '../../src/cli/sample.js'
+import { serveCommand } from '../../src/cli/serve.js'
 import { trainCommand } from '../../src/cli/train.js'
 import { prepareRun } from '../../src/collectors/run/prepare.js'
 import { DEFAULT_SETTINGS, resumeSettings } from '../../src/collectors/run/settings.js'
@@ -108,6 +110,9 @@ const optionsIn = (text: string): readonly string[] => [
 
 const commands = { train: trainCommand(), eval: evalCommand(), doctor: doctorCommand(), sample: sampleCommand() }
 
+/** Only its options are looked at: no engine is started. */
+const served = serveCommand(() => TE.left({ _tag: 'EngineFailure', reason: 'not started here' }))
+
 const knownOptions = (command: { readonly options: readonly { readonly long?: string | undefined }[] }): string[] => [
   '--help',
   ...command.options.flatMap(({ long }) => long ?? []),
@@ -145,7 +150,7 @@ describe('options in the guide', () => {
   )
 
   it('in the text of all pages exist in one of the commands', () => {
-    const known = [...Object.values(commands).flatMap(knownOptions), '--peer', '--runs']
+    const known = [...Object.values({ ...commands, served }).flatMap(knownOptions), '--peer', '--runs']
     for (const { name, text } of pages) {
       const prose = text.replaceAll(/^```[\s\S]*?^```$/gm, '')
       for (const option of optionsIn(prose)) expect(known, `page ${name}`).toContain(option)

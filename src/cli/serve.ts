@@ -1,0 +1,196 @@
+/** `tandem serve`: a model over HTTP, with vLLM's protocol. */
+import { basename } from 'node:path'
+import { Argument, Command, Option } from 'commander'
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import type { Failure } from '../core/failure.js'
+import { keyFromSeed } from '../core/key.js'
+import type { LLMEngine } from '../data/generation.js'
+import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
+import { liveFiles } from '../live/files.js'
+import { type HttpServer, liveHttpServer } from '../live/httpServer.js'
+import { liveHub } from '../live/hub.js'
+import { loadPretrained, type Pretrained } from '../modules/pretrained.js'
+import { serveApp } from '../serve/app.js'
+import { apiFailure, errorBody } from '../serve/failure.js'
+import type { ReadAdapter } from '../serve/served.js'
+import { type ToolCallFormat, toolCallFormatOf } from '../serve/toolCalls/format.js'
+import { CommandError, orFail } from './failure.js'
+import { type EngineOptions, engineOptions, naturalNumber, positiveInteger, startEngine } from './options.js'
+import { modelFolder } from './serveModel.js'
+
+/** Limits of the engine. What is left out is the engine's own choice. */
+export interface ServedEngineOptions {
+  readonly maxModelLength?: number
+  readonly maxConcurrent?: number
+  readonly cacheBytes?: number
+}
+
+/** An engine and how adapters for it are read. */
+export interface ServedEngine {
+  readonly engine: LLMEngine
+  readonly readAdapter: ReadAdapter
+}
+
+/** Starts an engine for a model. The tensor backend has been chosen. */
+export type StartServedEngine = (model: Pretrained, options: ServedEngineOptions) => TaskEither<Failure, ServedEngine>
+
+interface ServeFlags extends EngineOptions {
+  readonly host: string
+  readonly port: number
+  readonly servedModelName?: readonly string[]
+  readonly apiKey?: readonly string[]
+  readonly allowedOrigins?: readonly string[]
+  readonly dev?: true
+  readonly enableLora?: true
+  readonly maxModelLen?: number
+  readonly maxNumSeqs?: number
+  readonly kvCacheBytes?: number
+  readonly maxLogprobs: number
+  readonly maxBodyBytes?: number
+  readonly logprobsMode: 'raw_logprobs' | 'processed_logprobs'
+  readonly toolCallParser?: ToolCallFormat | 'none'
+  readonly seed: number
+  readonly shutdownSeconds: number
+}
+
+const say = (text: string): void => {
+  process.stderr.write(`${text}\n`)
+}
+
+const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || host.startsWith('127.')
+
+/** The keys of the flag, or that of the environment, which no list of processes shows. */
+const keysOf = ({ apiKey }: ServeFlags): readonly string[] => {
+  const keys = apiKey ?? (process.env.TANDEM_API_KEY ? [process.env.TANDEM_API_KEY] : [])
+  if (keys.includes('')) throw new CommandError('an API key must not be empty')
+  return keys
+}
+
+/** Loads the model, with a line for each step that takes a while. */
+const loadModel = async (given: string): Promise<{ readonly folder: string; readonly model: Pretrained }> => {
+  let last = ''
+  const folder = await orFail(
+    modelFolder(given, {
+      files: liveFiles,
+      hub: liveHub(),
+      onProgress: ({ path, bytes, totalBytes }) => {
+        const line = `downloading ${path}: ${Math.floor((10 * bytes) / Math.max(1, totalBytes)) * 10} %`
+        if (line !== last) say(line)
+        last = line
+      },
+    }),
+  )
+  say(`loading ${folder}`)
+  return { folder, model: await orFail(loadPretrained(folder)) }
+}
+
+/** Warns where others can reach what asks for no key. */
+const warn = ({ host, dev }: ServeFlags, keys: readonly string[]): void => {
+  if (isLoopback(host)) return
+  if (keys.length === 0) say(`warning: ${host} can be reached by others, and there is no --api-key`)
+  if (dev === true)
+    say('warning: the endpoints of --dev ask for no key: whoever reaches this port can change the weights')
+}
+
+/** Runs until a signal comes, then lets requests end; a second signal stops at once. */
+const untilStopped = (server: HttpServer, engine: LLMEngine, graceMs: number): Promise<void> =>
+  new Promise((resolve, reject) => {
+    let isStopping = false
+    const onSignal = (signal: NodeJS.Signals): void => {
+      if (isStopping) process.exit(signal === 'SIGINT' ? 130 : 143)
+      isStopping = true
+      say(`\nfinishing ${signal === 'SIGINT' ? 'what runs; press Ctrl-C again to stop at once' : 'what runs'}`)
+      server
+        .close({ graceMs, atLimit: async () => void (await engine.abort()) })
+        .then(() => engine.close())
+        .then(resolve, reject)
+    }
+    process.on('SIGINT', onSignal)
+    process.on('SIGTERM', onSignal)
+  })
+
+const start = async (given: string, flags: ServeFlags, startServed: StartServedEngine): Promise<void> => {
+  const keys = keysOf(flags)
+  const backend = await startEngine(flags)
+  const { folder, model } = await loadModel(given)
+  const { engine, readAdapter } = await orFail(
+    startServed(model, {
+      ...(flags.maxModelLen !== undefined && { maxModelLength: flags.maxModelLen }),
+      ...(flags.maxNumSeqs !== undefined && { maxConcurrent: flags.maxNumSeqs }),
+      ...(flags.kvCacheBytes !== undefined && { cacheBytes: flags.kvCacheBytes }),
+    }),
+  )
+  const toolCalls = flags.toolCallParser ?? toolCallFormatOf(model.text.template.source)
+  const names = flags.servedModelName ?? [given === EMBEDDED_MODEL ? basename(EMBEDDED_MODEL) : given]
+  const app = serveApp({
+    engine,
+    model: { names, root: folder },
+    text: model.text,
+    key: keyFromSeed(flags.seed),
+    limits: {
+      maxLogProbs: flags.maxLogprobs,
+      ...(flags.maxBodyBytes !== undefined && { maxBodyBytes: flags.maxBodyBytes }),
+    },
+    access: { apiKeys: keys, corsOrigins: flags.allowedOrigins ?? [] },
+    features: {
+      control: flags.dev === true ? 'on' : 'off',
+      readAdapter: flags.enableLora === true ? readAdapter : null,
+      toolCalls,
+      logProbsMode: flags.logprobsMode,
+    },
+  })
+  const refusal = (status: number, reason: string): string => JSON.stringify(errorBody(apiFailure(status, reason)))
+  const server = await orFail(liveHttpServer(app.fetch, { host: flags.host, port: flags.port, refusal }))
+  warn(flags, keys)
+  const { maxModelLength, maxConcurrent } = engine.info
+  say(
+    `${backend.backend} backend; ${maxModelLength} tokens of context, ${maxConcurrent} requests at a time, tool calls: ${toolCalls}, ${flags.logprobsMode}`,
+  )
+  process.stdout.write(`serving ${names.join(', ')} at ${server.url}\n`)
+  await untilStopped(server, engine, 1000 * flags.shutdownSeconds)
+}
+
+/** The command, over an engine that `startServed` starts. */
+export const serveCommand = (startServed: StartServedEngine): Command => {
+  const command = new Command('serve')
+    .description("Serve a model over HTTP with vLLM's protocol: completions, chat, tokens in and out.")
+    .addArgument(
+      new Argument('[model]', 'folder in Hugging Face layout, or OWNER/NAME on the hub').default(
+        EMBEDDED_MODEL,
+        'the one that comes with Tandem',
+      ),
+    )
+    .option('--host <address>', 'address to listen on', '127.0.0.1')
+    .addOption(new Option('--port <n>', 'port to listen on; 0 takes a free one').argParser(naturalNumber).default(8000))
+    .option('--served-model-name <names...>', 'names under which the model answers (default: as it was given)')
+    .option('--api-key <keys...>', 'ask for one of these keys (default: TANDEM_API_KEY of the environment)')
+    .option('--allowed-origins <origins...>', "web pages that may ask, or '*' (default: none)")
+    .option('--dev', 'endpoints that pause the engine and change its weights, without a key')
+    .option('--enable-lora', 'endpoints that load and unload LoRA adapters')
+    .addOption(new Option('--max-model-len <n>', 'tokens of prompt and completion together').argParser(positiveInteger))
+    .addOption(new Option('--max-num-seqs <n>', 'requests decoded at a time').argParser(positiveInteger))
+    .addOption(new Option('--kv-cache-bytes <n>', 'memory for keys and values').argParser(positiveInteger))
+    .addOption(
+      new Option('--max-logprobs <n>', 'most log-probabilities for each token').argParser(naturalNumber).default(20),
+    )
+    .addOption(new Option('--max-body-bytes <n>', 'largest request (default: 32 MiB)').argParser(positiveInteger))
+    .addOption(
+      new Option('--logprobs-mode <mode>', 'log-probabilities before or after temperature, penalties and cuts')
+        .choices(['raw_logprobs', 'processed_logprobs'])
+        .default('raw_logprobs'),
+    )
+    .addOption(
+      new Option(
+        '--tool-call-parser <format>',
+        'how the model writes calls of tools (default: told from its chat template)',
+      ).choices(['hermes', 'llama3_json', 'none']),
+    )
+    .addOption(new Option('--seed <n>', 'seed of requests that have none').argParser(naturalNumber).default(0))
+    .addOption(
+      new Option('--shutdown-seconds <n>', 'how long running requests may end after a signal')
+        .argParser(naturalNumber)
+        .default(30),
+    )
+  for (const option of engineOptions()) command.addOption(option)
+  return command.action((given: string, flags: ServeFlags) => start(given, flags, startServed))
+}

@@ -1,0 +1,136 @@
+/** `tandem serve` as a process of its own. The engine behind it is scripted; the model's text is real. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { afterAll, describe, expect, it } from 'vitest'
+import { modelFolder } from '../../src/cli/serveModel.js'
+import type { Hub } from '../../src/core/hub.js'
+import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
+import { leftOf, rightOf } from '../kit/results.js'
+import { allowTime } from '../kit/runs.js'
+
+allowTime()
+
+const MAIN = fileURLToPath(new URL('../kit/serveMain.ts', import.meta.url))
+
+const started: (() => void)[] = []
+afterAll(() => {
+  for (const stop of started) stop()
+})
+
+/** Starts the command; resolves when it serves or has ended. */
+const serve = async (args: readonly string[], env: NodeJS.ProcessEnv = {}) => {
+  const child = spawn(
+    process.execPath,
+    ['--import', import.meta.resolve('tsx'), MAIN, '--port', '0', '--threads', '1', ...args],
+    {
+      env: { ...process.env, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  )
+  started.push(() => child.kill('SIGKILL'))
+  let stderr = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, stderr })) as Promise<{
+    readonly code: number | null
+    readonly signal: NodeJS.Signals | null
+    readonly stderr: string
+  }> // what Node's `close` tells
+  const line = await Promise.race([
+    once(createInterface(child.stdout), 'line').then(([text]) => String(text)),
+    ended.then(() => ''),
+  ])
+  return { child, ended, line, url: line.split(' at ')[1] ?? '', said: () => stderr }
+}
+
+const complete = (url: string, body: object, headers: Readonly<Record<string, string>> = {}): Promise<Response> =>
+  fetch(`${url}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify({ prompt: 'How', max_tokens: 8, ...body }),
+  })
+
+describe('tandem serve', () => {
+  it('serves, says what and where, and ends politely with what runs', async () => {
+    const { child, ended, line, url, said } = await serve(['--max-model-len', '99', '--shutdown-seconds', '0'])
+    expect(line).toMatch(/^serving word-problems at http:\/\/127\.0\.0\.1:\d+$/)
+    expect(said()).toMatch(/^loading .*word-problems\n/)
+    expect(said()).toContain('99 tokens of context, 4 requests at a time')
+    const answer = (await (await complete(url, {})).json()) as {
+      readonly choices: readonly { readonly text: string }[]
+    } // the form is tested elsewhere
+    expect(answer.choices[0]!.text).toBe('How many')
+    const held = await complete(url, { request_id: 'hold', stream: true })
+    child.kill('SIGTERM')
+    expect(await held.text()).toMatch(/"finish_reason":"abort"[\s\S]*\[DONE\]/)
+    expect(await ended).toMatchObject({ code: 0, signal: null })
+  })
+
+  it('stops at once at a second signal', async () => {
+    const { child, ended, url, said } = await serve(['--shutdown-seconds', '1000'])
+    const held = complete(url, { request_id: 'hold' }).catch(() => undefined)
+    await expect.poll(async () => (await fetch(`${url}/load`)).json()).toEqual({ server_load: 1 })
+    child.kill('SIGINT')
+    await expect.poll(said).toContain('press Ctrl-C again')
+    child.kill('SIGINT')
+    expect(await ended).toMatchObject({ code: 130 })
+    await held
+  })
+
+  it('asks for the key of the environment, which it does not tell; warns of open doors', async () => {
+    const { child, ended, url, said } = await serve(['--host', '0.0.0.0', '--dev'], { TANDEM_API_KEY: 'sk-secret' })
+    const local = url.replace('0.0.0.0', '127.0.0.1')
+    expect((await complete(local, {})).status).toBe(401)
+    expect((await complete(local, {}, { authorization: 'Bearer sk-secret' })).status).toBe(200)
+    expect((await fetch(`${local}/is_paused`)).status).toBe(200)
+    expect(said()).toContain('--dev ask for no key')
+    expect(said()).not.toContain('sk-secret')
+    child.kill('SIGTERM')
+    await ended
+  })
+
+  it('names a model that is not there, and a port that is taken', async () => {
+    const [gone, first] = await Promise.all([serve(['no-model']), serve([])])
+    const nobody = await gone.ended
+    expect([nobody.code, nobody.stderr]).toEqual([1, expect.stringMatching(/no folder .*no-model/)])
+    const second = await (await serve(['--port', new URL(first.url).port])).ended
+    expect([second.code, second.stderr]).toEqual([1, expect.stringContaining('the port is in use')])
+  })
+})
+
+describe('the folder of a model', () => {
+  const files = { exists: (path: string) => TE.right(path === EMBEDDED_MODEL) }
+  const listed = (paths: readonly string[]): Hub => ({
+    list: () => TE.right({ commit: 'c0ffee', origin: 'hub', files: paths.map((path) => ({ path, size: 1 })) }),
+    download: ({ revision }, path) => TE.right(`/cache/${revision}/${path}`),
+  })
+
+  it('is a path that exists, or where the hub put the files that are needed', async () => {
+    const hub = listed(['README.md', 'config.json', 'model.safetensors', 'pytorch_model.bin', 'tokenizer.json'])
+    const fetched: string[] = []
+    const watched: Hub = {
+      ...hub,
+      download: (repo, path) => {
+        fetched.push(path)
+        return hub.download(repo, path)
+      },
+    }
+    expect(await rightOf(modelFolder(EMBEDDED_MODEL, { files, hub: watched }))).toBe(EMBEDDED_MODEL)
+    expect(fetched).toEqual([])
+    expect(await rightOf(modelFolder('owner/name@v2', { files, hub: watched }))).toBe('/cache/c0ffee')
+    expect(fetched).toEqual(['config.json', 'model.safetensors', 'tokenizer.json'])
+  })
+
+  it('is refused where there is none', async () => {
+    expect(await leftOf(modelFolder('owner/name', { files, hub: listed(['README.md']) }))).toMatchObject({
+      reason: expect.stringContaining('no config.json'),
+    })
+    expect(await leftOf(modelFolder('../x/y/z', { files, hub: listed([]) }))).toMatchObject({
+      reason: expect.stringContaining('no name on the hub'),
+    })
+  })
+})
