@@ -19,14 +19,14 @@ import { type EngineOptions, engineOptions, naturalNumber, positiveInteger, star
 import { modelFolder } from './serveModel.js'
 
 /** Limits of the engine. What is left out is the engine's own choice. */
-export interface ServedEngineOptions {
+interface ServedEngineOptions {
   readonly maxModelLength?: number
   readonly maxConcurrent?: number
   readonly cacheBytes?: number
 }
 
 /** An engine and how adapters for it are read. */
-export interface ServedEngine {
+interface ServedEngine {
   readonly engine: LLMEngine
   readonly readAdapter: ReadAdapter
 }

@@ -1,30 +1,16 @@
 /** `POST /v1/chat/completions`: what is answered. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { GeneratedToken } from '../data/generation.js'
-import { type ApiFailure, errorBody, jsonResponse } from './failure.js'
-import {
-  afterFirst,
-  failureOf,
-  type RunningJob,
-  startJob,
-  usageJson,
-  type WholeCompletion,
-  type WholePrompt,
-  wholeJob,
-} from './generation.js'
+import { type Answer, answerJob, lastFrames, writingOf } from './answer.js'
+import type { ApiFailure } from './failure.js'
+import { failureOf, type RunningJob, usageJson, type WholeCompletion, type WholePrompt } from './generation.js'
 import { chatLogProbs, promptLogProbsJson, type TokenWriting } from './logProbs.js'
 import { type ChatRequest, chatRequest } from './requests/chat.js'
+import type { StreamUsage } from './requests/fields.js'
 import { type Served, unixSeconds } from './served.js'
-import { DONE, eventStream, frame } from './streams.js'
+import { frame } from './streams.js'
 import type { ToolDelta } from './toolCalls/callObject.js'
 import { type ToolCallReader, toolCallReader } from './toolCalls/reader.js'
-
-const writingOf = (served: Served, { logProbs, tokensAs }: ChatRequest): TokenWriting => ({
-  tokenizer: served.text.tokenizer,
-  mode: served.features.logProbsMode,
-  tokens: tokensAs,
-  count: logProbs === -1 ? served.engine.info.vocabularySize : (logProbs ?? 0),
-})
 
 const heading = (served: Served, { job, model }: ChatRequest, object: string) => ({
   id: job.id,
@@ -196,9 +182,12 @@ const firstChoices = ({ asked }: StreamState): readonly object[] => {
   ]
 }
 
-async function* chunks(served: Served, asked: ChatRequest, running: RunningJob): AsyncGenerator<string> {
+async function* chunks(
+  served: Served,
+  { asked, usage }: { readonly asked: ChatRequest; readonly usage: StreamUsage },
+  running: RunningJob,
+): AsyncGenerator<string> {
   const head = heading(served, asked, 'chat.completion.chunk')
-  const usage = asked.stream ?? { final: false, continuous: false }
   const reader = asked.tools === null ? null : toolCallReader(asked.tools.format)
   const choices = Array.from({ length: asked.n }, (): ChoiceProgress => ({ reader, calls: 0, tokens: 0 }))
   const state = { served, asked, writing: writingOf(served, asked), choices }
@@ -228,12 +217,9 @@ async function* chunks(served: Served, asked: ChatRequest, running: RunningJob):
       yield chunk(finishChunk(state, event.index, event), choices[event.index]!.tokens)
     }
   }
-  if (failure !== undefined) yield frame(errorBody(failure))
-  else if (usage.final) {
-    const completion = choices.reduce((sum, { tokens }) => sum + tokens, 0)
-    yield frame({ ...head, choices: [], usage: usageJson({ prompt, completion, cached }) })
-  }
-  yield DONE
+  const completion = choices.reduce((sum, { tokens }) => sum + tokens, 0)
+  const last = { ...head, choices: [], usage: usageJson({ prompt, completion, cached }) }
+  yield* lastFrames(failure, usage.final ? last : undefined)
 }
 
 /**
@@ -249,11 +235,12 @@ export const chatCompletions = async (
 ): Promise<E.Either<ApiFailure, Response>> => {
   const asked = chatRequest(served, body, request)
   if (E.isLeft(asked)) return asked
-  const running = startJob(served, asked.right.job, request.signal)
-  if (asked.right.stream !== null) {
-    const begun = await afterFirst(running)
-    return E.map((job: RunningJob) => eventStream(chunks(served, asked.right, job), job.stop))(begun)
+  const { job, stream } = asked.right
+  const answer: Answer = {
+    job,
+    stream,
+    frames: (running, usage) => chunks(served, { asked: asked.right, usage }, running),
+    whole: ([prompt]) => answerJson(served, asked.right, prompt!),
   }
-  const whole = await wholeJob(running, asked.right.job)
-  return E.map(([prompt]: readonly WholePrompt[]) => jsonResponse(answerJson(served, asked.right, prompt!)))(whole)
+  return answerJob(served, answer, request.signal)
 }

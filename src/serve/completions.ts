@@ -1,29 +1,14 @@
 /** `POST /v1/completions`: what is answered. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { GeneratedToken, PromptLogProbs } from '../data/generation.js'
-import { type ApiFailure, errorBody, jsonResponse } from './failure.js'
-import {
-  afterFirst,
-  failureOf,
-  type RunningJob,
-  startJob,
-  type Usage,
-  usageJson,
-  type WholePrompt,
-  wholeJob,
-} from './generation.js'
+import { type Answer, answerJob, lastFrames, writingOf } from './answer.js'
+import type { ApiFailure } from './failure.js'
+import { failureOf, type RunningJob, type Usage, usageJson, type WholePrompt } from './generation.js'
 import { completionLogProbs, promptLogProbsJson, promptPlaces, sampledPlaces, type TokenWriting } from './logProbs.js'
 import { type CompletionPrompt, type CompletionRequest, completionRequest } from './requests/completion.js'
+import type { StreamUsage } from './requests/fields.js'
 import { type Served, unixSeconds } from './served.js'
-import { DONE, eventStream, frame } from './streams.js'
-
-/** What an answer writes tokens with. */
-const writingOf = (served: Served, { logProbs, tokensAs }: CompletionRequest): TokenWriting => ({
-  tokenizer: served.text.tokenizer,
-  mode: served.features.logProbsMode,
-  tokens: tokensAs,
-  count: logProbs === -1 ? served.engine.info.vocabularySize : (logProbs ?? 0),
-})
+import { frame } from './streams.js'
 
 /** A part of a completion: the first one begins with the echoed prompt. */
 interface Piece {
@@ -133,9 +118,12 @@ const choiceChunk = (
 
 const UNFINISHED = { finish_reason: null, stop_reason: null }
 
-async function* chunks(served: Served, asked: CompletionRequest, running: RunningJob): AsyncGenerator<string> {
+async function* chunks(
+  served: Served,
+  { asked, usage }: { readonly asked: CompletionRequest; readonly usage: StreamUsage },
+  running: RunningJob,
+): AsyncGenerator<string> {
   const head = heading(served, asked)
-  const usage = asked.stream ?? { final: false, continuous: false }
   const state = { asked, writing: writingOf(served, asked), progress: progressOf(asked) }
   const { progress } = state
   let failure: ApiFailure | undefined
@@ -159,16 +147,12 @@ async function* chunks(served: Served, asked: CompletionRequest, running: Runnin
       yield frame({ ...head, choices: [json], ...(usage.continuous && { usage: usageJson(sofar) }) })
     }
   }
-  if (failure !== undefined) yield frame(errorBody(failure))
-  else if (usage.final) {
-    const total = {
-      prompt: asked.prompts.reduce((sum, { ids }) => sum + ids.length, 0),
-      completion: progress.tokens.reduce((sum, x) => sum + x, 0),
-      cached: progress.cached.reduce((sum, x) => sum + x, 0),
-    }
-    yield frame({ ...head, choices: [], usage: usageJson(total) })
+  const total = {
+    prompt: asked.prompts.reduce((sum, { ids }) => sum + ids.length, 0),
+    completion: progress.tokens.reduce((sum, x) => sum + x, 0),
+    cached: progress.cached.reduce((sum, x) => sum + x, 0),
   }
-  yield DONE
+  yield* lastFrames(failure, usage.final ? { ...head, choices: [], usage: usageJson(total) } : undefined)
 }
 
 /**
@@ -184,18 +168,17 @@ export const completions = async (
 ): Promise<E.Either<ApiFailure, Response>> => {
   const asked = completionRequest(served, body, request)
   if (E.isLeft(asked)) return asked
-  const running = startJob(served, asked.right.job, request.signal)
-  if (asked.right.stream !== null) {
-    const begun = await afterFirst(running)
-    return E.map((job: RunningJob) => eventStream(chunks(served, asked.right, job), job.stop))(begun)
-  }
-  const whole = await wholeJob(running, asked.right.job)
-  return E.map((prompts: readonly WholePrompt[]) =>
-    jsonResponse({
+  const { job, stream } = asked.right
+  const answer: Answer = {
+    job,
+    stream,
+    frames: (running, usage) => chunks(served, { asked: asked.right, usage }, running),
+    whole: (prompts) => ({
       ...heading(served, asked.right),
       choices: choicesOf(served, asked.right, prompts),
       usage: usageJson(usageOf(asked.right, prompts)),
       system_fingerprint: null,
     }),
-  )(whole)
+  }
+  return answerJob(served, answer, request.signal)
 }

@@ -2,17 +2,9 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { GeneratedToken } from '../data/generation.js'
-import { type ApiFailure, errorBody, invalid, jsonResponse } from './failure.js'
-import {
-  afterFirst,
-  failureOf,
-  type Job,
-  type RunningJob,
-  startJob,
-  usageJson,
-  type WholePrompt,
-  wholeJob,
-} from './generation.js'
+import { type Answer, answerJob, lastFrames, writingOf } from './answer.js'
+import { type ApiFailure, invalid } from './failure.js'
+import { failureOf, type Job, type RunningJob, usageJson, type WholePrompt } from './generation.js'
 import { generateLogProbs, promptLogProbsJson, type TokenWriting } from './logProbs.js'
 import { askedModel, requestName, sampledPrompt, streamedPromptLogProbs } from './requests/common.js'
 import {
@@ -24,7 +16,7 @@ import {
   tokenIds,
 } from './requests/fields.js'
 import { type Served, unixSeconds } from './served.js'
-import { DONE, eventStream, frame } from './streams.js'
+import { frame } from './streams.js'
 
 const schema = z.object({
   request_id: answerFields.request_id,
@@ -54,7 +46,7 @@ const generateRequest = (served: Served, body: unknown, request: Request): E.Eit
   if (E.isLeft(usage)) return usage
   const refused = streamedPromptLogProbs(rest.stream, fields.prompt_logprobs)
   if (refused !== undefined) return E.left(refused)
-  const { maxConcurrent, vocabularySize } = served.engine.info
+  const { maxConcurrent } = served.engine.info
   if ((fields.n ?? 1) > maxConcurrent) {
     const reason = `sampling_params.n must be at most the server's max_num_seqs (${maxConcurrent}), got ${fields.n}.`
     return E.left(invalid(reason, 'sampling_params.n', fields.n))
@@ -77,15 +69,7 @@ const generateRequest = (served: Served, body: unknown, request: Request): E.Eit
     },
     model: model.right.name,
     stream: rest.stream === true ? usage.right : null,
-    writing:
-      logProbs === null
-        ? null
-        : {
-            tokenizer: served.text.tokenizer,
-            mode: served.features.logProbsMode,
-            tokens: 'ids',
-            count: logProbs === -1 ? vocabularySize : logProbs,
-          },
+    writing: logProbs === null ? null : writingOf(served, { logProbs, tokensAs: 'ids' }),
     promptLength: rest.token_ids.length,
   })
 }
@@ -113,8 +97,7 @@ const answerJson = (served: Served, asked: GenerateRequest, whole: WholePrompt):
   }
 }
 
-async function* chunks(asked: GenerateRequest, running: RunningJob): AsyncGenerator<string> {
-  const usage = asked.stream ?? { final: false, continuous: false }
+async function* chunks(asked: GenerateRequest, usage: StreamUsage, running: RunningJob): AsyncGenerator<string> {
   const head = { request_id: asked.job.id }
   let [cached, completion] = [0, 0]
   let failure: ApiFailure | undefined
@@ -132,9 +115,7 @@ async function* chunks(asked: GenerateRequest, running: RunningJob): AsyncGenera
       yield frame({ ...head, choices: [choice], ...(usage.continuous && total()) })
     }
   }
-  if (failure !== undefined) yield frame(errorBody(failure))
-  else if (usage.final) yield frame({ ...head, choices: [], ...total() })
-  yield DONE
+  yield* lastFrames(failure, usage.final ? { ...head, choices: [], ...total() } : undefined)
 }
 
 /**
@@ -149,11 +130,12 @@ export const generate = async (
 ): Promise<E.Either<ApiFailure, Response>> => {
   const asked = generateRequest(served, body, request)
   if (E.isLeft(asked)) return asked
-  const running = startJob(served, asked.right.job, request.signal)
-  if (asked.right.stream !== null) {
-    const begun = await afterFirst(running)
-    return E.map((job: RunningJob) => eventStream(chunks(asked.right, job), job.stop))(begun)
+  const { job, stream } = asked.right
+  const answer: Answer = {
+    job,
+    stream,
+    frames: (running, usage) => chunks(asked.right, usage, running),
+    whole: ([prompt]) => answerJson(served, asked.right, prompt!),
   }
-  const whole = await wholeJob(running, asked.right.job)
-  return E.map(([prompt]: readonly WholePrompt[]) => jsonResponse(answerJson(served, asked.right, prompt!)))(whole)
+  return answerJob(served, answer, request.signal)
 }

@@ -26,7 +26,7 @@ export interface Job {
 }
 
 /** An event of one of the prompts. */
-export type JobEvent = readonly [prompt: number, event: GenerationEvent]
+type JobEvent = readonly [prompt: number, event: GenerationEvent]
 
 /** Events of a job that runs, and what ends it early. */
 export interface RunningJob {

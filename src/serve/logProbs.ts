@@ -6,7 +6,7 @@ import type { TextTokenizer } from '../data/textTokenizer.js'
 const FLOOR = -9999
 
 /** A log-probability that JSON can hold. */
-export const floored = (logProb: number): number => (logProb >= FLOOR ? logProb : FLOOR)
+const floored = (logProb: number): number => (logProb >= FLOOR ? logProb : FLOOR)
 
 /** How tokens are written. */
 export interface TokenWriting {

@@ -86,7 +86,7 @@ export interface ServeWorld {
 }
 
 /** An adapter that was loaded by a request. */
-export interface LoadedAdapter {
+interface LoadedAdapter {
   readonly name: string
   readonly path: string
 }

@@ -34,9 +34,9 @@ export const tokenizer = orThrow(
   }),
 )
 
-export const servedText: ServedText = { tokenizer, template: orThrow(chatTemplate(TEMPLATE)) }
+const servedText: ServedText = { tokenizer, template: orThrow(chatTemplate(TEMPLATE)) }
 
-export const endToken = tokenizer.idOf(END)!
+const endToken = tokenizer.idOf(END)!
 
 /** An engine that says texts that depend on keys alone, unless told otherwise. */
 export const scripted = (script: Partial<EngineScript> = {}): ScriptedEngine =>

@@ -28,7 +28,7 @@ const schema = z.object({
 type Fields = z.infer<typeof schema>
 
 /** How calls of tools are read from an answer. */
-export interface AskedTools {
+interface AskedTools {
   readonly format: ToolCallFormat
   /** Whether a second call in one answer is told. */
   readonly calls: 'first' | 'all'
