@@ -3,56 +3,17 @@ import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { LLMEngine } from '../../src/data/generation.js'
 import { liveHttpServer } from '../../src/live/httpServer.js'
-import type { ServeApp } from '../../src/serve/app.js'
+import { checkCrowd, stream } from '../kit/crowd.js'
 import { leftOf } from '../kit/results.js'
 import { saying, scripted, served, until, useServers } from '../kit/served.js'
 
 const listen = useServers()
 
-const stream = (url: string, body: object, signal?: AbortSignal): Promise<Response> =>
-  fetch(`${url}/v1/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ prompt: 'a', stream: true, ...body }),
-    ...(signal && { signal }),
-  })
-
-/** What one of many clients saw: everything, or, of one that dropped, nothing. */
-type Seen = { readonly client: number; readonly text: string } | { readonly client: number; readonly text: null }
-
-const client = async (url: string, client: number, patience: 'drops' | 'stays'): Promise<Seen> => {
-  const control = new AbortController()
-  const response = await stream(url, { seed: client, max_tokens: 6 }, control.signal)
-  if (patience === 'stays') return { client, text: await response.text() }
-  await response.body!.getReader().read()
-  control.abort()
-  return { client, text: null }
-}
-
-/** 256 clients at once, of which every tenth drops: the others get everything, and every slot comes back. */
-const checkCrowd = async (engine: LLMEngine, app: ServeApp): Promise<void> => {
-  const { url } = await listen(app)
-  const alone = await client(url, 1, 'stays')
-  const crowd = await Promise.all(
-    Array.from({ length: 256 }, (_, i) => client(url, i, i % 10 === 0 ? 'drops' : 'stays')),
-  )
-  for (const { text } of crowd)
-    if (text !== null) expect(text).toMatch(/"finish_reason":"(stop|length)"[\s\S]*\[DONE\]\n\n$/)
-  const texts = (seen: Seen): readonly string[] =>
-    Array.from(seen.text!.matchAll(/"text":"([^"]*)"/g), ([, text]) => text!)
-  expect(texts(crowd[1]!)).toEqual(texts(alone))
-  await until(() => app.inFlight() === 0)
-  const { running, waiting } = await engine.metrics()
-  expect([running, waiting]).toEqual([0, 0])
-  expect((await client(url, 1, 'stays')).text).toMatch(/\[DONE\]/)
-}
-
 describe('many clients', () => {
   it('are served at once, and those that drop leave nothing behind', async () => {
     const engine = scripted({ maxConcurrent: 16, beforeToken: () => new Promise((resolve) => setImmediate(resolve)) })
-    await checkCrowd(engine, served(engine))
+    await checkCrowd({ engine, app: served(engine), listen })
   })
 })
 
