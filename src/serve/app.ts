@@ -107,6 +107,7 @@ const servedOf = ({ engine, model, text, key, limits, access, features, world: g
     nextKey: keySequence(key),
     requests: requestRegister(engine),
     adapters: new Map(),
+    loading: new Set(),
     weights: { version: 'default' },
   }
 }

@@ -61,19 +61,18 @@ export const loadAdapter = async (served: Served, body: unknown): Promise<E.Eith
       apiFailure(501, '`load_inplace` is not supported: load the adapter under a new name.', 'load_inplace'),
     )
   }
-  const isTaken = served.adapters.has(name) || served.model.names.includes(name)
+  const isTaken = [served.adapters, served.loading, new Set(served.model.names)].some((names) => names.has(name))
   if (isTaken) return E.left(badInput(`The lora adapter '${name}' has already been loaded.`))
-  served.adapters.set(name, { name, path }) // taken from now on, while it loads
+  served.loading.add(name)
   const read = await readAdapter(path)()
   const loaded = E.isLeft(read)
     ? E.left(notRead(name, path, describe(read.left), isMissing(read.left) ? 'missing' : 'unusable'))
     : E.mapLeft(({ reason }: { readonly reason: string }) => apiFailure(500, reason))(
         await served.engine.loadAdapter(name, read.right)(),
       )
-  if (E.isLeft(loaded)) {
-    served.adapters.delete(name)
-    return loaded
-  }
+  served.loading.delete(name)
+  if (E.isLeft(loaded)) return loaded
+  served.adapters.set(name, { name, path })
   return E.right(text(`Success: LoRA adapter '${name}' added successfully.`))
 }
 

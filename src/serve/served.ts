@@ -106,6 +106,8 @@ export interface Served {
   readonly nextKey: () => Key
   readonly requests: RequestRegister
   readonly adapters: Map<string, LoadedAdapter>
+  /** Names of adapters on their way: taken, and not there yet. */
+  readonly loading: Set<string>
   readonly weights: { version: string }
 }
 
