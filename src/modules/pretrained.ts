@@ -9,9 +9,10 @@ import { type ChatTemplate, chatTemplate } from '../data/chatTemplate.js'
 import { encodeSafetensors, type HostArray } from '../data/codecs/safetensors.js'
 import { readAll } from '../data/codecs/safetensorsFile.js'
 import { openCheckpoint } from '../data/codecs/safetensorsShards.js'
-import type { StoredArray } from '../data/codecs/storage.js'
+import { allFinite, type StoredArray } from '../data/codecs/storage.js'
 import { templateSource } from '../data/template/named.js'
 import { type TextTokenizer, textTokenizer } from '../data/textTokenizer.js'
+import { adoptTensor } from '../engine/jit.js'
 import { liveCalendar } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
 import { type DecoderConfig, formatConfig, parseConfig } from './transformer/config.js'
@@ -119,7 +120,7 @@ const checkArrays = (
       return [`'${name}' is [${array.shape.join()}], the config asks for [${shape.join()}]`]
     }
     checked.set(name, { shape, data: array.data })
-    return array.data.every(Number.isFinite) ? [] : [`'${name}' holds numbers that are NaN or infinite`]
+    return allFinite(array.data) ? [] : [`'${name}' holds numbers that are NaN or infinite`]
   })
   const extra = [...arrays.keys()].filter((name) => !shapes.has(name) && !isRedundant(name, config))
   const all = [...problems, ...extra.map((name) => `'${name}' is no parameter of this architecture`)]
@@ -316,9 +317,23 @@ export const loadPretrained = (
     ),
   )
 
-/** Tensors of the numbers of a checkpoint. They belong to the enclosing scope. */
+/** Native code takes neither numbers of another type in place nor memory that threads share. */
+const canAdopt = (data: HostArray['data']): data is Float32Array<ArrayBuffer> =>
+  data instanceof Float32Array && data.buffer instanceof ArrayBuffer
+
+/**
+ * Tensors of the numbers of a checkpoint. They belong to the enclosing scope.
+ *
+ * Effects  the tensors lie in the arrays where the backend allows it, without a copy: nobody may write to an array while its tensor, or one
+ *          recorded from it, is alive. Arrays of integers or in shared memory are copied.
+ */
 export const makeParams = (arrays: ReadonlyMap<string, HostArray>): Params =>
-  Object.fromEntries([...arrays].map(([name, { data, shape }]) => [name, tf.tensor(data, [...shape], 'float32')]))
+  Object.fromEntries(
+    [...arrays].map(([name, { data, shape }]) => [
+      name,
+      canAdopt(data) ? adoptTensor(data, shape, 'float32') : tf.tensor(data, [...shape], 'float32'),
+    ]),
+  )
 
 /** The numbers of tensors: copies, which stay when the tensors are freed. */
 export const hostArrays = (tensors: Readonly<Record<string, tf.Tensor>>): ReadonlyMap<string, HostArray> =>

@@ -3,7 +3,7 @@ import { left, right } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
 import { decodeSafetensors, encodeSafetensors } from '../../../src/data/codecs/safetensors.js'
-import { asInt32, numbersFrom, STORAGE_TYPES, type StoredArray } from '../../../src/data/codecs/storage.js'
+import { allFinite, asInt32, numbersFrom, STORAGE_TYPES, type StoredArray } from '../../../src/data/codecs/storage.js'
 import { anyStoredArray, bitsOf } from '../../kit/storedArrays.js'
 
 /** What numbers are after they were written and read. */
@@ -155,6 +155,17 @@ describe('a NaN whose payload does not fit into 16 bits', () => {
     const nan = new Float32Array(Uint32Array.of(0x7f800001, 0xff800001).buffer)
     const bytes = encodeSafetensors(new Map([['x', { shape: [2], data: nan, type }]]))
     expect([...orThrow(decodeSafetensors(bytes)).arrays.get('x')!.data]).toEqual([Number.NaN, Number.NaN])
+  })
+})
+
+describe('allFinite', () => {
+  it('is true unless a number is NaN or infinite, wherever it stands', () => {
+    fc.assert(
+      fc.property(fc.float32Array({ maxLength: 20 }), (numbers) => {
+        expect(allFinite(numbers)).toBe(numbers.every(Number.isFinite))
+      }),
+    )
+    expect(allFinite(Float32Array.of(3.4028234663852886e38, -3.4028234663852886e38, 1e-45, -0))).toBe(true)
   })
 })
 

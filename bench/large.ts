@@ -1,0 +1,172 @@
+/**
+ * A decoder of half a billion parameters, shaped like Qwen2.5-0.5B, BF16 on disk: time and memory of loading it, of scoring 64 tokens and of
+ * sampling 8 of them greedily. Each phase runs in a process of its own, so that its peak of resident memory is its own.
+ */
+import { execFileSync } from 'node:child_process'
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Command, Option } from 'commander'
+import { orThrow } from '../src/core/failure.js'
+import { keyFromSeed, normals } from '../src/core/key.js'
+import { safetensorsParts } from '../src/data/codecs/safetensors.js'
+import { activeRecordingBackend } from '../src/engine/onnxruntime/register.js'
+import { own, scope } from '../src/engine/scope.js'
+import { selectBackend } from '../src/engine/select.js'
+import { liveClock } from '../src/live/clock.js'
+import { loadWeights, makeParams } from '../src/modules/pretrained.js'
+import { type DecoderConfig, formatConfig } from '../src/modules/transformer/config.js'
+import { completionKeys, makeGenerator } from '../src/modules/transformer/generate.js'
+import { type Params, parameterCount, parameterShapes } from '../src/modules/transformer/params.js'
+import { makeScorer } from '../src/modules/transformer/scorer.js'
+import { benchConfig, host, randomIds } from './settings.js'
+
+const PHASES = ['load', 'params', 'score', 'generate'] as const
+
+type Phase = (typeof PHASES)[number]
+
+interface LargeOptions {
+  readonly layers: number
+  readonly vocab: number
+  readonly threads: number
+  /** Of a child process. */
+  readonly phase?: Phase
+  readonly folder?: string
+}
+
+const options = new Command()
+  .description('Loads, scores with and samples from a random checkpoint of half a billion parameters.')
+  .option('--layers <n>', 'layers of the model', Number, 24)
+  .option('--vocab <n>', 'size of its vocabulary', Number, 151_936)
+  .option('--threads <n>', 'threads inside one operation', Number, 2)
+  .option('--folder <path>', 'use this checkpoint and keep it')
+  .addOption(new Option('--phase <name>', 'run one phase in this process').choices(PHASES))
+  .parse()
+  .opts<LargeOptions>()
+
+const largeConfig = (): DecoderConfig => ({
+  ...benchConfig({ hidden: 896, layers: options.layers, heads: 14, kvHeads: 2, vocab: options.vocab }),
+  intermediateSize: 4864,
+  ropeTheta: 1e6,
+  maxPositions: 32_768,
+})
+
+/** Random numbers that are repeated until the largest tensor is full. */
+const BLOCK = 2 ** 20
+
+/** Writes the checkpoint. All tensors are parts of one array as large as the largest, so that making them takes the memory of that one. */
+const writeCheckpoint = (folder: string): void => {
+  const config = largeConfig()
+  const sizes = [...parameterShapes(config)].map(
+    ([name, shape]) => [name, shape, shape.reduce((n, m) => n * m, 1)] as const,
+  )
+  const numbers = new Float32Array(Math.max(...sizes.map(([, , size]) => size)))
+  const block = normals(keyFromSeed(0), Math.min(BLOCK, numbers.length)).map((x) => x * 0.02)
+  for (let start = 0; start < numbers.length; start += block.length) {
+    numbers.set(block.subarray(0, numbers.length - start), start)
+  }
+  const arrays = new Map(
+    sizes.map(([name, shape, size]) => [
+      name,
+      { shape, data: name.endsWith('norm.weight') ? new Float32Array(size).fill(1) : numbers.subarray(0, size) },
+    ]),
+  )
+  const file = openSync(join(folder, 'model.safetensors'), 'w')
+  for (const part of safetensorsParts(arrays, { float: 'BF16', metadata: { format: 'pt' } })) writeSync(file, part)
+  closeSync(file)
+  writeFileSync(join(folder, 'config.json'), JSON.stringify(formatConfig(config)))
+}
+
+/** Largest resident memory of this process so far, in MB. */
+const peakMegabytes = (): number => {
+  const line = /VmHWM:\s+(\d+) kB/.exec(readFileSync('/proc/self/status', 'utf8'))
+  return Math.round(Number(line?.[1]) / 1000)
+}
+
+/** Of the wall and of all cores: on a busy machine only the second is worth a comparison. */
+interface Seconds {
+  readonly seconds: number
+  readonly cpuSeconds: number
+}
+
+const timed = async <T>(run: () => T | Promise<T>): Promise<readonly [T, Seconds]> => {
+  const [started, cpu] = [performance.now(), process.cpuUsage()]
+  const result = await run()
+  const { user, system } = process.cpuUsage(cpu)
+  return [result, { seconds: (performance.now() - started) / 1000, cpuSeconds: (user + system) / 1e6 }]
+}
+
+/** What the backend did in `run`, in seconds; `other` is JavaScript and copies. */
+const breakdown = async (run: () => unknown): Promise<object> => {
+  const before = activeRecordingBackend()!.stats() // the backend of this bench
+  const [, time] = await timed(run)
+  const after = activeRecordingBackend()!.stats()
+  const [compile, native] = [(after.compileMs - before.compileMs) / 1000, (after.runMs - before.runMs) / 1000]
+  const other = time.seconds - compile - native
+  return { ...time, compile, run: native, other, runs: after.runs - before.runs, peakMegabytes: peakMegabytes() }
+}
+
+const scoring = async (config: DecoderConfig, params: Params): Promise<object> => {
+  const scorer = makeScorer(config)
+  const ids = randomIds(1, 64, config.vocabularySize)
+  const score = () =>
+    scorer.score(params, {
+      groups: { prompts: [ids.subarray(0, 32)], group: 1 },
+      completions: [ids.subarray(32)],
+      temperature: 1,
+    })
+  return { first: await breakdown(score), second: await breakdown(score) }
+}
+
+const sampling = async (config: DecoderConfig, params: Params): Promise<object> => {
+  const generator = makeGenerator(config)
+  const sample = () =>
+    generator.generate(
+      params,
+      {
+        prompts: [randomIds(2, 16, config.vocabularySize)],
+        group: 1,
+        keys: completionKeys(keyFromSeed(0), 1, 1),
+        options: { temperature: 0, maxNewTokens: 8, minNewTokens: 8, stopTokens: config.endTokens },
+      },
+      liveClock.breathe,
+    )
+  return { first: await breakdown(sample), second: await breakdown(sample) }
+}
+
+const runPhase = async (phase: Phase, folder: string): Promise<object> => {
+  const [{ config, arrays }, load] = await timed(async () => orThrow(await loadWeights(folder)()))
+  const parameters = parameterCount(config)
+  const model = { parameters, float32Megabytes: Math.round((parameters * 4) / 1e6) }
+  if (phase === 'load') return { ...model, load, peakMegabytes: peakMegabytes() }
+  await selectBackend({ backend: 'onnxruntime', threads: options.threads })
+  const [params, make] = await timed(() => own(scope(() => makeParams(arrays))))
+  if (phase === 'params') return { ...model, load, make, peakMegabytes: peakMegabytes() }
+  const measured = phase === 'score' ? await scoring(config, params.value) : await sampling(config, params.value)
+  return { ...model, load, make, ...measured, peakMegabytes: peakMegabytes() }
+}
+
+const main = async (): Promise<void> => {
+  if (options.phase !== undefined) {
+    console.log(JSON.stringify(await runPhase(options.phase, options.folder!))) // the parent gives both
+    return
+  }
+  const folder = options.folder ?? mkdtempSync(join(process.env.BENCH_TMPDIR ?? tmpdir(), 'tandem-large-'))
+  try {
+    if (options.folder === undefined) writeCheckpoint(folder)
+    for (const phase of PHASES) {
+      const output = execFileSync(
+        process.execPath,
+        [...process.execArgv, fileURLToPath(import.meta.url), '--folder', folder, '--phase', phase],
+        { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] },
+      )
+      const measured: unknown = JSON.parse(output)
+      console.log(JSON.stringify({ phase, ...Object(measured), ...host() }))
+    }
+  } finally {
+    if (options.folder === undefined) rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+await main()
