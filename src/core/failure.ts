@@ -71,6 +71,15 @@ export const orThrow = <T>(result: Either<Failure, T>): T => {
   return result.right
 }
 
+/**
+ * Several problems as one reason: the first five, and how many more there are.
+ *
+ * @example
+ * problemList(['no name', 'no rank']) // 'no name; no rank'
+ */
+export const problemList = (problems: readonly string[]): string =>
+  problems.length > 5 ? `${problems.slice(0, 5).join('; ')}; and ${problems.length - 5} more` : problems.join('; ')
+
 /** A `config.json` that cannot be used. */
 export interface ConfigFailure {
   readonly _tag: 'ConfigFailure'

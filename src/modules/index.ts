@@ -34,6 +34,21 @@ export {
 export type { WeightTransport } from './generation/engineMessages.js'
 export { type EngineModule, LLMOnDevice, type OnDeviceOptions } from './generation/onDevice.js'
 export {
+  type Adapter,
+  initialLora,
+  type LoraParams,
+  mergeLora,
+  withLora,
+} from './lora/adapter.js'
+export {
+  DEFAULT_LORA,
+  type LoraConfig,
+  type LoraScaling,
+  loraConfig,
+} from './lora/config.js'
+export { type AdapterFilesOptions, adapterFiles, type LoadedAdapter, loadAdapter } from './lora/peft.js'
+export { adapterFromWeights, adapterWeights } from './lora/weights.js'
+export {
   hostArrays,
   type LoadOptions,
   loadConfig,

@@ -4,12 +4,13 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Calendar, Files } from '../core/capabilities.js'
-import type { FileFailure, ModelFailure } from '../core/failure.js'
+import { type ConfigFailure, type FileFailure, type ModelFailure, problemList } from '../core/failure.js'
 import { type ChatTemplate, chatTemplate } from '../data/chatTemplate.js'
 import { encodeSafetensors, type HostArray } from '../data/codecs/safetensors.js'
 import { readAll } from '../data/codecs/safetensorsFile.js'
 import { openCheckpoint } from '../data/codecs/safetensorsShards.js'
 import { allFinite, type StoredArray } from '../data/codecs/storage.js'
+import type { PlainArray } from '../data/generation.js'
 import { templateSource } from '../data/template/named.js'
 import { type TextTokenizer, textTokenizer } from '../data/textTokenizer.js'
 import { adoptTensor } from '../engine/jit.js'
@@ -49,7 +50,8 @@ const fromFile =
   ({ reason }: FileFailure): ModelFailure =>
     failure(folder, file, reason)
 
-const readJson = (files: Files, folder: string, file: string): TE.TaskEither<ModelFailure, object> =>
+/** The JSON object of a file of a folder. Errors: `Left(ModelFailure)`, naming the file: missing, or no JSON object. */
+export const readJson = (files: Files, folder: string, file: string): TE.TaskEither<ModelFailure, object> =>
   pipe(
     files.readText(path(folder, file)),
     TE.mapLeft(fromFile(folder, file)),
@@ -102,14 +104,16 @@ const withPrefix = <A>(arrays: ReadonlyMap<string, A>, config: DecoderConfig): R
   return new Map([...arrays].map(([name, array]) => [name.startsWith('lm_head.') ? name : `${prefix}${name}`, array]))
 }
 
-const checkArrays = (
-  folder: string,
-  config: DecoderConfig,
-  stored: ReadonlyMap<string, StoredArray>,
-): E.Either<ModelFailure, ReadonlyMap<string, HostArray>> => {
-  const shapes = parameterShapes(config)
-  const arrays = withPrefix(stored, config)
-  const checked = new Map<string, HostArray>()
+/**
+ * The numbers of a file, if they are those that are expected.
+ *
+ * Errors   `Left(ConfigFailure)` with all problems, by name: missing, extra, of another shape or type, NaN or infinite.
+ */
+export const checkStored = (
+  shapes: ReadonlyMap<string, readonly number[]>,
+  arrays: ReadonlyMap<string, StoredArray>,
+): E.Either<ConfigFailure, ReadonlyMap<string, PlainArray>> => {
+  const checked = new Map<string, PlainArray>()
   const problems = [...shapes].flatMap(([name, shape]) => {
     const array = arrays.get(name)
     if (array === undefined) return [`'${name}' is missing`]
@@ -122,14 +126,23 @@ const checkArrays = (
     checked.set(name, { shape, data: array.data })
     return allFinite(array.data) ? [] : [`'${name}' holds numbers that are NaN or infinite`]
   })
-  const extra = [...arrays.keys()].filter((name) => !shapes.has(name) && !isRedundant(name, config))
+  const extra = [...arrays.keys()].filter((name) => !shapes.has(name))
   const all = [...problems, ...extra.map((name) => `'${name}' is no parameter of this architecture`)]
-  if (all.length > 0) {
-    const shown = all.slice(0, 5).join('; ')
-    return E.left(failure(folder, 'model.safetensors', all.length > 5 ? `${shown}; and ${all.length - 5} more` : shown))
-  }
-  return E.right(checked)
+  return all.length === 0 ? E.right(checked) : E.left({ _tag: 'ConfigFailure', reason: problemList(all) })
 }
+
+const checkArrays = (
+  folder: string,
+  config: DecoderConfig,
+  arrays: ReadonlyMap<string, StoredArray>,
+): E.Either<ModelFailure, ReadonlyMap<string, HostArray>> =>
+  pipe(
+    checkStored(
+      parameterShapes(config),
+      new Map([...withPrefix(arrays, config)].filter(([name]) => !isRedundant(name, config))),
+    ),
+    E.mapLeft(({ reason }) => failure(folder, 'model.safetensors', reason)),
+  )
 
 const TEMPLATE_FILE = 'chat_template.jinja'
 const TOKENIZER_CONFIG = 'tokenizer_config.json'

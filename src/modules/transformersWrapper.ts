@@ -8,6 +8,8 @@ import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { WeightReceiver } from '../data/weights.js'
 import { own } from '../engine/scope.js'
 import { liveClock } from '../live/clock.js'
+import { adapterMismatch } from './lora/adapter.js'
+import { moduleOfLora } from './lora/apply.js'
 import type { DecoderConfig } from './transformer/config.js'
 import { type Completion, type GenerationOptions, makeGenerator } from './transformer/generate.js'
 import { groupPrompts } from './transformer/pack.js'
@@ -16,7 +18,7 @@ import { makeScorer } from './transformer/scorer.js'
 
 export interface TransformersWrapperOptions {
   readonly config: DecoderConfig
-  /** The weights to begin with, as version 0. They are kept until other weights are loaded. */
+  /** The weights to begin with, as version 0, perhaps with an adapter (`withLora`). They are kept until other weights are loaded. */
   readonly params: Params
   readonly sampling?: Partial<Omit<GenerationOptions, 'stopTokens'>>
   /** Default: the model's end tokens. */
@@ -77,8 +79,10 @@ const mismatch = (config: DecoderConfig, params: Params): string | undefined => 
   const wrong = [...shapes].find(([name, shape]) => params[name]?.shape.join() !== shape.join())
   if (wrong !== undefined)
     return `parameter '${wrong[0]}' must be [${wrong[1].join()}], got [${params[wrong[0]]?.shape.join() ?? 'none'}]`
-  const extra = Object.keys(params).find((name) => !shapes.has(name))
-  return extra === undefined ? undefined : `'${extra}' is no parameter of this architecture`
+  const extra = Object.keys(params).filter((name) => !shapes.has(name))
+  const unknown = extra.find((name) => moduleOfLora(name) === undefined)
+  if (unknown !== undefined) return `'${unknown}' is no parameter of this architecture`
+  return adapterMismatch(config, Object.fromEntries(extra.map((name) => [name, params[name]!])))
 }
 
 /**

@@ -12,6 +12,7 @@ import { type AttentionSource, attention, MASKED } from '../../engine/ops/attent
 import { layerNorm } from '../../engine/ops/layerNorm.js'
 import { rmsNorm } from '../../engine/ops/rmsNorm.js'
 import { type RotaryTable, rotary } from '../../engine/ops/rotary.js'
+import { addLora } from '../lora/apply.js'
 import type { AttentionDescription, Norm, Projection, Residual } from './config/description.js'
 import type { DecoderConfig } from './config.js'
 import type { Params } from './params.js'
@@ -90,14 +91,15 @@ const parameter = (params: Params, name: string): tf.Tensor => {
   return tensor
 }
 
-/** A linear map of rows, `[N, in]` to `[N, out]`, by its full name. Every projection of the model goes through here. */
+/** A linear map of rows, `[N, in]` to `[N, out]`, by its full name. Every projection of the model goes through here, and an adapter that `params` has for it. */
 const linear = (
   params: Params,
   { name, bias, layout }: Omit<Projection, 'inputs' | 'outputs'>,
   x: tf.Tensor,
 ): tf.Tensor => {
   const product = tf.matMul(x, parameter(params, `${name}.weight`), false, layout === 'out-in')
-  return bias === 'none' ? product : tf.add(product, parameter(params, `${name}.bias`))
+  const y = bias === 'none' ? product : tf.add(product, parameter(params, `${name}.bias`))
+  return addLora(params, name, { x, y })
 }
 
 /** A norm over the last axis. */

@@ -1,0 +1,162 @@
+/**
+ * LoRA adapters: for a projection `W`, two small matrices `A` and `B` with `x W^T + scaling * (x A^T) B^T` (Hu et al. 2021, arXiv:2106.09685).
+ *
+ * An adapter is a value beside the model: the base weights are never changed. Axis letters: R rank, I inputs and O outputs of a projection.
+ */
+import * as tf from '@tensorflow/tfjs'
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import { type ConfigFailure, problemList } from '../../core/failure.js'
+import { child, type Key, uniforms } from '../../core/key.js'
+import type { PlainArray } from '../../data/generation.js'
+import { scope } from '../../engine/scope.js'
+import type { DecoderConfig } from '../transformer/config.js'
+import type { Params } from '../transformer/params.js'
+import { loraNames, moduleOfLora } from './apply.js'
+import { type AdaptedProjection, adaptedProjections, type LoraConfig, scalingOf } from './config.js'
+import { projections } from './projections.js'
+
+/** An adapter as plain numbers: `MODULE.lora_A.weight` `[R, I]` and `MODULE.lora_B.weight` `[O, R]`. */
+export interface Adapter {
+  readonly config: LoraConfig
+  readonly arrays: ReadonlyMap<string, PlainArray>
+}
+
+/** An adapter as tensors of the same names: what training changes. */
+export interface LoraParams {
+  readonly config: LoraConfig
+  readonly tensors: Params
+}
+
+/** The names and shapes of an adapter on projections, in the order of the parameters. */
+export const adapterShapes = (
+  adapted: ReadonlyMap<string, AdaptedProjection>,
+): ReadonlyMap<string, readonly [number, number]> =>
+  new Map(
+    [...adapted].flatMap(([module, { rank, inputs, outputs }]) => {
+      const { a, b } = loraNames(module)
+      return [[a, [rank, inputs]] as const, [b, [outputs, rank]] as const]
+    }),
+  )
+
+/**
+ * A new adapter, which changes nothing yet: `A` uniform in `+- 1 / sqrt(I)` (Kaiming with `a = sqrt(5)`) and `B` zero.
+ *
+ * Errors   `Left(ConfigFailure)`, with all problems, for settings that do not fit the model, and for a dropout, which training does not do.
+ * Source   PEFT 0.18, `LoraLayer.reset_lora_parameters`; He et al. 2015, arXiv:1502.01852.
+ */
+export const initialLora = (config: DecoderConfig, lora: LoraConfig, key: Key): E.Either<ConfigFailure, Adapter> =>
+  pipe(
+    adaptedProjections(config, lora),
+    E.filterOrElse(
+      () => lora.dropout === 0,
+      (): ConfigFailure => ({
+        _tag: 'ConfigFailure',
+        reason: `LoRA: a dropout of ${lora.dropout} cannot be trained with: set it to 0`,
+      }),
+    ),
+    E.map((adapted) => ({
+      config: lora,
+      arrays: new Map(
+        [...adapted].flatMap(([module, { rank, inputs, outputs }]) => {
+          const { a, b } = loraNames(module)
+          const bound = 1 / Math.sqrt(inputs)
+          const drawn = Float32Array.from(uniforms(child(key, a), rank * inputs), (u) => (2 * u - 1) * bound)
+          return [
+            [a, { shape: [rank, inputs], data: drawn }] as const,
+            [b, { shape: [outputs, rank], data: new Float32Array(outputs * rank) }] as const,
+          ]
+        }),
+      ),
+    })),
+  )
+
+/** The modules that names of an adapter's tensors belong to, in order. */
+export const adapterModules = (names: Iterable<string>): readonly string[] => [
+  ...new Set([...names].flatMap((name) => moduleOfLora(name) ?? [])),
+]
+
+/**
+ * The scalars that an adapter's products are multiplied by, under the names that the decoder looks for.
+ *
+ * Effects  makes tensors that belong to the enclosing scope.
+ */
+export const loraScalings = ({ config, tensors }: LoraParams): Params =>
+  Object.fromEntries(
+    adapterModules(Object.keys(tensors)).map((module) => {
+      const names = loraNames(module)
+      return [names.scaling, tf.scalar(scalingOf(config, module, rankIn(tensors, module)))]
+    }),
+  )
+
+const rankIn = (tensors: Params, module: string): number => {
+  const { a, b } = loraNames(module)
+  const [first, second] = [tensors[a], tensors[b]]
+  const missing = first === undefined ? a : b
+  if (first === undefined || second === undefined) throw new Error(`LoRA: tensor '${missing}' is missing`)
+  return first.shape[0]! // [R, I]
+}
+
+/**
+ * The parameters of a model with an adapter on it: the base's tensors, the adapter's, and its scalings. `x W^T + b` becomes
+ * `x W^T + b + scaling * (x A^T) B^T` wherever the adapter has a module.
+ *
+ * Effects  makes the scalings, which belong to the enclosing scope. Neither the base nor the adapter is copied or changed.
+ *
+ * @example
+ * Object.keys(withLora({}, { config: DEFAULT_LORA, tensors: {} })) // []
+ */
+export const withLora = (base: Params, adapter: LoraParams): Params => ({
+  ...base,
+  ...adapter.tensors,
+  ...loraScalings(adapter),
+})
+
+/**
+ * Plain parameters that compute what base and adapter compute together, up to rounding: `W + scaling * B A`, or its transpose where the
+ * weight is stored as `[I, O]`.
+ *
+ * Errors   throws where the model has no projection for a module of the adapter, or the base no weight.
+ * Effects  makes the changed weights, which belong to the enclosing scope; the rest are the base's own tensors.
+ * Source   PEFT's `merge_and_unload`.
+ */
+export const mergeLora = (model: DecoderConfig, base: Params, { config, tensors }: LoraParams): Params => {
+  const all = projections(model)
+  const merged = (module: string): tf.Tensor => {
+    const [projection, weight] = [all.get(module), base[`${module}.weight`]]
+    if (projection === undefined) throw new Error(`mergeLora: the model has no projection '${module}'`)
+    if (weight === undefined) throw new Error(`mergeLora: the base has no '${module}.weight'`)
+    const scaling = scalingOf(config, module, rankIn(tensors, module))
+    const names = loraNames(module)
+    const [a, b] = [tensors[names.a]!, tensors[names.b]!] // `rankIn` has seen both
+    const change = projection.layout === 'out-in' ? tf.matMul(b, a) : tf.matMul(a, b, true, true)
+    return tf.add(weight, tf.mul(change, scaling))
+  }
+  const modules = adapterModules(Object.keys(tensors))
+  return { ...base, ...Object.fromEntries(modules.map((module) => [`${module}.weight`, scope(() => merged(module))])) }
+}
+
+/**
+ * What keeps tensors from being an adapter of a model; undefined for one that fits. Scalings belong to it.
+ *
+ * Shapes   by module, `[R, I]`, `[O, R]` and `[]`, with any rank.
+ */
+export const adapterMismatch = (config: DecoderConfig, tensors: Params): string | undefined => {
+  const all = projections(config)
+  const problems = adapterModules(Object.keys(tensors)).flatMap((module) => {
+    const projection = all.get(module)
+    if (projection === undefined) return [`'${module}' is no projection of this architecture`]
+    const names = loraNames(module)
+    const rank = tensors[names.a]?.shape[0] ?? 0
+    const expected = [
+      [names.a, [rank, projection.inputs]],
+      [names.b, [projection.outputs, rank]],
+      [names.scaling, []],
+    ] as const
+    return expected.flatMap(([name, shape]) => {
+      const got = tensors[name]?.shape
+      return got?.join() === shape.join() ? [] : [`'${name}' must be [${shape.join()}], got [${got?.join() ?? 'none'}]`]
+    })
+  })
+  return problems.length === 0 ? undefined : problemList(problems)
+}

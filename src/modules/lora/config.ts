@@ -1,0 +1,135 @@
+/** What a LoRA adapter is made of: ranks, scaling and the projections that it changes. */
+import * as E from 'fp-ts/lib/Either.js'
+import { type ConfigFailure, problemList } from '../../core/failure.js'
+import type { Projection } from '../transformer/config/description.js'
+import type { DecoderConfig } from '../transformer/config.js'
+import { projections } from './projections.js'
+
+/** What the product of the two matrices is multiplied by: `alpha / rank`, or `alpha / sqrt(rank)` (rank-stabilized, rsLoRA). */
+export type LoraScaling = 'alpha/rank' | 'alpha/sqrt(rank)'
+
+/** Settings of an adapter, with PEFT's meaning. */
+export interface LoraConfig {
+  readonly rank: number
+  readonly alpha: number
+  /** Paths of modules or the ends of such paths (`q_proj`), or every projection but the one onto the vocabulary. */
+  readonly targetModules: readonly string[] | 'all-linear'
+  readonly scaling: LoraScaling
+  /** Share of the inputs that PEFT drops while it trains. Has no effect on a model that samples or scores; training here wants 0. */
+  readonly dropout: number
+  /** Numbers of the layers that are changed; null for all. */
+  readonly layers: readonly number[] | null
+  /** Other ranks for modules whose path ends like this; the first that fits. */
+  readonly rankPattern: Readonly<Record<string, number>>
+  /** The same for alpha. */
+  readonly alphaPattern: Readonly<Record<string, number>>
+}
+
+/** Rank 8 and alpha 16 on every projection. */
+export const DEFAULT_LORA: LoraConfig = {
+  rank: 8,
+  alpha: 16,
+  targetModules: 'all-linear',
+  scaling: 'alpha/rank',
+  dropout: 0,
+  layers: null,
+  rankPattern: {},
+  alphaPattern: {},
+}
+
+/** The default settings with some of them changed. */
+export const loraConfig = (changes: Partial<LoraConfig>): LoraConfig => ({ ...DEFAULT_LORA, ...changes })
+
+/** A projection with the adapter on it. */
+export interface AdaptedProjection extends Projection {
+  readonly rank: number
+  /** What the product of the two matrices is multiplied by. */
+  readonly scaling: number
+}
+
+/** Whether a module's path is `ending` or ends with it. */
+export const endsWithPath = (module: string, ending: string): boolean =>
+  module === ending || module.endsWith(`.${ending}`)
+
+const fromPattern = (pattern: Readonly<Record<string, number>>, module: string, otherwise: number): number =>
+  Object.entries(pattern).find(([ending]) => endsWithPath(module, ending))?.[1] ?? otherwise
+
+/** The rank of the adapter on a module. */
+const rankOf = (lora: LoraConfig, module: string): number => fromPattern(lora.rankPattern, module, lora.rank)
+
+/**
+ * What the product of a module's two matrices is multiplied by.
+ *
+ * @example
+ * scalingOf({ ...DEFAULT_LORA, alpha: 16 }, 'model.layers.0.self_attn.q_proj', 8) // 2
+ */
+export const scalingOf = (lora: LoraConfig, module: string, rank: number): number =>
+  fromPattern(lora.alphaPattern, module, lora.alpha) / (lora.scaling === 'alpha/rank' ? rank : Math.sqrt(rank))
+
+const LAYER = /^.+?\.(\d+)\./
+
+/** Whether the settings choose a module. As in PEFT, a whole path is chosen whatever its layer. */
+const isTarget = ({ targetModules, layers }: LoraConfig, module: string): boolean => {
+  if (targetModules !== 'all-linear') {
+    if (targetModules.includes(module)) return true
+    if (!targetModules.some((ending) => endsWithPath(module, ending))) return false
+  }
+  const layer = LAYER.exec(module)?.[1]
+  return layers === null || (layer !== undefined && layers.includes(Number(layer)))
+}
+
+const isPositiveInteger = (x: number): boolean => Number.isSafeInteger(x) && x > 0
+
+const numberProblems = ({ rank, alpha, dropout, rankPattern, alphaPattern }: LoraConfig): readonly string[] => [
+  ...[['rank', rank] as const, ...Object.entries(rankPattern).map(([k, r]) => [`rank of '${k}'`, r] as const)].flatMap(
+    ([name, r]) => (isPositiveInteger(r) ? [] : [`the ${name} is ${r}, which is no positive integer`]),
+  ),
+  ...[
+    ['alpha', alpha] as const,
+    ...Object.entries(alphaPattern).map(([k, a]) => [`alpha of '${k}'`, a] as const),
+  ].flatMap(([name, a]) =>
+    Number.isFinite(a) && a !== 0 ? [] : [`the ${name} is ${a}, which is no number to scale by`],
+  ),
+  ...(dropout >= 0 && dropout < 1 ? [] : [`the dropout is ${dropout}, which is not in [0, 1)`]),
+]
+
+const targetProblems = (lora: LoraConfig, config: DecoderConfig, all: readonly string[]): readonly string[] => {
+  const { targetModules, layers } = lora
+  const known = [...new Set(all.map((module) => module.slice(module.lastIndexOf('.') + 1)))]
+  const listed = targetModules === 'all-linear' ? [] : targetModules
+  const patterns = [...Object.keys(lora.rankPattern), ...Object.keys(lora.alphaPattern)]
+  const lost = [...listed, ...patterns].filter((ending) => !all.some((module) => endsWithPath(module, ending)))
+  return [
+    ...lost.map((ending) => `'${ending}' is no projection of this model (it has ${known.join(', ')})`),
+    ...(listed.length === 0 && targetModules !== 'all-linear' ? ['there are no target modules'] : []),
+    ...(layers ?? [])
+      .filter((layer) => !Number.isSafeInteger(layer) || layer < 0 || layer >= config.layers)
+      .map((layer) => `there is no layer ${layer} among 0 to ${config.layers - 1}`),
+  ]
+}
+
+/**
+ * The projections of a model that an adapter changes, by path, in the order of the parameters.
+ *
+ * Errors   `Left(ConfigFailure)` with all problems: a rank, an alpha or a dropout that is none; a target, a pattern or a layer that the model
+ *          does not have; nothing to change.
+ */
+export const adaptedProjections = (
+  config: DecoderConfig,
+  lora: LoraConfig,
+): E.Either<ConfigFailure, ReadonlyMap<string, AdaptedProjection>> => {
+  const all = projections(config)
+  const chosen = new Map(
+    [...all]
+      .filter(([module]) => isTarget(lora, module))
+      .map(([module, projection]) => {
+        const rank = rankOf(lora, module)
+        return [module, { ...projection, rank, scaling: scalingOf(lora, module, rank) }]
+      }),
+  )
+  const problems = [...numberProblems(lora), ...targetProblems(lora, config, [...all.keys()])]
+  if (problems.length === 0 && chosen.size > 0) return E.right(chosen)
+  const reason =
+    problems.length === 0 ? 'the targets and the layers have no projection in common' : problemList(problems)
+  return E.left({ _tag: 'ConfigFailure', reason: `LoRA: ${reason}` })
+}

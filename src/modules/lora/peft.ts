@@ -1,0 +1,109 @@
+/** Adapters in PEFT's folder layout: adapter_config.json and adapter_model.safetensors. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Files } from '../../core/capabilities.js'
+import type { ConfigFailure, ModelFailure } from '../../core/failure.js'
+import { encodeSafetensors } from '../../data/codecs/safetensors.js'
+import { readSafetensors } from '../../data/codecs/safetensorsFile.js'
+import type { StoredArray } from '../../data/codecs/storage.js'
+import { liveFiles } from '../../live/files.js'
+import { checkStored, readJson } from '../pretrained.js'
+import type { Projection } from '../transformer/config/description.js'
+import type { DecoderConfig } from '../transformer/config.js'
+import { type Adapter, adapterModules, adapterShapes } from './adapter.js'
+import { type AdapterConfig, formatAdapterConfig, parseAdapterConfig } from './adapterConfig.js'
+import { adaptedProjections } from './config.js'
+
+const CONFIG_FILE = 'adapter_config.json'
+const WEIGHTS_FILE = 'adapter_model.safetensors'
+
+/** PEFT's own wrappers around the base model, in front of the path of every module. */
+const PREFIX = 'base_model.model.'
+
+const failure =
+  (folder: string, file: string) =>
+  ({ reason }: { readonly reason: string }): ModelFailure => ({ _tag: 'ModelFailure', folder, file, reason })
+
+/** Arrays by the names that this project uses. */
+const withoutPrefix = (arrays: ReadonlyMap<string, StoredArray>): ReadonlyMap<string, StoredArray> =>
+  new Map([...arrays].map(([name, array]) => [name.startsWith(PREFIX) ? name.slice(PREFIX.length) : name, array]))
+
+/**
+ * The settings with their target modules, which a file may give by a regular expression. Nobody runs expressions of a file here: the
+ * tensors say which modules it chose.
+ */
+const settled = ({ lora, targets }: AdapterConfig, arrays: ReadonlyMap<string, StoredArray>) =>
+  targets === 'listed' ? lora : { ...lora, targetModules: adapterModules(arrays.keys()), layers: null }
+
+const adapterOf = (
+  config: DecoderConfig,
+  read: AdapterConfig,
+  arrays: ReadonlyMap<string, StoredArray>,
+): E.Either<ConfigFailure, Adapter> => {
+  const lora = settled(read, arrays)
+  return pipe(
+    adaptedProjections(config, lora),
+    E.chain((adapted) => checkStored(adapterShapes(adapted), arrays)),
+    E.map((checked) => ({ config: lora, arrays: checked })),
+  )
+}
+
+/** An adapter that was read, and what its folder says about its origin. */
+export interface LoadedAdapter {
+  readonly adapter: Adapter
+  /** Name or folder of the base model, as it was written. */
+  readonly baseModel: string | null
+}
+
+/**
+ * Loads an adapter for a model from a folder as PEFT writes it.
+ *
+ * Errors   `Left(ModelFailure)` naming the file, with all problems: missing, truncated or malformed; a setting that is not supported; a
+ *          module that the model does not have; a tensor that is missing, extra, of another shape or not finite.
+ * Source   PEFT 0.18, `PeftModel.from_pretrained`.
+ */
+export const loadAdapter = (
+  folder: string,
+  config: DecoderConfig,
+  files: Files = liveFiles,
+): TE.TaskEither<ModelFailure, LoadedAdapter> =>
+  pipe(
+    readJson(files, folder, CONFIG_FILE),
+    TE.chainEitherK((json) => pipe(parseAdapterConfig(json), E.mapLeft(failure(folder, CONFIG_FILE)))),
+    TE.bindTo('read'),
+    TE.bind('arrays', () =>
+      pipe(
+        readSafetensors(`${folder}/${WEIGHTS_FILE}`, files),
+        TE.bimap(failure(folder, WEIGHTS_FILE), (file) => withoutPrefix(file.arrays)),
+      ),
+    ),
+    TE.chainEitherK(({ read, arrays }) =>
+      pipe(
+        adapterOf(config, read, arrays),
+        E.bimap(failure(folder, WEIGHTS_FILE), (adapter) => ({ adapter, baseModel: read.baseModel })),
+      ),
+    ),
+  )
+
+export interface AdapterFilesOptions {
+  /** Name or folder of the base model, for whoever loads the adapter. */
+  readonly baseModel?: string | null
+  /** How the base stores its projections: PEFT wants to know. Default `out-in`. */
+  readonly layout?: Projection['layout']
+  /** How the numbers are stored. 16 bits round. */
+  readonly float?: 'F32' | 'F16' | 'BF16'
+}
+
+/** The files of an adapter: PEFT reads them, and `loadAdapter` reads them back to equal numbers. For `Files.writeFolder`. */
+export const adapterFiles = (
+  { config, arrays }: Adapter,
+  { baseModel = null, layout = 'out-in', float = 'F32' }: AdapterFilesOptions = {},
+): Readonly<Record<string, Uint8Array | string>> => {
+  const modules = adapterModules(arrays.keys())
+  const named = new Map([...arrays].map(([name, array]) => [PREFIX + name, array]))
+  return {
+    [CONFIG_FILE]: `${JSON.stringify(formatAdapterConfig(config, { modules, baseModel, layout }), undefined, 2)}\n`,
+    [WEIGHTS_FILE]: encodeSafetensors(named, { metadata: { format: 'pt' }, float }),
+  }
+}

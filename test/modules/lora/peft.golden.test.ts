@@ -1,0 +1,43 @@
+/** Adapters that PEFT wrote: the model computes with them here what it computed there. */
+import { describe, expect, it } from 'vitest'
+import { own, scope } from '../../../src/engine/scope.js'
+import { mergeLora, withLora } from '../../../src/modules/lora/adapter.js'
+import { loadAdapter } from '../../../src/modules/lora/peft.js'
+import { loadWeights, makeParams } from '../../../src/modules/pretrained.js'
+import { expectClose } from '../../kit/close.js'
+import { useEngine } from '../../kit/engine.js'
+import { logitsOfRows, readAdaptedLogits } from '../../kit/lora.js'
+import { rightOf } from '../../kit/results.js'
+
+useEngine()
+
+describe.each(['qwen2', 'llama'])('the adapter that PEFT made for %s', (family) => {
+  const folder = `test/golden/lora/${family}`
+  const expected = readAdaptedLogits(folder)
+  const load = async () => {
+    const { config, arrays } = await rightOf(loadWeights(`test/golden/models/${family}`))
+    const { adapter, baseModel } = await rightOf(loadAdapter(folder, config))
+    return { config, arrays, adapter, baseModel }
+  }
+
+  it('gives the logits that PEFT computed, and so do the merged weights', async () => {
+    const { config, arrays, adapter, baseModel } = await load()
+    expect(baseModel).toBe(family)
+    using made = own(
+      scope(() => {
+        const lora = { config: adapter.config, tensors: makeParams(adapter.arrays) }
+        const base = makeParams(arrays)
+        return { base, adapted: withLora(base, lora), merged: mergeLora(config, base, lora) }
+      }),
+    )
+    const { base, adapted, merged } = made.value
+    const wanted = expected.logits.flat(2)
+    for (const params of [adapted, merged]) {
+      expectClose(logitsOfRows(params, config, expected.input_ids), wanted, { absolute: 2e-5, relative: 1e-4 })
+    }
+    const plain = logitsOfRows(base, config, expected.input_ids)
+    const change = Math.max(...wanted.map((x, i) => Math.abs(x - plain[i]!)))
+    expect(change).toBeGreaterThan(0.1) // an adapter that is not looked at would show
+    expect(change).toBeLessThanOrEqual(expected.change + 1e-4)
+  })
+})
