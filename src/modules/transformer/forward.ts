@@ -196,14 +196,43 @@ const feedForward =
     return project(layer, [half.output], activated, [hiddenSize])[0]!
   }
 
-/** What enters the first layer: embeddings of tokens, and of positions where those are learned. */
-const embed = (params: Params, { embedding, learnedPositions }: DecoderConfig, tokens: Tokens): tf.Tensor => {
+/**
+ * What enters the first layer, `[N, D]`: embeddings of tokens, and of positions where those are learned.
+ *
+ * Errors   throws where a parameter is missing, naming it.
+ */
+export const embedTokens = (
+  params: Params,
+  { embedding, learnedPositions }: DecoderConfig,
+  tokens: Pick<Tokens, 'ids' | 'positions'>,
+): tf.Tensor => {
   const rowsOf = (name: string, ids: tf.Tensor): tf.Tensor =>
     tf.gather(parameter(params, `${name}.weight`), ids as tf.Tensor1D) // [N] by contract
   const embedded = rowsOf(embedding.name, tokens.ids)
   const scaled = embedding.scale === 1 ? embedded : tf.mul(embedded, embedding.scale)
   return learnedPositions === null ? scaled : tf.add(scaled, rowsOf(learnedPositions, tokens.positions))
 }
+
+/** One layer of a decoder. */
+export interface DecoderLayer {
+  readonly config: DecoderConfig
+  readonly layer: number
+}
+
+/** What leaves a layer that `x` `[N, D]` enters. Errors: throws where a parameter is missing, naming it. */
+export const decoderLayer = (
+  params: Params,
+  { config, layer: index }: DecoderLayer,
+  { x, tokens }: { readonly x: tf.Tensor; readonly tokens: Tokens },
+): tf.Tensor => {
+  const layer = { params, prefix: `${config.layerName}.${index}.` }
+  const middle = residual(layer, config.attention, x, selfAttention(layer, index, config, tokens))
+  return residual(layer, config.feedForward, middle, feedForward(layer, config))
+}
+
+/** Hidden states after the final norm, `[N, D]`, of what leaves the last layer. Errors: throws where a parameter is missing, naming it. */
+export const finalNorm = (params: Params, config: DecoderConfig, x: tf.Tensor): tf.Tensor =>
+  normalize(params, '', config.finalNorm, x)
 
 /**
  * Last hidden states after the final norm, `[N, D]`, of N positions that attend as they are told to.
@@ -217,15 +246,13 @@ const embed = (params: Params, { embedding, learnedPositions }: DecoderConfig, t
  *          OLMo 2 (arXiv:2501.00656), SmolLM3.
  */
 export const forwardTokens = (params: Params, config: DecoderConfig, tokens: Tokens): tf.Tensor => {
-  const hidden = Array.from({ length: config.layers }, (_, i) => i).reduce<tf.Tensor>(
-    (x, index) => {
-      const layer = { params, prefix: `${config.layerName}.${index}.` }
-      const middle = residual(layer, config.attention, x, selfAttention(layer, index, config, tokens))
-      return residual(layer, config.feedForward, middle, feedForward(layer, config))
-    },
-    embed(params, config, tokens),
+  const layers = Array.from({ length: config.layers }, (_, layer) => ({ config, layer }))
+  const embedded = embedTokens(params, config, tokens)
+  return finalNorm(
+    params,
+    config,
+    layers.reduce((x, layer) => decoderLayer(params, layer, { x, tokens }), embedded),
   )
-  return normalize(params, '', config.finalNorm, hidden)
 }
 
 /** The bias of an earlier segment's keys that also hides those at positions `window` or more before the query's. */
@@ -269,16 +296,19 @@ const biasesByWindow = (segment: Segment, { paddingSees }: AttentionDescription)
 }
 
 /**
- * Hidden states of one segment.
+ * A segment as the positions that the decoder computes, and the keys and values that its layers make on the way: they are there, in the
+ * order of the layers, when the layers have been computed.
  *
- * Shapes   see `Segment` and `SegmentResult`.
- * Errors   throws where a parameter is missing or shapes do not fit, naming them.
+ * Errors   throws where several positions have no beforeBias.
  */
-export const forwardSegment = (params: Params, config: DecoderConfig, segment: Segment): SegmentResult => {
+export const segmentTokens = (
+  config: DecoderConfig,
+  segment: Segment,
+): { readonly tokens: Tokens; readonly made: readonly LayerCache[] } => {
   const [p, g, t] = segment.ids.shape as [number, number, number] // [P, G, T] by contract
   if (t > 1 && segment.beforeBias === undefined) throw new Error(`forwardSegment: ${t} positions need a beforeBias`)
   const { heads, keyValueHeads: k, headSize: h } = config
-  const layers: LayerCache[] = []
+  const made: LayerCache[] = []
   const biases = biasesByWindow(segment, config.attention)
   const withBias = (source: AttentionSource, bias: tf.Tensor | undefined): AttentionSource =>
     bias === undefined ? source : { ...source, bias }
@@ -286,7 +316,7 @@ export const forwardSegment = (params: Params, config: DecoderConfig, segment: S
     const queries = tf.transpose(tf.reshape(flat.queries, [p, g, t, k, heads / k, h]), [0, 3, 1, 4, 2, 5])
     const keys = tf.transpose(tf.reshape(flat.keys, [p, g, t, k, h]), [0, 3, 1, 2, 4])
     const values = tf.transpose(tf.reshape(flat.values, [p, g, t, k, h]), [0, 3, 1, 2, 4])
-    layers.push({ keys, values })
+    made.push({ keys, values })
     const before = segment.beforeBias === undefined ? [] : [{ keys, values }]
     const others = [...segment.past.map((past) => past.layers[layer]!), ...before]
     const itself = withBias({ keys, values, reach: 'same' }, segment.selfBias)
@@ -295,13 +325,19 @@ export const forwardSegment = (params: Params, config: DecoderConfig, segment: S
     return tf.reshape(tf.transpose(mixed, [0, 2, 4, 1, 3, 5]), [p * g * t, heads * h])
   }
   const flat = (x: tf.Tensor): tf.Tensor => tf.reshape(x, [p * g * t])
-  const hidden = forwardTokens(params, config, {
-    ids: flat(segment.ids),
-    positions: flat(segment.positions),
-    rotary: segment.rotary,
-    attend,
-  })
-  return { hidden, layers }
+  const tokens = { ids: flat(segment.ids), positions: flat(segment.positions), rotary: segment.rotary, attend }
+  return { tokens, made }
+}
+
+/**
+ * Hidden states of one segment.
+ *
+ * Shapes   see `Segment` and `SegmentResult`.
+ * Errors   throws where a parameter is missing or shapes do not fit, naming them.
+ */
+export const forwardSegment = (params: Params, config: DecoderConfig, segment: Segment): SegmentResult => {
+  const { tokens, made } = segmentTokens(config, segment)
+  return { hidden: forwardTokens(params, config, tokens), layers: made }
 }
 
 /** Scores of every token of the vocabulary, `[N, V]`, from hidden states `[N, D]`. */

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs'
 import { MASKED } from '../../engine/ops/attention.js'
 import type { DecoderConfig } from './config.js'
-import { forwardSegment, logitsOf } from './forward.js'
+import { forwardSegment, type LayerCache, logitsOf, type Segment } from './forward.js'
 import type { Params } from './params.js'
 import type { RotaryTables } from './rotaryTables.js'
 
@@ -67,38 +67,66 @@ export const lastHidden = (hidden: tf.Tensor, prompts: number): tf.Tensor => {
   ])
 }
 
+/** The prompts of a batch as a segment. */
+export const promptSegment = (batch: CompletionBatch): Segment => {
+  const [prompts, length] = batch.promptIds.shape as [number, number] // [P, Tp] by contract
+  return {
+    ids: tf.reshape(batch.promptIds, [prompts, 1, length]),
+    positions: tf.reshape(batch.promptPositions, [prompts, 1, length]),
+    ...promptBiases(batch.promptMask),
+    past: [],
+    rotary: batch.rotary,
+  }
+}
+
+/** The completions of a batch as a segment that sees the keys and values of their prompts, which all of a group share. */
+export const completionSegment = (batch: CompletionBatch, prompt: readonly LayerCache[]): Segment => {
+  const [prompts, promptLength] = batch.promptIds.shape as [number, number] // shapes of `CompletionBatch`
+  const [, , length] = batch.completionIds.shape as [number, number, number]
+  const positions = tf.reshape(batch.promptPositions, [prompts, 1, promptLength])
+  return {
+    ids: batch.completionIds,
+    positions: batch.completionPositions,
+    beforeBias: beforeBias(length),
+    past: [{ layers: prompt, bias: promptKeyBias(batch.promptMask), positions }],
+    rotary: batch.rotary,
+  }
+}
+
+/** Last hidden states of a batch: of each prompt's last position, `[P, D]`, and of all completion positions, `[P * G * Tr, D]`. */
+export interface BatchStates {
+  readonly prompt: tf.Tensor
+  readonly completion: tf.Tensor
+}
+
+/** Logits that predict each completion token, `[P * G * Tr, V]`: the first by its prompt, every other one by the token before it. */
+export const predictedLogits = (
+  params: Params,
+  config: DecoderConfig,
+  { batch, states }: { readonly batch: CompletionBatch; readonly states: BatchStates },
+): tf.Tensor => {
+  const [prompts, group, length] = batch.completionIds.shape as [number, number, number] // [P, G, Tr] by contract
+  const { hiddenSize: width } = config
+  // The sum with zeros repeats the state for each completion; its gradient is one sum over the group.
+  const first = tf.add(tf.reshape(states.prompt, [prompts, 1, 1, width]), tf.zeros([1, group, 1, 1]))
+  // The last position predicts a token that is not asked for: it is computed only to keep all lengths multiples of the padding.
+  const rest = tf.slice(
+    tf.reshape(states.completion, [prompts, group, length, width]),
+    [0, 0, 0, 0],
+    [prompts, group, length - 1, width],
+  )
+  return logitsOf(params, config, tf.reshape(tf.concat([first, rest], 2), [prompts * group * length, width]))
+}
+
 /**
  * Logits that predict each completion token, `[P * G * Tr, V]`. The prompt is computed once for its whole group, and the
  * output projection only where a completion token is predicted.
  */
 export const completionLogits = (params: Params, config: DecoderConfig, batch: CompletionBatch): tf.Tensor => {
-  const [prompts, promptLength] = batch.promptIds.shape as [number, number] // shapes of `CompletionBatch`
-  const [, group, length] = batch.completionIds.shape as [number, number, number]
-  const { hiddenSize: width } = config
-  const promptPositions = tf.reshape(batch.promptPositions, [prompts, 1, promptLength])
-  const prompt = forwardSegment(params, config, {
-    ids: tf.reshape(batch.promptIds, [prompts, 1, promptLength]),
-    positions: promptPositions,
-    ...promptBiases(batch.promptMask),
-    past: [],
-    rotary: batch.rotary,
-  })
-  // The sum with zeros repeats the state for each completion; its gradient is one sum over the group.
-  const first = tf.add(
-    tf.reshape(lastHidden(prompt.hidden, prompts), [prompts, 1, 1, width]),
-    tf.zeros([1, group, 1, 1]),
-  )
-  const completion = forwardSegment(params, config, {
-    ids: batch.completionIds,
-    positions: batch.completionPositions,
-    beforeBias: beforeBias(length),
-    past: [{ layers: prompt.layers, bias: promptKeyBias(batch.promptMask), positions: promptPositions }],
-    rotary: batch.rotary,
-  })
-  // The last position predicts a token that is not asked for: it is computed only to keep all lengths multiples of the padding.
-  const states = tf.reshape(completion.hidden, [prompts, group, length, width])
-  const rest = tf.slice(states, [0, 0, 0, 0], [prompts, group, length - 1, width])
-  return logitsOf(params, config, tf.reshape(tf.concat([first, rest], 2), [prompts * group * length, width]))
+  const prompt = forwardSegment(params, config, promptSegment(batch))
+  const completion = forwardSegment(params, config, completionSegment(batch, prompt.layers))
+  const states = { prompt: lastHidden(prompt.hidden, batch.promptIds.shape[0]!), completion: completion.hidden }
+  return predictedLogits(params, config, { batch, states })
 }
 
 /** Completions and the temperature that they are scored at. */
