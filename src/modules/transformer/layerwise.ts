@@ -1,0 +1,239 @@
+/**
+ * Gradients layer by layer, with little memory: what enters each layer is kept, and what a layer computes inside is computed again when the
+ * gradient comes back to it (Chen et al. 2016, arXiv:1604.06174, with one segment for each layer).
+ *
+ * Within one compiled graph a second computation of the same values would be merged with the first. So each layer runs in graphs of its own,
+ * one forward and one for computing again and going back, which all layers that compute alike share: compiling takes less time as well.
+ */
+import * as tf from '@tensorflow/tfjs'
+import { type Jitted, jit } from '../../engine/jit.js'
+import { discard, scope } from '../../engine/scope.js'
+import { type ValueAndGrad, valueAndGrad } from '../../engine/valueAndGrad.js'
+import type { DecoderConfig } from './config.js'
+import { decoderLayer, embedTokens, finalNorm, segmentTokens } from './forward.js'
+import { likeLayer, paramParts, renamedTo } from './layers.js'
+import type { Params } from './params.js'
+import {
+  type BatchStates,
+  type CompletionBatch,
+  completionSegment,
+  lastHidden,
+  predictedLogits,
+  promptSegment,
+  type ScoredBatch,
+} from './score.js'
+
+/** A scalar of logits `[P * G * Tr, V]` that are divided by the temperature, and what else is computed on the way. */
+export type LossOfLogits<R, X> = (logits: tf.Tensor, rest: R) => { readonly value: tf.Tensor; readonly aux: X }
+
+/** What gradients are asked for, and all that the loss reads. */
+export interface LayerwiseInput<R> extends ScoredBatch {
+  /** Gradients are computed for these. */
+  readonly params: Params
+  /** And for none of these. */
+  readonly frozen: Params
+  readonly rest: R
+}
+
+export interface Layerwise<R, X> {
+  /** As `valueAndGrad` of the whole decoder gives it, up to rounding. The results belong to the enclosing scope. */
+  readonly run: (input: LayerwiseInput<R>) => ValueAndGrad<X>
+  /** Frees compiled graphs. */
+  readonly release: () => void
+}
+
+/** Hidden states of all positions between two layers: prompts `[P * Tp, D]`, completions `[P * G * Tr, D]`. */
+type States = BatchStates
+
+/** The names of states among parameters that are differentiated. */
+const STATE = { prompt: '> prompt', completion: '> completion' } as const
+
+const named = ({ prompt, completion }: States): Params => ({ [STATE.prompt]: prompt, [STATE.completion]: completion })
+
+const statesIn = (tensors: Params): States => ({
+  prompt: tensors[STATE.prompt]!, // put there by `named`
+  completion: tensors[STATE.completion]!,
+})
+
+const withoutStates = (tensors: Params): Params =>
+  Object.fromEntries(Object.entries(tensors).filter(([name]) => name !== STATE.prompt && name !== STATE.completion))
+
+interface PartInput {
+  readonly params: Params
+  readonly frozen: Params
+  readonly batch: CompletionBatch
+}
+
+interface LayerInput extends PartInput {
+  readonly states: States
+}
+
+const embedded = (config: DecoderConfig, params: Params, batch: CompletionBatch): States => {
+  const embed = (ids: tf.Tensor, positions: tf.Tensor): tf.Tensor =>
+    embedTokens(params, config, { ids: tf.reshape(ids, [-1]), positions: tf.reshape(positions, [-1]) })
+  return {
+    prompt: embed(batch.promptIds, batch.promptPositions),
+    completion: embed(batch.completionIds, batch.completionPositions),
+  }
+}
+
+const throughLayer = (config: DecoderConfig, layer: number, { params, frozen, batch, states }: LayerInput): States => {
+  const all = { ...frozen, ...params }
+  const prompt = segmentTokens(config, promptSegment(batch))
+  const nextPrompt = decoderLayer(all, { config, layer }, { x: states.prompt, tokens: prompt.tokens })
+  // The prompt's keys and values at the place where this layer looks for them.
+  const cache = Array.from({ length: layer + 1 }, () => prompt.made[0]!)
+  const { tokens } = segmentTokens(config, completionSegment(batch, cache))
+  return { prompt: nextPrompt, completion: decoderLayer(all, { config, layer }, { x: states.completion, tokens }) }
+}
+
+/** `sum(x * dx)` over both states: its gradient is the gradient of whatever `dx` came from. */
+const pairing = (states: States, gradient: States): tf.Tensor =>
+  tf.add(tf.sum(tf.mul(states.prompt, gradient.prompt)), tf.sum(tf.mul(states.completion, gradient.completion)))
+
+interface BackwardInput extends LayerInput {
+  /** Of what leaves the layer. */
+  readonly gradient: States
+}
+
+/** Gradients of a layer's parameters and of what enters it. */
+const backThrough =
+  (config: DecoderConfig, layer: number) =>
+  ({ params, states, gradient, ...input }: BackwardInput): Params =>
+    valueAndGrad({ ...params, ...named(states) }, (all) => ({
+      value: pairing(
+        throughLayer(config, layer, { ...input, params: withoutStates(all), states: statesIn(all) }),
+        gradient,
+      ),
+      aux: {},
+    })).grads
+
+/** Gradients of a layer's parameters alone: nothing below it is trained. */
+const backInto =
+  (config: DecoderConfig, layer: number) =>
+  ({ params, gradient, ...input }: BackwardInput): Params =>
+    valueAndGrad(params, (all) => ({
+      value: pairing(throughLayer(config, layer, { ...input, params: all }), gradient),
+      aux: {},
+    })).grads
+
+interface HeadInput<R> extends LayerInput {
+  readonly inverseTemperature: tf.Tensor
+  readonly rest: R
+}
+
+/** The loss, and the gradients of the head's parameters and of what leaves the last layer. */
+const throughHead =
+  <R, X>(config: DecoderConfig, loss: LossOfLogits<R, X>) =>
+  ({ params, frozen, batch, states, inverseTemperature, rest }: HeadInput<R>): ValueAndGrad<X> =>
+    valueAndGrad({ ...params, ...named(states) }, (all) => {
+      const weights = { ...frozen, ...withoutStates(all) }
+      const { prompt, completion } = statesIn(all)
+      const last = {
+        prompt: finalNorm(weights, config, lastHidden(prompt, batch.promptIds.shape[0]!)), // [P, Tp]
+        completion: finalNorm(weights, config, completion),
+      }
+      return loss(tf.mul(predictedLogits(weights, config, { batch, states: last }), inverseTemperature), rest)
+    })
+
+interface LayerGraphs {
+  readonly forward: Jitted<LayerInput, States>
+  readonly through: Jitted<BackwardInput, Params>
+  readonly into: Jitted<BackwardInput, Params>
+}
+
+const layerGraphs = (config: DecoderConfig, layer: number): LayerGraphs => ({
+  forward: jit((input) => throughLayer(config, layer, input)),
+  through: jit(backThrough(config, layer)),
+  into: jit(backInto(config, layer)),
+})
+
+/** Sums of gradients that have a name in common. */
+const summed = (a: Params, b: Params): Params => ({
+  ...a,
+  ...Object.fromEntries(
+    Object.entries(b).map(([name, gradient]) => [name, a[name] === undefined ? gradient : tf.add(a[name], gradient)]),
+  ),
+})
+
+/** The lowest part that has something to train: -1 for the embedding, `layers.length` if no layer has anything. */
+const lowestTrained = ({ embedding, layers }: ReturnType<typeof paramParts>): number => {
+  if (Object.keys(embedding).length > 0) return -1
+  const layer = layers.findIndex((own) => Object.keys(own).length > 0)
+  return layer < 0 ? layers.length : layer
+}
+
+/**
+ * Makes gradients layer by layer: forward through all layers, keeping only what enters each, then back through them, computing each again.
+ *
+ * Gradients are computed for `params` and for nothing else: a layer without anything to train passes the gradient through, and below the
+ * lowest layer that has something nothing is computed at all.
+ *
+ * Cost     one more pass forward than `valueAndGrad` of the whole; memory for what enters the layers and the inside of one of them, where
+ *          the whole keeps the inside of all. The states between layers and the gradients are copied out of the graphs.
+ * Source   Chen et al. 2016, arXiv:1604.06174; `torch.utils.checkpoint` around each layer, as Transformers' `gradient_checkpointing`.
+ */
+export const makeLayerwise = <R, X>(config: DecoderConfig, loss: LossOfLogits<R, X>): Layerwise<R, X> => {
+  const embed = jit(({ params, batch }: Pick<PartInput, 'params' | 'batch'>) => embedded(config, params, batch))
+  const head = jit(throughHead(config, loss))
+  const intoEmbedding = jit(
+    ({ params, frozen, batch, gradient }: PartInput & { readonly gradient: States }): Params =>
+      valueAndGrad(params, (all) => ({
+        value: pairing(embedded(config, { ...frozen, ...all }, batch), gradient),
+        aux: {},
+      })).grads,
+  )
+  const graphs = new Map<number, LayerGraphs>()
+  const graphsOf = (layer: number): LayerGraphs => {
+    const like = likeLayer(config, layer)
+    const made = graphs.get(like) ?? layerGraphs(config, like)
+    graphs.set(like, made)
+    return made
+  }
+
+  const run = ({ params, frozen, batch, inverseTemperature, rest }: LayerwiseInput<R>): ValueAndGrad<X> => {
+    const [trained, fixed] = [paramParts(params, config), paramParts(frozen, config)]
+    const weightsOf = (layer: number) => {
+      const like = likeLayer(config, layer)
+      return { params: renamedTo(trained.layers[layer]!, like), frozen: renamedTo(fixed.layers[layer]!, like), batch }
+    }
+    const entering: States[] = [embed({ params: { ...fixed.embedding, ...trained.embedding }, batch })]
+    for (let layer = 0; layer < config.layers; layer++) {
+      entering.push(graphsOf(layer).forward({ ...weightsOf(layer), states: entering[layer]! })) // pushed before
+    }
+    const lowest = lowestTrained(trained)
+    const last = entering.pop()!
+    const { value, aux, grads } = head({
+      ...{ params: trained.head, frozen: fixed.head },
+      batch,
+      states: last,
+      inverseTemperature,
+      rest,
+    })
+    discard(last)
+    let gradient = statesIn(grads)
+    let all = withoutStates(grads)
+    for (let layer = config.layers - 1; layer >= Math.max(0, lowest); layer--) {
+      const states = entering.pop()!
+      const { through, into } = graphsOf(layer)
+      const back = (layer > lowest ? through : into)({ ...weightsOf(layer), states, gradient })
+      discard([states, gradient])
+      all = { ...all, ...renamedTo(withoutStates(back), layer) }
+      if (layer > lowest) gradient = statesIn(back)
+    }
+    if (lowest < 0) {
+      const back = intoEmbedding({ params: trained.embedding, frozen: fixed.embedding, batch, gradient })
+      all = scope(() => summed(all, back))
+    }
+    return { value, aux, grads: Object.fromEntries(Object.keys(params).map((name) => [name, all[name]!])) } // each is in some part
+  }
+
+  return {
+    run: (input) => scope(() => run(input)),
+    release: () => {
+      for (const each of graphs.values()) for (const graph of Object.values(each)) graph.release()
+      graphs.clear()
+      for (const graph of [embed, head, intoEmbedding]) graph.release()
+    },
+  }
+}
