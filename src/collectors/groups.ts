@@ -7,7 +7,7 @@ import { find, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Outcome } from '../envs/env.js'
 import type { DropReason, MCAdvantage } from '../objectives/advantages/mcAdvantage.js'
 import { type CollectedBatch, type TurnEntries, trajectoryReturns } from './llmCollector.js'
-import type { TrainingRows } from './trainStep.js'
+import type { TrainingRows } from './stepRows.js'
 
 /** The entries of a collected batch that learning needs. */
 type Learnable = TokenPrompt &

@@ -26,11 +26,12 @@ export { type SampledText, type SampleOptions, sampleCompletions } from './run/s
 export { DEFAULT_SETTINGS, type RunSettings } from './run/settings.js'
 export { evaluationTasks, loadTasks, openTasks, type RunTasks } from './run/tasks.js'
 export { type RunEvent, type TrainOptions, train } from './run/train.js'
+export type { Recompute } from './stepGradients.js'
+export type { StepMetrics } from './stepMetrics.js'
+export type { TrainingRows } from './stepRows.js'
 export {
   NonFiniteLoss,
-  type StepMetrics,
   type TrainerState,
-  type TrainingRows,
   type TrainStep,
   type TrainStepOptions,
   trainStep,

@@ -1,7 +1,7 @@
 /** What a run writes down: one record for each step, evaluation and sampled trajectory, and the summary. */
 import type { StopReason } from '../../data/policy.js'
 import type { EngineReport } from '../../engine/report.js'
-import type { StepMetrics } from '../trainStep.js'
+import type { StepMetrics } from '../stepMetrics.js'
 
 /** Seconds by phase. */
 export interface PhaseSeconds {

@@ -1,0 +1,58 @@
+/** What a training step measures, and how the measures of micro-batches are put together. */
+import type * as tf from '@tensorflow/tfjs'
+import { essOf, type GRPOLossOutput } from '../objectives/grpoLoss.js'
+
+/** Means over the tokens of the step. Pure numbers unless said. */
+export interface StepMetrics {
+  readonly loss: number
+  readonly clipFraction: number
+  /** Nats. */
+  readonly klApprox: number
+  /** Nats; present when a reference is given. */
+  readonly klToRef: number | null
+  readonly ess: number
+  /** Nats. */
+  readonly entropy: number
+  readonly gradNorm: number
+  readonly tokens: number
+  /** Largest difference between sampled and recomputed log-probability of a token, before the update. Nats. */
+  readonly maxLogProbGap: number
+}
+
+/** Loss and metrics of a micro-batch. */
+export interface PartOutput {
+  readonly loss: tf.Tensor
+  readonly output: GRPOLossOutput
+  readonly gap: tf.Tensor
+}
+
+/** Sums of the metrics of the micro-batches: losses and means are parts of the whole, the rest is combined. */
+export const combineMetrics = (parts: readonly PartOutput[], gradNorm: number): StepMetrics => {
+  const numbers = (f: (part: PartOutput) => tf.Tensor | undefined): readonly number[] =>
+    parts.flatMap((part) => {
+      const tensor = f(part)
+      return tensor === undefined ? [] : [tensor.dataSync()[0]!]
+    })
+  const sum = (f: (part: PartOutput) => tf.Tensor | undefined): number => numbers(f).reduce((a, b) => a + b, 0)
+  const logSum = (f: (part: PartOutput) => tf.Tensor): number => {
+    const logs = numbers(f)
+    const highest = Math.max(...logs)
+    return highest + Math.log(logs.reduce((total, x) => total + Math.exp(x - highest), 0))
+  }
+  const tokens = sum((part) => part.output.tokens)
+  return {
+    loss: sum((part) => part.loss),
+    clipFraction: sum((part) => part.output.clipFraction),
+    klApprox: sum((part) => part.output.klApprox),
+    klToRef: parts[0]?.output.klToRef === undefined ? null : sum((part) => part.output.klToRef),
+    ess: essOf({
+      tokens,
+      logSumWeights: logSum((part) => part.output.logSumWeights),
+      logSumSquaredWeights: logSum((part) => part.output.logSumSquaredWeights),
+    }),
+    entropy: sum((part) => part.output.entropy),
+    gradNorm,
+    tokens,
+    maxLogProbGap: Math.max(...numbers((part) => part.gap)),
+  }
+}
