@@ -1,10 +1,9 @@
-import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { StepMetrics } from '../../src/collectors/stepMetrics.js'
 import type { TrainingRows } from '../../src/collectors/stepRows.js'
 import { NonFiniteLoss, trainStep } from '../../src/collectors/trainStep.js'
-import { child, keyFromSeed, normals, uniformInteger } from '../../src/core/key.js'
+import { keyFromSeed } from '../../src/core/key.js'
 import { data, ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { liveTensors, type Owned, own, ownedCount, scope } from '../../src/engine/scope.js'
@@ -12,26 +11,16 @@ import { initialParams, type Params } from '../../src/modules/transformer/params
 import { makeScorer } from '../../src/modules/transformer/scorer.js'
 import { TransformersWrapper } from '../../src/modules/transformersWrapper.js'
 import { adamW } from '../../src/objectives/updates/adamW.js'
-import { mapNamed, type Optimizer } from '../../src/objectives/updates/optimizer.js'
 import { expectClose } from '../kit/close.js'
 import { useEngine, valuesOf } from '../kit/engine.js'
 import { tinyConfig } from '../kit/models.js'
 import { rightOf } from '../kit/results.js'
+import { descent, rowsOf as randomRows } from '../kit/trainingRows.js'
 
 useEngine()
 
 const config = tinyConfig({ layers: 1, hiddenSize: 8, intermediateSize: 8, heads: 2, keyValueHeads: 1, headSize: 4 })
 const V = config.vocabularySize
-
-/** Plain descent: the step is the gradient, so that two steps compare as two gradients do. */
-const descent: Optimizer<Readonly<Record<string, tf.Tensor>>> = {
-  name: 'descent',
-  init: () => ({}),
-  update: (grads, state, params, rate) => ({
-    params: mapNamed(params, (p, g) => tf.sub(p!, tf.mul(rate, g!)), grads),
-    state,
-  }),
-}
 
 type Options = Partial<Omit<Parameters<typeof trainStep>[0], 'config' | 'optimizer'>>
 
@@ -47,26 +36,7 @@ afterAll(() => {
   blank.release()
 })
 
-/** Rows for groups of the sizes given, with completions of 1 to 6 tokens. */
-const rowsOf = (groupSizes: readonly number[], seed = 1): TrainingRows => {
-  const key = keyFromSeed(seed)
-  const ids = (name: string, i: number, most: number): number[] =>
-    Array.from({ length: 1 + uniformInteger(child(child(key, name), i), most) }, (_, t) =>
-      uniformInteger(child(child(key, name), i), V, t + 1),
-    )
-  const groupOf = groupSizes.flatMap((size, group) => Array<number>(size).fill(group))
-  const completions = groupOf.map((_, i) => ids('completion', i, 6))
-  const near = (name: string) =>
-    completions.map((row, i) => normals(child(child(key, name), i), row.length).map((x) => x * 0.5 - 3))
-  return {
-    prompts: groupOf.map((group) => [...ids('prompt', group, 9), group]),
-    completions,
-    oldLogProbs: near('old'),
-    refLogProbs: near('reference'),
-    advantages: groupOf.map((_, i) => normals(child(key, 'advantage'), groupOf.length)[i]!),
-    temperature: 1,
-  }
-}
+const rowsOf = (groupSizes: readonly number[], seed?: number): TrainingRows => randomRows(V, groupSizes, seed)
 
 const numbersOf = (record: Params) => Object.fromEntries(Object.entries(record).map(([n, t]) => [n, valuesOf(t)]))
 
