@@ -40,6 +40,14 @@ export const share = (text: string): number => {
   return value
 }
 
+/** One of a few words. */
+export const oneOf =
+  (words: readonly string[]) =>
+  (text: string): string => {
+    if (!words.includes(text)) throw new InvalidArgumentError(`expected ${words.join(', ')}.`)
+    return text
+  }
+
 /** A dataset as settings name it: files by their whole path, rows on the hub as they are. */
 export const datasetName = (given: string): string => (isHubName(given) ? given : resolve(given))
 

@@ -24,6 +24,14 @@ const stepText = (record: StepRecord): Readonly<Record<string, string>> => ({
   speed: speed(record),
 })
 
+/** How many numbers the model has, and how many of them are trained if that is another number. */
+const counted = ({ parameters, trained }: { readonly parameters: number; readonly trained: number }): string => {
+  const text = (n: number): string => n.toLocaleString('en-US')
+  return trained === parameters
+    ? `${text(parameters)} parameters`
+    : `${text(parameters)} parameters and ${text(trained)} trained`
+}
+
 /** One JSON object a line, every event. */
 export const jsonDisplay = (write: (line: string) => void): Display => ({
   show: (event) => write(`${JSON.stringify(event)}\n`),
@@ -38,7 +46,7 @@ export const lineDisplay = (write: (line: string) => void): Display => {
       switch (event.type) {
         case 'start':
           steps = event.settings.steps
-          write(`${event.parameters.toLocaleString('en-US')} parameters, steps ${event.firstStep} to ${steps}\n`)
+          write(`${counted(event)}, steps ${event.firstStep} to ${steps}\n`)
           return
         case 'step': {
           const { reward, accuracy, kl, speed } = stepText(event)
@@ -51,6 +59,7 @@ export const lineDisplay = (write: (line: string) => void): Display => {
           )
           return
         case 'checkpoint':
+        case 'export':
           write(`saved ${event.path}\n`)
           return
         case 'evaluating':
@@ -97,6 +106,7 @@ export const barDisplay = (stream: NodeJS.WriteStream): Display => {
           )
           return
         case 'checkpoint':
+        case 'export':
           return
         case 'end':
           bar.stop()

@@ -15,6 +15,7 @@ import {
   engineOptions,
   naturalNumber,
   nonNegativeNumber,
+  oneOf,
   positiveInteger,
   positiveNumber,
   startEngine,
@@ -25,6 +26,7 @@ interface TrainFlags extends EngineOptions, Partial<RunSettings> {
   readonly out?: string
   readonly resume?: string
   readonly json?: boolean
+  readonly merge?: boolean
 }
 
 /** Settings that can be given on the command line: flag, argument, what it is, how it is read. */
@@ -49,6 +51,23 @@ const FLAGS: readonly (readonly [
   ['evalProblems', '<n>', 'problems in an evaluation', positiveInteger],
   ['checkpointEvery', '<n>', 'steps between checkpoints', positiveInteger],
   ['trajectories', '<n>', 'completions kept of each step', naturalNumber],
+  ['loraRank', '<n>', 'train an adapter of this rank in the place of all weights', positiveInteger],
+  ['loraAlpha', '<x>', 'strength of the adapter', positiveNumber],
+  ['loraTarget', '<names>', 'modules that the adapter changes, with commas between them', String],
+  [
+    'loraScaling',
+    '<how>',
+    'scale of the adapter, alpha/rank or alpha/sqrt(rank)',
+    oneOf(['alpha/rank', 'alpha/sqrt(rank)']),
+  ],
+  ['microBatch', '<n>', 'tokens computed in one run, about', positiveInteger],
+  [
+    'recompute',
+    '<what>',
+    'what is computed again for the gradient to save memory: none or layers',
+    oneOf(['none', 'layers']),
+  ],
+  ['dtype', '<type>', 'write the trained model at the end, in F32, BF16 or F16', oneOf(['F32', 'BF16', 'F16'])],
 ]
 
 const kebab = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
@@ -59,6 +78,7 @@ const givenSettings = (flags: TrainFlags): Partial<RunSettings> => {
     FLAGS.map(([name]) => [name, flags[name]] as const).filter(([, value]) => value !== undefined),
   ) as Partial<RunSettings> // the values were read by the flags' own parsers
   return {
+    ...(flags.merge === true && { dtype: 'F32' as const }),
     ...given,
     ...(flags.model && { model: resolve(flags.model) }),
     ...(flags.dataset && { dataset: datasetName(flags.dataset) }),
@@ -135,6 +155,11 @@ const action = async (flags: TrainFlags): Promise<void> => {
   if (flags.resume !== undefined && flags.out !== undefined) {
     throw new CommandError('--resume goes on in its own folder: leave out --out')
   }
+  if (flags.merge === true && flags.resume === undefined && flags.loraRank === undefined) {
+    throw new CommandError(
+      '--merge merges an adapter into the model: give its --lora-rank, or --dtype for a model without one',
+    )
+  }
   const engine = await startEngine(flags)
   const given = givenSettings(flags)
   const run = await orFail(
@@ -164,8 +189,10 @@ export const trainCommand = (): Command => {
     .option(`--eval-dataset ${DATASET_ARGUMENT}`, 'rows to evaluate on (default: held-out problems)')
   for (const [name, argument, help, read] of FLAGS) {
     const value = DEFAULT_SETTINGS[name as keyof typeof DEFAULT_SETTINGS] // no flag in the list is the model
-    command.addOption(new Option(`--${kebab(name)} ${argument}`, `${help} (default: ${String(value)})`).argParser(read))
+    const shown = value === null ? 'off' : String(value)
+    command.addOption(new Option(`--${kebab(name)} ${argument}`, `${help} (default: ${shown})`).argParser(read))
   }
   for (const option of engineOptions()) command.addOption(option)
+  command.option('--merge', 'write the model with the adapter merged into it at the end')
   return command.option('--json', 'print every event as a line of JSON').action(action)
 }

@@ -349,7 +349,7 @@ export const makeParams = (arrays: ReadonlyMap<string, HostArray>): Params =>
   )
 
 /** The numbers of tensors: copies, which stay when the tensors are freed. */
-export const hostArrays = (tensors: Readonly<Record<string, tf.Tensor>>): ReadonlyMap<string, HostArray> =>
+export const hostArrays = (tensors: Readonly<Record<string, tf.Tensor>>): ReadonlyMap<string, PlainArray> =>
   new Map(
     Object.entries(tensors).map(([name, tensor]) => [
       name,
@@ -357,19 +357,29 @@ export const hostArrays = (tensors: Readonly<Record<string, tf.Tensor>>): Readon
     ]),
   )
 
-/** The config of numbers that are written as float32, whatever they were read from. */
-const float32Config = (config: DecoderConfig): Readonly<Record<string, unknown>> => {
-  const { torch_dtype: _, ...rest } = formatConfig(config)
-  return { ...rest, dtype: 'float32' }
+export interface PretrainedFilesOptions {
+  /** How the numbers are stored. 16 bits round to the nearest. Default F32. */
+  readonly float?: 'F32' | 'BF16' | 'F16'
 }
 
-/** The files of a model folder: `loadPretrained` reads them back to equal numbers, and so does Transformers. */
-export const pretrainedFiles = ({
-  config,
-  arrays,
-  text,
-}: Pretrained): Readonly<Record<string, Uint8Array | string>> => ({
+/** Transformers' names of storage types: the `dtype` of a config.json. */
+const DTYPES = { F32: 'float32', BF16: 'bfloat16', F16: 'float16' } as const
+
+/** The config of numbers that are stored in a type, whatever they were read from. */
+const configWith = (config: DecoderConfig, dtype: string): Readonly<Record<string, unknown>> => {
+  const { torch_dtype: _, ...rest } = formatConfig(config)
+  return { ...rest, dtype }
+}
+
+/**
+ * The files of a model folder: `loadPretrained` reads them back to equal numbers, rounded where 16 bits are asked for, and so does
+ * Transformers.
+ */
+export const pretrainedFiles = (
+  { config, arrays, text }: Pretrained,
+  { float = 'F32' }: PretrainedFilesOptions = {},
+): Readonly<Record<string, Uint8Array | string>> => ({
   ...text.files,
-  'config.json': `${JSON.stringify(float32Config(config), undefined, 2)}\n`,
-  'model.safetensors': encodeSafetensors(arrays, { metadata: { format: 'pt' } }),
+  'config.json': `${JSON.stringify(configWith(config, DTYPES[float]), undefined, 2)}\n`,
+  'model.safetensors': encodeSafetensors(arrays, { metadata: { format: 'pt' }, float }),
 })

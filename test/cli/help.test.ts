@@ -9,7 +9,17 @@ const cwd = useTemporaryFolder()('.')
 const kebab = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 
 const COMMANDS: Readonly<Record<string, readonly string[]>> = {
-  train: [...Object.keys(DEFAULT_SETTINGS).map(kebab), 'out', 'resume', 'model', 'backend', 'threads', 'json', 'help'],
+  train: [
+    ...Object.keys(DEFAULT_SETTINGS).map(kebab),
+    'merge',
+    'out',
+    'resume',
+    'model',
+    'backend',
+    'threads',
+    'json',
+    'help',
+  ],
   eval: ['model', 'dataset', 'problems', 'max-new-tokens', 'batch', 'backend', 'threads', 'json', 'help'],
   sample: [
     ...['model', 'count', 'temperature', 'top-k', 'top-p', 'max-new-tokens', 'seed', 'backend', 'threads'],

@@ -10,7 +10,10 @@ import { encodeSafetensors, type HostArray } from '../../data/codecs/safetensors
 import { readSafetensors } from '../../data/codecs/safetensorsFile.js'
 import type { StoredArray } from '../../data/codecs/storage.js'
 import type { NamedTensors } from '../../data/weights.js'
+import type { LoraConfig } from '../../modules/lora/config.js'
+import { type AdapterFilesOptions, adapterFiles, loadAdapter } from '../../modules/lora/peft.js'
 import { hostArrays, loadPretrained, type Pretrained, pretrainedFiles } from '../../modules/pretrained.js'
+import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { AdamWState } from '../../objectives/updates/adamW.js'
 import type { TrainerState } from '../trainStep.js'
 
@@ -31,11 +34,17 @@ const stateSchema = z.strictObject({
 /** state.json */
 export type CheckpointState = Readonly<z.infer<typeof stateSchema>>
 
-/** A checkpoint that was read. */
+/** A checkpoint that was read: what was trained, and what is needed to go on. */
 export interface Checkpoint {
-  readonly model: Pretrained
+  /** All weights of the model, or those of an adapter. */
+  readonly trained: ReadonlyMap<string, HostArray>
   readonly optimizer: ReadonlyMap<string, HostArray>
   readonly state: CheckpointState
+}
+
+/** A checkpoint of a whole model. */
+export interface ModelCheckpoint extends Checkpoint {
+  readonly model: Pretrained
 }
 
 export type CheckpointFailure = FileFailure | ModelFailure
@@ -62,6 +71,14 @@ const optimizerArrays = ({ step, mean, square }: AdamWState): ReadonlyMap<string
     ...withPrefix(PREFIXES.square, hostArrays(square)),
   ])
 
+const progressFiles = (
+  trainer: TrainerState<AdamWState>,
+  state: CheckpointState,
+): Readonly<Record<string, Uint8Array | string>> => ({
+  [OPTIMIZER_FILE]: encodeSafetensors(optimizerArrays(trainer.optimizer)),
+  [STATE_FILE]: `${JSON.stringify(state, undefined, 2)}\n`,
+})
+
 /** The files of a checkpoint: a model folder that Transformers can load, the optimizer, and where the run stood. */
 export const checkpointFiles = (
   model: Pick<Pretrained, 'config' | 'text'>,
@@ -69,8 +86,17 @@ export const checkpointFiles = (
   state: CheckpointState,
 ): Readonly<Record<string, Uint8Array | string>> => ({
   ...pretrainedFiles({ ...model, arrays: hostArrays(trainer.params) }),
-  [OPTIMIZER_FILE]: encodeSafetensors(optimizerArrays(trainer.optimizer)),
-  [STATE_FILE]: `${JSON.stringify(state, undefined, 2)}\n`,
+  ...progressFiles(trainer, state),
+})
+
+/** The files of a checkpoint of an adapter: a folder that PEFT can load, the optimizer, and where the run stood. */
+export const adapterCheckpointFiles = (
+  { config, ...origin }: { readonly config: LoraConfig } & Pick<AdapterFilesOptions, 'baseModel' | 'layout'>,
+  trainer: TrainerState<AdamWState>,
+  state: CheckpointState,
+): Readonly<Record<string, Uint8Array | string>> => ({
+  ...adapterFiles({ config, arrays: hostArrays(trainer.params) }, origin),
+  ...progressFiles(trainer, state),
 })
 
 /** Checkpoints among names, by step. */
@@ -143,34 +169,57 @@ const readOptimizer = (
     ),
   )
 
-/** Reads a checkpoint. Errors: `Left` naming the file that is missing, truncated or malformed. */
-export const loadCheckpoint = (files: Files, folder: string): TE.TaskEither<CheckpointFailure, Checkpoint> =>
+/** The optimizer of what was trained, and where the run stood. */
+const loadProgress = (
+  files: Files,
+  folder: string,
+  trained: ReadonlyMap<string, HostArray>,
+): TE.TaskEither<CheckpointFailure, Checkpoint> =>
   pipe(
     readState(files, folder),
-    TE.chain((state) =>
+    TE.bindTo('state'),
+    TE.bind('optimizer', () =>
       pipe(
-        loadPretrained(folder, files),
-        TE.chainW((model) =>
-          pipe(
-            readOptimizer(files, folder),
-            TE.chainEitherKW((optimizer) => checkOptimizer(folder, model, optimizer)),
-            TE.map((optimizer) => ({ model, optimizer, state })),
-          ),
-        ),
+        readOptimizer(files, folder),
+        TE.chainEitherKW((optimizer) => checkOptimizer(folder, trained, optimizer)),
+      ),
+    ),
+    TE.map(({ state, optimizer }) => ({ trained, optimizer, state })),
+  )
+
+/** Reads a checkpoint of a model. Errors: `Left` naming the file that is missing, truncated or malformed. */
+export const loadCheckpoint = (files: Files, folder: string): TE.TaskEither<CheckpointFailure, ModelCheckpoint> =>
+  pipe(
+    loadPretrained(folder, files),
+    TE.chainW((model) =>
+      pipe(
+        loadProgress(files, folder, model.arrays),
+        TE.map((progress) => ({ ...progress, model })),
       ),
     ),
   )
 
+/** Reads a checkpoint of an adapter. Errors: `Left` naming the file that is missing, truncated, malformed, or of another model. */
+export const loadAdapterCheckpoint = (
+  files: Files,
+  folder: string,
+  config: DecoderConfig,
+): TE.TaskEither<CheckpointFailure, Checkpoint> =>
+  pipe(
+    loadAdapter(folder, config, files),
+    TE.chainW(({ adapter }) => loadProgress(files, folder, adapter.arrays)),
+  )
+
 const checkOptimizer = (
   folder: string,
-  model: Pretrained,
+  trained: ReadonlyMap<string, HostArray>,
   optimizer: ReadonlyMap<string, StoredArray>,
 ): E.Either<ModelFailure, ReadonlyMap<string, HostArray>> => {
   const checked = new Map<string, HostArray>()
   const shapes = new Map<string, readonly number[]>([
     ['step', []],
     ...Object.values(PREFIXES).flatMap((prefix) =>
-      withPrefix(prefix, model.arrays).map(([name, { shape }]) => [name, shape] as const),
+      withPrefix(prefix, trained).map(([name, { shape }]) => [name, shape] as const),
     ),
   ])
   for (const [name, shape] of shapes) {

@@ -53,12 +53,15 @@ export const runKeys = (seed: number) => {
     tasks: child(root, 'tasks'),
     rollouts: child(root, 'rollouts'),
     evaluation: child(root, 'evaluation'),
+    adapter: child(root, 'adapter'),
   } as const
 }
 
 /** What a run is wired from, besides its settings and its model. */
 export interface PipelineParts {
   readonly params: NamedTensors
+  /** Those among `params` that training leaves alone. Default: none. */
+  readonly frozen?: NamedTensors
   readonly reference: LogProbModel
   readonly tasks: TaskSource
   /** Default: the beginning. */
@@ -73,7 +76,7 @@ export interface PipelineParts {
 export const makePipeline = (
   settings: RunSettings,
   model: Pick<Pretrained, 'config' | 'text'>,
-  { params, reference, tasks, start }: PipelineParts,
+  { params, frozen, reference, tasks, start }: PipelineParts,
 ): Pipeline => {
   const { config, text } = model
   const keys = runKeys(settings.seed)
@@ -92,6 +95,9 @@ export const makePipeline = (
     optimizer: adamW(),
     loss: { clipEpsilon: [settings.clipLow, settings.clipHigh] },
     maxGradNorm: settings.maxGradNorm,
+    microBatchTokens: settings.microBatch,
+    recompute: settings.recompute,
+    ...(frozen && { frozen }),
   })
   return {
     policy,

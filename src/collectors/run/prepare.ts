@@ -1,11 +1,14 @@
 /** Opening a run, new or old, and closing it. */
+import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
-import type { FileFailure, ModelFailure } from '../../core/failure.js'
+import type { ConfigFailure, FileFailure, ModelFailure } from '../../core/failure.js'
 import { liveFiles } from '../../live/files.js'
-import { loadPretrained } from '../../modules/pretrained.js'
-import { latestCheckpoint, loadCheckpoint } from './checkpoint.js'
+import { type Adapter, initialLora } from '../../modules/lora/adapter.js'
+import { loadPretrained, type Pretrained } from '../../modules/pretrained.js'
+import { latestCheckpoint, loadAdapterCheckpoint, loadCheckpoint } from './checkpoint.js'
+import { runKeys } from './pipeline.js'
 import type { RunSummary } from './records.js'
 import { renderReport } from './report.js'
 import {
@@ -18,7 +21,7 @@ import {
   readTrajectories,
   writeSettings,
 } from './runFolder.js'
-import { parseSettings, type RunSettings, resumeSettings } from './settings.js'
+import { loraOf, parseSettings, type RunSettings, resumeSettings } from './settings.js'
 import { openTasks, type TasksFailure } from './tasks.js'
 import type { TrainOptions } from './train.js'
 
@@ -27,21 +30,29 @@ export type RunRequest =
   | { readonly _tag: 'New'; readonly folder: string; readonly settings: RunSettings }
   | { readonly _tag: 'Resume'; readonly folder: string; readonly asked: Partial<RunSettings> }
 
-export type PrepareFailure = RunFailure | TasksFailure | ModelFailure
+export type PrepareFailure = RunFailure | TasksFailure | ModelFailure | ConfigFailure
 
 /** All that `train` needs. */
 export type PreparedRun = Omit<TrainOptions, 'signal'>
+
+/** The adapter that a run begins with; null if it trains the model's own weights. */
+const newAdapter = (settings: RunSettings, { config }: Pretrained): E.Either<ConfigFailure, Adapter | null> => {
+  const lora = loraOf(settings)
+  return lora === null ? E.right(null) : initialLora(config, lora, runKeys(settings.seed).adapter)
+}
 
 /** Model and tasks for settings. Everything is read before a folder is made, so that a mistake leaves nothing behind. */
 const loadInputs = (
   settings: RunSettings,
   files: Files,
-): TE.TaskEither<PrepareFailure, Pick<PreparedRun, 'settings' | 'model' | 'tasks' | 'evalTasks'>> =>
+): TE.TaskEither<PrepareFailure, Pick<PreparedRun, 'settings' | 'model' | 'adapter' | 'tasks' | 'evalTasks'>> =>
   pipe(
     loadPretrained(settings.model, files),
     TE.bindTo('model'),
+    TE.bindW('adapter', ({ model }) => TE.fromEither(newAdapter(settings, model))),
     TE.bindW('tasks', () => openTasks(settings)),
-    TE.map(({ model, tasks }) => ({
+    TE.map(({ model, adapter, tasks }) => ({
+      adapter,
       settings: { ...settings, evalProblems: tasks.evalProblems },
       model,
       tasks: tasks.train,
@@ -62,13 +73,17 @@ const newRun = (folder: string, settings: RunSettings, files: Files): TE.TaskEit
   )
 
 /** The last checkpoint with the records up to it; undefined if the run had not saved any. */
-const resumePoint = (paths: RunPaths, files: Files): TE.TaskEither<PrepareFailure, PreparedRun['resume']> =>
+const resumePoint = (
+  paths: RunPaths,
+  { settings, model }: Pick<PreparedRun, 'settings' | 'model'>,
+  files: Files,
+): TE.TaskEither<PrepareFailure, PreparedRun['resume']> =>
   pipe(
     latestCheckpoint(files, paths.checkpoints),
     TE.chainW((folder): TE.TaskEither<PrepareFailure, PreparedRun['resume']> => {
       if (folder === undefined) return TE.right(undefined)
       return pipe(
-        loadCheckpoint(files, folder),
+        loraOf(settings) === null ? loadCheckpoint(files, folder) : loadAdapterCheckpoint(files, folder, model.config),
         TE.bindTo('checkpoint'),
         // What was written after the checkpoint belongs to steps that are done again: it is cut off before the records are read.
         TE.chainFirstW(({ checkpoint }) => openLog(files, paths.metrics, checkpoint.state.metricsBytes)),
@@ -86,7 +101,7 @@ const oldRun = (
     openRun(files, folder),
     TE.bindW('agreed', ({ settings }) => TE.fromEither(resumeSettings(settings, asked))),
     TE.bindW('inputs', ({ agreed }) => loadInputs(agreed, files)),
-    TE.bindW('resume', ({ paths }) => resumePoint(paths, files)),
+    TE.bindW('resume', ({ paths, inputs }) => resumePoint(paths, inputs, files)),
     TE.chainFirstW(({ paths, inputs }) => writeSettings(files, paths, inputs.settings)),
     TE.map(({ paths, inputs, resume }) => ({ ...inputs, paths, files, ...(resume && { resume }) })),
   )

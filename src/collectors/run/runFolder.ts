@@ -16,6 +16,10 @@ export interface RunPaths {
   readonly checkpoints: string
   readonly summary: string
   readonly report: string
+  /** The trained adapter, as PEFT reads it. */
+  readonly adapter: string
+  /** The trained model, if the settings ask for it. */
+  readonly model: string
 }
 
 const runPaths = (folder: string): RunPaths => ({
@@ -26,6 +30,8 @@ const runPaths = (folder: string): RunPaths => ({
   checkpoints: `${folder}/checkpoints`,
   summary: `${folder}/summary.json`,
   report: `${folder}/report.html`,
+  adapter: `${folder}/adapter`,
+  model: `${folder}/model`,
 })
 
 /** The folder cannot be used for what is asked. */
@@ -51,7 +57,7 @@ export const writeSettings = (files: Files, paths: RunPaths, settings: RunSettin
 export const createRun = (files: Files, folder: string, settings: RunSettings): TE.TaskEither<RunFailure, RunPaths> => {
   const paths = runPaths(folder)
   return pipe(
-    [paths.config, paths.metrics, paths.trajectories, paths.checkpoints, paths.summary, paths.report],
+    Object.values(runPaths(folder)).filter((path) => path !== folder),
     TE.traverseSeqArray(files.exists),
     TE.filterOrElseW(
       (exist) => !exist.includes(true),

@@ -1,6 +1,7 @@
 /** What defines a training run. Two runs with equal settings on equal files give equal results. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
+import { type LoraConfig, loraConfig } from '../../modules/lora/config.js'
 
 const count = z.number().int().positive()
 
@@ -32,6 +33,20 @@ const settingsSchema = z.strictObject({
   checkpointEvery: count,
   /** Completions written to trajectories.jsonl in each step. */
   trajectories: z.number().int().nonnegative(),
+  // What follows has defaults, so that runs of earlier versions can be resumed.
+  /** Rank of the adapter that is trained in the place of the model's own weights; null trains all of those. */
+  loraRank: count.nullable().default(null),
+  loraAlpha: z.number().positive().default(16),
+  /** Modules that the adapter changes: ends of paths with commas between them, or all-linear. */
+  loraTarget: z.string().default('all-linear'),
+  /** What the adapter's products are multiplied by. */
+  loraScaling: z.enum(['alpha/rank', 'alpha/sqrt(rank)']).default('alpha/rank'),
+  /** About how many tokens are computed in one run. */
+  microBatch: count.default(4096),
+  /** What is computed again for the gradient instead of being kept. */
+  recompute: z.enum(['none', 'layers']).default('none'),
+  /** How the numbers of the model folder are stored that is written at the end; null writes none. */
+  dtype: z.enum(['F32', 'BF16', 'F16']).nullable().default(null),
 })
 
 export type RunSettings = Readonly<z.infer<typeof settingsSchema>>
@@ -55,7 +70,28 @@ export const DEFAULT_SETTINGS: Omit<RunSettings, 'model'> = {
   evalProblems: 200,
   checkpointEvery: 10,
   trajectories: 8,
+  loraRank: null,
+  loraAlpha: 16,
+  loraTarget: 'all-linear',
+  loraScaling: 'alpha/rank',
+  microBatch: 4096,
+  recompute: 'none',
+  dtype: null,
 }
+
+/** The adapter that settings ask for; null if they train the model's own weights. */
+export const loraOf = (settings: RunSettings): LoraConfig | null =>
+  settings.loraRank === null
+    ? null
+    : loraConfig({
+        rank: settings.loraRank,
+        alpha: settings.loraAlpha,
+        targetModules:
+          settings.loraTarget === 'all-linear'
+            ? 'all-linear'
+            : settings.loraTarget.split(',').map((name) => name.trim()),
+        scaling: settings.loraScaling,
+      })
 
 /** Settings that do not agree, or cannot be read. */
 export interface SettingsFailure {
@@ -78,6 +114,7 @@ const EXTENDABLE: readonly (keyof RunSettings)[] = [
   'evalProblems',
   'checkpointEvery',
   'trajectories',
+  'dtype',
 ]
 
 /**

@@ -2,16 +2,19 @@
 import type { Clock, Files } from '../../core/capabilities.js'
 import { orThrow } from '../../core/failure.js'
 import { constant, type Schedule } from '../../core/schedule.js'
-import type { HostArray } from '../../data/codecs/safetensors.js'
 import type { StopReason } from '../../data/policy.js'
 import type { TaskSource } from '../../data/task.js'
 import { raggedRow, rowLengths } from '../../data/tensorDict/leaf.js'
 import { get } from '../../data/tensorDict/tensorDict.js'
+import type { NamedTensors } from '../../data/weights.js'
 import { engineReport } from '../../engine/report.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
 import { liveClock } from '../../live/clock.js'
 import { liveFiles } from '../../live/files.js'
-import { makeParams, type Pretrained } from '../../modules/pretrained.js'
+import { type Adapter, loraScalings, mergeLora } from '../../modules/lora/adapter.js'
+import { adapterFiles } from '../../modules/lora/peft.js'
+import { storedLayout } from '../../modules/lora/projections.js'
+import { hostArrays, makeParams, type Pretrained, pretrainedFiles } from '../../modules/pretrained.js'
 import { parameterCount } from '../../modules/transformer/params.js'
 import { TransformersWrapper } from '../../modules/transformersWrapper.js'
 import type { AdamWState } from '../../objectives/updates/adamW.js'
@@ -19,7 +22,14 @@ import { type GroupedRows, groupRows, trainingRows } from '../groups.js'
 import type { CollectedBatch, CollectorPosition } from '../llmCollector.js'
 import type { TrainerState } from '../trainStep.js'
 import { inProcessUpdater } from '../weightSync.js'
-import { type Checkpoint, checkpointFiles, optimizerState, saveCheckpoint } from './checkpoint.js'
+import {
+  adapterCheckpointFiles,
+  type Checkpoint,
+  type CheckpointState,
+  checkpointFiles,
+  optimizerState,
+  saveCheckpoint,
+} from './checkpoint.js'
 import { evaluateProblems, type ProblemResult, scoresOf } from './evaluate.js'
 import { makePipeline, type Pipeline, runKeys, type TrainingState } from './pipeline.js'
 import { type EvaluationRecord, type RunSummary, type StepRecord, summarize, type TrajectoryRecord } from './records.js'
@@ -28,17 +38,27 @@ import type { RunSettings } from './settings.js'
 
 /** What happens during a run, in order. */
 export type RunEvent =
-  | { readonly type: 'start'; readonly parameters: number; readonly firstStep: number; readonly settings: RunSettings }
+  | {
+      readonly type: 'start'
+      readonly parameters: number
+      /** How many numbers are trained. */
+      readonly trained: number
+      readonly firstStep: number
+      readonly settings: RunSettings
+    }
   | { readonly type: 'evaluating'; readonly step: number; readonly done: number; readonly problems: number }
   | EvaluationRecord
   | StepRecord
   | { readonly type: 'checkpoint'; readonly step: number; readonly path: string }
+  | { readonly type: 'export'; readonly path: string }
   | { readonly type: 'end'; readonly summary: RunSummary }
 
 export interface TrainOptions {
   readonly settings: RunSettings
   readonly paths: RunPaths
   readonly model: Pretrained
+  /** The adapter to begin with; null trains the model's own weights. */
+  readonly adapter: Adapter | null
   readonly tasks: TaskSource
   readonly evalTasks: TaskSource
   /** Where to go on, with the records up to there. */
@@ -106,10 +126,8 @@ const schedule = (settings: RunSettings): Schedule => constant(settings.learning
 
 /** One step of the run: collect, learn, update the policy. */
 const runStep = async (
-  pipeline: Pipeline,
+  { pipeline, weights, options, clock }: Session,
   progress: Progress,
-  options: TrainOptions,
-  clock: Clock,
 ): Promise<{
   readonly progress: Progress
   readonly record: StepRecord
@@ -128,7 +146,7 @@ const runStep = async (
   const update = pipeline.step.update(progress.trainer.value, trainingRows(batch, grouped), learningRate)
   progress.trainer.release()
   const trainedAt = clock.now()
-  orThrow(await inProcessUpdater(pipeline.policy).push(update.state.value.params, step)())
+  orThrow(await inProcessUpdater(pipeline.policy).push({ ...weights.frozen, ...update.state.value.params }, step)())
   const record: StepRecord = {
     type: 'step',
     step,
@@ -157,6 +175,7 @@ interface Session {
   readonly files: Files
   readonly clock: Clock
   readonly pipeline: Pipeline
+  readonly weights: RunWeights
   readonly metrics: LineLog
   readonly trajectories: LineLog
   readonly records: (StepRecord | EvaluationRecord)[]
@@ -192,10 +211,16 @@ async function* evaluate(session: Session, step: number): AsyncGenerator<RunEven
   yield record
 }
 
+/** What an adapter's folder says about the model that it is for. */
+const originOf = ({ settings, model }: TrainOptions) => ({
+  baseModel: settings.model,
+  layout: storedLayout(model.config),
+})
+
 const checkpoint = async (session: Session, progress: Progress): Promise<RunEvent> => {
   const { options, files, clock, metrics, trajectories } = session
   const started = clock.now()
-  const contents = checkpointFiles(options.model, progress.trainer.value, {
+  const state: CheckpointState = {
     format: 1,
     step: progress.step,
     policyVersion: session.pipeline.policy.version(),
@@ -204,7 +229,12 @@ const checkpoint = async (session: Session, progress: Progress): Promise<RunEven
     checkpointSeconds: session.checkpointSeconds,
     metricsBytes: metrics.bytes(),
     trajectoriesBytes: trajectories.bytes(),
-  })
+  }
+  const trainer = progress.trainer.value
+  const contents =
+    options.adapter === null
+      ? checkpointFiles(options.model, trainer, state)
+      : adapterCheckpointFiles({ config: options.adapter.config, ...originOf(options) }, trainer, state)
   const path = orThrow(
     await saveCheckpoint(files, contents, { folder: options.paths.checkpoints, step: progress.step, keep: 2 })(),
   )
@@ -212,23 +242,66 @@ const checkpoint = async (session: Session, progress: Progress): Promise<RunEven
   return { type: 'checkpoint', step: progress.step, path }
 }
 
-/** Weights to begin with: those of the checkpoint, or fresh ones with a new optimizer. */
-const startTrainer = (pipeline: Pick<Pipeline, 'step'>, options: TrainOptions): Owned<TrainerState<AdamWState>> => {
-  const from = options.resume?.checkpoint
-  return own(
-    scope(() =>
-      from === undefined
-        ? pipeline.step.init(makeParams(options.model.arrays))
-        : { params: makeParams(from.model.arrays), optimizer: optimizerState(from.optimizer) },
-    ),
-  )
+/** Writes the trained adapter, and the trained model if the settings name a storage type for it: adapters are merged into it. */
+async function* exportTrained({ options, files, weights }: Session, progress: Progress): AsyncGenerator<RunEvent> {
+  const { settings, paths, model, adapter } = options
+  const { params } = progress.trainer.value
+  if (adapter !== null) {
+    const contents = adapterFiles({ config: adapter.config, arrays: hostArrays(params) }, originOf(options))
+    orThrow(await files.writeFolder(paths.adapter, contents)())
+    yield { type: 'export', path: paths.adapter }
+  }
+  if (settings.dtype !== null) {
+    const arrays = scope(() =>
+      hostArrays(
+        adapter === null ? params : mergeLora(model.config, weights.first, { config: adapter.config, tensors: params }),
+      ),
+    )
+    orThrow(await files.writeFolder(paths.model, pretrainedFiles({ ...model, arrays }, { float: settings.dtype }))())
+    yield { type: 'export', path: paths.model }
+  }
 }
 
-/** The model that the run began with, as the reference of the divergence. */
-const startReference = (model: {
-  readonly config: Pretrained['config']
-  readonly arrays: ReadonlyMap<string, HostArray>
-}) => scope(() => TransformersWrapper({ config: model.config, params: makeParams(model.arrays) }))
+/** How many numbers a model has, and how many of them, or beside them, are trained. */
+const countsOf = ({ config }: Pretrained, { trained }: RunWeights) => ({
+  parameters: parameterCount(config),
+  trained: Object.values(trained).reduce((sum, { size }) => sum + size, 0),
+})
+
+/** The tensors that a run begins with. Each is there once, whoever uses it. */
+interface RunWeights {
+  /** The model as it was before the run: the reference of the divergence. */
+  readonly first: NamedTensors
+  readonly trained: NamedTensors
+  /** What a policy needs besides what is trained. */
+  readonly frozen: NamedTensors
+}
+
+/** Weights of the checkpoint, or those of the model, or those of a new adapter on it. */
+const startWeights = ({ model, adapter, resume }: TrainOptions): Owned<RunWeights> =>
+  own(
+    scope(() => {
+      const first = makeParams(model.arrays)
+      const saved = resume?.checkpoint.trained
+      if (adapter === null) return { first, trained: saved === undefined ? first : makeParams(saved), frozen: {} }
+      const trained = makeParams(saved ?? adapter.arrays)
+      const scalings = loraScalings({ config: adapter.config, tensors: trained })
+      return { first, trained, frozen: { ...first, ...scalings } }
+    }),
+  )
+
+const startTrainer = (
+  pipeline: Pick<Pipeline, 'step'>,
+  params: NamedTensors,
+  resume: TrainOptions['resume'],
+): Owned<TrainerState<AdamWState>> =>
+  own(
+    scope(() =>
+      resume === undefined
+        ? pipeline.step.init(params)
+        : { params, optimizer: optimizerState(resume.checkpoint.optimizer) },
+    ),
+  )
 
 /**
  * Runs GRPO: evaluates, then collects, learns and updates for the given number of steps, with evaluations and checkpoints on the way.
@@ -242,19 +315,20 @@ const startReference = (model: {
 export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
   const { settings, paths, model, files = liveFiles, clock = liveClock, resume } = options
   const startedAt = clock.now()
-  const reference = startReference(model)
+  using held = startWeights(options)
+  const weights = held.value
+  const reference = TransformersWrapper({ config: model.config, params: weights.first })
   const state = resume?.checkpoint.state
-  const weights = scope(() => own(makeParams((resume?.checkpoint.model ?? model).arrays)))
   const pipeline = makePipeline(settings, model, {
-    params: weights.value,
+    params: { ...weights.frozen, ...weights.trained },
+    frozen: weights.frozen,
     reference,
     tasks: options.tasks,
     ...(state && { start: state.position }),
   })
-  weights.release() // the policy has its own hold on them
   let progress: Progress = {
     step: state?.step ?? 0,
-    trainer: startTrainer(pipeline, options),
+    trainer: startTrainer(pipeline, weights.trained, resume),
     position: pipeline.collector.start,
   }
   try {
@@ -263,6 +337,7 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
       files,
       clock,
       pipeline,
+      weights,
       metrics: orThrow(await openLog(files, paths.metrics, state?.metricsBytes ?? 0)()),
       trajectories: orThrow(await openLog(files, paths.trajectories, state?.trajectoriesBytes ?? 0)()),
       records: [...(resume?.records ?? [])],
@@ -270,14 +345,15 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
       secondsBefore: state?.secondsTotal ?? 0,
       checkpointSeconds: state?.checkpointSeconds ?? 0,
     }
-    yield { type: 'start', parameters: parameterCount(model.config), firstStep: progress.step + 1, settings }
+    yield { type: 'start', ...countsOf(model, weights), firstStep: progress.step + 1, settings }
     if (state !== undefined && state.policyVersion > 0) {
-      orThrow(await inProcessUpdater(pipeline.policy).push(progress.trainer.value.params, state.policyVersion)())
+      const params = { ...weights.frozen, ...progress.trainer.value.params }
+      orThrow(await inProcessUpdater(pipeline.policy).push(params, state.policyVersion)())
     }
     if (!session.records.some(({ type }) => type === 'evaluation')) yield* evaluate(session, progress.step)
     let saved = progress.step
     while (progress.step < settings.steps && options.signal?.aborted !== true) {
-      const result = await runStep(pipeline, progress, options, clock)
+      const result = await runStep(session, progress)
       progress = result.progress
       session.records.push(result.record)
       orThrow(await session.metrics.append([result.record])())
@@ -291,6 +367,7 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
       }
     }
     if (saved !== progress.step || progress.step === 0) yield await checkpoint(session, progress)
+    yield* exportTrained(session, progress)
     yield { type: 'end', summary: summaryOf(session, progress) }
   } finally {
     progress.trainer.release()

@@ -16,3 +16,6 @@ export const projections = (config: DecoderConfig): ReadonlyMap<string, Projecti
     paths.flatMap((path) => parts.map((part) => [`${path}.${part.name}`, { ...part, name: `${path}.${part.name}` }])),
   )
 }
+
+/** How a model stores its projections: all alike. */
+export const storedLayout = ({ attention }: DecoderConfig): Projection['layout'] => attention.output.layout

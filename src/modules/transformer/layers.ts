@@ -2,11 +2,6 @@
 import type { DecoderConfig } from './config.js'
 import type { Params } from './params.js'
 
-const LAYER = /^(.+?\.)(\d+)(\..+)$/
-
-/** Matrices that are looked up by token or position. */
-const EMBEDDING = /(?:^|\.)(?:embed_tokens|wte|wpe)\.weight$/
-
 /** Parameters by the part of the decoder that they belong to. */
 export interface ParamParts {
   readonly embedding: Params
@@ -16,39 +11,46 @@ export interface ParamParts {
   readonly head: Params
 }
 
-/** The number of the layer that a parameter belongs to; undefined for one outside of all layers. */
-const layerOf = (name: string): number | undefined => {
-  const number = LAYER.exec(name)?.[2]
-  return number === undefined ? undefined : Number(number)
+/** The layer that a parameter belongs to, and where the name goes on; undefined for one outside of all layers. */
+const placeOf = (
+  name: string,
+  { layerName }: DecoderConfig,
+): { readonly layer: number; readonly rest: string } | undefined => {
+  if (!name.startsWith(`${layerName}.`)) return undefined
+  const start = layerName.length + 1
+  const end = name.indexOf('.', start)
+  return { layer: Number(name.slice(start, end)), rest: name.slice(end) }
 }
 
-/**
- * The first layer that computes as layer `layer` does, but for its weights: one compiled graph serves all of them.
- *
- * @example
- * likeLayer({ layers: 4 }, 3) // 0
- */
-export const likeLayer = (_config: Pick<DecoderConfig, 'layers'>, _layer: number): number => 0
+/** The first layer that computes as layer `layer` does, but for its weights: one compiled graph serves all of them. */
+export const likeLayer = ({ layerKinds }: DecoderConfig, layer: number): number => {
+  const kind = JSON.stringify(layerKinds[layer])
+  return layerKinds.findIndex((other) => JSON.stringify(other) === kind)
+}
 
 /** The same parameters under the names of another layer. Names outside of all layers stay. */
-export const renamedTo = (params: Params, layer: number): Params =>
+export const renamedTo = (params: Params, config: DecoderConfig, layer: number): Params =>
   Object.fromEntries(
-    Object.entries(params).map(([name, tensor]) => [
-      name.replace(LAYER, (_, before, __, after) => before + layer + after),
-      tensor,
-    ]),
+    Object.entries(params).map(([name, tensor]) => {
+      const place = placeOf(name, config)
+      return [place === undefined ? name : `${config.layerName}.${layer}${place.rest}`, tensor]
+    }),
   )
 
 /** Parameters, or some of them, by part. Each is in one part, but a tied embedding, which is in two. */
 export const paramParts = (params: Params, config: DecoderConfig): ParamParts => {
-  const entries = Object.entries(params)
-  const pick = (holds: (name: string) => boolean): Params => Object.fromEntries(entries.filter(([name]) => holds(name)))
+  const { embedding, learnedPositions, tiedEmbeddings } = config
+  const tables = [embedding.name, ...(learnedPositions === null ? [] : [learnedPositions])].map(
+    (name) => `${name}.weight`,
+  )
   const layers = Array.from({ length: config.layers }, (): [string, Params[string]][] => [])
-  for (const entry of entries) layers[layerOf(entry[0]) ?? -1]?.push(entry)
-  const isOuter = (name: string): boolean => layerOf(name) === undefined
+  const outer: [string, Params[string]][] = []
+  for (const entry of Object.entries(params)) (layers[placeOf(entry[0], config)?.layer ?? -1] ?? outer).push(entry)
+  const isHead = (name: string): boolean =>
+    !tables.includes(name) || (tiedEmbeddings && name === `${embedding.name}.weight`)
   return {
-    embedding: pick((name) => EMBEDDING.test(name)),
+    embedding: Object.fromEntries(outer.filter(([name]) => tables.includes(name))),
     layers: layers.map((own) => Object.fromEntries(own)),
-    head: pick((name) => isOuter(name) && (config.tiedEmbeddings || !EMBEDDING.test(name))),
+    head: Object.fromEntries(outer.filter(([name]) => isHead(name))),
   }
 }

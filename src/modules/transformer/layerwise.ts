@@ -195,7 +195,11 @@ export const makeLayerwise = <R, X>(config: DecoderConfig, loss: LossOfLogits<R,
     const [trained, fixed] = [paramParts(params, config), paramParts(frozen, config)]
     const weightsOf = (layer: number) => {
       const like = likeLayer(config, layer)
-      return { params: renamedTo(trained.layers[layer]!, like), frozen: renamedTo(fixed.layers[layer]!, like), batch }
+      return {
+        params: renamedTo(trained.layers[layer]!, config, like),
+        frozen: renamedTo(fixed.layers[layer]!, config, like),
+        batch,
+      }
     }
     const entering: States[] = [embed({ params: { ...fixed.embedding, ...trained.embedding }, batch })]
     for (let layer = 0; layer < config.layers; layer++) {
@@ -218,7 +222,7 @@ export const makeLayerwise = <R, X>(config: DecoderConfig, loss: LossOfLogits<R,
       const { through, into } = graphsOf(layer)
       const back = (layer > lowest ? through : into)({ ...weightsOf(layer), states, gradient })
       discard([states, gradient])
-      all = { ...all, ...renamedTo(withoutStates(back), layer) }
+      all = { ...all, ...renamedTo(withoutStates(back), config, layer) }
       if (layer > lowest) gradient = statesIn(back)
     }
     if (lowest < 0) {

@@ -31,10 +31,20 @@ const anySettings: fc.Arbitrary<RunSettings> = fc.record({
   evalProblems: natural,
   checkpointEvery: natural,
   trajectories: natural,
+  loraRank: fc.option(natural),
+  loraAlpha: positive,
+  loraTarget: fc.constantFrom('all-linear', 'q_proj,v_proj'),
+  loraScaling: fc.constantFrom('alpha/rank', 'alpha/sqrt(rank)'),
+  microBatch: natural,
+  recompute: fc.constantFrom('none', 'layers'),
+  dtype: fc.constantFrom(null, 'F32', 'BF16', 'F16'),
 })
 
 /** They change how long a run goes on and what it writes, not what it computes. */
-const EXTENDABLE = ['steps', 'evalEvery', 'evalProblems', 'checkpointEvery', 'trajectories'] as const
+const EXTENDABLE = ['steps', 'evalEvery', 'evalProblems', 'checkpointEvery', 'trajectories', 'dtype'] as const
+
+/** They came later: runs that do not name them did what their defaults say. */
+const LATER = ['loraRank', 'loraAlpha', 'loraTarget', 'loraScaling', 'microBatch', 'recompute', 'dtype'] as const
 
 const stored: RunSettings = { model: '/models/a', ...DEFAULT_SETTINGS }
 const FIXED = (Object.keys(stored) as (keyof RunSettings)[]) // the keys of a RunSettings
@@ -54,8 +64,16 @@ describe('parseSettings', () => {
     fc.assert(law)
   })
 
+  it('reads settings of earlier versions, and takes the defaults for what came later', () => {
+    const early = Object.fromEntries(
+      Object.entries(stored).filter(([key]) => !(LATER as readonly string[]).includes(key)),
+    )
+    expect(parseSettings(early)).toEqual(E.right(stored))
+  })
+
   it('names the field that is missing', () => {
-    const law = fc.property(anySettings, fc.constantFrom(...Object.keys(stored)), (settings, name) => {
+    const old = Object.keys(stored).filter((name) => !(LATER as readonly string[]).includes(name))
+    const law = fc.property(anySettings, fc.constantFrom(...old), (settings, name) => {
       const rest = Object.fromEntries(Object.entries(settings).filter(([key]) => key !== name))
       expect(reasonOf(parseSettings(rest))).toContain(name)
     })

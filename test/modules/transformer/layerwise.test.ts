@@ -14,10 +14,10 @@ import { makeLayerwise } from '../../../src/modules/transformer/layerwise.js'
 import { completionBatch, packCompletions } from '../../../src/modules/transformer/pack.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
 import { temperedLogits } from '../../../src/modules/transformer/score.js'
+import { anySmallConfig } from '../../kit/configs.js'
 import { useEngine, valuesOf } from '../../kit/engine.js'
 import { randomAdapter } from '../../kit/lora.js'
 import { tinyConfig } from '../../kit/models.js'
-import { anySmallConfig } from '../../kit/small.js'
 
 useEngine({ threads: 1 })
 
