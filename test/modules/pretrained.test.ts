@@ -88,6 +88,28 @@ describe('saving and loading', () => {
     )
   })
 
+  it('says that numbers are float32 where the file that was read said otherwise', () => {
+    const half = configOf({ ...formatConfig(config), torch_dtype: 'bfloat16', dtype: 'bfloat16', _name_or_path: 'x/y' })
+    const written: unknown = JSON.parse(pretrainedFiles({ ...model, config: half })['config.json'] as string) // a text file
+    expect(written).toEqual({ ...formatConfig(config), dtype: 'float32', _name_or_path: 'x/y' })
+  })
+
+  it('reads a GPT-2 whose names leave out the model, with the masks that older files hold', async () => {
+    const gpt2 = configOf({ model_type: 'gpt2', vocab_size: 260, n_embd: 4, n_head: 2, n_layer: 2, n_positions: 8 })
+    const arrays = randomArrays(gpt2)
+    const bare = new Map([...arrays].map(([name, array]) => [name.replace('transformer.', ''), array]))
+    const mask = { shape: [1, 1, 2, 2], data: Float32Array.of(1, 0, 1, 1) }
+    for (const name of ['h.0.attn.bias', 'h.1.attn.masked_bias']) bare.set(name, mask)
+    await save({ ...pretrainedFiles({ config: gpt2, arrays, text }), 'model.safetensors': encodeSafetensors(bare) })
+    expect(bitsOf((await rightOf(loadPretrained(folder))).arrays)).toEqual(bitsOf(arrays))
+    const renamed = encodeSafetensors(bare.set('h.0.attn.c_attn.scale', mask))
+    const failure = await failureWith({
+      'config.json': JSON.stringify(formatConfig(gpt2)),
+      'model.safetensors': renamed,
+    })
+    expect(failure.reason).toBe("'transformer.h.0.attn.c_attn.scale' is no parameter of this architecture")
+  })
+
   it('writes the same files again from what it has read', async () => {
     const files = pretrainedFiles(model)
     await save(files)

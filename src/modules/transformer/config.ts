@@ -34,7 +34,7 @@ export const ARCHITECTURES: readonly Architecture[] = Object.keys(FAMILIES) as A
  * Source   the configuration classes of Transformers 5.17.
  *
  * @example
- * parseConfig({ model_type: 'bert' }) // left: model_type "bert" is not supported
+ * parseConfig({ model_type: 'bert' })._tag // 'Left'
  */
 export const parseConfig = (json: unknown): E.Either<ConfigFailure, DecoderConfig> => {
   const fail = (reason: string): E.Either<ConfigFailure, never> => E.left({ _tag: 'ConfigFailure', reason })
@@ -55,7 +55,7 @@ export const parseConfig = (json: unknown): E.Either<ConfigFailure, DecoderConfi
  * Errors   throws for a config whose fields were changed without its file, naming them.
  *
  * @example
- * formatConfig(config).model_type // 'qwen2'
+ * formatConfig(orThrow(parseConfig({ model_type: 'gpt2', vocab_size: 9, n_embd: 4, n_head: 1, n_layer: 1 }))).n_embd // 4
  */
 export const formatConfig = (config: DecoderConfig): Readonly<Record<string, unknown>> => {
   const parsed = parseConfig(config.source)
