@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { selectBackend } from '../src/engine/select.js'
 import { compareWithReference } from '../test/kit/reference.js'
-import { comparePoint, type GridResult, gridOf, LIMITS, overLimit } from '../test/kit/referenceGrid.js'
+import { comparePoints, type GridResult, gridOf, LIMITS, overLimit } from '../test/kit/referenceGrid.js'
 
 const USAGE = 'usage: npm run check:reference -- FOLDER ... | --all [--seed N] [--only TEXT]'
 
@@ -28,6 +28,11 @@ const checkFolders = async (folders: readonly string[], backend: string): Promis
 }
 
 const exponent = (x: number): string => x.toExponential(1).padStart(9)
+
+const printResult = ({ family, dtype, shards, seed, gap, over }: GridResult): void => {
+  const verdict = over.length === 0 ? 'ok' : `OVER: ${over.join(', ')} (${gap.worstGradient})`
+  console.log(`${family} ${dtype} ${shards} file(s), seed ${seed}: logits ${exponent(gap.logits)}, ${verdict}`)
+}
 
 /** One line for each family: the worst of its checkpoints. */
 const printTable = (results: readonly GridResult[]): void => {
@@ -55,14 +60,11 @@ const checkAll = async (): Promise<void> => {
   const points = gridOf(seed).filter(({ family, dtype }) => `${family} ${dtype}`.includes(values.only ?? ''))
   console.log(`seed ${seed}, ${points.length} checkpoints`)
   const results: GridResult[] = []
-  for (const [i, point] of points.entries()) {
-    const result = await comparePoint(point, peers)
-    results.push(result)
-    const verdict = result.over.length === 0 ? 'ok' : `OVER: ${result.over.join(', ')} (${result.gap.worstGradient})`
-    const { family, dtype, shards, gap } = result
-    console.log(
-      `${String(i + 1).padStart(3)}/${points.length} ${family} ${dtype} ${shards} file(s), seed ${result.seed}: logits ${exponent(gap.logits)}, ${verdict}`,
-    )
+  for (const family of new Set(points.map((point) => point.family))) {
+    const own = points.filter((point) => point.family === family)
+    results.push(...(await comparePoints(own, peers)))
+    for (const result of results.slice(-own.length)) printResult(result)
+    console.log(`${results.length} of ${points.length}`)
   }
   printTable(results)
   const failed = results.filter(({ over }) => over.length > 0)

@@ -151,6 +151,12 @@ const normalizeHeads = ({ params, prefix }: Layer, norm: Norm | null, x: tf.Tens
   ])
 }
 
+const tableNamed = (tables: RotaryTables, name: string): RotaryTable => {
+  const table = tables[name]
+  if (table === undefined) throw new Error(`forward: the rotary table '${name}' is missing (see rotaryTables)`)
+  return table
+}
+
 /** Heads `[N, heads * H]` with the first features of each turned by their position `[N, 1]`. */
 const turn = (x: tf.Tensor, headSize: number, positions: tf.Tensor, table: RotaryTable): tf.Tensor => {
   const [rows, all] = x.shape as [number, number] // [N, heads * H]
@@ -174,7 +180,7 @@ const selfAttention =
     const placed = (part: tf.Tensor): tf.Tensor =>
       kind.rotary === null
         ? part
-        : turn(part, headSize, tf.expandDims(tokens.positions, 1), tokens.rotary[kind.rotary]!)
+        : turn(part, headSize, tf.expandDims(tokens.positions, 1), tableNamed(tokens.rotary, kind.rotary))
     const mixed = tokens.attend({
       layer: index,
       queries: placed(normalizeHeads(layer, attention.queryNorm, q)),

@@ -71,16 +71,12 @@ const HARMLESS_AT: Readonly<Record<string, readonly unknown[]>> = {
   full_attn_mod: [1],
   interpolate_factor: [1],
   use_bidirectional_attention: [false],
-  attn_logit_softcapping: [], // of families that do not read it: only null
-  pruned_heads: [],
 }
-
-const isEmpty = (value: unknown): boolean =>
-  typeof value === 'object' && value !== null && Object.keys(value).length === 0
 
 const isHarmless = (name: string, value: unknown): boolean => {
   if (value === null || value === undefined || HARMLESS.has(name)) return true
-  return Object.hasOwn(HARMLESS_AT, name) && (HARMLESS_AT[name]!.includes(value) || isEmpty(value))
+  if (name === 'pruned_heads') return typeof value === 'object' && Object.keys(value).length === 0
+  return Object.hasOwn(HARMLESS_AT, name) && HARMLESS_AT[name]!.includes(value)
 }
 
 const shown = (value: unknown): string => {

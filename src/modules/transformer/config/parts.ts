@@ -1,6 +1,6 @@
 /** Parts that descriptions of several families are put together from. */
 import * as E from 'fp-ts/lib/Either.js'
-import type { z } from 'zod'
+import { z } from 'zod'
 import type { Activation } from '../../../engine/ops/activation.js'
 import type {
   AttentionDescription,
@@ -41,7 +41,7 @@ export const llamaFields = {
   num_attention_heads: size,
   num_key_value_heads: optional(size),
   head_dim: optional(size),
-  hidden_act: either(/* any name, judged below */ commonFields.model_type, 'silu'),
+  hidden_act: either(z.string(), 'silu'),
   max_position_embeddings: either(size, 2048),
   rms_norm_eps: either(positiveNumber, 1e-6),
   tie_word_embeddings: flag(false),
