@@ -1,6 +1,7 @@
 /** Load for a generation engine: requests of mixed lengths, a fixed number at a time, and what each reader sees. */
 import { child, type Key, keyFromSeed, normals, uniformInteger } from '../src/core/key.js'
 import type { GenerationRequest, LLMEngine } from '../src/data/generation.js'
+import { DEFAULT_SAMPLING } from '../src/modules/generation/sampling/params.js'
 
 export interface MixOptions {
   /** Of prompts and of completions. */
@@ -38,26 +39,11 @@ export const mixedRequests = (
         uniformInteger(promptKey, mix.vocabulary, t),
       ),
       sampling: {
-        n: 1,
+        ...DEFAULT_SAMPLING,
         maxTokens: tokens,
         minTokens: tokens,
-        temperature: 1,
-        topK: 0,
-        topP: 1,
-        minP: 0,
-        repetitionPenalty: 1,
-        presencePenalty: 0,
-        frequencyPenalty: 0,
-        logitBias: new Map(),
-        allowedTokens: null,
-        stop: [],
-        stopText: 'exclude',
-        stopTokens: [],
         endTokens: 'ignore',
         key: child(key, 'sampling'),
-        topLogProbs: null,
-        promptLogProbs: null,
-        logProbsMode: 'raw',
       },
       adapter: null,
       cacheSalt: '',

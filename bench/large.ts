@@ -16,11 +16,11 @@ import { own, scope } from '../src/engine/scope.js'
 import { selectBackend } from '../src/engine/select.js'
 import { liveClock } from '../src/live/clock.js'
 import { loadWeights, makeParams } from '../src/modules/pretrained.js'
-import { type DecoderConfig, formatConfig } from '../src/modules/transformer/config.js'
+import { type DecoderConfig, parseConfig } from '../src/modules/transformer/config.js'
 import { completionKeys, makeGenerator } from '../src/modules/transformer/generate.js'
 import { type Params, parameterCount, parameterShapes } from '../src/modules/transformer/params.js'
 import { makeScorer } from '../src/modules/transformer/scorer.js'
-import { benchConfig, host, randomIds } from './settings.js'
+import { host, randomIds } from './settings.js'
 
 const PHASES = ['load', 'params', 'score', 'generate'] as const
 
@@ -45,20 +45,28 @@ const options = new Command()
   .parse()
   .opts<LargeOptions>()
 
-const largeConfig = (): DecoderConfig => ({
-  ...benchConfig({ hidden: 896, layers: options.layers, heads: 14, kvHeads: 2, vocab: options.vocab }),
-  intermediateSize: 4864,
-  ropeTheta: 1e6,
-  maxPositions: 32_768,
-})
+/** Sizes and settings of Qwen2.5-0.5B. */
+const CONFIG = {
+  model_type: 'qwen2',
+  vocab_size: options.vocab,
+  hidden_size: 896,
+  intermediate_size: 4864,
+  num_hidden_layers: options.layers,
+  num_attention_heads: 14,
+  num_key_value_heads: 2,
+  max_position_embeddings: 32_768,
+  rope_theta: 1e6,
+  rms_norm_eps: 1e-6,
+  tie_word_embeddings: true,
+  eos_token_id: options.vocab - 2,
+}
 
 /** Random numbers that are repeated until the largest tensor is full. */
 const BLOCK = 2 ** 20
 
 /** Writes the checkpoint. All tensors are parts of one array as large as the largest, so that making them takes the memory of that one. */
 const writeCheckpoint = (folder: string): void => {
-  const config = largeConfig()
-  const sizes = [...parameterShapes(config)].map(
+  const sizes = [...parameterShapes(orThrow(parseConfig(CONFIG)))].map(
     ([name, shape]) => [name, shape, shape.reduce((n, m) => n * m, 1)] as const,
   )
   const numbers = new Float32Array(Math.max(...sizes.map(([, , size]) => size)))
@@ -75,7 +83,7 @@ const writeCheckpoint = (folder: string): void => {
   const file = openSync(join(folder, 'model.safetensors'), 'w')
   for (const part of safetensorsParts(arrays, { float: 'BF16', metadata: { format: 'pt' } })) writeSync(file, part)
   closeSync(file)
-  writeFileSync(join(folder, 'config.json'), JSON.stringify(formatConfig(config)))
+  writeFileSync(join(folder, 'config.json'), JSON.stringify(CONFIG))
 }
 
 /** Largest resident memory of this process so far, in MB. */

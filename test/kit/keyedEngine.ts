@@ -18,6 +18,7 @@ import type {
   SamplingParams,
 } from '../../src/data/generation.js'
 import { liveClock } from '../../src/live/clock.js'
+import { DEFAULT_SAMPLING } from '../../src/modules/generation/sampling/params.js'
 
 export interface KeyedEngineOptions {
   /** Time that each token takes of the thread. Default 0. */
@@ -79,25 +80,8 @@ export const keyedRequest = (
   id,
   prompt: Int32Array.of(1, 2, 3),
   sampling: {
-    n: 1,
+    ...DEFAULT_SAMPLING,
     maxTokens: 16,
-    minTokens: 0,
-    temperature: 1,
-    topK: 0,
-    topP: 1,
-    minP: 0,
-    repetitionPenalty: 1,
-    presencePenalty: 0,
-    frequencyPenalty: 0,
-    logitBias: new Map(),
-    allowedTokens: null,
-    stop: [],
-    stopText: 'exclude',
-    stopTokens: [],
-    endTokens: 'stop',
-    topLogProbs: null,
-    promptLogProbs: null,
-    logProbsMode: 'raw',
     ...sampling,
   },
   adapter: null,

@@ -1,0 +1,29 @@
+/** Programs of threads that run in this thread: everything is cloned and sent as between two, without the time that a thread takes to start. */
+import { MessageChannel } from 'node:worker_threads'
+import { right } from 'fp-ts/lib/Either.js'
+import type { ThreadPort, Threads } from '../../src/core/capabilities.js'
+import type { ThreadFailure } from '../../src/core/failure.js'
+import { messagePort } from '../../src/live/threads.js'
+
+export const sameThread: Threads = {
+  start:
+    ({ module, exportName }, { input }) =>
+    async () => {
+      const { port1: here, port2: there } = new MessageChannel()
+      const exported: Readonly<Record<string, unknown>> = await import(module)
+      const run = exported[exportName] as (port: ThreadPort, input: unknown) => Promise<void> // what a ThreadProgram promises
+      const ended = new Promise<ThreadFailure>((resolve) => {
+        here.once('close', () => resolve({ _tag: 'ThreadFailure', kind: 'exit', reason: 'the channel was closed' }))
+      })
+      void run(messagePort(there), structuredClone(input))
+      return right({
+        ...messagePort(here),
+        ended,
+        stop: async (done) => {
+          await Promise.allSettled([done])
+          here.close()
+          await ended
+        },
+      })
+    },
+}
