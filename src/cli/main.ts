@@ -6,6 +6,8 @@ import { doctorCommand } from './doctor.js'
 import { evalCommand } from './eval.js'
 import { CommandError } from './failure.js'
 import { sampleCommand } from './sample.js'
+import { serveCommand } from './serve.js'
+import { startServedEngine } from './servedEngine.js'
 import { trainCommand } from './train.js'
 
 const packageJson: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
@@ -20,6 +22,7 @@ const program = new Command('tandem')
   .addCommand(trainCommand())
   .addCommand(evalCommand())
   .addCommand(sampleCommand())
+  .addCommand(serveCommand(startServedEngine))
   .addCommand(doctorCommand())
   .showHelpAfterError()
 

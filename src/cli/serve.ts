@@ -9,17 +9,17 @@ import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { liveFiles } from '../live/files.js'
 import { type HttpServer, liveHttpServer } from '../live/httpServer.js'
 import { liveHub } from '../live/hub.js'
-import { loadPretrained, type Pretrained } from '../modules/pretrained.js'
+import { loadText, type Pretrained } from '../modules/pretrained.js'
 import { serveApp } from '../serve/app.js'
 import { apiFailure, errorBody } from '../serve/failure.js'
 import type { ReadAdapter } from '../serve/served.js'
 import { type ToolCallFormat, toolCallFormatOf } from '../serve/toolCalls/format.js'
 import { CommandError, orFail } from './failure.js'
-import { type EngineOptions, engineOptions, naturalNumber, positiveInteger, startEngine } from './options.js'
+import { type EngineOptions, engineOptions, naturalNumber, positiveInteger } from './options.js'
 import { modelFolder } from './serveModel.js'
 
-/** Limits of the engine. What is left out is the engine's own choice. */
-interface ServedEngineOptions {
+/** Limits of the engine, and where it computes. What is left out is the engine's own choice. */
+interface ServedEngineOptions extends EngineOptions {
   readonly maxModelLength?: number
   readonly maxConcurrent?: number
   readonly cacheBytes?: number
@@ -31,8 +31,13 @@ interface ServedEngine {
   readonly readAdapter: ReadAdapter
 }
 
-/** Starts an engine for a model. The tensor backend has been chosen. */
-export type StartServedEngine = (model: Pretrained, options: ServedEngineOptions) => TaskEither<Failure, ServedEngine>
+/** The text side of a model, and where its weights are. */
+export interface ModelToServe extends Omit<Pretrained, 'arrays'> {
+  readonly folder: string
+}
+
+/** Starts an engine for a model. */
+export type StartServedEngine = (model: ModelToServe, options: ServedEngineOptions) => TaskEither<Failure, ServedEngine>
 
 interface ServeFlags extends EngineOptions {
   readonly host: string
@@ -67,7 +72,7 @@ const keysOf = ({ apiKey }: ServeFlags): readonly string[] => {
 }
 
 /** Loads the model, with a line for each step that takes a while. */
-const loadModel = async (given: string): Promise<{ readonly folder: string; readonly model: Pretrained }> => {
+const loadModel = async (given: string): Promise<ModelToServe> => {
   let last = ''
   const folder = await orFail(
     modelFolder(given, {
@@ -81,7 +86,7 @@ const loadModel = async (given: string): Promise<{ readonly folder: string; read
     }),
   )
   say(`loading ${folder}`)
-  return { folder, model: await orFail(loadPretrained(folder)) }
+  return { folder, ...(await orFail(loadText(folder))) }
 }
 
 /** Warns where others can reach what asks for no key. */
@@ -111,10 +116,11 @@ const untilStopped = (server: HttpServer, engine: LLMEngine, graceMs: number): P
 
 const start = async (given: string, flags: ServeFlags, startServed: StartServedEngine): Promise<void> => {
   const keys = keysOf(flags)
-  const backend = await startEngine(flags)
-  const { folder, model } = await loadModel(given)
+  const model = await loadModel(given)
   const { engine, readAdapter } = await orFail(
     startServed(model, {
+      ...(flags.backend && { backend: flags.backend }),
+      ...(flags.threads !== undefined && { threads: flags.threads }),
       ...(flags.maxModelLen !== undefined && { maxModelLength: flags.maxModelLen }),
       ...(flags.maxNumSeqs !== undefined && { maxConcurrent: flags.maxNumSeqs }),
       ...(flags.kvCacheBytes !== undefined && { cacheBytes: flags.kvCacheBytes }),
@@ -124,7 +130,7 @@ const start = async (given: string, flags: ServeFlags, startServed: StartServedE
   const names = flags.servedModelName ?? [given === EMBEDDED_MODEL ? basename(EMBEDDED_MODEL) : given]
   const app = serveApp({
     engine,
-    model: { names, root: folder },
+    model: { names, root: model.folder },
     text: model.text,
     key: keyFromSeed(flags.seed),
     limits: {
@@ -144,7 +150,7 @@ const start = async (given: string, flags: ServeFlags, startServed: StartServedE
   warn(flags, keys)
   const { maxModelLength, maxConcurrent } = engine.info
   say(
-    `${backend.backend} backend; ${maxModelLength} tokens of context, ${maxConcurrent} requests at a time, tool calls: ${toolCalls}, ${flags.logprobsMode}`,
+    `${maxModelLength} tokens of context, ${maxConcurrent} requests at a time, tool calls: ${toolCalls}, ${flags.logprobsMode}`,
   )
   process.stdout.write(`serving ${names.join(', ')} at ${server.url}\n`)
   await untilStopped(server, engine, 1000 * flags.shutdownSeconds)

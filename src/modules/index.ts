@@ -1,5 +1,6 @@
 /** Models in this process: loading, saving, sampling, scoring. */
 
+export type { WeightTransport } from './generation/engineMessages.js'
 export {
   collectEvents,
   type Generated,
@@ -12,6 +13,7 @@ export {
   type LocalLLMEngine,
   makeLLMEngine,
 } from './generation/llmEngine.js'
+export { type EngineModule, LLMOnDevice, type OnDeviceOptions } from './generation/onDevice.js'
 export { addToken, countTokens, type OwnCounts, type TokenCounts } from './generation/sampling/counts.js'
 export { type PromptLogProbOptions, promptLogProbs, tokenLogProbs } from './generation/sampling/logProbs.js'
 export {
@@ -31,8 +33,6 @@ export {
   type StopState,
   stopTracker,
 } from './generation/sampling/stopTracker.js'
-export type { WeightTransport } from './generation/engineMessages.js'
-export { type EngineModule, LLMOnDevice, type OnDeviceOptions } from './generation/onDevice.js'
 export {
   type Adapter,
   initialLora,
@@ -53,6 +53,7 @@ export {
   type LoadOptions,
   loadConfig,
   loadPretrained,
+  loadText,
   loadWeights,
   type ModelText,
   makeParams,

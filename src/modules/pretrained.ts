@@ -306,6 +306,23 @@ export const loadWeights = (
     ),
   )
 
+/** The config and the text side of a folder, without its numbers: for whoever asks an engine elsewhere. Errors as `loadPretrained`. */
+export const loadText = (
+  folder: string,
+  files: Files = liveFiles,
+  options: LoadOptions = {},
+): TE.TaskEither<ModelFailure, Omit<Pretrained, 'arrays'>> =>
+  pipe(
+    loadConfig(folder, files),
+    TE.chain((config) =>
+      pipe(
+        readText(files, folder, options),
+        TE.chainEitherK((text) => checkFit(folder, config, text)),
+        TE.map((text) => ({ config, text })),
+      ),
+    ),
+  )
+
 /**
  * Loads a model folder: weights, tokenizer and chat template.
  *

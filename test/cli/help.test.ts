@@ -25,6 +25,11 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
     ...['model', 'count', 'temperature', 'top-k', 'top-p', 'max-new-tokens', 'seed', 'backend', 'threads'],
     ...['json', 'help'],
   ],
+  serve: [
+    ...['host', 'port', 'served-model-name', 'api-key', 'allowed-origins', 'dev', 'enable-lora', 'max-model-len'],
+    ...['max-num-seqs', 'kv-cache-bytes', 'max-logprobs', 'max-body-bytes', 'logprobs-mode', 'tool-call-parser'],
+    ...['seed', 'shutdown-seconds', 'backend', 'threads', 'help'],
+  ],
   doctor: ['backend', 'threads', 'json', 'help'],
 }
 

@@ -1,0 +1,57 @@
+/** The engine behind `tandem serve`: on a thread of its own, so that computing never keeps a client waiting for an answer. */
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Failure, FileFailure } from '../core/failure.js'
+import { liveFiles } from '../live/files.js'
+import type { FolderEngineOptions } from '../modules/generation/folderEngine.js'
+import { LLMOnDevice } from '../modules/generation/onDevice.js'
+import { loadAdapter } from '../modules/lora/peft.js'
+import { adapterWeights } from '../modules/lora/weights.js'
+import type { StartServedEngine } from './serve.js'
+
+/** A folder without an adapter is told as missing, which clients see as an unknown adapter. */
+const requireAdapter = (path: string): TE.TaskEither<Failure, void> =>
+  pipe(
+    liveFiles.exists(`${path}/adapter_config.json`),
+    TE.chain((exists): TE.TaskEither<FileFailure, void> => (exists ? TE.right(undefined) : TE.left(missing(path)))),
+  )
+
+const missing = (path: string): FileFailure => ({
+  _tag: 'FileFailure',
+  operation: 'read',
+  path,
+  code: 'ENOENT',
+  reason: 'there is no adapter_config.json',
+})
+
+/** Starts the engine of a folder on a thread. */
+export const startServedEngine: StartServedEngine = ({ folder, config }, options) => {
+  const { backend, threads, maxModelLength, maxConcurrent, cacheBytes } = options
+  const engineOptions: FolderEngineOptions = {
+    folder,
+    ...(backend && { backend }),
+    ...(threads !== undefined && { threads }),
+    limits: {
+      ...(maxModelLength !== undefined && { maxModelLength }),
+      ...(maxConcurrent !== undefined && { maxConcurrent }),
+      ...(cacheBytes !== undefined && { memoryBytes: cacheBytes }),
+    },
+  }
+  const module = new URL(`../modules/generation/folderEngine${EXTENSION}`, import.meta.url).href
+  return pipe(
+    LLMOnDevice({ module, exportName: 'folderEngine', options: engineOptions }, { weights: 'move' }),
+    TE.map((engine) => ({
+      engine,
+      readAdapter: (path) =>
+        pipe(
+          requireAdapter(path),
+          TE.chainW(() => loadAdapter(path, config)),
+          TE.map(({ adapter }) => adapterWeights(adapter)),
+          TE.mapLeft((failure): Failure => failure),
+        ),
+    })),
+  )
+}
+
+/** Of this file, and so of its neighbors: `.ts` in the sources, `.js` where they are compiled. */
+const EXTENSION = import.meta.url.slice(import.meta.url.lastIndexOf('.'))

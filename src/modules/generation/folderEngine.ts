@@ -1,0 +1,58 @@
+/** The generation engine of a model folder: what a thread is told to run. */
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Failure } from '../../core/failure.js'
+import { scope } from '../../engine/scope.js'
+import { type BackendName, type SelectOptions, selectBackend } from '../../engine/select.js'
+import { loadPretrained, loadWeights, makeParams, type Pretrained } from '../pretrained.js'
+import type { EngineLimits, LocalLLMEngine } from './llmEngine.js'
+import { modelEngine } from './modelEngine.js'
+import type { Rounding } from './runner/runner.js'
+
+/** A model folder and how it is served. Plain data: it crosses to a thread. */
+export interface FolderEngineOptions {
+  /** In Hugging Face's layout. */
+  readonly folder: string
+  /** `loaded`: text and stop strings, by the folder's tokenizer; `absent`: tokens only. Default `loaded`. */
+  readonly text?: 'loaded' | 'absent'
+  readonly backend?: BackendName
+  /** Threads inside one operation. */
+  readonly threads?: number
+  readonly limits?: Partial<EngineLimits>
+  readonly rounding?: Rounding
+}
+
+const select = ({ backend, threads }: FolderEngineOptions): TE.TaskEither<Failure, unknown> => {
+  const options: SelectOptions = { ...(backend && { backend }), ...(threads !== undefined && { threads }) }
+  return TE.tryCatch(
+    () => selectBackend(options),
+    (error) => ({ _tag: 'BackendFailure', reason: error instanceof Error ? error.message : String(error) }),
+  )
+}
+
+/**
+ * Chooses the tensor backend of this thread, loads a model and starts its engine, as version 0.
+ *
+ * Errors   `Left` where no backend loads, or the folder cannot be used: naming the file.
+ * Effects  sets the backend of tfjs in this thread; weights live until the engine is closed.
+ */
+export const folderEngine = (options: FolderEngineOptions): TE.TaskEither<Failure, LocalLLMEngine> => {
+  const { folder, text = 'loaded', limits, rounding } = options
+  const loaded: TE.TaskEither<Failure, Omit<Pretrained, 'text'> & Partial<Pick<Pretrained, 'text'>>> =
+    text === 'loaded' ? loadPretrained(folder) : loadWeights(folder)
+  return pipe(
+    select(options),
+    TE.chain(() => loaded),
+    TE.map((model) =>
+      scope(() =>
+        modelEngine({
+          config: model.config,
+          params: makeParams(model.arrays),
+          ...(model.text && { tokenizer: model.text.tokenizer }),
+          ...(limits && { limits }),
+          ...(rounding && { rounding }),
+        }),
+      ),
+    ),
+  )
+}

@@ -1,0 +1,103 @@
+/** The generation engine of a decoder: its compiled runner, its weights and its adapters. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Clock, Files, Memory } from '../../core/capabilities.js'
+import type { Failure } from '../../core/failure.js'
+import type { AdapterWeights, WeightSource } from '../../data/generation.js'
+import type { TextTokenizer } from '../../data/textTokenizer.js'
+import type { WeightFailure } from '../../data/weights.js'
+import { liveFiles } from '../../live/files.js'
+import { withLora } from '../lora/adapter.js'
+import { adapterFromWeights } from '../lora/weights.js'
+import { checkStored, loadWeights, makeParams } from '../pretrained.js'
+import type { DecoderConfig } from '../transformer/config.js'
+import { type Params, parameterShapes } from '../transformer/params.js'
+import { type EngineLimits, type LocalLLMEngine, makeLLMEngine } from './llmEngine.js'
+import { makeRunner, type Rounding } from './runner/runner.js'
+
+/** A decoder that is to be served. */
+export interface ModelEngineOptions {
+  readonly config: DecoderConfig
+  /** The first weights. The engine is one more owner of their tensors; the caller's ownership stays. */
+  readonly params: Params
+  /** Version of `params`. Default 0. */
+  readonly version?: number
+  /** Default: the model's end tokens. */
+  readonly endTokens?: readonly number[]
+  /** Null or absent: events have no text, and stop strings are refused. */
+  readonly tokenizer?: Pick<TextTokenizer, 'decodeStart'> | null
+  readonly limits?: Partial<EngineLimits>
+  /** Default `alike`: a row's numbers are the same bit for bit in any batch. */
+  readonly rounding?: Rounding
+  /** Reads checkpoint folders for `loadWeights`. */
+  readonly files?: Files
+  readonly clock?: Clock
+  readonly memory?: Memory
+}
+
+const refusal = (reason: string): WeightFailure => ({ _tag: 'WeightFailure', receiver: 'engine', reason })
+
+/** Parameters of a source, all of them checked. */
+const readWeights =
+  (config: DecoderConfig, files: Files) =>
+  (source: WeightSource): TE.TaskEither<WeightFailure, Params> => {
+    switch (source._tag) {
+      case 'Arrays': {
+        const stored = new Map([...source.arrays].map(([name, array]) => [name, { type: 'F32' as const, ...array }]))
+        return TE.fromEither(
+          pipe(
+            checkStored(parameterShapes(config), stored),
+            E.bimap(({ reason }) => refusal(reason), makeParams),
+          ),
+        )
+      }
+      case 'Folder':
+        return pipe(
+          loadWeights(source.path, files),
+          TE.mapLeft((failure: Failure) => refusal(failure.reason)),
+          TE.chainEitherK((loaded) =>
+            JSON.stringify(parameterList(loaded.config)) === JSON.stringify(parameterList(config))
+              ? E.right(makeParams(loaded.arrays))
+              : E.left(refusal(`${source.path} holds a model of another architecture or size`)),
+          ),
+        )
+    }
+  }
+
+const parameterList = (config: DecoderConfig): readonly unknown[] => [config.architecture, ...parameterShapes(config)]
+
+const withAdapter =
+  (config: DecoderConfig) =>
+  (base: Params, adapter: AdapterWeights): E.Either<WeightFailure, Params> =>
+    pipe(
+      adapterFromWeights(config, adapter),
+      E.bimap(
+        ({ reason }) => refusal(reason),
+        ({ config: lora, arrays }) => withLora(base, { config: lora, tensors: makeParams(arrays) }),
+      ),
+    )
+
+/**
+ * A generation engine for a decoder, in this thread.
+ *
+ * Effects  owns one share of `params`, compiled graphs and keys and values until `close`.
+ *
+ * @example
+ * // const engine = modelEngine({ config, params }); for await (const event of engine.generate(request)) ...
+ */
+export const modelEngine = (options: ModelEngineOptions): LocalLLMEngine => {
+  const { config, params, version = 0, endTokens = config.endTokens, tokenizer = null, limits, rounding } = options
+  const { files = liveFiles, clock, memory } = options
+  const maxLength = limits?.maxModelLength
+  return makeLLMEngine({
+    runner: makeRunner(config, { ...(rounding && { rounding }), ...(maxLength !== undefined && { maxLength }) }),
+    params,
+    model: { version, endTokens, tokenizer },
+    readWeights: readWeights(config, files),
+    withAdapter: withAdapter(config),
+    ...(limits && { limits }),
+    ...(clock && { clock }),
+    ...(memory && { memory }),
+  })
+}
