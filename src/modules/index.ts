@@ -13,6 +13,7 @@ export {
   type LocalLLMEngine,
   makeLLMEngine,
 } from './generation/llmEngine.js'
+export type { WeightTransport } from './generation/engineMessages.js'
 export { type EngineModule, LLMOnDevice, type OnDeviceOptions } from './generation/onDevice.js'
 export { addToken, countTokens, type OwnCounts, type TokenCounts } from './generation/sampling/counts.js'
 export { type PromptLogProbOptions, promptLogProbs, tokenLogProbs } from './generation/sampling/logProbs.js'

@@ -18,7 +18,12 @@ export const either = <S extends z.ZodType>(schema: S, value: z.output<S>) =>
 /** A field that may be missing or null and then stays unsaid. */
 export const optional = <S extends z.ZodType>(schema: S) => schema.nullish().transform((given) => given ?? null)
 
-export const flag = (value: boolean) => either(z.boolean(), value)
+/** Yes or no; which of them where a file does not say. */
+export const yes = either(z.boolean(), true)
+export const no = either(z.boolean(), false)
+
+/** Whether projections have a bias; none unless a file says so. */
+export const biasField = no.transform((given) => (given ? ('added' as const) : ('none' as const)))
 
 /** A field that may be missing, with Transformers' default, or null, which switches something off. */
 export const switchable = <S extends z.ZodType>(schema: S, value: z.output<S>) =>

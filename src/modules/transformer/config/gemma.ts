@@ -2,7 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { DecoderConfig, RotaryDescription } from './description.js'
-import { either, flag, layerCount, optional, positiveNumber, readFields, size, switchable } from './fields.js'
+import { biasField, either, layerCount, optional, positiveNumber, readFields, size, switchable, yes } from './fields.js'
 import {
   activationOf,
   type Family,
@@ -25,8 +25,8 @@ const gemmaFields = {
   num_key_value_heads: switchable(size, 4),
   head_dim: switchable(size, 256),
   hidden_activation: either(z.string(), 'gelu_pytorch_tanh'),
-  tie_word_embeddings: flag(true),
-  attention_bias: flag(false),
+  tie_word_embeddings: yes,
+  attention_bias: biasField,
   query_pre_attn_scalar: either(positiveNumber, 256),
   sliding_window: switchable(size, 4096),
   layer_types: optional(z.array(z.string())),

@@ -2,7 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { AttentionDescription, DecoderConfig, LayerKind, Norm, Projection } from './description.js'
-import { commonFields, either, flag, layerCount, optional, positiveNumber, readFields, size } from './fields.js'
+import { commonFields, either, layerCount, no, optional, positiveNumber, readFields, size, yes } from './fields.js'
 import { activationOf, type Family, gather, type Json, linearMap, type Sizes, sizesOf, specialTokens } from './parts.js'
 
 const GPT_NAMES = {
@@ -15,7 +15,7 @@ const gptFields = {
   ...commonFields,
   activation_function: either(z.string(), 'gelu_new'),
   layer_norm_epsilon: either(positiveNumber, 1e-5),
-  tie_word_embeddings: flag(true),
+  tie_word_embeddings: yes,
 }
 
 type GptRaw = z.output<z.ZodObject<typeof gptFields>>
@@ -102,8 +102,8 @@ const gpt2Fields = {
   n_head: size,
   n_positions: either(size, 1024),
   n_inner: optional(size),
-  scale_attn_weights: flag(true),
-  scale_attn_by_inverse_layer_idx: flag(false),
+  scale_attn_weights: yes,
+  scale_attn_by_inverse_layer_idx: no,
 }
 
 /** Where `reorder_and_upcast_attn` multiplies by the scale makes no difference in float32. */
@@ -116,7 +116,7 @@ export const gpt2: Family = (json) => {
   const sizes = evenSizes(raw.n_embd, raw.n_head, raw.n_inner)
   const { hidden, inner, headSize } = sizes
   const stored = (name: string, from: number, to: number): Projection => ({
-    ...linearMap(name, from, to, true),
+    ...linearMap(name, [from, to], 'added'),
     layout: 'in-out',
   })
   const base = raw.scale_attn_weights ? 1 / Math.sqrt(headSize) : 1
@@ -181,11 +181,11 @@ export const gptNeo: Family = (json) => {
     sizes,
     layers: raw.num_layers,
     maxPositions: raw.max_position_embeddings,
-    inputs: ['q_proj', 'k_proj', 'v_proj'].map((part) => linearMap(`${name}.${part}`, hidden, hidden, false)),
-    output: linearMap(`${name}.out_proj`, hidden, hidden, true),
+    inputs: ['q_proj', 'k_proj', 'v_proj'].map((part) => linearMap(`${name}.${part}`, [hidden, hidden])),
+    output: linearMap(`${name}.out_proj`, [hidden, hidden], 'added'),
     feedForward: {
-      input: linearMap('mlp.c_fc', hidden, inner, true),
-      output: linearMap('mlp.c_proj', inner, hidden, true),
+      input: linearMap('mlp.c_fc', [hidden, inner], 'added'),
+      output: linearMap('mlp.c_proj', [inner, hidden], 'added'),
     },
     paddingSees: 'past',
     kinds: E.map((layers: readonly ('global' | 'local')[]) =>

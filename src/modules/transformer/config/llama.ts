@@ -7,8 +7,20 @@ import type {
   DecoderConfig,
   FeedForwardDescription,
   LayerKind,
+  Projection,
 } from './description.js'
-import { either, flag, layerCount, optional, positiveNumber, readFields, size, switchable } from './fields.js'
+import {
+  biasField,
+  either,
+  layerCount,
+  no,
+  optional,
+  positiveNumber,
+  readFields,
+  size,
+  switchable,
+  yes,
+} from './fields.js'
 import {
   activationOf,
   type Family,
@@ -101,7 +113,11 @@ const all = (raw: LlamaRaw, window: number | null): readonly boolean[] => none(r
 /** Llama's layer with biases where a family has them. */
 const llamaLayer = (
   raw: LlamaRaw,
-  bias: { readonly inputs: boolean; readonly output: boolean; readonly feedForward: boolean },
+  bias: {
+    readonly inputs: Projection['bias']
+    readonly output: Projection['bias']
+    readonly feedForward: Projection['bias']
+  },
 ): Pick<Variant, 'attention' | 'feedForward'> => {
   const norms = preNorms(rmsNorms(raw.rms_norm_eps), raw.hidden_size)
   return {
@@ -110,10 +126,14 @@ const llamaLayer = (
   }
 }
 
-const everywhere = (bias: boolean, feedForward = false) => ({ inputs: bias, output: bias, feedForward })
+const everywhere = (bias: Projection['bias'], feedForward: Projection['bias'] = 'none') => ({
+  inputs: bias,
+  output: bias,
+  feedForward,
+})
 
 export const llama: Family = (json) => {
-  const read = readFields({ ...llamaFields, attention_bias: flag(false), mlp_bias: flag(false) }, json)
+  const read = readFields({ ...llamaFields, attention_bias: biasField, mlp_bias: biasField }, json)
   if (E.isLeft(read)) return read
   const raw = read.right
   return describe(json, raw, {
@@ -138,7 +158,7 @@ export const mistral: Family = (json) => {
     architecture: 'mistral',
     tokens: { end: 2, pad: null },
     windows: windowsOf(null, all(raw, raw.sliding_window), raw.sliding_window),
-    ...llamaLayer(raw, everywhere(false)),
+    ...llamaLayer(raw, everywhere('none')),
   })
 }
 
@@ -146,7 +166,7 @@ const qwenFields = {
   ...llamaFields,
   num_key_value_heads: switchable(size, 32),
   max_position_embeddings: either(size, 32_768),
-  use_sliding_window: flag(false),
+  use_sliding_window: no,
   sliding_window: switchable(size, 4096),
   max_window_layers: either(z.number().int().nonnegative(), 28),
   layer_types: optional(z.array(z.string())),
@@ -168,12 +188,12 @@ export const qwen2: Family = (json) => {
     architecture: 'qwen2',
     tokens: { end: null, pad: null },
     windows: qwenWindows(raw),
-    ...llamaLayer(raw, { inputs: true, output: false, feedForward: false }),
+    ...llamaLayer(raw, { inputs: 'added', output: 'none', feedForward: 'none' }),
   })
 }
 
 export const qwen3: Family = (json) => {
-  const read = readFields({ ...qwenFields, head_dim: switchable(size, 128), attention_bias: flag(false) }, json)
+  const read = readFields({ ...qwenFields, head_dim: switchable(size, 128), attention_bias: biasField }, json)
   if (E.isLeft(read)) return read
   const raw = read.right
   const layer = llamaLayer(raw, everywhere(raw.attention_bias))
@@ -228,23 +248,23 @@ export const phi3: Family = (json) => {
     partial: { factor: raw.partial_rotary_factor, allowed: 'any' },
     attention: ({ hidden, heads, keyValueHeads, headSize }) => ({
       ...norms.attention,
-      inputs: [linearMap('self_attn.qkv_proj', hidden, (heads + 2 * keyValueHeads) * headSize, false)],
-      output: linearMap('self_attn.o_proj', heads * headSize, hidden, false),
+      inputs: [linearMap('self_attn.qkv_proj', [hidden, (heads + 2 * keyValueHeads) * headSize])],
+      output: linearMap('self_attn.o_proj', [heads * headSize, hidden]),
       queryNorm: null,
       keyNorm: null,
     }),
     feedForward: ({ hidden, inner }) => ({
       ...norms.feedForward,
       kind: 'gated',
-      inputs: [linearMap('mlp.gate_up_proj', hidden, 2 * inner, false)],
-      output: linearMap('mlp.down_proj', inner, hidden, false),
+      inputs: [linearMap('mlp.gate_up_proj', [hidden, 2 * inner])],
+      output: linearMap('mlp.down_proj', [inner, hidden]),
     }),
   })
 }
 
 export const olmo2: Family = (json) => {
   const read = readFields(
-    { ...llamaFields, rms_norm_eps: either(positiveNumber, 1e-5), attention_bias: flag(false) },
+    { ...llamaFields, rms_norm_eps: either(positiveNumber, 1e-5), attention_bias: biasField },
     json,
   )
   if (E.isLeft(read)) return read
@@ -273,14 +293,14 @@ const smollm3Fields = {
   ...llamaFields,
   num_key_value_heads: switchable(size, 4),
   max_position_embeddings: either(size, 32_768),
-  tie_word_embeddings: flag(true),
-  use_sliding_window: flag(false),
+  tie_word_embeddings: yes,
+  use_sliding_window: no,
   sliding_window: optional(size),
   no_rope_layers: optional(z.array(z.union([z.literal(0), z.literal(1)]))),
   no_rope_layer_interval: either(layerCount, 4),
   layer_types: optional(z.array(z.string())),
-  attention_bias: flag(false),
-  mlp_bias: flag(false),
+  attention_bias: biasField,
+  mlp_bias: biasField,
 }
 
 export const smollm3: Family = (json) => {

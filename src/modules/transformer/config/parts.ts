@@ -10,7 +10,7 @@ import type {
   Norm,
   Projection,
 } from './description.js'
-import { commonFields, either, flag, layerCount, optional, positiveNumber, size } from './fields.js'
+import { commonFields, either, layerCount, no, optional, positiveNumber, size } from './fields.js'
 import { ropeFields } from './rope.js'
 
 /** A parsed JSON object. */
@@ -44,7 +44,7 @@ export const llamaFields = {
   hidden_act: either(z.string(), 'silu'),
   max_position_embeddings: either(size, 2048),
   rms_norm_eps: either(positiveNumber, 1e-6),
-  tie_word_embeddings: flag(false),
+  tie_word_embeddings: no,
 }
 
 export type LlamaRaw = z.output<z.ZodObject<typeof llamaFields>>
@@ -106,14 +106,12 @@ export const activationOf = (field: string, name: string): E.Either<string, Acti
     ? E.right(ACTIVATIONS[name]!)
     : E.left(`not supported: ${field} '${name}' (supported: ${Object.keys(ACTIVATIONS).join(', ')})`)
 
-/** A linear map stored as PyTorch's Linear does. */
-export const linearMap = (name: string, from: number, to: number, bias: boolean): Projection => ({
-  name,
-  inputs: from,
-  outputs: to,
-  bias: bias ? 'added' : 'none',
-  layout: 'out-in',
-})
+/** A linear map stored as PyTorch's Linear does, from so many features to so many. */
+export const linearMap = (
+  name: string,
+  [inputs, outputs]: readonly [number, number],
+  bias: Projection['bias'] = 'none',
+): Projection => ({ name, inputs, outputs, bias, layout: 'out-in' })
 
 /** Root-mean-square norms of one epsilon; `offset` 1 for Gemma. */
 export const rmsNorms =
@@ -123,27 +121,27 @@ export const rmsNorms =
 /** `q_proj`, `k_proj`, `v_proj` and `o_proj` under a name. */
 export const separateProjections = (
   sizes: Sizes,
-  bias: { readonly inputs: boolean; readonly output: boolean },
+  bias: { readonly inputs: Projection['bias']; readonly output: Projection['bias'] },
 ): Pick<AttentionDescription, 'inputs' | 'output'> => {
   const [queries, keys] = [sizes.heads * sizes.headSize, sizes.keyValueHeads * sizes.headSize]
   return {
     inputs: [
-      linearMap('self_attn.q_proj', sizes.hidden, queries, bias.inputs),
-      linearMap('self_attn.k_proj', sizes.hidden, keys, bias.inputs),
-      linearMap('self_attn.v_proj', sizes.hidden, keys, bias.inputs),
+      linearMap('self_attn.q_proj', [sizes.hidden, queries], bias.inputs),
+      linearMap('self_attn.k_proj', [sizes.hidden, keys], bias.inputs),
+      linearMap('self_attn.v_proj', [sizes.hidden, keys], bias.inputs),
     ],
-    output: linearMap('self_attn.o_proj', queries, sizes.hidden, bias.output),
+    output: linearMap('self_attn.o_proj', [queries, sizes.hidden], bias.output),
   }
 }
 
 /** `gate_proj`, `up_proj` and `down_proj`. */
 export const gatedProjections = (
   { hidden, inner }: Sizes,
-  bias = false,
+  bias: Projection['bias'] = 'none',
 ): Pick<FeedForwardDescription, 'kind' | 'inputs' | 'output'> => ({
   kind: 'gated',
-  inputs: [linearMap('mlp.gate_proj', hidden, inner, bias), linearMap('mlp.up_proj', hidden, inner, bias)],
-  output: linearMap('mlp.down_proj', inner, hidden, bias),
+  inputs: [linearMap('mlp.gate_proj', [hidden, inner], bias), linearMap('mlp.up_proj', [hidden, inner], bias)],
+  output: linearMap('mlp.down_proj', [inner, hidden], bias),
 })
 
 /** Norms before both halves of a layer, under Llama's names. */
