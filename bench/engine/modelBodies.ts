@@ -2,13 +2,7 @@
 import * as tf from '@tensorflow/tfjs'
 import { discard, own, scope } from '../../src/engine/scope.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
-import {
-  cacheTensors,
-  grow,
-  type KeyValueCache,
-  makeCache,
-  writeStep,
-} from '../../src/modules/transformer/keyValueCache.js'
+import type { LayerCache } from '../../src/modules/transformer/forward.js'
 import { type Params, parameterShapes } from '../../src/modules/transformer/params.js'
 import { rotaryTables } from '../../src/modules/transformer/rotaryTables.js'
 import { benchConfig } from '../settings.js'
@@ -104,24 +98,28 @@ const update = (workload: Workload): Body => {
   return { value: () => once() + once(), run: () => void once() }
 }
 
-const makeFilledCache = (workload: Workload, config: DecoderConfig): KeyValueCache => {
-  let cache = makeCache(config, sizeOf(workload, 'batch'), 1)
-  while (cache.capacity < sizeOf(workload, 'past')) cache = grow(cache)
-  for (const [layer, { keys, values }] of cache.layers.entries()) {
-    keys.set(noise(keys.length, 100 + layer))
-    values.set(noise(values.length, 200 + layer))
-  }
-  return cache
+/** Keys and values of the cached positions, `[B, K, 1, C, H]` for each layer. */
+const filledCache = (workload: Workload, config: DecoderConfig): readonly LayerCache[] => {
+  const shape = [sizeOf(workload, 'batch'), config.keyValueHeads, 1, sizeOf(workload, 'past'), config.headSize]
+  const size = shape.reduce((n, m) => n * m, 1)
+  return Array.from({ length: config.layers }, (_, layer) => ({
+    keys: tf.tensor(noise(size, 100 + layer), shape),
+    values: tf.tensor(noise(size, 200 + layer), shape),
+  }))
 }
 
-/** Each run computes the position after the cached ones and writes its keys and values over the last cached place. */
+/** Each run computes the position after the cached ones, and its keys and values. */
 const decode = (workload: Workload): Body => {
   const config = configOf(workload)
   const [batch, past] = [sizeOf(workload, 'batch'), sizeOf(workload, 'past')]
-  const cache = makeFilledCache(workload, config)
   const step = makeDecode(config)
   const fixed = own(
-    scope(() => ({ params: fixedParams(config), mask: tf.ones([past]), rotary: rotaryTables(config, past + 1) })),
+    scope(() => ({
+      params: fixedParams(config),
+      mask: tf.ones([past]),
+      rotary: rotaryTables(config, past + 1),
+      layers: filledCache(workload, config),
+    })),
   ).value
   const ids = noiseIds(batch, 7, config.vocabularySize - 3)
   const positions = new Int32Array(batch).fill(past)
@@ -130,19 +128,13 @@ const decode = (workload: Workload): Body => {
       ...fixed,
       ids: tf.tensor3d(ids, [batch, 1, 1], 'int32'),
       positions: tf.tensor3d(positions, [batch, 1, 1], 'int32'),
-      layers: cacheTensors(cache),
     })
   return {
     value: () => scope(() => meanSquare(once().logits)),
     run: () =>
       scope(() => {
         const { logits, layers } = once()
-        logits.dataSync()
-        const added = layers.map(({ keys, values }) => ({
-          keys: keys.dataSync() as Float32Array, // float32 tensors
-          values: values.dataSync() as Float32Array,
-        }))
-        writeStep(cache, past - 1, added)
+        for (const result of [logits, ...layers.flatMap(({ keys, values }) => [keys, values])]) result.dataSync()
       }),
   }
 }

@@ -100,6 +100,7 @@ export type {
   GeneratedToken,
   GenerationEvent,
   GenerationFailure,
+  GenerationRequest,
   LLMEngine,
   LogProbsMode,
   PauseMode,

@@ -1,6 +1,7 @@
 /** Models in this process: loading, saving, sampling, scoring. */
 
 export type { WeightTransport } from './generation/engineMessages.js'
+export { type FolderEngineOptions, folderEngine } from './generation/folderEngine.js'
 export {
   collectEvents,
   type Generated,
@@ -13,8 +14,9 @@ export {
   type LocalLLMEngine,
   makeLLMEngine,
 } from './generation/llmEngine.js'
-export type { WeightTransport } from './generation/engineMessages.js'
+export { type ModelEngineOptions, modelEngine } from './generation/modelEngine.js'
 export { type EngineModule, LLMOnDevice, type OnDeviceOptions } from './generation/onDevice.js'
+export { makeRunner, type Rounding, type RunnerOptions } from './generation/runner/runner.js'
 export { addToken, countTokens, type OwnCounts, type TokenCounts } from './generation/sampling/counts.js'
 export { type PromptLogProbOptions, promptLogProbs, tokenLogProbs } from './generation/sampling/logProbs.js'
 export {
@@ -92,10 +94,11 @@ export {
 export {
   type Completion,
   type CompletionGenerator,
+  type CompletionRequest,
   completionKeys,
   type GenerationOptions,
-  type GenerationRequest,
   makeGenerator,
+  type TokenChoice,
 } from './transformer/generate.js'
 export {
   completionBatch,
@@ -106,7 +109,6 @@ export {
 } from './transformer/pack.js'
 export { initialParams, type Params, parameterCount, parameterShapes } from './transformer/params.js'
 export { type RotaryTableOptions, type RotaryTables, rotaryTables } from './transformer/rotaryTables.js'
-export { chooseToken, type TokenChoice } from './transformer/sample.js'
 export { type CompletionBatch, completionLogits } from './transformer/score.js'
 export { makeScorer, type Scorer } from './transformer/scorer.js'
 export { type TransformersPolicy, TransformersWrapper, type TransformersWrapperOptions } from './transformersWrapper.js'

@@ -1,16 +1,24 @@
-/** Batched sampling with a key-value cache; the prompt of a group is computed once. */
-import * as tf from '@tensorflow/tfjs'
-import { child, type Key, uniform } from '../../core/key.js'
+/** Completions of a batch of prompts, all together; the prompt of a group is computed once. For requests that come and go: `makeLLMEngine`. */
+import { isLeft } from 'fp-ts/lib/Either.js'
+import { child, type Key } from '../../core/key.js'
+import type { SamplingParams } from '../../data/generation.js'
 import type { StopReason } from '../../data/policy.js'
-import { jit } from '../../engine/jit.js'
-import { own, scope } from '../../engine/scope.js'
+import type { Lane, NextToken } from '../generation/modelRunner.js'
+import { makeRunner } from '../generation/runner/runner.js'
+import { DEFAULT_SAMPLING } from '../generation/sampling/params.js'
+import { sampleToken } from '../generation/sampling/sampleToken.js'
 import type { DecoderConfig } from './config.js'
-import { forwardSegment, type LayerCache, logitsOf } from './forward.js'
-import { CAPACITY_STEP, cacheTensors, grow, type KeyValueCache, makeCache, writeStep } from './keyValueCache.js'
 import type { Params } from './params.js'
-import { type RotaryTables, rotaryTables } from './rotaryTables.js'
-import { chooseToken, type TokenChoice } from './sample.js'
-import { biasOf, lastHidden, promptBiases, promptKeyBias } from './score.js'
+
+/** How tokens are chosen. Defaults: no truncation. */
+export interface TokenChoice {
+  /** 0 takes the most probable token; otherwise logits are divided by it. */
+  readonly temperature: number
+  /** Keep the k most probable tokens. */
+  readonly topK?: number
+  /** Keep the smallest set of most probable tokens whose probability reaches p. */
+  readonly topP?: number
+}
 
 export interface GenerationOptions extends TokenChoice {
   readonly maxNewTokens: number
@@ -27,7 +35,7 @@ export interface Completion {
   readonly stopReason: StopReason
 }
 
-export interface GenerationRequest {
+export interface CompletionRequest {
   /** Token ids of each different prompt, none empty. */
   readonly prompts: readonly ArrayLike<number>[]
   /** Completions for each prompt. */
@@ -37,124 +45,25 @@ export interface GenerationRequest {
   readonly options: GenerationOptions
 }
 
-interface PrefillInput {
-  readonly params: Params
-  readonly ids: tf.Tensor
-  readonly mask: tf.Tensor
-  readonly positions: tf.Tensor
-  readonly rotary: RotaryTables
-  readonly inverseTemperature: tf.Tensor
-}
-
-interface DecodeInput {
-  readonly params: Params
-  readonly ids: tf.Tensor
-  readonly positions: tf.Tensor
-  readonly promptLayers: readonly LayerCache[]
-  readonly promptMask: tf.Tensor
-  /** `[P, 1, Tp]` int32 */
-  readonly promptPositions: tf.Tensor
-  readonly ownLayers: readonly LayerCache[]
-  /** `[C]`: 1 for a place that holds a token. */
-  readonly ownMask: tf.Tensor
-  /** `[P, 1, C]` int32 */
-  readonly ownPositions: tf.Tensor
-  readonly rotary: RotaryTables
-  readonly inverseTemperature: tf.Tensor
-}
-
-/** Log-probabilities of the next token, `[N, V]`, and the keys and values of the tokens that were put in. */
-interface NextToken {
-  readonly logProbs: tf.Tensor
-  readonly layers: readonly LayerCache[]
-}
-
-/** The arithmetic of `gatherLogProbs` for all tokens, operation by operation, so that what is recorded is what is scored (see docs/decisions, equal log-probs). */
-const nextLogProbs = (params: Params, config: DecoderConfig, hidden: tf.Tensor, inverse: tf.Tensor): tf.Tensor => {
-  const logits = tf.mul(logitsOf(params, config, hidden), inverse)
-  const shifted = tf.sub(logits, tf.max(logits, -1, true))
-  return tf.sub(shifted, tf.log(tf.sum(tf.exp(shifted), -1, true)))
-}
-
-const prefill =
-  (config: DecoderConfig) =>
-  (input: PrefillInput): NextToken => {
-    const [prompts, length] = input.ids.shape as [number, number] // [P, Tp] by contract
-    const { hidden, layers } = forwardSegment(input.params, config, {
-      ids: tf.reshape(input.ids, [prompts, 1, length]),
-      positions: tf.reshape(input.positions, [prompts, 1, length]),
-      ...promptBiases(input.mask),
-      past: [],
-      rotary: input.rotary,
-    })
-    const last = lastHidden(hidden, prompts)
-    return { logProbs: nextLogProbs(input.params, config, last, input.inverseTemperature), layers }
-  }
-
-const decode =
-  (config: DecoderConfig) =>
-  (input: DecodeInput): NextToken => {
-    const capacity = input.ownMask.shape[0]!
-    const { hidden, layers } = forwardSegment(input.params, config, {
-      ids: input.ids,
-      positions: input.positions,
-      past: [
-        { layers: input.promptLayers, bias: promptKeyBias(input.promptMask), positions: input.promptPositions },
-        {
-          layers: input.ownLayers,
-          bias: biasOf(tf.reshape(input.ownMask, [1, 1, 1, 1, 1, capacity])),
-          positions: input.ownPositions,
-        },
-      ],
-      rotary: input.rotary,
-    })
-    return { logProbs: nextLogProbs(input.params, config, hidden, input.inverseTemperature), layers }
-  }
-
 /** Compiled generation for one architecture. */
 export interface CompletionGenerator {
   /**
    * Samples `group` completions of each prompt.
    *
    * Errors   throws RangeError for an empty prompt, a group below 1, a key count that does not fit, or a prompt that leaves
-   *          no room below the model's last position.
-   * Effects  none besides compiling; equal arguments give equal completions, whatever else is in the batch.
+   *          no room below the model's last position; throws Error where the model's logits are NaN or infinite.
+   * Effects  none besides compiling; equal arguments give equal completions bit for bit, whatever else is in the batch.
    * Cost     one pass over each prompt, then one decoding step for each token of the longest completion.
    */
   readonly generate: (
     params: Params,
-    request: GenerationRequest,
+    request: CompletionRequest,
     pause: () => Promise<void>,
   ) => Promise<readonly Completion[]>
   readonly release: () => void
 }
 
-/** Prompts padded on the left to one length. */
-export interface PaddedPrompts {
-  readonly length: number
-  readonly ids: Int32Array
-  readonly mask: Float32Array
-  readonly positions: Int32Array
-}
-
-/** Pads to a multiple of `CAPACITY_STEP`, so that few graphs are compiled. */
-export const padPrompts = (prompts: readonly ArrayLike<number>[]): PaddedPrompts => {
-  const longest = prompts.reduce((n, prompt) => Math.max(n, prompt.length), 1)
-  const length = Math.ceil(longest / CAPACITY_STEP) * CAPACITY_STEP
-  const size = prompts.length * length
-  const [ids, mask, positions] = [new Int32Array(size), new Float32Array(size), new Int32Array(size)]
-  for (const [row, prompt] of prompts.entries()) {
-    const start = row * length + length - prompt.length
-    for (let i = 0; i < prompt.length; i++) {
-      ids[start + i] = prompt[i]!
-      mask[start + i] = 1
-      positions[start + i] = i
-    }
-  }
-  return { length, ids, mask, positions }
-}
-
-const checkRequest = (config: DecoderConfig, { prompts, group, keys, options }: GenerationRequest): void => {
+const checkRequest = (config: DecoderConfig, { prompts, group, keys, options }: CompletionRequest): void => {
   if (!Number.isInteger(group) || group < 1) throw new RangeError(`generate: group must be at least 1, got ${group}`)
   if (keys.length !== prompts.length * group) {
     throw new RangeError(
@@ -171,124 +80,98 @@ const checkRequest = (config: DecoderConfig, { prompts, group, keys, options }: 
   }
 }
 
+/** One completion as it grows. */
 interface Row {
+  readonly key: Key
   readonly ids: number[]
   readonly logProbs: number[]
   stopReason: StopReason | null
+  /** In the lane; -1 before. */
+  slot: number
 }
 
-/**
- * Samples one token for each unfinished row; finished rows repeat their last token, which nobody reads. `distributions` has one set of
- * log-probabilities for each row, or for as many neighboring rows as share one.
- */
-const advance = (rows: readonly Row[], distributions: readonly Float32Array[], request: GenerationRequest): void => {
-  const { options, keys } = request
-  const sharing = rows.length / distributions.length
-  for (const [i, row] of rows.entries()) {
-    if (row.stopReason !== null) continue
-    const step = row.ids.length
-    const mayStop = step >= (options.minNewTokens ?? 0)
-    const given = distributions[Math.floor(i / sharing)]!
-    const point = uniform(keys[i]!, step)
-    const id = chooseToken(given, options, mayStop ? { point } : { point, banned: options.stopTokens })
-    row.ids.push(id)
-    row.logProbs.push(given[id]!)
-    if (mayStop && options.stopTokens.includes(id)) row.stopReason = 'stop'
-    else if (row.ids.length >= options.maxNewTokens) row.stopReason = 'length'
-  }
+const samplingOf = ({ temperature, topK = 0, topP = 1 }: GenerationOptions): SamplingParams => ({
+  ...DEFAULT_SAMPLING,
+  temperature,
+  topK,
+  topP,
+})
+
+const NOTHING: readonly number[] = []
+const NO_COUNTS: ReadonlyMap<number, number> = new Map()
+
+/** Samples one token of a row and tells whether the row ends with it. */
+const advance = (row: Row, next: NextToken, options: GenerationOptions, sampling: SamplingParams): void => {
+  const step = row.ids.length
+  const mayStop = step >= (options.minNewTokens ?? 0)
+  const sampled = sampleToken(next, sampling, {
+    key: row.key,
+    step,
+    banned: mayStop ? NOTHING : options.stopTokens,
+    promptCounts: NO_COUNTS,
+    outputCounts: NO_COUNTS,
+  })
+  if (isLeft(sampled)) throw new Error(`generate: ${sampled.left.reason}`)
+  const { id, temperedLogProb } = sampled.right
+  row.ids.push(id)
+  row.logProbs.push(temperedLogProb)
+  if (mayStop && options.stopTokens.includes(id)) row.stopReason = 'stop'
+  else if (row.ids.length >= options.maxNewTokens) row.stopReason = 'length'
 }
 
-/** The last axis of a float32 tensor, row by row: views of its values. */
-const rowsOf = (tensor: tf.Tensor): readonly Float32Array[] => {
-  const width = tensor.shape.at(-1)!
-  const values = tensor.dataSync() as Float32Array // float32
-  return Array.from({ length: values.length / width }, (_, i) => values.subarray(i * width, (i + 1) * width))
-}
-
-const readStep = (
-  layers: readonly LayerCache[],
-): readonly { readonly keys: Float32Array; readonly values: Float32Array }[] =>
-  layers.map(({ keys, values }) => ({
-    keys: keys.dataSync() as Float32Array, // float32 tensors
-    values: values.dataSync() as Float32Array,
-  }))
-
-/** Positions of the places after each prompt, `[P, 1, C]` int32. */
-const ownPositions = (prompts: readonly ArrayLike<number>[], capacity: number): tf.Tensor =>
-  tf.tensor3d(
-    Int32Array.from(
-      { length: prompts.length * capacity },
-      (_, i) => prompts[Math.floor(i / capacity)]!.length + (i % capacity),
-    ),
-    [prompts.length, 1, capacity],
-    'int32',
-  )
+/** Prompts computed between two pauses. */
+const PROMPTS_AT_A_TIME = 8
 
 /** Makes a generator; graphs are compiled when first needed and kept. */
 export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
-  const compiledPrefill = jit(prefill(config))
-  const compiledDecode = jit(decode(config))
+  const runner = makeRunner(config)
+
+  /** Computes the prompts, samples the first token of each row, and gives rows that go on a slot. */
+  const start = async (
+    lane: Lane,
+    rows: readonly Row[],
+    { params, request, pause }: { params: Params; request: CompletionRequest; pause: () => Promise<void> },
+  ): Promise<void> => {
+    const { prompts, group, options } = request
+    const sampling = samplingOf(options)
+    const inverseTemperature = options.temperature === 0 ? 1 : 1 / options.temperature
+    lane.reserve(rows.length, prompts.reduce((n, prompt) => Math.max(n, prompt.length), 0) + 1)
+    for (let first = 0; first < prompts.length; first += PROMPTS_AT_A_TIME) {
+      await pause()
+      for (const [i, prompt] of prompts.slice(first, first + PROMPTS_AT_A_TIME).entries()) {
+        const [result] = runner.prefill(params, [
+          { tokens: Int32Array.from(prompt), past: [], inverseTemperature, scores: 'last' },
+        ])
+        for (const row of rows.slice((first + i) * group, (first + i + 1) * group)) {
+          advance(row, result!.next, options, sampling)
+          if (row.stopReason === null) row.slot = lane.insert([result!.keyValues])
+        }
+      }
+    }
+  }
 
   const generate: CompletionGenerator['generate'] = async (params, request, pause) => {
     checkRequest(config, request)
-    const { prompts, group, options } = request
-    const padded = padPrompts(prompts)
-    const count = prompts.length
-    const rows = request.keys.map((): Row => ({ ids: [], logProbs: [], stopReason: null }))
-    const shared = { shape: [count, padded.length] as [number, number] }
-    const table = Math.ceil((padded.length + options.maxNewTokens) / CAPACITY_STEP) * CAPACITY_STEP
-    const inverse = options.temperature === 0 ? 1 : 1 / options.temperature
-
-    using fixed = own(
-      scope(() => ({
-        mask: tf.tensor2d(padded.mask, shared.shape),
-        positions: tf.tensor2d(padded.positions, shared.shape, 'int32'),
-        // no sequence is longer, whatever it is padded to
-        rotary: rotaryTables(config, table, { sequenceLength: Math.min(table, config.maxPositions) }),
-        inverseTemperature: tf.scalar(inverse),
-      })),
-    )
-    using prompt = own(
-      scope(() =>
-        compiledPrefill({
+    const { options } = request
+    const sampling = samplingOf(options)
+    const inverseTemperature = options.temperature === 0 ? 1 : 1 / options.temperature
+    const rows = request.keys.map((key): Row => ({ key, ids: [], logProbs: [], stopReason: null, slot: -1 }))
+    const lane = runner.makeLane()
+    try {
+      await start(lane, rows, { params, request, pause })
+      let open = rows.filter(({ stopReason }) => stopReason === null)
+      while (open.length > 0) {
+        await pause()
+        const next = lane.step(
           params,
-          ...fixed.value,
-          ids: tf.tensor2d(padded.ids, shared.shape, 'int32'),
-        }),
-      ),
-    )
-    advance(rows, rowsOf(prompt.value.logProbs), request)
-
-    let cache: KeyValueCache = makeCache(config, count, group)
-    for (let step = 0; rows.some((row) => row.stopReason === null); step++) {
-      await pause()
-      if (step === cache.capacity) cache = grow(cache)
-      const next = scope(() => {
-        const result = compiledDecode({
-          params,
-          rotary: fixed.value.rotary,
-          inverseTemperature: fixed.value.inverseTemperature,
-          promptMask: fixed.value.mask,
-          promptPositions: tf.expandDims(fixed.value.positions, 1),
-          promptLayers: prompt.value.layers,
-          ids: tf.tensor3d(
-            Int32Array.from(rows, (row) => row.ids[row.ids.length - 1]!),
-            [count, group, 1],
-            'int32',
-          ),
-          positions: tf.tensor3d(
-            Int32Array.from(rows, (_, i) => prompts[Math.floor(i / group)]!.length + step),
-            [count, group, 1],
-            'int32',
-          ),
-          ownLayers: cacheTensors(cache),
-          ownMask: tf.tensor1d(Float32Array.from({ length: cache.capacity }, (_, i) => (i < step ? 1 : 0))),
-          ownPositions: ownPositions(prompts, cache.capacity),
-        })
-        return { distributions: rowsOf(result.logProbs), layers: readStep(result.layers) }
-      })
-      writeStep(cache, step, next.layers)
-      advance(rows, next.distributions, request)
+          open.map(({ slot, ids }) => ({ slot, token: ids[ids.length - 1]!, inverseTemperature })),
+        )
+        for (const [i, row] of open.entries()) advance(row, next[i]!, options, sampling)
+        for (const { slot } of open.filter(({ stopReason }) => stopReason !== null)) lane.remove(slot)
+        open = open.filter(({ stopReason }) => stopReason === null)
+      }
+    } finally {
+      lane.release()
     }
     return rows.map(({ ids, logProbs, stopReason }) => ({
       ids: Int32Array.from(ids),
@@ -297,13 +180,7 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
     }))
   }
 
-  return {
-    generate,
-    release: () => {
-      compiledPrefill.release()
-      compiledDecode.release()
-    },
-  }
+  return { generate, release: runner.release }
 }
 
 /** One key for each completion: `child(child(key, prompt), completion)`. */

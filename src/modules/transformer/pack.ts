@@ -1,10 +1,11 @@
 /** Ragged prompts and completions as the padded arrays that the compiled functions take. */
 import * as tf from '@tensorflow/tfjs'
 import type { DecoderConfig } from './config.js'
-import { padPrompts } from './generate.js'
-import { CAPACITY_STEP } from './keyValueCache.js'
 import { rotaryTables } from './rotaryTables.js'
 import type { CompletionBatch } from './score.js'
+
+/** Lengths are padded to multiples of it, so that few graphs are compiled. */
+export const CAPACITY_STEP = 16
 
 /** Neighbouring rows with equal prompts, as one prompt with a group of completions. */
 export interface PromptGroups {
@@ -32,6 +33,31 @@ export const groupPrompts = (rows: readonly ArrayLike<number>[]): PromptGroups =
   const [group = 1] = lengths
   if (!lengths.every((length) => length === group)) return { prompts: rows, group: 1 }
   return { prompts: starts.map((start) => rows[start]!), group }
+}
+
+/** Prompts padded on the left to one length. */
+interface PaddedPrompts {
+  readonly length: number
+  readonly ids: Int32Array
+  readonly mask: Float32Array
+  readonly positions: Int32Array
+}
+
+/** Pads to a multiple of `CAPACITY_STEP`, so that few graphs are compiled. */
+const padPrompts = (prompts: readonly ArrayLike<number>[]): PaddedPrompts => {
+  const longest = prompts.reduce((n, prompt) => Math.max(n, prompt.length), 1)
+  const length = Math.ceil(longest / CAPACITY_STEP) * CAPACITY_STEP
+  const size = prompts.length * length
+  const [ids, mask, positions] = [new Int32Array(size), new Float32Array(size), new Int32Array(size)]
+  for (const [row, prompt] of prompts.entries()) {
+    const start = row * length + length - prompt.length
+    for (let i = 0; i < prompt.length; i++) {
+      ids[start + i] = prompt[i]!
+      mask[start + i] = 1
+      positions[start + i] = i
+    }
+  }
+  return { length, ids, mask, positions }
 }
 
 export interface PackedCompletions {

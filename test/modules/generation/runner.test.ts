@@ -61,7 +61,6 @@ describe('makeRunner', () => {
   beforeAll(() => {
     params = own(scope(() => initialParams(config, keyFromSeed(3), 0.3)))
     runner = makeRunner(config)
-    runner.prefill(params.value, [{ tokens: Int32Array.of(1), past: [], inverseTemperature: 1, scores: 'last' }]) // makes its tables
   })
   afterAll(() => {
     scorer.release()

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { scope } from '../../../src/engine/scope.js'
-import { CAPACITY_STEP } from '../../../src/modules/transformer/keyValueCache.js'
 import {
+  CAPACITY_STEP,
   completionBatch,
   groupPrompts,
   type PackedCompletions,

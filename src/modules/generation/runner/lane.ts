@@ -21,7 +21,7 @@ interface LayerArrays {
 export interface LaneModel {
   readonly config: DecoderConfig
   readonly graphs: RunnerGraphs
-  /** Tables for positions below `length`. They stay alive. */
+  /** Tables for positions below `length`. They belong to the enclosing scope. */
   readonly rotary: (length: number) => RotaryTables
   /** The different windows of the model's layers. */
   readonly windows: readonly (number | null)[]
@@ -62,7 +62,7 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
 
   const bytesOf = (rows: number, places: number): number => 2 * 4 * config.layers * rows * heads * places * width
 
-  const reserve = (rows: number, places: number): void => {
+  const makeRoom = (rows: number, places: number): void => {
     const [newRows, newPlaces] = [grown(rowCapacity, rows, 1), grown(placeCapacity, places, PLACES_STEP)]
     if (newRows === rowCapacity && newPlaces === placeCapacity) return
     const size = { rows: lengths.length, heads, width }
@@ -84,7 +84,7 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
 
   const insert: Lane['insert'] = (past) => {
     const length = past.reduce((sum, part) => sum + part.length, 0)
-    reserve(Math.max(leastRows, lengths.length + 1), length + 1)
+    makeRoom(Math.max(leastRows, lengths.length + 1), length + 1)
     const row = lengths.length
     for (const [i, layer] of layers.entries()) {
       for (const part of ['keys', 'values'] as const) {
@@ -172,7 +172,7 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
   const step: Lane['step'] = (params, given) => {
     const rows = given.map(({ slot }) => rowAt(slot))
     const count = Math.max(leastRows, lengths.length)
-    reserve(count, lengths.reduce((n, length) => Math.max(n, length), 0) + 2)
+    makeRoom(count, lengths.reduce((n, length) => Math.max(n, length), 0) + 2)
     const [ids, inverse] = [new Int32Array(count), new Float32Array(count).fill(1)]
     for (const [i, row] of rows.entries()) {
       ids[row] = given[i]!.token
@@ -221,6 +221,7 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
         grown(rowCapacity, Math.max(leastRows, lengths.length + rows), 1),
         grown(placeCapacity, length + 1, PLACES_STEP),
       ),
+    reserve: (rows, length) => makeRoom(Math.max(leastRows, lengths.length + rows), length + 1),
     insert,
     remove,
     length: (slot) => lengths[rowAt(slot)]!,

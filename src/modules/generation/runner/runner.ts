@@ -2,7 +2,7 @@
 import type * as tf from '@tensorflow/tfjs'
 import { adoptTensor } from '../../../engine/jit.js'
 import { MASKED } from '../../../engine/ops/attention.js'
-import { type Owned, own, scope } from '../../../engine/scope.js'
+import { scope } from '../../../engine/scope.js'
 import type { DecoderConfig } from '../../transformer/config.js'
 import type { Params } from '../../transformer/params.js'
 import { type RotaryTables, rotaryTables } from '../../transformer/rotaryTables.js'
@@ -93,6 +93,24 @@ const joinPast = (
   return joined
 }
 
+/** A rotary table in host memory: tensors over it are made for each call. */
+interface HostTable {
+  readonly cos: Float32Array
+  readonly sin: Float32Array
+  readonly shape: readonly number[]
+}
+
+const hostTables = (config: DecoderConfig, length: number, sequenceLength: number): ReadonlyMap<string, HostTable> =>
+  scope(
+    () =>
+      new Map(
+        Object.entries(rotaryTables(config, length, { sequenceLength })).map(([name, { cos, sin }]) => {
+          const numbers = (x: tf.Tensor): Float32Array => Float32Array.from(x.dataSync())
+          return [name, { cos: numbers(cos), sin: numbers(sin), shape: cos.shape }]
+        }),
+      ),
+  )
+
 /**
  * Whether a row's numbers may depend, in the last digits, on what is computed with it. `free`: prompts are packed into one run, and a row
  * alone takes the quicker way for one row. `alike`: the same kernels in the same order for any company, so that the same request gives the
@@ -113,7 +131,7 @@ export interface RunnerOptions {
  * Where the angles of positions depend on the length of the sequence (dynamic and long RoPE), they are those of `maxLength` for every row, as
  * vLLM does it: cached keys must fit all later ones.
  *
- * Effects  compiled graphs and tables of angles live until `release`.
+ * Effects  compiled graphs live until `release`.
  * Cost     two graphs are compiled, whatever the sizes; four with cached prompts and temperatures.
  */
 export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): ModelRunner => {
@@ -122,14 +140,19 @@ export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): 
   const graphs = runnerGraphs(config)
   const { keyValueHeads: heads, headSize: width } = config
   const windows = [...new Set(config.layerKinds.map(({ window }) => window))]
-  let tables: { readonly length: number; readonly owned: Owned<RotaryTables> } | undefined
+  let tables: { readonly length: number; readonly byName: ReadonlyMap<string, HostTable> } | undefined
 
   const rotary = (length: number): RotaryTables => {
-    if (tables !== undefined && tables.length >= length) return tables.owned.value
-    tables?.owned.release()
-    const enough = Math.max(256, 2 ** Math.ceil(Math.log2(length)))
-    tables = { length: enough, owned: own(scope(() => rotaryTables(config, enough, { sequenceLength: maxLength }))) }
-    return tables.owned.value
+    if (tables === undefined || tables.length < length) {
+      const enough = Math.max(256, 2 ** Math.ceil(Math.log2(length)))
+      tables = { length: enough, byName: hostTables(config, enough, maxLength) }
+    }
+    return Object.fromEntries(
+      [...tables.byName].map(([name, { cos, sin, shape }]) => [
+        name,
+        { cos: adoptTensor(cos, shape, 'float32'), sin: adoptTensor(sin, shape, 'float32') },
+      ]),
+    )
   }
 
   const prefillPack = (params: Params, items: readonly PrefillItem[]): readonly PrefillResult[] => {
@@ -193,8 +216,6 @@ export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): 
     release: () => {
       graphs.prefill.release()
       graphs.step.release()
-      tables?.owned.release()
-      tables = undefined
     },
   }
 }
