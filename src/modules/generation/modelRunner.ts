@@ -61,7 +61,7 @@ export interface Lane {
   readonly bytes: () => number
   /** Bytes that the lane would hold with `rows` more rows, of which the longest reaches `length` tokens. */
   readonly bytesWith: (rows: number, length: number) => number
-  /** Makes room for `rows` more rows of which the longest will have `length` tokens, so that inserting them copies nothing twice. */
+  /** Says that `rows` more rows will come and the longest reach `length` tokens: memory is taken once, not as they grow. */
   readonly reserve: (rows: number, length: number) => void
   /** Takes a slot for a row with this past; the arrays are copied. */
   readonly insert: (past: readonly KeyValues[]) => number

@@ -97,8 +97,11 @@ const linear = (
   { name, bias, layout }: Omit<Projection, 'inputs' | 'outputs'>,
   x: tf.Tensor,
 ): tf.Tensor => {
-  const product = tf.matMul(x, parameter(params, `${name}.weight`), false, layout === 'out-in')
-  const y = bias === 'none' ? product : tf.add(product, parameter(params, `${name}.bias`))
+  const [weight, transposeB] = [parameter(params, `${name}.weight`), layout === 'out-in']
+  const y =
+    bias === 'none'
+      ? tf.matMul(x, weight, false, transposeB)
+      : (tf.fused.matMul({ a: x, b: weight, transposeB, bias: parameter(params, `${name}.bias`) }) as tf.Tensor) // of rank 2
   return addLora(params, name, { x, y })
 }
 

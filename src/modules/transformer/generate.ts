@@ -135,7 +135,7 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
     const { prompts, group, options } = request
     const sampling = samplingOf(options)
     const inverseTemperature = options.temperature === 0 ? 1 : 1 / options.temperature
-    lane.reserve(rows.length, prompts.reduce((n, prompt) => Math.max(n, prompt.length), 0) + 1)
+    lane.reserve(rows.length, prompts.reduce((n, prompt) => Math.max(n, prompt.length), 0) + options.maxNewTokens)
     for (let first = 0; first < prompts.length; first += PROMPTS_AT_A_TIME) {
       await pause()
       for (const [i, prompt] of prompts.slice(first, first + PROMPTS_AT_A_TIME).entries()) {

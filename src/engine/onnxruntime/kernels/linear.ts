@@ -53,12 +53,26 @@ const matMul: KernelRule = (emitter, inputs, attributes) => {
   return matMulValue(emitter, a, b, { transposeA, transposeB, alpha: 1 })
 }
 
+/** The product of two matrices plus a bias for each column, as one operation; undefined for what Gemm does not take. */
+const gemmWithBias: KernelRule = (emitter, inputs, attributes) => {
+  const [a, b, bias] = [emitter.valueOf(inputs.a!), emitter.valueOf(inputs.b!), emitter.valueOf(inputs.bias!)]
+  const matrices = a?.shape.length === 2 && b?.shape.length === 2 && bias?.shape.length === 1
+  if (!matrices || ![a, b, bias].every(isFloat)) return undefined
+  const [transA, transB] = (['transposeA', 'transposeB'] as const).map((name) =>
+    flagAttribute(attributes, name) ? 1 : 0,
+  ) as [0 | 1, 0 | 1] // as many as names
+  if (a.shape[1 - transA] !== b.shape[transB] || bias.shape[0] !== b.shape[1 - transB]) return undefined
+  const output = { shape: [a.shape[transA]!, b.shape[1 - transB]!], type: a.type }
+  return emitter.emit('Gemm', [a, b, bias], output, { attributes: { transA, transB } })
+}
+
 /** Product with optional bias and an activation, tfjs's `_FusedMatMul`. */
 const fusedMatMul: KernelRule = (emitter, inputs, attributes) => {
-  const product = matMul(emitter, inputs, attributes) as Value | undefined // `matMul` returns one value
-  if (product === undefined) return undefined
   const bias = inputs.bias === undefined ? undefined : emitter.valueOf(inputs.bias)
-  const sum = bias === undefined ? product : emitter.emit('Add', [product, bias], product)
+  const whole = bias === undefined ? undefined : (gemmWithBias(emitter, inputs, attributes) as Value | undefined) // one value
+  const product = whole ?? (matMul(emitter, inputs, attributes) as Value | undefined) // `matMul` returns one value
+  if (product === undefined) return undefined
+  const sum = bias === undefined || whole !== undefined ? product : emitter.emit('Add', [product, bias], product)
   const weights = inputs.preluActivationWeights
   return activate(emitter, sum, weights === undefined ? undefined : emitter.valueOf(weights), attributes)
 }

@@ -67,8 +67,8 @@ export interface Scores {
 
 export interface RunnerOutput {
   readonly scores: Scores
-  /** Keys and values of the tokens that were put in, `[N, K * H]` or `[S, K * H]`. */
-  readonly layers: readonly CachedLayer[]
+  /** Keys and values of the tokens that were put in, side by side: `[N, L * 2 * K * H]`, of each layer the keys and then the values. */
+  readonly added: tf.Tensor
 }
 
 /** The divisor of the vocabulary's size nearest to its square root: blocks of tokens whose masses are added up. */
@@ -97,19 +97,19 @@ const scoresOf = (config: DecoderConfig, input: RunnerInput, hidden: tf.Tensor):
   }
 }
 
-/** The keys and values that each layer adds, and attention over them and what is cached. */
+/** Attention over what is cached and what is added, and the keys and values that the layers add, in their order. */
 interface Attending {
   readonly attend: Attend
-  readonly layers: CachedLayer[]
+  readonly added: tf.Tensor[]
 }
 
 const promptAttend = ({ heads, keyValueHeads, headSize }: DecoderConfig, { biases, past }: RunnerInput): Attending => {
-  const layers: CachedLayer[] = []
+  const added: tf.Tensor[] = []
   /** `[N, count * H]` as `[1, count, N, H]`. */
   const split = (x: tf.Tensor, count: number): tf.Tensor =>
     tf.transpose(tf.reshape(x, [1, x.shape[0]!, count, headSize]), [0, 2, 1, 3])
   const attend: Attend = ({ layer, queries, keys, values, window, softCap, scale }) => {
-    layers.push({ keys, values })
+    added.push(keys, values)
     const cached = past[layer]
     const input = {
       queries: split(queries, heads),
@@ -120,17 +120,17 @@ const promptAttend = ({ heads, keyValueHeads, headSize }: DecoderConfig, { biase
     }
     return tf.reshape(tf.transpose(cachedAttention(input, { scale, softCap }), [0, 2, 1, 3]), queries.shape)
   }
-  return { attend, layers }
+  return { attend, added }
 }
 
 const stepAttend = (
   { heads, keyValueHeads, headSize }: DecoderConfig,
   { biases, past, self }: StepInput,
 ): Attending => {
-  const layers: CachedLayer[] = []
+  const added: tf.Tensor[] = []
   const split = (x: tf.Tensor, count: number): tf.Tensor => tf.reshape(x, [x.shape[0]!, count, 1, headSize])
   const attend: Attend = ({ layer, queries, keys, values, window, softCap, scale }) => {
-    layers.push({ keys, values })
+    added.push(keys, values)
     const input = {
       queries: split(queries, heads),
       keys: split(keys, keyValueHeads),
@@ -141,7 +141,7 @@ const stepAttend = (
     }
     return tf.reshape(decodeAttention(input, { scale, softCap }), queries.shape)
   }
-  return { attend, layers }
+  return { attend, added }
 }
 
 const hiddenOf = (config: DecoderConfig, input: RunnerInput, attend: Attend): tf.Tensor => {
@@ -183,17 +183,18 @@ export interface RunnerGraphs {
 export const runnerGraphs = (config: DecoderConfig): RunnerGraphs => ({
   prefill: jit(
     (input: PrefillInput): RunnerOutput => {
-      const { attend, layers } = promptAttend(config, input)
+      const { attend, added } = promptAttend(config, input)
       const hidden = hiddenOf(config, input, attend)
       const last = tf.gather(hidden, input.scored as tf.Tensor1D) // [R] by contract
-      return { scores: scoresOf(config, input, last), layers }
+      return { scores: scoresOf(config, input, last), added: tf.concat(added, 1) }
     },
     { varying: (input) => [...varyingOf(input, 'prompts'), { tensor: input.scored, axes: ['scored'] }] },
   ),
   step: jit(
     (input: StepInput): RunnerOutput => {
-      const { attend, layers } = stepAttend(config, input)
-      return { scores: scoresOf(config, input, hiddenOf(config, input, attend)), layers }
+      const { attend, added } = stepAttend(config, input)
+      const scores = scoresOf(config, input, hiddenOf(config, input, attend))
+      return { scores, added: tf.concat(added, 1) }
     },
     { varying: (input) => [...varyingOf(input, 'step'), { tensor: input.self, axes: [null, null, null, 'cached'] }] },
   ),

@@ -33,16 +33,10 @@ export interface LaneModel {
 const grown = (before: number, needed: number, step: number): number =>
   needed <= before ? before : Math.ceil(Math.max(needed, before * 1.25) / step) * step
 
-/** Copies `from` `[rows, heads, places, width]` into an array with other numbers of rows and places. */
-const spread = (
-  from: Float32Array,
-  size: { readonly rows: number; readonly heads: number; readonly width: number },
-  places: { readonly from: number; readonly to: number },
-  to: Float32Array,
-): Float32Array => {
-  const [short, long] = [places.from * size.width, places.to * size.width]
-  for (let i = 0; i < size.rows * size.heads; i++) to.set(from.subarray(i * short, (i + 1) * short), i * long)
-  return to
+/** Moves rows `[rows * heads, places, width]` apart to more places each, in place: from the last one on, nothing is overwritten unread. */
+const spread = (array: Float32Array, rows: number, places: { readonly from: number; readonly to: number }): void => {
+  for (let row = rows - 1; row > 0; row--) array.copyWithin(row * places.to, row * places.from, (row + 1) * places.from)
+  for (let row = 0; row < rows; row++) array.fill(0, row * places.to + places.from, (row + 1) * places.to)
 }
 
 /** An empty lane. Mutable: see `Lane`. */
@@ -52,7 +46,10 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
     keys: new Float32Array(0),
     values: new Float32Array(0),
   }))
+  /** The arrays are cut into rows of `placeCapacity` places each; they may be longer than that takes. */
   let [rowCapacity, placeCapacity] = [0, 0]
+  /** What was promised by `reserve`: arrays are made as long, so that they need not grow again. */
+  let expectedPlaces = 0
   /** Row -> tokens held; dense. */
   const lengths: number[] = []
   /** Row -> slot and slot -> row. */
@@ -65,16 +62,25 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
   const makeRoom = (rows: number, places: number): void => {
     const [newRows, newPlaces] = [grown(rowCapacity, rows, 1), grown(placeCapacity, places, PLACES_STEP)]
     if (newRows === rowCapacity && newPlaces === placeCapacity) return
-    const size = { rows: lengths.length, heads, width }
+    const size = newRows * heads * newPlaces * width
+    const used = lengths.length * heads
     for (const layer of layers) {
       for (const part of ['keys', 'values'] as const) {
-        const wider = new Float32Array(newRows * heads * newPlaces * width)
-        layer[part] = spread(layer[part], size, { from: placeCapacity, to: newPlaces }, wider)
+        if (layer[part].length < size) {
+          const larger = new Float32Array(Math.max(size, newRows * heads * expectedPlaces * width))
+          larger.set(layer[part].subarray(0, used * placeCapacity * width))
+          layer[part] = larger
+        }
+        if (newPlaces > placeCapacity) {
+          spread(layer[part], used, { from: placeCapacity * width, to: newPlaces * width })
+        }
       }
     }
     rowCapacity = newRows
     placeCapacity = newPlaces
   }
+
+  const bytes = (): number => layers.reduce((sum, { keys, values }) => sum + keys.byteLength + values.byteLength, 0)
 
   const rowAt = (slot: number): number => {
     const row = rowOf.get(slot)
@@ -125,6 +131,7 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
     for (const layer of layers) [layer.keys, layer.values] = [new Float32Array(0), new Float32Array(0)]
     rowCapacity = 0
     placeCapacity = 0
+    expectedPlaces = 0
   }
 
   const keyValues: Lane['keyValues'] = (slot, from, to) => {
@@ -151,17 +158,18 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
     return adoptTensor(bias, [rows, 1, 1, placeCapacity], 'float32')
   }
 
-  /** Puts one token's keys and values, `[S, K * H]` for each layer, at the end of the given rows. */
-  const write = (rows: readonly number[], added: readonly { keys: Float32Array; values: Float32Array }[]): void => {
+  /** Puts one token's keys and values, `[S, L * 2 * K * H]`, at the end of the given rows. */
+  const write = (rows: readonly number[], added: Float32Array): void => {
     const size = heads * width
-    for (const [i, layer] of layers.entries()) {
-      for (const part of ['keys', 'values'] as const) {
-        const [to, from] = [layer[part], added[i]![part]]
-        for (const row of rows) {
-          for (let head = 0; head < heads; head++) {
-            const start = ((row * heads + head) * placeCapacity + 1 + lengths[row]!) * width
-            const begin = row * size + head * width
-            for (let k = 0; k < width; k++) to[start + k] = from[begin + k]!
+    for (const [i, { keys, values }] of layers.entries()) {
+      for (const row of rows) {
+        const begin = (row * layers.length + i) * 2 * size
+        for (let head = 0; head < heads; head++) {
+          const to = ((row * heads + head) * placeCapacity + 1 + lengths[row]!) * width
+          const from = begin + head * width
+          for (let k = 0; k < width; k++) {
+            keys[to + k] = added[from + k]!
+            values[to + k] = added[from + size + k]!
           }
         }
       }
@@ -203,10 +211,9 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
         })),
         ...(tempered && { inverseTemperature: adoptTensor(inverse, [count, 1], 'float32') }),
       })
-      const numbers = (x: tf.Tensor): Float32Array => x.dataSync() as Float32Array // float32 tensors
       return {
         scores: nextTokens(result.scores, inverse),
-        added: result.layers.map((layer) => ({ keys: numbers(layer.keys), values: numbers(layer.values) })),
+        added: result.added.dataSync() as Float32Array, // a float32 tensor
       }
     })
     write(rows, added)
@@ -215,13 +222,19 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
 
   return {
     rows: () => lengths.length,
-    bytes: () => bytesOf(rowCapacity, placeCapacity),
+    bytes,
     bytesWith: (rows, length) =>
-      bytesOf(
-        grown(rowCapacity, Math.max(leastRows, lengths.length + rows), 1),
-        grown(placeCapacity, length + 1, PLACES_STEP),
+      Math.max(
+        bytes(),
+        bytesOf(
+          grown(rowCapacity, Math.max(leastRows, lengths.length + rows), 1),
+          grown(placeCapacity, length + 1, PLACES_STEP),
+        ),
       ),
-    reserve: (rows, length) => makeRoom(Math.max(leastRows, lengths.length + rows), length + 1),
+    reserve: (rows, length) => {
+      expectedPlaces = Math.max(expectedPlaces, grown(0, length + 1, PLACES_STEP))
+      makeRoom(Math.max(leastRows, lengths.length + rows), 1)
+    },
     insert,
     remove,
     length: (slot) => lengths[rowAt(slot)]!,
@@ -233,21 +246,29 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
   }
 }
 
-/** Copies keys and values of T neighboring tokens, `[N, K * H]` for each layer, out of what a graph gave. */
+/** Copies keys and values of T neighboring tokens out of `[N, L * 2 * K * H]`. */
 export const keyValuesOf = (
-  layers: readonly { readonly keys: Float32Array; readonly values: Float32Array }[],
-  { heads, width }: { readonly heads: number; readonly width: number },
+  added: Float32Array,
+  { layers, heads, width }: { readonly layers: number; readonly heads: number; readonly width: number },
   { start, length }: { readonly start: number; readonly length: number },
 ): KeyValues => {
-  const turn = (from: Float32Array): Float32Array => {
+  const stride = layers * 2 * heads * width
+  const part = (offset: number): Float32Array => {
     const to = new Float32Array(heads * length * width)
     for (let t = 0; t < length; t++) {
       for (let head = 0; head < heads; head++) {
-        const begin = ((start + t) * heads + head) * width
-        to.set(from.subarray(begin, begin + width), (head * length + t) * width)
+        const from = (start + t) * stride + offset + head * width
+        const place = (head * length + t) * width
+        for (let k = 0; k < width; k++) to[place + k] = added[from + k]!
       }
     }
     return to
   }
-  return { length, layers: layers.map(({ keys, values }) => ({ keys: turn(keys), values: turn(values) })) }
+  return {
+    length,
+    layers: Array.from({ length: layers }, (_, i) => ({
+      keys: part(2 * i * heads * width),
+      values: part((2 * i + 1) * heads * width),
+    })),
+  }
 }

@@ -196,10 +196,14 @@ export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): 
       })
       const numbers = (x: tf.Tensor): Float32Array => x.dataSync() as Float32Array // float32 tensors
       const next = nextTokens(result.scores, inverse)
-      const layers = result.layers.map(({ keys, values }) => ({ keys: numbers(keys), values: numbers(values) }))
+      const added = numbers(result.added)
       return items.map(
         ({ tokens }, i): PrefillResult => ({
-          keyValues: keyValuesOf(layers, { heads, width }, { start: starts[i]!.token, length: tokens.length }),
+          keyValues: keyValuesOf(
+            added,
+            { layers: config.layers, heads, width },
+            { start: starts[i]!.token, length: tokens.length },
+          ),
           next: next[every ? tokens.length - 1 : i]!,
           logits: every ? numbers(result.scores.logits) : null,
         }),
