@@ -11,10 +11,6 @@ import { engineReport } from '../../engine/report.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
 import { liveClock } from '../../live/clock.js'
 import { liveFiles } from '../../live/files.js'
-import { type Adapter, loraScalings, mergeLora } from '../../modules/lora/adapter.js'
-import { adapterFiles } from '../../modules/lora/peft.js'
-import { storedLayout } from '../../modules/lora/projections.js'
-import { hostArrays, makeParams, type Pretrained, pretrainedFiles } from '../../modules/pretrained.js'
 import { parameterCount } from '../../modules/transformer/params.js'
 import { TransformersWrapper } from '../../modules/transformersWrapper.js'
 import type { AdamWState } from '../../objectives/updates/adamW.js'
@@ -35,6 +31,7 @@ import { makePipeline, type Pipeline, runKeys, type TrainingState } from './pipe
 import { type EvaluationRecord, type RunSummary, type StepRecord, summarize, type TrajectoryRecord } from './records.js'
 import { type LineLog, openLog, type RunPaths } from './runFolder.js'
 import type { RunSettings } from './settings.js'
+import { countsOf, originOf, type RunWeights, startWeights, type Trainable, trainedFolders } from './weights.js'
 
 /** What happens during a run, in order. */
 export type RunEvent =
@@ -53,12 +50,9 @@ export type RunEvent =
   | { readonly type: 'export'; readonly path: string }
   | { readonly type: 'end'; readonly summary: RunSummary }
 
-export interface TrainOptions {
+export interface TrainOptions extends Trainable {
   readonly settings: RunSettings
   readonly paths: RunPaths
-  readonly model: Pretrained
-  /** The adapter to begin with; null trains the model's own weights. */
-  readonly adapter: Adapter | null
   readonly tasks: TaskSource
   readonly evalTasks: TaskSource
   /** Where to go on, with the records up to there. */
@@ -124,6 +118,15 @@ const sampleTrajectories = (
 
 const schedule = (settings: RunSettings): Schedule => constant(settings.learningRate)
 
+/** Gives the policy what was trained, with what it needs besides. */
+const pushWeights = async (
+  { pipeline, weights }: Pick<Session, 'pipeline' | 'weights'>,
+  { params }: TrainerState<AdamWState>,
+  version: number,
+): Promise<void> => {
+  orThrow(await inProcessUpdater(pipeline.policy).push({ ...weights.frozen, ...params }, version)())
+}
+
 /** One step of the run: collect, learn, update the policy. */
 const runStep = async (
   { pipeline, weights, options, clock }: Session,
@@ -146,7 +149,7 @@ const runStep = async (
   const update = pipeline.step.update(progress.trainer.value, trainingRows(batch, grouped), learningRate)
   progress.trainer.release()
   const trainedAt = clock.now()
-  orThrow(await inProcessUpdater(pipeline.policy).push({ ...weights.frozen, ...update.state.value.params }, step)())
+  await pushWeights({ pipeline, weights }, update.state.value, step)
   const record: StepRecord = {
     type: 'step',
     step,
@@ -211,12 +214,6 @@ async function* evaluate(session: Session, step: number): AsyncGenerator<RunEven
   yield record
 }
 
-/** What an adapter's folder says about the model that it is for. */
-const originOf = ({ settings, model }: TrainOptions) => ({
-  baseModel: settings.model,
-  layout: storedLayout(model.config),
-})
-
 const checkpoint = async (session: Session, progress: Progress): Promise<RunEvent> => {
   const { options, files, clock, metrics, trajectories } = session
   const started = clock.now()
@@ -242,53 +239,13 @@ const checkpoint = async (session: Session, progress: Progress): Promise<RunEven
   return { type: 'checkpoint', step: progress.step, path }
 }
 
-/** Writes the trained adapter, and the trained model if the settings name a storage type for it: adapters are merged into it. */
+/** Writes what was trained in the forms that the settings ask for. */
 async function* exportTrained({ options, files, weights }: Session, progress: Progress): AsyncGenerator<RunEvent> {
-  const { settings, paths, model, adapter } = options
-  const { params } = progress.trainer.value
-  if (adapter !== null) {
-    const contents = adapterFiles({ config: adapter.config, arrays: hostArrays(params) }, originOf(options))
-    orThrow(await files.writeFolder(paths.adapter, contents)())
-    yield { type: 'export', path: paths.adapter }
-  }
-  if (settings.dtype !== null) {
-    const arrays = scope(() =>
-      hostArrays(
-        adapter === null ? params : mergeLora(model.config, weights.first, { config: adapter.config, tensors: params }),
-      ),
-    )
-    orThrow(await files.writeFolder(paths.model, pretrainedFiles({ ...model, arrays }, { float: settings.dtype }))())
-    yield { type: 'export', path: paths.model }
+  for (const [path, contents] of trainedFolders(options, weights, progress.trainer.value.params)) {
+    orThrow(await files.writeFolder(path, contents)())
+    yield { type: 'export', path }
   }
 }
-
-/** How many numbers a model has, and how many of them, or beside them, are trained. */
-const countsOf = ({ config }: Pretrained, { trained }: RunWeights) => ({
-  parameters: parameterCount(config),
-  trained: Object.values(trained).reduce((sum, { size }) => sum + size, 0),
-})
-
-/** The tensors that a run begins with. Each is there once, whoever uses it. */
-interface RunWeights {
-  /** The model as it was before the run: the reference of the divergence. */
-  readonly first: NamedTensors
-  readonly trained: NamedTensors
-  /** What a policy needs besides what is trained. */
-  readonly frozen: NamedTensors
-}
-
-/** Weights of the checkpoint, or those of the model, or those of a new adapter on it. */
-const startWeights = ({ model, adapter, resume }: TrainOptions): Owned<RunWeights> =>
-  own(
-    scope(() => {
-      const first = makeParams(model.arrays)
-      const saved = resume?.checkpoint.trained
-      if (adapter === null) return { first, trained: saved === undefined ? first : makeParams(saved), frozen: {} }
-      const trained = makeParams(saved ?? adapter.arrays)
-      const scalings = loraScalings({ config: adapter.config, tensors: trained })
-      return { first, trained, frozen: { ...first, ...scalings } }
-    }),
-  )
 
 const startTrainer = (
   pipeline: Pick<Pipeline, 'step'>,
@@ -315,7 +272,7 @@ const startTrainer = (
 export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
   const { settings, paths, model, files = liveFiles, clock = liveClock, resume } = options
   const startedAt = clock.now()
-  using held = startWeights(options)
+  using held = startWeights(options, resume?.checkpoint.trained)
   const weights = held.value
   const reference = TransformersWrapper({ config: model.config, params: weights.first })
   const state = resume?.checkpoint.state
@@ -346,10 +303,8 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
       checkpointSeconds: state?.checkpointSeconds ?? 0,
     }
     yield { type: 'start', ...countsOf(model, weights), firstStep: progress.step + 1, settings }
-    if (state !== undefined && state.policyVersion > 0) {
-      const params = { ...weights.frozen, ...progress.trainer.value.params }
-      orThrow(await inProcessUpdater(pipeline.policy).push(params, state.policyVersion)())
-    }
+    if (state !== undefined && state.policyVersion > 0)
+      await pushWeights(session, progress.trainer.value, state.policyVersion)
     if (!session.records.some(({ type }) => type === 'evaluation')) yield* evaluate(session, progress.step)
     let saved = progress.step
     while (progress.step < settings.steps && options.signal?.aborted !== true) {
