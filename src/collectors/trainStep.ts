@@ -114,7 +114,7 @@ export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
     const next = optimizer.update(clipped.grads, state.optimizer, state.params, learningRate)
     return { state: { params: next.params, optimizer: next.state }, norm: clipped.norm }
   }
-  const compiledLearn = jit(learn)
+  const compiledLearn = jit(learn, { memory: recompute === 'none' ? 'kept' : 'returned' })
   /** Forward, backward and optimizer in one graph: the gradients never leave it. */
   const compiledWhole = jit((input: Omit<GradInput, 'params'> & Omit<LearnInput<S>, 'grads'>) => {
     const { state, learningRate, ...batch } = input

@@ -9,7 +9,7 @@ import { flatten, formatShape, type Tree, type TreeShape, unflatten } from '../c
 import type { RecordingBackend, Traced } from './onnxruntime/backend.js'
 import type { OnnxTensor } from './onnxruntime/binding.js'
 import { activeRecordingBackend } from './onnxruntime/register.js'
-import type { CompiledGraph } from './onnxruntime/runtime.js'
+import type { CompiledGraph, GraphMemory } from './onnxruntime/runtime.js'
 import { type AxisNames, axisNames, recordingShapes, unify } from './onnxruntime/symbolic.js'
 import { scope } from './scope.js'
 
@@ -49,6 +49,8 @@ export interface JitOptions<A> {
    * What `f` does may depend on such sizes only through the shapes of its arguments.
    */
   readonly varying?: (input: A) => readonly VaryingAxes[]
+  /** What a graph does with its memory between runs: `kept` (default) is faster where graphs are small, `returned` takes much less where they are large. */
+  readonly memory?: GraphMemory
 }
 
 /** Leaves of one call with the names of their varying axes. */
@@ -72,7 +74,7 @@ const checkPassedThrough = (first: Traced, second: Traced, given: readonly (read
 
 const compileEntry = <A, B>(
   backend: RecordingBackend,
-  f: (input: A) => B,
+  { f, memory }: { readonly f: (input: A) => B; readonly memory: GraphMemory },
   { shape, leaves, axes }: Arguments,
 ): Entry => {
   let resultShape: TreeShape | undefined
@@ -92,9 +94,9 @@ const compileEntry = <A, B>(
   const second = names.length === 0 ? undefined : record(1)
   if (second !== undefined) checkPassedThrough(traced, second, shapesOf(0))
   const compile = (): CompiledGraph => {
-    if (second === undefined) return backend.compile(traced.graph)
+    if (second === undefined) return backend.compile(traced.graph, { memory })
     const { graph, shapes } = unify(traced.graph, second.graph)
-    return backend.compile(graph, shapes)
+    return backend.compile(graph, { open: shapes, memory })
   }
   return {
     backend,
@@ -163,7 +165,7 @@ const keyOf = ({ shape, leaves, axes }: Arguments): string =>
  * norm({ x: tf.tensor1d([3, 4]) }).y.dataSync() // [5]
  */
 export const jit = <A, B>(f: (input: A) => B, options: JitOptions<A> = {}): Jitted<A, B> => {
-  const { cacheSize = 32, varying } = options
+  const { cacheSize = 32, varying, memory = 'kept' } = options
   if (!(cacheSize >= 1)) throw new RangeError(`jit: cacheSize must be at least 1, got ${cacheSize}`)
   const entries = new Map<string, Entry>()
   let compiles = 0
@@ -178,7 +180,7 @@ export const jit = <A, B>(f: (input: A) => B, options: JitOptions<A> = {}): Jitt
     }
     entries.delete(key) // of another backend
     known?.compiled?.release()
-    const entry = compileEntry(backend, f, given)
+    const entry = compileEntry(backend, { f, memory }, given)
     compiles++
     entries.set(key, entry)
     if (entries.size > cacheSize) {

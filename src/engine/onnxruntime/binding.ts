@@ -22,6 +22,7 @@ interface SessionOptions {
   readonly graphOptimizationLevel: 'disabled' | 'basic' | 'extended' | 'all'
   readonly executionMode: 'sequential' | 'parallel'
   readonly enableMemPattern: boolean
+  readonly enableCpuMemArena: boolean
   readonly logSeverityLevel: number
   readonly enableProfiling?: boolean
   readonly profileFilePrefix?: string

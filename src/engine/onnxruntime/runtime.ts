@@ -46,12 +46,24 @@ export interface CompiledGraph {
   readonly release: () => void
 }
 
+/**
+ * What a graph does with the memory of its values between runs: it keeps it for the next run, in pieces of growing powers of two, or it
+ * gives every piece back as soon as nothing needs it.
+ */
+export type GraphMemory = 'kept' | 'returned'
+
+export interface CompileOptions {
+  /** With open shapes the graph runs at any size of the axes that are null there. */
+  readonly open?: OpenShapes
+  /** Default kept. */
+  readonly memory?: GraphMemory
+}
+
 export interface Runtime {
   readonly stacks: StackMode
   readonly version: string
   readonly threads: number
-  /** With `open` shapes the graph runs at any size of the axes that are null there. */
-  readonly compile: (graph: Graph, open?: OpenShapes) => CompiledGraph
+  readonly compile: (graph: Graph, options?: CompileOptions) => CompiledGraph
   /** Computes every value of `roots` that has no data yet. */
   readonly compute: (roots: readonly Value[]) => void
   readonly countFallback: (kernel: string) => void
@@ -97,11 +109,13 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
   const fallbacks = new Map<string, number>()
   const counters = { compiles: 0, cacheHits: 0, runs: 0, compileMs: 0, runMs: 0, bytesIn: 0, bytesOut: 0 }
 
-  const createSession = (graph: Graph, model: Uint8Array, shapes: 'fixed' | 'open'): NativeSession => {
+  const createSession = (graph: Graph, model: Uint8Array, { open, memory = 'kept' }: CompileOptions): NativeSession => {
+    const shapes = open === undefined ? 'fixed' : 'open'
     try {
       return ort.createSession(model, {
         intraOpNumThreads: shapes === 'fixed' && graphCost(graph) === 'small' ? 1 : options.threads,
-        enableMemPattern: shapes === 'fixed', // a pattern is kept for each combination of sizes ever seen
+        enableMemPattern: shapes === 'fixed' && memory === 'kept', // a pattern is kept for each combination of sizes ever seen
+        enableCpuMemArena: memory === 'kept',
         graphOptimizationLevel: options.optimization,
         executionMode: 'sequential',
         logSeverityLevel: 4, // what goes wrong is thrown: it need not be printed as well
@@ -112,10 +126,10 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     }
   }
 
-  const compile: Runtime['compile'] = (graph, open) => {
+  const compile: Runtime['compile'] = (graph, wanted = {}) => {
     const started = performance.now()
-    const { model, feedNames, rootNames } = encodeModel(graph, open)
-    const session = createSession(graph, model, open === undefined ? 'fixed' : 'open')
+    const { model, feedNames, rootNames } = encodeModel(graph, wanted.open)
+    const session = createSession(graph, model, wanted)
     const fetches = Object.fromEntries(rootNames.map((name) => [name, null]))
     counters.compiles++
     counters.compileMs += performance.now() - started

@@ -136,6 +136,9 @@ const throughHead =
       return loss(tf.mul(predictedLogits(weights, config, { batch, states: last }), inverseTemperature), rest)
     })
 
+/** Graphs that give their memory back: each would otherwise keep its own between its runs. */
+const SPARING = { memory: 'returned' } as const
+
 interface LayerGraphs {
   readonly forward: Jitted<LayerInput, States>
   readonly through: Jitted<BackwardInput, Params>
@@ -143,9 +146,9 @@ interface LayerGraphs {
 }
 
 const layerGraphs = (config: DecoderConfig, layer: number): LayerGraphs => ({
-  forward: jit((input) => throughLayer(config, layer, input)),
-  through: jit(backThrough(config, layer)),
-  into: jit(backInto(config, layer)),
+  forward: jit((input) => throughLayer(config, layer, input), SPARING),
+  through: jit(backThrough(config, layer), SPARING),
+  into: jit(backInto(config, layer), SPARING),
 })
 
 /** Sums of gradients that have a name in common. */
@@ -175,7 +178,7 @@ const lowestTrained = ({ embedding, layers }: ReturnType<typeof paramParts>): nu
  */
 export const makeLayerwise = <R, X>(config: DecoderConfig, loss: LossOfLogits<R, X>): Layerwise<R, X> => {
   const embed = jit(({ params, batch }: Pick<PartInput, 'params' | 'batch'>) => embedded(config, params, batch))
-  const head = jit(throughHead(config, loss))
+  const head = jit(throughHead(config, loss), SPARING)
   const intoEmbedding = jit(
     ({ params, frozen, batch, gradient }: PartInput & { readonly gradient: States }): Params =>
       valueAndGrad(params, (all) => ({

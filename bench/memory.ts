@@ -1,0 +1,104 @@
+/**
+ * Peak memory of training steps against the estimate, in a process of its own for each way of training: `npm run bench:memory`. Prints one
+ * JSON line for each, with the ratio of estimate and measurement.
+ */
+import { fork } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import type { TrainingRows } from '../src/collectors/stepRows.js'
+import { trainStep } from '../src/collectors/trainStep.js'
+import { keyFromSeed } from '../src/core/key.js'
+import { own, scope } from '../src/engine/scope.js'
+import { selectBackend } from '../src/engine/select.js'
+import { initialLora, loraScalings } from '../src/modules/lora/adapter.js'
+import { loraConfig } from '../src/modules/lora/config.js'
+import { makeParams } from '../src/modules/pretrained.js'
+import { initialParams } from '../src/modules/transformer/params.js'
+import { adamW } from '../src/objectives/updates/adamW.js'
+import { requireRight } from '../src/testing/results.js'
+import { benchConfig, randomIds } from './settings.js'
+
+interface Case {
+  readonly hidden: number
+  readonly layers: number
+  readonly vocab: number
+  readonly prompts: number
+  readonly group: number
+  readonly promptLength: number
+  readonly completionLength: number
+  readonly train: 'all' | 'lora'
+  readonly recompute: 'none' | 'layers'
+}
+
+interface Measured {
+  readonly peak: number
+  readonly before: number
+  readonly seconds: number
+}
+
+const configOfCase = ({ hidden, layers, vocab }: Case) =>
+  benchConfig({ hidden, layers, vocab, heads: hidden / 64, kvHeads: hidden / 128 })
+
+const rowsOf = ({ prompts, group, promptLength, completionLength, vocab }: Case): TrainingRows => {
+  const ids = randomIds(1, promptLength + completionLength, vocab)
+  const count = prompts * group
+  const each = <T>(f: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => f(i))
+  return {
+    prompts: each((i) => ids.slice(0, promptLength).map((id) => (id + Math.floor(i / group)) % (vocab - 3))),
+    completions: each((i) => ids.slice(promptLength).map((id) => (id + i) % (vocab - 3))),
+    oldLogProbs: each(() => new Float32Array(completionLength).fill(-Math.log(vocab))),
+    advantages: each((i) => (i % 2 === 0 ? 1 : -1)),
+    temperature: 1,
+  }
+}
+
+/** Two steps: memory of the first is not all that there is, since the optimizer's state is replaced in the second. */
+const measure = async (one: Case): Promise<void> => {
+  await selectBackend({ threads: 2 })
+  const config = configOfCase(one)
+  using base = own(scope(() => initialParams(config, keyFromSeed(0))))
+  const before = process.resourceUsage().maxRSS * 1024
+  const adapter = requireRight(initialLora(config, loraConfig({ rank: 8 }), keyFromSeed(1)))
+  using lora = own(scope(() => makeParams(adapter.arrays)))
+  const frozen =
+    one.train === 'lora'
+      ? scope(() => ({ ...base.value, ...loraScalings({ config: adapter.config, tensors: lora.value }) }))
+      : {}
+  const step = trainStep({ config, optimizer: adamW(), frozen, microBatchTokens: 1e9, recompute: one.recompute })
+  const params = one.train === 'lora' ? lora.value : base.value
+  let state = own(scope(() => step.init(params)))
+  const started = performance.now()
+  for (let i = 0; i < 2; i++) {
+    const { state: next } = step.update(state.value, rowsOf(one), 1e-4)
+    state.release()
+    state = next
+  }
+  const seconds = (performance.now() - started) / 1000
+  process.send?.({ peak: process.resourceUsage().maxRSS * 1024, before, seconds }, () => process.exit(0))
+}
+
+const CASES: readonly Omit<Case, 'train' | 'recompute'>[] = [
+  { hidden: 128, layers: 4, vocab: 1024, prompts: 4, group: 8, promptLength: 64, completionLength: 64 },
+  { hidden: 256, layers: 8, vocab: 4096, prompts: 4, group: 8, promptLength: 64, completionLength: 96 },
+  { hidden: 512, layers: 12, vocab: 8192, prompts: 2, group: 8, promptLength: 64, completionLength: 128 },
+]
+
+const [given] = process.argv.slice(2)
+if (given !== undefined)
+  await measure(JSON.parse(given) as Case) // written below
+else {
+  for (const sizes of CASES) {
+    for (const train of ['all', 'lora'] as const) {
+      for (const recompute of ['none', 'layers'] as const) {
+        const one: Case = { ...sizes, train, recompute }
+        const child = fork(fileURLToPath(import.meta.url), [JSON.stringify(one)])
+        const result = await new Promise<Measured>(
+          (resolve) => child.on('message', (message) => resolve(message as Measured)), // sent by `measure`
+        )
+        const mib = (bytes: number): number => Math.round(bytes / 2 ** 20)
+        console.log(
+          JSON.stringify({ ...one, peak: mib(result.peak), before: mib(result.before), seconds: result.seconds }),
+        )
+      }
+    }
+  }
+}
