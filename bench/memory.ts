@@ -4,6 +4,7 @@
  */
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { type MemoryRequest, memoryEstimate } from '../src/collectors/memoryEstimate.js'
 import type { TrainingRows } from '../src/collectors/stepRows.js'
 import { trainStep } from '../src/collectors/trainStep.js'
 import { keyFromSeed } from '../src/core/key.js'
@@ -12,7 +13,7 @@ import { selectBackend } from '../src/engine/select.js'
 import { initialLora, loraScalings } from '../src/modules/lora/adapter.js'
 import { loraConfig } from '../src/modules/lora/config.js'
 import { makeParams } from '../src/modules/pretrained.js'
-import { initialParams } from '../src/modules/transformer/params.js'
+import { initialParams, parameterCount } from '../src/modules/transformer/params.js'
 import { adamW } from '../src/objectives/updates/adamW.js'
 import { requireRight } from '../src/testing/results.js'
 import { benchConfig, randomIds } from './settings.js'
@@ -29,9 +30,11 @@ interface Case {
   readonly recompute: 'none' | 'layers'
 }
 
+/** All rows in one run. */
+const MICRO_BATCH = 1e9
+
 interface Measured {
   readonly peak: number
-  readonly before: number
   readonly seconds: number
 }
 
@@ -51,19 +54,42 @@ const rowsOf = ({ prompts, group, promptLength, completionLength, vocab }: Case)
   }
 }
 
+const requestOf = (one: Case): MemoryRequest => {
+  const config = configOfCase(one)
+  const adapter = initialLora(config, loraConfig({ rank: 8 }), keyFromSeed(1))
+  const sizes = [...requireRight(adapter).arrays.values()].map(({ data }) => data.length)
+  return {
+    config,
+    trained: one.train === 'all' ? parameterCount(config) : sizes.reduce((a, b) => a + b, 0),
+    batch: {
+      prompts: one.prompts,
+      group: one.group,
+      promptTokens: one.promptLength,
+      completionTokens: one.completionLength,
+    },
+    microBatchTokens: MICRO_BATCH,
+    recompute: one.recompute,
+  }
+}
+
 /** Two steps: memory of the first is not all that there is, since the optimizer's state is replaced in the second. */
 const measure = async (one: Case): Promise<void> => {
   await selectBackend({ threads: 2 })
   const config = configOfCase(one)
   using base = own(scope(() => initialParams(config, keyFromSeed(0))))
-  const before = process.resourceUsage().maxRSS * 1024
   const adapter = requireRight(initialLora(config, loraConfig({ rank: 8 }), keyFromSeed(1)))
   using lora = own(scope(() => makeParams(adapter.arrays)))
   const frozen =
     one.train === 'lora'
       ? scope(() => ({ ...base.value, ...loraScalings({ config: adapter.config, tensors: lora.value }) }))
       : {}
-  const step = trainStep({ config, optimizer: adamW(), frozen, microBatchTokens: 1e9, recompute: one.recompute })
+  const step = trainStep({
+    config,
+    optimizer: adamW(),
+    frozen,
+    microBatchTokens: MICRO_BATCH,
+    recompute: one.recompute,
+  })
   const params = one.train === 'lora' ? lora.value : base.value
   let state = own(scope(() => step.init(params)))
   const started = performance.now()
@@ -73,7 +99,7 @@ const measure = async (one: Case): Promise<void> => {
     state = next
   }
   const seconds = (performance.now() - started) / 1000
-  process.send?.({ peak: process.resourceUsage().maxRSS * 1024, before, seconds }, () => process.exit(0))
+  process.send?.({ peak: process.resourceUsage().maxRSS * 1024, seconds }, () => process.exit(0))
 }
 
 const CASES: readonly Omit<Case, 'train' | 'recompute'>[] = [
@@ -95,8 +121,15 @@ else {
           (resolve) => child.on('message', (message) => resolve(message as Measured)), // sent by `measure`
         )
         const mib = (bytes: number): number => Math.round(bytes / 2 ** 20)
+        const { total } = memoryEstimate(requestOf(one))
         console.log(
-          JSON.stringify({ ...one, peak: mib(result.peak), before: mib(result.before), seconds: result.seconds }),
+          JSON.stringify({
+            ...one,
+            peakMiB: mib(result.peak),
+            estimateMiB: mib(total),
+            ratio: Number((total / result.peak).toFixed(2)),
+            seconds: Number(result.seconds.toFixed(1)),
+          }),
         )
       }
     }

@@ -2,10 +2,21 @@
 import { fork } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { arch, availableParallelism, freemem, platform, totalmem } from 'node:os'
+import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
+import { isRight } from 'fp-ts/lib/Either.js'
+import { formatEstimate, type MemoryEstimate, memoryEstimate } from '../collectors/memoryEstimate.js'
+import { DEFAULT_SETTINGS } from '../collectors/run/settings.js'
+import type { Recompute } from '../collectors/stepGradients.js'
 import { BACKEND_CANDIDATES, type BackendCandidate, type BackendName } from '../engine/select.js'
-import { CommandError } from './failure.js'
+import { liveMachine } from '../live/machine.js'
+import { adapterShapes } from '../modules/lora/adapter.js'
+import { adaptedProjections, DEFAULT_LORA } from '../modules/lora/config.js'
+import { loadConfig } from '../modules/pretrained.js'
+import type { DecoderConfig } from '../modules/transformer/config.js'
+import { parameterCount } from '../modules/transformer/params.js'
+import { CommandError, orFail } from './failure.js'
 import { type EngineOptions, engineOptions } from './options.js'
 import type { ProbeRequest, ProbeResult } from './probe.js'
 import type { SelfTest } from './selfTest.js'
@@ -48,6 +59,37 @@ export interface DoctorReport {
   /** Whether the backend that other commands use works. */
   readonly works: boolean
   readonly backends: readonly Diagnosis[]
+  /** What training a model would take, for each way of doing it; null unless a model was named. */
+  readonly training: readonly TrainingMemory[] | null
+}
+
+/** One way of training and the memory that it takes. */
+interface TrainingMemory {
+  readonly trains: 'all weights' | 'an adapter of rank 8'
+  readonly recompute: Recompute
+  readonly fits: 'yes' | 'no'
+  readonly estimate: MemoryEstimate
+}
+
+/** Tokens of the prompts that the estimates are for. */
+const PROMPT_TOKENS = 256
+
+/** What the default settings of a run take with a model: with its weights alone, no file but config.json is read. */
+const trainingMemory = (config: DecoderConfig): readonly TrainingMemory[] => {
+  const adapted = adaptedProjections(config, DEFAULT_LORA)
+  const shapes = isRight(adapted) ? [...adapterShapes(adapted.right).values()] : [] // every decoder has projections
+  const ways = [
+    ['all weights', parameterCount(config)],
+    ['an adapter of rank 8', shapes.reduce((sum, [rows, columns]) => sum + rows * columns, 0)],
+  ] as const
+  const { prompts, group, maxNewTokens, microBatch } = DEFAULT_SETTINGS
+  const batch = { prompts, group, promptTokens: PROMPT_TOKENS, completionTokens: maxNewTokens }
+  return ways.flatMap(([trains, trained]) =>
+    (['none', 'layers'] as const).map((recompute): TrainingMemory => {
+      const estimate = memoryEstimate({ config, trained, batch, microBatchTokens: microBatch, recompute })
+      return { trains, recompute, fits: estimate.total <= liveMachine.memoryBytes() ? 'yes' : 'no', estimate }
+    }),
+  )
 }
 
 const installedVersion = (packageName: string): string | null => {
@@ -71,7 +113,7 @@ const LONGEST_PROBE = 60_000
 
 /** Loads and tests a backend in a process of its own. */
 const probe = (request: ProbeRequest): Promise<ProbeResult> =>
-  new Promise((resolve) => {
+  new Promise((settle) => {
     const program = fileURLToPath(new URL(import.meta.url.replace(/doctor(\.[jt]s)$/, 'probe$1')))
     const running = fork(program, [JSON.stringify(request)], {
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
@@ -81,10 +123,10 @@ const probe = (request: ProbeRequest): Promise<ProbeResult> =>
     running.stderr?.setEncoding('utf8').on('data', (text: string) => {
       stderr += text
     })
-    running.on('message', (result: ProbeResult) => resolve(result)) // sent by `probe.ts`
-    running.on('error', ({ message }) => resolve({ _tag: 'Failed', problem: message, attempts: [] }))
+    running.on('message', (result: ProbeResult) => settle(result)) // sent by `probe.ts`
+    running.on('error', ({ message }) => settle({ _tag: 'Failed', problem: message, attempts: [] }))
     running.on('close', (code, signal) =>
-      resolve({ _tag: 'Failed', problem: ending(code, signal, stderr), attempts: [] }),
+      settle({ _tag: 'Failed', problem: ending(code, signal, stderr), attempts: [] }),
     )
   })
 
@@ -133,6 +175,7 @@ const examine = async (asked: ProbeRequest): Promise<DoctorReport> => {
     memory: { totalBytes: totalmem(), freeBytes: freemem() },
     works: backends.some(({ isChosen, state }) => isChosen && state === 'works'),
     backends,
+    training: null,
   }
 }
 
@@ -151,19 +194,36 @@ const linesOf = (diagnosis: Diagnosis): readonly string[] => {
   ]
 }
 
-const textOf = ({ node, platform, cores, memory, backends }: DoctorReport): string =>
+const trainingLines = (training: readonly TrainingMemory[]): readonly string[] => [
+  `training with the default settings and prompts of ${PROMPT_TOKENS} tokens:`,
+  ...training.map(
+    ({ trains, recompute, fits, estimate }) =>
+      `  ${trains}, recompute ${recompute}: ${formatEstimate(estimate)}${fits === 'yes' ? '' : ' (more than there is)'}`,
+  ),
+  '',
+]
+
+const textOf = ({ node, platform, cores, memory, backends, training }: DoctorReport): string =>
   [
     `Node ${node} on ${platform}, ${cores} cores, ${gigabytes(memory.totalBytes)} of memory, ${gigabytes(memory.freeBytes)} free`,
     '',
     ...backends.flatMap(linesOf),
     '',
+    ...(training === null ? [] : trainingLines(training)),
     '* is what the other commands use. Another one: --backend, or the variable TANDEM_BACKEND.',
     '',
   ].join('\n')
 
-const action = async (flags: EngineOptions & { readonly json?: boolean }): Promise<void> => {
+interface DoctorFlags extends EngineOptions {
+  readonly model?: string
+  readonly json?: boolean
+}
+
+const action = async (flags: DoctorFlags): Promise<void> => {
   const { backend, threads } = flags
-  const report = await examine({ ...(backend && { backend }), ...(threads !== undefined && { threads }) })
+  const config = flags.model === undefined ? undefined : await orFail(loadConfig(resolve(flags.model)))
+  const examined = await examine({ ...(backend && { backend }), ...(threads !== undefined && { threads }) })
+  const report: DoctorReport = config === undefined ? examined : { ...examined, training: trainingMemory(config) }
   process.stdout.write(flags.json === true ? `${JSON.stringify(report)}\n` : textOf(report))
   if (!report.works) throw new CommandError(`the ${backend ?? 'default'} tensor backend does not work`)
 }
@@ -172,6 +232,7 @@ export const doctorCommand = (): Command => {
   const command = new Command('doctor').description(
     'Say which tensor backends work here, how fast, and how to get the others. Fails if the one that is used does not work.',
   )
+  command.option('--model <folder>', 'also say what memory it takes to train this model')
   for (const option of engineOptions()) command.addOption(option)
   return command.option('--json', 'print the report as one line of JSON').action(action)
 }

@@ -1,6 +1,7 @@
 /** `tandem train`: options to settings, events to the screen. */
 import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
+import { formatEstimate } from '../collectors/memoryEstimate.js'
 import { finishRun, type PreparedRun, prepareRun } from '../collectors/run/prepare.js'
 import type { RunSummary } from '../collectors/run/records.js'
 import { DEFAULT_SETTINGS, type RunSettings } from '../collectors/run/settings.js'
@@ -27,6 +28,7 @@ interface TrainFlags extends EngineOptions, Partial<RunSettings> {
   readonly resume?: string
   readonly json?: boolean
   readonly merge?: boolean
+  readonly memory?: 'check' | 'ignore'
 }
 
 /** Settings that can be given on the command line: flag, argument, what it is, how it is read. */
@@ -171,9 +173,12 @@ const action = async (flags: TrainFlags): Promise<void> => {
             settings: { model: EMBEDDED_MODEL, ...DEFAULT_SETTINGS, ...given },
           }
         : { _tag: 'Resume', folder: resolve(flags.resume), asked: given },
+      { memory: flags.memory ?? 'check' },
     ),
   )
-  say(`${engine.backend} backend (${engine.packageName}); run folder ${run.paths.folder}\n`)
+  say(
+    `${engine.backend} backend (${engine.packageName}); run folder ${run.paths.folder}\n${formatEstimate(run.memory)}\n`,
+  )
   await conclude(run, await runToEnd(run, displayFor(flags), say), say)
 }
 
@@ -193,6 +198,12 @@ export const trainCommand = (): Command => {
     command.addOption(new Option(`--${kebab(name)} ${argument}`, `${help} (default: ${shown})`).argParser(read))
   }
   for (const option of engineOptions()) command.addOption(option)
+  command.addOption(
+    new Option(
+      '--memory <mode>',
+      'refuse a run that takes more memory than there is, or ignore it (default: check)',
+    ).choices(['check', 'ignore']),
+  )
   command.option('--merge', 'write the model with the adapter merged into it at the end')
   return command.option('--json', 'print every event as a line of JSON').action(action)
 }

@@ -49,6 +49,12 @@ export interface Calendar {
   readonly today: () => Date
 }
 
+/** What the process may use of the machine. */
+export interface Machine {
+  /** Memory in bytes: what is built in, or less where a container has a limit. */
+  readonly memoryBytes: () => number
+}
+
 /** Time, and turns of the event loop. */
 export interface Clock {
   /** Milliseconds since some fixed moment. Never goes back. */

@@ -4,18 +4,19 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Calendar, Files } from '../core/capabilities.js'
-import { type ConfigFailure, type FileFailure, type ModelFailure, problemList } from '../core/failure.js'
+import type { FileFailure, ModelFailure } from '../core/failure.js'
 import { type ChatTemplate, chatTemplate } from '../data/chatTemplate.js'
 import { encodeSafetensors, type HostArray } from '../data/codecs/safetensors.js'
 import { readAll } from '../data/codecs/safetensorsFile.js'
 import { openCheckpoint } from '../data/codecs/safetensorsShards.js'
-import { allFinite, type StoredArray } from '../data/codecs/storage.js'
+import type { StoredArray } from '../data/codecs/storage.js'
 import type { PlainArray } from '../data/generation.js'
 import { templateSource } from '../data/template/named.js'
 import { type TextTokenizer, textTokenizer } from '../data/textTokenizer.js'
 import { adoptTensor } from '../engine/jit.js'
 import { liveCalendar } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
+import { checkStored } from './checkStored.js'
 import { type DecoderConfig, formatConfig, parseConfig } from './transformer/config.js'
 import { type Params, parameterShapes } from './transformer/params.js'
 
@@ -102,33 +103,6 @@ const withPrefix = <A>(arrays: ReadonlyMap<string, A>, config: DecoderConfig): R
   const bare = `${config.embedding.name}.weight`.slice(prefix.length)
   if (!arrays.has(bare)) return arrays
   return new Map([...arrays].map(([name, array]) => [name.startsWith('lm_head.') ? name : `${prefix}${name}`, array]))
-}
-
-/**
- * The numbers of a file, if they are those that are expected.
- *
- * Errors   `Left(ConfigFailure)` with all problems, by name: missing, extra, of another shape or type, NaN or infinite.
- */
-export const checkStored = (
-  shapes: ReadonlyMap<string, readonly number[]>,
-  arrays: ReadonlyMap<string, StoredArray>,
-): E.Either<ConfigFailure, ReadonlyMap<string, PlainArray>> => {
-  const checked = new Map<string, PlainArray>()
-  const problems = [...shapes].flatMap(([name, shape]) => {
-    const array = arrays.get(name)
-    if (array === undefined) return [`'${name}' is missing`]
-    if (array.type !== 'F32' && array.type !== 'F16' && array.type !== 'BF16') {
-      return [`'${name}' is ${array.type}, which is none of F32, F16 and BF16`]
-    }
-    if (array.shape.join() !== shape.join()) {
-      return [`'${name}' is [${array.shape.join()}], the config asks for [${shape.join()}]`]
-    }
-    checked.set(name, { shape, data: array.data })
-    return allFinite(array.data) ? [] : [`'${name}' holds numbers that are NaN or infinite`]
-  })
-  const extra = [...arrays.keys()].filter((name) => !shapes.has(name))
-  const all = [...problems, ...extra.map((name) => `'${name}' is no parameter of this architecture`)]
-  return all.length === 0 ? E.right(checked) : E.left({ _tag: 'ConfigFailure', reason: problemList(all) })
 }
 
 const checkArrays = (

@@ -12,6 +12,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   train: [
     ...Object.keys(DEFAULT_SETTINGS).map(kebab),
     'merge',
+    'memory',
     'out',
     'resume',
     'model',
@@ -30,7 +31,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
     ...['max-num-seqs', 'kv-cache-bytes', 'max-logprobs', 'max-body-bytes', 'logprobs-mode', 'tool-call-parser'],
     ...['seed', 'shutdown-seconds', 'backend', 'threads', 'help'],
   ],
-  doctor: ['backend', 'threads', 'json', 'help'],
+  doctor: ['model', 'backend', 'threads', 'json', 'help'],
 }
 
 /** The long options that a help text lists, each at the beginning of its line. */

@@ -2,12 +2,16 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../../core/capabilities.js'
+import type { Files, Machine } from '../../core/capabilities.js'
 import type { ConfigFailure, FileFailure, ModelFailure } from '../../core/failure.js'
+import type { TaskSource } from '../../data/task.js'
 import { liveFiles } from '../../live/files.js'
+import { liveMachine } from '../../live/machine.js'
 import { type Adapter, initialLora } from '../../modules/lora/adapter.js'
 import { loadPretrained, type Pretrained } from '../../modules/pretrained.js'
+import { type MemoryEstimate, type MemoryFailure, memoryEstimate, requireMemory } from '../memoryEstimate.js'
 import { latestCheckpoint, loadAdapterCheckpoint, loadCheckpoint } from './checkpoint.js'
+import { promptTokens, runMemoryRequest } from './memory.js'
 import { runKeys } from './pipeline.js'
 import type { RunSummary } from './records.js'
 import { renderReport } from './report.js'
@@ -24,16 +28,32 @@ import {
 import { loraOf, parseSettings, type RunSettings, resumeSettings } from './settings.js'
 import { openTasks, type TasksFailure } from './tasks.js'
 import type { TrainOptions } from './train.js'
+import type { Trainable } from './weights.js'
 
 /** What to run: a new folder with settings, or an old one with the settings that somebody wants changed. */
 export type RunRequest =
   | { readonly _tag: 'New'; readonly folder: string; readonly settings: RunSettings }
   | { readonly _tag: 'Resume'; readonly folder: string; readonly asked: Partial<RunSettings> }
 
-export type PrepareFailure = RunFailure | TasksFailure | ModelFailure | ConfigFailure
+export type PrepareFailure = RunFailure | TasksFailure | ModelFailure | ConfigFailure | MemoryFailure
 
 /** All that `train` needs. */
-export type PreparedRun = Omit<TrainOptions, 'signal'>
+export interface PreparedRun extends Omit<TrainOptions, 'signal'> {
+  readonly memory: MemoryEstimate
+}
+
+/** How a run is prepared. */
+export interface PrepareOptions {
+  readonly files?: Files
+  /** Whether a run that takes more memory than there is is refused. Default check. */
+  readonly memory?: 'check' | 'ignore'
+  readonly machine?: Machine
+}
+
+type Surroundings = Required<PrepareOptions>
+
+/** Questions that the length of prompts is taken from. */
+const LOOKED_AT = 16
 
 /** The adapter that a run begins with; null if it trains the model's own weights. */
 const newAdapter = (settings: RunSettings, { config }: Pretrained): E.Either<ConfigFailure, Adapter | null> => {
@@ -41,33 +61,52 @@ const newAdapter = (settings: RunSettings, { config }: Pretrained): E.Either<Con
   return lora === null ? E.right(null) : initialLora(config, lora, runKeys(settings.seed).adapter)
 }
 
-/** Model and tasks for settings. Everything is read before a folder is made, so that a mistake leaves nothing behind. */
-const loadInputs = (
+/** What the run will take, if there is as much or if nobody asks. A row that cannot be read is told when the run comes to it. */
+const memoryOf = (
   settings: RunSettings,
-  files: Files,
-): TE.TaskEither<PrepareFailure, Pick<PreparedRun, 'settings' | 'model' | 'adapter' | 'tasks' | 'evalTasks'>> =>
+  { model, adapter, source }: Trainable & { readonly source: TaskSource },
+  { memory, machine }: Surroundings,
+): E.Either<MemoryFailure, MemoryEstimate> => {
+  const count = source.size === 'endless' ? LOOKED_AT : Math.min(LOOKED_AT, source.size)
+  const questions = Array.from({ length: count }, (_, i) => source.at(i)).flatMap((task) =>
+    E.isRight(task) ? [task.right.query] : [],
+  )
+  const request = runMemoryRequest(settings, { model, adapter }, promptTokens(model, questions))
+  return memory === 'ignore' ? E.right(memoryEstimate(request)) : requireMemory(request, machine.memoryBytes())
+}
+
+type Inputs = Pick<PreparedRun, 'settings' | 'model' | 'adapter' | 'tasks' | 'evalTasks' | 'memory'>
+
+/** Model and tasks for settings. Everything is read before a folder is made, so that a mistake leaves nothing behind. */
+const loadInputs = (settings: RunSettings, around: Surroundings): TE.TaskEither<PrepareFailure, Inputs> =>
   pipe(
-    loadPretrained(settings.model, files),
+    loadPretrained(settings.model, around.files),
     TE.bindTo('model'),
     TE.bindW('adapter', ({ model }) => TE.fromEither(newAdapter(settings, model))),
     TE.bindW('tasks', () => openTasks(settings)),
-    TE.map(({ model, adapter, tasks }) => ({
-      adapter,
+    TE.bindW('memory', ({ tasks, ...weights }) =>
+      TE.fromEither(memoryOf(settings, { ...weights, source: tasks.train }, around)),
+    ),
+    TE.map(({ tasks, ...inputs }) => ({
+      ...inputs,
       settings: { ...settings, evalProblems: tasks.evalProblems },
-      model,
       tasks: tasks.train,
       evalTasks: tasks.evaluation,
     })),
   )
 
-const newRun = (folder: string, settings: RunSettings, files: Files): TE.TaskEither<PrepareFailure, PreparedRun> =>
+const newRun = (
+  folder: string,
+  settings: RunSettings,
+  around: Surroundings,
+): TE.TaskEither<PrepareFailure, PreparedRun> =>
   pipe(
     TE.fromEither(parseSettings(settings)),
-    TE.chainW((valid) => loadInputs(valid, files)),
+    TE.chainW((valid) => loadInputs(valid, around)),
     TE.chainW((inputs) =>
       pipe(
-        createRun(files, folder, inputs.settings),
-        TE.map((paths) => ({ ...inputs, paths, files })),
+        createRun(around.files, folder, inputs.settings),
+        TE.map((paths) => ({ ...inputs, paths, files: around.files })),
       ),
     ),
   )
@@ -95,30 +134,34 @@ const resumePoint = (
 const oldRun = (
   folder: string,
   asked: Partial<RunSettings>,
-  files: Files,
-): TE.TaskEither<PrepareFailure, PreparedRun> =>
-  pipe(
+  around: Surroundings,
+): TE.TaskEither<PrepareFailure, PreparedRun> => {
+  const { files } = around
+  return pipe(
     openRun(files, folder),
     TE.bindW('agreed', ({ settings }) => TE.fromEither(resumeSettings(settings, asked))),
-    TE.bindW('inputs', ({ agreed }) => loadInputs(agreed, files)),
+    TE.bindW('inputs', ({ agreed }) => loadInputs(agreed, around)),
     TE.bindW('resume', ({ paths, inputs }) => resumePoint(paths, inputs, files)),
     TE.chainFirstW(({ paths, inputs }) => writeSettings(files, paths, inputs.settings)),
     TE.map(({ paths, inputs, resume }) => ({ ...inputs, paths, files, ...(resume && { resume }) })),
   )
+}
 
 /**
  * Opens a run.
  *
  * Errors   `Left` for a folder that holds a run already (new) or none (resume), for settings that differ from the stored ones, and for any
- *          model, dataset or checkpoint file that is missing or not usable. A new folder is made only when everything else was fine.
+ *          model, dataset or checkpoint file that is missing or not usable, and for a run that takes more memory than there is. A new folder is made only when everything else was fine.
  */
 export const prepareRun = (
   request: RunRequest,
-  files: Files = liveFiles,
-): TE.TaskEither<PrepareFailure, PreparedRun> =>
-  request._tag === 'New'
-    ? newRun(request.folder, request.settings, files)
-    : oldRun(request.folder, request.asked, files)
+  options: PrepareOptions = {},
+): TE.TaskEither<PrepareFailure, PreparedRun> => {
+  const around: Surroundings = { files: liveFiles, memory: 'check', machine: liveMachine, ...options }
+  return request._tag === 'New'
+    ? newRun(request.folder, request.settings, around)
+    : oldRun(request.folder, request.asked, around)
+}
 
 /** Writes summary.json and report.html. */
 export const finishRun = (

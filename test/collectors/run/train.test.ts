@@ -43,7 +43,7 @@ interface Wish {
 
 const follow = async (request: Parameters<typeof prepareRun>[0], wish: Wish): Promise<readonly RunEvent[]> => {
   const abort = new AbortController()
-  const run = await rightOf(prepareRun(request, wish.files ?? liveFiles))
+  const run = await rightOf(prepareRun(request, { files: wish.files ?? liveFiles }))
   const events: RunEvent[] = []
   for await (const event of train({ ...run, signal: abort.signal })) {
     events.push(event)

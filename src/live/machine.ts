@@ -1,0 +1,11 @@
+/** The real machine. */
+import { totalmem } from 'node:os'
+import type { Machine } from '../core/capabilities.js'
+
+/** The memory of the machine, or of the container that the process is in, whichever is less. */
+export const liveMachine: Machine = {
+  memoryBytes: () => {
+    const limit = process.constrainedMemory() // 0 or more than there is where nothing limits it
+    return limit > 0 ? Math.min(limit, totalmem()) : totalmem()
+  },
+}

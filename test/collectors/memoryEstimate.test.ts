@@ -1,0 +1,134 @@
+/** The memory of a run before it begins: how it grows, what makes it smaller, and who is refused. */
+import { readdirSync } from 'node:fs'
+import { totalmem } from 'node:os'
+import fc from 'fast-check'
+import * as E from 'fp-ts/lib/Either.js'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { formatBytes, type MemoryRequest, memoryEstimate, requireMemory } from '../../src/collectors/memoryEstimate.js'
+import { prepareRun } from '../../src/collectors/run/prepare.js'
+import { liveMachine } from '../../src/live/machine.js'
+import { parameterCount } from '../../src/modules/transformer/params.js'
+import { anySmallConfig } from '../kit/configs.js'
+import { useEngine } from '../kit/engine.js'
+import { tinyConfig } from '../kit/models.js'
+import { leftOf, rightOf } from '../kit/results.js'
+import { smallSettings, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
+
+useEngine({ threads: 1 })
+const path = useTemporaryFolder()
+
+const size = fc.integer({ min: 1, max: 200 })
+const anyRequest: fc.Arbitrary<MemoryRequest> = fc
+  .record({
+    config: anySmallConfig,
+    batch: fc.record({ prompts: size, group: size, promptTokens: size, completionTokens: size }),
+    microBatchTokens: fc.integer({ min: 1, max: 10_000 }),
+    recompute: fc.constantFrom('none', 'layers'),
+  })
+  .map((request) => ({ ...request, trained: parameterCount(request.config) }))
+
+describe('the estimate', () => {
+  const totals = (a: MemoryRequest, b: MemoryRequest): void => {
+    expect(memoryEstimate(a).total).toBeLessThanOrEqual(memoryEstimate(b).total)
+  }
+
+  it('does not grow when layers are computed again, when less is trained, or when a run has fewer tokens', () => {
+    fc.assert(
+      fc.property(anyRequest, (request) => {
+        totals({ ...request, trained: Math.floor(request.trained / 2) }, request)
+        totals({ ...request, microBatchTokens: Math.ceil(request.microBatchTokens / 2) }, request)
+        const one = { ...request, config: tinyConfig({ layers: 8 }) }
+        totals({ ...one, recompute: 'layers' }, { ...one, recompute: 'none' })
+      }),
+    )
+  })
+
+  it('does not shrink when there are more prompts, or longer completions in one run', () => {
+    fc.assert(
+      fc.property(anyRequest, (request) => {
+        const { batch } = request
+        const whole = { ...request, microBatchTokens: 1e9 }
+        totals(whole, { ...whole, batch: { ...batch, prompts: batch.prompts + 1 } })
+        totals(whole, { ...whole, batch: { ...batch, completionTokens: batch.completionTokens + 16 } })
+      }),
+    )
+  })
+
+  it('counts four bytes for each weight, and eight numbers of an optimizer for each that is trained', () => {
+    const config = tinyConfig()
+    const [all, few] = [parameterCount(config), 10]
+    const request = {
+      config,
+      batch: { prompts: 1, group: 1, promptTokens: 1, completionTokens: 1 },
+      microBatchTokens: 1,
+      recompute: 'none',
+    } as const
+    expect(memoryEstimate({ ...request, trained: all })).toMatchObject({ weights: 4 * all, optimizer: 32 * all })
+    expect(memoryEstimate({ ...request, trained: few })).toMatchObject({
+      weights: 4 * (all + few),
+      optimizer: 32 * few,
+    })
+  })
+})
+
+describe('a run without room', () => {
+  let model = ''
+  beforeAll(async () => {
+    model = await writeAnsweringModel(path('model'))
+  })
+
+  it('is refused exactly if it takes more than there is', () => {
+    fc.assert(
+      fc.property(anyRequest, (request) => {
+        const { total } = memoryEstimate(request)
+        expect(E.isRight(requireMemory(request, total))).toBe(true)
+        expect(E.isLeft(requireMemory(request, total - 1))).toBe(true)
+      }),
+    )
+  })
+
+  it('is told what it would take, what there is, and what would take less', async () => {
+    const settings = smallSettings(model)
+    const task = prepareRun(
+      { _tag: 'New', folder: path('never'), settings },
+      { machine: { memoryBytes: () => 2 ** 20 } },
+    )
+    const failure = await leftOf(task)
+    expect(failure).toMatchObject({ _tag: 'MemoryFailure', availableBytes: 2 ** 20 })
+    for (const part of ['there are 1 MiB', '--recompute layers', '--lora-rank', '--micro-batch', '--memory ignore']) {
+      expect(failure.reason).toContain(part)
+    }
+    expect(readdirSync(path('.'))).not.toContain('never')
+  })
+
+  it('is not told to do what it does already', async () => {
+    const settings = smallSettings(model, { recompute: 'layers', loraRank: 2, microBatch: 1 })
+    const task = prepareRun({ _tag: 'New', folder: path('never'), settings }, { machine: { memoryBytes: () => 1 } })
+    const { reason } = await leftOf(task)
+    for (const part of ['--recompute', '--lora-rank', '--micro-batch']) expect(reason).not.toContain(part)
+    expect(reason).toContain('a smaller --group')
+  })
+
+  it('begins all the same if somebody says so', async () => {
+    const options = { machine: { memoryBytes: () => 1 }, memory: 'ignore' } as const
+    const run = await rightOf(
+      prepareRun({ _tag: 'New', folder: path('bold'), settings: smallSettings(model) }, options),
+    )
+    expect(run.memory.total).toBeGreaterThan(200 * 2 ** 20)
+  })
+})
+
+describe('the machine', () => {
+  it('has some memory, and no more than is built in', () => {
+    expect(liveMachine.memoryBytes()).toBeGreaterThan(2 ** 20)
+    expect(liveMachine.memoryBytes()).toBeLessThanOrEqual(totalmem())
+  })
+
+  it.each([
+    [1, '1 MiB'],
+    [2 ** 30 - 1, '1024 MiB'],
+    [2 ** 30, '1.0 GiB'],
+  ])('says %d bytes as %s', (bytes, text) => {
+    expect(formatBytes(bytes)).toBe(text)
+  })
+})
