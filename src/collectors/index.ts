@@ -12,6 +12,14 @@ export {
   trajectoryReturns,
 } from './llmCollector.js'
 export {
+  type EstimatedBatch,
+  formatEstimate,
+  type MemoryEstimate,
+  type MemoryFailure,
+  type MemoryRequest,
+  memoryEstimate,
+} from './memoryEstimate.js'
+export {
   type EvaluationOptions,
   type EvaluationScores,
   evaluateProblems,
@@ -19,7 +27,14 @@ export {
   scoresOf,
 } from './run/evaluate.js'
 export { makePipeline, type Pipeline, wordProblemEnv } from './run/pipeline.js'
-export { finishRun, type PreparedRun, type PrepareFailure, prepareRun, type RunRequest } from './run/prepare.js'
+export {
+  finishRun,
+  type PreparedRun,
+  type PrepareFailure,
+  type PrepareOptions,
+  prepareRun,
+  type RunRequest,
+} from './run/prepare.js'
 export type { EvaluationRecord, PhaseSeconds, RunSummary, StepRecord, TrajectoryRecord } from './run/records.js'
 export { renderReport } from './run/report.js'
 export { type SampledText, type SampleOptions, sampleCompletions } from './run/sample.js'

@@ -41,6 +41,7 @@ export {
   type Adapter,
   initialLora,
   type LoraParams,
+  loraScalings,
   mergeLora,
   withLora,
 } from './lora/adapter.js'
@@ -62,6 +63,7 @@ export {
   type ModelText,
   makeParams,
   type Pretrained,
+  type PretrainedFilesOptions,
   pretrainedFiles,
   type TextFiles,
   type TextOptions,
