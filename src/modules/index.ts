@@ -2,7 +2,6 @@
 
 export type { WeightTransport } from './generation/engineMessages.js'
 export { type FolderEngineOptions, folderEngine } from './generation/folderEngine.js'
-export type { WeightTransport, WeightTransport } from './generation/engineMessages.js'
 export {
   collectEvents,
   type Generated,
