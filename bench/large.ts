@@ -1,6 +1,6 @@
 /**
  * A decoder of half a billion parameters, shaped like Qwen2.5-0.5B, BF16 on disk: time and memory of loading it, of scoring 64 tokens and of
- * sampling 8 of them greedily. Each phase runs in a process of its own, so that its peak of resident memory is its own.
+ * sampling at batch 1 and 16, and of one LoRA step of GRPO. Each phase runs in a process of its own, so that its peak of resident memory is its own.
  */
 import { execFileSync } from 'node:child_process'
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs'
@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command, Option } from 'commander'
+import { trainStep } from '../src/collectors/trainStep.js'
 import { orThrow } from '../src/core/failure.js'
 import { keyFromSeed, normals } from '../src/core/key.js'
 import { safetensorsParts } from '../src/data/codecs/safetensors.js'
@@ -15,14 +16,17 @@ import { activeRecordingBackend } from '../src/engine/onnxruntime/register.js'
 import { own, scope } from '../src/engine/scope.js'
 import { selectBackend } from '../src/engine/select.js'
 import { liveClock } from '../src/live/clock.js'
+import { initialLora, loraScalings } from '../src/modules/lora/adapter.js'
+import { loraConfig } from '../src/modules/lora/config.js'
 import { loadWeights, makeParams } from '../src/modules/pretrained.js'
 import { type DecoderConfig, parseConfig } from '../src/modules/transformer/config.js'
 import { completionKeys, makeGenerator } from '../src/modules/transformer/generate.js'
 import { type Params, parameterCount, parameterShapes } from '../src/modules/transformer/params.js'
 import { makeScorer } from '../src/modules/transformer/scorer.js'
+import { adamW } from '../src/objectives/updates/adamW.js'
 import { host, randomIds } from './settings.js'
 
-const PHASES = ['load', 'params', 'score', 'generate'] as const
+const PHASES = ['load', 'params', 'score', 'generate', 'generate16', 'lora'] as const
 
 type Phase = (typeof PHASES)[number]
 
@@ -106,7 +110,7 @@ const timed = async <T>(run: () => T | Promise<T>): Promise<readonly [T, Seconds
 }
 
 /** What the backend did in `run`, in seconds; `other` is JavaScript and copies. */
-const breakdown = async (run: () => unknown): Promise<object> => {
+const breakdown = async (run: () => unknown): Promise<Seconds & Readonly<Record<string, number>>> => {
   const before = activeRecordingBackend()!.stats() // the backend of this bench
   const [, time] = await timed(run)
   const after = activeRecordingBackend()!.stats()
@@ -127,20 +131,57 @@ const scoring = async (config: DecoderConfig, params: Params): Promise<object> =
   return { first: await breakdown(score), second: await breakdown(score) }
 }
 
-const sampling = async (config: DecoderConfig, params: Params): Promise<object> => {
+/** Tokens that are sampled for each row. */
+const NEW_TOKENS = 32
+
+const sampling = async (config: DecoderConfig, params: Params, rows: number): Promise<object> => {
   const generator = makeGenerator(config)
   const sample = () =>
     generator.generate(
       params,
       {
-        prompts: [randomIds(2, 16, config.vocabularySize)],
+        prompts: Array.from({ length: rows }, (_, i) => randomIds(2 + i, 16, config.vocabularySize)),
         group: 1,
-        keys: completionKeys(keyFromSeed(0), 1, 1),
-        options: { temperature: 0, maxNewTokens: 8, minNewTokens: 8, stopTokens: config.endTokens },
+        keys: completionKeys(keyFromSeed(0), rows, 1),
+        options: { temperature: 1, maxNewTokens: NEW_TOKENS, minNewTokens: NEW_TOKENS, stopTokens: config.endTokens },
       },
       liveClock.breathe,
     )
-  return { first: await breakdown(sample), second: await breakdown(sample) }
+  const [first, second] = [await breakdown(sample), await breakdown(sample)]
+  return { rows, newTokens: NEW_TOKENS, tokensPerSecond: (rows * NEW_TOKENS) / second.seconds, first, second }
+}
+
+/** One update of an adapter on 4 rows of 32 prompt and 32 completion tokens, the layers computed again on the way back. */
+const learning = async (config: DecoderConfig, params: Params): Promise<object> => {
+  const lora = loraConfig({ rank: 8, alpha: 16 })
+  const adapter = orThrow(initialLora(config, lora, keyFromSeed(1)))
+  using trained = own(scope(() => makeParams(adapter.arrays)))
+  using frozen = own(scope(() => ({ ...params, ...loraScalings({ config: lora, tensors: trained.value }) })))
+  const step = trainStep({ config, optimizer: adamW(), recompute: 'layers', frozen: frozen.value })
+  const ids = randomIds(1, 64, config.vocabularySize)
+  const rows = {
+    prompts: Array.from({ length: 4 }, () => ids.subarray(0, 32)),
+    completions: Array.from({ length: 4 }, (_, i) => ids.slice(32).map((id) => id + i)),
+    oldLogProbs: Array.from({ length: 4 }, () => new Float32Array(32).fill(-Math.log(config.vocabularySize))),
+    advantages: [1, -1, 1, -1],
+    temperature: 1,
+  }
+  using state = own(scope(() => step.init(trained.value)))
+  const update = (): void => step.update(state.value, rows, 1e-4).state.release()
+  const measured = { first: await breakdown(update), second: await breakdown(update) }
+  step.release()
+  return { adapterParameters: [...adapter.arrays.values()].reduce((n, { data }) => n + data.length, 0), ...measured }
+}
+
+const measure = (phase: Phase, config: DecoderConfig, params: Params): Promise<object> => {
+  switch (phase) {
+    case 'score':
+      return scoring(config, params)
+    case 'lora':
+      return learning(config, params)
+    default:
+      return sampling(config, params, phase === 'generate' ? 1 : 16)
+  }
 }
 
 const runPhase = async (phase: Phase, folder: string): Promise<object> => {
@@ -151,7 +192,7 @@ const runPhase = async (phase: Phase, folder: string): Promise<object> => {
   await selectBackend({ backend: 'onnxruntime', threads: options.threads })
   const [params, make] = await timed(() => own(scope(() => makeParams(arrays))))
   if (phase === 'params') return { ...model, load, make, peakMegabytes: peakMegabytes() }
-  const measured = phase === 'score' ? await scoring(config, params.value) : await sampling(config, params.value)
+  const measured = await measure(phase, config, params.value)
   return { ...model, load, make, ...measured, peakMegabytes: peakMegabytes() }
 }
 

@@ -32,7 +32,7 @@ interface ServedEngine {
 }
 
 /** The text side of a model, and where its weights are. */
-export interface ModelToServe extends Omit<Pretrained, 'arrays'> {
+interface ModelToServe extends Omit<Pretrained, 'arrays'> {
   readonly folder: string
 }
 

@@ -35,7 +35,7 @@ export interface EngineStats {
 }
 
 /** Numbers for one feed of a graph. */
-export interface Feed {
+interface Feed {
   readonly data: OnnxArray
   readonly shape: readonly number[]
 }
@@ -52,7 +52,7 @@ export interface CompiledGraph {
  */
 export type GraphMemory = 'kept' | 'returned'
 
-export interface CompileOptions {
+interface CompileOptions {
   /** With open shapes the graph runs at any size of the axes that are null there. */
   readonly open?: OpenShapes
   /** Default kept. */

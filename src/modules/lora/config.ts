@@ -48,7 +48,7 @@ export interface AdaptedProjection extends Projection {
 }
 
 /** Whether a module's path is `ending` or ends with it. */
-export const endsWithPath = (module: string, ending: string): boolean =>
+const endsWithPath = (module: string, ending: string): boolean =>
   module === ending || module.endsWith(`.${ending}`)
 
 const fromPattern = (pattern: Readonly<Record<string, number>>, module: string, otherwise: number): number =>

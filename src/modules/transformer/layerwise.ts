@@ -27,7 +27,7 @@ import {
 export type LossOfLogits<R, X> = (logits: tf.Tensor, rest: R) => { readonly value: tf.Tensor; readonly aux: X }
 
 /** What gradients are asked for, and all that the loss reads. */
-export interface LayerwiseInput<R> extends ScoredBatch {
+interface LayerwiseInput<R> extends ScoredBatch {
   /** Gradients are computed for these. */
   readonly params: Params
   /** And for none of these. */

@@ -52,7 +52,7 @@ export const promptBiases = (
 }
 
 /** The bias of completion queries on prompt keys: padding is not seen. `[P, 1, 1, 1, 1, Tp]` */
-export const promptKeyBias = (promptMask: tf.Tensor): tf.Tensor => {
+const promptKeyBias = (promptMask: tf.Tensor): tf.Tensor => {
   const [prompts, length] = promptMask.shape as [number, number] // [P, Tp] by contract
   return biasOf(tf.reshape(promptMask, [prompts, 1, 1, 1, 1, length]))
 }

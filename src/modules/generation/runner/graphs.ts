@@ -16,13 +16,13 @@ import type { Params } from '../../transformer/params.js'
 import type { RotaryTables } from '../../transformer/rotaryTables.js'
 
 /** Keys and values of one layer: `[S, K, C, H]` each; of prompts `[1, K, C, H]`. */
-export interface CachedLayer {
+interface CachedLayer {
   readonly keys: tf.Tensor
   readonly values: tf.Tensor
 }
 
 /** What hides keys: one for each window that the model's layers have, `null` as `'all'`. */
-export type Biases = Readonly<Record<string, tf.Tensor>>
+type Biases = Readonly<Record<string, tf.Tensor>>
 
 export const biasName = (window: number | null): string => (window === null ? 'all' : `${window}`)
 
@@ -72,7 +72,7 @@ export interface RunnerOutput {
 }
 
 /** The divisor of the vocabulary's size nearest to its square root: blocks of tokens whose masses are added up. */
-export const blockSizeOf = (vocabularySize: number): number => {
+const blockSizeOf = (vocabularySize: number): number => {
   for (let size = Math.ceil(Math.sqrt(vocabularySize)); size < vocabularySize; size++) {
     if (vocabularySize % size === 0) return size
   }

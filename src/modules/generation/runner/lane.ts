@@ -48,6 +48,8 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
   }))
   /** The arrays are cut into rows of `placeCapacity` places each; they may be longer than that takes. */
   let [rowCapacity, placeCapacity] = [0, 0]
+  /** `[C]`: 1 at place 0, which every row keeps free for the token of the step. */
+  let freePlace = new Float32Array(0)
   /** What was promised by `reserve`: arrays are made as long, so that they need not grow again. */
   let expectedPlaces = 0
   /** Row -> tokens held; dense. */
@@ -76,6 +78,7 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
         }
       }
     }
+    if (newPlaces > placeCapacity) freePlace = Float32Array.from({ length: newPlaces }, (_, i) => (i === 0 ? 1 : 0))
     rowCapacity = newRows
     placeCapacity = newPlaces
   }
@@ -200,11 +203,7 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
           'int32',
         ),
         biases: Object.fromEntries(windows.map((window) => [biasName(window), biasOf(window, count)])),
-        self: adoptTensor(
-          Float32Array.of(1, ...new Float32Array(placeCapacity - 1)),
-          [1, 1, 1, placeCapacity],
-          'float32',
-        ),
+        self: adoptTensor(freePlace, [1, 1, 1, placeCapacity], 'float32'),
         past: layers.map(({ keys, values }) => ({
           keys: adoptTensor(keys.subarray(0, size), shape, 'float32'),
           values: adoptTensor(values.subarray(0, size), shape, 'float32'),
