@@ -14,13 +14,14 @@ import { liveFiles } from '../src/live/files.js'
 import { type Adapter, mergeLora, withLora } from '../src/modules/lora/adapter.js'
 import { type LoraConfig, loraConfig } from '../src/modules/lora/config.js'
 import { adapterFiles, loadAdapter } from '../src/modules/lora/peft.js'
+import { storedLayout } from '../src/modules/lora/projections.js'
 import { loadWeights, makeParams } from '../src/modules/pretrained.js'
 import { logitsOfRows, randomAdapter, readAdaptedLogits } from '../test/kit/lora.js'
 
 /** Largest difference of a logit. */
 const LIMIT = 2e-4
-const FAMILIES = ['qwen2', 'llama']
-const ROUNDS = 3
+const FAMILIES = ['qwen2', 'llama', 'gpt2', 'phi3', 'gemma3']
+const ROUNDS = 2
 
 const { PEERS_VENV: venv, PEERS: peers } = process.env
 if (venv === undefined || peers === undefined) {
@@ -73,7 +74,9 @@ try {
       const ours = join(folder, `${family}-${seed}-ours`)
       const { config } = orThrow(await loadWeights(base)())
       const adapter: Adapter = randomAdapter(config, SETTINGS[seed % SETTINGS.length]!, keyFromSeed(seed)) // not empty
-      orThrow(await liveFiles.writeFolder(ours, adapterFiles(adapter, { baseModel: base }))())
+      orThrow(
+        await liveFiles.writeFolder(ours, adapterFiles(adapter, { baseModel: base, layout: storedLayout(config) }))(),
+      )
       python('scripts/checkLora.py', 'logits', base, ours)
       for (const [origin, place] of [
         ['PEFT', theirs],

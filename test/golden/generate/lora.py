@@ -12,6 +12,7 @@ ADAPTERS = {
     "qwen2": dict(r=3, lora_alpha=5, target_modules=["q_proj", "v_proj", "down_proj"], use_rslora=True,
                   layers_to_transform=[1], rank_pattern={"v_proj": 2}, alpha_pattern={"mlp.down_proj": 9}),
     "llama": dict(r=2, lora_alpha=4, target_modules="all-linear"),
+    "gpt2": dict(r=2, lora_alpha=6, target_modules=["c_attn", "mlp.c_proj"], fan_in_fan_out=True),
 }
 golden = pathlib.Path(sys.argv[1])
 

@@ -11,7 +11,7 @@ import { rightOf } from '../../kit/results.js'
 
 useEngine()
 
-describe.each(['qwen2', 'llama'])('the adapter that PEFT made for %s', (family) => {
+describe.each(['qwen2', 'llama', 'gpt2'])('the adapter that PEFT made for %s', (family) => {
   const folder = `test/golden/lora/${family}`
   const expected = readAdaptedLogits(folder)
   const load = async () => {
