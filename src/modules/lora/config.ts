@@ -48,8 +48,7 @@ export interface AdaptedProjection extends Projection {
 }
 
 /** Whether a module's path is `ending` or ends with it. */
-const endsWithPath = (module: string, ending: string): boolean =>
-  module === ending || module.endsWith(`.${ending}`)
+const endsWithPath = (module: string, ending: string): boolean => module === ending || module.endsWith(`.${ending}`)
 
 const fromPattern = (pattern: Readonly<Record<string, number>>, module: string, otherwise: number): number =>
   Object.entries(pattern).find(([ending]) => endsWithPath(module, ending))?.[1] ?? otherwise
