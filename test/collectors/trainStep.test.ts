@@ -148,7 +148,8 @@ describe('the metrics', () => {
     const { state, metrics } = step.update({ params: weights.value, optimizer: {} }, rows, 1e-3)
     state.release()
     step.release()
-    expect(metrics).toMatchObject({ maxLogProbGap: 0, clipFraction: 0, klToRef: null })
+    expect(metrics).toMatchObject({ clipFraction: 0, klToRef: null })
+    expect(metrics.maxLogProbGap).toBeLessThan(1e-5) // kernels of sampling and of training add up in other orders
     expectClose([metrics.klApprox, metrics.ess], [0, 1], { absolute: 1e-6 })
   })
 })
