@@ -10,6 +10,7 @@ import * as tf from '@tensorflow/tfjs'
 import { activate, gate } from '../../engine/ops/activation.js'
 import { type AttentionSource, attention, MASKED } from '../../engine/ops/attention.js'
 import { layerNorm } from '../../engine/ops/layerNorm.js'
+import { linear as linearMap } from '../../engine/ops/linear.js'
 import { rmsNorm } from '../../engine/ops/rmsNorm.js'
 import { type RotaryTable, rotary } from '../../engine/ops/rotary.js'
 import { addLora } from '../lora/apply.js'
@@ -97,11 +98,11 @@ const linear = (
   { name, bias, layout }: Omit<Projection, 'inputs' | 'outputs'>,
   x: tf.Tensor,
 ): tf.Tensor => {
-  const [weight, transposeB] = [parameter(params, `${name}.weight`), layout === 'out-in']
+  const weight = parameter(params, `${name}.weight`)
   const y =
     bias === 'none'
-      ? tf.matMul(x, weight, false, transposeB)
-      : (tf.fused.matMul({ a: x, b: weight, transposeB, bias: parameter(params, `${name}.bias`) }) as tf.Tensor) // of rank 2
+      ? tf.matMul(x, weight, false, layout === 'out-in')
+      : linearMap(x, { weight, bias: parameter(params, `${name}.bias`) }, layout)
   return addLora(params, name, { x, y })
 }
 

@@ -52,7 +52,8 @@ export interface CompletionGenerator {
    *
    * Errors   throws RangeError for an empty prompt, a group below 1, a key count that does not fit, or a prompt that leaves
    *          no room below the model's last position; throws Error where the model's logits are NaN or infinite.
-   * Effects  none besides compiling; equal arguments give equal completions bit for bit, whatever else is in the batch.
+   * Effects  none besides compiling; equal arguments give equal completions. A row's log-probabilities depend on the rest of the batch by
+   *          rounding only; where not even that is wanted, ask an engine (`modelEngine`).
    * Cost     one pass over each prompt, then one decoding step for each token of the longest completion.
    */
   readonly generate: (
@@ -120,11 +121,11 @@ const advance = (row: Row, next: NextToken, options: GenerationOptions, sampling
 }
 
 /** Prompts computed between two pauses. */
-const PROMPTS_AT_A_TIME = 8
+const PROMPTS_AT_A_TIME = 64
 
 /** Makes a generator; graphs are compiled when first needed and kept. */
 export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
-  const runner = makeRunner(config)
+  const runner = makeRunner(config, { rounding: 'free' })
 
   /** Computes the prompts, samples the first token of each row, and gives rows that go on a slot. */
   const start = async (
@@ -138,13 +139,13 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
     lane.reserve(rows.length, prompts.reduce((n, prompt) => Math.max(n, prompt.length), 0) + options.maxNewTokens)
     for (let first = 0; first < prompts.length; first += PROMPTS_AT_A_TIME) {
       await pause()
-      for (const [i, prompt] of prompts.slice(first, first + PROMPTS_AT_A_TIME).entries()) {
-        const [result] = runner.prefill(params, [
-          { tokens: Int32Array.from(prompt), past: [], inverseTemperature, scores: 'last' },
-        ])
+      const items = prompts
+        .slice(first, first + PROMPTS_AT_A_TIME)
+        .map((prompt) => ({ tokens: Int32Array.from(prompt), past: [], inverseTemperature, scores: 'last' as const }))
+      for (const [i, { next, keyValues }] of runner.prefill(params, items).entries()) {
         for (const row of rows.slice((first + i) * group, (first + i + 1) * group)) {
-          advance(row, result!.next, options, sampling)
-          if (row.stopReason === null) row.slot = lane.insert([result!.keyValues])
+          advance(row, next, options, sampling)
+          if (row.stopReason === null) row.slot = lane.insert([keyValues])
         }
       }
     }

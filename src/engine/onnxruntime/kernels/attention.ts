@@ -36,9 +36,10 @@ export const attentionRules: RuleTable = {
     const reshape = (x: Value, ...shape: readonly number[]): Value =>
       emitter.emit('Reshape', [x, emitter.integers(shape)], floats(...shape))
     const grouped = [rows, groups, heads / groups] as const
-    const products = emitter.emit('Mul', [reshape(queries, ...grouped, width), keys!], floats(...grouped, width))
-    const sums = emitter.emit('ReduceSum', [products, emitter.integers([-1])], floats(...grouped, 1))
-    const own = emitter.emit('Mul', [sums, emitter.fixed(scale, 'float32')], floats(...grouped, 1))
+    const own = emitter.emit('FusedMatMul', [reshape(queries, ...grouped, width), keys!], floats(...grouped, 1), {
+      domain: 'com.microsoft',
+      attributes: { transA: 0, transB: 1, alpha: { float: scale } },
+    })
     const all = floats(rows, heads, 1, bias!.shape[3]!)
     const placed = emitter.emit('Mul', [reshape(own, rows, heads, 1, 1), self!], all)
     const scores = emitter.emit('Add', [placed, bias!], all)

@@ -53,26 +53,12 @@ const matMul: KernelRule = (emitter, inputs, attributes) => {
   return matMulValue(emitter, a, b, { transposeA, transposeB, alpha: 1 })
 }
 
-/** The product of two matrices plus a bias for each column, as one operation; undefined for what Gemm does not take. */
-const gemmWithBias: KernelRule = (emitter, inputs, attributes) => {
-  const [a, b, bias] = [emitter.valueOf(inputs.a!), emitter.valueOf(inputs.b!), emitter.valueOf(inputs.bias!)]
-  const matrices = a?.shape.length === 2 && b?.shape.length === 2 && bias?.shape.length === 1
-  if (!matrices || ![a, b, bias].every(isFloat)) return undefined
-  const [transA, transB] = (['transposeA', 'transposeB'] as const).map((name) =>
-    flagAttribute(attributes, name) ? 1 : 0,
-  ) as [0 | 1, 0 | 1] // as many as names
-  if (a.shape[1 - transA] !== b.shape[transB] || bias.shape[0] !== b.shape[1 - transB]) return undefined
-  const output = { shape: [a.shape[transA]!, b.shape[1 - transB]!], type: a.type }
-  return emitter.emit('Gemm', [a, b, bias], output, { attributes: { transA, transB } })
-}
-
 /** Product with optional bias and an activation, tfjs's `_FusedMatMul`. */
 const fusedMatMul: KernelRule = (emitter, inputs, attributes) => {
-  const bias = inputs.bias === undefined ? undefined : emitter.valueOf(inputs.bias)
-  const whole = bias === undefined ? undefined : (gemmWithBias(emitter, inputs, attributes) as Value | undefined) // one value
-  const product = whole ?? (matMul(emitter, inputs, attributes) as Value | undefined) // `matMul` returns one value
+  const product = matMul(emitter, inputs, attributes) as Value | undefined // `matMul` returns one value
   if (product === undefined) return undefined
-  const sum = bias === undefined || whole !== undefined ? product : emitter.emit('Add', [product, bias], product)
+  const bias = inputs.bias === undefined ? undefined : emitter.valueOf(inputs.bias)
+  const sum = bias === undefined ? product : emitter.emit('Add', [product, bias], product)
   const weights = inputs.preluActivationWeights
   return activate(emitter, sum, weights === undefined ? undefined : emitter.valueOf(weights), attributes)
 }
@@ -119,6 +105,26 @@ export const fusedRules: RuleTable = {
     const transposeA = flagAttribute(attributes, 'transposeA')
     const transposeB = flagAttribute(attributes, 'transposeB')
     return matMulValue(emitter, a, b, { transposeA, transposeB, alpha: numberAttribute(attributes, 'alpha') })
+  },
+  /** `x op(weight) + bias` of matrices. */
+  Linear: (emitter, inputs, attributes) => {
+    const [x, weight, bias] = [inputs.x!, inputs.weight!, inputs.bias!].map((info) => emitter.valueOf(info))
+    if (x === undefined || weight === undefined || bias === undefined) return undefined
+    if (![x, weight, bias].every(isFloat)) return undefined
+    const transB = flagAttribute(attributes, 'transposeB') ? 1 : 0
+    const [rows, inner] = x.shape
+    const [outputs, expected] = [weight.shape[1 - transB], weight.shape[transB]]
+    if (x.shape.length !== 2 || weight.shape.length !== 2 || inner !== expected || bias.shape.join() !== `${outputs}`) {
+      throw new Error(
+        `linear: [${x.shape.join()}], [${weight.shape.join()}] and bias [${bias.shape.join()}] do not fit`,
+      )
+    }
+    return emitter.emit(
+      'Gemm',
+      [x, weight, bias],
+      { shape: [rows!, outputs!], type: x.type },
+      { attributes: { transB } },
+    )
   },
   /** `x * weight / sqrt(mean(x^2) + epsilon)` along the last axis. */
   RmsNorm: (emitter, inputs, attributes) => {

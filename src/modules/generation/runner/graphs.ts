@@ -1,5 +1,5 @@
 /**
- * The two compiled functions of a runner: one for prompts, one for a decoding step. Sizes that change from call to call (rows, tokens,
+ * The compiled functions of a runner: for prompts, for prompts of one length, and for a decoding step. Sizes that change from call to call (rows, tokens,
  * places of the cache) vary inside one graph each, so that nothing is compiled after the first calls.
  *
  * Axis letters: S rows, N tokens of several prompts one after another, C cached places, K key-value heads, Q query heads, H head size,
@@ -45,6 +45,9 @@ export interface PrefillInput extends RunnerInput {
   /** `[R]` int32: the tokens after which scores are wanted. */
   readonly scored: tf.Tensor
 }
+
+/** P prompts without a past, padded on the right to one length T: ids and positions are `[P, T]`, `biases` `[1, 1, T, T]`. */
+export type BatchInput = PrefillInput
 
 export interface StepInput extends RunnerInput {
   /** `[1, 1, 1, C]`: 1 at place 0, which every row keeps free for the token of the step. */
@@ -123,6 +126,25 @@ const promptAttend = ({ heads, keyValueHeads, headSize }: DecoderConfig, { biase
   return { attend, added }
 }
 
+const batchAttend = ({ heads, keyValueHeads, headSize }: DecoderConfig, { ids, biases }: BatchInput): Attending => {
+  const [prompts, length] = ids.shape as [number, number] // [P, T]
+  const added: tf.Tensor[] = []
+  /** `[P * T, count * H]` as `[P, count, T, H]`. */
+  const split = (x: tf.Tensor, count: number): tf.Tensor =>
+    tf.transpose(tf.reshape(x, [prompts, length, count, headSize]), [0, 2, 1, 3])
+  const attend: Attend = ({ queries, keys, values, window, softCap, scale }) => {
+    added.push(keys, values)
+    const input = {
+      queries: split(queries, heads),
+      keys: split(keys, keyValueHeads),
+      values: split(values, keyValueHeads),
+      bias: biases[biasName(window)]!,
+    }
+    return tf.reshape(tf.transpose(cachedAttention(input, { scale, softCap }), [0, 2, 1, 3]), queries.shape)
+  }
+  return { attend, added }
+}
+
 const stepAttend = (
   { heads, keyValueHeads, headSize }: DecoderConfig,
   { biases, past, self }: StepInput,
@@ -149,6 +171,9 @@ const hiddenOf = (config: DecoderConfig, input: RunnerInput, attend: Attend): tf
   return forwardTokens(input.params, config, { ids, positions, rotary, attend })
 }
 
+const anglesOf = (rotary: RotaryTables): readonly VaryingAxes[] =>
+  Object.values(rotary).flatMap(({ cos, sin }) => [cos, sin].map((tensor) => ({ tensor, axes: ['angles', null] })))
+
 const varyingOf = (input: RunnerInput, layout: 'prompts' | 'step'): readonly VaryingAxes[] => {
   const rows = layout === 'step' ? 'rows' : null
   const tokens = layout === 'step' ? 'rows' : 'tokens'
@@ -165,9 +190,7 @@ const varyingOf = (input: RunnerInput, layout: 'prompts' | 'step'): readonly Var
     ...input.past.flatMap(({ keys, values }) =>
       [keys, values].map((tensor) => ({ tensor, axes: [rows, null, 'cached', null] })),
     ),
-    ...Object.values(input.rotary).flatMap(({ cos, sin }) =>
-      [cos, sin].map((tensor) => ({ tensor, axes: ['angles', null] })),
-    ),
+    ...anglesOf(input.rotary),
     ...(input.inverseTemperature === undefined
       ? []
       : [{ tensor: input.inverseTemperature, axes: [layout === 'step' ? 'rows' : 'scored', null] }]),
@@ -177,6 +200,8 @@ const varyingOf = (input: RunnerInput, layout: 'prompts' | 'step'): readonly Var
 /** The compiled functions of one architecture. */
 export interface RunnerGraphs {
   readonly prefill: Jitted<PrefillInput, RunnerOutput>
+  /** One graph for each length T. */
+  readonly batch: Jitted<BatchInput, RunnerOutput>
   readonly step: Jitted<StepInput, RunnerOutput>
 }
 
@@ -189,6 +214,24 @@ export const runnerGraphs = (config: DecoderConfig): RunnerGraphs => ({
       return { scores: scoresOf(config, input, last), added: tf.concat(added, 1) }
     },
     { varying: (input) => [...varyingOf(input, 'prompts'), { tensor: input.scored, axes: ['scored'] }] },
+  ),
+  batch: jit(
+    (input: BatchInput): RunnerOutput => {
+      const { attend, added } = batchAttend(config, input)
+      const flat = { ids: tf.reshape(input.ids, [-1]), positions: tf.reshape(input.positions, [-1]) }
+      const hidden = hiddenOf(config, { ...input, ...flat }, attend)
+      const last = tf.gather(hidden, input.scored as tf.Tensor1D) // [R] by contract
+      return { scores: scoresOf(config, input, last), added: tf.concat(added, 1) }
+    },
+    {
+      varying: ({ ids, positions, scored, rotary, inverseTemperature }) => [
+        { tensor: ids, axes: ['prompts', null] },
+        { tensor: positions, axes: ['prompts', null] },
+        { tensor: scored, axes: ['prompts'] },
+        ...anglesOf(rotary),
+        ...(inverseTemperature === undefined ? [] : [{ tensor: inverseTemperature, axes: ['prompts', null] }]),
+      ],
+    },
   ),
   step: jit(
     (input: StepInput): RunnerOutput => {

@@ -64,6 +64,7 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
   const makeRoom = (rows: number, places: number): void => {
     const [newRows, newPlaces] = [grown(rowCapacity, rows, 1), grown(placeCapacity, places, PLACES_STEP)]
     if (newRows === rowCapacity && newPlaces === placeCapacity) return
+    biases.clear()
     const size = newRows * heads * newPlaces * width
     const used = lengths.length * heads
     for (const layer of layers) {
@@ -108,6 +109,7 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
         }
       }
     }
+    biases.clear()
     lengths.push(length)
     slots.push(nextSlot)
     rowOf.set(nextSlot, row)
@@ -127,6 +129,7 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
       slots[row] = slots[last]!
       rowOf.set(slots[row]!, row)
     }
+    biases.clear()
     lengths.pop()
     slots.pop()
     rowOf.delete(slot)
@@ -150,15 +153,33 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
     return { length: to - from, layers: layers.map(({ keys, values }) => ({ keys: cut(keys), values: cut(values) })) }
   }
 
-  /** `[S, 1, 1, C]`: a row sees its own places inside the window, and the token of the step at place 0. */
-  const biasOf = (window: number | null, rows: number): tf.Tensor => {
+  /** What each window hides, `[S, C]`; empty when rows or places have changed since. */
+  const biases = new Map<number | null, Float32Array>()
+
+  /** A row sees its own places inside the window, and the token of the step at place 0. */
+  const makeBias = (window: number | null, rows: number): Float32Array => {
     const bias = new Float32Array(rows * placeCapacity).fill(MASKED)
     for (let row = 0; row < rows; row++) {
       const [start, length] = [row * placeCapacity, lengths[row] ?? 0]
       bias[start] = 0
       bias.fill(0, start + 1 + (window === null ? 0 : Math.max(0, length + 1 - window)), start + 1 + length)
     }
-    return adoptTensor(bias, [rows, 1, 1, placeCapacity], 'float32')
+    return bias
+  }
+
+  const biasOf = (window: number | null, rows: number): tf.Tensor => {
+    const known = biases.get(window) ?? makeBias(window, rows)
+    biases.set(window, known)
+    return adoptTensor(known, [rows, 1, 1, placeCapacity], 'float32')
+  }
+
+  /** The place of the token that a row has just got is seen from now on, and the first one of the window is not. */
+  const moveBiases = (row: number): void => {
+    const [start, length] = [row * placeCapacity, lengths[row]!] // with the new token
+    for (const [window, bias] of biases) {
+      if (window === null || window > 1) bias[start + length] = 0
+      if (window !== null && length + 1 - window > 0) bias[start + length + 1 - window] = MASKED
+    }
   }
 
   /** Puts one token's keys and values, `[S, L * 2 * K * H]`, at the end of the given rows. */
@@ -177,7 +198,10 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
         }
       }
     }
-    for (const row of rows) lengths[row]!++
+    for (const row of rows) {
+      lengths[row]!++
+      moveBiases(row)
+    }
   }
 
   const step: Lane['step'] = (params, given) => {

@@ -17,8 +17,7 @@ const PACKED_TOKENS = 512
 const pastLength = ({ past }: PrefillItem): number => past.reduce((sum, part) => sum + part.length, 0)
 
 /** Neighboring items, as many as fit into one run. */
-const packs = (items: readonly PrefillItem[], rounding: Rounding): readonly (readonly PrefillItem[])[] => {
-  if (rounding === 'alike') return items.map((item) => [item])
+const packs = (items: readonly PrefillItem[]): readonly (readonly PrefillItem[])[] => {
   const result: PrefillItem[][] = []
   let [tokens, cached] = [0, 0]
   for (const item of items) {
@@ -36,6 +35,46 @@ const packs = (items: readonly PrefillItem[], rounding: Rounding): readonly (rea
     }
   }
   return result
+}
+
+/** Tokens of prompts that are computed in one run as rows of one length. */
+const BATCH_TOKENS = 2048
+
+/**
+ * Lengths that prompts are padded to, so that few graphs are compiled: multiples of 16, and from 64 on half as much again or twice; 0 for
+ * prompts that are not padded.
+ */
+const paddedLength = (length: number): number => {
+  if (length > 512) return 0
+  return length <= 64 ? Math.ceil(length / 16) * 16 : [96, 128, 192, 256, 384, 512].find((size) => size >= length)!
+}
+
+/** Items that can be computed as rows of one length, by that length, and all others under 0; each with its place among the items. */
+const batchesOf = (
+  items: readonly PrefillItem[],
+): readonly { readonly length: number; readonly places: readonly number[] }[] => {
+  const open = new Map<number, number[]>()
+  const result: { readonly length: number; readonly places: number[] }[] = []
+  for (const [i, item] of items.entries()) {
+    const length = item.scores === 'last' && item.past.length === 0 ? paddedLength(item.tokens.length) : 0
+    const places = open.get(length)
+    if (places !== undefined && (places.length + 1) * length <= BATCH_TOKENS) places.push(i)
+    else {
+      const fresh = [i]
+      open.set(length, fresh)
+      result.push({ length, places: fresh })
+    }
+  }
+  return result
+}
+
+/** `[1, 1, T, T]`: every position sees those before it, inside the window, and itself. */
+const causalBias = (length: number, window: number | null): tf.Tensor => {
+  const bias = new Float32Array(length * length).fill(MASKED)
+  for (let t = 0; t < length; t++) {
+    bias.fill(0, t * length + (window === null ? 0 : Math.max(0, t + 1 - window)), t * length + t + 1)
+  }
+  return adoptTensor(bias, [1, 1, length, length], 'float32')
 }
 
 /** Where the tokens and the cached places of each item lie in their run. */
@@ -112,9 +151,9 @@ const hostTables = (config: DecoderConfig, length: number, sequenceLength: numbe
   )
 
 /**
- * Whether a row's numbers may depend, in the last digits, on what is computed with it. `free`: prompts are packed into one run, and a row
+ * Whether a row's numbers may depend, in the last digits, on what is computed with it. `free`: prompts are computed together, and a row
  * alone takes the quicker way for one row. `alike`: the same kernels in the same order for any company, so that the same request gives the
- * same numbers bit for bit, as far as onnxruntime divides products among threads alike (it does with one thread, and for wide layers).
+ * same numbers bit for bit, as far as onnxruntime divides products among threads alike (it did at widths of 16 to 512 with one and two threads).
  */
 export type Rounding = 'free' | 'alike'
 
@@ -132,7 +171,7 @@ export interface RunnerOptions {
  * vLLM does it: cached keys must fit all later ones.
  *
  * Effects  compiled graphs live until `release`.
- * Cost     two graphs are compiled, whatever the sizes; four with cached prompts and temperatures.
+ * Cost     one graph for steps and one for prompts with a past, whatever the sizes, and one for each padded length of prompts (ten).
  */
 export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): ModelRunner => {
   const { rounding = 'alike', maxLength = config.maxPositions } = options
@@ -211,14 +250,68 @@ export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): 
     })
   }
 
+  /** Prompts without a past as rows of one length, padded on the right. */
+  const prefillRows = (params: Params, items: readonly PrefillItem[], length: number): readonly PrefillResult[] => {
+    const count = items.length
+    const [ids, positions] = [new Int32Array(count * length), new Int32Array(count * length)]
+    for (const [i, { tokens }] of items.entries()) {
+      ids.set(tokens, i * length)
+      for (let t = 0; t < length; t++) positions[i * length + t] = Math.min(t, maxLength - 1)
+    }
+    const inverse = Float32Array.from(items, ({ inverseTemperature }) => inverseTemperature)
+    return scope(() => {
+      const result = graphs.batch({
+        params,
+        rotary: rotary(length),
+        ids: adoptTensor(ids, [count, length], 'int32'),
+        positions: adoptTensor(positions, [count, length], 'int32'),
+        biases: Object.fromEntries(windows.map((window) => [biasName(window), causalBias(length, window)])),
+        past: [],
+        scored: adoptTensor(
+          Int32Array.from(items, ({ tokens }, i) => i * length + tokens.length - 1),
+          [count],
+          'int32',
+        ),
+        ...(inverse.some((x) => x !== 1) && { inverseTemperature: adoptTensor(inverse, [count, 1], 'float32') }),
+      })
+      const next = nextTokens(result.scores, inverse)
+      const added = result.added.dataSync() as Float32Array // a float32 tensor
+      return items.map(
+        ({ tokens }, i): PrefillResult => ({
+          keyValues: keyValuesOf(
+            added,
+            { layers: config.layers, heads, width },
+            { start: i * length, length: tokens.length },
+          ),
+          next: next[i]!,
+          logits: null,
+        }),
+      )
+    })
+  }
+
+  /** Prompts of one padded length are rows of one run, those with a past are packed. */
+  const prefillTogether = (params: Params, items: readonly PrefillItem[]): readonly PrefillResult[] => {
+    const results: PrefillResult[] = []
+    for (const { length, places } of batchesOf(items)) {
+      const given = places.map((place) => items[place]!)
+      const made =
+        length === 0 ? packs(given).flatMap((pack) => prefillPack(params, pack)) : prefillRows(params, given, length)
+      for (const [i, place] of places.entries()) results[place] = made[i]!
+    }
+    return results
+  }
+
   return {
     vocabularySize: config.vocabularySize,
     maxLength,
     bytesPerToken: 2 * 4 * config.layers * heads * width,
-    prefill: (params, items) => packs(items, rounding).flatMap((pack) => prefillPack(params, pack)),
+    prefill: (params, items) =>
+      rounding === 'alike' ? items.flatMap((item) => prefillPack(params, [item])) : prefillTogether(params, items),
     makeLane: () => makeLane({ config, graphs, rotary, windows, leastRows }),
     release: () => {
       graphs.prefill.release()
+      graphs.batch.release()
       graphs.step.release()
     },
   }
