@@ -14,6 +14,6 @@ describe('GRPO on word problems with the shipped model', () => {
     expect(summary.accuracyAfter).toBeGreaterThan(0.8)
     expect(summary.workedBefore).toBeLessThan(0.2)
     expect(summary.workedAfter).toBeGreaterThan(0.8)
-    expect(summary.maxLogProbGap).toBeLessThanOrEqual(1e-5)
+    expect(summary.maxLogProbGap).toBeLessThanOrEqual(2e-5) // the largest of about 100,000 tokens; see docs/decisions, decoding
   })
 })
