@@ -280,6 +280,15 @@ export const loadWeights = (
     ),
   )
 
+/** The text side of a folder, which fits its config. */
+const readFittingText =
+  (folder: string, files: Files, options: LoadOptions) =>
+  (config: DecoderConfig): TE.TaskEither<ModelFailure, ModelText> =>
+    pipe(
+      readText(files, folder, options),
+      TE.chainEitherK((text) => checkFit(folder, config, text)),
+    )
+
 /** The config and the text side of a folder, without its numbers: for whoever asks an engine elsewhere. Errors as `loadPretrained`. */
 export const loadText = (
   folder: string,
@@ -288,13 +297,8 @@ export const loadText = (
 ): TE.TaskEither<ModelFailure, Omit<Pretrained, 'arrays'>> =>
   pipe(
     loadConfig(folder, files),
-    TE.chain((config) =>
-      pipe(
-        readText(files, folder, options),
-        TE.chainEitherK((text) => checkFit(folder, config, text)),
-        TE.map((text) => ({ config, text })),
-      ),
-    ),
+    TE.bindTo('config'),
+    TE.bind('text', ({ config }) => readFittingText(folder, files, options)(config)),
   )
 
 /**
@@ -312,13 +316,7 @@ export const loadPretrained = (
 ): TE.TaskEither<ModelFailure, Pretrained> =>
   pipe(
     loadWeights(folder, files),
-    TE.chain((weights) =>
-      pipe(
-        readText(files, folder, options),
-        TE.chainEitherK((text) => checkFit(folder, weights.config, text)),
-        TE.map((text) => ({ ...weights, text })),
-      ),
-    ),
+    TE.bind('text', ({ config }) => readFittingText(folder, files, options)(config)),
   )
 
 /** Native code takes neither numbers of another type in place nor memory that threads share. */

@@ -127,9 +127,9 @@ describe('the compiled gradient of an adapter', () => {
     const batch = { ...tensorsOfRows(rowsOf(V, [2]), config), advantages: tf.ones([2, 1]) }
     const counts = { tokens: tf.scalar(1), completions: tf.scalar(1) }
     const { shape, leaves } = flatten<tf.Tensor>(
-      { ...batch, counts, params, frozen } as unknown as Tree<tf.Tensor>,
+      { ...batch, counts, params, frozen } as unknown as Tree<tf.Tensor>, // a record of tensors, which interfaces do not show
       isTensor,
-    ) // records of tensors
+    )
     const { graph } = backend().trace(leaves, (inputs) => {
       const input = unflatten(shape, inputs) as unknown as GradInput // of the shape above
       return Object.values(wholeGradients(config, GRPOLoss())(input).grads)

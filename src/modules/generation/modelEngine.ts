@@ -80,12 +80,12 @@ const withAdapter =
     )
 
 /**
- * A generation engine for a decoder, in this thread.
+ * A generation engine for a decoder, in this thread. Page 11 of the guide uses one.
  *
+ * Shapes   `params` are those of `parameterShapes(config)`.
+ * Errors   none here: a refused request is a `Failed` event, refused weights or adapters are `Left(WeightFailure)`.
  * Effects  owns one share of `params`, compiled graphs and keys and values until `close`.
- *
- * @example
- * // const engine = modelEngine({ config, params }); for await (const event of engine.generate(request)) ...
+ * Cost     as `makeLLMEngine`; graphs are compiled when first needed.
  */
 export const modelEngine = (options: ModelEngineOptions): LocalLLMEngine => {
   const { config, params, version = 0, endTokens = config.endTokens, tokenizer = null, limits, rounding } = options

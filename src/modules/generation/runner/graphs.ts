@@ -1,6 +1,6 @@
 /**
- * The compiled functions of a runner: for prompts, for prompts of one length, and for a decoding step. Sizes that change from call to call (rows, tokens,
- * places of the cache) vary inside one graph each, so that nothing is compiled after the first calls.
+ * The compiled functions of a runner: for prompts, for prompts of one length, and for a decoding step. Sizes that change from call to call
+ * (rows, tokens, places of the cache) vary inside one graph; only prompts of one length have a graph for each length.
  *
  * Axis letters: S rows, N tokens of several prompts one after another, C cached places, K key-value heads, Q query heads, H head size,
  * V vocabulary, D features.
