@@ -32,6 +32,8 @@ const PACKAGES = {
   hono: ['serve'],
   '@hono/node-server': ['live/httpServer'],
   'prom-client': ['serve/metrics'],
+  undici: ['live/transport'],
+  'eventsource-parser': ['live/transport'],
 }
 
 const folders = Object.keys(ALLOWED)

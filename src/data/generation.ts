@@ -73,6 +73,7 @@ export interface TokenLogProb {
 /** A sampled token, with everything known about it at the moment of sampling. */
 export interface GeneratedToken {
   readonly id: number
+  /** The three are NaN where an engine behind a wire does not tell them, and follow from none that it tells. */
   readonly rawLogProb: number
   readonly temperedLogProb: number
   readonly processedLogProb: number
@@ -104,6 +105,8 @@ export interface GenerationRequest {
   readonly adapter: string | null
   /** Requests with different salts share no cached prefix; '' is the common one. */
   readonly cacheSalt: string
+  /** Requests of one conversation go to the same replica, where there are several. Default: whoever has most of the prompt in its cache. */
+  readonly conversation?: string
 }
 
 /** What happened to one request, in order. Each completion ends with `Finished`; the stream of a request ends with its last one. */
@@ -134,10 +137,24 @@ export type GenerationEvent =
   /** The request was refused or the engine failed: nothing more follows. */
   | { readonly _tag: 'Failed'; readonly failure: GenerationFailure }
 
-/** A request was not accepted, or the engine died under it. */
+/**
+ * A request was not accepted, or the engine died under it.
+ *
+ * Of an engine behind a wire besides: `unreachable` (no connection, or it broke), `timeout` (the deadline passed), `unauthorized`, `protocol`
+ * (an answer that cannot be: other counts of tokens and log-probabilities, NaN, another model).
+ */
 export interface GenerationFailure {
   readonly _tag: 'GenerationFailure'
-  readonly kind: 'invalid' | 'unknown-adapter' | 'overloaded' | 'closed' | 'internal'
+  readonly kind:
+    | 'invalid'
+    | 'unknown-adapter'
+    | 'overloaded'
+    | 'closed'
+    | 'internal'
+    | 'unreachable'
+    | 'timeout'
+    | 'unauthorized'
+    | 'protocol'
   /** Names the field and its value for `invalid`. */
   readonly reason: string
 }

@@ -1,5 +1,6 @@
 /** What environments, policies and collectors exchange: types that siblings share. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import type { Failure } from '../core/failure.js'
 import type { Key } from '../core/key.js'
 import type { History, Message } from './history.js'
 import type { Data, Ragged } from './tensorDict/leaf.js'
@@ -46,11 +47,22 @@ export type TextAction = {
 export type HistoryPrompt = { readonly history: TensorDict<{ readonly prompt: Data<History> }> }
 export type HistoryAction = { readonly history: TensorDict<{ readonly response: Data<Message> }> }
 
-/** A policy could not answer. */
+/**
+ * A policy could not answer. `asked`: what it was asked for cannot be answered, now or later. `infrastructure`: a server or an engine failed,
+ * which says nothing about the policy and is no reason for a reward of 0. `cancelled`: by the caller's signal.
+ */
 export interface PolicyFailure {
   readonly _tag: 'PolicyFailure'
   readonly policy: string
+  /** Default `asked`. */
+  readonly kind?: 'asked' | 'infrastructure' | 'cancelled'
   readonly reason: string
+  readonly cause?: Failure
+}
+
+export interface ActOptions {
+  /** Aborting it gives `Left` of kind `cancelled`, and frees what the policy holds elsewhere. Policies in this process may ignore it. */
+  readonly signal?: AbortSignal
 }
 
 /**
@@ -60,7 +72,7 @@ export interface PolicyFailure {
  */
 export interface Policy<in In, out Out> {
   readonly name: string
-  readonly act: (td: TensorDict<In>, key: Key) => TaskEither<PolicyFailure, TensorDict<Out>>
+  readonly act: (td: TensorDict<In>, key: Key, options?: ActOptions) => TaskEither<PolicyFailure, TensorDict<Out>>
 }
 
 /** Log-probabilities of given completions under some model: what a KL penalty asks of a reference. */

@@ -21,7 +21,9 @@ const TYPES: Readonly<Record<number, string>> = {
   422: 'UnprocessableEntityError',
   500: 'InternalServerError',
   501: 'NotImplementedError',
+  502: 'BadGatewayError',
   503: 'ServiceUnavailableError',
+  504: 'GatewayTimeoutError',
 }
 
 /**
@@ -52,6 +54,10 @@ const STATUS_OF: Readonly<Record<GenerationFailure['kind'], number>> = {
   overloaded: 503,
   closed: 503,
   internal: 500,
+  unreachable: 502,
+  timeout: 504,
+  unauthorized: 502,
+  protocol: 502,
 }
 
 /** What the engine refused or broke off. */
