@@ -55,8 +55,10 @@ export interface EngineClient {
   /** Asks the server what it is, once; a failure is asked again the next time. */
   readonly connect: TaskEither<EngineFailure, EngineAbilities>
   /**
-   * Events of a request, as of `LLMEngine`. The request waits while the engine is held. Tokens are stamped with the version of the weights
-   * that sampled them: the server's word where it has one, else the version that was serving when the request was sent.
+   * Events of a request, as of `LLMEngine`. A request with adapter null and cache salt '' is a policy's: it waits while the client is held,
+   * and is sampled with the adapter and the salt that `serving` gives when it is sent. Any other is sent as it is and at once: that is how
+   * an updater probes weights that do not serve yet. Tokens are stamped with the version of the weights that sampled them: the server's
+   * word where it has one, else the version that was serving when the request was sent.
    */
   readonly generate: LLMEngine['generate']
   readonly abort: (ids?: readonly string[]) => TaskEither<EngineFailure, number>
@@ -79,7 +81,7 @@ export interface EngineClient {
   readonly serving: () => ServingWeights
   /** Only an updater calls it, when the engine has the weights. */
   readonly serve: (weights: ServingWeights) => void
-  /** New requests of this client wait from now on, until the function that it gives is called. */
+  /** New requests of policies wait from now on, until the function that it gives is called. */
   readonly hold: () => () => void
   /** Requests of this client that were sent and are not finished. */
   readonly inFlight: () => number

@@ -45,7 +45,7 @@ export interface SamplingParams {
   /** Token ids that end a completion, besides the model's end tokens. */
   readonly stopTokens: readonly number[]
   readonly endTokens: 'stop' | 'ignore'
-  /** Completion i draws its t-th token with `uniform(child(key, i), t)`, whatever else is in the batch. */
+  /** Completion i draws its t-th token with `uniform(child(key, firstCompletion + i), t)`, whatever else is in the batch. */
   readonly key: Key
   /** How many of the most probable tokens are reported besides the sampled one; null reports no alternatives. */
   readonly topLogProbs: number | null
@@ -105,6 +105,11 @@ export interface GenerationRequest {
   readonly adapter: string | null
   /** Requests with different salts share no cached prefix; '' is the common one. */
   readonly cacheSalt: string
+  /**
+   * Number of the first completion among all that are drawn with `sampling.key`, so that several requests may share a key and no two
+   * completions draw alike. Events count from 0 all the same. Behind a wire it is added to the seed. Default 0.
+   */
+  readonly firstCompletion?: number
   /** Requests of one conversation go to the same replica, where there are several. Default: whoever has most of the prompt in its cache. */
   readonly conversation?: string
 }

@@ -67,6 +67,15 @@ export const samplingCases = (made: Made): void => {
     expect(idsOf(other)).not.toEqual(idsOf(one))
   })
 
+  it('requests of one key that share out its completions give what one request gives', async () => {
+    const { engine } = made()
+    const all = await answer(engine, requestOf(PROMPT, { n: 4, key: keyFromSeed(6) }))
+    const rest = await answer(engine, requestOf(PROMPT, { n: 3, key: keyFromSeed(6) }, { firstCompletion: 1 }))
+    expect([0, 1, 2].map((i) => idsOf(rest, i))).toEqual([1, 2, 3].map((i) => idsOf(all, i)))
+    const wrong = await refusal(engine, requestOf(PROMPT, {}, { firstCompletion: -1 }))
+    expect(wrong).toMatchObject({ kind: 'invalid', reason: expect.stringContaining('firstCompletion') })
+  })
+
   it('alternatives are the most probable tokens, with ranks', async () => {
     const { engine, model } = made()
     const { completions } = await answer(engine, requestOf(PROMPT, { ...greedy, topLogProbs: 3, maxTokens: 1 }))

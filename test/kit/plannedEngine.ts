@@ -39,7 +39,7 @@ export interface ScriptedEngine extends LLMEngine {
 
 /** A text that depends on the key of its completion alone. */
 export const saysByKey = (request: GenerationRequest, index: number): string => {
-  const key = child(request.sampling.key, index)
+  const key = child(request.sampling.key, (request.firstCompletion ?? 0) + index)
   return `${formatKey(key).slice(0, 4)} ${Math.floor(uniform(key, 0) * 100)}`
 }
 

@@ -10,7 +10,7 @@ import type { CompletionSampler } from './ticket.js'
 
 /** What a completion takes from the engine. */
 export interface CompletionSettings {
-  /** Its number: it draws from `child(key, index)`. */
+  /** Its number in the request. */
   readonly index: number
   /** Tokens, at most. */
   readonly maxTokens: number
@@ -20,7 +20,7 @@ export interface CompletionSettings {
 }
 
 /**
- * Begins completion `index` of a request.
+ * Begins completion `index` of a request. It draws from `child(key, firstCompletion + index)`.
  *
  * Effects  a mutable value: it remembers what was sampled.
  * Cost     of the prompt only where a penalty asks how often its tokens came up.
@@ -29,7 +29,7 @@ export const startCompletion = (request: GenerationRequest, settings: Completion
   const { sampling } = request
   const { index, ...limits } = settings
   const rules: StopRules = { sampling, ...limits }
-  const key = child(sampling.key, index)
+  const key = child(sampling.key, (request.firstCompletion ?? 0) + index)
   const promptCounts = sampling.repetitionPenalty === 1 ? new Map() : countTokens(request.prompt)
   const outputCounts = countTokens([])
   let state = stopTracker(rules)

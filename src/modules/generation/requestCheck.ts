@@ -27,10 +27,16 @@ const promptProblems = (prompt: unknown, { maxModelLength, vocabularySize }: Eng
   ]
 }
 
-const fieldProblems = ({ id, adapter, cacheSalt }: GenerationRequest): readonly string[] => [
+/** The number after the last completion must be one that a key can have. */
+const isFirst = (value: number): boolean => Number.isSafeInteger(value) && value >= 0 && value < 2 ** 52
+
+const fieldProblems = ({ id, adapter, cacheSalt, firstCompletion = 0 }: GenerationRequest): readonly string[] => [
   ...(typeof id === 'string' && id !== '' ? [] : ['id must be a text, not empty']),
   ...(adapter === null || typeof adapter === 'string' ? [] : ['adapter must be a name or null']),
   ...(typeof cacheSalt === 'string' ? [] : ['cacheSalt must be a text']),
+  ...(isFirst(firstCompletion)
+    ? []
+    : [`firstCompletion must be an integer from 0 to 2^52 - 1, got ${firstCompletion}`]),
 ]
 
 /** A failure of kind `invalid`. */
