@@ -81,9 +81,12 @@ export interface EngineClient {
   readonly serving: () => ServingWeights
   /** Only an updater calls it, when the engine has the weights. */
   readonly serve: (weights: ServingWeights) => void
-  /** New requests of policies wait from now on, until the function that it gives is called. */
-  readonly hold: () => () => void
-  /** Requests of this client that were sent and are not finished. */
-  readonly inFlight: () => number
+  /**
+   * New requests of policies wait from now on, until the function that it gives is called. With `refuse` they fail as `unreachable` instead,
+   * and so do those that wait: nobody may sample here, and a pool takes another replica.
+   */
+  readonly hold: (meanwhile?: 'wait' | 'refuse') => () => void
+  /** Requests of this client that were sent and are not finished: all, or those that use an adapter. */
+  readonly inFlight: (adapter?: string) => number
   readonly close: () => Promise<void>
 }
