@@ -82,7 +82,7 @@ const oneRun = ({ batch, microBatchTokens }: MemoryRequest): EstimatedBatch => {
  * Bytes that training will take, by part. A sum of tensors whose sizes are known, with what the allocator adds as it was measured.
  *
  * Cost     O(layers).
- * Source   `npm run bench:memory` compares it with the peak of real steps: 0.8 to 1.2 times as much at three sizes.
+ * Source   `npm run bench:memory` compares it with the peak of real steps: 0.8 to 1.25 times as much at three sizes.
  */
 export const memoryEstimate = (request: MemoryRequest): MemoryEstimate => {
   const { config, trained, batch, recompute } = request
