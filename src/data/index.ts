@@ -373,4 +373,7 @@ export {
 } from './tokenizer/native.js'
 export type { TextReading } from './tokenizer/pipeline.js'
 export type { TokenizerSettings, TokenRole } from './tokenizer/settings.js'
+export type { ToolDelta } from './toolCalls/callObject.js'
+export { type ToolCallFormat, toolCallFormatOf } from './toolCalls/format.js'
+export { type ReadText, readToolCalls, type ToolCallReader, toolCallReader } from './toolCalls/reader.js'
 export type { NamedTensors, WeightFailure, WeightReceiver } from './weights.js'

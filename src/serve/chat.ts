@@ -1,6 +1,8 @@
 /** `POST /v1/chat/completions`: what is answered. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { GeneratedToken } from '../data/generation.js'
+import type { ToolDelta } from '../data/toolCalls/callObject.js'
+import { type ReadText, readToolCalls, type ToolCallReader, toolCallReader } from '../data/toolCalls/reader.js'
 import { type Answer, answerJob, lastFrames, writingOf } from './answer.js'
 import type { ApiFailure } from './failure.js'
 import { failureOf, type RunningJob, usageJson, type WholeCompletion, type WholePrompt } from './generation.js'
@@ -9,8 +11,6 @@ import { type ChatRequest, chatRequest } from './requests/chat.js'
 import type { StreamUsage } from './requests/fields.js'
 import { type Served, unixSeconds } from './served.js'
 import { frame } from './streams.js'
-import type { ToolDelta } from './toolCalls/callObject.js'
-import { type ToolCallReader, toolCallReader } from './toolCalls/reader.js'
 
 const heading = (served: Served, { job, model }: ChatRequest, object: string) => ({
   id: job.id,
@@ -23,28 +23,15 @@ const heading = (served: Served, { job, model }: ChatRequest, object: string) =>
 const toldDeltas = (deltas: readonly ToolDelta[], { tools }: ChatRequest): readonly ToolDelta[] =>
   tools?.calls === 'first' ? deltas.filter((delta) => delta._tag === 'Text' || delta.index === 0) : deltas
 
-/** An answer's text and calls of tools. */
-interface ReadAnswer {
-  readonly text: string
-  readonly calls: readonly { readonly name: string; readonly arguments: string }[]
-}
-
-const readAnswer = (asked: ChatRequest, text: string): ReadAnswer => {
+const readAnswer = (asked: ChatRequest, text: string): ReadText => {
   if (asked.tools === null) return { text, calls: [] }
-  const { reader, deltas } = toolCallReader(asked.tools.format).push(text)
-  const all = toldDeltas([...deltas, ...reader.end()], asked)
-  const calls = all.flatMap((delta) => (delta._tag === 'Call' ? [delta] : []))
-  const argumentsOf = (index: number): string =>
-    all.map((delta) => (delta._tag === 'Arguments' && delta.index === index ? delta.text : '')).join('')
-  return {
-    text: all.map((delta) => (delta._tag === 'Text' ? delta.text : '')).join(''),
-    calls: calls.map(({ index, name }) => ({ name, arguments: argumentsOf(index) })),
-  }
+  const read = readToolCalls(text, asked.tools.format)
+  return asked.tools.calls === 'first' ? { ...read, calls: read.calls.slice(0, 1) } : read
 }
 
 const callId = ({ world }: Served): string => `chatcmpl-tool-${world.ids.fresh()}`
 
-const messageOf = (served: Served, asked: ChatRequest, { text, calls }: ReadAnswer): object => ({
+const messageOf = (served: Served, asked: ChatRequest, { text, calls }: ReadText): object => ({
   role: asked.role,
   content: calls.length > 0 && text === '' ? null : asked.echo + text,
   refusal: null,

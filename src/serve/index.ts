@@ -1,4 +1,5 @@
 /** Serving a model over HTTP with vLLM's protocol. */
+
 export { type ServeApp, serveApp } from './app.js'
 export {
   DEFAULT_LIMITS,
@@ -11,6 +12,3 @@ export {
   type ServeOptions,
   type ServeWorld,
 } from './served.js'
-export type { ToolDelta } from './toolCalls/callObject.js'
-export { type ToolCallFormat, toolCallFormatOf } from './toolCalls/format.js'
-export { type ToolCallReader, toolCallReader } from './toolCalls/reader.js'

@@ -6,7 +6,7 @@ import { child, type Key } from '../core/key.js'
 import type { ChatTemplate } from '../data/chatTemplate.js'
 import type { AdapterWeights, GenerationEvent, GenerationRequest, LLMEngine } from '../data/generation.js'
 import type { TextTokenizer } from '../data/textTokenizer.js'
-import type { ToolCallFormat } from './toolCalls/format.js'
+import type { ToolCallFormat } from '../data/toolCalls/format.js'
 
 /** The names under which the model answers, and where it comes from. */
 export interface ServedModel {

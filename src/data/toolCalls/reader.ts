@@ -64,3 +64,30 @@ export const toolCallReader = (format: ToolCallFormat): ToolCallReader => {
       return readerOf(llama3, llama3.start)
   }
 }
+
+/** A whole text in which the calls were found. */
+export interface ReadText {
+  /** What is not part of a call. */
+  readonly text: string
+  /** `arguments` is JSON text as far as it was written: a text that was cut off may end in the middle of it. */
+  readonly calls: readonly { readonly name: string; readonly arguments: string }[]
+}
+
+/**
+ * The calls in a whole text, and the text around them.
+ *
+ * @example
+ * readToolCalls('<tool_call>{"name": "now"}</tool_call>', 'hermes').calls // [{ name: 'now', arguments: '{}' }]
+ */
+export const readToolCalls = (text: string, format: ToolCallFormat): ReadText => {
+  const { reader, deltas } = toolCallReader(format).push(text)
+  const all = [...deltas, ...reader.end()]
+  const argumentsOf = (index: number): string =>
+    all.map((delta) => (delta._tag === 'Arguments' && delta.index === index ? delta.text : '')).join('')
+  return {
+    text: all.map((delta) => (delta._tag === 'Text' ? delta.text : '')).join(''),
+    calls: all.flatMap((delta) =>
+      delta._tag === 'Call' ? [{ name: delta.name, arguments: argumentsOf(delta.index) }] : [],
+    ),
+  }
+}

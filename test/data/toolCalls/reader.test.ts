@@ -1,9 +1,9 @@
 /** Calls of tools in texts that arrive in any pieces. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { ToolDelta } from '../../../src/serve/toolCalls/callObject.js'
-import { type ToolCallFormat, toolCallFormatOf } from '../../../src/serve/toolCalls/format.js'
-import { toolCallReader } from '../../../src/serve/toolCalls/reader.js'
+import type { ToolDelta } from '../../../src/data/toolCalls/callObject.js'
+import { type ToolCallFormat, toolCallFormatOf } from '../../../src/data/toolCalls/format.js'
+import { readToolCalls, toolCallReader } from '../../../src/data/toolCalls/reader.js'
 
 /** What all deltas together say. */
 interface Reading {
@@ -35,7 +35,11 @@ const readPieces = (format: ToolCallFormat, pieces: readonly string[]): Reading 
   return summed([...deltas, ...reader.end()])
 }
 
-const read = (format: ToolCallFormat, text: string): Reading => readPieces(format, [text])
+const read = (format: ToolCallFormat, text: string): Reading => {
+  const pieces = readPieces(format, [text])
+  expect(readToolCalls(text, format)).toEqual(pieces)
+  return pieces
+}
 
 const FORMATS: readonly ToolCallFormat[] = ['hermes', 'llama3_json']
 
