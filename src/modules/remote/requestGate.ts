@@ -1,0 +1,102 @@
+/** What every engine client does in front of its requests: it holds them, counts them, and fills in the weights that serve. */
+import type { EngineClient, ServingWeights } from '../../data/engineClient.js'
+import type { GenerationEvent, GenerationRequest } from '../../data/generation.js'
+
+/** How a request is sent that may go. `version` stamps tokens where the server says nothing. */
+type Send = (request: GenerationRequest, version: number) => AsyncIterable<GenerationEvent>
+
+/** A mutable value, for the edge of a client. */
+export interface RequestGate extends Pick<EngineClient, 'serving' | 'serve' | 'hold' | 'inFlight'> {
+  /**
+   * Events of a request. That of a policy (no adapter, no salt of its own) waits while the gate is held, and is sent with the adapter and the
+   * salt of the moment it goes; any other is sent as it is and at once.
+   */
+  readonly pass: (
+    request: GenerationRequest,
+    options: { readonly signal?: AbortSignal },
+    send: Send,
+  ) => AsyncIterable<GenerationEvent>
+}
+
+const isPolicys = ({ adapter, cacheSalt }: GenerationRequest): boolean => adapter === null && cacheSalt === ''
+
+const abortedEvents = ({ sampling }: GenerationRequest): readonly GenerationEvent[] =>
+  Array.from({ length: sampling.n }, (_, index) => ({
+    _tag: 'Finished',
+    index,
+    finishReason: 'abort',
+    stopReason: null,
+  }))
+
+/**
+ * Makes a gate that is open and serves version 0 of the base weights.
+ *
+ * Effects  a mutable value. A request that leaves early, by its reader or its signal, is no longer counted.
+ *
+ * @example
+ * makeRequestGate().serving() // { version: 0, adapter: null, cacheSalt: '' }
+ */
+export const makeRequestGate = (start: ServingWeights = { version: 0, adapter: null, cacheSalt: '' }): RequestGate => {
+  let serving = start
+  const holds = new Map<symbol, 'wait' | 'refuse'>()
+  const sent = new Map<symbol, string | null>()
+  const waiting = new Set<() => void>()
+
+  const wakeAll = (): void => {
+    for (const wake of [...waiting]) wake()
+  }
+  const isRefusing = (): boolean => [...holds.values()].includes('refuse')
+
+  /** Resolves when the gate changes or the signal aborts. */
+  const change = (signal: AbortSignal | undefined): Promise<void> =>
+    new Promise((resolve) => {
+      const wake = (): void => {
+        waiting.delete(wake)
+        signal?.removeEventListener('abort', wake)
+        resolve()
+      }
+      waiting.add(wake)
+      signal?.addEventListener('abort', wake)
+    })
+
+  async function* pass(
+    request: GenerationRequest,
+    { signal }: { readonly signal?: AbortSignal },
+    send: Send,
+  ): AsyncGenerator<GenerationEvent> {
+    const ofPolicy = isPolicys(request)
+    while (ofPolicy && holds.size > 0 && !isRefusing() && signal?.aborted !== true) await change(signal)
+    if (signal?.aborted === true) return yield* abortedEvents(request)
+    if (ofPolicy && isRefusing()) {
+      const reason = 'nobody may sample here until the weights are right again'
+      return yield { _tag: 'Failed', failure: { _tag: 'GenerationFailure', kind: 'unreachable', reason } }
+    }
+    const { version, adapter, cacheSalt } = serving
+    const id = Symbol(request.id)
+    const filled = ofPolicy ? { ...request, adapter, cacheSalt } : request
+    sent.set(id, filled.adapter)
+    try {
+      yield* send(filled, version)
+    } finally {
+      sent.delete(id)
+    }
+  }
+
+  return {
+    pass,
+    serving: () => serving,
+    serve: (weights) => {
+      serving = weights
+    },
+    hold: (meanwhile = 'wait') => {
+      const id = Symbol(meanwhile)
+      holds.set(id, meanwhile)
+      wakeAll()
+      return () => {
+        if (holds.delete(id)) wakeAll()
+      }
+    },
+    inFlight: (adapter) =>
+      adapter === undefined ? sent.size : [...sent.values()].filter((used) => used === adapter).length,
+  }
+}
