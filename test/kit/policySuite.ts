@@ -1,0 +1,48 @@
+/**
+ * What every policy does, in one call: `policySuite('a policy', { can, faults, make })`. What it samples and says is compared with our own
+ * scorer on the same checkpoint. A policy that cannot do something must say so: those cases run too.
+ */
+import { afterAll, beforeAll, describe } from 'vitest'
+import { endingCases, failureCases, lengthCases, signalCases, versionCases } from './policySuiteControl.js'
+import type { PolicyAbilities, PolicySubject, Subject, SuiteFault } from './policySuiteParts.js'
+import { groupCases, logProbCases, samplingCases } from './policySuiteSampling.js'
+
+export interface PolicySuiteOptions {
+  readonly can: PolicyAbilities
+  /** Faults that the subject can be shown with. */
+  readonly faults?: readonly SuiteFault[]
+  /** Makes the subject once, before the first case; the suite closes it. */
+  readonly make: () => Promise<PolicySubject>
+}
+
+const namesOf = (can: PolicyAbilities, value: string): string =>
+  Object.entries(can)
+    .flatMap(([name, ability]) => (ability === value ? [name] : []))
+    .join(', ') || 'nothing'
+
+/** Tests a policy. Prints what it can, what it refuses, and what no program can ask of it. */
+export const policySuite = (name: string, { can, faults = [], make }: PolicySuiteOptions): void => {
+  describe(name, () => {
+    let current: PolicySubject | undefined
+    const subject: Subject = () => current!
+
+    beforeAll(async () => {
+      current = await make()
+    })
+    afterAll(async () => {
+      await current?.close()
+      console.info(
+        `policy suite, ${name}: can ${namesOf(can, 'yes')}; refuses ${namesOf(can, 'refused')}; has no ${namesOf(can, 'absent')}`,
+      )
+    })
+
+    describe('sampling', () => samplingCases(subject, can))
+    describe('log-probabilities', () => logProbCases(subject, can))
+    describe('ends of completions', () => endingCases(subject, can))
+    describe('several completions, and keys', () => groupCases(subject, can))
+    describe('length of prompts', () => lengthCases(subject, can))
+    describe('signals', () => signalCases(subject, can))
+    describe('failures', () => failureCases(subject, faults))
+    describe('versions', () => versionCases(subject, can))
+  })
+}
