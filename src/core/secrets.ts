@@ -1,0 +1,50 @@
+/** Keeping secrets out of what people and files get to see. */
+
+const HIDDEN = '***'
+
+/** What is a secret by its form: passwords in addresses, tokens after their scheme, keys with a known beginning, keys in queries and JSON. */
+const FORMS: readonly (readonly [RegExp, string])[] = [
+  [/([a-z][a-z0-9+.-]*:\/\/)[^\s/?#"'@]*@/gi, `$1${HIDDEN}@`],
+  [/\b(Bearer|Basic)\s+[A-Za-z0-9\-._~+/]+=*/gi, `$1 ${HIDDEN}`],
+  [/\b(sk|hf|pk|rk|gsk|xai|nvapi|ghp|glpat)([-_])[A-Za-z0-9_-]{6,}/g, `$1$2${HIDDEN}`],
+  [/([?&](?:api[-_]?key|access[-_]?token|auth[-_]?token|token|key|password)=)[^&\s"'#]+/gi, `$1${HIDDEN}`],
+  [
+    /("(?:api[-_]?key|access[-_]?token|auth[-_]?token|authorization|password)"\s*:\s*")(?:[^"\\]|\\.)*/gi,
+    `$1${HIDDEN}`,
+  ],
+]
+
+/** A secret as it may stand in a text: plainly, in an address, in JSON. */
+const spellings = (secret: string): readonly string[] => [
+  secret,
+  encodeURIComponent(secret.replaceAll(/\p{Surrogate}/gu, '\ufffd')),
+  JSON.stringify(secret).slice(1, -1),
+]
+
+/**
+ * The text with secrets replaced by `***`: the given ones, in whatever spelling, and what has the form of one: passwords in addresses,
+ * `Bearer` and `Basic` tokens, keys that begin with `sk-` or `hf_`, keys in queries and JSON.
+ *
+ * Cost     one pass for each secret and form.
+ *
+ * @example
+ * redact('at http://ann:pass@host with Bearer abc.def', ['host']) // 'at http://***@*** with Bearer ***'
+ */
+export const redact = (text: string, secrets: readonly string[] = []): string => {
+  const given = [...new Set(secrets.filter((secret) => secret !== '').flatMap(spellings))].sort(
+    (a, b) => b.length - a.length,
+  )
+  const withoutGiven = given.reduce((left, secret) => left.replaceAll(secret, HIDDEN), text)
+  return FORMS.reduce((left, [form, replacement]) => left.replace(form, replacement), withoutGiven)
+}
+
+/**
+ * The beginning of a text, at most `length` characters, without secrets and without a piece of one at its end.
+ *
+ * @example
+ * excerpt('the key is sk-1234567890', 14) // 'the key is sk-…'
+ */
+export const excerpt = (text: string, length: number, secrets: readonly string[] = []): string => {
+  const clean = redact(text, secrets)
+  return clean.length > length ? `${clean.slice(0, length)}…` : clean
+}

@@ -1,0 +1,212 @@
+/** One attempt: a request on a connection, and its answer in full. */
+import { type Either, left, right } from 'fp-ts/lib/Either.js'
+import { excerpt } from '../../core/secrets.js'
+import type { Connections, Message } from './connections.js'
+import type { Life } from './life.js'
+import { retryAfterMs, type Trouble } from './retry.js'
+import type { TransportSettings } from './settings.js'
+
+/** What an attempt is made of. */
+export interface Attempt {
+  readonly connections: Connections
+  readonly message: Message
+  readonly life: Life
+  readonly settings: Pick<TransportSettings, 'silenceMs' | 'maxBytes' | 'timing' | 'secrets'>
+}
+
+/** The beginning of an answer. */
+export interface Begun {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly pause: () => void
+  readonly resume: () => void
+  /** Cuts the connection: no more is wanted. */
+  readonly drop: () => void
+}
+
+/** Where the bytes of an answer go. After `end` or `broken` nothing more comes. */
+export interface Sink {
+  readonly data: (bytes: Uint8Array) => void
+  readonly end: () => void
+  readonly broken: (trouble: Trouble) => void
+}
+
+/** A watch over silence: it rings when nothing was heard for so long. */
+const watchSilence = (
+  { silenceMs, timing }: Attempt['settings'],
+  ring: () => void,
+): { readonly heard: () => void; readonly stop: () => void; readonly hold: (how: 'held' | 'going') => void } => {
+  let heardMs = timing.now()
+  let held: 'held' | 'going' = 'going'
+  let cancel: () => void = () => undefined
+  const check = (): void => {
+    const leftMs = heardMs + silenceMs - timing.now()
+    if (held === 'held') cancel = timing.after(silenceMs, check)
+    else if (leftMs > 0) cancel = timing.after(leftMs, check)
+    else ring()
+  }
+  if (silenceMs > 0) cancel = timing.after(silenceMs, check)
+  const heard = (): void => {
+    heardMs = timing.now()
+  }
+  return {
+    heard,
+    stop: () => cancel(),
+    hold: (how) => {
+      held = how
+      heard()
+    },
+  }
+}
+
+/**
+ * Sends a request. `open` is called when an answer with a status of 2xx begins, and says where its bytes go; `failed` is called for
+ * everything else, once, unless an answer began.
+ */
+export const receive = (attempt: Attempt, open: (begun: Begun) => Sink, failed: (trouble: Trouble) => void): void => {
+  const { connections, message, life, settings } = attempt
+  const { silenceMs } = settings
+  let sink: Sink = { data: () => undefined, end: () => undefined, broken: failed }
+  let isOver = false
+  const over = (then: () => void): void => {
+    if (isOver) return
+    isOver = true
+    silence.stop()
+    then()
+  }
+  const silence = watchSilence(settings, () =>
+    cut({ kind: 'timeout', reason: `the server was silent for ${silenceMs} ms`, acted: 'perhaps' }),
+  )
+  const exchange = connections.exchange(message, {
+    start: (status, headers) => {
+      silence.heard()
+      const begun: Begun = {
+        status,
+        headers,
+        pause: () => {
+          silence.hold('held')
+          exchange.pause()
+        },
+        resume: () => {
+          silence.hold('going')
+          exchange.resume()
+        },
+        drop: () => over(exchange.drop),
+      }
+      sink = status >= 200 && status < 300 ? open(begun) : refusal(begun, settings, failed)
+    },
+    data: (bytes) => {
+      silence.heard()
+      if (!isOver) sink.data(bytes)
+    },
+    end: () => over(() => sink.end()),
+    broken: (trouble) => over(() => sink.broken(trouble)),
+  })
+  const cut = (why: Trouble): void =>
+    over(() => {
+      const acted = exchange.isSent() ? 'perhaps' : 'no'
+      exchange.drop()
+      sink.broken({ ...why, acted })
+    })
+  life.during(cut)
+}
+
+/** Bytes up to a limit, as text in the end. */
+const gather = (): {
+  readonly add: (bytes: Uint8Array) => number
+  readonly text: () => Either<Trouble, string>
+  readonly start: () => string
+} => {
+  const parts: Uint8Array[] = []
+  let length = 0
+  return {
+    add: (bytes) => {
+      parts.push(bytes)
+      length += bytes.length
+      return length
+    },
+    text: () => {
+      try {
+        const all = parts.length === 1 ? parts[0]! : Buffer.concat(parts)
+        return right(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(all))
+      } catch {
+        return left({ kind: 'malformed', reason: 'the answer is not UTF-8', acted: 'perhaps' })
+      }
+    },
+    start: () => Buffer.concat(parts).toString('utf8'),
+  }
+}
+
+/** Bytes of an answer other than 2xx that are read; more tell nobody anything. */
+const REFUSAL_BYTES = 2 ** 16
+const EXCERPT = 2000
+
+/** Of an answer other than 2xx its beginning is kept, for people. */
+const refusal = (
+  { status, headers, drop }: Begun,
+  { timing, secrets }: Attempt['settings'],
+  failed: (trouble: Trouble) => void,
+): Sink => {
+  const gathered = gather()
+  const waitMs = retryAfterMs(headers['retry-after'], timing.wall())
+  const tell = (): void => {
+    const body = excerpt(gathered.start(), EXCERPT, secrets)
+    const said = body.replaceAll(/\s+/g, ' ').slice(0, 200)
+    failed({
+      kind: 'status',
+      reason: `the server answered ${status}${said === '' ? '' : `: ${said}`}`,
+      acted: status < 500 || status === 501 ? 'no' : 'perhaps',
+      status,
+      body,
+      ...(waitMs !== undefined && { waitMs }),
+    })
+  }
+  return {
+    data: (bytes) => {
+      if (gathered.add(bytes) <= REFUSAL_BYTES) return
+      drop()
+      tell()
+    },
+    end: tell,
+    // The status says more than how its explanation ended.
+    broken: tell,
+  }
+}
+
+/** An answer with a status of 2xx, all of it. */
+export interface Whole {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly text: string
+}
+
+const tooLarge = (maxBytes: number): Trouble => ({
+  kind: 'too-large',
+  reason: `the answer has more than ${maxBytes} bytes, the limit (maxBytes)`,
+  acted: 'perhaps',
+})
+
+/** Sends a request and reads the whole answer. */
+export const receiveWhole = (attempt: Attempt): Promise<Either<Trouble, Whole>> =>
+  new Promise((resolve) => {
+    const { maxBytes } = attempt.settings
+    const failed = (trouble: Trouble): void => resolve(left(trouble))
+    const open = ({ status, headers, drop }: Begun): Sink => {
+      const gathered = gather()
+      const refuse = (): void => {
+        drop()
+        failed(tooLarge(maxBytes))
+      }
+      return {
+        data: (bytes) => {
+          if (gathered.add(bytes) > maxBytes) refuse()
+        },
+        end: () => {
+          const text = gathered.text()
+          resolve(text._tag === 'Left' ? text : right({ status, headers, text: text.right }))
+        },
+        broken: failed,
+      }
+    }
+    receive(attempt, open, failed)
+  })

@@ -1,0 +1,178 @@
+/** Server-sent events as they arrive. */
+
+import { createParser, ParseError } from 'eventsource-parser'
+import { type Either, left, right } from 'fp-ts/lib/Either.js'
+import type { HttpEvents, HttpFailure, ServerEvent } from '../../core/http.js'
+import { type Attempt, type Begun, receive, type Sink } from './receive.js'
+import type { Trouble } from './retry.js'
+
+type Item = { readonly _tag: 'Event'; readonly event: ServerEvent } | HttpFailure
+
+/** An answer of events that has begun. */
+export interface Streamed {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly events: HttpEvents['events']
+}
+
+/** What the owner of a stream has to say and wants to hear. */
+export interface StreamOwner {
+  readonly tell: (trouble: Trouble) => HttpFailure
+  /** The stream is over: by itself, by a trouble, or because its reader left. Called once. */
+  readonly over: (trouble: Trouble | undefined) => void
+}
+
+const malformed = (reason: string): Trouble => ({ kind: 'malformed', reason, acted: 'perhaps' })
+
+/** Text of bytes that come in pieces, cut anywhere. Throws for what is not UTF-8. */
+const decoder = (): ((bytes?: Uint8Array) => string) => {
+  const decode = new TextDecoder('utf-8', { fatal: true })
+  return (bytes) => (bytes === undefined ? decode.decode() : decode.decode(bytes, { stream: true }))
+}
+
+interface Parser {
+  /** The trouble that the bytes bring, if any. */
+  readonly feed: (bytes: Uint8Array) => Trouble | undefined
+  /** The trouble of ending here, if it is one. */
+  readonly end: () => Trouble | undefined
+}
+
+/** Parses events. What is neither a field nor a comment is trouble: no server of language models sends such. */
+const eventParser = (maxChars: number, onEvent: (event: ServerEvent) => void): Parser => {
+  const decode = decoder()
+  let trouble: Trouble | undefined
+  let isEnding = false
+  const parser = createParser({
+    maxBufferSize: maxChars,
+    onEvent: ({ event, data }) => {
+      if (isEnding) trouble ??= malformed('the stream of events ends in the middle of one')
+      else if (trouble === undefined) onEvent({ event, data })
+    },
+    onError: ({ type, line }) => {
+      if (type === 'invalid-retry') return
+      const reason = isEnding
+        ? 'the stream of events ends in the middle of one'
+        : `a line of the stream is no event: ${JSON.stringify((line ?? '').slice(0, 80))}`
+      trouble ??=
+        type === 'max-buffer-size-exceeded'
+          ? {
+              kind: 'too-large',
+              reason: `an event has more than ${maxChars} characters, the limit (maxBytes)`,
+              acted: 'perhaps',
+            }
+          : malformed(reason)
+    },
+  })
+  const guarded = (feed: () => void): Trouble | undefined => {
+    try {
+      if (trouble === undefined) feed()
+    } catch (error) {
+      // The decoder throws for bytes that are not UTF-8; the parser for events after it has told why it stopped.
+      trouble ??= malformed(error instanceof ParseError ? error.message : 'the stream of events is not UTF-8')
+    }
+    return trouble
+  }
+  return {
+    feed: (bytes) => guarded(() => parser.feed(decode(bytes))),
+    end: () =>
+      guarded(() => {
+        const rest = decode()
+        isEnding = true
+        parser.feed(`${rest}\n\n`)
+      }),
+  }
+}
+
+/** Items that wait for their reader. While some do, no more bytes are taken from the connection. */
+const itemQueue = (
+  begun: Begun,
+  maxChars: number,
+  owner: StreamOwner,
+): { readonly events: HttpEvents['events']; readonly sink: Sink } => {
+  const items: Item[] = []
+  let state: 'going' | 'paused' | 'over' = 'going'
+  let reader: ((result: IteratorResult<Item, undefined>) => void) | undefined
+  let isRead = false
+
+  const push = (item: Item): void => {
+    if (reader === undefined) {
+      items.push(item)
+      return
+    }
+    reader({ value: item, done: false })
+    reader = undefined
+  }
+  const finish = (trouble: Trouble | undefined): void => {
+    if (state === 'over') return
+    state = 'over'
+    if (trouble !== undefined) push(owner.tell(trouble))
+    else reader?.({ value: undefined, done: true })
+    reader = undefined
+    owner.over(trouble)
+  }
+  const next = (): Promise<IteratorResult<Item, undefined>> => {
+    const item = items.shift()
+    if (item !== undefined) return Promise.resolve({ value: item, done: false })
+    if (state === 'over') return Promise.resolve({ value: undefined, done: true })
+    return new Promise((resolve) => {
+      reader = resolve
+      if (state === 'paused') {
+        state = 'going'
+        begun.resume()
+      }
+    })
+  }
+  const parser = eventParser(maxChars, (event) => push({ _tag: 'Event', event }))
+  const fail = (trouble: Trouble): void => {
+    begun.drop()
+    finish(trouble)
+  }
+  return {
+    sink: {
+      data: (bytes) => {
+        const trouble = parser.feed(bytes)
+        if (trouble !== undefined) fail(trouble)
+        else if (items.length > 0 && state === 'going') {
+          state = 'paused'
+          begun.pause()
+        }
+      },
+      end: () => finish(parser.end()),
+      broken: finish,
+    },
+    events: {
+      [Symbol.asyncIterator]: () => {
+        if (isRead) throw new TypeError('events: a stream can be read once')
+        isRead = true
+        return {
+          next,
+          return: () => {
+            if (state !== 'over') begun.drop()
+            items.length = 0
+            finish(undefined)
+            return Promise.resolve({ value: undefined, done: true })
+          },
+        }
+      },
+    },
+  }
+}
+
+/** Sends a request and reads events while they arrive. Right as soon as the answer begins. */
+export const receiveEvents = (attempt: Attempt, owner: StreamOwner): Promise<Either<Trouble, Streamed>> =>
+  new Promise((resolve) => {
+    const failed = (trouble: Trouble): void => resolve(left(trouble))
+    const open = (begun: Begun): Sink => {
+      const { status, headers } = begun
+      const type = headers['content-type'] ?? 'nothing'
+      if (!/^text\/event-stream\b/i.test(type)) {
+        begun.drop()
+        failed(malformed(`the server answered with ${type} where a stream of events was asked for`))
+        return { data: () => undefined, end: () => undefined, broken: () => undefined }
+      }
+      const { events, sink } = itemQueue(begun, attempt.settings.maxBytes, owner)
+      resolve(right({ status, headers, events }))
+      return sink
+    }
+    receive(attempt, open, failed)
+  })

@@ -1,0 +1,194 @@
+/** What a transport is told, checked, with defaults. */
+import { type Key, keyFromSeed } from '../../core/key.js'
+import { redact } from '../../core/secrets.js'
+import type { CircuitOptions } from './circuit.js'
+import type { RateOptions } from './rate.js'
+import type { RetryOptions } from './retry.js'
+
+/** Time as a transport needs it. */
+export interface Timing {
+  /** Milliseconds since some fixed moment. Never goes back. */
+  readonly now: () => number
+  /** Milliseconds of the calendar, for dates that servers name. */
+  readonly wall: () => number
+  /** Runs something later; what it gives takes that back. */
+  readonly after: (ms: number, run: () => void) => () => void
+}
+
+export interface TransportOptions {
+  /**
+   * Base addresses of the server, or of its replicas, such as `http://127.0.0.1:8000`. A path is put before that of each request. A user and
+   * a password go into the `authorization` header of that server and are shown nowhere.
+   */
+  readonly servers: string | readonly string[]
+  /** Sent with every request. Values of `authorization`, `cookie` and names with `key`, `token` or `secret` in them are secrets. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** What must never be shown, besides. */
+  readonly secrets?: readonly string[]
+  /** Requests underway at a time, for each server. Default 512. */
+  readonly connections?: number
+  /** Requests that may wait for their turn, for each server; more are refused with `overloaded`. Default 16,384. */
+  readonly waiting?: number
+  /** An idle connection is closed after that; it has to be less than what the server allows, which is 5 s for uvicorn. Default 4,000. */
+  readonly keepAliveMs?: number
+  /** Longest time to open a connection. Default 10,000. */
+  readonly connectMs?: number
+  /** Longest time without a byte of the answer; 0 for no limit. Default 0: a rollout is silent until its end. */
+  readonly silenceMs?: number
+  /** For requests without a deadline of their own. Default an hour. */
+  readonly deadlineMs?: number
+  /** Bytes of a whole answer, and characters of one event. Default 256 MiB. */
+  readonly maxBytes?: number
+  /** Default: 4 attempts; pauses from 250 ms to 20 s; a retry for every fifth request and 30 in a minute. */
+  readonly retry?: Partial<RetryOptions>
+  /** Default: no limits. They hold for all servers together. */
+  readonly rate?: RateOptions
+  /** Default: 8 failures in a row, 2,000 ms. */
+  readonly circuit?: Partial<CircuitOptions>
+  /** Of the pauses between attempts. Default: another one in every process. */
+  readonly key?: Key
+  /** Default: the real time. */
+  readonly timing?: Timing
+}
+
+/** A server as it is addressed. */
+export interface ServerAddress {
+  /** Scheme, host and port: what may be shown. */
+  readonly origin: string
+  /** Before the path of each request; without a slash at its end. */
+  readonly prefix: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export interface TransportSettings
+  extends Required<Omit<TransportOptions, 'servers' | 'retry' | 'circuit' | 'headers'>> {
+  readonly servers: readonly ServerAddress[]
+  readonly retry: RetryOptions
+  readonly circuit: CircuitOptions
+}
+
+const RETRY: RetryOptions = { attempts: 4, baseMs: 250, capMs: 20_000, share: 0.2, floor: 30 }
+const CIRCUIT: CircuitOptions = { failures: 8, coolMs: 2000 }
+
+/** Longer than that no timer runs; it is 24 days. */
+const LONGEST_MS = 2 ** 31 - 1
+
+const liveTiming: Timing = {
+  now: () => performance.now(),
+  wall: () => Date.now(),
+  after: (ms, run) => {
+    const timer = setTimeout(run, Math.min(ms, LONGEST_MS))
+    return () => clearTimeout(timer)
+  },
+}
+
+const SECRET_HEADER = /^(authorization|proxy-authorization|cookie)$|key|token|secret|password/i
+
+/** The values of headers that are secrets, with and without their scheme. */
+export const secretsOf = (headers: Readonly<Record<string, string>>): readonly string[] =>
+  Object.entries(headers)
+    .filter(([name]) => SECRET_HEADER.test(name))
+    .flatMap(([, value]) => [value, value.replace(/^\w+\s+/, '')])
+
+const decoded = (text: string): string => {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text // a percent sign that begins no escape stands for itself
+  }
+}
+
+interface Parsed extends ServerAddress {
+  readonly secrets: readonly string[]
+}
+
+const parseServer = (text: string): Parsed | string => {
+  if (!URL.canParse(text)) return `servers: not an address: ${JSON.stringify(redact(text))}`
+  const url = new URL(text)
+  const { protocol, origin, username, password } = url
+  if (protocol !== 'http:' && protocol !== 'https:') return `servers: neither http nor https: ${redact(text)}`
+  if (url.search !== '' || url.hash !== '') return `servers: an address with a query or a fragment: ${redact(text)}`
+  const user = `${decoded(username)}:${decoded(password)}`
+  const basic = Buffer.from(user).toString('base64')
+  const isPublic = username === '' && password === ''
+  return {
+    origin,
+    prefix: url.pathname.replace(/\/+$/, ''),
+    headers: isPublic ? {} : { authorization: `Basic ${basic}` },
+    secrets: isPublic ? [] : [basic, decoded(password), password, user].filter((secret) => secret !== ''),
+  }
+}
+
+const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+// biome-ignore lint/suspicious/noControlCharactersInRegex: those are what a header must not have
+const HEADER_VALUE = /^[^\u0000-\u0008\u000a-\u001f\u007f\u0100-\uffff]*$/
+
+/** What is wrong with headers; their values are not shown. */
+export const headerProblems = (headers: Readonly<Record<string, string>>): readonly string[] =>
+  Object.entries(headers).flatMap(([name, value]) => {
+    if (!HEADER_NAME.test(name)) return [`headers: ${JSON.stringify(name)} is no name of a header`]
+    return HEADER_VALUE.test(value) ? [] : [`headers: the value of ${name} has characters that none can have`]
+  })
+
+const numberProblems = (settings: TransportSettings): readonly string[] => {
+  const { retry, circuit, rate } = settings
+  const positive = { connections: settings.connections, attempts: retry.attempts, failures: circuit.failures }
+  const limits = { maxBytes: settings.maxBytes, deadlineMs: settings.deadlineMs, connectMs: settings.connectMs }
+  const others = {
+    waiting: settings.waiting,
+    keepAliveMs: settings.keepAliveMs,
+    silenceMs: settings.silenceMs,
+    ...{ baseMs: retry.baseMs, capMs: retry.capMs, share: retry.share, floor: retry.floor, coolMs: circuit.coolMs },
+  }
+  const bad = (
+    numbers: Readonly<Record<string, number>>,
+    isGood: (value: number) => boolean,
+    expected: string,
+  ): readonly string[] =>
+    Object.entries(numbers).flatMap(([name, value]) =>
+      isGood(value) ? [] : [`${name}: expected ${expected}, got ${value}`],
+    )
+  return [
+    ...bad(positive, (value) => Number.isSafeInteger(value) && value >= 1, 'an integer of at least 1'),
+    ...bad({ ...limits, ...rate }, (value) => value > 0, 'a number above 0'),
+    ...bad(others, (value) => value >= 0, 'a number of at least 0'),
+  ]
+}
+
+/**
+ * The settings of a transport.
+ *
+ * Errors   throws TypeError for addresses, headers and numbers that cannot be used, naming all of them; secrets are left out.
+ */
+export const transportSettings = (options: TransportOptions): TransportSettings => {
+  const { servers, headers = {}, secrets = [], retry, circuit, ...rest } = options
+  const parsed = (typeof servers === 'string' ? [servers] : servers).map(parseServer)
+  const good = parsed.filter((each) => typeof each !== 'string')
+  const lower = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+  const settings: TransportSettings = {
+    connections: 512,
+    waiting: 16_384,
+    keepAliveMs: 4000,
+    connectMs: 10_000,
+    silenceMs: 0,
+    deadlineMs: 3_600_000,
+    maxBytes: 2 ** 28,
+    rate: {},
+    key: keyFromSeed(Math.floor(Math.random() * 2 ** 53)),
+    timing: liveTiming,
+    ...rest,
+    retry: { ...RETRY, ...retry },
+    circuit: { ...CIRCUIT, ...circuit },
+    servers: good.map(({ origin, prefix, headers: own }) => ({ origin, prefix, headers: { ...own, ...lower } })),
+    secrets: [...secrets, ...secretsOf(lower), ...good.flatMap((each) => each.secrets)],
+  }
+  const problems = [
+    ...(parsed.length === 0 ? ['servers: there is none'] : []),
+    ...parsed.filter((each) => typeof each === 'string'),
+    ...headerProblems(headers),
+    ...numberProblems(settings),
+  ]
+  if (problems.length > 0)
+    throw new TypeError(`liveTransport: ${problems.map((problem) => redact(problem, settings.secrets)).join('; ')}`)
+  return settings
+}
