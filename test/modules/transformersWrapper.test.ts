@@ -129,6 +129,13 @@ describe('acting', () => {
     expect(failure.reason).toContain(reason)
     expect(liveTensors().count).toBe(before)
   })
+
+  it('refuses temperatures and cuts that cannot be, all at once', async () => {
+    const failure = await leftOf(
+      policy.withSampling({ temperature: -1, topK: -3, topP: 2 }).act(tokenPrompt(PROMPTS), key),
+    )
+    for (const name of ['temperature', 'topK', 'topP']) expect(failure.reason).toContain(`${name} must be`)
+  })
 })
 
 describe('scoring', () => {

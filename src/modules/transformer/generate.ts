@@ -5,7 +5,7 @@ import type { SamplingParams } from '../../data/generation.js'
 import type { StopReason } from '../../data/policy.js'
 import type { Lane, NextToken } from '../generation/modelRunner.js'
 import { makeRunner } from '../generation/runner/runner.js'
-import { DEFAULT_SAMPLING } from '../generation/sampling/params.js'
+import { samplingParams } from '../generation/sampling/params.js'
 import { sampleToken } from '../generation/sampling/sampleToken.js'
 import type { DecoderConfig } from './config.js'
 import type { Params } from './params.js'
@@ -50,8 +50,8 @@ export interface CompletionGenerator {
   /**
    * Samples `group` completions of each prompt.
    *
-   * Errors   throws RangeError for an empty prompt, a group below 1, a key count that does not fit, or a prompt that leaves
-   *          no room below the model's last position; throws Error where the model's logits are NaN or infinite.
+   * Errors   throws RangeError for an empty prompt, a group below 1, a key count that does not fit, a prompt that leaves no room
+   *          below the model's last position, or a temperature or cut that cannot be, such as a temperature below 0; throws Error where the model's logits are NaN or infinite.
    * Effects  none besides compiling; equal arguments give equal completions. A row's log-probabilities depend on the rest of the batch by
    *          rounding only; where not even that is wanted, ask an engine (`modelEngine`).
    * Cost     one pass over each prompt, then one decoding step for each token of the longest completion.
@@ -91,12 +91,14 @@ interface Row {
   slot: number
 }
 
-const samplingOf = ({ temperature, topK = 0, topP = 1 }: GenerationOptions): SamplingParams => ({
-  ...DEFAULT_SAMPLING,
-  temperature,
-  topK,
-  topP,
-})
+const samplingOf = ({ temperature, topK = 0, topP = 1 }: GenerationOptions): SamplingParams => {
+  const checked = samplingParams({ temperature, topK, topP })
+  if (isLeft(checked)) throw new RangeError(`generate: ${checked.left.reason}`)
+  return { ...checked.right, temperature } // as it will be recorded and scored
+}
+
+/** What logits are multiplied by. */
+const inverseOf = ({ temperature }: SamplingParams): number => (temperature === 0 ? 1 : 1 / temperature)
 
 const NOTHING: readonly number[] = []
 const NO_COUNTS: ReadonlyMap<number, number> = new Map()
@@ -135,7 +137,7 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
   ): Promise<void> => {
     const { prompts, group, options } = request
     const sampling = samplingOf(options)
-    const inverseTemperature = options.temperature === 0 ? 1 : 1 / options.temperature
+    const inverseTemperature = inverseOf(sampling)
     lane.reserve(rows.length, prompts.reduce((n, prompt) => Math.max(n, prompt.length), 0) + options.maxNewTokens)
     for (let first = 0; first < prompts.length; first += PROMPTS_AT_A_TIME) {
       await pause()
@@ -155,7 +157,7 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
     checkRequest(config, request)
     const { options } = request
     const sampling = samplingOf(options)
-    const inverseTemperature = options.temperature === 0 ? 1 : 1 / options.temperature
+    const inverseTemperature = inverseOf(sampling)
     const rows = request.keys.map((key): Row => ({ key, ids: [], logProbs: [], stopReason: null, slot: -1 }))
     const lane = runner.makeLane()
     try {
