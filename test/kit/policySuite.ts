@@ -41,7 +41,7 @@ export const policySuite = (name: string, { can, faults = [], make }: PolicySuit
     describe('ends of completions', () => endingCases(subject, can))
     describe('several completions, and keys', () => groupCases(subject, can))
     describe('length of prompts', () => lengthCases(subject, can))
-    describe('signals', () => signalCases(subject, can))
+    if (can.cancel === 'yes') describe('signals', () => signalCases(subject))
     describe('failures', () => failureCases(subject, faults))
     describe('versions', () => versionCases(subject, can))
   })

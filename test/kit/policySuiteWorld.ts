@@ -3,6 +3,7 @@ import * as tf from '@tensorflow/tfjs'
 import { orThrow } from '../../src/core/failure.js'
 import { renderText } from '../../src/data/chatTemplate.js'
 import { History, message } from '../../src/data/history.js'
+import { jit } from '../../src/engine/jit.js'
 import { own, scope } from '../../src/engine/scope.js'
 import { loadPretrained, type ModelText, makeParams } from '../../src/modules/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
@@ -32,26 +33,37 @@ export interface PolicyWorld {
   readonly close: () => void
 }
 
-/** Scores after the last token: one pass over all, without any cache. */
-const lastLogits = (params: Params, config: DecoderConfig, tokens: readonly number[]): Float32Array =>
-  scope(() => {
-    const length = tokens.length
+/** Scores after each token of a row; places behind the end of a shorter row say nothing. One pass over all, without any cache. `[T, V]` */
+const allLogits = (config: DecoderConfig) =>
+  jit(({ params, ids }: { readonly params: Params; readonly ids: tf.Tensor3D }) => {
+    const length = ids.shape[2]
     const { hidden } = forwardSegment(params, config, {
-      ids: tf.tensor3d([...tokens], [1, 1, length], 'int32'),
+      ids,
       positions: tf.reshape(tf.range(0, length, 1, 'int32'), [1, 1, length]),
       beforeBias: beforeBias(length),
       past: [],
       rotary: rotaryTables(config, length),
     })
-    const last = logitsOf(params, config, tf.slice(hidden, [length - 1, 0], [1, -1]))
-    return Float32Array.from(last.dataSync())
+    return logitsOf(params, config, hidden)
   })
+
+/** Rows are filled up to a multiple of this, so that one compiled graph serves many. */
+const FILL = 64
 
 /** Loads the checkpoint of a folder as the judge of policies. */
 export const policyWorld = async (folder: string): Promise<PolicyWorld> => {
   const { config, arrays, text } = orThrow(await loadPretrained(folder)())
   const params = own(scope(() => makeParams(arrays)))
   const scorer = makeScorer(config)
+  const compiled = allLogits(config)
+  const lastLogits = (tokens: readonly number[]): Float32Array => {
+    const filled = Array.from({ length: Math.ceil(tokens.length / FILL) * FILL }, (_, i) => tokens[i] ?? 0)
+    const logits = scope(() =>
+      compiled({ params: params.value, ids: tf.tensor3d(filled, [1, 1, filled.length], 'int32') }).dataSync(),
+    )
+    const size = config.vocabularySize
+    return Float32Array.from(logits.subarray((tokens.length - 1) * size, tokens.length * size))
+  }
   const known = new Map<string, Float32Array>()
   return {
     folder,
@@ -66,13 +78,14 @@ export const policyWorld = async (folder: string): Promise<PolicyWorld> => {
     decode: (ids) => text.tokenizer.decode(ids, 'skip'),
     logits: (tokens) => {
       const name = tokens.join()
-      const logits = known.get(name) ?? lastLogits(params.value, config, tokens)
+      const logits = known.get(name) ?? lastLogits(tokens)
       known.set(name, logits)
       return logits
     },
     score: (prompt, completion, temperature) =>
       scorer.score(params.value, { groups: groupPrompts([prompt]), completions: [completion], temperature })[0]!,
     close: () => {
+      compiled.release()
       scorer.release()
       params.release()
     },
