@@ -15,6 +15,7 @@ import {
   pause,
   resetPrefixCache,
   resume,
+  serverInfo,
   updateWeightVersion,
   weightInfo,
   worldSize,
@@ -23,11 +24,19 @@ import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from './fa
 import { generate } from './generate.js'
 import { metricsText } from './metrics.js'
 import { listModels, loadAdapter, unloadAdapter } from './models.js'
-import { DEFAULT_LIMITS, keySequence, requestRegister, type Served, type ServeOptions, unixSeconds } from './served.js'
+import {
+  DEFAULT_LIMITS,
+  keySequence,
+  requestRegister,
+  type Served,
+  type ServeOptions,
+  unixSeconds,
+  weightLabels,
+} from './served.js'
 import { detokenize, tokenize } from './tokenize.js'
 
 /** The newest version of vLLM whose protocol this is; with our own name, so that nobody takes one for the other. */
-const PROTOCOL = '0.28.0+tandem'
+const PROTOCOL = '0.32.0+tandem'
 
 type Answer = E.Either<ApiFailure, Response>
 
@@ -90,6 +99,7 @@ const CONTROL: readonly Endpoint[] = [
   post('/update_weight_version', (served, { body }) => updateWeightVersion(served, body)),
   get('/weight_info', weightInfo),
   get('/get_world_size', worldSize),
+  get('/server_info', serverInfo),
   command('/reset_prefix_cache', resetPrefixCache),
 ]
 
@@ -108,7 +118,7 @@ const servedOf = ({ engine, model, text, key, limits, access, features, world: g
     requests: requestRegister(engine),
     adapters: new Map(),
     loading: new Set(),
-    weights: { version: 'default' },
+    weights: weightLabels(),
   }
 }
 
@@ -144,7 +154,7 @@ export interface ServeApp {
  *
  * Errors   every failure is a response in vLLM's form; nothing is thrown.
  * Effects  requests run in the engine; a client that goes away ends its requests.
- * Source   vLLM 0.28. What differs is in `docs/guide/11-serving.md`.
+ * Source   vLLM 0.32. What differs is in `docs/guide/11-serving.md`.
  */
 export const serveApp = (options: ServeOptions): ServeApp => {
   const served = servedOf(options)

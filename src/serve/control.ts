@@ -110,20 +110,36 @@ export const collectiveRpc = async (served: Served, body: unknown): Answer => {
 const versionSchema = z.object({ new_version: z.string() })
 
 /**
- * `POST /update_weight_version`: the label that `/weight_info` tells.
+ * `POST /update_weight_version`: names the weights that the engine has now. `/weight_info` and `/inference/v1/generate` tell the name. Other
+ * weights have no name until they get one.
  *
  * Errors   `Left(ApiFailure)`, 400, without `new_version`.
  */
 export const updateWeightVersion = async (served: Served, body: unknown): Answer => {
   const fields = parseFields(versionSchema, body)
   if (E.isLeft(fields)) return fields
-  served.weights.version = fields.right.new_version
+  served.weights.name(await served.engine.version(), fields.right.new_version)
   return E.right(jsonResponse({ success: true, new_version: fields.right.new_version }))
 }
 
 /** `GET /weight_info`: the label, and beyond vLLM the number that the engine stamps tokens with. */
-export const weightInfo = async (served: Served): Answer =>
-  E.right(jsonResponse({ weight_version: served.weights.version, engine_version: await served.engine.version() }))
+export const weightInfo = async (served: Served): Answer => {
+  const version = await served.engine.version()
+  return E.right(jsonResponse({ weight_version: served.weights.labelOf(version), engine_version: version }))
+}
+
+/** `GET /server_info`: of vLLM's configuration what a client of log-probabilities has to know. */
+export const serverInfo = async ({ engine, features, limits }: Served): Answer => {
+  const { maxModelLength, maxConcurrent } = engine.info
+  const model = {
+    max_model_len: maxModelLength,
+    logprobs_mode: features.logProbsMode,
+    max_logprobs: limits.maxLogProbs,
+  }
+  return E.right(
+    jsonResponse({ vllm_config: { model_config: model, scheduler_config: { max_num_seqs: maxConcurrent } } }),
+  )
+}
 
 /** `GET /get_world_size`: one worker. */
 export const worldSize = async (): Answer => E.right(jsonResponse({ world_size: 1 }))

@@ -74,11 +74,28 @@ const generateRequest = (served: Served, body: unknown, request: Request): E.Eit
   })
 }
 
-/** Ids, log-probabilities and, beyond vLLM, the version of the weights that sampled each token. */
+/** A span of tokens that were sampled by weights of one label. */
+interface WeightSpan {
+  readonly version: string
+  readonly start: number
+  readonly end: number
+}
+
+/** Which weights sampled which tokens, by the labels of their versions. */
+const weightSpans = ({ weights }: Served, versions: readonly number[]): readonly WeightSpan[] => {
+  const spans: WeightSpan[] = []
+  for (const [t, version] of versions.entries()) {
+    const label = weights.labelOf(version)
+    const last = spans.at(-1)
+    if (last?.version === label) spans[spans.length - 1] = { ...last, end: t + 1 }
+    else spans.push({ version: label, start: t, end: t + 1 })
+  }
+  return spans
+}
+
 const tokensJson = ({ writing }: GenerateRequest, tokens: readonly GeneratedToken[]) => ({
   token_ids: tokens.map(({ id }) => id),
   logprobs: writing === null ? null : generateLogProbs(tokens, writing),
-  weight_versions: tokens.map(({ version }) => version),
 })
 
 const answerJson = (served: Served, asked: GenerateRequest, whole: WholePrompt): object => {
@@ -87,18 +104,28 @@ const answerJson = (served: Served, asked: GenerateRequest, whole: WholePrompt):
     request_id: asked.job.id,
     model: asked.model,
     created: unixSeconds(served.world),
-    choices: whole.completions.map(({ tokens, finishReason }, index) => ({
+    output_mode: 'tokens',
+    choices: whole.completions.map(({ tokens, finishReason, stopReason }, index) => ({
       index,
       ...tokensJson(asked, tokens),
-      finish_reason: finishReason,
+      ...{ finish_reason: finishReason, stop_reason: stopReason },
+      weight_versions: weightSpans(
+        served,
+        tokens.map(({ version }) => version),
+      ),
     })),
     usage: usageJson({ prompt: asked.promptLength, completion, cached: whole.cachedTokens }),
     prompt_logprobs: promptLogProbsJson(whole.promptLogProbs, served.text.tokenizer),
   }
 }
 
-async function* chunks(asked: GenerateRequest, usage: StreamUsage, running: RunningJob): AsyncGenerator<string> {
-  const head = { request_id: asked.job.id }
+async function* chunks(
+  served: Served,
+  { asked, usage }: { readonly asked: GenerateRequest; readonly usage: StreamUsage },
+  running: RunningJob,
+): AsyncGenerator<string> {
+  const head = { request_id: asked.job.id, output_mode: 'tokens' }
+  const versions = new Map<number, number[]>()
   let [cached, completion] = [0, 0]
   let failure: ApiFailure | undefined
   const total = () => ({ usage: usageJson({ prompt: asked.promptLength, completion, cached }) })
@@ -108,10 +135,16 @@ async function* chunks(asked: GenerateRequest, usage: StreamUsage, running: Runn
     if (event._tag === 'Started') cached = event.cachedTokens
     else if (event._tag === 'Tokens' && event.tokens.length > 0) {
       completion += event.tokens.length
-      const choice = { index: event.index, ...tokensJson(asked, event.tokens), finish_reason: null }
+      const known = versions.get(event.index) ?? []
+      versions.set(event.index, known)
+      for (const { version } of event.tokens) known.push(version)
+      const unfinished = { finish_reason: null, stop_reason: null, weight_versions: null }
+      const choice = { index: event.index, ...tokensJson(asked, event.tokens), ...unfinished }
       yield frame({ ...head, choices: [choice], ...(usage.continuous && total()) })
     } else if (event._tag === 'Finished') {
-      const choice = { index: event.index, ...tokensJson(asked, []), finish_reason: event.finishReason }
+      const end = { finish_reason: event.finishReason, stop_reason: event.stopReason }
+      const spans = weightSpans(served, versions.get(event.index) ?? [])
+      const choice = { index: event.index, ...tokensJson(asked, []), ...end, weight_versions: spans }
       yield frame({ ...head, choices: [choice], ...(usage.continuous && total()) })
     }
   }
@@ -119,7 +152,8 @@ async function* chunks(asked: GenerateRequest, usage: StreamUsage, running: Runn
 }
 
 /**
- * Answers a request in tokens, whole or as a stream. More tokens than the context has room for are cut to what it has.
+ * Answers a request in tokens, whole or as a stream, with the labels of the weights that sampled them; a stream tells those at the end of
+ * each completion. More tokens than the context has room for are cut to what it has.
  *
  * Errors   `Left(ApiFailure)` for what is refused, and for what fails before anything was answered.
  */
@@ -134,7 +168,7 @@ export const generate = async (
   const answer: Answer = {
     job,
     stream,
-    frames: (running, usage) => chunks(asked.right, usage, running),
+    frames: (running, usage) => chunks(served, { asked: asked.right, usage }, running),
     whole: ([prompt]) => answerJson(served, asked.right, prompt!),
   }
   return answerJob(served, answer, request.signal)

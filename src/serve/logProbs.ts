@@ -109,17 +109,13 @@ export const chatLogProbs = (tokens: readonly GeneratedToken[], writing: TokenWr
   }),
 })
 
-const idEntry = ({ id, logProb }: TokenLogProb): object => ({
-  token: `token_id:${id}`,
-  logprob: floored(logProb),
-  bytes: null,
-})
+const idEntry = ({ id, logProb, rank }: TokenLogProb): object => ({ token_id: id, logprob: floored(logProb), rank })
 
-/** The `logprobs` of a choice of `/inference/v1/generate`: ids only. */
+/** The `logprobs` of a choice of `/inference/v1/generate`, by ids: of each token the first `count` of itself and its alternatives, at least itself. */
 export const generateLogProbs = (tokens: readonly GeneratedToken[], writing: TokenWriting): object => ({
   content: tokens.map((token) => {
     const place = sampledPlace(token, writing)
-    return { ...idEntry(place[0]), top_logprobs: place.slice(0, writing.count).map(idEntry) }
+    return { ...idEntry(place[0]), top_logprobs: place.slice(0, Math.max(1, writing.count)).map(idEntry) }
   }),
 })
 

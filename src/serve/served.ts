@@ -108,7 +108,25 @@ export interface Served {
   readonly adapters: Map<string, LoadedAdapter>
   /** Names of adapters on their way: taken, and not there yet. */
   readonly loading: Set<string>
-  readonly weights: { version: string }
+  readonly weights: WeightLabels
+}
+
+/** What clients call the versions of the engine's weights. Mutable: it grows by a name for each version that gets one. */
+interface WeightLabels {
+  /** 'default' for weights that nobody named, as those that the server began with. */
+  readonly labelOf: (version: number) => string
+  readonly name: (version: number, label: string) => void
+}
+
+/** Labels of versions, none named. */
+export const weightLabels = (): WeightLabels => {
+  const labels = new Map<number, string>()
+  return {
+    labelOf: (version) => labels.get(version) ?? 'default',
+    name: (version, label) => {
+      labels.set(version, label)
+    },
+  }
 }
 
 /** Which requests are in the engine, under the names that clients know. */

@@ -46,21 +46,22 @@ describe('/inference/v1/generate', () => {
   const [a, b] = tokenizer.encode('ab')
   const end = tokenizer.idOf('<|im_end|>')!
 
-  it('answers in tokens, with the version of the weights that sampled each', async () => {
+  it('answers in tokens, with the label of the weights that sampled them', async () => {
     const { status, json } = await post(served(saying('ab')), PATH, {
       ...{ request_id: 'r', token_ids: [5, 6], sampling_params: { logprobs: 0, prompt_logprobs: 0 } },
     })
     expect(status).toBe(200)
     const entry = (id: number) => {
-      const one = { token: `token_id:${id}`, logprob: -((id % 7) + 1) / 8, bytes: null }
-      return { ...one, top_logprobs: [] }
+      const one = { token_id: id, logprob: -((id % 7) + 1) / 8, rank: 1 }
+      return { ...one, top_logprobs: [one] }
     }
     expect(json).toMatchObject({
       ...{ request_id: 'generate-tokens-r', model: 'cat', created: 1_700_000_000 },
       choices: [
         {
-          ...{ index: 0, token_ids: [a, b, end], finish_reason: 'stop', weight_versions: [0, 0, 0] },
+          ...{ index: 0, token_ids: [a, b, end], finish_reason: 'stop', stop_reason: null },
           logprobs: { content: [entry(a!), entry(b!), entry(end)] },
+          weight_versions: [{ version: 'default', start: 0, end: 3 }],
         },
       ],
       usage: { prompt_tokens: 2, completion_tokens: 3, total_tokens: 5 },
@@ -89,6 +90,38 @@ describe('/inference/v1/generate', () => {
     expect(frames.at(-1)).toMatchObject({ usage: { completion_tokens: 3 } })
   })
 
+  it('tells a change of weights in the middle by spans, of a stream at its end', async () => {
+    let hasBegun = (): void => {}
+    const begun = new Promise<void>((resolve) => {
+      hasBegun = resolve
+    })
+    let goOn = (): void => {}
+    const gone = new Promise<void>((resolve) => {
+      goOn = resolve
+    })
+    const beforeToken = (_: unknown, t: number) => {
+      if (t !== 2) return undefined
+      hasBegun()
+      return gone
+    }
+    const features = { control: 'on' } as const
+    const app = served(saying('ab', { beforeToken }), { features })
+    const body = { token_ids: [1], sampling_params: {} }
+    const whole = post(app, PATH, body)
+    const stream = post(app, PATH, { ...body, stream: true })
+    await begun
+    await post(app, '/collective_rpc', { method: 'reload_weights' })
+    await post(app, '/update_weight_version', { new_version: '1' })
+    goOn()
+    const spans = [
+      { version: 'default', start: 0, end: 2 },
+      { version: '1', start: 2, end: 3 },
+    ]
+    expect((await whole).json.choices).toMatchObject([{ weight_versions: spans }])
+    const choices = framesOf((await stream).text).flatMap((frame) => frame.choices as { weight_versions: unknown }[]) // every frame has them
+    expect(choices.map(({ weight_versions: told }) => told)).toEqual([null, null, null, spans])
+  })
+
   it.each([
     [{ token_ids: [] }, 'token_ids'],
     [{ token_ids: [1], sampling_params: { n: 9 } }, 'sampling_params.n'],
@@ -104,7 +137,7 @@ describe('what a server tells of itself', () => {
     const engine = saying('abc')
     const app = served(engine)
     expect((await ask(app, '/health')).status).toBe(200)
-    expect((await ask(app, '/version')).json).toEqual({ version: expect.stringMatching(/^0\.28\.0/) })
+    expect((await ask(app, '/version')).json).toEqual({ version: expect.stringMatching(/^0\.32\.0/) })
     expect((await ask(app, '/load')).json).toEqual({ server_load: 0 })
     await engine.close()
     expect((await ask(app, '/health')).status).toBe(503)
@@ -248,12 +281,16 @@ describe('control', () => {
     expect((await ask(app, '/weight_info')).json).toEqual({ weight_version: '42', engine_version: 1 })
     expect((await reload({ method: 'reload_weights' })).status).toBe(200)
     expect(engine.loaded).toEqual(['/ckpt/v1', '/models/cat'])
+    expect((await ask(app, '/weight_info')).json).toEqual({ weight_version: 'default', engine_version: 2 })
     expect((await reload({ method: 'reload_weights', kwargs: { weights_path: '/missing' } })).status).toBe(500)
     expect((await reload({ method: 'sleep' })).status).toBe(501)
     expect((await reload({})).json).toMatchObject({ error: { message: expect.stringContaining("Missing 'method'") } })
     expect((await reload({ method: 'reload_weights', args: [1] })).status).toBe(400)
     expect((await reload({ method: 'reload_weights', kwargs: { path: '/x' } })).status).toBe(400)
     expect((await ask(app, '/get_world_size?include_dp=true')).json).toEqual({ world_size: 1 })
+    expect((await ask(app, '/server_info?config_format=json')).json).toMatchObject({
+      vllm_config: { model_config: { logprobs_mode: 'raw_logprobs', max_logprobs: 20 } },
+    })
     expect((await ask(app, '/reset_prefix_cache', { method: 'POST' })).json).toEqual({ success: true })
   })
 })

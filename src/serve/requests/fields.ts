@@ -73,6 +73,7 @@ const REFUSED: Refusals = {
   kv_transfer_params: { harmless: [], why: needs('transfer of keys and values') },
   priority: { harmless: [0], why: needs('scheduling by priority') },
   features: { harmless: [], why: needs('multimodal inputs') },
+  output_mode: { harmless: ['tokens'], why: 'must be "tokens": ask /v1/completions for text' },
   content_parts: { harmless: [], why: needs('multimodal inputs') },
   functions: { harmless: [], why: 'is deprecated: use `tools`' },
   function_call: { harmless: ['none'], why: 'is deprecated: use `tool_choice`' },

@@ -1,0 +1,233 @@
+/** From answers of a server to events of a request, each checked against what was asked for. */
+import * as E from 'fp-ts/lib/Either.js'
+import type {
+  FinishReason,
+  GeneratedToken,
+  GenerationEvent,
+  GenerationRequest,
+  PromptLogProbs,
+} from '../../../data/generation.js'
+import { generatedToken, isLogProb, readPromptLogProbs, type ServerLogProbs, toldModes } from './toldLogProbs.js'
+import type { WeightSpan, WireAnswer, WirePart, WireToken } from './wireAnswer.js'
+
+/** What an answer must agree with. */
+export interface Expected {
+  readonly request: GenerationRequest
+  /** Names that the model may answer under. */
+  readonly models: readonly string[]
+  readonly maxTokens: number
+  /** Infinity where nobody knows. */
+  readonly vocabularySize: number
+  readonly logProbs: ServerLogProbs
+  /** Version of the weights that were serving when the request was sent. */
+  readonly version: number
+  /**
+   * What the server's labels are worth: `integers` are versions, other labels say nothing; `required` once the server had one of ours, so that
+   * its absence means that the weights are lost; `ignored` where they are about other weights than those of the request.
+   */
+  readonly labels: 'integers' | 'required' | 'ignored'
+}
+
+/** Why an answer cannot be used, in one sentence. */
+type Checked<T> = E.Either<string, T>
+
+interface Growing {
+  readonly tokens: GeneratedToken[]
+  finished: boolean
+}
+
+/**
+ * Reads the answers of one request in the order in which they come: one for a whole answer, any number for a stream. Mutable: it lives as
+ * long as the request.
+ */
+export interface AnswerReader {
+  /** Events of the next answer. */
+  readonly accept: (answer: WireAnswer) => Checked<readonly GenerationEvent[]>
+  /** Events of completions that the server never finished. */
+  readonly end: () => Checked<readonly GenerationEvent[]>
+  /** Completions that are not finished yet. */
+  readonly open: () => readonly number[]
+  /** The last version that a label told; null if none did. */
+  readonly label: () => number | null
+}
+
+const FINISH: Readonly<Record<string, FinishReason>> = {
+  stop: 'stop',
+  length: 'length',
+  abort: 'abort',
+  error: 'error',
+}
+
+/** The version in a label; null if it is no number of ours. */
+export const versionOf = (label: string): number | null => (/^\d{1,15}$/.test(label) ? Number(label) : null)
+
+/** Spans must follow each other from the first token to the last. */
+const isCover = (spans: readonly WeightSpan[], count: number): boolean =>
+  spans.every(({ start, end }, i) => start === (i === 0 ? 0 : spans[i - 1]!.end) && end >= start) &&
+  (spans.at(-1)?.end ?? 0) === count
+
+/** The version of each of `count` tokens; null where no label says it. */
+const stampsOf = (
+  spans: readonly WeightSpan[],
+  count: number,
+  labels: Expected['labels'],
+): Checked<readonly (number | null)[]> => {
+  if (!isCover(spans, count)) {
+    const told = spans.map(({ start, end }) => `${start} to ${end}`).join(', ')
+    return E.left(`its weight versions cover tokens ${told || 'nowhere'}, and there are ${count}`)
+  }
+  const lost = spans.find(({ label }) => versionOf(label) === null)
+  if (labels === 'required' && lost !== undefined) {
+    return E.left(
+      `the weights are labeled '${lost.label}', which no updater wrote: the server lost the weights that it was given, perhaps by a restart`,
+    )
+  }
+  return E.right(spans.flatMap(({ label, start, end }) => Array(end - start).fill(versionOf(label))))
+}
+
+const tokenProblem = (tokens: readonly WireToken[], { vocabularySize }: Expected): string | null => {
+  const outside = tokens.find(({ id }) => id >= vocabularySize)
+  if (outside !== undefined) return `token ${outside.id} is not in the vocabulary of ${vocabularySize}`
+  const wrong = tokens.find(({ logProb }) => !isLogProb(logProb))
+  return wrong === undefined ? null : `token ${wrong.id} has the log-probability ${wrong.logProb}, which is none`
+}
+
+const headProblem = ({ model, promptIds, usage }: WireAnswer, { request, models }: Expected): string | null => {
+  if (model !== null && !models.includes(model)) return `it is of the model '${model}', and not of '${models[0]}'`
+  const { prompt } = request
+  if (promptIds !== null && !(promptIds.length === prompt.length && promptIds.every((id, t) => id === prompt[t]))) {
+    return 'it is about another prompt than the one that was sent'
+  }
+  return usage !== null && usage.prompt !== prompt.length
+    ? `it counts ${usage.prompt} tokens of a prompt of ${prompt.length}`
+    : null
+}
+
+const promptOf = (answer: WireAnswer, { request }: Expected): Checked<PromptLogProbs | null> => {
+  const asked = request.sampling.promptLogProbs
+  if (asked === null) return E.right(null)
+  if (answer.promptLogProbs === null) return E.left('it has no log-probabilities of the prompt')
+  const read = readPromptLogProbs(answer.promptLogProbs, request.prompt, asked)
+  return typeof read === 'string' ? E.left(read) : E.right(read)
+}
+
+/**
+ * A reader for the answers to a request.
+ *
+ * Errors   `Left` with one sentence for an answer that cannot be: of another model or prompt, with ids out of the vocabulary, with
+ *          log-probabilities that are none, with more tokens than were asked for, with completions that nobody asked for, that finish twice or
+ *          for an unknown reason, with versions that do not cover the tokens, or that are others than those that a stream was told to have.
+ *          `end` gives `Left` where tokens may be missing.
+ */
+export const answerReader = (expected: Expected): AnswerReader => {
+  const { request, maxTokens } = expected
+  const { sampling } = request
+  const modes = toldModes(expected.logProbs, sampling)
+  const completions = Array.from({ length: sampling.n }, (): Growing => ({ tokens: [], finished: false }))
+  let hasStarted = false
+  let label: number | null = null
+  let counted: number | null = null
+
+  const total = (): number => completions.reduce((sum, { tokens }) => sum + tokens.length, 0)
+
+  const partProblem = (part: WirePart): string | null => {
+    const completion = completions[part.index]
+    if (completion === undefined) return `it has a completion ${part.index}, and ${sampling.n} were asked for`
+    if (completion.finished) return `completion ${part.index} goes on after its end`
+    const count = completion.tokens.length + part.tokens.length
+    if (count > maxTokens) return `completion ${part.index} has ${count} tokens, and ${maxTokens} were asked for`
+    if (part.finishReason !== null && !Object.hasOwn(FINISH, part.finishReason)) {
+      return `completion ${part.index} ended for an unknown reason, '${part.finishReason}'`
+    }
+    return tokenProblem(part.tokens, expected)
+  }
+
+  /** The versions of a piece's tokens. Spans of a stream come last: what was told before must agree with them. */
+  const stamps = (part: WirePart, before: readonly GeneratedToken[]): Checked<readonly number[]> => {
+    const sent = part.tokens.map(() => expected.version)
+    const count = before.length + part.tokens.length
+    if (part.spans === null || expected.labels === 'ignored') return E.right(sent)
+    const told = stampsOf(part.spans, count, expected.labels)
+    if (E.isLeft(told)) return told
+    label = told.right.findLast((version) => version !== null) ?? label
+    const changed = before.findIndex(({ version }, t) => (told.right[t] ?? version) !== version)
+    if (changed !== -1) {
+      const versions = `${before[changed]!.version}, and then ${told.right[changed]}`
+      return E.left(
+        `token ${changed} was told to be of version ${versions}: whole answers carry the right versions, streams only while weights stay`,
+      )
+    }
+    return E.right(sent.map((version, t) => told.right[before.length + t] ?? version))
+  }
+
+  const finishedEvent = (part: WirePart): readonly GenerationEvent[] => {
+    if (part.finishReason === null) return []
+    completions[part.index]!.finished = true
+    const finishReason = FINISH[part.finishReason]! // checked before
+    const stopReason = finishReason === 'stop' ? part.stopReason : null
+    return [{ _tag: 'Finished', index: part.index, finishReason, stopReason }]
+  }
+
+  const partEvents = (part: WirePart): Checked<readonly GenerationEvent[]> => {
+    const problem = partProblem(part)
+    if (problem !== null) return E.left(problem)
+    const completion = completions[part.index]!
+    const versions = stamps(part, completion.tokens)
+    if (E.isLeft(versions)) return versions
+    const tokens = part.tokens.map((token, t) =>
+      generatedToken(token, modes, { topLogProbs: sampling.topLogProbs, version: versions.right[t]! }),
+    )
+    for (const token of tokens) completion.tokens.push(token)
+    const isEmpty = tokens.length === 0 && part.text === ''
+    return E.right([
+      ...(isEmpty ? [] : [{ _tag: 'Tokens', index: part.index, tokens, text: part.text } as const]),
+      ...finishedEvent(part),
+    ])
+  }
+
+  const startedEvent = (answer: WireAnswer): Checked<readonly GenerationEvent[]> => {
+    if (hasStarted) return E.right([])
+    hasStarted = true
+    return E.map((promptLogProbs: PromptLogProbs | null): readonly GenerationEvent[] => [
+      { _tag: 'Started', cachedTokens: answer.usage?.cached ?? 0, promptLogProbs },
+    ])(promptOf(answer, expected))
+  }
+
+  const accept = (answer: WireAnswer): Checked<readonly GenerationEvent[]> => {
+    const problem = headProblem(answer, expected)
+    if (problem !== null) return E.left(problem)
+    const started = startedEvent(answer)
+    if (E.isLeft(started)) return started
+    const events = [...started.right]
+    for (const part of answer.parts) {
+      const read = partEvents(part)
+      if (E.isLeft(read)) return read
+      events.push(...read.right)
+    }
+    counted = answer.usage?.completion ?? counted
+    return E.right(events)
+  }
+
+  const open = (): readonly number[] => completions.flatMap(({ finished }, i) => (finished ? [] : [i]))
+
+  /** The last frame of a completion, which has its reason, may be dropped where it has no token: it is inferred if all tokens came. */
+  const end = (): Checked<readonly GenerationEvent[]> => {
+    if (counted !== null && counted !== total()) {
+      return E.left(`it counts ${counted} tokens, and ${total()} came`)
+    }
+    const missing = open()
+    if (missing.length === 0) return E.right([])
+    if (counted === null) return E.left(`completion ${missing[0]} has no end`)
+    const empty = missing.find((index) => completions[index]!.tokens.length === 0)
+    if (empty !== undefined) return E.left(`completion ${empty} never came`)
+    return E.right(
+      missing.map((index) => {
+        completions[index]!.finished = true
+        const isFull = completions[index]!.tokens.length === maxTokens
+        return { _tag: 'Finished', index, finishReason: isFull ? 'length' : 'stop', stopReason: null }
+      }),
+    )
+  }
+
+  return { accept, end, open, label: () => label }
+}

@@ -1,0 +1,276 @@
+/** What a server is and can do: asked once, when a client connects. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import type { HttpFailure, HttpRequest } from '../../../core/http.js'
+import { parseJson } from '../../../core/json.js'
+import type { EngineAbilities, EngineFailure } from '../../../data/engineClient.js'
+import type { GenerationFailure } from '../../../data/generation.js'
+import { sendTo, type VLLMServer } from './calls.js'
+import { controlFailure, engineFailure, errorOf, requestFailure } from './failures.js'
+import { hasFeature, needed, parseRelease, type Release } from './features.js'
+import { probeLogProbs } from './probeLogProbs.js'
+import type { ServerLogProbs } from './toldLogProbs.js'
+import { SAMPLING_PATHS, type SamplingEndpoint } from './wireRequest.js'
+
+/** What the caller knows of a server and wants from it. */
+export interface ServerFacts {
+  readonly model: string
+  readonly endpoint: 'auto' | SamplingEndpoint
+  /** Whether there is a folder that adapters can be handed over in. */
+  readonly adapters: 'shared' | 'none'
+  readonly logProbsMode?: ServerLogProbs
+  readonly vocabularySize?: number
+  readonly maxConcurrent?: number
+  readonly endTokens?: readonly number[]
+}
+
+/** A server that was looked at. */
+export interface DetectedServer {
+  readonly abilities: EngineAbilities
+  readonly endpoint: SamplingEndpoint
+  readonly logProbs: ServerLogProbs
+  /** Most log-probabilities of a place. */
+  readonly maxLogProbs: number
+  /** Null where the server does not say. */
+  readonly release: Release | null
+  /** Names of the base model. */
+  readonly baseModels: readonly string[]
+  /** Whether the weights have a label. */
+  readonly labels: 'yes' | 'no'
+}
+
+/** Why there is no use in a server, as a failure of control and as the kind of that of a request. */
+export interface ConnectFailure {
+  readonly failure: EngineFailure
+  readonly kind: GenerationFailure['kind']
+}
+
+type Found<T> = E.Either<ConnectFailure, T>
+
+/** vLLM's limits where it does not tell its own. */
+const DEFAULTS = { maxConcurrent: 256, maxLogProbs: 20 }
+
+const refusal = ({ name }: VLLMServer, reason: string): Found<never> =>
+  E.left({ failure: engineFailure(name, 'refused', reason), kind: 'invalid' })
+
+const fromHttp = ({ name }: VLLMServer, failure: HttpFailure): Found<never> =>
+  E.left({ failure: controlFailure(name, failure, 'reads'), kind: requestFailure(failure, null).kind })
+
+const fromText = <T>(server: VLLMServer, schema: z.ZodType<T>, path: string, text: string): Found<T> => {
+  const json = parseJson(text)
+  const read = E.isLeft(json) ? undefined : schema.safeParse(json.right)
+  if (read?.success === true) return E.right(read.data)
+  const reason = `${path} answered what no vLLM answers: is this the address of a vLLM server?`
+  return E.left({ failure: engineFailure(server.name, 'protocol', reason), kind: 'protocol' })
+}
+
+/** What a path answers; null where it is not there, or not for everybody. */
+const lookUp = async <T>(server: VLLMServer, path: string, schema: z.ZodType<T>): Promise<Found<T | null>> => {
+  const reply = await sendTo(server, { method: 'GET', path, repeat: 'safe' })()
+  if (E.isRight(reply)) return fromText(server, schema, path, reply.right.text)
+  const { status } = reply.left
+  return status !== undefined && status < 500 && status !== 401 ? E.right(null) : fromHttp(server, reply.left)
+}
+
+/** What a path answers to a request that it must refuse. */
+type Presence = 'there' | 'absent' | 'closed'
+
+const presenceOf = async (server: VLLMServer, path: string, json: unknown): Promise<Found<Presence>> => {
+  const request: HttpRequest = { method: 'POST', path, json, repeat: 'safe' }
+  const reply = await sendTo(server, request)()
+  if (E.isRight(reply)) return E.right('there')
+  const { status } = reply.left
+  if (status === 400 || status === 422) return E.right('there')
+  if (status === 403) return E.right('closed')
+  return status === 404 || status === 405 || status === 501 ? E.right('absent') : fromHttp(server, reply.left)
+}
+
+export const modelsSchema = z.object({
+  data: z.array(z.object({ id: z.string(), parent: z.string().nullish(), max_model_len: z.int().min(1).nullish() })),
+})
+
+interface Models {
+  readonly baseModels: readonly string[]
+  readonly maxModelLength: number
+}
+
+const modelsOf = async (server: VLLMServer, { model }: ServerFacts): Promise<Found<Models>> => {
+  const path = '/v1/models'
+  const reply = await sendTo(server, { method: 'GET', path, repeat: 'safe' })()
+  if (E.isLeft(reply)) return fromHttp(server, reply.left)
+  const listed = fromText(server, modelsSchema, path, reply.right.text)
+  if (E.isLeft(listed)) return listed
+  const { data } = listed.right
+  const names = data.map(({ id }) => id)
+  if (!names.includes(model)) return refusal(server, `there is no model '${model}': the server has ${names.join(', ')}`)
+  const bases = data.filter(({ parent }) => parent == null)
+  const lengths = bases.flatMap(({ max_model_len: length }) => length ?? [])
+  if (lengths.length === 0) return refusal(server, `${path} tells no max_model_len: is this a vLLM server?`)
+  return E.right({ baseModels: bases.map(({ id }) => id), maxModelLength: Math.min(...lengths) })
+}
+
+const endpointOf = async (
+  server: VLLMServer,
+  asked: ServerFacts['endpoint'],
+  release: Release | null,
+): Promise<Found<SamplingEndpoint>> => {
+  const generate = await presenceOf(server, SAMPLING_PATHS.generate, { token_ids: [], sampling_params: {} })
+  if (E.isLeft(generate)) return generate
+  if (asked !== 'completions' && generate.right === 'there') return E.right('generate')
+  if (asked === 'generate') {
+    const why = generate.right === 'closed' ? 'start it with --enable-scale-out' : needed('/inference/v1/generate')
+    return refusal(server, `the server has no ${SAMPLING_PATHS.generate}: ${why}`)
+  }
+  const feature = 'token ids in answers of /v1/completions'
+  if (release !== null && !hasFeature(release, feature)) return refusal(server, needed(feature))
+  return E.right('completions')
+}
+
+/** What `/server_info` tells in development mode. Older servers tell it as text, which nobody reads. */
+const serverInfo = z.object({
+  vllm_config: z
+    .object({
+      model_config: z
+        .object({ logprobs_mode: z.string().nullish(), max_logprobs: z.int().nullish() })
+        .nullish()
+        .catch(null),
+      scheduler_config: z
+        .object({ max_num_seqs: z.int().min(1).nullish() })
+        .nullish()
+        .catch(null),
+    })
+    .nullish()
+    .catch(null),
+})
+
+interface Settings {
+  readonly logProbsMode: string | null
+  readonly maxLogProbs: number
+  readonly maxConcurrent: number
+}
+
+const settingsOf = async (server: VLLMServer): Promise<Found<Settings>> => {
+  const found = await lookUp(server, '/server_info?config_format=json', serverInfo)
+  return E.map((told: z.infer<typeof serverInfo> | null): Settings => {
+    const { model_config: model, scheduler_config: scheduler } = told?.vllm_config ?? {}
+    const most = model?.max_logprobs ?? DEFAULTS.maxLogProbs
+    return {
+      logProbsMode: model?.logprobs_mode ?? null,
+      maxLogProbs: most === -1 ? Number.POSITIVE_INFINITY : most,
+      maxConcurrent: scheduler?.max_num_seqs ?? DEFAULTS.maxConcurrent,
+    }
+  })(found)
+}
+
+/** The mode by the server's word, the caller's, or a look at its numbers. */
+const logProbsOf = async (
+  server: VLLMServer,
+  { model, logProbsMode: given }: ServerFacts,
+  told: string | null,
+): Promise<Found<ServerLogProbs>> => {
+  const modes: Readonly<Record<string, ServerLogProbs>> = { raw_logprobs: 'raw', processed_logprobs: 'processed' }
+  if (told !== null && modes[told] === undefined) {
+    return refusal(server, `the server tells '${told}': start it with --logprobs-mode raw_logprobs or processed_logprobs`)
+  }
+  const known = told === null ? undefined : modes[told]
+  if (known !== undefined && given !== undefined && known !== given) {
+    return refusal(server, `the server tells '${told}', and the option logProbsMode says '${given}'`)
+  }
+  const mode = known ?? given
+  if (mode !== undefined) return E.right(mode)
+  const probed = await probeLogProbs(server, model)
+  if (E.isLeft(probed)) return fromHttp(server, probed.left)
+  return probed.right === 'undecided'
+    ? refusal(server, 'nobody can tell whether its log-probabilities are raw: give the option logProbsMode')
+    : E.right(probed.right)
+}
+
+/** The size of the vocabulary from the refusal of an id that no model has; Infinity where the server does not tell it. */
+const vocabularyOf = async (server: VLLMServer, model: string, release: Release | null): Promise<Found<number>> => {
+  if (release === null || !hasFeature(release, '/inference/v1/generate')) return E.right(Number.POSITIVE_INFINITY)
+  const json = { model, prompt: [0], max_tokens: 1, logit_bias: { [2 ** 31 - 1]: 1 } }
+  const reply = await sendTo(server, { method: 'POST', path: SAMPLING_PATHS.completions, json, repeat: 'safe' })()
+  if (E.isRight(reply)) return E.right(Number.POSITIVE_INFINITY)
+  const found = /Vocabulary size: (\d{1,9})\b/.exec(errorOf(reply.left)?.message ?? '')
+  if (found !== null) return E.right(Number(found[1]))
+  return reply.left.status === undefined ? fromHttp(server, reply.left) : E.right(Number.POSITIVE_INFINITY)
+}
+
+interface Control {
+  readonly control: 'yes' | 'no'
+  readonly labels: 'yes' | 'no'
+  readonly updates: EngineAbilities['updates']
+}
+
+const controlOf = async (
+  server: VLLMServer,
+  { adapters }: ServerFacts,
+  release: Release | null,
+): Promise<Found<Control>> => {
+  const paused = await lookUp(server, '/is_paused', z.object({ is_paused: z.boolean() }))
+  if (E.isLeft(paused)) return paused
+  const info = await lookUp(server, '/weight_info', z.object({ weight_version: z.string() }))
+  if (E.isLeft(info)) return info
+  const lora = adapters === 'shared' ? await presenceOf(server, '/v1/load_lora_adapter', {}) : E.right('absent' as const)
+  if (E.isLeft(lora)) return lora
+  const control = paused.right === null ? 'no' : 'yes'
+  const reloads = control === 'yes' && (release === null || hasFeature(release, 'reload_weights from a folder'))
+  return E.right({
+    control,
+    labels: info.right === null ? 'no' : 'yes',
+    updates: [
+      ...(lora.right === 'there' ? (['adapter'] as const) : []),
+      ...(reloads ? (['full'] as const) : []),
+    ],
+  })
+}
+
+/**
+ * Looks at a server: its version, its model, its endpoints, and what its numbers mean.
+ *
+ * Errors   `Left(ConnectFailure)`: no answer, no such model, a version that tells no token ids, logits in place of log-probabilities, or a mode
+ *          of log-probabilities that cannot be told.
+ * Effects  at most nine requests, of which the server samples one token at most.
+ */
+export const detectServer = async (server: VLLMServer, facts: ServerFacts): Promise<Found<DetectedServer>> => {
+  const models = await modelsOf(server, facts)
+  if (E.isLeft(models)) return models
+  const version = await lookUp(server, '/version', z.object({ version: z.string() }))
+  if (E.isLeft(version)) return version
+  const release = version.right === null ? null : parseRelease(version.right.version)
+  const endpoint = await endpointOf(server, facts.endpoint, release)
+  if (E.isLeft(endpoint)) return endpoint
+  const control = await controlOf(server, facts, release)
+  if (E.isLeft(control)) return control
+  const settings = await settingsOf(server)
+  if (E.isLeft(settings)) return settings
+  const logProbs = await logProbsOf(server, facts, settings.right.logProbsMode)
+  if (E.isLeft(logProbs)) return logProbs
+  const vocabulary =
+    facts.vocabularySize === undefined
+      ? await vocabularyOf(server, facts.model, release)
+      : E.right(facts.vocabularySize)
+  if (E.isLeft(vocabulary)) return vocabulary
+  const hasSpans = release !== null && hasFeature(release, 'spans of labels in answers')
+  const { control: controls, labels, updates } = control.right
+  return E.right({
+    endpoint: endpoint.right,
+    logProbs: logProbs.right,
+    maxLogProbs: settings.right.maxLogProbs,
+    release,
+    baseModels: models.right.baseModels,
+    labels,
+    abilities: {
+      server: `vllm ${version.right?.version ?? 'of an unknown version'}`,
+      maxModelLength: models.right.maxModelLength,
+      vocabularySize: vocabulary.right,
+      maxConcurrent: facts.maxConcurrent ?? settings.right.maxConcurrent,
+      endTokens: facts.endTokens ?? [],
+      logProbs: logProbs.right,
+      promptLogProbs: 'yes',
+      stamps: endpoint.right === 'generate' && labels === 'yes' && hasSpans ? 'yes' : 'no',
+      updates,
+      control: controls,
+    },
+  })
+}

@@ -1,0 +1,80 @@
+/** Whether a server tells log-probabilities before or after temperature: seen from its numbers, where it does not say so. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import type { HttpFailure, HttpRequest } from '../../../core/http.js'
+import { parseJson } from '../../../core/json.js'
+import { sendTo, type VLLMServer } from './calls.js'
+import type { ServerLogProbs } from './toldLogProbs.js'
+import { SAMPLING_PATHS } from './wireRequest.js'
+
+/** Half of it: gaps between log-probabilities are twice as large after temperature as before. */
+const TEMPERATURE = 0.5
+
+const COUNT = 5
+
+/** Smaller gaps than this say nothing. */
+const LEAST_GAP = 0.05
+
+const sampled = z.object({
+  choices: z
+    .array(z.object({ logprobs: z.object({ top_logprobs: z.array(z.record(z.string(), z.number())).min(1) }) }))
+    .min(1),
+})
+
+const given = z.object({
+  choices: z
+    .array(
+      z.object({ prompt_logprobs: z.array(z.record(z.string(), z.object({ logprob: z.number() })).nullable()).min(2) }),
+    )
+    .min(1),
+})
+
+/** From the most to the least probable of the first tokens. */
+const gapOf = (logProbs: readonly number[]): number => {
+  const [first, ...rest] = [...logProbs].sort((a, b) => b - a).slice(0, COUNT)
+  return (first ?? 0) - (rest.at(-1) ?? first ?? 0)
+}
+
+const read = <T>(schema: z.ZodType<T>, text: string): T | null => {
+  const json = parseJson(text)
+  const parsed = E.isLeft(json) ? undefined : schema.safeParse(json.right)
+  return parsed?.success === true ? parsed.data : null
+}
+
+const rawGap = (text: string): number | null => {
+  const place = read(given, text)?.choices[0]?.prompt_logprobs[1]
+  return place == null ? null : gapOf(Object.values(place).map(({ logprob }) => logprob))
+}
+
+const sampledGap = (text: string): number | null => {
+  const place = read(sampled, text)?.choices[0]?.logprobs.top_logprobs[0]
+  return place === undefined ? null : gapOf(Object.values(place))
+}
+
+/**
+ * Compares the most probable tokens after one token: as a prompt has them, which is always raw, and as sampling at temperature 1/2 has them.
+ *
+ * Errors   `Left(HttpFailure)` where the server does not answer; a refusal is `undecided`.
+ * Effects  two requests of one token each.
+ */
+export const probeLogProbs = async (
+  server: VLLMServer,
+  model: string,
+): Promise<E.Either<HttpFailure, ServerLogProbs | 'undecided'>> => {
+  const shared = { model, max_tokens: 1, return_tokens_as_token_ids: true }
+  const ask = (json: object) => {
+    const request: HttpRequest = { method: 'POST', path: SAMPLING_PATHS.completions, json, repeat: 'fresh' }
+    return sendTo(server, request)()
+  }
+  const before = await ask({ ...shared, prompt: [0, 1], temperature: 0, prompt_logprobs: COUNT })
+  const after = E.isLeft(before)
+    ? before
+    : await ask({ ...shared, prompt: [0], temperature: TEMPERATURE, seed: 0, logprobs: COUNT })
+  if (E.isLeft(after)) {
+    const { status } = after.left
+    return status === 400 || status === 422 ? E.right('undecided') : after
+  }
+  const [raw, told] = [E.isLeft(before) ? null : rawGap(before.right.text), sampledGap(after.right.text)]
+  if (raw === null || told === null || raw < LEAST_GAP) return E.right('undecided')
+  return E.right(told > 1.5 * raw ? 'processed' : 'raw')
+}

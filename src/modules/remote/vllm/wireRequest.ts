@@ -1,0 +1,97 @@
+/** What is sent to sample: the bodies of `/inference/v1/generate` and `/v1/completions`. */
+import { type Key, threefry } from '../../../core/key.js'
+import type { GenerationRequest, SamplingParams } from '../../../data/generation.js'
+
+/** Which of the server's endpoints samples: token ids alone, or OpenAI's with token ids beside the text. */
+export type SamplingEndpoint = 'generate' | 'completions'
+
+/** The paths of the endpoints. */
+export const SAMPLING_PATHS: Readonly<Record<SamplingEndpoint, string>> = {
+  generate: '/inference/v1/generate',
+  completions: '/v1/completions',
+}
+
+/** Whether an answer comes at once or token by token. */
+export type Delivery = 'whole' | 'stream'
+
+/** What a body needs to know besides the request. */
+export interface WireSettings {
+  readonly endpoint: SamplingEndpoint
+  readonly delivery: Delivery
+  /** Name of the base model; an adapter's own name takes its place. */
+  readonly model: string
+  /** No other attempt has it. */
+  readonly requestId: string
+  readonly maxTokens: number
+}
+
+/**
+ * The seed of a request: 52 bits of its key, scrambled so that keys of neighboring seeds are far apart, and the number of its first
+ * completion. The server gives completion k the seed `seed + k`; two requests with keys of their own and n completions each share a random
+ * stream with a probability of n / 2^51.
+ *
+ * @example
+ * requestSeed(keyFromSeed(0), 2) - requestSeed(keyFromSeed(0)) // 2
+ */
+export const requestSeed = (key: Key, firstCompletion = 0): number => {
+  const [high, low] = threefry(key.high, key.low, 0, 0)
+  return (high >>> 12) * 2 ** 32 + low + firstCompletion
+}
+
+/**
+ * How many log-probabilities are asked for at each place. `/inference/v1/generate` tells k tokens of which the sampled one is the first, so
+ * that one more is needed for the k most probable; `/v1/completions` tells the sampled one besides.
+ */
+export const askedLogProbs = ({ topLogProbs: top }: SamplingParams, endpoint: SamplingEndpoint): number => {
+  if (top === null || top === 0) return 0
+  return endpoint === 'generate' ? top + 1 : top
+}
+
+/** vLLM's `SamplingParams`. Nothing is left to the server's defaults but what has the same meaning when it is left out. */
+const samplingJson = (request: GenerationRequest, { endpoint, maxTokens }: WireSettings) => {
+  const { sampling, firstCompletion } = request
+  return {
+    n: sampling.n,
+    temperature: sampling.temperature,
+    top_k: sampling.topK,
+    top_p: sampling.topP,
+    min_p: sampling.minP,
+    repetition_penalty: sampling.repetitionPenalty,
+    presence_penalty: sampling.presencePenalty,
+    frequency_penalty: sampling.frequencyPenalty,
+    ...(sampling.temperature > 0 && { seed: requestSeed(sampling.key, firstCompletion) }),
+    ...(sampling.logitBias.size > 0 && { logit_bias: Object.fromEntries(sampling.logitBias) }),
+    ...(sampling.allowedTokens !== null && { allowed_token_ids: sampling.allowedTokens }),
+    stop: sampling.stop,
+    include_stop_str_in_output: sampling.stopText === 'include',
+    stop_token_ids: sampling.stopTokens,
+    ignore_eos: sampling.endTokens === 'ignore',
+    max_tokens: maxTokens,
+    min_tokens: sampling.minTokens,
+    logprobs: askedLogProbs(sampling, endpoint),
+    ...(sampling.promptLogProbs !== null && { prompt_logprobs: sampling.promptLogProbs }),
+    skip_special_tokens: true,
+  }
+}
+
+/**
+ * The JSON body of a request.
+ *
+ * Effects  none.
+ * Source   vLLM 0.32, `GenerateRequest` and `CompletionRequest`; fields that 0.10 does not know are left out unless asked for.
+ */
+export const wireBody = (request: GenerationRequest, settings: WireSettings): Readonly<Record<string, unknown>> => {
+  const { endpoint, delivery, model, requestId } = settings
+  const sampling = samplingJson(request, settings)
+  const prompt = Array.from(request.prompt)
+  return {
+    model: request.adapter ?? model,
+    request_id: requestId,
+    stream: delivery === 'stream',
+    ...(delivery === 'stream' && { stream_options: { include_usage: true } }),
+    ...(request.cacheSalt !== '' && { cache_salt: request.cacheSalt }),
+    ...(endpoint === 'generate'
+      ? { token_ids: prompt, sampling_params: sampling }
+      : { prompt, return_token_ids: true, return_tokens_as_token_ids: true, ...sampling }),
+  }
+}
