@@ -1,0 +1,66 @@
+/** A bounded number of things at a time. */
+import { ABORTED, unlessAborted } from './cancellation.js'
+
+/** Gives out a bounded number of places, in the order in which they were asked for. */
+export interface Limiter {
+  /** Runs `f` when a place is free, or does not run it if the signal aborts before. */
+  readonly run: <T>(f: () => Promise<T>, signal: AbortSignal) => Promise<T | typeof ABORTED>
+  /** Places in use. */
+  readonly active: () => number
+}
+
+/**
+ * Makes a limiter.
+ *
+ * Errors   throws RangeError unless `limit` is an integer of at least 1. `run` rejects as `f` does.
+ * Effects  a mutable value: it counts.
+ *
+ * @example
+ * limiter(2).active() // 0
+ */
+export const limiter = (limit: number): Limiter => {
+  if (!Number.isInteger(limit) || limit < 1) {
+    throw new RangeError(`limiter: limit must be an integer of at least 1, got ${limit}`)
+  }
+  let active = 0
+  const line = new Set<() => void>()
+
+  const leave = (): void => {
+    const [next] = line
+    if (next === undefined) {
+      active--
+      return
+    }
+    line.delete(next)
+    next() // takes the place over
+  }
+
+  const enter = async (signal: AbortSignal): Promise<'in' | typeof ABORTED> => {
+    if (signal.aborted) return ABORTED
+    if (active < limit) {
+      active++
+      return 'in'
+    }
+    let mine: (() => void) | undefined
+    const turn = new Promise<'in'>((resolve) => {
+      mine = () => resolve('in')
+      line.add(mine)
+    })
+    const entered = await unlessAborted(turn, signal)
+    // The turn may have come in the moment of the abort: then the place goes to the next in line.
+    if (entered === ABORTED && !line.delete(mine!)) leave()
+    return entered
+  }
+
+  return {
+    run: async (f, signal) => {
+      if ((await enter(signal)) === ABORTED) return ABORTED
+      try {
+        return await f()
+      } finally {
+        leave()
+      }
+    },
+    active: () => active,
+  }
+}
