@@ -27,16 +27,14 @@ export interface Generated {
   readonly promptLogProbs: PromptLogProbs | null
 }
 
-const BROKEN: GenerationFailure = {
-  _tag: 'GenerationFailure',
-  kind: 'internal',
-  reason: 'the stream of the engine ended before all completions did',
-}
+const broken = (kind: GenerationFailure['kind'], reason: string): Either<GenerationFailure, never> =>
+  left({ _tag: 'GenerationFailure', kind, reason })
 
 /**
  * Collects the events of one request. What a stream that fails had brought until then is dropped.
  *
- * Errors   `Left` with the failure that the engine tells; of kind `internal` if the stream ends too early.
+ * Errors   `Left` with the failure that the engine tells; of kind `internal` if the stream ends too early, and `protocol` for an event of a
+ *          completion that was not asked for or has ended.
  */
 export const collectEvents = async (
   events: AsyncIterable<GenerationEvent>,
@@ -49,6 +47,9 @@ export const collectEvents = async (
   }))
   let [cachedTokens, promptLogProbs]: [number, PromptLogProbs | null] = [0, null]
   for await (const event of events) {
+    if ('index' in event && parts[event.index]?.finish !== null) {
+      return broken('protocol', `the engine told of completion ${event.index} of ${count}, which is none or has ended`)
+    }
     switch (event._tag) {
       case 'Started':
         ;({ cachedTokens, promptLogProbs } = event)
@@ -67,7 +68,9 @@ export const collectEvents = async (
   const completions = parts.flatMap(({ tokens, text, finish }) =>
     finish === null ? [] : [{ tokens, text: text.join(''), ...finish }],
   )
-  return completions.length === count ? right({ completions, cachedTokens, promptLogProbs }) : left(BROKEN)
+  return completions.length === count
+    ? right({ completions, cachedTokens, promptLogProbs })
+    : broken('internal', 'the stream of the engine ended before all completions did')
 }
 
 /**
