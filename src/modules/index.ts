@@ -1,6 +1,14 @@
 /** Models in this process: loading, saving, sampling, scoring. */
 
 export type { WeightTransport } from './generation/engineMessages.js'
+export {
+  type EnginePolicy,
+  type EnginePolicyLimits,
+  type EnginePolicyOptions,
+  type EngineSampling,
+  enginePolicy,
+  type PolicyEngine,
+} from './generation/enginePolicy.js'
 export { type FolderEngineOptions, folderEngine } from './generation/folderEngine.js'
 export {
   collectEvents,
@@ -16,6 +24,8 @@ export {
 } from './generation/llmEngine.js'
 export { type ModelEngineOptions, modelEngine } from './generation/modelEngine.js'
 export { type EngineModule, LLMOnDevice, type OnDeviceOptions } from './generation/onDevice.js'
+export type { MixedVersions } from './generation/policy/actionRows.js'
+export type { Truncation } from './generation/policy/requestPlan.js'
 export { makeRunner, type Rounding, type RunnerOptions } from './generation/runner/runner.js'
 export { addToken, countTokens, type OwnCounts, type TokenCounts } from './generation/sampling/counts.js'
 export { type PromptLogProbOptions, promptLogProbs, tokenLogProbs } from './generation/sampling/logProbs.js'
@@ -68,6 +78,7 @@ export {
   type TextOptions,
   textFromFiles,
 } from './pretrained.js'
+export { localClient } from './remote/localClient.js'
 export type {
   AttentionDescription,
   FeedForwardDescription,

@@ -21,6 +21,10 @@ const sameIds = (a: ArrayLike<number>, b: ArrayLike<number>): boolean => {
   return true
 }
 
+/** Where each run of equal neighbours begins. */
+export const runStarts = (rows: readonly ArrayLike<number>[]): readonly number[] =>
+  rows.flatMap((row, i) => (i > 0 && sameIds(row, rows[i - 1]!) ? [] : [i]))
+
 /**
  * Finds the largest group size for which the rows are runs of equal prompts: 1 if runs have different lengths.
  *
@@ -28,7 +32,7 @@ const sameIds = (a: ArrayLike<number>, b: ArrayLike<number>): boolean => {
  * groupPrompts([[1], [1], [2], [2]]).group // 2
  */
 export const groupPrompts = (rows: readonly ArrayLike<number>[]): PromptGroups => {
-  const starts = rows.flatMap((row, i) => (i > 0 && sameIds(row, rows[i - 1]!) ? [] : [i]))
+  const starts = runStarts(rows)
   const lengths = starts.map((start, i) => (starts[i + 1] ?? rows.length) - start)
   const [group = 1] = lengths
   if (!lengths.every((length) => length === group)) return { prompts: rows, group: 1 }

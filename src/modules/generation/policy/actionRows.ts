@@ -1,0 +1,113 @@
+/** From what an engine answered to rows of an action: nothing is taken over that cannot be. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { EngineAbilities } from '../../../data/engineClient.js'
+import type { GeneratedToken, PromptLogProbs, SamplingParams } from '../../../data/generation.js'
+import type { StopReason } from '../../../data/policy.js'
+import type { GeneratedCompletion } from '../generateAll.js'
+import type { LogProbSource } from './logProbSource.js'
+
+/** One row of an action. */
+export interface ActionRow {
+  readonly ids: Int32Array
+  /** Nats. */
+  readonly logProbs: Float32Array
+  readonly stopReason: StopReason
+  readonly version: number
+}
+
+/** A completion whose tokens come from several versions of the weights: the oldest counts, or none does. */
+export type MixedVersions = 'refuse' | 'oldest'
+
+export interface RowRules {
+  readonly sampling: SamplingParams
+  readonly source: LogProbSource
+  readonly mixedVersions: MixedVersions
+  readonly abilities: Pick<EngineAbilities, 'vocabularySize'>
+}
+
+/** vLLM writes -9999 where it has no number, and as its floor. */
+const NO_NUMBER = -9998
+
+/** Why a number is no log-probability, or null. */
+export const logProbProblem = (value: number): string | null => {
+  if (Number.isNaN(value)) return 'no log-probability'
+  if (value > 0) return `the log-probability ${value}, which is above 0`
+  return value <= NO_NUMBER ? `the log-probability ${value}, which engines write where they have none` : null
+}
+
+const tokenProblem = (token: GeneratedToken, t: number, { source, abilities }: RowRules): string | null => {
+  const { id, version } = token
+  if (!Number.isInteger(id) || id < 0 || id >= abilities.vocabularySize) {
+    return `token ${t} has id ${id}, the vocabulary has ${abilities.vocabularySize} tokens`
+  }
+  if (!Number.isSafeInteger(version) || version < 0) return `token ${t} has version ${version}`
+  const problem = logProbProblem(token[source])
+  return problem === null ? null : `token ${t} has ${problem}`
+}
+
+const countProblem = (count: number, stopReason: StopReason, maxTokens: number | null): string | null => {
+  if (count === 0) return 'a completion without tokens'
+  if (maxTokens === null) return null
+  if (count > maxTokens) return `${count} tokens where at most ${maxTokens} were asked for`
+  return stopReason === 'length' && count < maxTokens ? `an end by length after ${count} of ${maxTokens} tokens` : null
+}
+
+/**
+ * A completion as a row.
+ *
+ * Errors   `Left` for one that was aborted or failed, has no tokens, more than were asked for or fewer than its end by length says, ids
+ *          outside of the vocabulary, log-probabilities that are NaN, above 0 or at most -9998, or several versions, where they may not mix.
+ */
+export const actionRow = (
+  { tokens, finishReason }: GeneratedCompletion,
+  rules: RowRules,
+): E.Either<string, ActionRow> => {
+  if (finishReason === 'abort' || finishReason === 'error') return E.left(`a completion ended with '${finishReason}'`)
+  const wrongCount = countProblem(tokens.length, finishReason, rules.sampling.maxTokens)
+  if (wrongCount !== null) return E.left(`the engine gave ${wrongCount}`)
+  for (const [t, token] of tokens.entries()) {
+    const problem = tokenProblem(token, t, rules)
+    if (problem !== null) return E.left(`the engine gave what cannot be: ${problem}`)
+  }
+  const version = tokens.reduce((oldest, token) => Math.min(oldest, token.version), Number.POSITIVE_INFINITY)
+  const newest = tokens.reduce((n, token) => Math.max(n, token.version), version)
+  if (newest !== version && rules.mixedVersions === 'refuse') {
+    return E.left(
+      `the weights changed inside a completion, from version ${version} to ${newest}: let running requests end before ` +
+        "(pause mode 'wait'), or give mixedVersions: 'oldest'",
+    )
+  }
+  return E.right({
+    ids: Int32Array.from(tokens, ({ id }) => id),
+    logProbs: Float32Array.from(tokens, (token) => token[rules.source]),
+    stopReason: finishReason,
+    version,
+  })
+}
+
+/**
+ * Log-probabilities of a sequence's last tokens, from `first` on.
+ *
+ * Errors   `Left` for another number of places than the sequence has, for other ids, and for numbers that are no log-probabilities.
+ */
+export const scoredRow = (
+  logProbs: PromptLogProbs | null,
+  sequence: Int32Array,
+  first: number,
+): E.Either<string, Float32Array> => {
+  if (logProbs === null) return E.left('the engine gave no log-probabilities of the prompt')
+  if (logProbs.length !== sequence.length) {
+    return E.left(`the engine gave ${logProbs.length} log-probabilities for a prompt of ${sequence.length} tokens`)
+  }
+  const numbers = new Float32Array(sequence.length - first)
+  for (let t = first; t < sequence.length; t++) {
+    const place = logProbs[t] ?? null
+    if (place === null) return E.left(`the engine gave no log-probability at place ${t} of the prompt`)
+    if (place.id !== sequence[t])
+      return E.left(`the engine scored id ${place.id} at place ${t}, asked was ${sequence[t]}`)
+    const problem = logProbProblem(place.logProb)
+    if (problem !== null) return E.left(`the engine gave what cannot be: place ${t} of the prompt has ${problem}`)
+    numbers[t - first] = place.logProb
+  }
+  return E.right(numbers)
+}

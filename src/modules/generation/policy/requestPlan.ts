@@ -1,0 +1,93 @@
+/** From rows of prompts to requests: cutting, grouping, numbering. */
+import * as E from 'fp-ts/lib/Either.js'
+import { problemList } from '../../../core/failure.js'
+import type { Key } from '../../../core/key.js'
+import type { EngineAbilities } from '../../../data/engineClient.js'
+import type { GenerationRequest, SamplingParams } from '../../../data/generation.js'
+import { runStarts } from '../../transformer/pack.js'
+
+/** What to do with a prompt that leaves no room for the completion: refuse it, or keep so many tokens of its beginning or end. */
+export type Truncation = 'refuse' | { readonly keep: number; readonly side: 'start' | 'end' }
+
+/** A request and the rows that its completions are for. */
+export interface PlannedRequest {
+  readonly request: Omit<GenerationRequest, 'id'>
+  /** The first row. */
+  readonly row: number
+  /** Rows from there on: one completion each, or one for all at temperature 0. */
+  readonly rows: number
+}
+
+export interface PlanOptions {
+  readonly sampling: SamplingParams
+  readonly key: Key
+  readonly truncate: Truncation
+  /** Completions of one request, at most. */
+  readonly maxPerRequest: number
+  readonly abilities: Pick<EngineAbilities, 'maxModelLength' | 'vocabularySize'>
+}
+
+const cut = (row: Int32Array, truncate: Truncation): Int32Array => {
+  if (truncate === 'refuse' || row.length <= truncate.keep) return row
+  return truncate.side === 'start' ? row.slice(0, truncate.keep) : row.slice(row.length - truncate.keep)
+}
+
+/** Why a prompt cannot be completed, or nothing. */
+const promptProblem = (row: Int32Array, i: number, options: PlanOptions): readonly string[] => {
+  const { maxModelLength, vocabularySize } = options.abilities
+  const maxTokens = options.sampling.maxTokens ?? 1
+  if (row.length === 0) return [`prompt ${i} is empty`]
+  const wrong = row.findIndex((id) => id < 0 || id >= vocabularySize)
+  if (wrong >= 0) {
+    return [
+      `prompt ${i} has id ${row[wrong]} at ${wrong}, the engine's vocabulary has ids from 0 to ${vocabularySize - 1}`,
+    ]
+  }
+  if (row.length + maxTokens <= maxModelLength) return []
+  const room = maxModelLength - maxTokens
+  const wayOut =
+    room > 0 ? `: ask for fewer, or give truncate: { keep: ${room}, side: 'end' }` : ': ask for fewer new tokens'
+  return [
+    `prompt ${i} has ${row.length} tokens; with ${maxTokens} new ones it passes the engine's limit of ${maxModelLength}${wayOut}`,
+  ]
+}
+
+/**
+ * One request for each run of neighbouring rows with equal prompts, or several where a run is longer than a request may be.
+ *
+ * All requests have the same key, and each the number of its first row: row i draws as completion i of the key, however rows are grouped.
+ *
+ * Errors   `Left` with every prompt that is empty, has ids of another vocabulary, or leaves no room.
+ */
+export const planRequests = (
+  prompts: readonly Int32Array[],
+  options: PlanOptions,
+): E.Either<string, readonly PlannedRequest[]> => {
+  const { sampling, key, truncate, maxPerRequest } = options
+  const rows = prompts.map((row) => cut(row, truncate))
+  const problems = rows.flatMap((row, i) => promptProblem(row, i, options))
+  if (problems.length > 0) return E.left(problemList(problems))
+  const starts = runStarts(rows)
+  const isGreedy = sampling.temperature === 0
+  return E.right(
+    starts.flatMap((start, run) => {
+      const count = (starts[run + 1] ?? rows.length) - start
+      const size = isGreedy ? count : maxPerRequest
+      return Array.from({ length: Math.ceil(count / size) }, (_, part): PlannedRequest => {
+        const row = start + part * size
+        const rowsOfPart = Math.min(size, start + count - row)
+        return {
+          row,
+          rows: rowsOfPart,
+          request: {
+            prompt: rows[row]!,
+            sampling: { ...sampling, key, n: isGreedy ? 1 : rowsOfPart },
+            adapter: null,
+            cacheSalt: '',
+            firstCompletion: row,
+          },
+        }
+      })
+    }),
+  )
+}

@@ -1,0 +1,74 @@
+/** Scores of given completions by an engine: the completion is sent as the end of a prompt. */
+import * as E from 'fp-ts/lib/Either.js'
+import { problemList } from '../../../core/failure.js'
+import type { EngineAbilities } from '../../../data/engineClient.js'
+import type { GenerationRequest } from '../../../data/generation.js'
+import { DEFAULT_SAMPLING } from '../sampling/params.js'
+
+export interface ScoreOptions {
+  readonly temperature: number
+  readonly abilities: Pick<EngineAbilities, 'logProbs' | 'promptLogProbs' | 'maxModelLength' | 'vocabularySize'>
+}
+
+const abilityProblems = ({ temperature, abilities }: ScoreOptions): readonly string[] => {
+  if (abilities.promptLogProbs === 'no') return ['the engine tells no log-probabilities of prompts, which scores are']
+  if (!(temperature >= 0 && Number.isFinite(temperature))) {
+    return [`temperature must be a finite number of at least 0, got ${temperature}`]
+  }
+  const isRaw = abilities.logProbs === 'raw' || abilities.logProbs === 'processed'
+  return isRaw && temperature !== 1 && temperature !== 0
+    ? [
+        `the engine tells log-probabilities of prompts at temperature 1 alone, got ${temperature}: score in this process`,
+      ]
+    : []
+}
+
+const join = (first: Int32Array, second: Int32Array): Int32Array => {
+  const joined = new Int32Array(first.length + second.length)
+  joined.set(first)
+  joined.set(second, first.length)
+  return joined
+}
+
+/**
+ * One request for each completion, of prompt and completion together, that samples one token, which nobody reads.
+ *
+ * Temperature 0 scores at 1, as sampling records it.
+ *
+ * Errors   `Left` with what the engine cannot tell, and with every row that is empty, too long or of another vocabulary.
+ */
+export const scoreRequests = (
+  prompts: readonly Int32Array[],
+  completions: readonly Int32Array[],
+  options: ScoreOptions,
+): E.Either<string, readonly Omit<GenerationRequest, 'id'>[]> => {
+  const { temperature, abilities } = options
+  const general = abilityProblems(options)
+  if (general.length > 0) return E.left(problemList(general))
+  if (prompts.length !== completions.length) {
+    return E.left(`${prompts.length} prompts need as many completions, got ${completions.length} completions`)
+  }
+  const sequences = prompts.map((prompt, i) => join(prompt, completions[i]!))
+  const { maxModelLength, vocabularySize } = abilities
+  const problems = sequences.flatMap((sequence, i) => {
+    if (prompts[i]!.length === 0) return [`prompt ${i} is empty`]
+    if (sequence.length >= maxModelLength) {
+      return [
+        `row ${i} has ${sequence.length} tokens, which leaves no room for one more below the limit of ${maxModelLength}`,
+      ]
+    }
+    const wrong = sequence.findIndex((id) => id < 0 || id >= vocabularySize)
+    return wrong < 0
+      ? []
+      : [`row ${i} has id ${sequence[wrong]} at ${wrong}, the vocabulary has ${vocabularySize} tokens`]
+  })
+  if (problems.length > 0) return E.left(problemList(problems))
+  const sampling = {
+    ...DEFAULT_SAMPLING,
+    maxTokens: 1,
+    temperature: temperature === 0 ? 1 : temperature,
+    promptLogProbs: 0,
+    logProbsMode: 'tempered',
+  } as const
+  return E.right(sequences.map((prompt) => ({ prompt, sampling, adapter: null, cacheSalt: '' })))
+}

@@ -1,0 +1,79 @@
+/** An engine of this process or of a thread as an `EngineClient`: for policies, pools and updaters, which treat all engines alike. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { EngineClient, EngineFailure } from '../../data/engineClient.js'
+import type { GenerationEvent, LLMEngine } from '../../data/generation.js'
+import { makeRequestGate } from './requestGate.js'
+
+/** The events with tokens of an adapter stamped by the version that it serves as: the engine stamps those of its base weights. */
+async function* stamped(events: AsyncIterable<GenerationEvent>, version: number): AsyncGenerator<GenerationEvent> {
+  for await (const event of events) {
+    yield event._tag === 'Tokens' ? { ...event, tokens: event.tokens.map((token) => ({ ...token, version })) } : event
+  }
+}
+
+/**
+ * The client of an engine that is at hand.
+ *
+ * Errors   `Left(EngineFailure)`: `refused` for weights and adapters that the engine does not take, `unreachable` where it is closed or dead.
+ * Effects  those of the engine; `close` closes it.
+ *
+ * @example
+ * localClient(engine, 'in process').serving().version // 0
+ */
+export const localClient = (engine: LLMEngine, name: string): EngineClient => {
+  const { pass, ...gate } = makeRequestGate()
+  const failure = (kind: EngineFailure['kind'], reason: string): EngineFailure => ({
+    _tag: 'EngineFailure',
+    engine: name,
+    kind,
+    reason,
+  })
+  /** An engine that is gone rejects. */
+  const asked = <T>(call: () => Promise<T>): TE.TaskEither<EngineFailure, T> =>
+    TE.tryCatch(call, (error) => failure('unreachable', error instanceof Error ? error.message : String(error)))
+  const given = <T>(task: TE.TaskEither<{ readonly reason: string }, T>): TE.TaskEither<EngineFailure, T> =>
+    pipe(asked(task), TE.chainEitherK(E.mapLeft(({ reason }) => failure('refused', reason))))
+
+  return {
+    ...gate,
+    name,
+    connect: TE.right({
+      ...engine.info,
+      server: 'tandem in this process',
+      logProbs: 'all',
+      promptLogProbs: 'yes',
+      stamps: 'yes',
+      updates: ['adapter', 'full'],
+      control: 'yes',
+    }),
+    generate: (request, options = {}) =>
+      pass(request, options, (filled, version) => {
+        const events = engine.generate(filled, options)
+        return filled.adapter === null ? events : stamped(events, version)
+      }),
+    abort: (ids) => asked(() => engine.abort(ids)),
+    health: asked(async () => void (await engine.version())),
+    state: asked(async () => ({
+      version: await engine.version(),
+      isPaused: await engine.isPaused(),
+      adapters: await engine.adapters(),
+    })),
+    pause: (options) => asked(() => engine.pause(options)),
+    resume: asked(engine.resume),
+    resetPrefixCache: asked(engine.resetPrefixCache),
+    loadAdapter: (adapterName, adapter) => given(engine.loadAdapter(adapterName, adapter)),
+    unloadAdapter: (adapterName) => given(engine.unloadAdapter(adapterName)),
+    loadWeights: (weights, { version }) =>
+      pipe(
+        given(engine.loadWeights(weights, { version, running: 'recompute' })),
+        TE.filterOrElse(
+          (loaded) => loaded === version,
+          (loaded) => failure('protocol', `it was given version ${version} and reports ${loaded}`),
+        ),
+        TE.map(() => undefined),
+      ),
+    close: engine.close,
+  }
+}
