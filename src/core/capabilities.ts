@@ -63,6 +63,12 @@ export interface Clock {
   readonly breathe: () => Promise<void>
 }
 
+/** Bells that ring once. */
+export interface Alarms {
+  /** Rings after so many milliseconds, unless the function that it gives is called before. */
+  readonly after: (ms: number, ring: () => void) => () => void
+}
+
 /** The memory of this machine. */
 export interface Memory {
   /** Bytes that this process may still take. */

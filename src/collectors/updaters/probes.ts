@@ -1,0 +1,109 @@
+/** Probes: rows of token ids whose log-probabilities tell whether an engine has the weights that it should have. */
+import * as E from 'fp-ts/lib/Either.js'
+import { child, type Key, keyFromSeed, uniformInteger } from '../../core/key.js'
+import type { EngineClient } from '../../data/engineClient.js'
+import type { GenerationRequest } from '../../data/generation.js'
+import { collectEvents, type Generated } from '../../modules/generation/generateAll.js'
+import { DEFAULT_SAMPLING } from '../../modules/generation/sampling/params.js'
+import type { ProbeGap } from './report.js'
+
+/** Which rows are drawn. */
+export interface ProbeShape {
+  readonly count: number
+  readonly vocabularySize: number
+  /** Tokens of a row, at most; at least 2. */
+  readonly longest: number
+}
+
+/**
+ * Rows of random length and random ids.
+ *
+ * Shapes   `count` rows of 2 to `longest` ids below `vocabularySize`.
+ * Errors   throws RangeError for a vocabulary or a row that holds nothing to predict.
+ *
+ * @example
+ * drawProbes(keyFromSeed(1), { count: 20, vocabularySize: 64, longest: 24 }).length // 20
+ */
+export const drawProbes = (
+  key: Key,
+  { count, vocabularySize, longest }: ProbeShape,
+): readonly (readonly number[])[] => {
+  if (longest < 2) throw new RangeError(`drawProbes: a row needs at least 2 tokens, got ${longest}`)
+  return Array.from({ length: count }, (_, i) => {
+    const row = child(key, i)
+    const length = 2 + uniformInteger(child(row, 'length'), longest - 1)
+    return Array.from({ length }, (_, t) => uniformInteger(child(row, 'ids'), vocabularySize, t))
+  })
+}
+
+/** Rows, and the trainer's log-probabilities of each token but the first, in nats. */
+export interface ExpectedProbes {
+  readonly rows: readonly (readonly number[])[]
+  readonly logProbs: readonly ArrayLike<number>[]
+}
+
+/** Which weights of an engine are probed. The salt has been used by nobody: no prefix cache hides what it computes. */
+export interface ProbedWeights {
+  readonly adapter: string | null
+  readonly cacheSalt: string
+}
+
+/** What an engine said about probes. */
+export interface Probed {
+  readonly gap: ProbeGap
+  /** Versions that its answers were stamped with. */
+  readonly versions: ReadonlySet<number>
+}
+
+/** How far the numbers of a prompt are from those expected: one difference for each token but the first. */
+const differences = (found: Generated['promptLogProbs'], row: readonly number[], wanted: ArrayLike<number>) =>
+  row.slice(1).map((id, t) => {
+    const entry = found?.[t + 1]
+    const gap = entry?.id === id ? Math.abs(entry.logProb - wanted[t]!) : Number.NaN
+    return Number.isNaN(gap) ? Number.POSITIVE_INFINITY : gap
+  })
+
+/** The gaps of all probes as one. */
+const gapOf = (perProbe: readonly (readonly number[])[]): ProbeGap => {
+  const worsts = perProbe.map((gaps) => Math.max(0, ...gaps))
+  const worst = Math.max(0, ...worsts)
+  const all = perProbe.flat()
+  const mean = all.reduce((sum, gap) => sum + gap, 0) / Math.max(1, all.length)
+  return { worst, mean, probe: Math.max(0, worsts.indexOf(worst)) }
+}
+
+const requestOf = (prompt: readonly number[], { adapter, cacheSalt }: ProbedWeights, i: number): GenerationRequest => ({
+  id: `${cacheSalt}-${i}`,
+  prompt: Int32Array.from(prompt),
+  sampling: { ...DEFAULT_SAMPLING, maxTokens: 1, endTokens: 'ignore', promptLogProbs: 0, key: keyFromSeed(i) },
+  adapter,
+  cacheSalt,
+})
+
+/**
+ * Asks an engine for the log-probabilities of all probes.
+ *
+ * Errors   `Left` with the reason if the engine fails at one of them; a number that is missing is an infinite gap.
+ * Cost     one prompt and one token for each probe.
+ */
+export const probe = async (
+  client: Pick<EngineClient, 'generate'>,
+  { rows, logProbs }: ExpectedProbes,
+  options: ProbedWeights & { readonly signal: AbortSignal },
+): Promise<E.Either<string, Probed>> => {
+  const { signal } = options
+  const answers = await Promise.all(
+    rows.map((row, i) => collectEvents(client.generate(requestOf(row, options, i), { signal }), 1)),
+  )
+  const found: Generated[] = []
+  for (const [i, answer] of answers.entries()) {
+    if (E.isLeft(answer)) return E.left(`probe ${i} was not scored: ${answer.left.reason}`)
+    const { finishReason } = answer.right.completions[0]!
+    if (finishReason === 'abort' || finishReason === 'error')
+      return E.left(`probe ${i} was not scored: it ended with '${finishReason}'`)
+    found.push(answer.right)
+  }
+  const versions = new Set(found.flatMap(({ completions }) => completions[0]!.tokens.map(({ version }) => version)))
+  const gap = gapOf(found.map(({ promptLogProbs }, i) => differences(promptLogProbs, rows[i]!, logProbs[i]!)))
+  return E.right({ gap, versions })
+}

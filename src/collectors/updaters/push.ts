@@ -1,0 +1,237 @@
+/** One push: the check of the servers, the change at all of them, and what is cleaned up after it. */
+import * as E from 'fp-ts/lib/Either.js'
+import { problemList } from '../../core/failure.js'
+import type { EngineAbilities, EngineState, ServingWeights } from '../../data/engineClient.js'
+import type { WeightFailure } from '../../data/weights.js'
+import { commitAdapter, commitBase, type Pushes } from './committed.js'
+import { budgetOf } from './controlCalls.js'
+import type { Member } from './member.js'
+import type { PushFailure, PushReport, ServerReport } from './report.js'
+import { checkServer, resumeServer, type ServerRun, serverRun, unloadAdapterAt } from './serverRun.js'
+import { goesOn, pushAdapter, pushFull, type Transaction } from './transaction.js'
+
+/** A server in a push. */
+interface Part {
+  readonly member: Member
+  readonly run: ServerRun
+}
+
+type Way = 'adapter' | 'full'
+
+interface Found {
+  readonly abilities: EngineAbilities
+  readonly state: EngineState
+}
+
+/** Notes what is wrong with a server that answers. */
+const judge = async <W>(pushes: Pushes<W>, { member, run }: Part, found: Found): Promise<void> => {
+  const { state, abilities } = found
+  const { version, adapter } = pushes.current.expected
+  const isLost = (): boolean => member.status().status === 'lost'
+  if (abilities.promptLogProbs === 'no') {
+    run.problem ??= 'it gives no log-probabilities of prompts, so that nothing can be verified'
+    return
+  }
+  if (adapter !== null && !state.adapters.includes(adapter)) member.lose(`it has lost the adapter ${adapter}`)
+  if (adapter === null && state.version !== null && state.version !== version)
+    member.lose(`it reports version ${state.version}, not ${version}`)
+  if (state.isPaused !== true) return
+  run.paused = 'yes'
+  if (isLost()) await resumeServer(run, 'check')
+  else {
+    run.paused = 'no'
+    run.problem ??= 'it is paused, and not by this updater: resume it, or let `recover` do it'
+  }
+}
+
+/** In which form the weights go to servers that can do so much. Problems are noted. */
+const wayFor = <W>(pushes: Pushes<W>, weights: W, found: ReadonlyMap<ServerRun, Found>): Way => {
+  const { how, weights: forms } = pushes.settings
+  const takesAll = (way: Way): boolean => [...found.values()].every(({ abilities }) => abilities.updates.includes(way))
+  const chosen =
+    how === 'auto' ? (forms.hasAdapter(weights) === 'yes' && takesAll('adapter') ? 'adapter' : 'full') : how
+  for (const [run, { abilities }] of found) {
+    if (!abilities.updates.includes(chosen)) {
+      run.problem ??=
+        chosen === 'adapter' ? 'it takes no adapters' : 'it takes no whole weights (vLLM: VLLM_SERVER_DEV_MODE=1)'
+    } else if (chosen === 'full' && abilities.control === 'no') run.problem ??= 'it cannot be paused'
+  }
+  return chosen
+}
+
+/** The serving of a push. The salt is one that nobody has used. */
+const servingOf = <W>({ settings }: Pushes<W>, version: number, adapter: string | null): ServingWeights => ({
+  version,
+  adapter,
+  cacheSalt: adapter !== null || settings.sync.cache === 'salt' ? `v${version}-${settings.run.world.ids.fresh()}` : '',
+})
+
+/** A name for an adapter that no server has heard of. */
+const freshName = <W>({ settings, names }: Pushes<W>, version: number, states: readonly EngineState[]): string => {
+  const taken = new Set([...names, ...states.flatMap(({ adapters }) => adapters)])
+  const plain = `${settings.sync.adapterPrefix}-v${version}`
+  let name = plain
+  for (let i = 2; taken.has(name); i++) name = `${plain}.${i}`
+  return name
+}
+
+/** A push that is under way. */
+interface Going<W> {
+  readonly pushes: Pushes<W>
+  readonly weights: W
+  readonly version: number
+  readonly parts: readonly Part[]
+  readonly tx: Transaction
+}
+
+const membersOf = <W>({ parts }: Going<W>, runs: readonly ServerRun[]): readonly Part[] =>
+  parts.filter(({ run }) => runs.includes(run))
+
+/** From now on, in one turn of the event loop, all servers of the push are sampled from with its weights. */
+const switchAll = <W>(going: Going<W>, serving: ServingWeights): void => {
+  for (const { member } of membersOf(going, going.tx.active)) member.serve(serving)
+}
+
+const loseAll = <W>(going: Going<W>): void => {
+  for (const { member, run } of going.parts) {
+    const reason = going.tx.lost.get(run)
+    if (reason !== undefined) member.lose(reason)
+  }
+}
+
+const byAdapter = async <W>(going: Going<W>, states: readonly EngineState[]): Promise<boolean> => {
+  const { pushes, weights, version, tx } = going
+  const { settings } = pushes
+  const name = freshName(pushes, version, states)
+  const adapter = settings.weights.adapter(weights)
+  const probes = { rows: settings.probes, logProbs: settings.weights.score(weights, settings.probes) }
+  const expected = { version, adapter: name, probes }
+  pushes.names.add(name)
+  const done = await pushAdapter(tx, { name, adapter, expected })
+  loseAll(going)
+  if (done) {
+    const serving = servingOf(pushes, version, name)
+    commitAdapter(pushes, { serving, expected, adapter }, name)
+    switchAll(going, serving)
+  }
+  for (const { member, run } of going.parts) {
+    if (run.adapter !== null && (!done || tx.lost.has(run))) member.leftovers.add(run.adapter)
+  }
+  return done
+}
+
+const byWhole = async <W>(going: Going<W>): Promise<E.Either<WeightFailure, boolean>> => {
+  const { pushes, weights, version, tx } = going
+  const { settings } = pushes
+  const probes = { rows: settings.probes, logProbs: settings.weights.score(weights, settings.probes) }
+  const expected = { version, adapter: null, probes }
+  const placed = await settings.weights.full(weights, version)()
+  if (E.isLeft(placed)) return placed
+  const { source, remove } = placed.right
+  const serving = servingOf(pushes, version, null)
+  let old: readonly { readonly remove: () => Promise<void> }[] = []
+  const done = await pushFull(tx, {
+    next: { source, expected },
+    previous: pushes.base,
+    commit: () => {
+      old = commitBase(pushes, { serving, expected, adapter: null }, { source, expected, remove })
+      switchAll(going, serving)
+    },
+    refuse: () => loseAll(going),
+  })
+  for (const base of done ? old : [{ remove }]) await base.remove()
+  return E.right(done)
+}
+
+/** Unloads adapters that are outside of the window and that no request of ours uses. The rest waits for a later push. */
+const retire = async <W>(going: Going<W>): Promise<void> => {
+  await Promise.all(
+    membersOf(going, going.tx.active).map(async ({ member, run }) => {
+      for (const name of [...member.leftovers]) {
+        if (member.client.inFlight(name) > 0) continue
+        if (await unloadAdapterAt(run, name, 'retire')) member.leftovers.delete(name)
+      }
+    }),
+  )
+}
+
+const outcomeOf = ({ member, run }: Part, done: boolean): ServerReport['outcome'] => {
+  if (member.status().status === 'lost') return 'lost'
+  if (done) return 'committed'
+  return run.base === 'old' ? 'unchanged' : 'restored'
+}
+
+const reportOf = <W>(
+  { parts, version, pushes }: Going<W>,
+  { how, done, start }: { readonly how: Way; readonly done: boolean; readonly start: number },
+): PushReport => ({
+  ...{ version, how },
+  outcome: done ? 'committed' : 'failed',
+  milliseconds: pushes.settings.run.world.clock.now() - start,
+  servers: parts.map((part) => ({
+    server: part.member.client.name,
+    outcome: outcomeOf(part, done),
+    problem: part.run.problem,
+    gap: part.run.gap,
+    milliseconds: Object.fromEntries(part.run.milliseconds),
+  })),
+})
+
+const failureOf = (report: PushReport): PushFailure => {
+  const { version, servers } = report
+  const wrong = servers.filter(({ problem }) => problem !== null)
+  return {
+    _tag: 'WeightFailure',
+    receiver: wrong.map(({ server }) => server).join(', '),
+    reason: `version ${version} is not in use: ${problemList(wrong.map(({ server, problem }) => `${server}: ${problem}`))}`,
+    report,
+  }
+}
+
+/** What a push ends with; the report is null where nothing came of it before servers were asked. */
+export type PushResult = E.Either<PushFailure, { readonly version: number; readonly report: PushReport }>
+
+/**
+ * Gives all servers new weights, or none.
+ *
+ * Errors   `Left(PushFailure)` naming each server with a problem, and what it has now.
+ */
+export const pushWeights = async <W>(
+  pushes: Pushes<W>,
+  { weights, version }: { readonly weights: W; readonly version: number },
+  signal: AbortSignal | undefined,
+): Promise<PushResult> => {
+  const { settings, members } = pushes
+  const { sync, run } = settings
+  const start = run.world.clock.now()
+  const parts = members.map((member): Part => ({ member, run: serverRun(member.client, run) }))
+  const wereLost = new Set(parts.filter(({ member }) => member.status().status === 'lost').map((part) => part.run))
+  const tx: Transaction = {
+    ...{ active: parts.map((part) => part.run), lost: new Map(), wereLost, onLost: sync.onLost },
+    budget: budgetOf(sync.pushMs, run.world, signal),
+    undoBudget: () => budgetOf(sync.undoMs, run.world),
+  }
+  const going: Going<W> = { pushes, weights, version, parts, tx }
+  const found = new Map<ServerRun, Found>()
+  await Promise.all(
+    parts.map(async (part) => {
+      const answer = await checkServer(part.run)
+      if (answer === null) return
+      found.set(part.run, answer)
+      await judge(pushes, part, answer)
+    }),
+  )
+  const how = wayFor(pushes, weights, found)
+  let done = false
+  const canBegin = await goesOn(tx)
+  loseAll(going)
+  if (canBegin) {
+    const states = [...found.values()].map(({ state }) => state)
+    const changed = how === 'adapter' ? E.right(await byAdapter(going, states)) : await byWhole(going)
+    if (E.isLeft(changed)) return E.left({ ...changed.left, report: null })
+    done = changed.right
+  }
+  if (done) await retire(going)
+  const report = reportOf(going, { how, done, start })
+  return done ? E.right({ version, report }) : E.left(failureOf(report))
+}
