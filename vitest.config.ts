@@ -6,7 +6,7 @@ const seed = process.env.FC_SEED ?? '20261121'
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
-    exclude: ['test/learning/**', 'test/soak/**', 'node_modules/**'],
+    exclude: ['test/learning/**', 'test/soak/**', 'test/engines/**', 'node_modules/**'],
     setupFiles: ['test/kit/setup.ts'],
     env: { FC_SEED: seed },
     pool: 'forks',

@@ -40,7 +40,9 @@ export const policySuite = (name: string, { can, faults = [], make }: PolicySuit
     describe('log-probabilities', () => logProbCases(subject, can))
     describe('ends of completions', () => endingCases(subject, can))
     describe('several completions, and keys', () => groupCases(subject, can))
-    describe('length of prompts', () => lengthCases(subject, can))
+    if (can.contextLimit === 'yes' || can.truncation !== 'absent') {
+      describe('length of prompts', () => lengthCases(subject, can))
+    }
     if (can.cancel === 'yes') describe('signals', () => signalCases(subject))
     describe('failures', () => failureCases(subject, faults))
     describe('versions', () => versionCases(subject, can))

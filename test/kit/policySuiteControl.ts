@@ -110,12 +110,15 @@ const tooLong = ({ maxLength }: PolicySubject): string => 'apples and books. '.r
 
 /** Cases of prompts that are too long. */
 export const lengthCases = (subject: Subject, can: PolicyAbilities): void => {
-  it('refuses a prompt that is longer than the context, with both numbers or the limit', async () => {
-    const sampling = { temperature: 1, maxTokens: 4 }
-    const failure = expectRefused(await subject().ask({ questions: [tooLong(subject())], sampling, key: KEY }))
-    expect(failure.reason).toMatch(/\d/)
-    const [row] = await rowsOf(subject(), [QUESTION], { temperature: 1, maxTokens: 2 })
-    expect(['stop', 'length'], 'the request after it').toContain(row!.stopReason)
+  const refused = 'refuses a prompt that is longer than the context with a number, and answers the next one'
+  given(can.contextLimit, [refused, 'long prompts'], {
+    holds: async () => {
+      const sampling = { temperature: 1, maxTokens: 4 }
+      const failure = expectRefused(await subject().ask({ questions: [tooLong(subject())], sampling, key: KEY }))
+      expect(failure.reason).toMatch(/\d/)
+      await rowsOf(subject(), [QUESTION], { temperature: 1, maxTokens: 2 })
+    },
+    refuses: async () => expect.unreachable('a limit is there or not'),
   })
 
   given(can.truncation, ['cuts a long prompt to its end where it is told to', 'cutting prompts'], {
@@ -149,7 +152,9 @@ export const signalCases = (subject: Subject): void => {
     const { question, sampling } = endless(subject())
     const stop = new AbortController()
     const asked = ask({ questions: [question], sampling, key: KEY, signal: stop.signal })
-    if (running !== undefined) await until(async () => (await running()) > 0)
+    const early = asked.then(() => 'answered' as const)
+    const started = running === undefined ? true : until(async () => (await running()) > 0)
+    expect(await Promise.race([early, started]), 'the request when the signal comes').not.toBe('answered')
     stop.abort()
     const answer = await asked
     expect(isLeft(answer) ? answer.left.kind : 'answered').toBe('cancelled')

@@ -35,6 +35,8 @@ export interface PolicyAbilities {
   readonly seeds: Ability
   /** Log-probabilities of given completions. */
   readonly scoring: Ability
+  /** Prompts that are longer than the context are refused; `absent` where a server goes on beyond it. */
+  readonly contextLimit: 'yes' | 'absent'
   /** Cutting prompts that are too long. */
   readonly truncation: Ability
   /** A signal ends the work. */

@@ -51,8 +51,28 @@ const toldBy = ({ ids }: SuiteRow): 'ids' | 'text' => (ids === null ? 'text' : '
 const chiSquareLimit = (freedom: number): number =>
   freedom * (1 - 2 / (9 * freedom) + 3.72 * Math.sqrt(2 / (9 * freedom))) ** 3
 
+/** Outcomes that are counted together. */
+interface Bin {
+  readonly expected: number
+  readonly got: number
+}
+
 /** Expected draws of a bin, at least. */
-const BIN = 5
+const LEAST = 5
+
+const together = (a: Bin, b: Bin): Bin => ({ expected: a.expected + b.expected, got: a.got + b.got })
+
+/** Outcomes, the likely ones first, put together until enough draws of them are expected. */
+const binsOf = (outcomes: readonly Bin[]): readonly Bin[] => {
+  const bins: Bin[] = []
+  for (const outcome of outcomes.toSorted((a, b) => b.expected - a.expected)) {
+    const last = bins.at(-1)
+    if (last === undefined || last.expected >= LEAST) bins.push(outcome)
+    else bins[bins.length - 1] = together(last, outcome)
+  }
+  if (bins.length > 1 && bins.at(-1)!.expected < LEAST) bins.splice(-2, 2, together(bins.at(-2)!, bins.at(-1)!))
+  return bins
+}
 
 /** Draws first tokens and compares how often each came with what it should be; none may come that has no chance. */
 const checkDistribution = async (subject: PolicySubject, sampling: Partial<SuiteSampling>): Promise<void> => {
@@ -72,13 +92,9 @@ const checkDistribution = async (subject: PolicySubject, sampling: Partial<Suite
     expect(chances.has(first), `'${first}' has no chance`).toBe(true)
     counts.set(first, (counts.get(first) ?? 0) + 1)
   }
-  const all = [...chances].map(([first, chance]) => ({ expected: chance * draws, got: counts.get(first) ?? 0 }))
-  const rest = all.filter(({ expected }) => expected < BIN)
-  const pooled = rest.reduce((sum, x) => ({ expected: sum.expected + x.expected, got: sum.got + x.got }), {
-    expected: 0,
-    got: 0,
-  })
-  const bins = [...all.filter(({ expected }) => expected >= BIN), ...(pooled.expected >= BIN ? [pooled] : [])]
+  const bins = binsOf(
+    [...chances].map(([first, chance]) => ({ expected: chance * draws, got: counts.get(first) ?? 0 })),
+  )
   expect(bins.length, 'outcomes that can be told apart').toBeGreaterThan(1)
   const sum = bins.reduce((total, { expected, got }) => total + (got - expected) ** 2 / expected, 0)
   expect(sum, JSON.stringify(bins)).toBeLessThan(chiSquareLimit(bins.length - 1))

@@ -32,6 +32,7 @@ policySuite('TransformersWrapper', {
     stopTokens: 'absent',
     seeds: 'yes',
     scoring: 'yes',
+    contextLimit: 'yes',
     truncation: 'absent',
     cancel: 'absent',
     versions: 'yes',

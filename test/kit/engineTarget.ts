@@ -1,0 +1,30 @@
+/** The real server that `npm run test:engines` starts, and what is asked of it besides answers. */
+
+/** What `scripts/testEngines.ts` says of the server. */
+export interface EngineTarget {
+  readonly url: string
+  readonly model: string
+  readonly folder: string
+  readonly apiKey: string
+  readonly logProbsMode: 'raw' | 'processed'
+}
+
+/** Throws where no server is told: these tests are run by `npm run test:engines`. */
+export const engineTarget = (): EngineTarget => {
+  const told = process.env.ENGINE_TARGET
+  if (told === undefined) throw new Error('run these tests by `npm run test:engines`, which starts a server')
+  return JSON.parse(told) as EngineTarget // written by scripts/testEngines.ts
+}
+
+/** Requests that run on a server that tells metrics as vLLM does. */
+export const runningAt = (url: string) => async (): Promise<number> => {
+  const text = await (await fetch(`${url}/metrics`)).text()
+  const counts = [...text.matchAll(/^vllm:num_requests_running(?:\{[^}]*\})? (\S+)$/gm)].map(([, count]) =>
+    Number(count),
+  )
+  if (counts.length === 0) throw new Error('the server tells no vllm:num_requests_running')
+  return counts.reduce((sum, count) => sum + count, 0)
+}
+
+/** An address where nobody listens. */
+export const DEAD_URL = 'http://127.0.0.1:9'
