@@ -78,6 +78,13 @@ export {
   type TextOptions,
   textFromFiles,
 } from './pretrained.js'
+export {
+  type EnginePool,
+  type EnginePoolOptions,
+  enginePool,
+  type PoolMember,
+  type Readmission,
+} from './remote/enginePool.js'
 export { localClient } from './remote/localClient.js'
 export type {
   AttentionDescription,

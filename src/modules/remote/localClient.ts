@@ -18,9 +18,6 @@ async function* stamped(events: AsyncIterable<GenerationEvent>, version: number)
  *
  * Errors   `Left(EngineFailure)`: `refused` for weights and adapters that the engine does not take, `unreachable` where it is closed or dead.
  * Effects  those of the engine; `close` closes it.
- *
- * @example
- * localClient(engine, 'in process').serving().version // 0
  */
 export const localClient = (engine: LLMEngine, name: string): EngineClient => {
   const { pass, ...gate } = makeRequestGate()

@@ -1,0 +1,329 @@
+/** Several engines as one: routing, failover, and members that are left alone while something is wrong with them. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import { ABORTED, cancellation, unlessAborted, untilAborted } from '../../core/cancellation.js'
+import type { EngineClient, EngineFailure } from '../../data/engineClient.js'
+import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../data/generation.js'
+import type { PolicyEngine } from '../generation/enginePolicy.js'
+import { memberRoutes } from './memberRoutes.js'
+import { type NamedAbilities, sharedAbilities } from './poolAbilities.js'
+
+/** Why a member gets no requests: it failed by itself, or somebody said so. */
+type Withdrawal = { readonly by: 'failure' | 'order'; readonly reason: string }
+
+/** A member as it is now. */
+export interface PoolMember {
+  readonly name: string
+  /** Null while it gets requests. */
+  readonly withdrawn: Withdrawal | null
+  /** What the last health check said; `unknown` before the first and since it is back. */
+  readonly health: 'unknown' | 'up' | 'down'
+  /** Requests of this pool that are with it now. */
+  readonly inFlight: number
+  /** Requests that it was given, and how many of them it failed. */
+  readonly requests: number
+  readonly failures: number
+}
+
+/** Whether a withdrawn member that answers health checks may come back: `Left` says why not yet. */
+export type Readmission = (client: EngineClient, by: Withdrawal['by']) => TaskEither<{ readonly reason: string }, void>
+
+export interface EnginePoolOptions {
+  /** Default: the names of the clients. */
+  readonly name?: string
+  /** Failures in a row after which a member is withdrawn. Default 3. An engine that is closed, or lost an adapter, is withdrawn at once. */
+  readonly patience?: number
+  /** Longest time without an event of a request; after it, the request goes to another member, or fails where events were told. Default: none. */
+  readonly silenceMs?: number
+  /** Pause between two health checks of a withdrawn member. Default 5,000. */
+  readonly healthMs?: number
+  /** For one health check, for readmission, and for the first question to a member. Default 10,000. */
+  readonly deadlineMs?: number
+  /** Default: a member that failed comes back when it reports the weights that it is to serve; one that was withdrawn by order does not. */
+  readonly readmit?: Readmission
+}
+
+/** Engines behind one `generate`. */
+export interface EnginePool extends PolicyEngine {
+  readonly members: () => readonly PoolMember[]
+  /** New requests go elsewhere until `restore`; running ones go on. A name that is none is a mistake and throws. */
+  readonly withdraw: (name: string, reason: string) => void
+  readonly restore: (name: string) => void
+  /** Ends health checks. The clients are their owner's to close. */
+  readonly close: () => void
+}
+
+interface Member {
+  readonly client: EngineClient
+  withdrawn: Withdrawal | null
+  health: PoolMember['health']
+  inFlight: number
+  requests: number
+  failures: number
+  /** In a row. */
+  strikes: number
+  timer: ReturnType<typeof setTimeout> | undefined
+}
+
+const failed = (kind: GenerationFailure['kind'], reason: string): GenerationFailure => ({
+  _tag: 'GenerationFailure',
+  kind,
+  reason,
+})
+
+/** What the failure says about the member: nothing, that it may be ill, or that it cannot serve. */
+const verdict = ({ kind }: GenerationFailure): 'well' | 'ill' | 'gone' => {
+  switch (kind) {
+    case 'invalid':
+    case 'overloaded':
+      return 'well'
+    case 'closed':
+    case 'unknown-adapter':
+      return 'gone'
+    case 'unauthorized':
+    case 'internal':
+    case 'unreachable':
+    case 'timeout':
+    case 'protocol':
+      return 'ill'
+  }
+}
+
+/** Conversations and prefixes that are remembered. */
+const ROUTES = 65_536
+
+/** Readmission where nobody else decides. */
+const reportsItsWeights: Readmission = (client, by) => async () => {
+  if (by === 'order') return E.left({ reason: 'withdrawn by order' })
+  const state = await client.state()
+  if (E.isLeft(state)) return state
+  const { version, adapter } = client.serving()
+  if (adapter !== null) {
+    return state.right.adapters.includes(adapter)
+      ? E.right(undefined)
+      : E.left({ reason: `it has no adapter ${adapter}` })
+  }
+  return (state.right.version ?? 0) === version
+    ? E.right(undefined)
+    : E.left({ reason: `it reports version ${state.right.version}, to be served is ${version}` })
+}
+
+/** A task that ends in time; a member that breaks its word or throws is as good as one that says no. */
+const inTime = async <T>(
+  task: TaskEither<{ readonly reason: string }, T>,
+  deadlineMs: number,
+): Promise<E.Either<string, T>> => {
+  const wait = cancellation({ deadlineMs })
+  try {
+    const result = await unlessAborted(task(), wait.signal)
+    if (result === ABORTED) return E.left(`no answer within ${deadlineMs} ms`)
+    return E.mapLeft(({ reason }: { readonly reason: string }) => reason)(result)
+  } catch (error) {
+    return E.left(error instanceof Error ? error.message : String(error))
+  } finally {
+    wait.release()
+  }
+}
+
+/** Events of one member, with an end to its silence. What it throws is told as its failure. */
+async function* eventsOf(
+  client: EngineClient,
+  request: GenerationRequest,
+  options: { readonly signal?: AbortSignal; readonly silenceMs?: number },
+): AsyncGenerator<GenerationEvent> {
+  const { silenceMs } = options
+  const work = cancellation({ signal: options.signal })
+  const end = (): void => work.stop()
+  let timer = silenceMs === undefined ? undefined : setTimeout(end, silenceMs)
+  try {
+    for await (const event of untilAborted(client.generate(request, { signal: work.signal }), work.signal)) {
+      clearTimeout(timer)
+      yield event
+      if (silenceMs !== undefined) timer = setTimeout(end, silenceMs)
+    }
+    if (work.why() === 'stopped') {
+      yield { _tag: 'Failed', failure: failed('timeout', `${client.name} was silent for ${silenceMs} ms`) }
+    }
+  } catch (error) {
+    const reason = `${client.name} broke its contract: ${error instanceof Error ? error.message : String(error)}`
+    yield { _tag: 'Failed', failure: failed('internal', reason) }
+  } finally {
+    clearTimeout(timer)
+    work.stop() // a reader that leaves ends the request
+    work.release()
+  }
+}
+
+/**
+ * Several engines of one model as one engine.
+ *
+ * A request goes where its conversation or the longest prefix of its prompt is cached, else to the member with the least to do. Where a member fails it before it told of any
+ * token, another one is asked; a request of which tokens were told fails, since others would draw other ones. A member that failed
+ * `patience` times in a row is withdrawn; health checks run while it is, and `readmit` decides when it is back.
+ *
+ * Errors   `connect`: `Left(EngineFailure)` where no member answers, or where they do not serve one model. `generate`: the last member's failure,
+ *          and `unreachable` with every reason where none is left to ask.
+ * Effects  counts, and health checks in the background, which do not keep the process alive, until `close`.
+ *          Throws RangeError for no clients or for names that are not unique.
+ */
+export const enginePool = (clients: readonly EngineClient[], options: EnginePoolOptions = {}): EnginePool => {
+  const { patience = 3, silenceMs, healthMs = 5000, deadlineMs = 10_000, readmit = reportsItsWeights } = options
+  const names = clients.map(({ name }) => name)
+  if (clients.length === 0 || new Set(names).size !== names.length) {
+    throw new RangeError(`enginePool: clients must be at least one, with names of their own, got [${names.join(', ')}]`)
+  }
+  const name = options.name ?? names.join(' | ')
+  const members = clients.map(
+    (client): Member => ({
+      ...{ client, withdrawn: null, health: 'unknown', inFlight: 0, requests: 0, failures: 0, strikes: 0 },
+      timer: undefined,
+    }),
+  )
+  const routes = memberRoutes(ROUTES)
+  let isClosed = false
+
+  const comeBack = (member: Member): void => {
+    clearTimeout(member.timer)
+    Object.assign(member, { withdrawn: null, health: 'unknown', strikes: 0, timer: undefined })
+  }
+
+  const check = async (member: Member, by: Withdrawal['by']): Promise<void> => {
+    const health = await inTime(member.client.health, deadlineMs)
+    const isBack = E.isRight(health) && E.isRight(await inTime(readmit(member.client, by), deadlineMs))
+    if (member.withdrawn?.by !== by || isClosed) return
+    member.health = E.isRight(health) ? 'up' : 'down'
+    if (isBack) comeBack(member)
+    else watch(member, by)
+  }
+
+  const watch = (member: Member, by: Withdrawal['by']): void => {
+    clearTimeout(member.timer)
+    if (isClosed) return
+    member.timer = setTimeout(() => void check(member, by), healthMs)
+    member.timer.unref()
+  }
+
+  const take = (member: Member, withdrawn: Withdrawal): void => {
+    if (member.withdrawn?.by === 'order') return
+    member.withdrawn = withdrawn
+    watch(member, withdrawn.by)
+  }
+
+  const named = (wanted: string): Member => {
+    const member = members.find(({ client }) => client.name === wanted)
+    if (member === undefined)
+      throw new RangeError(`enginePool: there is no member '${wanted}', but ${names.join(', ')}`)
+    return member
+  }
+
+  const note = (member: Member, failure: GenerationFailure): void => {
+    const said = verdict(failure)
+    if (said === 'well') return
+    member.failures++
+    member.strikes += said === 'gone' ? patience : 1
+    if (member.strikes >= patience) take(member, { by: 'failure', reason: failure.reason })
+  }
+
+  const noneLeft = (reasons: readonly string[]): GenerationFailure => {
+    const away = members.flatMap(({ client, withdrawn }) =>
+      withdrawn === null ? [] : [`${client.name} is withdrawn: ${withdrawn.reason}`],
+    )
+    return failed('unreachable', `no engine of ${name} can answer: ${[...new Set([...reasons, ...away])].join('; ')}`)
+  }
+
+  /** Events of one member. Gives its failure where another member may try: nothing was told then. */
+  async function* attempt(
+    member: Member,
+    request: GenerationRequest,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<GenerationEvent, GenerationFailure | null> {
+    let start: GenerationEvent | null = null // told with the first token only: until then, another member can begin anew
+    let hasTold = false
+    member.inFlight++
+    member.requests++
+    try {
+      const how = { ...(signal && { signal }), ...(silenceMs !== undefined && { silenceMs }) }
+      for await (const event of eventsOf(member.client, request, how)) {
+        if (event._tag === 'Failed') {
+          note(member, event.failure)
+          if (!hasTold && event.failure.kind !== 'invalid') return event.failure
+        }
+        if (event._tag === 'Started') start = event
+        else {
+          if (start !== null) yield start
+          start = null
+          hasTold = true
+          yield event
+        }
+        if (event._tag === 'Failed') return null
+      }
+      if (!hasTold && signal?.aborted !== true) {
+        const failure = failed('internal', `${member.client.name} ended a request without a word`)
+        note(member, failure)
+        return failure
+      }
+      member.strikes = 0
+      return null
+    } finally {
+      member.inFlight--
+    }
+  }
+
+  async function* generate(
+    request: GenerationRequest,
+    { signal }: { readonly signal?: AbortSignal } = {},
+  ): AsyncGenerator<GenerationEvent> {
+    const tried = new Set<Member>()
+    const reasons: string[] = []
+    for (;;) {
+      const candidates = members.filter((member) => member.withdrawn === null && !tried.has(member))
+      const chosen = routes.choose(
+        request,
+        candidates.map(({ client, inFlight }) => ({ name: client.name, load: inFlight })),
+      )
+      if (chosen === undefined) return yield { _tag: 'Failed', failure: noneLeft(reasons) }
+      const member = named(chosen)
+      tried.add(member)
+      const failure = yield* attempt(member, request, signal)
+      if (failure === null || signal?.aborted === true) return
+      if (tried.size === members.length) return yield { _tag: 'Failed', failure }
+      reasons.push(failure.reason)
+    }
+  }
+
+  const connect: EnginePool['connect'] = async () => {
+    const asked = members.filter(({ withdrawn }) => withdrawn === null)
+    const found: NamedAbilities[] = []
+    const answers = await Promise.all(asked.map(({ client }) => inTime(client.connect, deadlineMs)))
+    for (const [i, answer] of answers.entries()) {
+      const member = asked[i]!
+      if (E.isRight(answer)) found.push([member.client.name, answer.right])
+      else take(member, { by: 'failure', reason: answer.left })
+    }
+    const refuse = (kind: EngineFailure['kind'], reason: string) =>
+      E.left({ _tag: 'EngineFailure', engine: name, kind, reason } as const)
+    if (found.length === 0) return refuse('unreachable', noneLeft([]).reason)
+    const shared = sharedAbilities(found)
+    return E.isLeft(shared) ? refuse('refused', shared.left) : shared
+  }
+
+  return {
+    name,
+    connect,
+    generate,
+    members: () =>
+      members.map(({ client, withdrawn, health, inFlight, requests, failures }) => ({
+        ...{ name: client.name, withdrawn, health, inFlight, requests, failures },
+      })),
+    withdraw: (wanted, reason) => {
+      const member = named(wanted)
+      member.withdrawn = { by: 'order', reason }
+      watch(member, 'order')
+    },
+    restore: (wanted) => comeBack(named(wanted)),
+    close: () => {
+      isClosed = true
+      for (const { timer } of members) clearTimeout(timer)
+    },
+  }
+}

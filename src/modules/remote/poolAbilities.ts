@@ -1,0 +1,54 @@
+/** What several engines can together. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { EngineAbilities } from '../../data/engineClient.js'
+
+/** The abilities of one engine, by its name. */
+export type NamedAbilities = readonly [name: string, abilities: EngineAbilities]
+
+const isOne = <T>(values: readonly T[]): boolean => new Set(values).size === 1
+
+/** What all tell: engines that tell everything tell what the others do. */
+const sharedLogProbs = (abilities: readonly EngineAbilities[]): EngineAbilities['logProbs'] | null => {
+  const told = new Set(abilities.map(({ logProbs }) => logProbs))
+  if (told.size > 1) told.delete('all')
+  const [only] = told
+  return told.size === 1 && only !== undefined ? only : null
+}
+
+const each = (members: readonly NamedAbilities[], field: 'logProbs' | 'vocabularySize'): string =>
+  members.map(([name, abilities]) => `${name} ${abilities[field]}`).join(', ')
+
+/**
+ * What requests may count on whichever engine answers: the smallest limits, and what all can.
+ *
+ * `maxConcurrent` is that of the smallest engine too, since a request is never shared out.
+ *
+ * Errors   `Left` for none at all, and for engines that differ in vocabulary, end tokens or in what their log-probabilities mean.
+ */
+export const sharedAbilities = (members: readonly NamedAbilities[]): E.Either<string, EngineAbilities> => {
+  const all = members.map(([, abilities]) => abilities)
+  const [first] = all
+  if (first === undefined) return E.left('there is no engine')
+  const logProbs = sharedLogProbs(all)
+  if (logProbs === null) return E.left(`log-probabilities mean different things: ${each(members, 'logProbs')}`)
+  if (!isOne(all.map(({ vocabularySize }) => vocabularySize))) {
+    return E.left(`vocabularies have different sizes: ${each(members, 'vocabularySize')}`)
+  }
+  if (!isOne(all.map(({ endTokens }) => [...endTokens].sort((a, b) => a - b).join()))) {
+    return E.left('the engines have different end tokens: they do not serve one model')
+  }
+  const allSay = (field: 'promptLogProbs' | 'stamps' | 'control'): 'yes' | 'no' =>
+    all.every((abilities) => abilities[field] === 'yes') ? 'yes' : 'no'
+  return E.right({
+    maxModelLength: Math.min(...all.map(({ maxModelLength }) => maxModelLength)),
+    vocabularySize: first.vocabularySize,
+    maxConcurrent: Math.min(...all.map(({ maxConcurrent }) => maxConcurrent)),
+    endTokens: first.endTokens,
+    server: [...new Set(all.map(({ server }) => server))].join(' and '),
+    logProbs,
+    promptLogProbs: allSay('promptLogProbs'),
+    stamps: allSay('stamps'),
+    updates: first.updates.filter((update) => all.every(({ updates }) => updates.includes(update))),
+    control: allSay('control'),
+  })
+}
