@@ -7,7 +7,7 @@ import type {
   GenerationRequest,
   PromptLogProbs,
 } from '../../../data/generation.js'
-import { generatedToken, isLogProb, readPromptLogProbs, type ServerLogProbs, toldModes } from './toldLogProbs.js'
+import { generatedToken, isLogProb, readPromptLogProbs, type ToldLogProbs, toldModes } from './toldLogProbs.js'
 import type { WeightSpan, WireAnswer, WirePart, WireToken } from './wireAnswer.js'
 
 /** What an answer must agree with. */
@@ -18,7 +18,7 @@ export interface Expected {
   readonly maxTokens: number
   /** Infinity where nobody knows. */
   readonly vocabularySize: number
-  readonly logProbs: ServerLogProbs
+  readonly logProbs: ToldLogProbs
   /** Version of the weights that were serving when the request was sent. */
   readonly version: number
   /**

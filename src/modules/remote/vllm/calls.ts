@@ -33,7 +33,9 @@ const parsed = <T>(
   { text, path, effect }: { readonly text: string; readonly path: string; readonly effect: 'changes' | 'reads' },
 ): E.Either<EngineFailure, T> => {
   const wrong = (why: string) =>
-    E.left(engineFailure(name, effect === 'changes' ? 'unknown' : 'protocol', `${path} answered what it should not: ${why}`))
+    E.left(
+      engineFailure(name, effect === 'changes' ? 'unknown' : 'protocol', `${path} answered what it should not: ${why}`),
+    )
   const json = parseJson(text)
   if (E.isLeft(json)) return wrong(json.left)
   const read = schema.safeParse(json.right)

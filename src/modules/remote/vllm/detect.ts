@@ -170,7 +170,10 @@ const logProbsOf = async (
 ): Promise<Found<ServerLogProbs>> => {
   const modes: Readonly<Record<string, ServerLogProbs>> = { raw_logprobs: 'raw', processed_logprobs: 'processed' }
   if (told !== null && modes[told] === undefined) {
-    return refusal(server, `the server tells '${told}': start it with --logprobs-mode raw_logprobs or processed_logprobs`)
+    return refusal(
+      server,
+      `the server tells '${told}': start it with --logprobs-mode raw_logprobs or processed_logprobs`,
+    )
   }
   const known = told === null ? undefined : modes[told]
   if (known !== undefined && given !== undefined && known !== given) {
@@ -211,17 +214,15 @@ const controlOf = async (
   if (E.isLeft(paused)) return paused
   const info = await lookUp(server, '/weight_info', z.object({ weight_version: z.string() }))
   if (E.isLeft(info)) return info
-  const lora = adapters === 'shared' ? await presenceOf(server, '/v1/load_lora_adapter', {}) : E.right('absent' as const)
+  const lora =
+    adapters === 'shared' ? await presenceOf(server, '/v1/load_lora_adapter', {}) : E.right('absent' as const)
   if (E.isLeft(lora)) return lora
   const control = paused.right === null ? 'no' : 'yes'
   const reloads = control === 'yes' && (release === null || hasFeature(release, 'reload_weights from a folder'))
   return E.right({
     control,
     labels: info.right === null ? 'no' : 'yes',
-    updates: [
-      ...(lora.right === 'there' ? (['adapter'] as const) : []),
-      ...(reloads ? (['full'] as const) : []),
-    ],
+    updates: [...(lora.right === 'there' ? (['adapter'] as const) : []), ...(reloads ? (['full'] as const) : [])],
   })
 }
 

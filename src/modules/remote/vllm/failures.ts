@@ -113,7 +113,6 @@ const KINDS = {
 
 /** The failure of a request to sample, of the base model or of an adapter. */
 export const requestFailure = (failure: HttpFailure, adapter: string | null): GenerationFailure => {
-  const kind =
-    failure.kind === 'status' ? kindOfStatus(failure.status ?? 500, adapter) : KINDS[failure.kind]
+  const kind = failure.kind === 'status' ? kindOfStatus(failure.status ?? 500, adapter) : KINDS[failure.kind]
   return generationFailure(kind, reasonOf(failure))
 }

@@ -11,6 +11,12 @@ import type { WireLogProb, WirePromptPlace, WireToken } from './wireAnswer.js'
 /** What a server takes log-probabilities from: `--logprobs-mode`. */
 export type ServerLogProbs = 'raw' | 'processed'
 
+/**
+ * What any server takes them from: besides vLLM's, SGLang's, whose penalties, biases and banned ends come first. `edited`: after these, before
+ * temperature. `tempered`: after temperature too, before cuts.
+ */
+export type ToldLogProbs = ServerLogProbs | 'edited' | 'tempered'
+
 /** Least log-probability of a token that had a chance: -9999 stands for none, or for a number that is missing. */
 export const LEAST_LOG_PROB = -9998
 
@@ -35,6 +41,8 @@ const hasCuts = ({ temperature, topK, topP, minP }: SamplingParams): boolean =>
 /** At temperature 0 logits are taken as they are. */
 const isUnit = ({ temperature }: SamplingParams): boolean => temperature === 0 || temperature === 1
 
+const MODES: readonly LogProbsMode[] = ['raw', 'tempered', 'processed']
+
 /**
  * The modes whose numbers equal those that the server tells.
  *
@@ -42,20 +50,15 @@ const isUnit = ({ temperature }: SamplingParams): boolean => temperature === 0 |
  * [...toldModes('raw', { ...DEFAULT_SAMPLING, temperature: 0.5 })] // ['raw']
  * [...toldModes('raw', DEFAULT_SAMPLING)]                          // ['raw', 'tempered', 'processed']
  */
-export const toldModes = (server: ServerLogProbs, sampling: SamplingParams): ReadonlySet<LogProbsMode> => {
-  const isPlain = !hasEdits(sampling) && !hasCuts(sampling)
-  if (server === 'raw') {
-    return new Set([
-      'raw',
-      ...(isUnit(sampling) ? (['tempered'] as const) : []),
-      ...(isUnit(sampling) && isPlain ? (['processed'] as const) : []),
-    ])
+export const toldModes = (server: ToldLogProbs, sampling: SamplingParams): ReadonlySet<LogProbsMode> => {
+  const [edits, cuts, unit] = [hasEdits(sampling), hasCuts(sampling), isUnit(sampling)]
+  const holds: Readonly<Record<ToldLogProbs, Readonly<Record<LogProbsMode, boolean>>>> = {
+    raw: { raw: true, tempered: unit, processed: unit && !edits && !cuts },
+    edited: { raw: !edits, tempered: unit && !edits, processed: unit && !cuts },
+    tempered: { raw: unit && !edits, tempered: !edits, processed: !cuts },
+    processed: { raw: unit && !edits && !cuts, tempered: !edits && !cuts, processed: true },
   }
-  return new Set([
-    ...(isUnit(sampling) && isPlain ? (['raw'] as const) : []),
-    ...(isPlain ? (['tempered'] as const) : []),
-    'processed',
-  ])
+  return new Set(MODES.filter((mode) => holds[server][mode]))
 }
 
 /**

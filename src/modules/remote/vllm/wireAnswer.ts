@@ -60,7 +60,9 @@ const usage = z
   .nullish()
 
 const promptLogProbs = z
-  .array(z.record(z.string().regex(/^\d{1,10}$/), z.object({ logprob: z.number(), rank: z.int().nullish() })).nullable())
+  .array(
+    z.record(z.string().regex(/^\d{1,10}$/), z.object({ logprob: z.number(), rank: z.int().nullish() })).nullable(),
+  )
   .nullish()
 
 const finish = {
