@@ -373,6 +373,13 @@ export {
 } from './tokenizer/native.js'
 export type { TextReading } from './tokenizer/pipeline.js'
 export type { TokenizerSettings, TokenRole } from './tokenizer/settings.js'
+export {
+  callsInText,
+  MALFORMED_CALL,
+  messageOfCalls,
+  type ReadCalls,
+  type WrittenCall,
+} from './toolCalls/callMessage.js'
 export type { ToolDelta } from './toolCalls/callObject.js'
 export { type ToolCallFormat, toolCallFormatOf } from './toolCalls/format.js'
 export { type ReadText, readToolCalls, type ToolCallReader, toolCallReader } from './toolCalls/reader.js'

@@ -46,6 +46,7 @@ export {
   type StopState,
   stopTracker,
 } from './generation/sampling/stopTracker.js'
+export { type HistoryPolicyOptions, type HistoryTokens, historyPolicy } from './historyPolicy.js'
 export {
   type Adapter,
   initialLora,
