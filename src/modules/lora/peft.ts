@@ -20,7 +20,7 @@ const CONFIG_FILE = 'adapter_config.json'
 const WEIGHTS_FILE = 'adapter_model.safetensors'
 
 /** PEFT's own wrappers around the base model, in front of the path of every module. */
-const PREFIX = 'base_model.model.'
+export const PREFIX = 'base_model.model.'
 
 const failure =
   (folder: string, file: string) =>

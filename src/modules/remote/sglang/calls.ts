@@ -1,0 +1,107 @@
+/** Calls of control of a server: sent once, with its own words where it refuses. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import type { HttpFailure, Transport } from '../../../core/http.js'
+import { parseJson } from '../../../core/json.js'
+import type { EngineFailure } from '../../../data/engineClient.js'
+import { controlFailure, engineFailure } from '../vllm/failures.js'
+
+/** A server, and how long its calls may take. */
+export interface SGLangServer {
+  /** For messages: kind and address, without credentials. */
+  readonly name: string
+  /** To one server: what changes its weights must not reach one of several. */
+  readonly transport: Transport
+  /** Sent with calls of control, such as the authorization of the administrator. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Milliseconds for a call of control, to its last byte. */
+  readonly controlMs: number
+  /** The same for calls that carry weights or have them read. */
+  readonly updateMs: number
+}
+
+export interface ControlCall {
+  readonly path: string
+  readonly json?: unknown
+  readonly deadlineMs?: number
+}
+
+/** The forms in which SGLang says what it thinks of a call. */
+const answerWords = z.union([
+  z.object({ error_message: z.string() }),
+  z.object({ message: z.string() }),
+  z.object({ error: z.object({ message: z.string() }) }),
+  z.object({ error: z.string() }),
+  z.object({ detail: z.string() }),
+])
+
+/** At most so much of a server's words stands in a reason. */
+const SHOWN = 400
+
+const wordsOf = (text: string): string => {
+  const json = parseJson(text)
+  const told = E.isLeft(json) ? undefined : answerWords.safeParse(json.right)
+  if (told?.success !== true) return text.trim().slice(0, SHOWN)
+  if ('error_message' in told.data) return told.data.error_message.slice(0, SHOWN)
+  if ('message' in told.data) return told.data.message.slice(0, SHOWN)
+  if ('detail' in told.data) return told.data.detail.slice(0, SHOWN)
+  const { error } = told.data
+  return (typeof error === 'string' ? error : error.message).slice(0, SHOWN)
+}
+
+/** A refusal of FastAPI's router: the path is not there. */
+const isNoRoute = ({ status, body }: HttpFailure): boolean =>
+  status === 405 || (status === 404 && ['', 'Not Found'].includes(wordsOf(body ?? '')))
+
+/** The failure of a call that changes the server. What it said no to with a status below 500 has not happened, by its own word. */
+const failureOf = ({ name }: SGLangServer, failure: HttpFailure): EngineFailure => {
+  const { status, body, path } = failure
+  if (status === undefined) return controlFailure(name, failure)
+  const words = `${path} answered ${status}: ${wordsOf(body ?? '')}`
+  if (isNoRoute(failure)) return engineFailure(name, 'missing', `there is no ${path}: ${words}`)
+  return engineFailure(name, status < 500 ? 'refused' : 'unknown', words)
+}
+
+/** Some calls answer 200 and say no in the body. */
+const verdict = z.object({ success: z.boolean() })
+
+/**
+ * Has a server change something. It is sent once.
+ *
+ * Errors   `Left(EngineFailure)`: `missing`, `refused`, `unreachable` if the server cannot have acted; `unknown` if it may have.
+ */
+export const changeAt = async (
+  server: SGLangServer,
+  { path, json, deadlineMs = server.controlMs }: ControlCall,
+): Promise<E.Either<EngineFailure, void>> => {
+  const { transport, headers, name } = server
+  const body = json === undefined ? {} : { json }
+  const reply = await transport.send({ method: 'POST', path, headers, repeat: 'never', deadlineMs, ...body })()
+  if (E.isLeft(reply)) return E.left(failureOf(server, reply.left))
+  const parsed = parseJson(reply.right.text)
+  const told = E.isLeft(parsed) ? undefined : verdict.safeParse(parsed.right)
+  return told?.success === true && !told.data.success
+    ? E.left(engineFailure(name, 'refused', `${path} answered: ${wordsOf(reply.right.text)}`))
+    : E.right(undefined)
+}
+
+/**
+ * Reads from a server. It may be sent again.
+ *
+ * Errors   `Left(EngineFailure)`: `missing` where there is no such path, `refused`, `unreachable`, and `protocol` for an answer of another form.
+ */
+export const readAt = async <T>(
+  { name, transport, headers, controlMs }: SGLangServer,
+  path: string,
+  schema: z.ZodType<T>,
+): Promise<E.Either<EngineFailure, T>> => {
+  const reply = await transport.send({ method: 'GET', path, headers, repeat: 'safe', deadlineMs: controlMs })()
+  if (E.isLeft(reply)) return E.left(controlFailure(name, reply.left, 'reads'))
+  const json = parseJson(reply.right.text)
+  const read = E.isLeft(json) ? json : schema.safeParse(json.right)
+  if ('_tag' in read)
+    return E.left(engineFailure(name, 'protocol', `${path} answered what it should not: ${read.left}`))
+  return read.success
+    ? E.right(read.data)
+    : E.left(engineFailure(name, 'protocol', `${path} answered what it should not: ${z.prettifyError(read.error)}`))
+}
