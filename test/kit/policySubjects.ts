@@ -3,7 +3,8 @@ import { isLeft, right } from 'fp-ts/lib/Either.js'
 import type { LogProbModel, Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
-import type { PolicySubject, SuiteAsk, SuiteSampling } from './policySuiteParts.js'
+import { enginePolicy, type PolicyEngine } from '../../src/modules/generation/enginePolicy.js'
+import type { PolicyAbilities, PolicySubject, SuiteAsk, SuiteSampling } from './policySuiteParts.js'
 import type { PolicyWorld } from './policySuiteWorld.js'
 import { tokenPrompt } from './small.js'
 
@@ -46,3 +47,41 @@ export const scoreTokens =
     )()
     return isLeft(scores) ? scores : right(raggedRows(scores.right).map((row) => [...row]))
   }
+
+/** The sampling of an engine's policy, and what is done to long prompts. */
+const engineSampling = ({ keepLast, ...sampling }: SuiteSampling) => ({
+  sampling,
+  truncate: keepLast === undefined ? ('refuse' as const) : { keep: keepLast, side: 'end' as const },
+})
+
+/** What the policy of an engine must do. `served` are the numbers that the engine tells, as in `EngineAbilities`. */
+export const engineAbilities = (served: 'all' | 'raw' | 'processed'): PolicyAbilities => {
+  const temperature = served === 'raw' ? 'refused' : 'yes'
+  const cuts = served === 'processed' ? 'refused' : 'yes'
+  return {
+    ids: 'yes',
+    logProbs: 'yes',
+    temperature,
+    topK: cuts,
+    topP: cuts,
+    minP: cuts,
+    penalties: cuts,
+    logitBias: cuts,
+    allowedTokens: cuts,
+    minTokens: cuts,
+    stopStrings: 'yes',
+    stopTokens: 'yes',
+    seeds: 'yes',
+    scoring: 'yes',
+    contextLimit: 'yes',
+    truncation: 'yes',
+    cancel: 'yes',
+    versions: 'yes',
+  }
+}
+
+/** How a policy of an engine is asked. */
+export const engineAsk = (world: PolicyWorld, engine: PolicyEngine): Pick<PolicySubject, 'ask' | 'score'> => ({
+  ask: askTokens(world, (sampling) => enginePolicy({ engine, ...engineSampling(sampling) })),
+  score: scoreTokens(enginePolicy({ engine })),
+})

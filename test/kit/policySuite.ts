@@ -15,10 +15,14 @@ export interface PolicySuiteOptions {
   readonly make: () => Promise<PolicySubject>
 }
 
-const namesOf = (can: PolicyAbilities, value: string): string =>
-  Object.entries(can)
-    .flatMap(([name, ability]) => (ability === value ? [name] : []))
-    .join(', ') || 'nothing'
+/** What was tested, in a line for each policy. */
+const lineOf = (name: string, can: PolicyAbilities): string => {
+  const names = (value: string): string =>
+    Object.entries(can)
+      .flatMap(([ability, is]) => (is === value ? [ability] : []))
+      .join(', ') || '-'
+  return `policy suite, ${name}. Can: ${names('yes')}. Refuses: ${names('refused')}. Has not: ${names('absent')}.`
+}
 
 /** Tests a policy. Prints what it can, what it refuses, and what no program can ask of it. */
 export const policySuite = (name: string, { can, faults = [], make }: PolicySuiteOptions): void => {
@@ -31,9 +35,7 @@ export const policySuite = (name: string, { can, faults = [], make }: PolicySuit
     })
     afterAll(async () => {
       await current?.close()
-      console.info(
-        `policy suite, ${name}: can ${namesOf(can, 'yes')}; refuses ${namesOf(can, 'refused')}; has no ${namesOf(can, 'absent')}`,
-      )
+      console.info(lineOf(name, can))
     })
 
     describe('sampling', () => samplingCases(subject, can))

@@ -48,7 +48,7 @@ policySuite('TransformersWrapper', {
       tolerance: 2e-5,
       maxLength: config.maxPositions,
       version: 0,
-      draws: 600,
+      draws: 240,
       close: async () => {
         policy.release()
         world.close()
