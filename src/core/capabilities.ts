@@ -1,6 +1,6 @@
 /** What pure code may ask of the world, as types. The real ones are in `src/live`. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { FileFailure, ThreadFailure } from './failure.js'
+import type { FileFailure, ProcessFailure, ThreadFailure } from './failure.js'
 
 /** What a file is to hold: bytes, text, or pieces that are written one after the other and made only then. */
 export type FileContents = Uint8Array | string | Iterable<Uint8Array>
@@ -111,4 +111,37 @@ export interface ThreadOptions {
 export interface Threads {
   /** Starts a program. What goes wrong in it, its import included, is told by `ended`. */
   readonly start: (program: ThreadProgram, options: ThreadOptions) => TaskEither<ThreadFailure, Thread>
+}
+
+/** A program as a process of its own. */
+export interface ProcessProgram {
+  readonly command: string
+  readonly args: readonly string[]
+  /** Besides the variables of this process, or in their place; null takes one away. */
+  readonly env?: Readonly<Record<string, string | null>>
+  /** Each line that it writes to its output or its errors. */
+  readonly onLine?: (line: string) => void
+}
+
+/** How a process came to its end. */
+export interface ProcessEnd {
+  /** Null if a signal ended it. */
+  readonly code: number | null
+  readonly signal: string | null
+}
+
+/** A running process, with all processes that it starts. */
+export interface RunningProcess {
+  readonly pid: number
+  /** Resolves, never rejects, when it has ended and its last line is told. */
+  readonly ended: Promise<ProcessEnd>
+  /** Asks all of them to end, and after `graceMs` ends what is left by force. Resolves when the process is gone. */
+  readonly stop: (graceMs: number) => Promise<ProcessEnd>
+}
+
+/** Other programs. However this process ends, those that it started and their children end with it. */
+export interface Processes {
+  readonly start: (program: ProcessProgram) => TaskEither<ProcessFailure, RunningProcess>
+  /** A port of this computer that nobody listens on now: `wanted`, or any. */
+  readonly freePort: (wanted?: number) => TaskEither<ProcessFailure, number>
 }

@@ -127,3 +127,12 @@ export interface ThreadFailure {
   readonly reason: string
   readonly cause?: Failure
 }
+
+/** A process could not be started. */
+export interface ProcessFailure {
+  readonly _tag: 'ProcessFailure'
+  readonly command: string
+  /** The system's error code, such as ENOENT or EACCES. */
+  readonly code: string
+  readonly reason: string
+}

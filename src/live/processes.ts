@@ -1,0 +1,156 @@
+/** Real processes: `node:child_process`, in groups of their own that do not outlive this process. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createServer } from 'node:net'
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
+import * as E from 'fp-ts/lib/Either.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { ProcessEnd, Processes, ProcessProgram } from '../core/capabilities.js'
+import type { ProcessFailure } from '../core/failure.js'
+
+const codeOf = (error: Error): string => ('code' in error && typeof error.code === 'string' ? error.code : 'UNKNOWN')
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such program',
+  EACCES: 'this program may not be run',
+  EADDRINUSE: 'the port is in use',
+}
+
+const processFailure = (command: string, error: Error): ProcessFailure => ({
+  _tag: 'ProcessFailure',
+  command,
+  code: codeOf(error),
+  reason: `${command}: ${REASONS[codeOf(error)] ?? error.message}`,
+})
+
+/** Sends a signal to a process and all of its group. One that is gone is no failure. */
+const signalGroup = (pid: number, signal: NodeJS.Signals): void => {
+  try {
+    process.kill(-pid, signal)
+  } catch {
+    // nobody of the group is left
+  }
+}
+
+/** Groups that have to end with this process. */
+const groups = new Set<number>()
+
+const endAll = (): void => {
+  for (const pid of groups) signalGroup(pid, 'SIGKILL')
+}
+
+/** A signal that ends this process ends the groups too, unless somebody else here answers it: then `exit` does. */
+const onSignal = (signal: NodeJS.Signals): void => {
+  if (process.listenerCount(signal) > 1) return
+  endAll()
+  process.off(signal, onSignal)
+  process.kill(process.pid, signal)
+}
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
+const remember = (pid: number): void => {
+  if (groups.size === 0) {
+    process.on('exit', endAll)
+    for (const signal of SIGNALS) process.on(signal, onSignal)
+  }
+  groups.add(pid)
+}
+
+const forget = (pid: number): void => {
+  groups.delete(pid)
+  if (groups.size > 0) return
+  process.off('exit', endAll)
+  for (const signal of SIGNALS) process.off(signal, onSignal)
+}
+
+/**
+ * A shell that ends a group when this process is gone in a way that lets it do nothing, such as SIGKILL: then the shell's input ends without
+ * the word that all is well.
+ */
+const GUARD = 'read -r word; [ "$word" = over ] || { kill -TERM -"$1"; sleep 3; kill -KILL -"$1"; }'
+
+const startGuard = (pid: number): ChildProcess => {
+  const guard = spawn('sh', ['-c', GUARD, 'guard', String(pid)], {
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  })
+  guard.on('error', () => {}) // without a shell there is no guard: `exit` and the signals are still answered
+  guard.stdin?.on('error', () => {})
+  guard.unref()
+  return guard
+}
+
+const linesOf = (stream: Readable, onLine: (line: string) => void): Promise<void> =>
+  new Promise((resolve) => {
+    createInterface(stream).on('line', onLine).on('close', resolve)
+  })
+
+const environmentOf = (changes: NonNullable<ProcessProgram['env']>): NodeJS.ProcessEnv => ({
+  ...process.env,
+  ...Object.fromEntries(Object.entries(changes).map(([name, value]) => [name, value ?? undefined])),
+})
+
+const start: Processes['start'] =
+  ({ command, args, env = {}, onLine = () => {} }) =>
+  async () => {
+    const child = spawn(command, [...args], {
+      env: environmentOf(env),
+      detached: true, // a group of its own, so that all that it starts can be ended
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    const begun = await new Promise<Error | null>((resolve) => {
+      child.once('spawn', () => resolve(null))
+      child.on('error', resolve)
+    })
+    const { pid } = child
+    if (begun !== null || pid === undefined) return E.left(processFailure(command, begun ?? new Error('it has no id')))
+    remember(pid)
+    const guard = startGuard(pid)
+    const gone = new Promise<ProcessEnd>((resolve) => {
+      child.once('exit', (code, signal) => resolve({ code, signal }))
+    })
+    const told = Promise.all([linesOf(child.stdout, onLine), linesOf(child.stderr, onLine)])
+    const ended = gone.then(async (end) => {
+      signalGroup(pid, 'SIGKILL') // children that it left behind, which would also hold its output open
+      await told
+      guard.stdin?.end('over\n')
+      forget(pid)
+      return end
+    })
+    return E.right({
+      pid,
+      ended,
+      stop: async (graceMs) => {
+        if (!groups.has(pid)) return ended // its number may be another's by now
+        signalGroup(pid, 'SIGTERM')
+        const timer = setTimeout(() => signalGroup(pid, 'SIGKILL'), graceMs)
+        const end = await ended
+        clearTimeout(timer)
+        return end
+      },
+    })
+  }
+
+const freePort: Processes['freePort'] = (wanted = 0) =>
+  TE.tryCatch(
+    () =>
+      new Promise<number>((resolve, reject) => {
+        const server = createServer()
+        server.once('error', reject)
+        server.listen(wanted, '127.0.0.1', () => {
+          const address = server.address()
+          const port = typeof address === 'object' && address !== null ? address.port : wanted
+          server.close(() => resolve(port))
+        })
+      }),
+    (error) => processFailure(`port ${wanted}`, error instanceof Error ? error : new Error(String(error))),
+  )
+
+/**
+ * The processes of this computer (POSIX).
+ *
+ * Each is the head of a group, which ends with it: when it is stopped, when it ends by itself, when this process exits, is interrupted by
+ * Ctrl-C or a signal, or is killed.
+ */
+export const liveProcesses: Processes = { start, freePort }

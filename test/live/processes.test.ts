@@ -1,0 +1,139 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { liveProcesses } from '../../src/live/processes.js'
+import { leftOf, rightOf } from '../kit/results.js'
+import { allowTime } from '../kit/runs.js'
+
+allowTime()
+
+/** Whether it runs: one that has ended may keep its number until somebody asks how. */
+const isAlive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0)
+  } catch {
+    return false
+  }
+  const status = `/proc/${pid}/stat`
+  return !existsSync(status) || !/\) [ZX]/.test(readFileSync(status, 'utf8'))
+}
+
+const gone = async (pid: number): Promise<void> => {
+  while (isAlive(pid)) await new Promise((go) => setTimeout(go, 10))
+}
+
+/** A shell that starts a child, says its id, and runs until it is ended. */
+const PARENT = 'sleep 1000 & echo "child $!"; echo "oops" >&2; wait'
+
+/** Starts a shell, and waits for the id of its child. */
+const withChild = async (script = PARENT) => {
+  const lines: string[] = []
+  let tell = (_: number): void => {}
+  const child = new Promise<number>((resolve) => {
+    tell = resolve
+  })
+  const running = await rightOf(
+    liveProcesses.start({
+      ...{ command: 'sh', args: ['-c', script], env: { MARK: 'here' } },
+      onLine: (line) => {
+        lines.push(line)
+        if (line.startsWith('child ')) tell(Number(line.slice(6)))
+      },
+    }),
+  )
+  return { running, lines, child: await child }
+}
+
+describe('a process', () => {
+  it('tells its lines and its end, and has the variables that it was given', async () => {
+    const lines: string[] = []
+    const running = await rightOf(
+      liveProcesses.start({
+        ...{ command: 'sh', args: ['-c', 'echo "$MARK:$HOME"; echo bad >&2; printf rest; exit 3'] },
+        env: { MARK: 'here', HOME: null },
+        onLine: (line) => lines.push(line),
+      }),
+    )
+    expect(await running.ended).toEqual({ code: 3, signal: null })
+    expect([...lines].sort()).toEqual(['bad', 'here:', 'rest'])
+  })
+
+  it('ends with all that it started when it is stopped', async () => {
+    const { running, child } = await withChild()
+    expect(await running.stop(5000)).toEqual({ code: null, signal: 'SIGTERM' })
+    await gone(child)
+    expect(await running.stop(0)).toEqual({ code: null, signal: 'SIGTERM' })
+  })
+
+  it('that does not listen is ended by force after its time', async () => {
+    const { running, child } = await withChild(`trap '' TERM; ${PARENT}`)
+    expect(await running.stop(30)).toEqual({ code: null, signal: 'SIGKILL' })
+    await gone(child)
+  })
+
+  it('that ends by itself leaves no child behind', async () => {
+    const { running, child } = await withChild('sleep 1000 & echo "child $!"')
+    expect(await running.ended).toEqual({ code: 0, signal: null })
+    await gone(child)
+  })
+
+  it('that cannot be started is a failure', async () => {
+    expect(await leftOf(liveProcesses.start({ command: '/no/such/program', args: [] }))).toMatchObject({
+      ...{ _tag: 'ProcessFailure', code: 'ENOENT', reason: '/no/such/program: there is no such program' },
+    })
+  })
+
+  it.each([
+    ['exits', 'process.exit(0)', null],
+    ['is interrupted', '', 'SIGINT'],
+    ['is terminated', '', 'SIGTERM'],
+    ['is killed', '', 'SIGKILL'],
+  ] as const)('ends, with its children, when the one who started it %s', async (_, code, signal) => {
+    const module = fileURLToPath(new URL('../../src/live/processes.ts', import.meta.url))
+    const program = `
+      const { liveProcesses } = await import(${JSON.stringify(module)})
+      const { right } = await liveProcesses.start({
+        command: 'sh', args: ['-c', ${JSON.stringify(PARENT)}], onLine: (line) => console.log(line + ' of ' + right?.pid),
+      })()
+      setInterval(() => {}, 1000)
+      await new Promise((go) => setTimeout(go, 50))
+      console.log('parent ' + right.pid)
+      process.stdin.once('data', () => { ${code} })
+    `
+    const owner = spawn(process.execPath, [
+      '--import',
+      import.meta.resolve('tsx'),
+      '--input-type=module',
+      '-e',
+      program,
+    ])
+    const ids: number[] = []
+    for await (const line of createInterface(owner.stdout)) {
+      ids.push(...(/^(?:child|parent) (\d+)/.exec(line)?.slice(1, 2).map(Number) ?? []))
+      if (ids.length === 2) break
+    }
+    expect(ids.map(isAlive)).toEqual([true, true])
+    const over = once(owner, 'exit')
+    if (signal === null) owner.stdin.write('go\n')
+    else owner.kill(signal)
+    const [exitCode, bySignal] = await over
+    expect([exitCode, bySignal]).toEqual(signal === null ? [0, null] : [null, signal])
+    await Promise.all(ids.map(gone))
+  })
+})
+
+describe('a free port', () => {
+  it('can be listened on; one that is taken is a failure', async () => {
+    const port = await rightOf(liveProcesses.freePort())
+    const server = createServer().listen(port, '127.0.0.1')
+    await once(server, 'listening')
+    expect(await leftOf(liveProcesses.freePort(port))).toMatchObject({ code: 'EADDRINUSE' })
+    server.close()
+    await once(server, 'close')
+    expect(await rightOf(liveProcesses.freePort(port))).toBe(port)
+  })
+})
