@@ -1,9 +1,10 @@
 /** A client for SGLang, from 0.5.10 on: sampling, control, new weights. */
 import * as E from 'fp-ts/lib/Either.js'
+import type { Alarms } from '../../../core/capabilities.js'
 import type { Transport } from '../../../core/http.js'
 import type { EngineClient, EngineFailure } from '../../../data/engineClient.js'
 import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../../data/generation.js'
-import { liveSleep } from '../../../live/clock.js'
+import { liveAlarms } from '../../../live/clock.js'
 import { checkRequest } from '../../generation/requestCheck.js'
 import { makeRequestGate } from '../requestGate.js'
 import type { Expected } from '../vllm/answerEvents.js'
@@ -42,7 +43,7 @@ export interface SGLangClientOptions {
   readonly maxCallBytes?: number
   /** Milliseconds. Defaults: those of the transport for sampling, 60 s for control, 600 s for updates, 300 s until nothing runs. */
   readonly limits?: Partial<SGLangLimits>
-  readonly sleep?: (ms: number) => Promise<void>
+  readonly alarms?: Alarms
 }
 
 /** Milliseconds that things may take. */
@@ -206,7 +207,7 @@ const addressOf = (transport: Transport): string => transport.state()[0]?.server
  * SGLangClient(transport).serving() // { version: 0, adapter: null, cacheSalt: '' }
  */
 export const SGLangClient = (transport: Transport, options: SGLangClientOptions = {}): EngineClient => {
-  const { delivery = 'auto', float = 'F32', maxCallBytes = CALL_BYTES, sleep = liveSleep } = options
+  const { delivery = 'auto', float = 'F32', maxCallBytes = CALL_BYTES, alarms = liveAlarms } = options
   const limits = { ...LIMITS, ...options.limits }
   const { controlMs, updateMs } = limits
   const name = options.name ?? `sglang at ${addressOf(transport)}`
@@ -224,7 +225,7 @@ export const SGLangClient = (transport: Transport, options: SGLangClientOptions 
   }
   const sample = sampling(transport, state, { connect, delivery, sampleMs: limits.sampleMs })
   const drain = () =>
-    drained(server, { sleep, pollMs: POLL_MS, looks: Math.ceil(limits.drainMs / POLL_MS), inFlight: gate.inFlight })
+    drained(server, { alarms, pollMs: POLL_MS, looks: Math.ceil(limits.drainMs / POLL_MS), inFlight: gate.inFlight })
   const { pause, resume } = pausing(server, state, { hold: gate.hold, drain })
 
   const update = async (version: number, load: (options: UpdateOptions) => Promise<Changed>): Promise<Changed> => {

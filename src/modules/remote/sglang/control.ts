@@ -1,6 +1,7 @@
 /** Control of a server: pausing, draining, caches, aborting, its state. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
+import type { Alarms } from '../../../core/capabilities.js'
 import type { EngineClient, EngineFailure, EngineState } from '../../../data/engineClient.js'
 import { versionOf } from '../vllm/answerEvents.js'
 import { engineFailure } from '../vllm/failures.js'
@@ -55,7 +56,7 @@ const serverLoad = async (server: SGLangServer): Promise<E.Either<EngineFailure,
 
 /** Waiting, as draining needs it. */
 export interface DrainOptions {
-  readonly sleep: (ms: number) => Promise<void>
+  readonly alarms: Alarms
   /** Between two looks at the server. */
   readonly pollMs: number
   /** How often it is looked at, at most. */
@@ -78,7 +79,7 @@ export const drained = async (server: SGLangServer, options: DrainOptions): Prom
     busy = Math.max(load.right, options.inFlight())
     idle = busy === 0 ? idle + 1 : 0
     if (idle === 2) return E.right(undefined)
-    await options.sleep(options.pollMs)
+    await new Promise<void>((resolve) => options.alarms.after(options.pollMs, resolve))
   }
   const seconds = (options.looks * options.pollMs) / 1000
   return E.left(engineFailure(server.name, 'refused', `${busy} requests were still underway after ${seconds} s`))
