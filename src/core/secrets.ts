@@ -5,7 +5,10 @@ const HIDDEN = '***'
 /** What is a secret by its form: passwords in addresses, tokens after their scheme, keys with a known beginning, keys in queries and JSON. */
 const FORMS: readonly (readonly [RegExp, string])[] = [
   [/([a-z][a-z0-9+.-]*:\/\/)[^\s/?#"'@]*@/gi, `$1${HIDDEN}@`],
-  [/\b(Bearer|Basic)\s+[A-Za-z0-9\-._~+/]+=*/gi, `$1 ${HIDDEN}`],
+  [/([a-z][a-z0-9+.-]*:\/\/)[^\s/?#"'@:]+:[^\s"'@]*@/gi, `$1${HIDDEN}@`],
+  // Words of prose have no digits and no capitals in them, or are short.
+  [/\b(Bearer)\s+[A-Za-z0-9\-._~+/]{6,}=*/gi, `$1 ${HIDDEN}`],
+  [/\b(Bearer|Basic)\s+(?=[^\s"']*[0-9A-Z=])[A-Za-z0-9\-._~+/]+=*/g, `$1 ${HIDDEN}`],
   [/\b(sk|hf|pk|rk|gsk|xai|nvapi|ghp|glpat)([-_])[A-Za-z0-9_-]{6,}/g, `$1$2${HIDDEN}`],
   [/([?&](?:api[-_]?key|access[-_]?token|auth[-_]?token|token|key|password)=)[^&\s"'#]+/gi, `$1${HIDDEN}`],
   [

@@ -2,6 +2,7 @@
 import { type Either, isRight, left } from 'fp-ts/lib/Either.js'
 import type { HttpFailure, HttpReply, HttpRequest } from '../../core/http.js'
 import { child } from '../../core/key.js'
+import { type Replica, type RouteRequest, route, startRouting } from '../../core/routing.js'
 import { redact } from '../../core/secrets.js'
 import type { Message } from './connections.js'
 import { type Life, startLife, waitIn } from './life.js'
@@ -48,12 +49,35 @@ interface Call {
   acted: 'no' | 'perhaps'
 }
 
-const leastLoaded = (servers: readonly Server[], avoid: Server | undefined): Server => {
-  const closed = servers.filter((server) => server.circuit() !== 'open')
-  const candidates = closed.length > 0 ? closed : servers
-  const others = candidates.filter((server) => server !== avoid)
-  const load = (server: Server): number => server.places.taken() + server.waiting
-  return (others.length > 0 ? others : candidates).reduce((best, server) => (load(server) < load(best) ? server : best))
+/** Chooses servers by `route`, and remembers where conversations are. */
+const chooser = (servers: readonly Server[], settings: TransportSettings): Callers['choose'] => {
+  let routing = startRouting()
+  const replicaOf = (server: Server, state: 'well' | 'any'): Replica => ({
+    load: server.places.taken() + server.waiting,
+    takes: state === 'any' || (server.circuit() !== 'open' && server.waiting < settings.waiting) ? 'yes' : 'no',
+  })
+  return ({ conversation }, avoid) => {
+    const request: RouteRequest = {
+      ...(conversation !== undefined && { conversation }),
+      ...(avoid !== undefined && { avoid: servers.indexOf(avoid) }),
+    }
+    const well = route(
+      routing,
+      servers.map((server) => replicaOf(server, 'well')),
+      request,
+    )
+    if (well === undefined) {
+      // Nobody can take it: it fails where it would have gone, and no conversation moves.
+      const any = route(
+        routing,
+        servers.map((server) => replicaOf(server, 'any')),
+        request,
+      )
+      return servers[any?.replica ?? 0]!
+    }
+    routing = well.routing
+    return servers[well.replica]!
+  }
 }
 
 /** What the calls of a new transport share. */
@@ -67,7 +91,7 @@ export const makeCallers = (settings: TransportSettings): Callers => {
     servers,
     rate: makeRateLine(settings.rate, timing),
     lives: new Set(),
-    choose: (_, avoid) => leastLoaded(servers, avoid),
+    choose: chooser(servers, settings),
     budget: (what) => {
       const next =
         what === 'retry' ? budgetRetry(budget, retry, timing.now()) : budgetRequest(budget, retry, timing.now())

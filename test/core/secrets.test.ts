@@ -1,0 +1,55 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { excerpt, redact } from '../../src/core/secrets.js'
+
+const secret = fc.string({ minLength: 3, maxLength: 20, unit: 'grapheme' }).filter((text) => !'***'.includes(text))
+
+describe('secrets', () => {
+  it('that are given are not in the text, in whatever spelling they were put there', () => {
+    fc.assert(
+      fc.property(fc.string(), secret, fc.string(), (before, hidden, after) => {
+        // A text around it may complete it anew only with the stars that replace it.
+        fc.pre(!hidden.includes('*') && ![before, after].some((text) => text.includes(hidden)))
+        for (const spelled of [hidden, encodeURIComponent(hidden), JSON.stringify(hidden)])
+          expect(redact(`${before}\n${spelled}\n${after}`, [hidden])).not.toContain(hidden)
+      }),
+    )
+  })
+
+  it.each([
+    ['http://ann:pa55@host:8000/v1', 'http://***@host:8000/v1'],
+    ['postgres://ann:pa/55@host', 'postgres://***@host'],
+    ['https://token@host/x', 'https://***@host/x'],
+    ['http://host:8000/v1/models', 'http://host:8000/v1/models'],
+    ['authorization: Bearer abc.DEF-123_456==', 'authorization: Bearer ***'],
+    ['Basic dXNlcjpwYXNz', 'Basic ***'],
+    ['Incorrect API key provided: sk-proj-abcDEF_0123456789.', 'Incorrect API key provided: sk-***.'],
+    ['hf_abcdefGHIJKL is no token', 'hf_*** is no token'],
+    ['/v1?api_key=abc&x=1', '/v1?api_key=***&x=1'],
+    ['{"api_key": "ab\\"c", "x": 1}', '{"api_key": "***", "x": 1}'],
+    [
+      'a risk-averse policy, mask_token, a bearer of news. Basic things',
+      'a risk-averse policy, mask_token, a bearer of news. Basic things',
+    ],
+  ])('by their form: %s', (text, expected) => {
+    expect(redact(text)).toBe(expected)
+  })
+
+  it('are not in an excerpt, and no piece of one is', () => {
+    const key = 'verysecretkey'
+    for (let length = 0; length < 40; length++) {
+      const shown = excerpt(`it is ${key}, do not tell`, length, [key])
+      expect(shown).not.toMatch(/very|key/)
+      expect(shown.length).toBeLessThanOrEqual(length + 1)
+    }
+  })
+
+  it('leave texts without any as they are', () => {
+    fc.assert(
+      fc.property(fc.stringMatching(/^[a-z ,.]*$/), (text) => {
+        fc.pre(!/bearer|basic/.test(text))
+        expect(redact(text, [''])).toBe(text)
+      }),
+    )
+  })
+})
