@@ -20,9 +20,9 @@ import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { liveIds } from '../../live/ids.js'
 import { collectEvents, type Generated } from './generateAll.js'
 import { type ActionRow, actionRow, type MixedVersions, scoredRow } from './policy/actionRows.js'
-import { logProbSource } from './policy/logProbSource.js'
 import { type PlannedRequest, planRequests, type Truncation } from './policy/requestPlan.js'
 import { scoreRequests } from './policy/scoreRequests.js'
+import { untoldReason } from './policy/toldTempered.js'
 import { samplingParams } from './sampling/params.js'
 
 /** What a policy needs of an engine: an `EngineClient`, an `enginePool`, or `localClient` of an `LLMEngine`. */
@@ -214,8 +214,8 @@ const sampler =
       const asked = samplingParams({ ...options.sampling, maxTokens, topLogProbs: 0, logProbsMode: 'tempered' })
       if (E.isLeft(asked)) return refuse(asked.left.reason)
       const sampling = asked.right
-      const source = logProbSource(abilities.logProbs, sampling)
-      if (E.isLeft(source)) return refuse(source.left)
+      const untold = untoldReason(abilities.logProbs, sampling)
+      if (untold !== null) return refuse(untold)
       const maxPerRequest = Math.max(1, limits.maxPerRequest ?? abilities.maxConcurrent)
       const plan = planRequests(rowsOf(get(td, 'tokens', 'prompt')), {
         ...{ sampling, key, truncate, maxPerRequest, abilities },
@@ -224,7 +224,7 @@ const sampler =
       const requests = plan.right.map(({ request }) => request)
       const answers = await askAll(shared, requests, work)
       if (E.isLeft(answers)) return answers
-      const rules = { sampling, source: source.right, mixedVersions, abilities }
+      const rules = { sampling, mixedVersions, abilities }
       const rows: ActionRow[] = []
       for (const [i, { completions }] of answers.right.entries()) {
         const checked = E.traverseArray((completion: Generated['completions'][number]) => actionRow(completion, rules))(
@@ -263,7 +263,7 @@ const scoring =
  *
  * Defaults temperature 1, no cuts, 128 new tokens.
  * Errors   `Left(PolicyFailure)`. `asked`: wrong settings or prompts, and settings whose log-probabilities the engine cannot tell (raw ones:
- *          only at temperature 1 or 0; processed ones: only without cuts and penalties). `infrastructure`: whatever the engine does
+ *          only at temperature 1 or 0; processed ones: only without cuts and penalties; SGLang's: only without penalties). `infrastructure`: whatever the engine does
  *          wrong; no row is made up. `cancelled`: by the signal. When one request fails, the others are cancelled.
  * Effects  requests to the engine, at most `maxConcurrent` at a time; the signal and the deadline end them.
  * Source   TorchRL `vLLMWrapper` in tokens mode, whose log-probabilities at other temperatures are not those of what was sampled.

@@ -5,7 +5,7 @@ import type { EngineAbilities } from '../../data/engineClient.js'
 /** The abilities of one engine, by its name. */
 export type NamedAbilities = readonly [name: string, abilities: EngineAbilities]
 
-const isOne = <T>(values: readonly T[]): boolean => new Set(values).size === 1
+const agree = <T>(values: readonly T[]): boolean => new Set(values).size <= 1
 
 /** What all tell: engines that tell everything tell what the others do. */
 const sharedLogProbs = (abilities: readonly EngineAbilities[]): EngineAbilities['logProbs'] | null => {
@@ -21,7 +21,7 @@ const each = (members: readonly NamedAbilities[], field: 'logProbs' | 'vocabular
 /**
  * What requests may count on whichever engine answers: the smallest limits, and what all can.
  *
- * `maxConcurrent` is that of the smallest engine too, since a request is never shared out.
+ * What an engine does not tell, an infinite vocabulary and no end tokens, is what the others tell. `maxConcurrent` is that of the smallest engine too, since a request is never shared out.
  *
  * Errors   `Left` for none at all, and for engines that differ in vocabulary, end tokens or in what their log-probabilities mean.
  */
@@ -31,19 +31,20 @@ export const sharedAbilities = (members: readonly NamedAbilities[]): E.Either<st
   if (first === undefined) return E.left('there is no engine')
   const logProbs = sharedLogProbs(all)
   if (logProbs === null) return E.left(`log-probabilities mean different things: ${each(members, 'logProbs')}`)
-  if (!isOne(all.map(({ vocabularySize }) => vocabularySize))) {
+  if (!agree(all.map(({ vocabularySize }) => vocabularySize).filter(Number.isFinite))) {
     return E.left(`vocabularies have different sizes: ${each(members, 'vocabularySize')}`)
   }
-  if (!isOne(all.map(({ endTokens }) => [...endTokens].sort((a, b) => a - b).join()))) {
+  const ends = all.map(({ endTokens }) => endTokens).filter(({ length }) => length > 0)
+  if (!agree(ends.map((tokens) => [...tokens].sort((a, b) => a - b).join()))) {
     return E.left('the engines have different end tokens: they do not serve one model')
   }
   const allSay = (field: 'promptLogProbs' | 'stamps' | 'control'): 'yes' | 'no' =>
     all.every((abilities) => abilities[field] === 'yes') ? 'yes' : 'no'
   return E.right({
     maxModelLength: Math.min(...all.map(({ maxModelLength }) => maxModelLength)),
-    vocabularySize: first.vocabularySize,
+    vocabularySize: Math.min(...all.map(({ vocabularySize }) => vocabularySize)),
     maxConcurrent: Math.min(...all.map(({ maxConcurrent }) => maxConcurrent)),
-    endTokens: first.endTokens,
+    endTokens: ends[0] ?? [],
     server: [...new Set(all.map(({ server }) => server))].join(' and '),
     logProbs,
     promptLogProbs: allSay('promptLogProbs'),

@@ -121,6 +121,7 @@ describe('a policy over an engine', () => {
 
   it('refuses at once what the engine has no log-probabilities of, and says what to do', async () => {
     const raw = enginePolicy({ engine: engineThat({ logProbs: 'raw' }), sampling: { maxTokens: 4 } })
+    const tempered = enginePolicy({ engine: engineThat({ logProbs: 'tempered' }), sampling: { maxTokens: 4 } })
     const processed = enginePolicy({ engine: engineThat({ logProbs: 'processed' }), sampling: { maxTokens: 4 } })
     seen.length = 0
     for (const [refusing, word] of [
@@ -128,6 +129,7 @@ describe('a policy over an engine', () => {
       [processed.withSampling({ topK: 3 }), 'before topK'],
       [processed.withSampling({ repetitionPenalty: 1.1, minP: 0.1 }), 'minP, repetitionPenalty'],
       [processed.withSampling({ minTokens: 2 }), 'minTokens'],
+      [tempered.withSampling({ topK: 3, logitBias: new Map([[5, 1]]) }), 'biases and bans'],
       [policy.withSampling({ topP: 0 }), 'topP must be'],
     ] as const) {
       const failure = await leftOf(refusing.act(tokenPrompt([[5]]), key))
@@ -135,9 +137,10 @@ describe('a policy over an engine', () => {
     }
     expect(seen).toEqual([])
     for (const sampling of [{ topK: 3 }, { temperature: 0 }]) await acted(raw.withSampling(sampling), [[5]])
-    const tempered = await acted(processed.withSampling({ temperature: 0.5 }), PROMPTS)
+    await acted(tempered.withSampling({ topK: 3, temperature: 0.5 }), [[5]])
+    const hot = await acted(processed.withSampling({ temperature: 0.5 }), PROMPTS)
     const full = await acted(policy.withSampling({ temperature: 0.5, maxTokens: 4 }), PROMPTS)
-    expectClose(logProbsOf(tempered).flat(), logProbsOf(full).flat(), { absolute: 1e-6 })
+    expectClose(logProbsOf(hot).flat(), logProbsOf(full).flat(), { absolute: 1e-6 })
   })
 
   it('refuses to score what the engine cannot', async () => {

@@ -4,7 +4,6 @@ import type { EngineAbilities } from '../../../data/engineClient.js'
 import type { GeneratedToken, PromptLogProbs, SamplingParams } from '../../../data/generation.js'
 import type { StopReason } from '../../../data/policy.js'
 import type { GeneratedCompletion } from '../generateAll.js'
-import type { LogProbSource } from './logProbSource.js'
 
 /** One row of an action. */
 export interface ActionRow {
@@ -20,7 +19,6 @@ export type MixedVersions = 'refuse' | 'oldest'
 
 export interface RowRules {
   readonly sampling: SamplingParams
-  readonly source: LogProbSource
   readonly mixedVersions: MixedVersions
   readonly abilities: Pick<EngineAbilities, 'vocabularySize'>
 }
@@ -35,13 +33,13 @@ export const logProbProblem = (value: number): string | null => {
   return value <= NO_NUMBER ? `the log-probability ${value}, which engines write where they have none` : null
 }
 
-const tokenProblem = (token: GeneratedToken, t: number, { source, abilities }: RowRules): string | null => {
+const tokenProblem = (token: GeneratedToken, t: number, { abilities }: RowRules): string | null => {
   const { id, version } = token
   if (!Number.isInteger(id) || id < 0 || id >= abilities.vocabularySize) {
     return `token ${t} has id ${id}, the vocabulary has ${abilities.vocabularySize} tokens`
   }
   if (!Number.isSafeInteger(version) || version < 0) return `token ${t} has version ${version}`
-  const problem = logProbProblem(token[source])
+  const problem = logProbProblem(token.temperedLogProb)
   return problem === null ? null : `token ${t} has ${problem}`
 }
 
@@ -79,7 +77,7 @@ export const actionRow = (
   }
   return E.right({
     ids: Int32Array.from(tokens, ({ id }) => id),
-    logProbs: Float32Array.from(tokens, (token) => token[rules.source]),
+    logProbs: Float32Array.from(tokens, ({ temperedLogProb }) => temperedLogProb),
     stopReason: finishReason,
     version,
   })
