@@ -131,7 +131,9 @@ const encodeAll = (
  * Cost     one rendering and one encoding for each conversation; neighbours that are the same value share theirs.
  *
  * @example
- * historyPolicy({ policy, tokenizer, template }).name // 'historyPolicy'
+ * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))
+ * const template = orThrow(chatTemplate('{{ messages[0].content }}'))
+ * historyPolicy({ policy: ScriptedPolicy({ answers: [] }), tokenizer, template }).name // 'historyPolicy'
  */
 export const historyPolicy = (options: HistoryPolicyOptions): Policy<HistoryPrompt, HistoryTokens> => {
   const { policy, tokenizer, template, tools = [], name = NAME } = options

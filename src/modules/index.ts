@@ -86,6 +86,18 @@ export {
   type PoolMember,
   type Readmission,
 } from './remote/enginePool.js'
+export type {
+  Capture,
+  CapturedAction,
+  ChatAction,
+  ChatAnswer,
+  ChatFinish,
+  ChatOutput,
+  ChatUsage,
+} from './remote/chat/chatAction.js'
+export type { CallReading } from './remote/chat/chatReply.js'
+export type { ChatDialect, ChatTool, ClientConfig, ToolChoice } from './remote/chat/clientConfig.js'
+export { type ChatPolicy, OpenAIWrapper } from './remote/chat/openAIWrapper.js'
 export { localClient } from './remote/localClient.js'
 export type {
   AttentionDescription,

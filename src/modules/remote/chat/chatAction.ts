@@ -1,0 +1,97 @@
+/** What policies over a chat protocol answer: a message for each conversation, with what the server said of it. */
+import type { Message } from '../../../data/history.js'
+import type { HistoryAction, SamplingRecord, StopReason } from '../../../data/policy.js'
+import { type Data, data, type Ragged, ragged } from '../../../data/tensorDict/leaf.js'
+import { TensorDict } from '../../../data/tensorDict/tensorDict.js'
+
+/**
+ * What is kept of an answer. `text`: the message, which every provider gives; there are no ids and no log-probabilities.
+ * `tokens`: besides, the ids that were read and written and the log-probabilities of those that were written, as training needs them.
+ */
+export type Capture = 'text' | 'tokens'
+
+/** Why the server ended an answer. `other` is whatever it has no common word for. */
+export type ChatFinish = 'stop' | 'length' | 'tool-calls' | 'content-filter' | 'other'
+
+/** Tokens of a whole request, as the server counts them. */
+export interface ChatUsage {
+  readonly promptTokens: number
+  readonly completionTokens: number
+}
+
+/** What a server said of an answer. */
+export interface ChatAnswer {
+  readonly finish: ChatFinish
+  /** The model, as the server names it. */
+  readonly model: string | null
+  /** Why the model will not answer; it is the text of the message too. */
+  readonly refusal: string | null
+  /** Where several answers came of one request, the first one has its usage, so that sums are right. */
+  readonly usage: ChatUsage | null
+  /** Calls of tools that cannot be called as they are written: each stands in the text after `MALFORMED_CALL`. */
+  readonly malformedCalls: readonly string[]
+}
+
+/** A message for each conversation. */
+export type ChatAction = HistoryAction & {
+  readonly stopReason: Data<StopReason>
+  readonly answer: Data<ChatAnswer>
+}
+
+/** The ids behind the messages: a `TokenAction`, and the prompts that the server made of the conversations. */
+export type CapturedAction = ChatAction & {
+  readonly tokens: TensorDict<{ readonly prompt: Ragged<'int32'>; readonly response: Ragged<'int32'> }>
+  readonly logProbs: TensorDict<{ readonly response: Ragged<'float32'> }>
+  readonly policyVersion: Data<number>
+  readonly sampling: Data<SamplingRecord>
+}
+
+/** What a policy answers that keeps this much. */
+export type ChatOutput<C extends Capture> = C extends 'tokens' ? CapturedAction : ChatAction
+
+/** Ids of one answer. */
+export interface CapturedTokens {
+  readonly prompt: readonly number[]
+  readonly ids: readonly number[]
+  /** One for each id, in nats. */
+  readonly logProbs: readonly number[]
+}
+
+/** One answer. */
+export interface ChatTurn {
+  readonly message: Message
+  readonly stopReason: StopReason
+  readonly answer: ChatAnswer
+}
+
+/** One answer with its ids, and what they were sampled with. */
+export interface CapturedTurn extends ChatTurn {
+  readonly tokens: CapturedTokens
+  readonly version: number
+  readonly sampling: SamplingRecord
+}
+
+const entriesOf = (turns: readonly ChatTurn[]) => ({
+  history: { response: data(turns.map(({ message }) => message)) },
+  stopReason: data(turns.map(({ stopReason }) => stopReason)),
+  answer: data(turns.map(({ answer }) => answer)),
+})
+
+/** The action of these answers. Shapes `[B]`. */
+export const chatAction = (turns: readonly ChatTurn[]): TensorDict<ChatAction> =>
+  TensorDict(entriesOf(turns), [turns.length])
+
+/** The action of these answers, with their ids. Shapes `[B]`, rows of ids and log-probabilities of any length. */
+export const capturedAction = (turns: readonly CapturedTurn[]): TensorDict<CapturedAction> => {
+  const rows = (field: keyof CapturedTokens): readonly (readonly number[])[] => turns.map(({ tokens }) => tokens[field])
+  return TensorDict(
+    {
+      ...entriesOf(turns),
+      tokens: { prompt: ragged('int32', rows('prompt')), response: ragged('int32', rows('ids')) },
+      logProbs: { response: ragged('float32', rows('logProbs')) },
+      policyVersion: data(turns.map(({ version }) => version)),
+      sampling: data(turns.map(({ sampling }) => sampling)),
+    },
+    [turns.length],
+  )
+}

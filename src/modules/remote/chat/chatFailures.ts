@@ -1,0 +1,54 @@
+/** Failures of servers and providers, as a policy tells them. */
+import type { Failure } from '../../../core/failure.js'
+import type { HttpFailure } from '../../../core/http.js'
+import { redact } from '../../../core/secrets.js'
+import type { PolicyFailure } from '../../../data/policy.js'
+import { errorOf } from '../vllm/failures.js'
+import type { ReplyProblem } from './chatReply.js'
+
+/** Whose failure it was. */
+export type FailureKind = NonNullable<PolicyFailure['kind']>
+
+/** Of statuses by which a server says that this request will never be answered. */
+const ASKED: readonly number[] = [400, 404, 405, 413, 415, 422, 501]
+
+/** Whose failure an answer with this status is. A wrong key, a limit and a server's own error say nothing about the policy. */
+export const kindOfStatus = (status: number): FailureKind => (ASKED.includes(status) ? 'asked' : 'infrastructure')
+
+/** Makes a failure of a policy; its reason shows none of the policy's secrets. */
+export const failureMaker =
+  (policy: string, secrets: readonly string[] = []) =>
+  (kind: FailureKind, reason: string, cause?: Failure): PolicyFailure => ({
+    _tag: 'PolicyFailure',
+    policy,
+    kind,
+    reason: redact(reason, secrets),
+    ...(cause !== undefined && { cause }),
+  })
+
+/** Makes failures of one policy. */
+export type FailureMaker = ReturnType<typeof failureMaker>
+
+const kindOfHttp = ({ kind, status }: HttpFailure): FailureKind => {
+  if (kind === 'cancelled') return 'cancelled'
+  return kind === 'status' && status !== undefined ? kindOfStatus(status) : 'infrastructure'
+}
+
+/** The failure of a policy whose request failed, in the server's own words where it has some. */
+export const httpPolicyFailure = (fail: FailureMaker, failure: HttpFailure): PolicyFailure => {
+  const told = errorOf(failure)
+  const reason =
+    told === null || failure.status === undefined
+      ? failure.reason
+      : `${failure.server} answered ${failure.status}: ${told.message}`
+  return fail(kindOfHttp(failure), reason, failure)
+}
+
+/** The failure of a policy whose answer is of no use. */
+export const replyFailure = (fail: FailureMaker, { kind, reason }: ReplyProblem): PolicyFailure =>
+  kind === 'tokens-missing'
+    ? fail(
+        'asked',
+        `${reason}: capture 'tokens' needs a server with return_token_ids (vLLM from 0.10.2, tandem serve); any server will do for capture 'text'`,
+      )
+    : fail('infrastructure', reason)

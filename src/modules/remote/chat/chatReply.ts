@@ -1,0 +1,173 @@
+/** Answers of `POST /v1/chat/completions`, as OpenAI, vLLM, SGLang and others write them. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import { problemList } from '../../../core/failure.js'
+import { callsInText, messageOfCalls, type WrittenCall } from '../../../data/toolCalls/callMessage.js'
+import type { ToolCallFormat } from '../../../data/toolCalls/format.js'
+import type { CapturedTokens, ChatFinish, ChatTurn, ChatUsage } from './chatAction.js'
+
+const textPart = z.looseObject({ type: z.literal('text'), text: z.string() })
+
+const call = z.looseObject({
+  id: z.string().nullish(),
+  function: z.looseObject({
+    name: z.string().nullish(),
+    arguments: z.union([z.string(), z.record(z.string(), z.unknown())]).nullish(),
+  }),
+})
+
+const choiceSchema = z.looseObject({
+  message: z.looseObject({
+    content: z.union([z.string(), z.array(textPart)]).nullish(),
+    reasoning: z.string().nullish(),
+    reasoning_content: z.string().nullish(),
+    refusal: z.string().nullish(),
+    tool_calls: z.array(call).nullish(),
+  }),
+  finish_reason: z.string().nullish(),
+  token_ids: z.array(z.int()).nullish(),
+  logprobs: z.looseObject({ content: z.array(z.looseObject({ logprob: z.number() })).nullish() }).nullish(),
+})
+
+const replySchema = z.looseObject({
+  model: z.string().nullish(),
+  choices: z.array(choiceSchema).min(1),
+  prompt_token_ids: z.array(z.int()).nullish(),
+  usage: z.looseObject({ prompt_tokens: z.int().nullish(), completion_tokens: z.int().nullish() }).nullish(),
+})
+
+type Choice = z.infer<typeof choiceSchema>
+
+/** An answer as the wire has it. */
+export type ChatReply = z.infer<typeof replySchema>
+
+/** Why an answer is of no use. `tokens-missing`: the server gives no ids, now or later. */
+export interface ReplyProblem {
+  readonly kind: 'protocol' | 'ended' | 'tokens-missing'
+  readonly reason: string
+}
+
+const problem = (kind: ReplyProblem['kind'], reason: string): E.Either<ReplyProblem, never> => E.left({ kind, reason })
+
+/**
+ * An answer, checked.
+ *
+ * Errors   `Left(ReplyProblem)` with everything that is not as the protocol has it.
+ */
+export const chatReply = (json: unknown): E.Either<ReplyProblem, ChatReply> => {
+  const parsed = replySchema.safeParse(json)
+  if (parsed.success) return E.right(parsed.data)
+  const found = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the answer'}: ${message}`)
+  return problem('protocol', `the answer is no chat completion: ${problemList(found)}`)
+}
+
+const FINISHES: Readonly<Record<string, ChatFinish>> = {
+  stop: 'stop',
+  length: 'length',
+  tool_calls: 'tool-calls',
+  function_call: 'tool-calls',
+  content_filter: 'content-filter',
+}
+
+/** What ended answers that nobody may learn from. */
+const BROKEN: readonly string[] = ['abort', 'error']
+
+const usageOf = ({ usage }: ChatReply): ChatUsage | null =>
+  usage?.prompt_tokens == null || usage.completion_tokens == null
+    ? null
+    : { promptTokens: usage.prompt_tokens, completionTokens: usage.completion_tokens }
+
+const writtenCalls = ({ message: { tool_calls: calls } }: Choice): readonly WrittenCall[] =>
+  (calls ?? []).map(({ id, function: { name, arguments: args } }) => ({
+    ...(id != null && id !== '' && { id }),
+    name: name ?? '',
+    arguments: typeof args === 'string' ? args : JSON.stringify(args ?? {}),
+  }))
+
+const contentOf = ({ message: { content, refusal } }: Choice): string => {
+  const text = typeof content === 'string' ? content : (content ?? []).map((part) => part.text).join('')
+  return text === '' ? (refusal ?? '') : text
+}
+
+/** How calls of tools are found: the server tells them, or they are read out of the text, in the format that the model was taught. */
+export type CallReading = 'native' | ToolCallFormat
+
+/** How an answer is read. */
+export interface ReplyReading {
+  readonly calls: CallReading
+  /** The index of the message among those of its conversation. */
+  readonly index: number
+}
+
+/** A choice as a turn. Usage goes to the first one. */
+const turnOf = (reply: ChatReply, index: number, reading: ReplyReading): E.Either<ReplyProblem, ChatTurn> => {
+  const choice = reply.choices[index]!
+  const given = choice.finish_reason ?? ''
+  if (BROKEN.includes(given)) return problem('ended', `the server ended an answer with '${given}'`)
+  const finish = FINISHES[given] ?? 'other'
+  const content = contentOf(choice)
+  const found =
+    reading.calls === 'native'
+      ? { text: content, calls: [] }
+      : callsInText(content, { format: reading.calls, index: reading.index })
+  const reasoning = choice.message.reasoning ?? choice.message.reasoning_content
+  const { message, malformedCalls } = messageOfCalls(found.text, [...writtenCalls(choice), ...found.calls], {
+    isComplete: finish !== 'length' && finish !== 'content-filter',
+    ...(reasoning != null && reasoning !== '' && { reasoning }),
+  })
+  return E.right({
+    message,
+    stopReason: finish === 'length' ? 'length' : 'stop',
+    answer: {
+      finish: finish === 'stop' && message.toolCalls.length > 0 ? 'tool-calls' : finish,
+      model: reply.model ?? null,
+      refusal: choice.message.refusal ?? null,
+      usage: index === 0 ? usageOf(reply) : null,
+      malformedCalls,
+    },
+  })
+}
+
+/**
+ * The turns of an answer, one for each choice.
+ *
+ * Errors   `Left(ReplyProblem)` if the server ended one of them with `abort` or `error`.
+ */
+export const turnsOf = (reply: ChatReply, reading: ReplyReading): E.Either<ReplyProblem, readonly ChatTurn[]> =>
+  E.traverseArray((index: number) => turnOf(reply, index, reading))(reply.choices.map((_, index) => index))
+
+/** Servers write this, or less, for a log-probability of minus infinity. */
+const NO_LOG_PROB = -9998
+
+/** Rounding may bring the logarithm of a probability of 1 above 0. */
+const ROUNDING = 1e-3
+
+/**
+ * The ids and log-probabilities of one choice.
+ *
+ * Errors   `Left(ReplyProblem)`: `tokens-missing` where the server tells none; `protocol` for other counts of ids than of log-probabilities,
+ *          and for numbers that are no log-probabilities (NaN, -9999, above 0).
+ */
+export const tokensOf = (reply: ChatReply, index: number): E.Either<ReplyProblem, CapturedTokens> => {
+  const { token_ids: ids, logprobs } = reply.choices[index]!
+  const { prompt_token_ids: prompt } = reply
+  const missing = [
+    ...(prompt == null ? ['prompt_token_ids'] : []),
+    ...(ids == null ? ['token_ids'] : []),
+    ...(logprobs?.content == null && ids?.length !== 0 ? ['logprobs'] : []),
+  ]
+  if (prompt == null || ids == null || missing.length > 0) {
+    return problem('tokens-missing', `the server gives no ${missing.join(', ')}`)
+  }
+  const logProbs = (logprobs?.content ?? []).map(({ logprob }) => logprob)
+  if (logProbs.length !== ids.length) {
+    return problem('protocol', `the answer has ${ids.length} token ids and ${logProbs.length} log-probabilities`)
+  }
+  const wrong = logProbs.findIndex((value) => !(value > NO_LOG_PROB && value <= ROUNDING))
+  return wrong === -1
+    ? E.right({ prompt, ids, logProbs })
+    : problem(
+        'protocol',
+        `token ${wrong} of the answer has the log-probability ${logProbs[wrong]}, which no sample has`,
+      )
+}

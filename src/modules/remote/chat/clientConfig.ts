@@ -1,0 +1,182 @@
+/** How a chat server is asked: AgentFly's `ClientConfig`, and what it left out. */
+
+import type { Transport } from '../../../core/http.js'
+import type { ServingWeights } from '../../../data/engineClient.js'
+import type { SamplingRecord } from '../../../data/policy.js'
+import type { Capture } from './chatAction.js'
+import type { CallReading } from './chatReply.js'
+
+/** A tool as OpenAI's format describes it. */
+export interface ChatTool {
+  readonly type: 'function'
+  readonly function: {
+    readonly name: string
+    readonly description?: string
+    /** JSON schema of the arguments. */
+    readonly parameters?: object
+  }
+}
+
+/** Which tools the model may call: as it likes, none, any, or this one. */
+export type ToolChoice = 'auto' | 'none' | 'required' | { readonly name: string }
+
+/** What servers understand differently. */
+export interface ChatDialect {
+  /** The field with the limit of new tokens; OpenAI's reasoning models know only the second. Default `max_tokens`. */
+  readonly limitField?: 'max_tokens' | 'max_completion_tokens'
+  /** Default: a seed for each request, drawn from the key. Some providers refuse the field. */
+  readonly seeds?: 'from-key' | 'omit'
+  /**
+   * `together`: neighbouring conversations that are equal are one request with `n`, whose prompt is computed once; a server that refuses is asked
+   * one by one from then on. `apart`: one request each, so that no answer depends on what else is in the batch. Default `together`.
+   */
+  readonly equalPrompts?: 'together' | 'apart'
+  /**
+   * Who finds calls of tools. `native`: the server. A format: they are read out of the text here, for servers that show tools to the model
+   * and do not read its calls; the request then says `tool_choice: none`. Default `native`.
+   */
+  readonly toolCalls?: CallReading
+  /**
+   * What the server takes log-probabilities from: vLLM's `--logprobs-mode`. `raw`: the model's logits, so that the temperature must be 1 or 0 where
+   * tokens are captured. `processed`: what the token was drawn from, so that nothing may be cut. Default `raw`, which is vLLM's.
+   */
+  readonly logProbs?: 'raw' | 'processed'
+}
+
+/** A chat server, and how it is asked. The defaults are AgentFly's. */
+export interface ClientConfig<C extends Capture = Capture> {
+  readonly model: string
+  /** What is kept of the answers. Default `text`. */
+  readonly capture?: C
+  /** Default `http://localhost:8000/v1`. */
+  readonly baseUrl?: string
+  /** Default `EMPTY`, which local servers take. */
+  readonly apiKey?: string
+  /** Default 100. */
+  readonly maxRequestsPerMinute?: number
+  /** For a request, its retries included. Default 600. */
+  readonly timeoutSeconds?: number
+  /** Default 1. */
+  readonly temperature?: number
+  /** Default 1024. */
+  readonly maxNewTokens?: number
+  /** Default 1: nothing is cut. */
+  readonly topP?: number
+  /** Texts that end an answer. */
+  readonly stop?: readonly string[]
+  readonly tools?: readonly ChatTool[]
+  readonly toolChoice?: ToolChoice
+  /** Further fields of the request, as they are. */
+  readonly extraBody?: Readonly<Record<string, unknown>>
+  readonly dialect?: ChatDialect
+  /** What an updater says that the server samples with: the adapter to ask for, the salt, the stamp. Default: the base weights, version 0. */
+  readonly weights?: () => ServingWeights
+  /** Default: one of its own, which `close` closes. A given one limits requests as it was told to. */
+  readonly transport?: Transport
+}
+
+/** A configuration with nothing left out but the key and the limits, which are the transport's. */
+export interface ChatSettings {
+  readonly model: string
+  readonly capture: Capture
+  /** In front of `/chat/completions`. */
+  readonly pathPrefix: string
+  readonly timeoutMs: number
+  readonly sampling: SamplingRecord
+  readonly stop: readonly string[]
+  readonly tools: readonly ChatTool[]
+  readonly toolChoice: ToolChoice | undefined
+  readonly extraBody: Readonly<Record<string, unknown>>
+  readonly dialect: Required<ChatDialect>
+  readonly weights: () => ServingWeights
+}
+
+const BASE_WEIGHTS: ServingWeights = { version: 0, adapter: null, cacheSalt: '' }
+
+export const DEFAULT_BASE_URL = 'http://localhost:8000/v1'
+export const DEFAULT_REQUESTS_PER_MINUTE = 100
+
+/** Fields that a policy writes itself. */
+const OWN_FIELDS: readonly string[] = [
+  ...['model', 'messages', 'n', 'seed', 'stream', 'temperature', 'top_p', 'max_tokens', 'max_completion_tokens'],
+  ...['stop', 'tools', 'tool_choice', 'logprobs', 'return_token_ids', 'cache_salt'],
+]
+
+/** Fields by which tokens are drawn from another distribution than the log-probabilities and the sampling record tell. */
+const UNTOLD_FIELDS: readonly string[] = [
+  ...['top_k', 'min_p', 'repetition_penalty', 'presence_penalty', 'frequency_penalty', 'logit_bias', 'bad_words'],
+  ...['allowed_token_ids', 'use_beam_search', 'min_tokens', 'ignore_eos', 'prompt_logprobs', 'echo'],
+]
+
+const isPositive = (value: number): boolean => Number.isFinite(value) && value > 0
+
+/** What log-probabilities of sampled tokens would be wrong with. */
+const captureProblems = ({ capture, sampling, dialect, extraBody }: ChatSettings): readonly string[] => {
+  if (capture === 'text') return []
+  const { temperature, topP } = sampling
+  const untold = Object.keys(extraBody).filter((name) => UNTOLD_FIELDS.includes(name))
+  return [
+    ...untold.map(
+      (name) => `extraBody.${name} changes how tokens are drawn, which the captured log-probabilities would not tell`,
+    ),
+    ...(dialect.logProbs === 'raw' && temperature !== 1 && temperature !== 0
+      ? [
+          `temperature must be 1 or 0, got ${temperature}: raw log-probabilities are those of temperature 1; start the server with processed ones, and say so in dialect.logProbs`,
+        ]
+      : []),
+    ...(dialect.logProbs === 'processed' && (temperature === 0 || topP !== 1)
+      ? [`temperature must be above 0 and topP 1 where log-probabilities are processed, got ${temperature} and ${topP}`]
+      : []),
+  ]
+}
+
+const problemsOf = (settings: ChatSettings): readonly string[] => {
+  const { sampling, timeoutMs, tools, toolChoice, extraBody } = settings
+  const { temperature, topP, maxNewTokens } = sampling
+  const own = Object.keys(extraBody).filter((name) => OWN_FIELDS.includes(name))
+  const isKnown = typeof toolChoice !== 'object' || tools.some((tool) => tool.function.name === toolChoice.name)
+  return [
+    ...(Number.isFinite(temperature) && temperature >= 0 ? [] : [`temperature must be at least 0, got ${temperature}`]),
+    ...(topP === null || (topP > 0 && topP <= 1) ? [] : [`topP must be above 0 and at most 1, got ${topP}`]),
+    ...(Number.isInteger(maxNewTokens) && maxNewTokens > 0
+      ? []
+      : [`maxNewTokens must be an integer of at least 1, got ${maxNewTokens}`]),
+    ...(isPositive(timeoutMs) ? [] : [`timeoutSeconds must be above 0, got ${timeoutMs / 1000}`]),
+    ...(toolChoice !== undefined && tools.length === 0 ? ['toolChoice needs tools'] : []),
+    ...(tools.length > 0 && !isKnown ? ['toolChoice names none of the tools'] : []),
+    ...own.map((name) => `extraBody.${name} is written by the policy itself`),
+    ...captureProblems(settings),
+  ]
+}
+
+/**
+ * A configuration with its defaults, checked.
+ *
+ * Errors   throws RangeError with every setting that cannot be, or under which captured log-probabilities would not be those of the samples.
+ */
+export const chatSettings = (config: ClientConfig): ChatSettings => {
+  const { temperature = 1, topP = 1, maxNewTokens = 1024, timeoutSeconds = 600, dialect = {} } = config
+  const settings: ChatSettings = {
+    model: config.model,
+    capture: config.capture ?? 'text',
+    pathPrefix: new URL(config.baseUrl ?? DEFAULT_BASE_URL).pathname.replace(/\/+$/, ''),
+    timeoutMs: timeoutSeconds * 1000,
+    sampling: { temperature, topK: null, topP, maxNewTokens, minNewTokens: 0 },
+    stop: config.stop ?? [],
+    tools: config.tools ?? [],
+    toolChoice: config.toolChoice,
+    extraBody: config.extraBody ?? {},
+    dialect: {
+      limitField: 'max_tokens',
+      seeds: 'from-key',
+      equalPrompts: 'together',
+      toolCalls: 'native',
+      logProbs: 'raw',
+      ...dialect,
+    },
+    weights: config.weights ?? (() => BASE_WEIGHTS),
+  }
+  const problems = problemsOf(settings)
+  if (problems.length > 0) throw new RangeError(`ClientConfig: ${problems.join('; ')}`)
+  return settings
+}
