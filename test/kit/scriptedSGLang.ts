@@ -111,7 +111,7 @@ const controlOf = (world: World, script: SGLangScript, path: string, body: Scrip
         ? { status: 400, body: 'Flush cache failed.\n' }
         : { body: 'Cache flushed.' }
     case '/abort_request': {
-      if (body.rid !== undefined) world.aborted.add(body.rid)
+      for (const name of [body.rid ?? []].flat()) world.aborted.add(name)
       for (const wake of [...world.waiting]) wake()
       return { body: '' }
     }
