@@ -50,21 +50,34 @@ export interface ProbedWeights {
 
 /** What an engine said about probes. */
 export interface Probed {
-  readonly gap: ProbeGap
+  /** One row for each probe, one number for each token but the first, NaN where it gave none. */
+  readonly logProbs: readonly Float64Array[]
   /** Versions that its answers were stamped with. */
   readonly versions: ReadonlySet<number>
 }
 
-/** How far the numbers of a prompt are from those expected: one difference for each token but the first. */
-const differences = (found: Generated['promptLogProbs'], row: readonly number[], wanted: ArrayLike<number>) =>
-  row.slice(1).map((id, t) => {
+/** The numbers of a prompt. */
+const numbersOf = (found: Generated['promptLogProbs'], row: readonly number[]): Float64Array =>
+  Float64Array.from(row.slice(1), (id, t) => {
     const entry = found?.[t + 1]
-    const gap = entry?.id === id ? Math.abs(entry.logProb - wanted[t]!) : Number.NaN
-    return Number.isNaN(gap) ? Number.POSITIVE_INFINITY : gap
+    return entry?.id === id ? entry.logProb : Number.NaN
   })
 
-/** The gaps of all probes as one. */
-const gapOf = (perProbe: readonly (readonly number[])[]): ProbeGap => {
+/**
+ * How far an engine's numbers are from those expected.
+ *
+ * Shapes   as many rows on both sides, of equal lengths.
+ *
+ * @example
+ * probeGap([[-1, -2]], [[-1, -2.5]]) // { worst: 0.5, mean: 0.25, probe: 0 }
+ */
+export const probeGap = (found: readonly ArrayLike<number>[], wanted: readonly ArrayLike<number>[]): ProbeGap => {
+  const perProbe = found.map((row, i) =>
+    Array.from(row, (x, t) => {
+      const gap = Math.abs(x - wanted[i]![t]!)
+      return Number.isNaN(gap) ? Number.POSITIVE_INFINITY : gap
+    }),
+  )
   const worsts = perProbe.map((gaps) => Math.max(0, ...gaps))
   const worst = Math.max(0, ...worsts)
   const all = perProbe.flat()
@@ -83,12 +96,12 @@ const requestOf = (prompt: readonly number[], { adapter, cacheSalt }: ProbedWeig
 /**
  * Asks an engine for the log-probabilities of all probes.
  *
- * Errors   `Left` with the reason if the engine fails at one of them; a number that is missing is an infinite gap.
+ * Errors   `Left` with the reason if the engine fails at one of them.
  * Cost     one prompt and one token for each probe.
  */
 export const probe = async (
   client: Pick<EngineClient, 'generate'>,
-  { rows, logProbs }: ExpectedProbes,
+  rows: readonly (readonly number[])[],
   options: ProbedWeights & { readonly signal: AbortSignal },
 ): Promise<E.Either<string, Probed>> => {
   const { signal } = options
@@ -103,7 +116,8 @@ export const probe = async (
       return E.left(`probe ${i} was not scored: it ended with '${finishReason}'`)
     found.push(answer.right)
   }
-  const versions = new Set(found.flatMap(({ completions }) => completions[0]!.tokens.map(({ version }) => version)))
-  const gap = gapOf(found.map(({ promptLogProbs }, i) => differences(promptLogProbs, rows[i]!, logProbs[i]!)))
-  return E.right({ gap, versions })
+  return E.right({
+    logProbs: found.map(({ promptLogProbs }, i) => numbersOf(promptLogProbs, rows[i]!)),
+    versions: new Set(found.flatMap(({ completions }) => completions[0]!.tokens.map(({ version }) => version))),
+  })
 }

@@ -7,8 +7,8 @@ import { commitAdapter, commitBase, type Pushes } from './committed.js'
 import { budgetOf } from './controlCalls.js'
 import type { Member } from './member.js'
 import type { PushFailure, PushReport, ServerReport } from './report.js'
-import { checkServer, resumeServer, type ServerRun, serverRun, unloadAdapterAt } from './serverRun.js'
-import { goesOn, pushAdapter, pushFull, type Transaction } from './transaction.js'
+import { checkServer, learnProbes, resumeServer, type ServerRun, serverRun, unloadAdapterAt } from './serverRun.js'
+import { type BaseWeights, goesOn, pushAdapter, pushFull, type Transaction } from './transaction.js'
 
 /** A server in a push. */
 interface Part {
@@ -120,11 +120,24 @@ const byAdapter = async <W>(going: Going<W>, states: readonly EngineState[]): Pr
   return done
 }
 
+/** The base weights that each server has before they are replaced, with the numbers by which they are known again. */
+const previousOf = async <W>({ pushes, tx }: Going<W>): Promise<ReadonlyMap<ServerRun, BaseWeights>> => {
+  const { base, settings } = pushes
+  const withNumbers = async (run: ServerRun): Promise<readonly [ServerRun, BaseWeights]> => {
+    const isKnown = base.expected.probes !== null || tx.wereLost.has(run)
+    const probes = isKnown ? base.expected.probes : await learnProbes(run, settings.probes, tx.budget)
+    return [run, { ...base, expected: { ...base.expected, probes } }]
+  }
+  return new Map(await Promise.all(tx.active.map(withNumbers)))
+}
+
 const byWhole = async <W>(going: Going<W>): Promise<E.Either<WeightFailure, boolean>> => {
   const { pushes, weights, version, tx } = going
   const { settings } = pushes
   const probes = { rows: settings.probes, logProbs: settings.weights.score(weights, settings.probes) }
   const expected = { version, adapter: null, probes }
+  const previous = await previousOf(going)
+  if (!(await goesOn(tx))) return E.right(false)
   const placed = await settings.weights.full(weights, version)()
   if (E.isLeft(placed)) return placed
   const { source, remove } = placed.right
@@ -132,7 +145,7 @@ const byWhole = async <W>(going: Going<W>): Promise<E.Either<WeightFailure, bool
   let old: readonly { readonly remove: () => Promise<void> }[] = []
   const done = await pushFull(tx, {
     next: { source, expected },
-    previous: pushes.base,
+    previous: (run) => previous.get(run)!, // made for every active one
     commit: () => {
       old = commitBase(pushes, { serving, expected, adapter: null }, { source, expected, remove })
       switchAll(going, serving)

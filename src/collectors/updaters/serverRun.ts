@@ -12,7 +12,7 @@ import {
   changeOnce,
   type Happened,
 } from './controlCalls.js'
-import { type ExpectedProbes, probe } from './probes.js'
+import { type ExpectedProbes, type Probed, probe, probeGap } from './probes.js'
 import type { ProbeGap, PushPhase } from './report.js'
 
 /** How far log-probabilities of probes may be from the trainer's, in nats. */
@@ -234,37 +234,55 @@ const versionProblem = (
   return told === undefined ? null : `it reports version ${told}, not ${version}`
 }
 
+/** What a server says about probes: asked with a salt that nobody has used, with which it is asked at once, held or not. */
+const askProbes = async (
+  run: ServerRun,
+  { rows, adapter }: { readonly rows: ExpectedProbes['rows']; readonly adapter: string | null },
+  budget: Budget,
+): Promise<E.Either<string, Probed>> => {
+  const { client, settings } = run
+  const control = new AbortController()
+  const options = { adapter, cacheSalt: `probe-${settings.world.ids.fresh()}`, signal: control.signal }
+  const probed = await bounded(client.name, async () => E.right(await probe(client, rows, options)), budget)
+  control.abort()
+  return E.isLeft(probed) ? E.left(said('it did not score the probes', probed.left)) : probed.right
+}
+
 /**
- * Whether a server has the weights that it should have: by the version that it reports and by the probes. The reason otherwise.
- *
- * The server is probed while its client holds all other requests: probes have a salt of their own, with which they are sent at once.
+ * The numbers of the base weights that a server has, whatever they are, so that going back to them can be verified. Null, with a problem noted,
+ * where it does not tell.
  */
+export const learnProbes = (
+  run: ServerRun,
+  rows: ExpectedProbes['rows'],
+  budget: Budget,
+): Promise<ExpectedProbes | null> =>
+  timed(run, 'check', async () => {
+    const probed = await askProbes(run, { rows, adapter: null }, budget)
+    if (E.isRight(probed)) return { rows, logProbs: probed.right.logProbs }
+    complain(run, probed.left)
+    return null
+  })
+
+/** Whether a server has the weights that it should have: by the version that it reports and by the probes. The reason otherwise. */
 const compare = async (
   run: ServerRun,
   expected: ExpectedWeights,
   { phase, budget }: { readonly phase: 'verify' | 'undo'; readonly budget: Budget },
 ): Promise<string | null> => {
-  const { client, settings } = run
+  const { client } = run
   const state = await ask(run, client.state)
   if (E.isLeft(state)) return said('it does not tell its state', state.left)
   const wrong = versionProblem(expected, state.right, [])
   if (wrong !== null || expected.probes === null) return wrong
   const abilities = await ask(run, client.connect)
   if (E.isLeft(abilities)) return said('it does not say what it is', abilities.left)
-  const control = new AbortController()
-  const probes = expected.probes
-  const weights = { adapter: expected.adapter, cacheSalt: `probe-${settings.world.ids.fresh()}` }
-  const probed = await bounded(
-    client.name,
-    async () => E.right(await probe(client, probes, { ...weights, signal: control.signal })),
-    budget,
-  )
-  control.abort()
-  if (E.isLeft(probed)) return said('it did not score the probes', probed.left)
-  if (E.isLeft(probed.right)) return probed.right.left
-  const { gap, versions } = probed.right.right
+  const { rows, logProbs } = expected.probes
+  const probed = await askProbes(run, { rows, adapter: expected.adapter }, budget)
+  if (E.isLeft(probed)) return probed.left
+  const gap = probeGap(probed.right.logProbs, logProbs)
   if (phase === 'verify') run.gap = gap
-  const stamps = abilities.right.stamps === 'yes' ? [...versions] : []
+  const stamps = abilities.right.stamps === 'yes' ? [...probed.right.versions] : []
   return probeProblem(run, gap) ?? versionProblem(expected, state.right, stamps)
 }
 

@@ -113,7 +113,7 @@ const undoAt = async (tx: Transaction, run: ServerRun, previous: BaseWeights): P
 /** Base weights that are pushed over others. */
 export interface FullPush {
   readonly next: BaseWeights & { readonly source: WeightSource }
-  readonly previous: BaseWeights
+  readonly previous: (run: ServerRun) => BaseWeights
   /** Called when all servers have the weights, before anybody may go on. */
   readonly commit: () => void
   /** Called before anybody may go on, for `lost` servers: requests are to be refused there. */
@@ -149,7 +149,7 @@ export const pushFull = async (tx: Transaction, push: FullPush): Promise<boolean
       (run) => resumeServer(run, 'resume'),
       (run) => verifyServer(run, expected, { phase: 'verify', budget }),
     ])
-    if (!done) await each(tx.active, (run) => undoAt(tx, run, previous))
+    if (!done) await each(tx.active, (run) => undoAt(tx, run, previous(run)))
     refuse()
     if (done) commit()
     return done

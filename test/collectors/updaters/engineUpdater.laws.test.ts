@@ -29,11 +29,13 @@ const traffic = (clients: readonly EngineClient[]) => {
 }
 
 const FAULTS: readonly Fault[] = [
-  ...(['none', 'none', 'none', 'refused', 'lost-done', 'lost', 'late'] as const),
-  ...(['dies', 'throws', 'hangs', 'hangs-done', 'spoils'] as const),
+  ...(['refused', 'lost-done', 'lost', 'late', 'dies', 'throws', 'hangs', 'hangs-done', 'spoils'] as const),
 ]
 
-const anyScript = fc.array(fc.constantFrom(...FAULTS), { maxLength: 24 })
+/** A few faults at calls of one push to one server. */
+const anyScript: fc.Arbitrary<readonly Fault[]> = fc
+  .array(fc.tuple(fc.nat({ max: 14 }), fc.constantFrom(...FAULTS)), { maxLength: 3 })
+  .map((faults) => Array.from({ length: 15 }, (_, i) => faults.find(([at]) => at === i)?.[1] ?? 'none'))
 
 const anyScenario = fc.record({
   how: fc.constantFrom('adapter' as const, 'full' as const),
