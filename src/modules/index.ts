@@ -99,6 +99,8 @@ export type { CallReading } from './remote/chat/chatReply.js'
 export type { ChatDialect, ChatTool, ClientConfig, ToolChoice } from './remote/chat/clientConfig.js'
 export { type ChatPolicy, OpenAIWrapper } from './remote/chat/openAIWrapper.js'
 export { localClient } from './remote/localClient.js'
+export { type VLLMClientOptions, vLLMClient } from './remote/vllm/client.js'
+export { type VLLMWeightTransfer, vLLMWeightTransfer } from './remote/vllm/weightTransfer.js'
 export type {
   AttentionDescription,
   FeedForwardDescription,

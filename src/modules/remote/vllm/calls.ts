@@ -5,42 +5,63 @@ import { z } from 'zod'
 import type { HttpFailure, HttpReply, HttpRequest, Transport } from '../../../core/http.js'
 import { parseJson } from '../../../core/json.js'
 import type { EngineFailure } from '../../../data/engineClient.js'
+import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { controlFailure, engineFailure } from './failures.js'
 
 /** A server, and how requests to it look. */
 export interface VLLMServer {
   /** For messages: kind and address, without credentials. */
   readonly name: string
+  /** To one server: what changes its weights must not reach one of several. */
   readonly transport: Transport
-  /** What every request carries. */
-  readonly headers: Readonly<Record<string, string>>
   /** Milliseconds for a call of control, to its last byte. */
   readonly controlMs: number
 }
 
-/** Sends a request with the server's headers. */
-export const sendTo = (
-  { transport, headers, controlMs }: VLLMServer,
-  request: HttpRequest,
-): TaskEither<HttpFailure, HttpReply> => transport.send({ headers, deadlineMs: controlMs, ...request })
+/** Where a server is: its address, or a transport to it. A key for the API belongs to the transport, which never shows it. */
+export type VLLMAddress = { readonly url: string; readonly apiKey?: string } | { readonly transport: Transport }
 
-/** An answer that nobody reads: its status says everything. */
-export const ANY_ANSWER = z.unknown()
+const CONTROL_MS = 300_000
 
-const parsed = <T>(
-  { name }: VLLMServer,
-  schema: z.ZodType<T>,
-  { text, path, effect }: { readonly text: string; readonly path: string; readonly effect: 'changes' | 'reads' },
-): E.Either<EngineFailure, T> => {
-  const wrong = (why: string) =>
-    E.left(
-      engineFailure(name, effect === 'changes' ? 'unknown' : 'protocol', `${path} answered what it should not: ${why}`),
+const transportTo = (address: VLLMAddress): Transport =>
+  'transport' in address
+    ? address.transport
+    : liveTransport({
+        servers: address.url,
+        ...(address.apiKey !== undefined && { headers: { authorization: `Bearer ${address.apiKey}` } }),
+      })
+
+/**
+ * A server by its address.
+ *
+ * Errors   throws TypeError for a transport to several servers.
+ */
+export const vLLMServer = (address: VLLMAddress & { readonly controlMs?: number }): VLLMServer => {
+  const transport = transportTo(address)
+  const servers = transport.state().map(({ server }) => server)
+  if (servers.length !== 1) {
+    throw new TypeError(
+      `vLLMClient: the transport must lead to one server, and leads to ${servers.length}: ${servers.join(', ')}; make a client for each`,
     )
-  const json = parseJson(text)
-  if (E.isLeft(json)) return wrong(json.left)
-  const read = schema.safeParse(json.right)
-  return read.success ? E.right(read.data) : wrong(z.prettifyError(read.error))
+  }
+  return { name: `vllm at ${servers[0]}`, transport, controlMs: address.controlMs ?? CONTROL_MS }
 }
+
+/** Sends a call of control within its time. */
+export const sendTo = (
+  { transport, controlMs }: VLLMServer,
+  request: HttpRequest,
+): TaskEither<HttpFailure, HttpReply> => transport.send({ deadlineMs: controlMs, ...request })
+
+/** What stands in an answer, where its form is the one that was expected. */
+const parsed = <T>(schema: z.ZodType<T>, text: string): E.Either<string, T> => {
+  const json = parseJson(text)
+  if (E.isLeft(json)) return json
+  const read = schema.safeParse(json.right)
+  return read.success ? E.right(read.data) : E.left(z.prettifyError(read.error))
+}
+
+const unexpected = (path: string, why: string): string => `${path} answered what it should not: ${why}`
 
 /**
  * Reads from a server. It may be sent again.
@@ -51,30 +72,31 @@ export const readFrom =
   <T>(server: VLLMServer, path: string, schema: z.ZodType<T>): TaskEither<EngineFailure, T> =>
   async () => {
     const reply = await sendTo(server, { method: 'GET', path, repeat: 'safe' })()
-    return E.isLeft(reply)
-      ? E.left(controlFailure(server.name, reply.left, 'reads'))
-      : parsed(server, schema, { text: reply.right.text, path, effect: 'reads' })
+    if (E.isLeft(reply)) return E.left(controlFailure(server.name, reply.left, 'reads'))
+    const read = parsed(schema, reply.right.text)
+    return E.isLeft(read) ? E.left(engineFailure(server.name, 'protocol', unexpected(path, read.left))) : read
   }
 
-/** What a call is sent with. */
-export interface CallBody<T> {
+/** What a call of control is sent with, and the form of its answer. */
+export interface ControlCall<T> {
+  readonly path: string
   readonly json?: unknown
-  readonly schema: z.ZodType<T>
+  /** Null: the status says everything. */
+  readonly schema: z.ZodType<T> | null
 }
 
 /**
- * Has a server change something. It is sent once.
+ * Has a server change something. It is sent once. What it answers is null where no form of it is asked for.
  *
  * Errors   `Left(EngineFailure)`: `missing`, `refused`, `unreachable` if the server cannot have acted; `unknown` if it may have.
  */
 export const changeAt =
-  <T>(server: VLLMServer, path: string, { json, schema }: CallBody<T>): TaskEither<EngineFailure, T> =>
+  <T>(server: VLLMServer, { path, json, schema }: ControlCall<T>): TaskEither<EngineFailure, T | null> =>
   async () => {
     const request: HttpRequest = { method: 'POST', path, repeat: 'never', ...(json !== undefined && { json }) }
     const reply = await sendTo(server, request)()
     if (E.isLeft(reply)) return E.left(controlFailure(server.name, reply.left))
-    const { text } = reply.right
-    return schema === ANY_ANSWER
-      ? E.right(schema.parse(null))
-      : parsed(server, schema, { text, path, effect: 'changes' })
+    if (schema === null) return E.right(null)
+    const read = parsed(schema, reply.right.text)
+    return E.isLeft(read) ? E.left(engineFailure(server.name, 'unknown', unexpected(path, read.left))) : read
   }

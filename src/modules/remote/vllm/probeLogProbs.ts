@@ -61,7 +61,7 @@ export const probeLogProbs = async (
   server: VLLMServer,
   model: string,
 ): Promise<E.Either<HttpFailure, ServerLogProbs | 'undecided'>> => {
-  const shared = { model, max_tokens: 1, return_tokens_as_token_ids: true }
+  const shared = { model, max_tokens: 1, top_k: 0, top_p: 1, min_p: 0, return_tokens_as_token_ids: true }
   const ask = (json: object) => {
     const request: HttpRequest = { method: 'POST', path: SAMPLING_PATHS.completions, json, repeat: 'fresh' }
     return sendTo(server, request)()

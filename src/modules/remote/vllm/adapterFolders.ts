@@ -1,0 +1,109 @@
+/** Adapters that a server reads from a folder which it shares with the client. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { Files, Ids } from '../../../core/capabilities.js'
+import { describe, type FileFailure } from '../../../core/failure.js'
+import type { HttpRequest } from '../../../core/http.js'
+import type { EngineFailure } from '../../../data/engineClient.js'
+import type { AdapterWeights } from '../../../data/generation.js'
+import { adapterModules } from '../../lora/adapter.js'
+import { loraConfig } from '../../lora/config.js'
+import { adapterFiles } from '../../lora/peft.js'
+import { sendTo, type VLLMServer } from './calls.js'
+import { controlFailure, engineFailure, errorOf } from './failures.js'
+
+/** Where adapters are handed over. */
+export interface SharedFolder {
+  readonly files: Files
+  readonly ids: Ids
+  /** As this process sees it. */
+  readonly folder: string
+  /** As the server sees it. */
+  readonly serverFolder: string
+}
+
+/** Puts adapters on a server and takes them away. Mutable: it knows which folders it wrote. */
+export interface AdapterFolders {
+  readonly load: (name: string, adapter: AdapterWeights) => Promise<E.Either<EngineFailure, void>>
+  readonly unload: (name: string) => Promise<E.Either<EngineFailure, void>>
+  /** Removes the client's own folder if no adapter is left in it. */
+  readonly close: () => Promise<void>
+}
+
+/** Names that are safe as a part of a path on any machine. */
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/
+
+const filesOf = ({ rank, alpha, tensors }: AdapterWeights) => {
+  const config = loraConfig({ rank, alpha, targetModules: adapterModules(tensors.keys()) })
+  return adapterFiles({ config, arrays: tensors })
+}
+
+/**
+ * Handing over of adapters in PEFT's layout.
+ *
+ * Each adapter has a folder that no other one ever had, in a folder of this client alone: servers may remember what they read under a path. It
+ * stays while the adapter is loaded, since a server reads it again when it has dropped it from memory.
+ *
+ * Errors   `Left(EngineFailure)`: `refused` for a name that is no part of a path, a folder that cannot be written, and what the server says no
+ *          to, as a name in use, too high a rank or a module that it does not know; `unknown` where no answer came: the folder then stays.
+ * Effects  writes and removes folders.
+ */
+export const adapterFolders = (
+  server: VLLMServer,
+  { files, ids, folder, serverFolder }: SharedFolder,
+): AdapterFolders => {
+  const own = `tandem-${ids.fresh()}`
+  const written = new Map<string, string>()
+  let count = 0
+
+  const call = (path: string, json: object) => {
+    const request: HttpRequest = { method: 'POST', path, json, repeat: 'never' }
+    return sendTo(server, request)()
+  }
+  const fileFailure = (failure: FileFailure): E.Either<EngineFailure, never> =>
+    E.left(engineFailure(server.name, 'refused', `the adapter cannot be handed over: ${describe(failure)}`))
+  const remove = async (name: string): Promise<E.Either<EngineFailure, void>> => {
+    const place = written.get(name)
+    if (place === undefined) return E.right(undefined)
+    written.delete(name)
+    const removed = await files.remove(`${folder}/${own}/${place}`)()
+    return E.isLeft(removed) ? fileFailure(removed.left) : E.right(undefined)
+  }
+
+  return {
+    load: async (name, adapter) => {
+      if (!NAME.test(name)) {
+        const reason = `'${name}' is no name for an adapter: letters, digits, '.', '_' and '-'`
+        return E.left(engineFailure(server.name, 'refused', reason))
+      }
+      const place = `${count++}-${name}`
+      const made = await files.writeFolder(`${folder}/${own}/${place}`, filesOf(adapter))()
+      if (E.isLeft(made)) return fileFailure(made.left)
+      const reply = await call('/v1/load_lora_adapter', {
+        lora_name: name,
+        lora_path: `${serverFolder}/${own}/${place}`,
+      })
+      if (E.isRight(reply)) {
+        written.set(name, place)
+        return E.right(undefined)
+      }
+      const failure = loadFailure(server.name, reply.left)
+      if (failure.kind === 'unknown') written.set(name, place)
+      else await files.remove(`${folder}/${own}/${place}`)()
+      return E.left(failure)
+    },
+    unload: async (name) => {
+      const reply = await call('/v1/unload_lora_adapter', { lora_name: name })
+      return E.isLeft(reply) ? E.left(controlFailure(server.name, reply.left)) : remove(name)
+    },
+    close: async () => {
+      if (written.size === 0) await files.remove(`${folder}/${own}`)()
+    },
+  }
+}
+
+/** vLLM tells 500 for an adapter that it cannot use, and does not have it then. */
+const loadFailure = (name: string, failure: Parameters<typeof controlFailure>[1]): EngineFailure => {
+  const told = errorOf(failure)
+  const kept = controlFailure(name, failure)
+  return failure.status === 500 && told?.type === 'InternalServerError' ? { ...kept, kind: 'refused' } : kept
+}

@@ -1,0 +1,173 @@
+/** vLLM, or a server that speaks as it does, as an engine: sampling, adapters, weights and control over HTTP. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Files, Ids } from '../../../core/capabilities.js'
+import { describe } from '../../../core/failure.js'
+import type { EngineClient, EngineFailure } from '../../../data/engineClient.js'
+import type { WeightSource } from '../../../data/generation.js'
+import { liveFiles } from '../../../live/files.js'
+import { liveIds } from '../../../live/ids.js'
+import { makeRequestGate } from '../requestGate.js'
+import { adapterFolders } from './adapterFolders.js'
+import { type VLLMAddress, type VLLMServer, vLLMServer } from './calls.js'
+import { health, pauseServer, reloadFrom, resetServerCache, resumeServer, serverState } from './control.js'
+import { type ConnectFailure, type DetectedServer, detectServer, type ServerFacts } from './detect.js'
+import { engineFailure } from './failures.js'
+import { type Connection, requestRunner } from './requestRunner.js'
+import type { Delivery } from './wireRequest.js'
+
+export type VLLMClientOptions = VLLMAddress &
+  Omit<ServerFacts, 'adapters' | 'endpoint'> & {
+    /** 'auto' takes `/inference/v1/generate` where the server has it: it tells ranks and versions, and no text. Default 'auto'. */
+    readonly endpoint?: ServerFacts['endpoint']
+    /** 'stream' tells tokens as they come; 'whole' stamps each with its version even where weights change under it. Default 'whole'. */
+    readonly delivery?: Delivery
+    /** A folder that this process and the server see: adapters are handed over in it. */
+    readonly sharedFolder?: string
+    /** The same folder as the server sees it. Default: under the same path. */
+    readonly serverFolder?: string
+    /** Milliseconds for a request to sample. Default 10 minutes. */
+    readonly deadlineMs?: number
+    /** Milliseconds for a call of control, reading weights included. Default 5 minutes. */
+    readonly controlMs?: number
+    readonly files?: Files
+    readonly ids?: Ids
+  }
+
+const DEADLINE_MS = 600_000
+
+/** Asks once; a failure is forgotten, so that the next one asks again. */
+const connectionTo = (detect: () => Promise<E.Either<ConnectFailure, DetectedServer>>): Connection => {
+  let asking: Promise<E.Either<ConnectFailure, DetectedServer>> | null = null
+  return async () => {
+    asking ??= detect()
+    const found = await asking
+    if (E.isLeft(found)) asking = null
+    return found
+  }
+}
+
+/**
+ * A checkpoint folder as the server sees it. One in the shared folder is looked at first: vLLM 0.32 lets go of its weights before it reads
+ * others, and dies with the next request if it finds none.
+ */
+const checkpointPath = (
+  { name }: VLLMServer,
+  path: string,
+  { sharedFolder, serverFolder = sharedFolder, files = liveFiles }: VLLMClientOptions,
+): TE.TaskEither<EngineFailure, string> => {
+  if (sharedFolder === undefined) return TE.right(path)
+  const missing = (reason: string) =>
+    engineFailure(name, 'refused', `${path} holds no weights for the server: ${reason}`)
+  if (!path.startsWith(`${sharedFolder}/`)) return TE.left(missing(`it is not in ${sharedFolder}, which both see`))
+  return pipe(
+    files.list(path),
+    TE.mapLeft((failure) => missing(describe(failure))),
+    TE.filterOrElse(
+      (names) => names.some((file) => file.endsWith('.safetensors')),
+      () => missing('it has no .safetensors file'),
+    ),
+    TE.map(() => `${serverFolder}${path.slice(sharedFolder.length)}`),
+  )
+}
+
+const ARRAYS =
+  'weights as arrays do not cross this wire: write a checkpoint folder that the server sees and load that, as vLLMUpdater does'
+
+const NO_FOLDER = 'the client has no sharedFolder: adapters are handed over in a folder that both see'
+
+/**
+ * A client of one vLLM server, 0.10.2 or newer, or of `tandem serve`.
+ *
+ * What the server can do is looked up when it is first needed (`connect`). Requests carry all sampling parameters, so that no default of the
+ * server decides anything, and every answer is checked: counts, ids, log-probabilities, model, reasons, versions. What cannot be is a failure
+ * of kind `protocol`, never a sample.
+ *
+ * Versions are the server's word where its weights carry a label that is a number (0.32, `/inference/v1/generate`), else what was serving
+ * when the request was sent. Once a label was seen, an answer without one is refused: the server lost its weights. Equal keys give equal
+ * seeds, and so equal completions on a server whose kernels allow it.
+ *
+ * Log-probabilities that the server does not tell, and that do not follow from those it tells, are NaN. Ranks are 0 where an endpoint tells none
+ * and the token is not among its alternatives. `endTokens` of the abilities is empty unless given; `vocabularySize` is Infinity where
+ * neither the caller nor the server tells it. `cachedTokens` is 0 unless the server runs with `--enable-prompt-tokens-details`.
+ *
+ * Adapters need `sharedFolder`, and checkpoint folders lie in it if it is given; control needs vLLM's development mode (`VLLM_SERVER_DEV_MODE=1`). Requests that use an adapter must be
+ * finished before it is unloaded.
+ *
+ * Errors   events and failures as `EngineClient` has them. Throws TypeError for a transport to several servers.
+ * Effects  HTTP requests; adapter folders in `sharedFolder`. `close` closes the transport if it was made here.
+ * Source   vLLM 0.32 and its older releases as the project's reference on inference protocols describes them.
+ *
+ * @example
+ * const client = vLLMClient({ url: 'http://127.0.0.1:8000', model: 'policy' })
+ */
+export const vLLMClient = (options: VLLMClientOptions): EngineClient => {
+  const { files = liveFiles, ids = liveIds, delivery = 'whole', endpoint = 'auto' } = options
+  const server = vLLMServer(options)
+  const { sharedFolder: folder, serverFolder = folder } = options
+  const adapters =
+    folder === undefined || serverFolder === undefined
+      ? null
+      : adapterFolders(server, { files, ids, folder, serverFolder })
+  const connection = connectionTo(() =>
+    detectServer(server, { ...options, endpoint, adapters: adapters === null ? 'none' : 'shared' }),
+  )
+  const detected: TE.TaskEither<EngineFailure, DetectedServer> = pipe(
+    connection,
+    TE.mapLeft(({ failure }) => failure),
+  )
+  const gate = makeRequestGate()
+  const runner = requestRunner({
+    ...{ server, connection, gate, ids },
+    plan: { model: options.model, endpoint, delivery },
+    deadlineMs: options.deadlineMs ?? DEADLINE_MS,
+  })
+  const refused = (reason: string): TE.TaskEither<EngineFailure, never> =>
+    TE.left(engineFailure(server.name, 'refused', reason))
+  const loadFolder = (source: WeightSource, version: number): TE.TaskEither<EngineFailure, void> =>
+    source._tag === 'Arrays'
+      ? refused(ARRAYS)
+      : pipe(
+          TE.Do,
+          TE.bind('path', () => checkpointPath(server, source.path, options)),
+          TE.bind('found', () => detected),
+          TE.chainFirst(({ path, found }) => reloadFrom(server, found, { path, version })),
+          TE.map(({ found }) => (found.labels === 'yes' ? runner.expectLabels() : undefined)),
+        )
+  const unload = (name: string): TE.TaskEither<EngineFailure, void> => {
+    const users = gate.inFlight(name)
+    if (users > 0) return refused(`${users} requests still use the adapter '${name}'`)
+    return adapters === null ? refused(NO_FOLDER) : () => adapters.unload(name)
+  }
+  return {
+    name: server.name,
+    connect: pipe(
+      detected,
+      TE.map(({ abilities }) => abilities),
+    ),
+    generate: runner.generate,
+    abort: runner.abort,
+    health: health(server),
+    state: serverState(server),
+    pause: (how) =>
+      pipe(
+        detected,
+        TE.chain((found) => pauseServer(server, found, how)),
+      ),
+    resume: resumeServer(server),
+    resetPrefixCache: resetServerCache(server),
+    loadAdapter: (name, adapter) => (adapters === null ? refused(NO_FOLDER) : () => adapters.load(name, adapter)),
+    unloadAdapter: unload,
+    loadWeights: (source, { version }) => loadFolder(source, version),
+    serving: gate.serving,
+    serve: runner.serve,
+    hold: gate.hold,
+    inFlight: gate.inFlight,
+    close: async () => {
+      runner.close()
+      await adapters?.close()
+      if (!('transport' in options)) await server.transport.close()
+    },
+  }
+}

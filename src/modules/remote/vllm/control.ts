@@ -1,0 +1,152 @@
+/** Control of a server: pausing, caches, aborting, weights from a folder. Every call is sent once. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { z } from 'zod'
+import type { EngineClient, EngineFailure, EngineState } from '../../../data/engineClient.js'
+import { versionOf } from './answerEvents.js'
+import { changeAt, readFrom, sendTo, type VLLMServer } from './calls.js'
+import { type DetectedServer, modelsSchema } from './detect.js'
+import { controlFailure, engineFailure } from './failures.js'
+import { hasFeature, needed, type VLLMFeature } from './features.js'
+
+/** What a server answers to a call that changes it. */
+type Changed = TE.TaskEither<EngineFailure, void>
+
+const done = (): void => undefined
+
+/** Stops a call that a server of this release is known not to have. */
+const withFeature = (server: VLLMServer, { release }: DetectedServer, feature: VLLMFeature): Changed =>
+  release === null || hasFeature(release, feature)
+    ? TE.right(undefined)
+    : TE.left(engineFailure(server.name, 'missing', needed(feature)))
+
+/** The server answers that it is well. */
+export const health =
+  (server: VLLMServer): Changed =>
+  async () =>
+    pipe(
+      await sendTo(server, { method: 'GET', path: '/health', repeat: 'safe' })(),
+      E.bimap((failure) => controlFailure(server.name, failure, 'reads'), done),
+    )
+
+const infoSchema = z.object({ weight_version: z.string() })
+const pausedSchema = z.object({ is_paused: z.boolean() })
+
+/** Null where the path is not there. */
+const orNull = <T>(call: TE.TaskEither<EngineFailure, T>): TE.TaskEither<EngineFailure, T | null> =>
+  pipe(
+    call,
+    TE.orElseW((failure) => (failure.kind === 'missing' ? TE.right(null) : TE.left(failure))),
+  )
+
+/** What the server says of itself now. A label that is no number of ours is no version. */
+export const serverState = (server: VLLMServer): TE.TaskEither<EngineFailure, EngineState> =>
+  pipe(
+    TE.Do,
+    TE.bind('models', () => readFrom(server, '/v1/models', modelsSchema)),
+    TE.bind('info', () => orNull(readFrom(server, '/weight_info', infoSchema))),
+    TE.bind('paused', () => orNull(readFrom(server, '/is_paused', pausedSchema))),
+    TE.map(({ models, info, paused }) => ({
+      version: info === null ? null : versionOf(info.weight_version),
+      isPaused: paused?.is_paused ?? null,
+      adapters: models.data.flatMap(({ id, parent }) => (parent == null ? [] : [id])),
+    })),
+  )
+
+/**
+ * Pauses the server: it answers when the mode's condition holds.
+ *
+ * Errors   `Left(EngineFailure)`; `missing` without the development mode, and for `keep` before vLLM 0.16.
+ */
+export const pauseServer = (
+  server: VLLMServer,
+  detected: DetectedServer,
+  { mode, cache }: Parameters<EngineClient['pause']>[0],
+): Changed =>
+  pipe(
+    mode === 'keep' ? withFeature(server, detected, 'pause mode keep') : TE.right(undefined),
+    TE.chain(() => changeAt(server, { path: `/pause?mode=${mode}&clear_cache=${cache === 'clear'}`, schema: null })),
+    TE.map(done),
+  )
+
+/** Lets the server go on. */
+export const resumeServer = (server: VLLMServer): Changed =>
+  pipe(changeAt(server, { path: '/resume', schema: null }), TE.map(done))
+
+/** Empties the prefix cache. A server that could not, because requests hold parts of it, refused. */
+export const resetServerCache = (server: VLLMServer): Changed =>
+  pipe(
+    changeAt(server, {
+      path: '/reset_prefix_cache',
+      schema: z.object({ success: z.boolean().nullish() }).nullish().catch(null),
+    }),
+    TE.chain((answer) =>
+      answer?.success === false
+        ? TE.left(
+            engineFailure(
+              server.name,
+              'refused',
+              'the prefix cache was not emptied: requests that run or are frozen hold parts of it',
+            ),
+          )
+        : TE.right(undefined),
+    ),
+  )
+
+/** Ends requests under the names that the server knows; all without names. Resolves to how many it counts. */
+export const abortAt = (
+  server: VLLMServer,
+  detected: DetectedServer,
+  names: readonly string[] | null,
+): TE.TaskEither<EngineFailure, number> =>
+  pipe(
+    withFeature(server, detected, '/abort_requests'),
+    TE.chain(() =>
+      changeAt(server, {
+        path: '/abort_requests',
+        json: names === null ? {} : { request_ids: names },
+        schema: z.object({ aborted: z.int().min(0) }),
+      }),
+    ),
+    TE.map((answer) => answer?.aborted ?? 0),
+  )
+
+/** Writes the label that `/weight_info` tells, and that answers carry from then on. */
+export const labelWeights = (server: VLLMServer, version: number): Changed =>
+  pipe(
+    changeAt(server, { path: '/update_weight_version', json: { new_version: String(version) }, schema: null }),
+    TE.map(done),
+  )
+
+/** The label failed after the weights arrived: nobody can take that for a refusal of the weights. */
+const unlabeled = (failure: EngineFailure): EngineFailure => ({
+  ...failure,
+  kind: 'unknown',
+  reason: `the weights arrived, and their label did not: ${failure.reason}`,
+})
+
+/**
+ * Has the server read its base weights from a folder, and labels them where it has labels. It neither pauses nor empties the prefix cache.
+ *
+ * Errors   `Left(EngineFailure)`: `unknown` for everything that may have left the server with other weights than before, which includes its
+ *          own word that loading failed.
+ */
+export const reloadFrom = (
+  server: VLLMServer,
+  detected: DetectedServer,
+  { path, version }: { readonly path: string; readonly version: number },
+): Changed =>
+  pipe(
+    withFeature(server, detected, 'reload_weights from a folder'),
+    TE.chain(() =>
+      changeAt(server, {
+        path: '/collective_rpc',
+        json: { method: 'reload_weights', kwargs: { weights_path: path } },
+        schema: null,
+      }),
+    ),
+    TE.chain(() =>
+      detected.labels === 'yes' ? pipe(labelWeights(server, version), TE.mapLeft(unlabeled)) : TE.right(undefined),
+    ),
+  )

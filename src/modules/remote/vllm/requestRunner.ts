@@ -1,0 +1,175 @@
+/** The requests of a client while they run: begun, counted, cancelled, closed. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Ids } from '../../../core/capabilities.js'
+import type { EngineClient, EngineFailure } from '../../../data/engineClient.js'
+import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../../data/generation.js'
+import { eventQueue } from '../../generation/eventQueue.js'
+import type { RequestGate } from '../requestGate.js'
+import { answerReader, type Expected } from './answerEvents.js'
+import type { VLLMServer } from './calls.js'
+import { abortAt } from './control.js'
+import type { ConnectFailure, DetectedServer } from './detect.js'
+import { generationFailure } from './failures.js'
+import { type PlannedRequest, type PlanOptions, planRequest, sampleRequest } from './sampleRequest.js'
+import type { SamplingEndpoint } from './wireRequest.js'
+
+/** What the server is, asked once. */
+export type Connection = TE.TaskEither<ConnectFailure, DetectedServer>
+
+/** What requests need. */
+export interface RunnerParts {
+  readonly server: VLLMServer
+  readonly connection: Connection
+  readonly gate: RequestGate
+  readonly ids: Ids
+  readonly plan: PlanOptions
+  readonly deadlineMs: number
+}
+
+/** Mutable: it knows what runs. */
+export interface RequestRunner extends Pick<EngineClient, 'generate' | 'abort' | 'serve'> {
+  /** From now on the server's weights carry a label. */
+  readonly expectLabels: () => void
+  /** Ends all requests with `closed`; later ones fail so. */
+  readonly close: () => void
+}
+
+/** A request that was begun. */
+interface Running {
+  readonly id: string
+  readonly controller: AbortController
+  /** Names of the attempt that is out; none before the first. */
+  names: readonly string[]
+}
+
+/** The names under which servers know a request to sample: vLLM puts a prefix before the given one, and a number after it. */
+const namesOf = (endpoint: SamplingEndpoint, requestId: string): readonly string[] =>
+  endpoint === 'generate' ? [`generate-tokens-${requestId}`] : [`cmpl-${requestId}-0`, `cmpl-${requestId}`]
+
+const failed = (kind: GenerationFailure['kind'], reason: string): GenerationEvent => ({
+  _tag: 'Failed',
+  failure: generationFailure(kind, reason),
+})
+
+const CLOSED = failed('closed', 'the client is closed')
+
+/**
+ * Runs requests of a client.
+ *
+ * Effects  a request begins when `generate` is called. Leaving its events, its signal and `abort` end it.
+ */
+export const requestRunner = ({ server, connection, gate, ids, plan, deadlineMs }: RunnerParts): RequestRunner => {
+  const running = new Set<Running>()
+  /** Which version an adapter had when it began to serve. */
+  const versions = new Map<string, number>()
+  let state: 'open' | 'closed' = 'open'
+  let labels: 'integers' | 'required' = 'integers'
+
+  const expectedOf = (planned: PlannedRequest, detected: DetectedServer, version: number): Expected => {
+    const { request, maxTokens } = planned
+    const isBase = request.adapter === null && detected.baseModels.includes(plan.model)
+    return {
+      request,
+      maxTokens,
+      models: isBase ? [plan.model, ...detected.baseModels] : [request.adapter ?? plan.model],
+      vocabularySize: detected.abilities.vocabularySize,
+      logProbs: detected.logProbs,
+      version: request.adapter === null ? version : (versions.get(request.adapter) ?? version),
+      labels: isBase ? labels : 'ignored',
+    }
+  }
+
+  async function* send(planned: PlannedRequest, expected: Expected, run: Running): AsyncGenerator<GenerationEvent> {
+    const reader = answerReader(expected)
+    yield* sampleRequest(
+      planned,
+      {
+        ...{ transport: server.transport, ids, deadlineMs },
+        signal: run.controller.signal,
+        onAttempt: (requestId) => {
+          run.names = namesOf(planned.endpoint, requestId)
+        },
+      },
+      reader,
+    )
+    if (reader.label() !== null) labels = 'required'
+  }
+
+  async function* eventsOf(request: GenerationRequest, run: Running): AsyncGenerator<GenerationEvent> {
+    if (state === 'closed') return yield CLOSED
+    const detected = await connection()
+    if (E.isLeft(detected)) return yield failed(detected.left.kind, detected.left.failure.reason)
+    const planned = planRequest(request, detected.right, plan)
+    if (E.isLeft(planned)) return yield failed('invalid', planned.left)
+    yield* gate.pass(planned.right.request, { signal: run.controller.signal }, (filled, version) => {
+      const ready = { ...planned.right, request: filled }
+      return send(ready, expectedOf(ready, detected.right, version), run)
+    })
+  }
+
+  const generate: EngineClient['generate'] = (request, { signal } = {}) => {
+    const controller = new AbortController()
+    const run: Running = { id: request.id, controller, names: [] }
+    const abort = (): void => controller.abort()
+    const queue = eventQueue<GenerationEvent>({ onReturn: async () => abort() })
+    running.add(run)
+    if (signal?.aborted === true) abort()
+    signal?.addEventListener('abort', abort, { once: true })
+    const work = async (): Promise<void> => {
+      for await (const event of eventsOf(request, run)) {
+        const isEnd = state === 'closed' && event._tag === 'Finished' && event.finishReason === 'abort'
+        queue.push(isEnd ? CLOSED : event)
+        if (isEnd) break
+      }
+    }
+    void work()
+      .catch((error: unknown) => queue.push(failed('internal', error instanceof Error ? error.message : String(error))))
+      .finally(() => {
+        running.delete(run)
+        signal?.removeEventListener('abort', abort)
+        queue.end()
+      })
+    return queue
+  }
+
+  const endLocally = (runs: readonly Running[]): number => {
+    for (const { controller } of runs) controller.abort()
+    return runs.length
+  }
+
+  const abort: EngineClient['abort'] = (asked) => {
+    const chosen = [...running].filter(({ id }) => asked === undefined || asked.includes(id))
+    const unsent = chosen.filter(({ names }) => names.length === 0)
+    const sent = chosen.filter(({ names }) => names.length > 0)
+    const names = asked === undefined ? null : sent.flatMap((run) => run.names)
+    const ended = endLocally(unsent)
+    if (names !== null && names.length === 0) return TE.right(ended)
+    return pipe(
+      connection,
+      TE.mapLeft(({ failure }): EngineFailure => failure),
+      TE.chain((detected) => abortAt(server, detected, names)),
+      TE.map((count) => ended + (names === null ? count : Math.min(count, sent.length))),
+      TE.orElse((failure) =>
+        failure.kind === 'missing' ? TE.fromIO(() => ended + endLocally(sent)) : TE.left(failure),
+      ),
+    )
+  }
+
+  return {
+    generate,
+    abort,
+    serve: (weights) => {
+      if (weights.adapter !== null) versions.set(weights.adapter, weights.version)
+      gate.serve(weights)
+    },
+    expectLabels: () => {
+      labels = 'required'
+    },
+    close: () => {
+      state = 'closed'
+      endLocally([...running])
+    },
+  }
+}
