@@ -101,6 +101,15 @@ export { type ChatPolicy, OpenAIWrapper } from './remote/chat/openAIWrapper.js'
 export { localClient } from './remote/localClient.js'
 export { type VLLMClientOptions, vLLMClient } from './remote/vllm/client.js'
 export { type VLLMWeightTransfer, vLLMWeightTransfer } from './remote/vllm/weightTransfer.js'
+export type { WorkerProblem } from './remote/vllmWorker/diagnosis.js'
+export { type AsyncVLLMConfig, type EngineArgument, engineArguments } from './remote/vllmWorker/engineArguments.js'
+export {
+  makeVLLMWorker,
+  type VLLMWorker,
+  type VLLMWorkerOptions,
+  type WorkerEnd,
+  type WorkerFailure,
+} from './remote/vllmWorker/vllmWorker.js'
 export type {
   AttentionDescription,
   FeedForwardDescription,

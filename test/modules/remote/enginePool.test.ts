@@ -91,7 +91,7 @@ describe('a pool', () => {
   })
 
   it('fails a request of which tokens were told, whatever befell it: another member would draw others', async () => {
-    for (const end of [failed('unreachable'), new Error('reset'), HANG]) {
+    for (const end of [failed('unreachable'), new Error('reset'), HANG] as const) {
       const [bad, well] = [member('bad', () => [started, tokensOf(0, [tokenOf(7)]), end]), member('well')]
       const pool = poolOf([bad, well], { silenceMs: 20 })
       expect(requireLeft(await ask(pool))._tag).toBe('GenerationFailure')

@@ -1,0 +1,136 @@
+/** Workers over real processes: `tandem serve` with a scripted engine, and shells that go wrong. */
+
+import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { afterAll, describe, expect, it } from 'vitest'
+import { EMBEDDED_MODEL } from '../../../../src/live/embeddedModel.js'
+import {
+  makeVLLMWorker,
+  type VLLMWorker,
+  type VLLMWorkerOptions,
+} from '../../../../src/modules/remote/vllmWorker/vllmWorker.js'
+import { leftOf, rightOf } from '../../../kit/results.js'
+import { allowTime } from '../../../kit/runs.js'
+
+allowTime()
+
+const MAIN = fileURLToPath(new URL('../../../kit/serveMain.ts', import.meta.url))
+
+const TANDEM: VLLMWorkerOptions = {
+  command: [process.execPath, '--import', import.meta.resolve('tsx'), MAIN],
+  flavor: 'tandem',
+}
+
+const CONFIG = { model: EMBEDDED_MODEL, servedModelName: 'cat', threads: 1, shutdownSeconds: 0 }
+
+const workers: VLLMWorker[] = []
+afterAll(() => Promise.all(workers.map((worker) => worker.stop())))
+
+const start = async (options: VLLMWorkerOptions = {}, config = {}): Promise<VLLMWorker> => {
+  const worker = await rightOf(makeVLLMWorker({ ...CONFIG, ...config }, { ...TANDEM, ...options }))
+  workers.push(worker)
+  return worker
+}
+
+/** A worker that is a shell. */
+const shell = (script: string, options: VLLMWorkerOptions = {}) =>
+  makeVLLMWorker({ model: 'm' }, { command: ['sh', '-c', script, 'server'], startMs: 20_000, graceMs: 100, ...options })
+
+const isRunning = (pid: number): boolean => {
+  const status = `/proc/${pid}/stat`
+  return existsSync(status) && !/\) [ZX]/.test(readFileSync(status, 'utf8'))
+}
+
+describe('a worker', () => {
+  it('serves what it was told to, with control and its key, says what it logs, and stops', async () => {
+    const apiKey = 'sk-planted-secret-1234'
+    const worker = await start({ apiKey }, { maxModelLen: 77 })
+    expect(worker.model).toBe('cat')
+    const headers = { authorization: `Bearer ${apiKey}` }
+    const models = (await (await fetch(`${worker.url}/v1/models`, { headers })).json()) as { data: readonly object[] }
+    expect(models.data[0]).toMatchObject({ id: 'cat', max_model_len: 77 })
+    expect((await fetch(`${worker.url}/v1/models`)).status).toBe(401)
+    expect((await fetch(`${worker.url}/is_paused`)).status).toBe(200)
+    expect(worker.log().join('\n')).toContain('raw_logprobs')
+    expect(worker.log().join('\n')).not.toContain(apiKey)
+    expect(await worker.stop()).toMatchObject({ how: 'stopped' })
+    expect(isRunning(worker.pid)).toBe(false)
+    expect(await worker.stop()).toMatchObject({ how: 'stopped' })
+  })
+
+  it('that crashes tells it, with the end of its log', async () => {
+    const worker = await start()
+    process.kill(worker.pid, 'SIGKILL')
+    const end = await worker.ended
+    expect(end).toMatchObject({ how: 'crashed', signal: 'SIGKILL' })
+    expect(end.reason).toMatch(/was ended by SIGKILL; the log ends with:\n[\s\S]*requests at a time/)
+  })
+
+  it('whose model is none tells what its log says', async () => {
+    const failure = await leftOf(makeVLLMWorker({ ...CONFIG, model: '/no/such/model' }, TANDEM))
+    expect(failure).toMatchObject({ _tag: 'WorkerFailure', kind: 'model' })
+    expect(failure.reason).toContain('/no/such/model')
+  })
+
+  it('whose argument its server does not know tells which', async () => {
+    const failure = await leftOf(makeVLLMWorker({ ...CONFIG, noSuchThing: 1 }, TANDEM))
+    expect(failure).toMatchObject({ kind: 'arguments', reason: expect.stringContaining('--no-such-thing') })
+  })
+})
+
+describe('a start that fails', () => {
+  it('because there is no such program says how to install it', async () => {
+    const failure = await leftOf(makeVLLMWorker({ model: 'm' }, { command: ['/no/bin/vllm', 'serve'] }))
+    expect(failure).toMatchObject({ kind: 'executable', reason: expect.stringContaining('pip install vllm') })
+  })
+
+  it('because of its arguments starts nothing', async () => {
+    const failure = await leftOf(makeVLLMWorker({ model: '', seed: Number.NaN }, { command: ['/no/bin/vllm'] }))
+    expect(failure).toMatchObject({
+      kind: 'arguments',
+      reason: expect.stringContaining('seed must be a finite number'),
+    })
+  })
+
+  it('because the port is taken says so before anything runs', async () => {
+    const server = createServer().listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const address = server.address()
+    const port = typeof address === 'object' && address !== null ? address.port : 0
+    expect(await leftOf(shell('sleep 1000', { port }))).toMatchObject({ kind: 'port', log: [] })
+    server.close()
+  })
+
+  it('tells the last lines of the log, without secrets', async () => {
+    const failure = await leftOf(
+      shell('echo "key $VLLM_API_KEY mode $VLLM_SERVER_DEV_MODE"; echo "CUDA out of memory" >&2; exit 7', {
+        apiKey: 'planted-key',
+      }),
+    )
+    expect(failure).toMatchObject({ kind: 'memory' })
+    for (const word of ['ended with code 7', 'lower gpuMemoryUtilization', 'key *** mode 1'])
+      expect(failure.reason).toContain(word)
+    expect(JSON.stringify(failure)).not.toContain('planted-key')
+  })
+
+  it('because it takes too long, or is called off, leaves nothing running', async () => {
+    const pids: number[] = []
+    const onLine = (line: string): void => void pids.push(Number(line))
+    const script = 'echo $$; sleep 1000 & echo $!; wait'
+    expect(await leftOf(shell(script, { startMs: 300, onLine }))).toMatchObject({ kind: 'timeout' })
+    const controller = new AbortController()
+    const starting = leftOf(
+      shell(script, {
+        signal: controller.signal,
+        onLine: (line) => {
+          onLine(line)
+          if (pids.length === 4) controller.abort()
+        },
+      }),
+    )
+    expect(await starting).toMatchObject({ kind: 'cancelled' })
+    expect(pids.map(isRunning)).toEqual([false, false, false, false])
+  })
+})
