@@ -2,10 +2,10 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted, untilAborted } from '../../core/cancellation.js'
+import { route, startRouting } from '../../core/routing.js'
 import type { EngineClient, EngineFailure } from '../../data/engineClient.js'
 import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../data/generation.js'
 import type { PolicyEngine } from '../generation/enginePolicy.js'
-import { memberRoutes } from './memberRoutes.js'
 import { type NamedAbilities, sharedAbilities } from './poolAbilities.js'
 
 /** Why a member gets no requests: it failed by itself, or somebody said so. */
@@ -88,9 +88,6 @@ const verdict = ({ kind }: GenerationFailure): 'well' | 'ill' | 'gone' => {
       return 'ill'
   }
 }
-
-/** Conversations and prefixes that are remembered. */
-const ROUTES = 65_536
 
 /** Readmission where nobody else decides. */
 const reportsItsWeights: Readmission = (client, by) => async () => {
@@ -179,7 +176,7 @@ export const enginePool = (clients: readonly EngineClient[], options: EnginePool
       timer: undefined,
     }),
   )
-  const routes = memberRoutes(ROUTES)
+  let routing = startRouting()
   let isClosed = false
 
   const comeBack = (member: Member): void => {
@@ -222,6 +219,17 @@ export const enginePool = (clients: readonly EngineClient[], options: EnginePool
     member.failures++
     member.strikes += said === 'gone' ? patience : 1
     if (member.strikes >= patience) take(member, { by: 'failure', reason: failure.reason })
+  }
+
+  const choose = ({ prompt, conversation }: GenerationRequest, tried: ReadonlySet<Member>): Member | undefined => {
+    const replicas = members.map((member) => ({
+      load: member.inFlight,
+      takes: member.withdrawn === null && !tried.has(member) ? ('yes' as const) : ('no' as const),
+    }))
+    const chosen = route(routing, replicas, { prompt, ...(conversation !== undefined && { conversation }) })
+    if (chosen === undefined) return undefined
+    routing = chosen.routing
+    return members[chosen.replica]
   }
 
   const noneLeft = (reasons: readonly string[]): GenerationFailure => {
@@ -276,13 +284,8 @@ export const enginePool = (clients: readonly EngineClient[], options: EnginePool
     const tried = new Set<Member>()
     const reasons: string[] = []
     for (;;) {
-      const candidates = members.filter((member) => member.withdrawn === null && !tried.has(member))
-      const chosen = routes.choose(
-        request,
-        candidates.map(({ client, inFlight }) => ({ name: client.name, load: inFlight })),
-      )
-      if (chosen === undefined) return yield { _tag: 'Failed', failure: noneLeft(reasons) }
-      const member = named(chosen)
+      const member = choose(request, tried)
+      if (member === undefined) return yield { _tag: 'Failed', failure: noneLeft(reasons) }
       tried.add(member)
       const failure = yield* attempt(member, request, signal)
       if (failure === null || signal?.aborted === true) return

@@ -129,6 +129,32 @@ describe('a pool', () => {
   })
 })
 
+describe('routing', () => {
+  it('keeps a conversation, and prompts that begin alike, where their caches are; other requests go to the idlest', async () => {
+    const all = ['a', 'b', 'c'].map((name) => member(name))
+    const pool = poolOf(all)
+    const given = (): readonly number[] => all.map(({ seen }) => seen.length)
+    const hanging = member('hanging', () => [started, HANG])
+    const prompt = Int32Array.from({ length: 64 }, (_, i) => i + 1)
+    for (let i = 0; i < 3; i++) await good(pool, request({ conversation: 'talk' }))
+    expect(given()).toEqual([3, 0, 0])
+    pool.withdraw('a', 'away')
+    for (let i = 0; i < 3; i++) await good(pool, request({ prompt: prompt.slice(0, 32 * (i + 1)) }))
+    expect(given()).toEqual([3, 3, 0])
+    pool.restore('a')
+    await good(pool, request({ prompt }))
+    expect(given()).toEqual([3, 4, 0])
+    const busy = poolOf([hanging, all[2]!])
+    const controller = new AbortController()
+    const stuck = generateAll(busy, [request()], { signal: controller.signal })
+    await until(() => hanging.seen.length === 1)
+    await good(busy)
+    expect(all[2]!.seen).toHaveLength(1)
+    controller.abort()
+    await stuck
+  })
+})
+
 describe('a member', () => {
   it('is withdrawn after failures in a row, not in all, and comes back when it is well and has its weights', async () => {
     let answer: Answer = () => [failed('unreachable')]
