@@ -110,6 +110,8 @@ export {
   type WorkerEnd,
   type WorkerFailure,
 } from './remote/vllmWorker/vllmWorker.js'
+export { type VLLMClientOptions, vLLMClient } from './remote/vllm/client.js'
+export { type VLLMWeightTransfer, vLLMWeightTransfer } from './remote/vllm/weightTransfer.js'
 export type {
   AttentionDescription,
   FeedForwardDescription,
