@@ -79,13 +79,6 @@ export {
   type TextOptions,
   textFromFiles,
 } from './pretrained.js'
-export {
-  type EnginePool,
-  type EnginePoolOptions,
-  enginePool,
-  type PoolMember,
-  type Readmission,
-} from './remote/enginePool.js'
 export type {
   Capture,
   CapturedAction,
@@ -98,7 +91,18 @@ export type {
 export type { CallReading } from './remote/chat/chatReply.js'
 export type { ChatDialect, ChatTool, ClientConfig, ToolChoice } from './remote/chat/clientConfig.js'
 export { type ChatPolicy, OpenAIWrapper } from './remote/chat/openAIWrapper.js'
+export type { ClientPolicy, WrapperOptions } from './remote/clientPolicy.js'
+export {
+  type EnginePool,
+  type EnginePoolOptions,
+  enginePool,
+  type PoolMember,
+  type Readmission,
+} from './remote/enginePool.js'
+export type { GenerateOptions } from './remote/generateOptions.js'
 export { localClient } from './remote/localClient.js'
+export { SGLangWrapper, type SGLangWrapperOptions } from './remote/SGLangWrapper.js'
+export { type VLLMWrapperOptions, vLLMWrapper } from './remote/vLLMWrapper.js'
 export { type VLLMClientOptions, vLLMClient } from './remote/vllm/client.js'
 export { type VLLMWeightTransfer, vLLMWeightTransfer } from './remote/vllm/weightTransfer.js'
 export type { WorkerProblem } from './remote/vllmWorker/diagnosis.js'
@@ -110,8 +114,6 @@ export {
   type WorkerEnd,
   type WorkerFailure,
 } from './remote/vllmWorker/vllmWorker.js'
-export { type VLLMClientOptions, vLLMClient } from './remote/vllm/client.js'
-export { type VLLMWeightTransfer, vLLMWeightTransfer } from './remote/vllm/weightTransfer.js'
 export type {
   AttentionDescription,
   FeedForwardDescription,

@@ -5,8 +5,10 @@ import { ABORTED, cancellation, unlessAborted } from '../../../core/cancellation
 import type { ProcessEnd, Processes, RunningProcess } from '../../../core/capabilities.js'
 import type { Transport } from '../../../core/http.js'
 import { redact } from '../../../core/secrets.js'
+import type { EngineClient } from '../../../data/engineClient.js'
 import { liveProcesses } from '../../../live/processes.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
+import { vLLMClient } from '../vllm/client.js'
 import { diagnose, type WorkerProblem } from './diagnosis.js'
 import { type AsyncVLLMConfig, engineArguments, withDefaults } from './engineArguments.js'
 
@@ -26,6 +28,8 @@ export interface VLLMWorker {
   /** Under which the model answers. */
   readonly model: string
   readonly pid: number
+  /** To sample with, and to give new weights to. It is closed when the server has ended. */
+  readonly client: EngineClient
   /** The last lines of the log, without secrets. */
   readonly log: () => readonly string[]
   /** Resolves when the server has ended: after `stop`, or because it died. */
@@ -50,6 +54,8 @@ export interface VLLMWorkerOptions {
   readonly port?: number
   /** Asked of requests. It is handed over in the environment, where no list of processes shows it. */
   readonly apiKey?: string
+  /** A folder in which adapters and checkpoints are handed over. Default: none. */
+  readonly sharedFolder?: string
   /** More variables; null takes one away. */
   readonly env?: Readonly<Record<string, string | null>>
   /** From the start to the first sign of health. Default 10 minutes: large models load slowly. */
@@ -186,6 +192,8 @@ const servedName = ({ model, servedModelName, ...rest }: AsyncVLLMConfig): strin
  * Errors   `Left(WorkerFailure)`: `arguments` and `executable` at once; what the server's log says where it ends before it serves (`memory`,
  *          `port`, `model`, `package`, else `exit`); `timeout`; `cancelled`. Nothing is left running then.
  * Effects  a process with all of its children, which ends when it is stopped or when this process ends in whatever way.
+ *          Adapters need `sharedFolder`. vLLM 0.32 has `/inference/v1/generate` with `enableScaleOut: true` only; without it, samples come over
+ *          `/v1/completions`, and versions are counted by the client.
  * Source   TorchRL `make_vllm_worker` and AgentFly's `AsyncVLLMConfig`.
  */
 export const makeVLLMWorker =
@@ -219,15 +227,23 @@ export const makeVLLMWorker =
       await running.stop(graceMs)
       return E.left(problem)
     }
+    const { sharedFolder } = options
+    const model = servedName(config)
+    const client = vLLMClient({
+      ...{ url, model },
+      ...(apiKey !== undefined && { apiKey }),
+      ...(sharedFolder !== undefined && { sharedFolder }),
+    })
     let how: WorkerEnd['how'] = 'crashed'
-    const ended = running.ended.then((end): WorkerEnd => {
+    const ended = running.ended.then(async (end): Promise<WorkerEnd> => {
+      await client.close()
       const { advice } = diagnose(tail.read())
       const why = advice === null ? '' : `: ${advice}`
       const reason = how === 'stopped' ? 'stopped' : `${shown} ${howItEnded(end)}${why}; ${shownLog(tail.read())}`
       return { ...end, how, reason }
     })
     return E.right({
-      ...{ url, model: servedName(config), pid: running.pid, log: tail.read, ended },
+      ...{ url, model, client, pid: running.pid, log: tail.read, ended },
       stop: async () => {
         how = 'stopped'
         await running.stop(graceMs)

@@ -1,0 +1,39 @@
+/** SGLang as a policy. */
+import type { EngineClient } from '../../data/engineClient.js'
+import { liveTransport } from '../../live/transport/liveTransport.js'
+import { type ClientPolicy, clientPolicy, type WrapperOptions } from './clientPolicy.js'
+import { SGLangClient, type SGLangClientOptions } from './sglang/client.js'
+
+export type SGLangWrapperOptions = WrapperOptions &
+  (
+    | {
+        /** The address of the server, or of each replica. */
+        readonly url: string | readonly string[]
+        readonly apiKey?: string
+        readonly server?: Omit<SGLangClientOptions, 'name'>
+      }
+    | { readonly clients: readonly EngineClient[] }
+  )
+
+const clientsOf = (options: SGLangWrapperOptions): readonly EngineClient[] => {
+  if ('clients' in options) return options.clients
+  const { url, apiKey, server } = options
+  const headers = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }
+  return [url].flat().map((address) => SGLangClient(liveTransport({ servers: address, headers }), server))
+}
+
+/**
+ * A policy on an SGLang server, or on several replicas of it.
+ *
+ * SGLang tells log-probabilities at the temperature used, before cuts, so that any temperature and any cut can be sampled with; penalties
+ * and biases are in them, and refused.
+ *
+ * Errors   as `enginePolicy`; throws TypeError for an address that is none and for options of generation that cannot be.
+ * Effects  HTTP requests, until `close`.
+ * Source   TorchRL `SGLangWrapper`.
+ *
+ * @example
+ * const policy = SGLangWrapper({ url: 'http://127.0.0.1:30000', sampling: { maxTokens: 64 } })
+ */
+export const SGLangWrapper = (options: SGLangWrapperOptions): ClientPolicy =>
+  clientPolicy('SGLangWrapper', clientsOf(options), options)

@@ -1,0 +1,50 @@
+/** What the wrappers of servers share: one or several clients as one policy. */
+import { isLeft } from 'fp-ts/lib/Either.js'
+import type { EngineClient } from '../../data/engineClient.js'
+import { type EnginePolicy, type EnginePolicyOptions, enginePolicy } from '../generation/enginePolicy.js'
+import { type EnginePool, type EnginePoolOptions, enginePool } from './enginePool.js'
+import { type GenerateOptions, samplingOf } from './generateOptions.js'
+
+/** How a wrapper samples, whatever its server. */
+export interface WrapperOptions extends Omit<EnginePolicyOptions, 'engine'> {
+  /** The same in TorchRL's names. What `sampling` says wins. */
+  readonly generate?: GenerateOptions
+  /** Of several servers. */
+  readonly pool?: EnginePoolOptions
+}
+
+/** A policy on servers of one kind. */
+export interface ClientPolicy extends EnginePolicy {
+  /** One for each server: what an updater gives new weights to. */
+  readonly clients: readonly EngineClient[]
+  /** Of several servers: who is there. Null for one. */
+  readonly pool: EnginePool | null
+  /** Closes the clients. */
+  readonly close: () => Promise<void>
+}
+
+/**
+ * A policy on clients: on the one, or on a pool of them.
+ *
+ * Errors   throws TypeError for options of generation that cannot be, RangeError for no clients.
+ */
+export const clientPolicy = (
+  name: string,
+  clients: readonly EngineClient[],
+  { generate = {}, pool: poolOptions, sampling, ...options }: WrapperOptions,
+): ClientPolicy => {
+  const named = samplingOf(generate)
+  if (isLeft(named)) throw new TypeError(`${name}: ${named.left}`)
+  const [only] = clients
+  const pool = clients.length === 1 ? null : enginePool(clients, poolOptions)
+  const engine = pool ?? only! // a pool of no clients throws
+  return {
+    ...enginePolicy({ name, ...options, engine, sampling: { ...named.right, ...sampling } }),
+    clients,
+    pool,
+    close: async () => {
+      pool?.close()
+      await Promise.all(clients.map((client) => client.close()))
+    },
+  }
+}
