@@ -3,10 +3,9 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Calendar, Ids } from '../core/capabilities.js'
 import type { Failure } from '../core/failure.js'
 import { child, type Key } from '../core/key.js'
-import type { ChatTemplate } from '../data/chatTemplate.js'
 import type { AdapterWeights, GenerationEvent, GenerationRequest, LLMEngine } from '../data/generation.js'
-import type { TextTokenizer } from '../data/textTokenizer.js'
 import type { ToolCallFormat } from '../data/toolCalls/format.js'
+import type { ModelText, ReadConversation } from './requests/messages.js'
 
 /** The names under which the model answers, and where it comes from. */
 export interface ServedModel {
@@ -17,9 +16,9 @@ export interface ServedModel {
 }
 
 /** How the model reads and writes text. */
-export interface ServedText {
-  readonly tokenizer: TextTokenizer
-  readonly template: ChatTemplate
+export interface ServedText extends ModelText {
+  /** How the conversation of a chat request becomes tokens. Default: rendered by the template and encoded as a whole. */
+  readonly conversation?: ReadConversation
 }
 
 /** Bounds of what one request may ask for. */

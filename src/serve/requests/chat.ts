@@ -123,7 +123,7 @@ export const chatRequest = (served: Served, body: unknown, request: Request): E.
   if (E.isLeft(model)) return model
   const options = optionsOf(served, fields)
   if (E.isLeft(options)) return options
-  const talk = conversation(served.text, fields)
+  const talk = (served.text.conversation ?? conversation)(served.text, fields)
   if (E.isLeft(talk)) return talk
   const prompt = sampledPrompt(served, talk.right.ids, {
     fields,

@@ -1,11 +1,11 @@
 /** Conversations of requests: read as OpenAI writes them, rendered by the model's own template, encoded. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { type RenderOptions, runTemplate } from '../../data/chatTemplate.js'
+import { type ChatTemplate, type RenderOptions, runTemplate } from '../../data/chatTemplate.js'
 import { historyFromOpenAi } from '../../data/history/openAiChat.js'
 import { type History, lastMessage, textOf } from '../../data/history.js'
+import type { TextTokenizer } from '../../data/textTokenizer.js'
 import { type ApiFailure, apiFailure, invalid } from '../failure.js'
-import type { ServedText } from '../served.js'
 
 const tool = z.object({
   type: z.literal('function'),
@@ -41,6 +41,15 @@ export interface Conversation {
   /** Whose turn it is to write. */
   readonly role: string
 }
+
+/** How a model reads and writes text. */
+export interface ModelText {
+  readonly tokenizer: TextTokenizer
+  readonly template: ChatTemplate
+}
+
+/** Makes tokens of the conversation of a request. */
+export type ReadConversation = (text: ModelText, fields: ChatFields) => E.Either<ApiFailure, Conversation>
 
 const KNOWN = ['role', 'content', 'reasoning_content', 'tool_calls', 'tool_call_id', 'name'] as const
 
@@ -121,10 +130,7 @@ const checkFields = (fields: ChatFields): ApiFailure | undefined => {
  * Errors   `Left(ApiFailure)`, 400: messages of a wrong form or with images, an empty list of tools, a template of the client's own, and
  *          whatever the model's template refuses.
  */
-export const conversation = (
-  { tokenizer, template }: ServedText,
-  fields: ChatFields,
-): E.Either<ApiFailure, Conversation> => {
+export const conversation: ReadConversation = ({ tokenizer, template }, fields) => {
   const refused = checkFields(fields)
   if (refused !== undefined) return E.left(refused)
   const history = readHistory(fields.messages)
