@@ -1,0 +1,107 @@
+/** Which call of a session goes on from which: token by token, never by what texts look like. */
+import type { CapturedCall, CapturedCompletion } from './session.js'
+
+/** A completion in the tree of a session. */
+export interface CallNode {
+  readonly call: CapturedCall
+  readonly completion: number
+  readonly sampled: CapturedCompletion
+  /** The prompt and what was sampled after it. */
+  readonly full: Int32Array
+  readonly parent: CallNode | null
+}
+
+/** The calls of a session as a forest. */
+export interface CallForest {
+  /** The completions that are `ok`, in the order of calls. */
+  readonly nodes: readonly CallNode[]
+  /** Where each call goes on from, by its index; null for one that begins anew. */
+  readonly parents: ReadonlyMap<number, CallNode | null>
+}
+
+const START = 0x811c9dc5
+
+/** One more token in a hash. */
+const mix = (hash: number, id: number): number => Math.imul(hash ^ id, 0x01000193)
+
+const hashOf = (ids: Int32Array): number => ids.reduce(mix, START)
+
+const place = (length: number, hash: number): string => `${length}:${hash}`
+
+/** Whether `ids` begin with `start`. */
+const beginsWith = (ids: Int32Array, start: Int32Array): boolean => {
+  if (start.length > ids.length) return false
+  for (let i = 0; i < start.length; i++) if (ids[i] !== start[i]) return false
+  return true
+}
+
+/**
+ * How many tokens two lists have in common from the beginning.
+ *
+ * @example
+ * commonStart(Int32Array.of(1, 2, 3), Int32Array.of(1, 2, 4)) // 2
+ */
+export const commonStart = (a: Int32Array, b: Int32Array): number => {
+  const most = Math.min(a.length, b.length)
+  let i = 0
+  while (i < most && a[i] === b[i]) i++
+  return i
+}
+
+const fullOf = (prompt: Int32Array, ids: Int32Array): Int32Array => {
+  const full = new Int32Array(prompt.length + ids.length)
+  full.set(prompt)
+  full.set(ids, prompt.length)
+  return full
+}
+
+type Seed = Omit<CallNode, 'parent'>
+
+/** The completions whose tokens a prompt may begin with: from the longest to the shortest, those that came first last. */
+const candidates = (prompt: Int32Array, known: ReadonlyMap<string, readonly Seed[]>, lengths: ReadonlySet<number>) => {
+  const found: Seed[] = []
+  let hash = START
+  for (let i = 0; i < prompt.length; i++) {
+    hash = mix(hash, prompt[i]!)
+    if (lengths.has(i + 1)) found.push(...(known.get(place(i + 1, hash)) ?? []))
+  }
+  return found.reverse()
+}
+
+/**
+ * Links the calls of a session. Call B goes on from completion A if B's prompt begins with A's prompt and all of A's tokens; of several A the
+ * longest, and of equal ones the last that nothing goes on from yet. Only completions that are `ok` and of calls that came before are gone on
+ * from.
+ *
+ * Laws     the order of `calls` does not matter; every node has its parent's tokens at its beginning.
+ * Cost     linear in the tokens of all calls, as long as few prompts are equal.
+ */
+export const linkCalls = (calls: readonly CapturedCall[]): CallForest => {
+  const ordered = calls.toSorted((a, b) => a.index - b.index)
+  const seeds = ordered.flatMap((call) =>
+    call.completions.flatMap((sampled, completion): readonly Seed[] =>
+      sampled.status === 'ok' ? [{ call, completion, sampled, full: fullOf(call.prompt, sampled.ids) }] : [],
+    ),
+  )
+  const known = new Map<string, Seed[]>()
+  for (const seed of seeds) {
+    const at = place(seed.full.length, hashOf(seed.full))
+    known.set(at, [...(known.get(at) ?? []), seed])
+  }
+  const lengths = new Set(seeds.map(({ full }) => full.length))
+  const nodeOf = new Map<Seed, CallNode>()
+  const continued = new Set<CallNode>()
+  const parents = new Map<number, CallNode | null>()
+  for (const call of ordered) {
+    const fitting = candidates(call.prompt, known, lengths)
+      .filter((seed) => seed.call.index < call.index && beginsWith(call.prompt, seed.full))
+      .map((seed) => nodeOf.get(seed)!)
+    const equal = fitting.filter(({ full }) => full.length === fitting[0]!.full.length)
+    const parent = equal.find((node) => !continued.has(node)) ?? equal[0] ?? null
+    parents.set(call.index, parent)
+    const mine = seeds.filter((seed) => seed.call === call)
+    for (const seed of mine) nodeOf.set(seed, { ...seed, parent })
+    if (parent !== null && mine.length > 0) continued.add(parent)
+  }
+  return { nodes: seeds.map((seed) => nodeOf.get(seed)!), parents }
+}
