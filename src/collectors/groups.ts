@@ -65,7 +65,11 @@ export const groupRows = <O extends { readonly groupId: Data<string> }>(
 const rowsAt = (leaf: Ragged, rows: readonly number[]): readonly ArrayLike<number>[] =>
   rows.map((i) => raggedRow(leaf, i))
 
-/** The rows of a batch as the training step takes them. */
+/** Log-probabilities with 0 where the mask is: nobody knows one there, and NaN would spread. */
+const known = (row: ArrayLike<number>, mask: readonly number[]): readonly number[] =>
+  mask.map((on, t) => (on === 1 ? row[t]! : 0))
+
+/** The rows of a batch as the training step takes them. Only tokens that `masks.assistant` marks are learned. */
 export const trainingRows = <O extends { readonly groupId: Data<string> }>(
   batch: CollectedBatch<O>,
   { rows, advantages }: GroupedRows,
@@ -73,10 +77,16 @@ export const trainingRows = <O extends { readonly groupId: Data<string> }>(
   const td = batch as TensorDict as TensorDict<Learnable> // O has the group id, the collector adds the rest
   const reference = find(td, ['next', 'refLogProbs', 'response'])
   const temperature = get(td, 'sampling').items.first()?.temperature ?? 1
+  const masks = rowsAt(get(td, 'masks', 'assistant'), rows).map((row, i) =>
+    Array.from(row).slice(raggedRow(get(td, 'tokens', 'prompt'), rows[i]!).length),
+  )
+  const isGappy = masks.some((row) => row.includes(0))
+  const oldLogProbs = rowsAt(get(td, 'logProbs', 'response'), rows)
   return {
     prompts: rowsAt(get(td, 'tokens', 'prompt'), rows),
     completions: rowsAt(get(td, 'tokens', 'response'), rows),
-    oldLogProbs: rowsAt(get(td, 'logProbs', 'response'), rows),
+    oldLogProbs: isGappy ? oldLogProbs.map((row, i) => known(row, masks[i]!)) : oldLogProbs,
+    ...(isGappy && { masks }),
     advantages,
     temperature: temperature === 0 ? 1 : temperature,
     ...(reference !== undefined &&

@@ -11,6 +11,8 @@ export interface TrainingRows {
   /** Per token, under the policy that sampled. */
   readonly oldLogProbs: readonly ArrayLike<number>[]
   readonly refLogProbs?: readonly ArrayLike<number>[]
+  /** Per token: 1 for what is learned, 0 for what only stands between, such as the results of tools. Default: everything is learned. */
+  readonly masks?: readonly ArrayLike<number>[]
   /** One for each row. */
   readonly advantages: readonly number[]
   /** At which the rows were sampled: their log-probabilities are compared at it. */
@@ -25,6 +27,7 @@ const rowsBetween = (rows: TrainingRows, from: number, to: number): TrainingRows
   oldLogProbs: rows.oldLogProbs.slice(from, to),
   advantages: rows.advantages.slice(from, to),
   ...(rows.refLogProbs && { refLogProbs: rows.refLogProbs.slice(from, to) }),
+  ...(rows.masks && { masks: rows.masks.slice(from, to) }),
 })
 
 const padded = (rows: readonly ArrayLike<number>[], packed: PackedCompletions): tf.Tensor => {
@@ -38,7 +41,9 @@ export const tensorsOfRows = (rows: TrainingRows, config: DecoderConfig) => {
   const packed = packCompletions(groupPrompts(rows.prompts), rows.completions)
   return {
     batch: completionBatch(packed, config),
-    mask: tf.tensor2d(packed.completionMask, [rows.completions.length, packed.completionLength]),
+    mask: rows.masks
+      ? padded(rows.masks, packed)
+      : tf.tensor2d(packed.completionMask, [rows.completions.length, packed.completionLength]),
     oldLogProbs: padded(rows.oldLogProbs, packed),
     ...(rows.refLogProbs && { refLogProbs: padded(rows.refLogProbs, packed) }),
     inverseTemperature: tf.scalar(1 / rows.temperature),
@@ -54,6 +59,8 @@ export const checkRows = (rows: TrainingRows): void => {
       throw new RangeError(`trainStep: ${count} completions but ${list.length} ${name}`)
     }
   }
+  const gap = rows.masks?.findIndex((row, i) => row.length !== rows.completions[i]!.length) ?? -1
+  if (gap >= 0) throw new RangeError(`trainStep: the mask of row ${gap} has another length than its tokens`)
   const short = rows.refLogProbs?.findIndex((row, i) => row.length !== rows.completions[i]!.length) ?? -1
   if (short >= 0) throw new RangeError(`trainStep: row ${short} has another number of refLogProbs than of tokens`)
   const uneven = rows.completions.findIndex((row, i) => row.length !== rows.oldLogProbs[i]!.length)
@@ -71,3 +78,10 @@ export const microBatches = (rows: TrainingRows, tokens: number): readonly Train
     rowsBetween(rows, i * size, Math.min((i + 1) * size, rows.completions.length)),
   )
 }
+
+/** The tokens that are learned. */
+export const learnedTokens = ({ completions, masks }: Pick<TrainingRows, 'completions' | 'masks'>): number =>
+  (masks ?? completions).reduce(
+    (sum, row) => sum + (masks === undefined ? row.length : Array.from(row).reduce((n, on) => n + on, 0)),
+    0,
+  )

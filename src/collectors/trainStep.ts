@@ -17,7 +17,7 @@ import {
   wholeGradients,
 } from './stepGradients.js'
 import { combineMetrics, type PartOutput, type StepMetrics } from './stepMetrics.js'
-import { checkRows, microBatches, type TrainingRows, tensorsOfRows } from './stepRows.js'
+import { checkRows, learnedTokens, microBatches, type TrainingRows, tensorsOfRows } from './stepRows.js'
 
 /** Everything that training changes: weights that are not frozen, and what the optimizer remembers of them. */
 export interface TrainerState<S> {
@@ -128,7 +128,7 @@ export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
   /** The tokens that count, of the whole mini-batch. Which ones do is known beforehand, unless a threshold decides. */
   const tokensThatCount = (params: NamedTensors, micros: readonly TrainingRows[]): number =>
     options.loss?.klMaskThreshold === undefined
-      ? micros.reduce((sum, micro) => sum + micro.completions.reduce((n, row) => n + row.length, 0), 0)
+      ? micros.reduce((sum, micro) => sum + learnedTokens(micro), 0)
       : micros.reduce((sum, micro) => sum + countPart(params, micro), 0)
 
   const gradBatch = (rows: TrainingRows, counts: GRPOCounts): GradBatch => ({
