@@ -37,7 +37,8 @@ export const sessionOf = (calls: readonly CapturedCall[], fields: Partial<Captur
   ...fields,
 })
 
-const anyIds = (most: number): fc.Arbitrary<readonly number[]> => fc.array(fc.nat(3), { minLength: 1, maxLength: most })
+export const anyIds = (most: number): fc.Arbitrary<readonly number[]> =>
+  fc.array(fc.nat(3), { minLength: 1, maxLength: most })
 
 /** One thing that an agent does next. */
 const anyMove = fc.record({
