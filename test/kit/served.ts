@@ -34,7 +34,7 @@ export const tokenizer = orThrow(
   }),
 )
 
-const servedText: ServedText = { tokenizer, template: orThrow(chatTemplate(TEMPLATE)) }
+export const servedText: ServedText = { tokenizer, template: orThrow(chatTemplate(TEMPLATE)) }
 
 const endToken = tokenizer.idOf(END)!
 

@@ -1,0 +1,333 @@
+/** A proxy that agents talk to as to any server, and that knows afterwards what the engine sampled for them. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import type { Clock } from '../../core/capabilities.js'
+import { callJson } from '../../data/capture/records.js'
+import type { CapturedSession } from '../../data/capture/session.js'
+import { sessionTrajectories } from '../../data/capture/trajectories.js'
+import { liveCalendar, liveClock } from '../../live/clock.js'
+import { liveIds } from '../../live/ids.js'
+import { isAuthorized } from '../access.js'
+import { serveApp } from '../app.js'
+import { readJsonBody } from '../body.js'
+import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from '../failure.js'
+import { parseFields } from '../requests/fields.js'
+import { DEFAULT_LIMITS, type ServeOptions } from '../served.js'
+import { answerCall, type CallOptions, callKey } from './calls.js'
+import { type CaptureJournal, noJournal } from './journal.js'
+import { type CaptureLimits, DEFAULT_CAPTURE_LIMITS, type LiveSession, makeSessions } from './sessions.js'
+
+export interface CaptureOptions {
+  /** A session that a call names and nobody opened: made, or refused with 404. Default `create`. */
+  readonly unknown?: 'create' | 'refuse'
+  /**
+   * `tokens`: a conversation that goes on keeps the tokens of its answers, and only what is new is encoded. `render`: every request is rendered
+   * and encoded anew, as any server does; answers may then come back as other tokens, which splits trajectories. Default `tokens`.
+   */
+  readonly continuation?: 'tokens' | 'render'
+  /** Sampling that takes the place of what agents ask for, such as the temperature. */
+  readonly sampling?: CallOptions['sampling']
+  readonly limits?: Partial<CaptureLimits>
+  /** Where everything is written. Default: nowhere. */
+  readonly journal?: CaptureJournal
+  /** Sessions to go on with. */
+  readonly restored?: readonly CapturedSession[]
+  readonly clock?: Pick<Clock, 'now'>
+}
+
+/** A capture proxy without a socket. */
+export interface CaptureApp {
+  readonly fetch: (request: Request) => Promise<Response>
+  /** Requests that are in the engine. */
+  readonly inFlight: () => number
+  /** All sessions that are held. */
+  readonly sessions: () => readonly CapturedSession[]
+  /** Forgets sessions, such as those that were learned from. */
+  readonly drop: (ids: readonly string[]) => Promise<void>
+}
+
+type Answer = E.Either<ApiFailure, Response>
+
+const SESSION_ID = /^[A-Za-z0-9._-]{1,128}$/
+
+const idText = z.string().regex(SESSION_ID, 'expected 1 to 128 letters, digits, dots, underscores and hyphens')
+
+const openSchema = z.strictObject({
+  session_id: idText.nullish(),
+  group_id: z.string().min(1).max(256).nullish(),
+  metadata: z.record(z.string(), z.unknown()).nullish(),
+})
+
+const rewardSchema = z.strictObject({ reward: z.number(), parts: z.record(z.string(), z.number()).nullish() })
+
+const finishSchema = z.strictObject({
+  status: z.enum(['ok', 'failed']).nullish(),
+  reason: z.string().max(2000).nullish(),
+})
+
+/** Endpoints whose requests reach the engine. */
+const SAMPLING = ['/v1/chat/completions', '/v1/completions', '/inference/v1/generate']
+
+const summary = ({ session, running }: LiveSession): object => ({
+  session_id: session.id,
+  group_id: session.group,
+  metadata: session.metadata,
+  created: session.createdAt,
+  calls: session.calls.length,
+  tokens: session.calls.flatMap(({ completions }) => completions).reduce((sum, { ids }) => sum + ids.length, 0),
+  running,
+  reward: session.reward,
+  end: session.end,
+})
+
+const trajectoriesJson = (session: CapturedSession, decode: (ids: Int32Array) => string): object => {
+  const { trajectories, ...rest } = sessionTrajectories(session, { decode })
+  const rows = trajectories.map(({ ids, mask, logProbs, versions, ...row }) => ({
+    ...row,
+    ...{ ids: Array.from(ids), mask: Array.from(mask), logProbs: Array.from(logProbs), versions: Array.from(versions) },
+  }))
+  return { session_id: session.id, reward: session.reward, end: session.end, trajectories: rows, ...rest }
+}
+
+/** A path below a session: its id and the rest. */
+const sessionPath = (path: string): { readonly id: string; readonly rest: string } | undefined => {
+  const [, id, rest] = /^\/sessions\/([^/]+)(\/.*)?$/.exec(path) ?? []
+  return id === undefined ? undefined : { id, rest: rest ?? '' }
+}
+
+const SESSION_KEY = /^bearer sk-session-(.*)$/i
+
+const notThere = (path: string): E.Either<ApiFailure, never> => E.left(apiFailure(404, `There is no ${path} here.`))
+
+const unauthorized = (): E.Either<ApiFailure, never> =>
+  E.left({ ...apiFailure(401, 'Unauthorized'), type: 'AuthenticationError' })
+
+/**
+ * A capture proxy over an engine, as a function from requests to responses.
+ *
+ * Agents use any client of OpenAI's API with the base address `/sessions/ID/v1`, with the header `x-session-id`, or with the key
+ * `sk-session-ID`; `/v1/models`, `/tokenize` and the like answer as without the proxy. `POST /sessions` opens a session, `POST
+ * /sessions/ID/reward` and `/finish` end it, `GET /sessions/ID`, `/traces` and `/trajectories` tell what was captured, `DELETE` forgets it.
+ * With API keys, those open everything, and the key that `POST /sessions` answers with opens its session alone, for agents.
+ *
+ * Errors   every failure is a response in vLLM's form; nothing is thrown.
+ * Effects  requests run in the engine; sessions are held, within the limits, and told to the journal.
+ */
+export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): CaptureApp => {
+  const { unknown = 'create', journal = noJournal, clock = liveClock } = options
+  const world = { calendar: liveCalendar, ids: liveIds, report: console.error, ...serve.world }
+  const apiKeys = serve.access?.apiKeys ?? []
+  const maxBytes = serve.limits?.maxBodyBytes ?? DEFAULT_LIMITS.maxBodyBytes
+  const plain = serveApp({
+    ...serve,
+    access: { ...serve.access, apiKeys: [] },
+    features: { ...serve.features, control: 'off', readAdapter: null },
+  })
+  const sessions = makeSessions(
+    { ...DEFAULT_CAPTURE_LIMITS, ...options.limits },
+    {
+      ...{ clock, journal },
+      restored: (options.restored ?? []).map((session) => ({ session, secret: world.ids.fresh() })),
+    },
+  )
+  const calls: CallOptions = {
+    ...{ serve, sessions, clock, calendar: world.calendar },
+    continuation: options.continuation ?? 'tokens',
+    sampling: options.sampling ?? {},
+  }
+  const decode = (ids: Int32Array): string => serve.text.tokenizer.decode(ids, 'keep')
+  let count = 0
+
+  const keyOf = ({ session, secret }: LiveSession): string =>
+    apiKeys.length === 0 ? `sk-session-${session.id}` : `sk-session-${session.id}.${secret}`
+
+  const isOpen = async (request: Request, keys: readonly string[]): Promise<boolean> =>
+    apiKeys.length === 0 || isAuthorized(request.headers.get('authorization'), keys)
+
+  const openSession = (
+    id: string,
+    more: { readonly group?: string; readonly metadata?: CapturedSession['metadata'] } = {},
+  ) =>
+    sessions.open(
+      {
+        id,
+        group: more.group ?? id,
+        metadata: more.metadata ?? {},
+        createdAt: world.calendar.today().getTime(),
+      },
+      world.ids.fresh(),
+    )
+
+  /** The session that a call is for: it may be made here, by whoever has an API key. */
+  const sessionFor = async (request: Request, id: string): Promise<E.Either<ApiFailure, LiveSession>> => {
+    const live = sessions.get(id)
+    const keys = live === undefined ? apiKeys : [...apiKeys, keyOf(live)]
+    if (!(await isOpen(request, keys))) return unauthorized()
+    if (live !== undefined) return E.right(live)
+    if (!SESSION_ID.test(id)) return E.left(apiFailure(400, `'${id.slice(0, 200)}' is no id of a session.`))
+    return unknown === 'create' ? openSession(id) : E.left(apiFailure(404, `There is no session '${id}'.`))
+  }
+
+  /** The id in a header or in a key. */
+  const namedSession = (request: Request): string | undefined => {
+    const named = request.headers.get('x-session-id')
+    if (named !== null) return named
+    const [, key] = SESSION_KEY.exec(request.headers.get('authorization') ?? '') ?? []
+    return key === undefined || apiKeys.length === 0 ? key : key.slice(0, Math.max(0, key.lastIndexOf('.')))
+  }
+
+  const call = async (request: Request, live: LiveSession, path: string): Promise<Answer> => {
+    const may = sessions.mayCall(live)
+    if (E.isLeft(may)) return may
+    const body = await readJsonBody(request, { maxBytes })
+    if (E.isLeft(body)) return body
+    const key = callKey(serve.key, live.session.id, count++)
+    return E.right(await answerCall({ live, path, body: body.right, request, key }, calls))
+  }
+
+  /** What the server under the proxy answers. */
+  const pass = (request: Request, path: string): Promise<Response> => {
+    const { search } = new URL(request.url)
+    const hasBody = request.method !== 'GET' && request.method !== 'HEAD'
+    return plain.fetch(
+      new Request(new URL(path + search, request.url), {
+        method: request.method,
+        headers: request.headers,
+        signal: request.signal,
+        ...(hasBody && { body: request.body, duplex: 'half' }),
+      }),
+    )
+  }
+
+  const fieldsOf = async <T>(request: Request, schema: z.ZodType<T>): Promise<E.Either<ApiFailure, T>> => {
+    const isEmpty = request.headers.get('content-length') === '0' || request.headers.get('content-type') === null
+    const body = isEmpty ? E.right({}) : await readJsonBody(request, { maxBytes })
+    return E.isLeft(body) ? body : parseFields(schema, body.right)
+  }
+
+  const open = async (request: Request): Promise<Answer> => {
+    const fields = await fieldsOf(request, openSchema)
+    if (E.isLeft(fields)) return fields
+    const { session_id: id, group_id: group, metadata } = fields.right
+    const live = await openSession(id ?? world.ids.fresh(), {
+      ...(group != null && { group }),
+      ...(metadata != null && { metadata }),
+    })
+    return E.map((opened: LiveSession) =>
+      jsonResponse(
+        {
+          session_id: opened.session.id,
+          base_url: new URL(`/sessions/${opened.session.id}/v1`, request.url).href,
+          api_key: keyOf(opened),
+        },
+        201,
+      ),
+    )(live)
+  }
+
+  const reward = async (request: Request, live: LiveSession): Promise<Answer> => {
+    const fields = await fieldsOf(request, rewardSchema)
+    if (E.isLeft(fields)) return fields
+    await sessions.reward(live, { total: fields.right.reward, parts: fields.right.parts ?? {} })
+    return E.right(jsonResponse(summary(live)))
+  }
+
+  const finish = async (request: Request, live: LiveSession): Promise<Answer> => {
+    const fields = await fieldsOf(request, finishSchema)
+    if (E.isLeft(fields)) return fields
+    if (live.running > 0) {
+      const reason = `The session '${live.session.id}' has ${live.running} calls that are not answered yet.`
+      return E.left({ ...apiFailure(409, reason), type: 'ConflictError' })
+    }
+    await sessions.end(live, { status: fields.right.status ?? 'ok', reason: fields.right.reason ?? null })
+    return E.right(jsonResponse(summary(live)))
+  }
+
+  const drop = async (live: LiveSession): Promise<Answer> => {
+    await sessions.drop(live)
+    return E.right(new Response(null, { status: 204 }))
+  }
+
+  const ADMIN: Readonly<Record<string, (request: Request, live: LiveSession) => Promise<Answer> | Answer>> = {
+    'GET ': (_, live) => E.right(jsonResponse(summary(live))),
+    'DELETE ': (_, live) => drop(live),
+    'GET /traces': (_, { session }) =>
+      E.right(jsonResponse({ ...session, session_id: session.id, calls: session.calls.map(callJson) })),
+    'GET /trajectories': (_, { session }) => E.right(jsonResponse(trajectoriesJson(session, decode))),
+    'POST /reward': reward,
+    'POST /finish': finish,
+  }
+
+  const health = async (request: Request): Promise<Answer> => {
+    const { status } = await pass(request, '/health')
+    const journalProblem = journal.problem()
+    const body = {
+      status: status === 200 ? 'ok' : 'the engine does not answer',
+      journal: journalProblem,
+      ...sessions.counts(),
+    }
+    return E.right(jsonResponse(body, status))
+  }
+
+  const administer = async (request: Request, path: string): Promise<Answer> => {
+    if (!(await isOpen(request, apiKeys))) return unauthorized()
+    if (path === '/sessions') {
+      if (request.method === 'POST') return open(request)
+      return request.method === 'GET' ? E.right(jsonResponse({ data: sessions.list().map(summary) })) : notThere(path)
+    }
+    const { id, rest } = sessionPath(path)!
+    const handler = ADMIN[`${request.method} ${rest}`]
+    if (handler === undefined) return notThere(`${request.method} ${path}`)
+    const live = sessions.get(id)
+    return live === undefined
+      ? E.left(apiFailure(404, `There is no session '${id.slice(0, 200)}'.`))
+      : handler(request, live)
+  }
+
+  const route = async (request: Request): Promise<Answer> => {
+    const { pathname } = new URL(request.url)
+    if (pathname === '/health') return health(request)
+    const below = sessionPath(pathname)
+    const path = below === undefined ? pathname : below.rest
+    const isModel = path.startsWith('/v1/') || path.startsWith('/inference/')
+    if (pathname === '/sessions' || (below !== undefined && !isModel)) return administer(request, pathname)
+    if (!SAMPLING.includes(path) || request.method !== 'POST') {
+      const isKnown = !isModel || request.method === 'OPTIONS' || (await mayLook(request, below?.id))
+      return isKnown ? E.right(await pass(request, path)) : unauthorized()
+    }
+    const id = below?.id ?? namedSession(request)
+    if (id === undefined) {
+      const reason =
+        'The call names no session: use /sessions/ID/v1 as base address, the header x-session-id, or the key sk-session-ID.'
+      return E.left(apiFailure(400, reason))
+    }
+    const live = await sessionFor(request, id)
+    return E.isLeft(live) ? live : call(request, live.right, path)
+  }
+
+  /** Whether models may be listed: with any key that samples. */
+  const mayLook = (request: Request, id: string | undefined): Promise<boolean> => {
+    const live = sessions.get(id ?? namedSession(request) ?? '')
+    return isOpen(request, live === undefined ? apiKeys : [...apiKeys, keyOf(live)])
+  }
+
+  return {
+    fetch: async (request) => {
+      try {
+        const answer = await route(request)
+        return E.isLeft(answer) ? failureResponse(answer.left) : answer.right
+      } catch (error) {
+        world.report(error)
+        return failureResponse(apiFailure(500, 'Internal server error'))
+      }
+    },
+    inFlight: () => sessions.counts().running,
+    sessions: () => sessions.list().map(({ session }) => session),
+    drop: async (ids) => {
+      for (const id of ids) {
+        const live = sessions.get(id)
+        if (live !== undefined) await sessions.drop(live)
+      }
+    },
+  }
+}

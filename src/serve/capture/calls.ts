@@ -1,0 +1,157 @@
+/** One call of a session: answered as any server answers it, and recorded as the engine sampled it. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { Calendar, Clock } from '../../core/capabilities.js'
+import { child, type Key } from '../../core/key.js'
+import {
+  type CapturedAnswer,
+  type CapturedCall,
+  type CapturedCompletion,
+  completionStatus,
+} from '../../data/capture/session.js'
+import type { LLMEngine, SamplingParams } from '../../data/generation.js'
+import { serveApp } from '../app.js'
+import { type ChatFields, conversation, type ModelText } from '../requests/messages.js'
+import type { ServeOptions } from '../served.js'
+import { type AskedTools, readAnswer } from '../toolCalls/answer.js'
+import { type ContinuedConversation, continueConversation, rememberAnswer } from './continuation.js'
+import { type RecordedCompletion, type RecordedGeneration, recordingEngine, samplingJson } from './recording.js'
+import type { CaptureSessions, LiveSession } from './sessions.js'
+
+/** How calls are made. */
+export interface CallOptions {
+  readonly serve: ServeOptions
+  readonly sessions: CaptureSessions
+  readonly continuation: 'tokens' | 'render'
+  /** Takes the place of what requests ask for. */
+  readonly sampling: Partial<Omit<SamplingParams, 'n' | 'key'>>
+  readonly clock: Pick<Clock, 'now'>
+  readonly calendar: Calendar
+}
+
+/** A call that came in. */
+export interface IncomingCall {
+  readonly live: LiveSession
+  readonly path: string
+  readonly body: unknown
+  readonly request: Request
+  /** Requests without a seed draw from it. */
+  readonly key: Key
+}
+
+type Body = Readonly<Record<string, unknown>>
+
+const isObject = (value: unknown): value is Body => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const objectsOf = (value: unknown): readonly object[] | null => (Array.isArray(value) ? value.filter(isObject) : null)
+
+/** How the endpoint reads calls of tools out of an answer. */
+const askedTools = (body: Body, format: NonNullable<ServeOptions['features']>['toolCalls']): AskedTools | null =>
+  body.tools == null || body.tool_choice === 'none' || format === undefined || format === 'none'
+    ? null
+    : { format, calls: body.parallel_tool_calls === false ? 'first' : 'all' }
+
+const completionOf = (
+  { tokens, text, finishReason, stopReason }: RecordedCompletion,
+  failure: string | null,
+  tools: AskedTools | null,
+): CapturedCompletion => {
+  const ids = Int32Array.from(tokens, ({ id }) => id)
+  const logProbs = Float32Array.from(tokens, ({ temperedLogProb }) => temperedLogProb)
+  const answer: CapturedAnswer = readAnswer(text, tools)
+  const versions = Int32Array.from(tokens, ({ version }) => version)
+  const lost = finishReason === null ? failure : null
+  return {
+    ...{ ids, logProbs, versions, finishReason, stopReason, answer },
+    ...completionStatus({ ids, logProbs, finishReason, failure: lost }),
+  }
+}
+
+const isSame = (a: Int32Array, b: Int32Array): boolean => a.length === b.length && a.every((id, i) => id === b[i])
+
+/** What is known of the conversation of a call when it has been read. */
+interface Read {
+  readonly fields: ChatFields
+  readonly conversation: ContinuedConversation
+}
+
+/**
+ * Answers a call and records every request that it makes to the engine.
+ *
+ * Errors   every failure is a response in vLLM's form.
+ * Effects  those of the engine and of the session.
+ */
+export const answerCall = (
+  { live, path, body, request, key }: IncomingCall,
+  { serve, sessions, continuation, sampling, clock, calendar }: CallOptions,
+): Promise<Response> => {
+  const asked = isObject(body) ? body : {}
+  const tools = askedTools(asked, serve.features?.toolCalls)
+  const { engine, text } = serve
+  let read: Read | null = null
+
+  const readConversation = (model: ModelText, fields: ChatFields): ReturnType<typeof conversation> => {
+    const plain = conversation(model, fields)
+    if (E.isLeft(plain)) return plain
+    const { answers } = live
+    const options = { conversation: plain.right, answers, endTokens: engine.info.endTokens }
+    const made =
+      continuation === 'tokens'
+        ? continueConversation(model, fields, options)
+        : { ...plain.right, from: 'render' as const }
+    read = { fields, conversation: made }
+    return E.right(made)
+  }
+
+  const remember = (known: Read, { prompt, completions }: CapturedCall): void => {
+    if (!isSame(prompt, known.conversation.ids)) return // the client had it cut
+    for (const { ids, stopReason, answer, status } of completions) {
+      if (status === 'ok') rememberAnswer(live.answers, known, { ids, stopReason, said: answer })
+    }
+  }
+
+  const recordOf = (
+    { request: made, completions, failure }: RecordedGeneration,
+    at: Pick<CapturedCall, 'index' | 'startedAt' | 'durationMs'>,
+  ): CapturedCall => ({
+    ...{ session: live.session.id, ...at, path },
+    messages: objectsOf(asked.messages),
+    tools: objectsOf(asked.tools),
+    prompt: made.prompt,
+    promptFrom: read?.conversation.from ?? 'render',
+    adapter: made.adapter,
+    sampling: samplingJson(made.sampling),
+    completions: completions.map((one) => completionOf(one, failure, tools)),
+  })
+
+  const generate: LLMEngine['generate'] = (made, options) => {
+    const index = sessions.begin(live)
+    const [startedAt, started] = [calendar.today().getTime(), clock.now()]
+    const told = async (record: RecordedGeneration): Promise<void> => {
+      const call = recordOf(record, { index, startedAt, durationMs: clock.now() - started })
+      if (continuation === 'tokens' && read !== null) remember(read, call)
+      await sessions.ended(live, call)
+    }
+    const changed = { ...made, sampling: { ...made.sampling, ...sampling }, conversation: live.session.id }
+    return recordingEngine(engine, told).generate(changed, options)
+  }
+
+  const app = serveApp({
+    ...serve,
+    engine: { ...engine, generate },
+    text: { ...text, conversation: readConversation },
+    access: { ...serve.access, apiKeys: [] },
+    features: { ...serve.features, control: 'off', readAdapter: null },
+    key,
+  })
+  return app.fetch(
+    new Request(new URL(path, request.url), {
+      method: 'POST',
+      headers: request.headers,
+      body: JSON.stringify(body),
+      signal: request.signal,
+    }),
+  )
+}
+
+/** Another key for each call. */
+export const callKey = (key: Key, session: string, index: number): Key => child(child(key, session), index)

@@ -1,0 +1,241 @@
+/** Going on from the tokens of an earlier answer: what the model wrote stays as it wrote it, and only what is new is encoded. */
+import * as E from 'fp-ts/lib/Either.js'
+import { runTemplate } from '../../data/chatTemplate.js'
+import { append, History, hashHistory, type Message, message, sameHistory, truncate } from '../../data/history.js'
+import type { TextRange } from '../../data/textRange.js'
+import type { ChatFields, Conversation, ModelText } from '../requests/messages.js'
+
+/** An answer that a conversation may go on from. */
+interface Answered {
+  /** The messages that were asked with, and the answer, without the ids of its calls. */
+  readonly history: History
+  /** Everything else that a rendering depends on. */
+  readonly setting: string
+  /** The text of the prompt as it was rendered. */
+  readonly promptText: string
+  /** Prompt and answer. */
+  readonly ids: Int32Array
+}
+
+/** The answers of a session, by what was said up to them. */
+export interface Answers {
+  readonly add: (answered: Answered) => void
+  readonly find: (history: History, setting: string) => readonly Answered[]
+}
+
+/** An empty collection. Effects: `add` changes it. */
+export const makeAnswers = (): Answers => {
+  const byHash = new Map<number, Answered[]>()
+  return {
+    add: (answered) => {
+      const hash = hashHistory(answered.history)
+      const same = byHash.get(hash)
+      if (same === undefined) byHash.set(hash, [answered])
+      else same.push(answered)
+    },
+    find: (history, setting) =>
+      (byHash.get(hashHistory(history)) ?? [])
+        .filter((answered) => answered.setting === setting && sameHistory(answered.history, history))
+        .reverse(),
+  }
+}
+
+/** Ids of calls are names that the server made up: the model did not write them. */
+const withoutCallIds = (item: Message): Message => ({
+  ...item,
+  toolCalls: item.toolCalls.map(({ name, arguments: args }) => ({ name, arguments: args })),
+})
+
+/** An answer as the message that a client sends back. Undefined where its calls have arguments that are no JSON object. */
+const answerMessage = ({
+  text,
+  calls,
+}: {
+  readonly text: string
+  readonly calls: readonly { readonly name: string; readonly arguments: string }[]
+}): Message | undefined => {
+  try {
+    const toolCalls = calls.map(({ name, arguments: args }) => ({
+      name,
+      arguments: JSON.parse(args === '' ? '{}' : args) as Readonly<Record<string, unknown>>, // the reader of calls lets objects through
+    }))
+    return message('assistant', text, { toolCalls })
+  } catch {
+    return undefined
+  }
+}
+
+/** What else decides how messages are rendered. */
+const settingOf = ({ tools, documents, chat_template_kwargs: kwargs }: ChatFields): string =>
+  JSON.stringify([tools ?? null, documents ?? null, kwargs ?? null])
+
+/** No content and empty content are the same thing to say. */
+const plain = (item: Message): Message => ({
+  ...item,
+  content: item.content.filter((part) => part.type !== 'text' || part.text !== ''),
+})
+
+const plainHistory = (history: History): History => History(history.messages.map(plain))
+
+/** Whether a request is one whose messages are rendered as a plain conversation, for the assistant to answer. */
+const isPlain = ({
+  add_special_tokens: special,
+  add_generation_prompt: prompt,
+  continue_final_message: continues,
+}: ChatFields): boolean => special !== true && prompt !== false && continues !== true
+
+const isTouched = (ranges: readonly TextRange[], start: number, end: number): boolean =>
+  ranges.some((range) => range.start < end && range.end > start)
+
+/** The range as told from a later place of the text. */
+const movedTo = (ranges: readonly TextRange[], from: number): readonly TextRange[] =>
+  ranges
+    .filter(({ end }) => end > from)
+    .map(({ start, end }) => ({ start: Math.max(0, start - from), end: end - from }))
+
+/** What an answer is to be gone on with. */
+interface Suffix {
+  /** The rendering of everything, and where the answer's end of turn begins in it. */
+  readonly text: string
+  readonly given: readonly TextRange[]
+  readonly at: number
+}
+
+/**
+ * The ids after an answer. The turn's end is encoded with what follows it, so that the cut is where special tokens cut anyway; an answer that
+ * has sampled the end itself keeps its own.
+ */
+const idsAfter = (
+  { tokenizer }: ModelText,
+  { text, given, at }: Suffix,
+  { end, ids }: { readonly end: number; readonly ids: Int32Array },
+): Int32Array | undefined => {
+  const more = tokenizer.encode(text.slice(at), { specialTokens: { plainText: movedTo(given, at) } })
+  if (more[0] !== end) return undefined
+  const rest = ids.at(-1) === end ? more.subarray(1) : more
+  const all = new Int32Array(ids.length + rest.length)
+  all.set(ids)
+  all.set(rest, ids.length)
+  return all
+}
+
+/** Where the template ends the turn of an answer: its last end token there, if the template wrote it itself. */
+const endOfTurn = (
+  closed: { readonly text: string; readonly given: readonly TextRange[] },
+  token: string,
+  from: number,
+): number | undefined => {
+  const at = closed.text.lastIndexOf(token)
+  return at < from || isTouched(closed.given, at, at + token.length) ? undefined : at
+}
+
+/** How conversations of a session become tokens. */
+export interface ContinuationOptions {
+  readonly answers: Answers
+  /** The tokens that end a turn: the engine's. */
+  readonly endTokens: readonly number[]
+}
+
+/** A conversation, and whether it goes on from the tokens of an answer. */
+export interface ContinuedConversation extends Conversation {
+  readonly from: 'tokens' | 'render'
+}
+
+const goOn = (
+  text: ModelText,
+  fields: ChatFields,
+  {
+    conversation,
+    answered,
+    length,
+    endTokens,
+  }: {
+    readonly conversation: Conversation
+    readonly answered: Answered
+    /** Messages up to the answer. */
+    readonly length: number
+    readonly endTokens: readonly number[]
+  },
+): Int32Array | undefined => {
+  const options = {
+    ...(fields.tools != null && { tools: fields.tools }),
+    ...(fields.documents != null && { documents: fields.documents }),
+    variables: fields.chat_template_kwargs ?? {},
+  }
+  const closed = runTemplate(text.template, truncate(conversation.history, length), {
+    ...options,
+    generationPrompt: 'omit',
+  })
+  const open = runTemplate(text.template, conversation.history, { ...options, generationPrompt: 'add' })
+  if (E.isLeft(closed) || E.isLeft(open)) return undefined
+  const { promptText } = answered
+  if (!open.right.text.startsWith(closed.right.text) || !closed.right.text.startsWith(promptText)) return undefined
+  const sampledEnd = endTokens.find((id) => id === answered.ids.at(-1))
+  for (const end of sampledEnd === undefined ? endTokens : [sampledEnd]) {
+    const token = text.tokenizer.tokenOf(end)
+    const at = token === undefined ? undefined : endOfTurn(closed.right, token, promptText.length)
+    if (at === undefined) continue
+    const ids = idsAfter(text, { text: open.right.text, given: open.right.given, at }, { end, ids: answered.ids })
+    if (ids !== undefined) return ids
+  }
+  return undefined
+}
+
+/**
+ * A conversation with the tokens of the last answer in it that is known, and with what was rendered after it. The rendering is taken where no
+ * answer is known, where the client changed one, and where the template changes what stands before an answer, as templates that drop old
+ * thoughts do: then the model is to see other text.
+ *
+ * Laws     where encoding the rendering gives back the tokens of the answers, the ids are those of the rendering.
+ * Cost     two runs of the template besides; the encoding is of what is new.
+ */
+export const continueConversation = (
+  text: ModelText,
+  fields: ChatFields,
+  { conversation, answers, endTokens }: ContinuationOptions & { readonly conversation: Conversation },
+): ContinuedConversation => {
+  const rendered = { ...conversation, from: 'render' as const }
+  if (!isPlain(fields)) return rendered
+  const history = plainHistory(conversation.history)
+  const setting = settingOf(fields)
+  for (let length = history.messages.size - 1; length > 0; length--) {
+    const last = history.messages.get(length - 1)!
+    if (last.role !== 'assistant') continue
+    const known = append(truncate(history, length - 1), withoutCallIds(last))
+    for (const answered of answers.find(known, setting)) {
+      const ids = goOn(text, fields, { conversation, answered, length, endTokens })
+      if (ids !== undefined) return { ...conversation, ids, from: 'tokens' }
+    }
+  }
+  return rendered
+}
+
+/**
+ * Remembers an answer, so that a conversation can go on from it. Answers that a stop string cut are not: their text ends before their tokens.
+ *
+ * Effects  adds to `answers`.
+ */
+export const rememberAnswer = (
+  answers: Answers,
+  { fields, conversation }: { readonly fields: ChatFields; readonly conversation: Conversation },
+  answer: {
+    readonly ids: Int32Array
+    readonly stopReason: string | number | null
+    readonly said: {
+      readonly text: string
+      readonly calls: readonly { readonly name: string; readonly arguments: string }[]
+    }
+  },
+): void => {
+  const said = answerMessage(answer.said)
+  if (!isPlain(fields) || typeof answer.stopReason === 'string' || said === undefined) return
+  const ids = new Int32Array(conversation.ids.length + answer.ids.length)
+  ids.set(conversation.ids)
+  ids.set(answer.ids, conversation.ids.length)
+  answers.add({
+    history: append(plainHistory(conversation.history), plain(said)),
+    setting: settingOf(fields),
+    promptText: conversation.text,
+    ids,
+  })
+}

@@ -1,0 +1,95 @@
+/** An engine that tells what it sampled. */
+import { formatKey } from '../../core/key.js'
+import type { CapturedSampling } from '../../data/capture/session.js'
+import type {
+  FinishReason,
+  GeneratedToken,
+  GenerationEvent,
+  GenerationRequest,
+  LLMEngine,
+  SamplingParams,
+} from '../../data/generation.js'
+
+/** A completion as it came out of the engine. */
+export interface RecordedCompletion {
+  readonly tokens: readonly GeneratedToken[]
+  readonly text: string
+  /** Null if its end never came. */
+  readonly finishReason: FinishReason | null
+  readonly stopReason: string | number | null
+}
+
+/** A request that has ended, in whatever way. */
+export interface RecordedGeneration {
+  readonly request: GenerationRequest
+  /** One for each of the `n` that were asked for. */
+  readonly completions: readonly RecordedCompletion[]
+  /** What the engine said when it failed. */
+  readonly failure: string | null
+}
+
+interface Growing {
+  readonly tokens: GeneratedToken[]
+  text: string
+  finishReason: FinishReason | null
+  stopReason: string | number | null
+}
+
+const grow = (completions: readonly Growing[], event: GenerationEvent): void => {
+  if (event._tag !== 'Tokens' && event._tag !== 'Finished') return
+  const completion = completions[event.index]!
+  if (event._tag === 'Tokens') {
+    for (const token of event.tokens) completion.tokens.push(token)
+    completion.text += event.text
+  } else {
+    completion.finishReason = event.finishReason
+    completion.stopReason = event.stopReason
+  }
+}
+
+/** Whether nothing follows this event. */
+const isLast = (event: GenerationEvent, completions: readonly Growing[]): boolean =>
+  event._tag === 'Failed' || completions.every(({ finishReason }) => finishReason !== null)
+
+/**
+ * The engine, with `told` called once for each request when it has ended: finished, failed, or left by its reader. The last event of a request
+ * is passed on when `told` has resolved: whoever has seen the end of an answer can rely on its record.
+ *
+ * Errors   what `told` rejects with ends the stream of the request.
+ * Effects  those of the engine; it holds the tokens of running requests.
+ */
+export const recordingEngine = (engine: LLMEngine, told: (record: RecordedGeneration) => Promise<void>): LLMEngine => ({
+  ...engine,
+  async *generate(request, options) {
+    const completions = Array.from(
+      { length: request.sampling.n },
+      (): Growing => ({ tokens: [], text: '', finishReason: null, stopReason: null }),
+    )
+    let isTold = false
+    const tell = async (failure: string | null): Promise<void> => {
+      if (isTold) return
+      isTold = true
+      await told({ request, completions, failure })
+    }
+    try {
+      for await (const event of engine.generate(request, options)) {
+        grow(completions, event)
+        if (isLast(event, completions)) await tell(event._tag === 'Failed' ? event.failure.reason : null)
+        yield event
+      }
+    } finally {
+      await tell(null)
+    }
+  },
+})
+
+/**
+ * Sampling as JSON.
+ *
+ * @example
+ * samplingJson({ ...sampling, logitBias: new Map([[3, 1]]) }).logitBias // [[3, 1]]
+ */
+export const samplingJson = (sampling: SamplingParams): CapturedSampling => {
+  const { n, key, logitBias, topLogProbs, promptLogProbs, logProbsMode, stopText, ...rest } = sampling
+  return { ...rest, key: formatKey(key), logitBias: [...logitBias] }
+}

@@ -1,0 +1,178 @@
+/** The sessions that a capture proxy knows: bounded in number, bytes and idle time. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { Clock } from '../../core/capabilities.js'
+import type { CapturedCall, CapturedReward, CapturedSession, SessionEnd } from '../../data/capture/session.js'
+import { type ApiFailure, apiFailure } from '../failure.js'
+import { type Answers, makeAnswers } from './continuation.js'
+import type { CaptureJournal } from './journal.js'
+
+/** Bounds of what a proxy holds. */
+export interface CaptureLimits {
+  /** Default 10,000. */
+  readonly sessions: number
+  /** Of all calls together, about. Default 2 GiB. */
+  readonly bytes: number
+  /** A session that is not finished and not used for so long is dropped. Default an hour. */
+  readonly idleMs: number
+}
+
+export const DEFAULT_CAPTURE_LIMITS: CaptureLimits = { sessions: 10_000, bytes: 2 * 2 ** 30, idleMs: 3_600_000 }
+
+/** A session and what the proxy knows besides. */
+export interface LiveSession {
+  session: CapturedSession
+  /** Known to whoever made the session, and part of its key where doors have keys. */
+  readonly secret: string
+  /** The index of the next call. */
+  next: number
+  running: number
+  bytes: number
+  usedAt: number
+  answers: Answers
+}
+
+/** What a session begins with. */
+export type NewSession = Pick<CapturedSession, 'id' | 'group' | 'metadata' | 'createdAt'>
+
+export interface CaptureSessions {
+  /** `Left(ApiFailure)`: 409 for an id that is taken, 503 where a limit is reached. */
+  readonly open: (session: NewSession, secret: string) => Promise<E.Either<ApiFailure, LiveSession>>
+  readonly get: (id: string) => LiveSession | undefined
+  readonly list: () => readonly LiveSession[]
+  /** Whether calls may come: `Left(ApiFailure)`, 409 after the end, 503 where the bytes are used up. */
+  readonly mayCall: (live: LiveSession) => E.Either<ApiFailure, void>
+  /** A call begins: its index. */
+  readonly begin: (live: LiveSession) => number
+  /** A call that was begun has ended. One of a session that was dropped meanwhile is forgotten. */
+  readonly ended: (live: LiveSession, call: CapturedCall) => Promise<void>
+  readonly reward: (live: LiveSession, reward: CapturedReward) => Promise<void>
+  readonly end: (live: LiveSession, end: SessionEnd) => Promise<void>
+  readonly drop: (live: LiveSession) => Promise<void>
+  readonly counts: () => {
+    readonly sessions: number
+    readonly bytes: number
+    readonly running: number
+    readonly expired: number
+  }
+}
+
+/** About what a call takes in memory: its tokens, as often as they are held, and its messages. */
+const bytesOf = ({ prompt, completions, messages, tools }: CapturedCall): number => {
+  const tokens = completions.reduce((sum, { ids }) => sum + 16 * ids.length + 4 * prompt.length, 8 * prompt.length)
+  return 512 + tokens + 2 * JSON.stringify([messages, tools]).length
+}
+
+/**
+ * Sessions in memory, every change of them told to a journal.
+ *
+ * Effects  holds them until they are dropped, or idle for too long: that is looked at whenever a session is asked for or opened.
+ */
+export const makeSessions = (
+  limits: CaptureLimits,
+  {
+    clock,
+    journal,
+    restored,
+  }: {
+    readonly clock: Pick<Clock, 'now'>
+    readonly journal: CaptureJournal
+    /** Sessions of a journal that is gone on with, with a secret for each. */
+    readonly restored: readonly { readonly session: CapturedSession; readonly secret: string }[]
+  },
+): CaptureSessions => {
+  const sessions = new Map<string, LiveSession>()
+  let [bytes, expired] = [0, 0]
+  const add = (session: CapturedSession, secret: string): LiveSession => {
+    const size = session.calls.reduce((sum, call) => sum + bytesOf(call), 0)
+    const last = session.calls.reduce((most, { index }) => Math.max(most, index), -1)
+    const live: LiveSession = {
+      ...{ session, secret, next: last + 1, running: 0, bytes: size, usedAt: clock.now() },
+      answers: makeAnswers(),
+    }
+    bytes += size
+    sessions.set(session.id, live)
+    return live
+  }
+  for (const { session, secret } of restored) add(session, secret)
+
+  const remove = async ({ session, bytes: size }: LiveSession): Promise<void> => {
+    if (!sessions.delete(session.id)) return
+    bytes -= size
+    await journal.append({ type: 'dropped', session: session.id })
+  }
+  /** Sessions are in the order of their last use. */
+  const sweep = (): void => {
+    const before = clock.now() - limits.idleMs
+    for (const live of sessions.values()) {
+      if (live.usedAt > before) return
+      if (live.session.end !== null || live.running > 0) continue
+      expired++
+      void remove(live)
+    }
+  }
+  const use = (live: LiveSession): LiveSession => {
+    live.usedAt = clock.now()
+    sessions.delete(live.session.id)
+    sessions.set(live.session.id, live)
+    return live
+  }
+  const full = (what: string): E.Either<ApiFailure, never> =>
+    E.left(apiFailure(503, `The proxy holds as many ${what} as it may: collect and delete sessions that are finished.`))
+
+  return {
+    open: async (session, secret) => {
+      sweep()
+      if (sessions.has(session.id)) {
+        return E.left({ ...apiFailure(409, `The session '${session.id}' is there already.`), type: 'ConflictError' })
+      }
+      if (sessions.size >= limits.sessions) return full('sessions')
+      if (bytes >= limits.bytes) return full('bytes')
+      const live = add({ ...session, calls: [], reward: null, end: null }, secret)
+      await journal.append({ type: 'session', session })
+      return E.right(live)
+    },
+    get: (id) => {
+      sweep()
+      const live = sessions.get(id)
+      return live === undefined ? undefined : use(live)
+    },
+    list: () => {
+      sweep()
+      return [...sessions.values()]
+    },
+    mayCall: (live) => {
+      if (live.session.end !== null) {
+        return E.left({ ...apiFailure(409, `The session '${live.session.id}' is finished.`), type: 'ConflictError' })
+      }
+      return bytes >= limits.bytes ? full('bytes') : E.right(undefined)
+    },
+    begin: (live) => {
+      live.running++
+      return live.next++
+    },
+    ended: async (live, call) => {
+      live.running--
+      if (sessions.get(live.session.id) !== live) return
+      use(live)
+      const size = bytesOf(call)
+      live.bytes += size
+      bytes += size
+      live.session = { ...live.session, calls: [...live.session.calls, call].sort((a, b) => a.index - b.index) }
+      await journal.append({ type: 'call', call })
+    },
+    reward: async (live, reward) => {
+      live.session = { ...live.session, reward }
+      await journal.append({ type: 'reward', session: live.session.id, reward })
+    },
+    end: async (live, end) => {
+      live.session = { ...live.session, end }
+      live.answers = makeAnswers()
+      await journal.append({ type: 'end', session: live.session.id, end })
+    },
+    drop: remove,
+    counts: () => ({
+      ...{ sessions: sessions.size, bytes, expired },
+      running: [...sessions.values()].reduce((sum, { running }) => sum + running, 0),
+    }),
+  }
+}

@@ -1,0 +1,26 @@
+/** Capture proxies for tests: over a scripted engine, with ids that count up and a clock that a test moves. */
+import { keyFromSeed } from '../../src/core/key.js'
+import type { LLMEngine } from '../../src/data/generation.js'
+import { type CaptureApp, type CaptureOptions, captureApp } from '../../src/serve/capture/app.js'
+import type { ServeOptions } from '../../src/serve/served.js'
+import { servedText } from './served.js'
+
+export const captured = (
+  engine: LLMEngine,
+  options: CaptureOptions & { readonly serve?: Partial<ServeOptions> } = {},
+): CaptureApp => {
+  const { serve, ...capture } = options
+  let ids = 0
+  return captureApp(
+    {
+      engine,
+      model: { names: ['cat'], root: '/models/cat' },
+      text: servedText,
+      key: keyFromSeed(1),
+      features: { toolCalls: 'hermes' },
+      ...serve,
+      world: { ids: { fresh: () => `id${ids++}` }, calendar: { today: () => new Date(1_700_000_000_000) } },
+    },
+    { clock: { now: () => 0 }, ...capture },
+  )
+}

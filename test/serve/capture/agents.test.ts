@@ -1,0 +1,122 @@
+/** Agents with the clients that people have, over a real socket: what the proxy captured is what the engine sampled. */
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import { generateText, jsonSchema, streamText, tool } from 'ai'
+import OpenAI from 'openai'
+import { describe, expect, it } from 'vitest'
+import type { CapturedSession } from '../../../src/data/capture/session.js'
+import { sessionTrajectories } from '../../../src/data/capture/trajectories.js'
+import { captured } from '../../kit/captured.js'
+import { scripted, tokenizer, useServers } from '../../kit/served.js'
+
+const listen = useServers()
+
+/** Spaces and an order of keys that no renderer gives back. */
+const CALL = 'Look:\n<tool_call>{"arguments":   {"city": "Oslo"},  "name": "weather"}</tool_call>'
+
+const PARAMETERS = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } as const
+
+const TOOLS = [{ type: 'function' as const, function: { name: 'weather', parameters: PARAMETERS } }]
+
+/** Calls the tool until it has been answered, then once more, then says what to take. */
+const weatherEngine = () =>
+  scripted({
+    says: ({ prompt }) => {
+      const asked = tokenizer.decode(prompt, 'keep')
+      const answers = asked.split('rain').length - 1
+      return answers < 2 ? CALL : 'Take a coat.'
+    },
+    maxModelLength: 2048,
+  })
+
+type ChatMessage = OpenAI.Chat.ChatCompletionMessageParam
+
+/** An agent as people write it: a loop until no tool is called. */
+const runAgent = async (client: OpenAI, way: 'whole' | 'streamed'): Promise<string> => {
+  const messages: ChatMessage[] = [
+    { role: 'system', content: 'You help.' },
+    { role: 'user', content: 'Coat?' },
+  ]
+  for (;;) {
+    const request = { model: 'cat', messages, tools: TOOLS }
+    const answer =
+      way === 'whole'
+        ? await client.chat.completions.create(request)
+        : await client.chat.completions.stream(request).finalChatCompletion()
+    const { message } = answer.choices[0]!
+    messages.push(message)
+    if (!message.tool_calls?.length) return message.content ?? ''
+    for (const { id } of message.tool_calls) messages.push({ role: 'tool', tool_call_id: id, content: 'rain in Oslo' })
+  }
+}
+
+const textOf = (ids: Int32Array): string => tokenizer.decode(ids, 'keep')
+
+/** The conversation as one row of tokens, and what the engine said in it. */
+const expectOneConversation = (session: CapturedSession): void => {
+  expect(session.calls.map(({ promptFrom }) => promptFrom)).toEqual(['render', 'tokens', 'tokens'])
+  const { trajectories, splits, unused } = sessionTrajectories(session)
+  expect([splits, unused]).toEqual([[], []])
+  expect(trajectories).toHaveLength(1)
+  const { ids, mask, logProbs } = trajectories[0]!
+  const sampled = ids.filter((_, i) => mask[i] === 1)
+  expect(textOf(sampled)).toBe(`${CALL}<|im_end|>${CALL}<|im_end|>Take a coat.<|im_end|>`)
+  expect(textOf(ids)).toContain(
+    `${CALL}<|im_end|>\n<|im_start|>tool\nrain in Oslo<|im_end|>\n<|im_start|>assistant\n${CALL}<|im_end|>\n`,
+  )
+  for (const [i, on] of mask.entries()) {
+    if (on === 1) expect(logProbs[i]).toBeCloseTo((-((ids[i]! % 7) + 1) / 8) * 1.5)
+  }
+}
+
+describe("OpenAI's client", () => {
+  it.each(['whole', 'streamed'] as const)('in an agent with tools is captured as one conversation, %s', async (way) => {
+    const app = captured(weatherEngine())
+    const { url } = await listen(app)
+    const opened = (await (await fetch(`${url}/sessions`, { method: 'POST' })).json()) as { readonly base_url: string } // as it is told
+    expect(await runAgent(new OpenAI({ apiKey: 'any', baseURL: opened.base_url }), way)).toBe('Take a coat.')
+    expectOneConversation(app.sessions()[0]!)
+  })
+
+  it.each([
+    ['a key', { apiKey: 'sk-session-mine' }],
+    ['a header', { apiKey: 'any', defaultHeaders: { 'x-session-id': 'mine' } }],
+  ])('names its session by %s', async (_, options) => {
+    const app = captured(weatherEngine())
+    const { url } = await listen(app)
+    const client = new OpenAI({ baseURL: `${url}/v1`, ...options })
+    await runAgent(client, 'whole')
+    const [session] = app.sessions()
+    expect(session!.id).toBe('mine')
+    expectOneConversation(session!)
+    const names: string[] = []
+    for await (const model of client.models.list()) names.push(model.id)
+    expect(names).toEqual(['cat'])
+  })
+
+  it('that is rendered anew each time breaks, which is told with its place', async () => {
+    const app = captured(weatherEngine(), { continuation: 'render' })
+    const { url } = await listen(app)
+    await runAgent(new OpenAI({ apiKey: 'sk-session-a', baseURL: `${url}/v1` }), 'whole')
+    const { trajectories, splits } = sessionTrajectories(app.sessions()[0]!, { decode: textOf })
+    expect(trajectories).toHaveLength(3)
+    expect(splits.map(({ reason }) => reason)).toEqual(['retokenised', 'retokenised'])
+    expect(splits[0]).toMatchObject({ call: 1, after: { call: 0 }, expectedText: expect.stringContaining('arguments') })
+  })
+})
+
+describe("Vercel's AI SDK", () => {
+  it.each(['whole', 'streamed'])('calls tools and is captured as one conversation, %s', async (way) => {
+    const app = captured(weatherEngine())
+    const { url } = await listen(app)
+    const model = createOpenAICompatible({ name: 'tandem', baseURL: `${url}/sessions/ai/v1`, apiKey: 'any' })('cat')
+    const weather = tool({
+      inputSchema: jsonSchema<{ readonly city: string }>({ ...PARAMETERS, required: ['city'] }),
+      execute: async ({ city }) => `rain in ${city}`,
+    })
+    const stopWhen = ({ steps }: { readonly steps: readonly unknown[] }): boolean => steps.length === 4
+    const request = { model, system: 'You help.', prompt: 'Coat?', tools: { weather }, stopWhen }
+    const text = way === 'whole' ? (await generateText(request)).text : await streamText(request).text
+    expect(text).toBe('Take a coat.')
+    expectOneConversation(app.sessions()[0]!)
+  })
+})
