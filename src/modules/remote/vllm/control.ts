@@ -113,7 +113,7 @@ export const abortAt = (
   )
 
 /** Writes the label that `/weight_info` tells, and that answers carry from then on. */
-export const labelWeights = (server: VLLMServer, version: number): Changed =>
+const labelWeights = (server: VLLMServer, version: number): Changed =>
   pipe(
     changeAt(server, { path: '/update_weight_version', json: { new_version: String(version) }, schema: null }),
     TE.map(done),

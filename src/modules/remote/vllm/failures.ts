@@ -52,7 +52,7 @@ const reasonOf = (failure: HttpFailure): string => {
 }
 
 /** Whether an answer says that the path is not there, and not that something it was asked for is not. */
-export const isNoRoute = (failure: HttpFailure): boolean => {
+const isNoRoute = (failure: HttpFailure): boolean => {
   if (failure.status === 405 || failure.status === 501) return true
   if (failure.status !== 404) return false
   const told = errorOf(failure)

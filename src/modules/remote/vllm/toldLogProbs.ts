@@ -18,7 +18,7 @@ export type ServerLogProbs = 'raw' | 'processed'
 export type ToldLogProbs = ServerLogProbs | 'edited' | 'tempered'
 
 /** Least log-probability of a token that had a chance: -9999 stands for none, or for a number that is missing. */
-export const LEAST_LOG_PROB = -9998
+const LEAST_LOG_PROB = -9998
 
 /** Rounding may lift a log-probability a little above 0; what is higher is a logit. */
 const MOST_LOG_PROB = 0.01

@@ -6,7 +6,7 @@ import type { EngineFailure } from '../../../data/engineClient.js'
 import { changeAt, readFrom, type VLLMAddress, vLLMServer } from './calls.js'
 
 /** Settings of a backend, as its own fields name them. */
-export type TransferInfo = Readonly<Record<string, unknown>>
+type TransferInfo = Readonly<Record<string, unknown>>
 
 /** The calls of a transfer, in their order. Each is sent once; what may have worked is a failure of kind `unknown`. */
 export interface VLLMWeightTransfer {
