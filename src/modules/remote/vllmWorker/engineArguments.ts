@@ -6,7 +6,7 @@ import { problemList } from '../../../core/failure.js'
 export type EngineArgument = string | number | boolean | null | undefined | readonly EngineArgument[] | EngineRecord
 
 /** A record among engine arguments. */
-export interface EngineRecord {
+interface EngineRecord {
   readonly [name: string]: EngineArgument
 }
 
