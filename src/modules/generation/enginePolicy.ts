@@ -210,8 +210,7 @@ const sampler =
       const { truncate = 'refuse', mixedVersions = 'refuse', limits = {} } = options
       const maxTokens = options.sampling?.maxTokens ?? MAX_TOKENS
       const refuse = (reason: string) => E.left(policyFailure(shared.name, 'asked', reason))
-      // Log-probabilities of what was drawn are asked for, of nothing else.
-      const asked = samplingParams({ ...options.sampling, maxTokens, topLogProbs: 0, logProbsMode: 'tempered' })
+      const asked = samplingParams({ ...options.sampling, maxTokens })
       if (E.isLeft(asked)) return refuse(asked.left.reason)
       const sampling = asked.right
       const untold = untoldReason(abilities.logProbs, sampling)
@@ -263,8 +262,9 @@ const scoring =
  *
  * Defaults temperature 1, no cuts, 128 new tokens.
  * Errors   `Left(PolicyFailure)`. `asked`: wrong settings or prompts, and settings whose log-probabilities the engine cannot tell (raw ones:
- *          only at temperature 1 or 0; processed ones: only without cuts and penalties; SGLang's: only without penalties). `infrastructure`: whatever the engine does
- *          wrong; no row is made up. `cancelled`: by the signal. When one request fails, the others are cancelled.
+ *          only at temperature 1 or 0; processed ones: only without cuts and penalties; SGLang's: only without penalties).
+ *          `infrastructure`: whatever the engine does wrong; no row is made up. `cancelled`: by the signal. When one request fails, the
+ *          others are cancelled.
  * Effects  requests to the engine, at most `maxConcurrent` at a time; the signal and the deadline end them.
  * Source   TorchRL `vLLMWrapper` in tokens mode, whose log-probabilities at other temperatures are not those of what was sampled.
  */

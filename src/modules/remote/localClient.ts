@@ -48,7 +48,8 @@ export const localClient = (engine: LLMEngine, name: string): EngineClient => {
     generate: (request, options = {}) =>
       pass(request, options, (filled, version) => {
         const events = engine.generate(filled, options)
-        return filled.adapter === null ? events : stamped(events, version)
+        const isServing = filled.adapter !== null && filled.adapter === gate.serving().adapter
+        return isServing ? stamped(events, version) : events
       }),
     abort: (ids) => asked(() => engine.abort(ids)),
     health: asked(async () => void (await engine.version())),
