@@ -20,7 +20,6 @@ import type { GenerationEvent, PlainArray } from '../src/data/generation.js'
 import { scope } from '../src/engine/scope.js'
 import { selectBackend } from '../src/engine/select.js'
 import { liveFiles } from '../src/live/files.js'
-import { liveTransport } from '../src/live/transport/liveTransport.js'
 import { DEFAULT_SAMPLING } from '../src/modules/generation/sampling/params.js'
 import { mergeLora } from '../src/modules/lora/adapter.js'
 import { loraConfig } from '../src/modules/lora/config.js'
@@ -178,7 +177,7 @@ const isRight = ({ gap, versions }: { readonly gap: number; readonly versions: r
 
 const checkServer = async (release: 'new' | 'old', model: Pretrained, folder: string): Promise<void> => {
   const server = await startServer(release)
-  const client = SGLangClient(liveTransport({ servers: server.url }), { maxCallBytes: 2 ** 20 })
+  const client = SGLangClient({ url: server.url, maxCallBytes: 2 ** 20 })
   const begun = orThrow(await client.connect())
   report({ release, server: begun.server, logProbs: begun.logProbs }, begun.logProbs === 'tempered' ? 'ok' : 'wrong')
   const measure = async (what: string, arrays: ReadonlyMap<string, PlainArray>, version: number): Promise<void> => {

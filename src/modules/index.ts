@@ -114,6 +114,7 @@ export {
   type WorkerEnd,
   type WorkerFailure,
 } from './remote/vllmWorker/vllmWorker.js'
+export { SGLangClient, type SGLangClientOptions, type SGLangLimits } from './remote/sglang/client.js'
 export type {
   AttentionDescription,
   FeedForwardDescription,

@@ -13,7 +13,7 @@ import {
   type ScriptedItem,
 } from './sglangModel.js'
 
-export interface ScriptedCall {
+interface ScriptedCall {
   readonly path: string
   readonly body: ScriptedBody
   readonly headers: IncomingMessage['headers']
@@ -27,7 +27,7 @@ export interface SGLangScript extends ScriptedForm {
   readonly twist: (answer: ScriptedItem) => unknown
 }
 
-export interface ScriptedAnswer {
+interface ScriptedAnswer {
   readonly status?: number
   readonly body: unknown
 }

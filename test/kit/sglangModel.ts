@@ -14,12 +14,12 @@ export interface ScriptedForm {
 }
 
 /** The weights, as far as the model has any. */
-export interface ScriptedWeights {
+interface ScriptedWeights {
   readonly label: string
   readonly shift: number
 }
 
-export interface ScriptedParameters {
+interface ScriptedParameters {
   readonly max_new_tokens: number
   readonly min_new_tokens?: number
   readonly temperature: number
@@ -50,7 +50,7 @@ export interface ScriptedBody {
   readonly abort_all?: boolean
 }
 
-export type ScriptedPlace = readonly [logProb: number | null, id: number, text: null]
+type ScriptedPlace = readonly [logProb: number | null, id: number, text: null]
 
 /** A completion, whole or a frame of it. Tests break it in every way. */
 export interface ScriptedItem {

@@ -1,6 +1,5 @@
 /** SGLang as a policy. */
 import type { EngineClient } from '../../data/engineClient.js'
-import { liveTransport } from '../../live/transport/liveTransport.js'
 import { type ClientPolicy, clientPolicy, type WrapperOptions } from './clientPolicy.js'
 import { SGLangClient, type SGLangClientOptions } from './sglang/client.js'
 
@@ -10,7 +9,8 @@ export type SGLangWrapperOptions = WrapperOptions &
         /** The address of the server, or of each replica. */
         readonly url: string | readonly string[]
         readonly apiKey?: string
-        readonly server?: Omit<SGLangClientOptions, 'name'>
+        /** For the client of each. */
+        readonly server?: Omit<SGLangClientOptions, 'url' | 'apiKey' | 'transport'>
       }
     | { readonly clients: readonly EngineClient[] }
   )
@@ -18,8 +18,7 @@ export type SGLangWrapperOptions = WrapperOptions &
 const clientsOf = (options: SGLangWrapperOptions): readonly EngineClient[] => {
   if ('clients' in options) return options.clients
   const { url, apiKey, server } = options
-  const headers = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }
-  return [url].flat().map((address) => SGLangClient(liveTransport({ servers: address, headers }), server))
+  return [url].flat().map((each) => SGLangClient({ ...server, url: each, ...(apiKey !== undefined && { apiKey }) }))
 }
 
 /**

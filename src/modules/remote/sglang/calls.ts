@@ -4,7 +4,48 @@ import { z } from 'zod'
 import type { HttpFailure, Transport } from '../../../core/http.js'
 import { parseJson } from '../../../core/json.js'
 import type { EngineFailure } from '../../../data/engineClient.js'
+import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { controlFailure, engineFailure } from '../vllm/failures.js'
+
+/** Where a server is: its address, or a transport to it. The key of its API belongs to the transport, which never shows it. */
+export type SGLangAddress = { readonly url: string; readonly apiKey?: string } | { readonly transport: Transport }
+
+/** What a server is called with. */
+export interface CallOptions {
+  /** The key of `--admin-api-key`, for calls of control. Default: the key of the API, as servers without one for the administrator want it. */
+  readonly adminKey?: string
+  readonly controlMs: number
+  readonly updateMs: number
+}
+
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
+
+const transportTo = (address: SGLangAddress, { adminKey }: CallOptions): Transport =>
+  'transport' in address
+    ? address.transport
+    : liveTransport({
+        servers: address.url,
+        ...(address.apiKey !== undefined && { headers: bearer(address.apiKey) }),
+        ...(adminKey !== undefined && { secrets: [adminKey] }),
+      })
+
+/**
+ * A server by its address.
+ *
+ * Errors   throws TypeError for a transport to several servers.
+ */
+export const sglangServer = (address: SGLangAddress, options: CallOptions): SGLangServer => {
+  const transport = transportTo(address, options)
+  const servers = transport.state().map(({ server }) => server)
+  if (servers.length !== 1) {
+    throw new TypeError(
+      `SGLangClient: the transport must lead to one server, and leads to ${servers.length}: ${servers.join(', ')}; make a client for each`,
+    )
+  }
+  const { adminKey, controlMs, updateMs } = options
+  const headers = adminKey === undefined ? {} : bearer(adminKey)
+  return { name: `sglang at ${servers[0]}`, transport, headers, controlMs, updateMs }
+}
 
 /** A server, and how long its calls may take. */
 export interface SGLangServer {

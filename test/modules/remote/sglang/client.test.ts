@@ -17,13 +17,18 @@ import { logSoftmax, SCRIPTED_END, type ScriptedItem, scriptedLogits } from '../
 
 const start = useScriptedSGLang()
 
-const clientOf = ({ url }: ScriptedSGLang, options: SGLangClientOptions = {}) =>
-  SGLangClient(liveTransport({ servers: url, retry: { attempts: 1 } }), options)
+/** Options besides the address. */
+type Options = Partial<Omit<SGLangClientOptions, 'url' | 'transport'>>
 
-const pair = async (script: Partial<SGLangScript> = {}, options: SGLangClientOptions = {}) => {
+const clientOf = ({ url }: ScriptedSGLang, options: Options = {}) =>
+  SGLangClient({ transport: liveTransport({ servers: url, retry: { attempts: 1 } }), ...options })
+
+const pair = async (script: Partial<SGLangScript> = {}, options: Options = {}) => {
   const server = await start(script)
-  const facts = { logProbs: script.logProbs ?? 'tempered', vocabularySize: 8, ...options.facts } as const
-  return { server, client: clientOf(server, { ...options, facts }) }
+  return {
+    server,
+    client: clientOf(server, { logProbs: script.logProbs ?? 'tempered', vocabularySize: 8, ...options }),
+  }
 }
 
 let ids = 0
@@ -333,5 +338,53 @@ describe('SGLangClient: aborting', () => {
     control.abort()
     expect(await events).toEqual([{ _tag: 'Finished', index: 0, finishReason: 'abort', stopReason: null }])
     await until(() => server.running() === 0)
+  })
+})
+
+describe('SGLangClient: its end', () => {
+  it('stamps tokens of an adapter with the version that it served as', async () => {
+    const { client } = await pair()
+    const adapter = { rank: 1, alpha: 1, tensors: new Map() }
+    for (const version of [1, 2]) {
+      const row = { shape: [1, 1], data: Float32Array.of(1) }
+      const tensors = new Map([
+        ['q_proj.lora_A.weight', row],
+        ['q_proj.lora_B.weight', row],
+      ])
+      orThrow(await client.loadAdapter(`p${version}`, { ...adapter, tensors })())
+      client.serve({ version, adapter: `p${version}`, cacheSalt: '' })
+    }
+    const versions = async (rest: Partial<GenerationRequest>) =>
+      tokensIn(await eventsOf(client, requestOf({ maxTokens: 1 }, rest))).map(({ version }) => version)
+    expect(await versions({})).toEqual([2])
+    expect(await versions({ adapter: 'p1' })).toEqual([1])
+  })
+
+  it('ends a request whose events are left while it waits', async () => {
+    const { server, client } = await pair()
+    server.stall()
+    const events = client.generate(requestOf())[Symbol.asyncIterator]()
+    const next = events.next()
+    await until(() => server.running() === 1)
+    await events.return?.()
+    expect((await next).done).toBe(true)
+    await until(() => server.running() === 0 && client.inFlight() === 0)
+  })
+
+  it('aborts what waits behind a hold without asking the server, and refuses everything after close', async () => {
+    const { server, client } = await pair()
+    client.hold()
+    const request = requestOf()
+    const events = eventsOf(client, request)
+    expect(orThrow(await client.abort([request.id])())).toBe(1)
+    expect(await events).toMatchObject([{ _tag: 'Finished', finishReason: 'abort' }])
+    expect(server.of('/abort_request')).toEqual([])
+    await client.close()
+    expect(failureIn(await eventsOf(client, requestOf()))).toMatchObject({ kind: 'closed' })
+  })
+
+  it('is for one server', () => {
+    const transport = liveTransport({ servers: ['http://127.0.0.1:1', 'http://127.0.0.1:2'] })
+    expect(() => SGLangClient({ transport })).toThrow('the transport must lead to one server, and leads to 2')
   })
 })

@@ -24,10 +24,13 @@ const AT_ONCE: Alarms = {
   },
 }
 
-const pair = async (script: Partial<SGLangScript> = {}, options: SGLangClientOptions = {}) => {
+/** Options besides the address. */
+type Options = Partial<Omit<SGLangClientOptions, 'url' | 'transport'>>
+
+const pair = async (script: Partial<SGLangScript> = {}, options: Options = {}) => {
   const server = await start(script)
   const transport = liveTransport({ servers: server.url, retry: { attempts: 3, baseMs: 1, capMs: 1 } })
-  return { server, client: SGLangClient(transport, { facts: { logProbs: 'tempered' }, ...options }) }
+  return { server, client: SGLangClient({ transport, logProbs: 'tempered', ...options }) }
 }
 
 const row = (length: number) => ({ shape: [length], data: new Float32Array(length).fill(0.5) })
@@ -325,7 +328,7 @@ describe('SGLangClient: pausing', () => {
   })
 
   it("sends the administrator's key with control, and not with requests", async () => {
-    const { server, client } = await pair({}, { controlHeaders: { authorization: 'Bearer admin-secret' } })
+    const { server, client } = await pair({}, { adminKey: 'admin-secret' })
     await versionsOf(client, 'r')
     orThrow(await client.resume())
     const keyOf = (path: string) => server.calls.find((call) => call.path === path)?.headers.authorization
