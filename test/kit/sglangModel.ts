@@ -1,6 +1,6 @@
 /** The model of the scripted SGLang: eight tokens, and completions in the server's form. */
 
-export const SCRIPTED_VOCABULARY = 8
+const SCRIPTED_VOCABULARY = 8
 
 /** Ends completions. */
 export const SCRIPTED_END = 7
