@@ -1,10 +1,11 @@
 /**
- * Checks the client for SGLang against real PyTorch: `npm run check:sglang -- [SEED [pickles]]`, with PEERS_VENV set to a virtual environment with torch
- * and transformers. With SGLANG_SOURCE set to the `sglang/srt/utils/common.py` of a release, its own restricted unpickler reads the tensors.
+ * Checks the client for SGLang against real PyTorch: `npm run check:sglang -- [SEED [pickles]]`, with PEERS_VENV set to a virtual
+ * environment with torch and transformers. With SGLANG_SOURCE set to the `sglang/srt/utils/common.py` of a release, its own restricted
+ * unpickler reads the tensors.
  *
- * First, and with `pickles` only, the pickles of random arrays, as PyTorch reads them; then a server of the same protocol over a real model (`engines/fakeSGLang.py`):
- * its log-probabilities are those of our own model after each of ten updates from tensors, from a folder, and of adapters. Exits with 1
- * if anything differs.
+ * First, and with `pickles` only, the pickles of random arrays, as PyTorch reads them; then a server of the same protocol over a real model
+ * (`engines/fakeSGLang.py`): its log-probabilities are those of our own model after each of ten updates from tensors, from a folder, and of
+ * adapters. Exits with 1 if anything differs.
  */
 import { execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'

@@ -20,7 +20,7 @@ const CONFIG_FILE = 'adapter_config.json'
 const WEIGHTS_FILE = 'adapter_model.safetensors'
 
 /** PEFT's own wrappers around the base model, in front of the path of every module. */
-export const PREFIX = 'base_model.model.'
+export const PEFT_PREFIX = 'base_model.model.'
 
 const failure =
   (folder: string, file: string) =>
@@ -28,7 +28,9 @@ const failure =
 
 /** Arrays by the names that this project uses. */
 const withoutPrefix = (arrays: ReadonlyMap<string, StoredArray>): ReadonlyMap<string, StoredArray> =>
-  new Map([...arrays].map(([name, array]) => [name.startsWith(PREFIX) ? name.slice(PREFIX.length) : name, array]))
+  new Map(
+    [...arrays].map(([name, array]) => [name.startsWith(PEFT_PREFIX) ? name.slice(PEFT_PREFIX.length) : name, array]),
+  )
 
 /**
  * The settings with their target modules, which a file may give by a regular expression. Nobody runs expressions of a file here: the
@@ -102,7 +104,7 @@ export const adapterFiles = (
   { baseModel = null, layout = 'out-in', float = 'F32' }: AdapterFilesOptions = {},
 ): Readonly<Record<string, Uint8Array | string>> => {
   const modules = adapterModules(arrays.keys())
-  const named = new Map([...arrays].map(([name, array]) => [PREFIX + name, array]))
+  const named = new Map([...arrays].map(([name, array]) => [PEFT_PREFIX + name, array]))
   return {
     [CONFIG_FILE]: `${JSON.stringify(formatAdapterConfig(config, { modules, baseModel, layout }), undefined, 2)}\n`,
     [WEIGHTS_FILE]: encodeSafetensors(named, { metadata: { format: 'pt' }, float }),

@@ -7,7 +7,7 @@ import type { AdapterWeights, PlainArray } from '../../../data/generation.js'
 import { adapterModules } from '../../lora/adapter.js'
 import { formatAdapterConfig } from '../../lora/adapterConfig.js'
 import { loraConfig } from '../../lora/config.js'
-import { PREFIX } from '../../lora/peft.js'
+import { PEFT_PREFIX } from '../../lora/peft.js'
 import { engineFailure } from '../vllm/failures.js'
 import { base64 } from './base64.js'
 import { type ControlCall, changeAt, type SGLangServer } from './calls.js'
@@ -179,7 +179,7 @@ export const loadAdapterTensors = async (
 ): Promise<Changed> => {
   const { rank, alpha } = adapter
   const modules = adapterModules(adapter.tensors.keys())
-  const tensors = new Map([...adapter.tensors].map(([path, array]) => [PREFIX + path, array]))
+  const tensors = new Map([...adapter.tensors].map(([path, array]) => [PEFT_PREFIX + path, array]))
   const calls = tensorCalls(tensors, options)
   if (E.isLeft(calls) || calls.right.length > 1) {
     const reason = E.isLeft(calls) ? calls.left : `the adapter '${name}' is larger than ${callBytes(options)} bytes`
