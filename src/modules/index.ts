@@ -79,6 +79,12 @@ export {
   type TextOptions,
   textFromFiles,
 } from './pretrained.js'
+export {
+  type AISDKConfig,
+  AISDKWrapper,
+  type AIWorld,
+  type LanguageModel,
+} from './remote/chat/aiSDKWrapper.js'
 export type {
   Capture,
   CapturedAction,
