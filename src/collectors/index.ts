@@ -51,4 +51,21 @@ export {
   type TrainStepOptions,
   trainStep,
 } from './trainStep.js'
+export { type DecoderForms, type DecoderFormsOptions, decoderForms } from './updaters/decoderForms.js'
+export { type EngineUpdater, engineUpdater, type UpdaterState } from './updaters/engineUpdater.js'
+export type { ServerStatus } from './updaters/member.js'
+export { drawProbes, type ProbeShape } from './updaters/probes.js'
+export type { RecoveredServer } from './updaters/recovery.js'
+export type { ProbeGap, PushFailure, PushPhase, PushReport, ServerReport } from './updaters/report.js'
+export type { ProbeTolerance } from './updaters/serverRun.js'
+export {
+  DEFAULT_SYNC,
+  type EngineUpdaterOptions,
+  type PlacedWeights,
+  type SyncSettings,
+  type VerifyOptions,
+  type WeightForms,
+} from './updaters/settings.js'
+export type { OnLost } from './updaters/transaction.js'
+export { vLLMUpdater, type vLLMUpdaterOptions } from './updaters/vLLMUpdater.js'
 export { inProcessUpdater, type WeightUpdater } from './weightSync.js'

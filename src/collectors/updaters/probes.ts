@@ -104,9 +104,12 @@ export const probe = async (
   rows: readonly (readonly number[])[],
   options: ProbedWeights & { readonly signal: AbortSignal },
 ): Promise<E.Either<string, Probed>> => {
-  const { signal } = options
+  const controls = rows.map(() => new AbortController())
+  options.signal.addEventListener('abort', () => {
+    for (const control of controls) control.abort()
+  })
   const answers = await Promise.all(
-    rows.map((row, i) => collectEvents(client.generate(requestOf(row, options, i), { signal }), 1)),
+    rows.map((row, i) => collectEvents(client.generate(requestOf(row, options, i), controls[i]!), 1)),
   )
   const found: Generated[] = []
   for (const [i, answer] of answers.entries()) {

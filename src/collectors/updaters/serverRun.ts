@@ -16,7 +16,7 @@ import { type ExpectedProbes, type Probed, probe, probeGap } from './probes.js'
 import type { ProbeGap, PushPhase } from './report.js'
 
 /** How far log-probabilities of probes may be from the trainer's, in nats. */
-export interface Tolerance {
+export interface ProbeTolerance {
   /** Of any token. */
   readonly worst: number
   /** On average. */
@@ -28,7 +28,7 @@ export interface RunSettings {
   readonly world: CallWorld & { readonly ids: Ids }
   /** Bounds each short call: health, state, resuming, unloading. */
   readonly callMs: number
-  readonly tolerance: Tolerance
+  readonly tolerance: ProbeTolerance
   readonly pause: PauseMode
   readonly cache: 'clear' | 'keep'
 }

@@ -11,7 +11,7 @@ import { liveIds } from '../../live/ids.js'
 import type { CallWorld } from './controlCalls.js'
 import type { ServerStatus } from './member.js'
 import { drawProbes } from './probes.js'
-import type { RunSettings, Tolerance } from './serverRun.js'
+import type { ProbeTolerance, RunSettings } from './serverRun.js'
 import type { OnLost } from './transaction.js'
 
 /** Whole weights where servers find them. */
@@ -68,14 +68,14 @@ export const DEFAULT_SYNC: SyncSettings = {
 }
 
 /** Numbers of 32 bits agree to a thousandth of a nat everywhere. */
-const TOLERANCE: Tolerance = { worst: 1e-3, mean: 1e-3 }
+const TOLERANCE: ProbeTolerance = { worst: 1e-3, mean: 1e-3 }
 
 /** Rows of ids and how exactly servers must agree about them. */
 export interface VerifyOptions {
   /** At least one, each of at least 2 ids. Default: 20 rows of random ids and lengths, the same in every run. */
   readonly probes?: readonly (readonly number[])[]
   /** Default 1e-3 nats for any token, which is for F32. BF16 wants something like `{ worst: 1, mean: 0.05 }`. */
-  readonly tolerance?: Tolerance
+  readonly tolerance?: ProbeTolerance
 }
 
 export interface EngineUpdaterOptions<in W> {

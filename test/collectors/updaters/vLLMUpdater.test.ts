@@ -1,0 +1,72 @@
+/** Pushes of a real decoder into real engines. */
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { vLLMUpdater } from '../../../src/collectors/updaters/vLLMUpdater.js'
+import { keyFromSeed } from '../../../src/core/key.js'
+import { scope } from '../../../src/engine/scope.js'
+import { modelEngine } from '../../../src/modules/generation/modelEngine.js'
+import { hostArrays, makeParams } from '../../../src/modules/pretrained.js'
+import { localClient } from '../../../src/modules/remote/localClient.js'
+import { initialParams } from '../../../src/modules/transformer/params.js'
+import { useEngine } from '../../kit/engine.js'
+import { rightOf } from '../../kit/results.js'
+import { byteConfig, byteText } from '../../kit/small.js'
+import { fullVersions, loraVersions, syncRounds } from '../../kit/syncRounds.js'
+
+useEngine()
+
+const config = byteConfig()
+const folder = mkdtempSync(join(tmpdir(), 'tandem-updater-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const base = () => scope(() => hostArrays(initialParams(config, keyFromSeed(1), 0.5)))
+
+/** Two engines of this process. */
+const engines = () => {
+  const arrays = base()
+  const clients = ['one', 'two'].map((name) => {
+    const engine = scope(() => modelEngine({ config, params: makeParams(arrays), limits: { memoryBytes: 2 ** 22 } }))
+    return localClient(engine, name)
+  })
+  return { arrays, clients, close: () => Promise.all(clients.map((client) => client.close())) }
+}
+
+describe('vLLMUpdater on engines of this process', () => {
+  it('pushes adapters while requests run: each is verified, and each sample is of the version it is stamped with', async () => {
+    const { arrays, clients, close } = engines()
+    const updater = vLLMUpdater({ clients, model: { config } })
+    const rounds = await syncRounds(loraVersions(config, arrays), { clients, updater }, { rounds: 6, parallel: 8 })
+    expect(rounds.mixed).toBe(0)
+    expect(rounds.worstProbeGap).toBeLessThan(1e-4)
+    expect(rounds.worstSampleGap).toBeLessThan(1e-4)
+    expect(rounds.versions.size).toBeGreaterThan(5)
+    expect(updater.report()).toMatchObject({ how: 'adapter', outcome: 'committed' })
+    for (const client of clients) {
+      const { adapters } = await rightOf(client.state)
+      expect(adapters).toContain('policy-v6')
+      expect(adapters.length).toBeLessThanOrEqual(3)
+    }
+    updater.release()
+    await close()
+  })
+
+  it.each(['arrays', 'folder'] as const)('replaces whole weights by %s, an adapter merged', async (by) => {
+    const { arrays, clients, close } = engines()
+    const checkpoints = { folder, text: byteText() }
+    const updater = vLLMUpdater({
+      clients,
+      how: 'full',
+      model: { config, ...(by === 'folder' && { checkpoints }) },
+    })
+    const versions = by === 'arrays' ? fullVersions(config, arrays) : loraVersions(config, arrays)
+    const rounds = await syncRounds(versions, { clients, updater }, { rounds: 5, parallel: 8 })
+    expect(rounds.mixed).toBe(0)
+    expect(rounds.worstProbeGap).toBeLessThan(1e-4)
+    expect(rounds.worstSampleGap).toBeLessThan(1e-4)
+    if (by === 'folder') expect(readdirSync(folder).sort()).toEqual(['v4', 'v5'])
+    updater.release()
+    await close()
+  })
+})
