@@ -65,17 +65,25 @@ export interface SyncRounds {
   readonly samples: number
   /** Versions of completions that more than one has sampled. */
   readonly mixed: number
+  /** Requests that were not answered. */
+  readonly failed: number
   /** Versions that samples were stamped with. */
   readonly versions: ReadonlySet<number>
   readonly pushMs: readonly number[]
 }
 
-const sampleOf = async (client: EngineClient, config: DecoderConfig, n: number): Promise<Sample | 'mixed'> => {
+const sampleOf = async (
+  client: EngineClient,
+  config: DecoderConfig,
+  n: number,
+): Promise<Sample | 'mixed' | 'failed'> => {
   const key = child(keyFromSeed(99), n)
   const prompt = Array.from({ length: 4 }, (_, t) => uniformInteger(key, config.vocabularySize, t))
   const sampling = { ...DEFAULT_SAMPLING, key, maxTokens: 6, endTokens: 'ignore' as const }
   const request = { id: `sync-${n}`, prompt: Int32Array.from(prompt), sampling, adapter: null, cacheSalt: '' }
-  const { tokens } = requireRight(await collectEvents(client.generate(request), 1)).completions[0]!
+  const answer = await collectEvents(client.generate(request), 1)
+  if (answer._tag === 'Left') return 'failed'
+  const { tokens } = answer.right.completions[0]!
   const [version] = [...new Set(tokens.map((token) => token.version))]
   if (tokens.some((token) => token.version !== version)) return 'mixed'
   const logProbs = tokens.map((token) => token.rawLogProb)
@@ -89,12 +97,14 @@ export const syncRounds = async (
   { rounds, parallel }: { readonly rounds: number; readonly parallel: number },
 ): Promise<SyncRounds> => {
   const samples: Sample[] = []
-  let [isOver, asked, mixed, worstProbeGap] = [false, 0, 0, 0]
+  let [isOver, asked, mixed, failed, worstProbeGap] = [false, 0, 0, 0, 0]
   const askers = Array.from({ length: parallel }, async (_, i) => {
     while (!isOver) {
       const sample = await sampleOf(clients[i % clients.length]!, config, asked++)
       if (sample === 'mixed') mixed++
+      else if (sample === 'failed') failed++
       else samples.push(sample)
+      await new Promise((resolve) => setImmediate(resolve))
     }
   })
   const pushMs: number[] = []
@@ -114,7 +124,7 @@ export const syncRounds = async (
     await Promise.all(askers)
   }
   return {
-    ...{ worstProbeGap, samples: samples.length, mixed, pushMs },
+    ...{ worstProbeGap, samples: samples.length, mixed, failed, pushMs },
     worstSampleGap: worstGap({ config, weights }, samples),
     versions: new Set(samples.map(({ version }) => version)),
   }
