@@ -1,8 +1,17 @@
 /** Policies as `policySuite` asks them: token prompts and histories from the same questions. */
-import { isLeft, right } from 'fp-ts/lib/Either.js'
-import type { LogProbModel, Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
-import { ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
-import { get } from '../../src/data/tensorDict/tensorDict.js'
+import { isLeft, left, right } from 'fp-ts/lib/Either.js'
+import { History, message, textOf } from '../../src/data/history.js'
+import type {
+  HistoryAction,
+  HistoryPrompt,
+  LogProbModel,
+  Policy,
+  PolicyFailure,
+  TokenAction,
+  TokenPrompt,
+} from '../../src/data/policy.js'
+import { data, ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
+import { find, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { enginePolicy, type PolicyEngine } from '../../src/modules/generation/enginePolicy.js'
 import type { PolicyAbilities, PolicySubject, SuiteAsk, SuiteSampling } from './policySuiteParts.js'
 import type { PolicyWorld } from './policySuiteWorld.js'
@@ -26,6 +35,53 @@ export const askTokens =
         text: world.decode(row),
         stopReason: reasons.get(i)!,
         version: versions.get(i)!,
+      })),
+    )
+  }
+
+/** A refusal of a wrapper that throws for settings that cannot be, where it is made. */
+const refusedSetting = (error: unknown): PolicyFailure => {
+  if (!(error instanceof RangeError)) throw error
+  return { _tag: 'PolicyFailure', policy: 'as it was made', kind: 'asked', reason: error.message }
+}
+
+const raggedAt = (td: TensorDict, path: readonly string[]): readonly (readonly number[])[] | undefined => {
+  const entry = find(td, path)
+  return entry !== undefined && '_tag' in entry && entry._tag === 'Ragged' ? raggedRows(entry) : undefined
+}
+
+const dataAt = (td: TensorDict, path: readonly string[]): readonly unknown[] | undefined => {
+  const entry = find(td, path)
+  return entry !== undefined && '_tag' in entry && entry._tag === 'Data' ? entry.items.toArray() : undefined
+}
+
+/** The `ask` of a policy that reads and writes messages. Ids, log-probabilities and versions are null where its actions have none. */
+export const askHistories =
+  (policy: (sampling: SuiteSampling) => Policy<HistoryPrompt, HistoryAction>): PolicySubject['ask'] =>
+  async ({ questions, sampling, key, signal }: SuiteAsk) => {
+    const histories = questions.map((question) => History([message('user', question)]))
+    const td = TensorDict({ history: { prompt: data(histories) } }, [histories.length])
+    let asked: Policy<HistoryPrompt, HistoryAction>
+    try {
+      asked = policy(sampling)
+    } catch (error) {
+      return left(refusedSetting(error))
+    }
+    const acted = await asked.act(td, key, signal && { signal })()
+    if (isLeft(acted)) return acted
+    const [ids, logProbs] = [
+      raggedAt(acted.right, ['tokens', 'response']),
+      raggedAt(acted.right, ['logProbs', 'response']),
+    ]
+    const [reasons, versions] = [dataAt(acted.right, ['stopReason']), dataAt(acted.right, ['policyVersion'])]
+    const messages = get(acted.right, 'history', 'response').items.toArray()
+    return right(
+      messages.map((answer, i) => ({
+        ids: ids?.[i] ?? null,
+        logProbs: logProbs?.[i] ?? null,
+        text: textOf(answer),
+        stopReason: String(reasons?.[i]),
+        version: versions === undefined ? null : Number(versions[i]),
       })),
     )
   }

@@ -193,13 +193,7 @@ export const failureCases = (subject: Subject, faults: readonly SuiteFault[]): v
 
   it('refuses parameters that cannot be, and names them', async () => {
     const sampling = { temperature: -1, maxTokens: 4 }
-    let reason: string
-    try {
-      reason = expectRefused(await subject().ask({ questions: [QUESTION], sampling, key: KEY })).reason
-    } catch (error) {
-      if (!(error instanceof RangeError)) throw error
-      reason = error.message // a wrong call may throw where the policy is made
-    }
+    const { reason } = expectRefused(await subject().ask({ questions: [QUESTION], sampling, key: KEY }))
     expect(reason).toContain('temperature')
   })
 }

@@ -1,0 +1,32 @@
+/** What every policy does, asked of a real `transformers serve`: `npm run test:engines`. */
+import { useEngine } from '../kit/engine.js'
+import { engineTarget } from '../kit/engineTarget.js'
+import { policySuite } from '../kit/policySuite.js'
+import { policyWorld } from '../kit/policySuiteWorld.js'
+import { openAIAbilities, openAISubject } from '../kit/servedSubjects.js'
+
+useEngine()
+
+const { url, model, apiKey, folder } = engineTarget()
+
+policySuite('OpenAIWrapper at transformers serve', {
+  can: {
+    ...openAIAbilities('text'),
+    // It knows OpenAI's fields only, answers others with 422, and leaves out a part of those it knows without a word.
+    ...{ topK: 'refused', minP: 'refused', allowedTokens: 'refused', minTokens: 'refused', penalties: 'refused' },
+    contextLimit: 'absent',
+  },
+  faults: ['unknown model', 'dead server'],
+  make: async () => {
+    const world = await policyWorld(folder)
+    const server = { url, model, apiKey, world, maxLength: world.config.maxPositions, version: 0 }
+    const subject = openAISubject({ ...server, tolerance: 1e-3, draws: 200, running: async () => 0 }, 'text')
+    return {
+      ...subject,
+      close: async () => {
+        await subject.close()
+        world.close()
+      },
+    }
+  },
+})

@@ -1,0 +1,69 @@
+/** What every policy does, asked of `tandem serve` over real sockets. */
+import { afterAll, beforeAll } from 'vitest'
+import { keyFromSeed } from '../../../src/core/key.js'
+import { EMBEDDED_MODEL } from '../../../src/live/embeddedModel.js'
+import type { LocalLLMEngine } from '../../../src/modules/generation/llmEngine.js'
+import { modelEngine } from '../../../src/modules/generation/modelEngine.js'
+import { serveApp } from '../../../src/serve/app.js'
+import { useEngine } from '../../kit/engine.js'
+import { engineAbilities } from '../../kit/policySubjects.js'
+import { policySuite } from '../../kit/policySuite.js'
+import { type PolicyWorld, policyWorld } from '../../kit/policySuiteWorld.js'
+import { allowTime } from '../../kit/runs.js'
+import { useServers } from '../../kit/served.js'
+import { FAULTS, openAIAbilities, openAISubject, type ServedModel, vLLMSubject } from '../../kit/servedSubjects.js'
+
+allowTime()
+useEngine()
+const listen = useServers()
+
+const API_KEY = 'a key that opens'
+const LIMITS = { maxModelLength: 1024, memoryBytes: 2 ** 26, maxConcurrent: 256 }
+
+let world: PolicyWorld
+let engine: LocalLLMEngine
+let served: ServedModel
+
+beforeAll(async () => {
+  world = await policyWorld(EMBEDDED_MODEL)
+  const { config, params, text } = world
+  engine = modelEngine({ config, params, tokenizer: text.tokenizer, limits: LIMITS })
+  const app = serveApp({
+    engine,
+    text,
+    model: { names: ['policy'], root: EMBEDDED_MODEL },
+    key: keyFromSeed(0),
+    access: { apiKeys: [API_KEY] },
+    features: { control: 'on' },
+    limits: { maxLogProbs: -1 },
+  })
+  const { url } = await listen(app)
+  served = {
+    ...{ url, model: 'policy', apiKey: API_KEY, world, maxLength: LIMITS.maxModelLength, version: 0 },
+    tolerance: 2e-5,
+    draws: 200,
+    running: async () => (await engine.metrics()).running,
+  }
+})
+afterAll(async () => {
+  await engine.close()
+  world.close()
+})
+
+policySuite('tandem serve by /inference/v1/generate', {
+  can: engineAbilities('raw'),
+  faults: FAULTS,
+  make: async () => vLLMSubject(served, 'generate'),
+})
+
+policySuite('OpenAIWrapper at tandem serve, tokens captured', {
+  can: openAIAbilities('tokens'),
+  faults: FAULTS,
+  make: async () => openAISubject(served, 'tokens'),
+})
+
+policySuite('OpenAIWrapper at tandem serve, text', {
+  can: openAIAbilities('text'),
+  faults: FAULTS,
+  make: async () => openAISubject(served, 'text'),
+})
