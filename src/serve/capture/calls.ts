@@ -9,10 +9,11 @@ import {
   completionStatus,
 } from '../../data/capture/session.js'
 import type { LLMEngine, SamplingParams } from '../../data/generation.js'
+import type { ToolCallFormat } from '../../data/toolCalls/format.js'
+import { readToolCalls } from '../../data/toolCalls/reader.js'
 import { serveApp } from '../app.js'
 import { type ChatFields, conversation, type ModelText } from '../requests/messages.js'
 import type { ServeOptions } from '../served.js'
-import { type AskedTools, readAnswer } from '../toolCalls/answer.js'
 import { type ContinuedConversation, continueConversation, rememberAnswer } from './continuation.js'
 import { type RecordedCompletion, type RecordedGeneration, recordingEngine, samplingJson } from './recording.js'
 import type { CaptureSessions, LiveSession } from './sessions.js'
@@ -44,6 +45,18 @@ const isObject = (value: unknown): value is Body => typeof value === 'object' &&
 
 const objectsOf = (value: unknown): readonly object[] | null => (Array.isArray(value) ? value.filter(isObject) : null)
 
+/** How calls of tools are read from an answer: all, or the first alone. */
+interface AskedTools {
+  readonly format: ToolCallFormat
+  readonly calls: 'first' | 'all'
+}
+
+const answerOf = (text: string, tools: AskedTools | null): CapturedAnswer => {
+  if (tools === null) return { text, calls: [] }
+  const read = readToolCalls(text, tools.format)
+  return tools.calls === 'first' ? { ...read, calls: read.calls.slice(0, 1) } : read
+}
+
 /** How the endpoint reads calls of tools out of an answer. */
 const askedTools = (body: Body, format: NonNullable<ServeOptions['features']>['toolCalls']): AskedTools | null =>
   body.tools == null || body.tool_choice === 'none' || format === undefined || format === 'none'
@@ -57,7 +70,7 @@ const completionOf = (
 ): CapturedCompletion => {
   const ids = Int32Array.from(tokens, ({ id }) => id)
   const logProbs = Float32Array.from(tokens, ({ temperedLogProb }) => temperedLogProb)
-  const answer: CapturedAnswer = readAnswer(text, tools)
+  const answer = answerOf(text, tools)
   const versions = Int32Array.from(tokens, ({ version }) => version)
   const lost = finishReason === null ? failure : null
   return {
