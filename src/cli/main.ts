@@ -2,6 +2,8 @@
 /** The `tandem` command. */
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import { captureCommand } from './capture.js'
+import { connectUpstream } from './captureUpstream.js'
 import { doctorCommand } from './doctor.js'
 import { evalCommand } from './eval.js'
 import { CommandError } from './failure.js'
@@ -23,6 +25,7 @@ const program = new Command('tandem')
   .addCommand(evalCommand())
   .addCommand(sampleCommand())
   .addCommand(serveCommand(startServedEngine))
+  .addCommand(captureCommand({ connect: connectUpstream, start: startServedEngine }))
   .addCommand(doctorCommand())
   .showHelpAfterError()
 

@@ -7,16 +7,13 @@ import { keyFromSeed } from '../core/key.js'
 import type { LLMEngine } from '../data/generation.js'
 import { type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
-import { liveFiles } from '../live/files.js'
-import { type HttpServer, liveHttpServer } from '../live/httpServer.js'
-import { liveHub } from '../live/hub.js'
-import { loadText, type Pretrained } from '../modules/pretrained.js'
+import { liveHttpServer } from '../live/httpServer.js'
 import { serveApp } from '../serve/app.js'
 import { apiFailure, errorBody } from '../serve/failure.js'
 import type { ReadAdapter } from '../serve/served.js'
-import { CommandError, orFail } from './failure.js'
+import { orFail } from './failure.js'
 import { type EngineOptions, engineOptions, naturalNumber, positiveInteger } from './options.js'
-import { modelFolder } from './serveModel.js'
+import { isLoopback, keysOf, loadModel, type ModelToServe, say, untilStopped } from './serving.js'
 
 /** Limits of the engine, and where it computes. What is left out is the engine's own choice. */
 interface ServedEngineOptions extends EngineOptions {
@@ -29,11 +26,6 @@ interface ServedEngineOptions extends EngineOptions {
 interface ServedEngine {
   readonly engine: LLMEngine
   readonly readAdapter: ReadAdapter
-}
-
-/** The text side of a model, and where its weights are. */
-interface ModelToServe extends Omit<Pretrained, 'arrays'> {
-  readonly folder: string
 }
 
 /** Starts an engine for a model. */
@@ -58,37 +50,6 @@ interface ServeFlags extends EngineOptions {
   readonly shutdownSeconds: number
 }
 
-const say = (text: string): void => {
-  process.stderr.write(`${text}\n`)
-}
-
-const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || host.startsWith('127.')
-
-/** The keys of the flag, or that of the environment, which no list of processes shows. */
-const keysOf = ({ apiKey }: ServeFlags): readonly string[] => {
-  const keys = apiKey ?? (process.env.TANDEM_API_KEY ? [process.env.TANDEM_API_KEY] : [])
-  if (keys.includes('')) throw new CommandError('an API key must not be empty')
-  return keys
-}
-
-/** Loads the model, with a line for each step that takes a while. */
-const loadModel = async (given: string): Promise<ModelToServe> => {
-  let last = ''
-  const folder = await orFail(
-    modelFolder(given, {
-      files: liveFiles,
-      hub: liveHub(),
-      onProgress: ({ path, bytes, totalBytes }) => {
-        const line = `downloading ${path}: ${Math.floor((10 * bytes) / Math.max(1, totalBytes)) * 10} %`
-        if (line !== last) say(line)
-        last = line
-      },
-    }),
-  )
-  say(`loading ${folder}`)
-  return { folder, ...(await orFail(loadText(folder))) }
-}
-
 /** Warns where others can reach what asks for no key. */
 const warn = ({ host, dev }: ServeFlags, keys: readonly string[]): void => {
   if (isLoopback(host)) return
@@ -96,23 +57,6 @@ const warn = ({ host, dev }: ServeFlags, keys: readonly string[]): void => {
   if (dev === true)
     say('warning: the endpoints of --dev ask for no key: whoever reaches this port can change the weights')
 }
-
-/** Runs until a signal comes, then lets requests end; a second signal stops at once. */
-const untilStopped = (server: HttpServer, engine: LLMEngine, graceMs: number): Promise<void> =>
-  new Promise((resolve, reject) => {
-    let isStopping = false
-    const onSignal = (signal: NodeJS.Signals): void => {
-      if (isStopping) process.exit(signal === 'SIGINT' ? 130 : 143)
-      isStopping = true
-      say(`\nfinishing ${signal === 'SIGINT' ? 'what runs; press Ctrl-C again to stop at once' : 'what runs'}`)
-      server
-        .close({ graceMs, atLimit: async () => void (await engine.abort()) })
-        .then(() => engine.close())
-        .then(resolve, reject)
-    }
-    process.on('SIGINT', onSignal)
-    process.on('SIGTERM', onSignal)
-  })
 
 const start = async (given: string, flags: ServeFlags, startServed: StartServedEngine): Promise<void> => {
   const keys = keysOf(flags)

@@ -1,0 +1,194 @@
+/** `tandem capture`: a proxy in front of an engine that records what agents get from it. */
+import { basename } from 'node:path'
+import { Command, Option } from 'commander'
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import type { Failure } from '../core/failure.js'
+import { keyFromSeed } from '../core/key.js'
+import type { EngineAbilities, EngineClient } from '../data/engineClient.js'
+import type { LLMEngine } from '../data/generation.js'
+import { type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
+import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
+import { liveHttpServer } from '../live/httpServer.js'
+import { captureApp } from '../serve/capture/app.js'
+import { clientEngine } from '../serve/capture/clientEngine.js'
+import { noJournal, openJournal } from '../serve/capture/journal.js'
+import { apiFailure, errorBody } from '../serve/failure.js'
+import { CommandError, orFail } from './failure.js'
+import { type EngineOptions, engineOptions, naturalNumber, nonNegativeNumber, positiveInteger } from './options.js'
+import type { StartServedEngine } from './serve.js'
+import { isLoopback, keysOf, loadModel, type ModelToServe, say, untilStopped } from './serving.js'
+
+/** A server to put the proxy in front of. */
+export interface Upstream {
+  readonly url: string
+  readonly kind: 'vllm' | 'sglang'
+  /** Name under which it serves the model. */
+  readonly model: string
+  readonly apiKey: string | null
+}
+
+/** A client of a server. */
+export type ConnectUpstream = (upstream: Upstream) => EngineClient
+
+interface CaptureFlags extends EngineOptions {
+  readonly upstream?: string
+  readonly upstreamKind: Upstream['kind']
+  readonly upstreamModel?: string
+  readonly upstreamKey?: string
+  readonly modelFolder: string
+  readonly servedModelName?: readonly string[]
+  readonly host: string
+  readonly port: number
+  readonly apiKey?: readonly string[]
+  readonly out?: string
+  readonly unknownSessions: 'create' | 'refuse'
+  readonly continuation: 'tokens' | 'render'
+  readonly temperature?: number
+  readonly toolCallParser?: ToolCallFormat | 'none'
+  readonly maxSessions?: number
+  readonly maxBytes?: number
+  readonly idleSeconds?: number
+  readonly seed: number
+  readonly shutdownSeconds: number
+}
+
+/** What the log-probabilities of a server allow. */
+const warnOfLogProbs = ({ server, logProbs }: EngineAbilities, { temperature }: CaptureFlags): void => {
+  if (logProbs === 'tempered' || logProbs === 'all' || (logProbs === 'raw' && temperature === 1)) return
+  say(
+    logProbs === 'raw'
+      ? `warning: ${server} tells raw log-probabilities: only calls at temperature 1 can be learned from; set --temperature 1`
+      : `warning: ${server} tells log-probabilities after cuts and penalties: only calls without them can be learned from`,
+  )
+}
+
+const upstreamOf = (url: string, flags: CaptureFlags, names: readonly string[]): Upstream => {
+  const apiKey = flags.upstreamKey ?? process.env.TANDEM_UPSTREAM_API_KEY ?? null
+  if (!URL.canParse(url)) throw new CommandError(`--upstream: '${url}' is no address, such as http://127.0.0.1:8000`)
+  return {
+    url,
+    kind: flags.upstreamKind,
+    model: flags.upstreamModel ?? names[0]!,
+    apiKey: apiKey === '' ? null : apiKey,
+  }
+}
+
+/** What makes engines of a server and of a folder. */
+export interface CaptureEngines {
+  readonly connect: ConnectUpstream
+  readonly start: StartServedEngine
+}
+
+const engineOf = async (
+  flags: CaptureFlags,
+  { model, names }: { readonly model: ModelToServe; readonly names: readonly string[] },
+  { connect, start }: CaptureEngines,
+): Promise<LLMEngine> => {
+  if (flags.upstream === undefined) {
+    const { backend, threads } = flags
+    const started = await orFail(
+      start(model, { ...(backend && { backend }), ...(threads !== undefined && { threads }) }),
+    )
+    return started.engine
+  }
+  const client = connect(upstreamOf(flags.upstream, flags, names))
+  const abilities = await orFail(client.connect as TaskEither<Failure, EngineAbilities>) // an EngineFailure has a tag and a reason
+  say(`${abilities.server} at ${flags.upstream.replace(/\/\/[^/@]*@/, '//')}, log-probabilities: ${abilities.logProbs}`)
+  warnOfLogProbs(abilities, flags)
+  return clientEngine(client, abilities, model.text)
+}
+
+const capture = async (flags: CaptureFlags, engines: CaptureEngines): Promise<void> => {
+  const keys = keysOf(flags)
+  const model = await loadModel(flags.modelFolder)
+  const given = flags.modelFolder
+  const names = flags.servedModelName ?? [given === EMBEDDED_MODEL ? basename(EMBEDDED_MODEL) : given]
+  const { journal, sessions } =
+    flags.out === undefined ? { journal: noJournal, sessions: [] } : await orFail(openJournal(flags.out))
+  const engine = await engineOf(flags, { model, names }, engines)
+  const app = captureApp(
+    {
+      engine,
+      model: { names, root: model.folder },
+      text: model.text,
+      key: keyFromSeed(flags.seed),
+      access: { apiKeys: keys },
+      features: { toolCalls: flags.toolCallParser ?? toolCallFormatOf(model.text.template.source) },
+    },
+    {
+      ...{ unknown: flags.unknownSessions, continuation: flags.continuation, journal, restored: sessions },
+      sampling: flags.temperature === undefined ? {} : { temperature: flags.temperature },
+      limits: {
+        ...(flags.maxSessions !== undefined && { sessions: flags.maxSessions }),
+        ...(flags.maxBytes !== undefined && { bytes: flags.maxBytes }),
+        ...(flags.idleSeconds !== undefined && { idleMs: 1000 * flags.idleSeconds }),
+      },
+    },
+  )
+  const refusal = (status: number, reason: string): string => JSON.stringify(errorBody(apiFailure(status, reason)))
+  const server = await orFail(liveHttpServer(app.fetch, { host: flags.host, port: flags.port, refusal }))
+  if (!isLoopback(flags.host) && keys.length === 0) {
+    say(`warning: ${flags.host} can be reached by others, and there is no --api-key`)
+  }
+  if (sessions.length > 0) say(`going on with ${sessions.length} sessions of ${flags.out}`)
+  process.stdout.write(`capturing ${names.join(', ')} at ${server.url}\n`)
+  await untilStopped(server, engine, 1000 * flags.shutdownSeconds)
+  await orFail(journal.flush)
+}
+
+/** The command, over engines that `engines` makes. */
+export const captureCommand = (engines: CaptureEngines): Command => {
+  const command = new Command('capture')
+    .description('Record what agents get from an engine: any client of OpenAI talks to it, tokens are kept as sampled.')
+    .option('--upstream <url>', 'server that samples (default: an engine of this process)')
+    .addOption(
+      new Option('--upstream-kind <kind>', 'what the server is; tandem serve speaks as vllm')
+        .choices(['vllm', 'sglang'])
+        .default('vllm'),
+    )
+    .option('--upstream-model <name>', 'name of the model on that server (default: as it is served here)')
+    .option('--upstream-key <key>', "that server's API key (default: TANDEM_UPSTREAM_API_KEY of the environment)")
+    .addOption(
+      new Option('--model-folder <folder>', "the model's tokenizer and template, or OWNER/NAME on the hub").default(
+        EMBEDDED_MODEL,
+        'the one that comes with Tandem',
+      ),
+    )
+    .option('--served-model-name <names...>', 'names under which the model answers (default: its folder)')
+    .option('--host <address>', 'address to listen on', '127.0.0.1')
+    .addOption(new Option('--port <n>', 'port to listen on; 0 takes a free one').argParser(naturalNumber).default(8100))
+    .option('--api-key <keys...>', 'ask for one of these keys (default: TANDEM_API_KEY of the environment)')
+    .option('--out <file>', 'write every call to this file, and go on with what is in it (default: keep in memory)')
+    .addOption(
+      new Option('--unknown-sessions <how>', 'what becomes of sessions that nobody opened')
+        .choices(['create', 'refuse'])
+        .default('create'),
+    )
+    .addOption(
+      new Option('--continuation <how>', "go on from the answers' tokens, or render every request anew")
+        .choices(['tokens', 'render'])
+        .default('tokens'),
+    )
+    .addOption(new Option('--temperature <x>', 'sample with it, whatever agents ask for').argParser(nonNegativeNumber))
+    .addOption(
+      new Option(
+        '--tool-call-parser <format>',
+        'how the model writes calls of tools (default: told from its chat template)',
+      ).choices(['hermes', 'llama3_json', 'none']),
+    )
+    .addOption(new Option('--max-sessions <n>', 'sessions held at a time (default: 10,000)').argParser(positiveInteger))
+    .addOption(new Option('--max-bytes <n>', 'memory for calls, about (default: 2 GiB)').argParser(positiveInteger))
+    .addOption(
+      new Option('--idle-seconds <n>', 'drop unfinished sessions after so long (default: 3600)').argParser(
+        positiveInteger,
+      ),
+    )
+    .addOption(new Option('--seed <n>', 'seed of requests that have none').argParser(naturalNumber).default(0))
+    .addOption(
+      new Option('--shutdown-seconds <n>', 'how long running requests may end after a signal')
+        .argParser(naturalNumber)
+        .default(30),
+    )
+  for (const option of engineOptions()) command.addOption(option)
+  return command.action((flags: CaptureFlags) => capture(flags, engines))
+}

@@ -1,0 +1,63 @@
+/** What the commands that serve share: reading a model, keys, and an end that loses nothing. */
+import type { LLMEngine } from '../data/generation.js'
+import { liveFiles } from '../live/files.js'
+import type { HttpServer } from '../live/httpServer.js'
+import { liveHub } from '../live/hub.js'
+import { loadText, type Pretrained } from '../modules/pretrained.js'
+import { CommandError, orFail } from './failure.js'
+import { modelFolder } from './serveModel.js'
+
+/** The text side of a model, and where its weights are. */
+export interface ModelToServe extends Omit<Pretrained, 'arrays'> {
+  readonly folder: string
+}
+
+/** A line for the person who started the command. */
+export const say = (text: string): void => {
+  process.stderr.write(`${text}\n`)
+}
+
+/** Whether only this computer reaches an address. */
+export const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || host.startsWith('127.')
+
+/** The keys of the flag, or that of the environment, which no list of processes shows. */
+export const keysOf = ({ apiKey }: { readonly apiKey?: readonly string[] }): readonly string[] => {
+  const keys = apiKey ?? (process.env.TANDEM_API_KEY ? [process.env.TANDEM_API_KEY] : [])
+  if (keys.includes('')) throw new CommandError('an API key must not be empty')
+  return keys
+}
+
+/** Loads the model, with a line for each step that takes a while. */
+export const loadModel = async (given: string): Promise<ModelToServe> => {
+  let last = ''
+  const folder = await orFail(
+    modelFolder(given, {
+      files: liveFiles,
+      hub: liveHub(),
+      onProgress: ({ path, bytes, totalBytes }) => {
+        const line = `downloading ${path}: ${Math.floor((10 * bytes) / Math.max(1, totalBytes)) * 10} %`
+        if (line !== last) say(line)
+        last = line
+      },
+    }),
+  )
+  say(`loading ${folder}`)
+  return { folder, ...(await orFail(loadText(folder))) }
+}
+
+/** Runs until a signal comes, then lets requests end; a second signal stops at once. */
+export const untilStopped = (server: HttpServer, engine: LLMEngine, graceMs: number): Promise<void> =>
+  new Promise((resolve, reject) => {
+    let isStopping = false
+    const onSignal = (signal: NodeJS.Signals): void => {
+      if (isStopping) process.exit(signal === 'SIGINT' ? 130 : 143)
+      isStopping = true
+      say(`\nfinishing ${signal === 'SIGINT' ? 'what runs; press Ctrl-C again to stop at once' : 'what runs'}`)
+      server
+        .close({ graceMs, atLimit: async () => void (await engine.abort()) })
+        .then(() => engine.close())
+        .then(resolve, reject)
+    }
+    process.on('SIGINT', onSignal)
+    process.on('SIGTERM', onSignal)
+  })

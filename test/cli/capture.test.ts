@@ -1,0 +1,83 @@
+/** `tandem capture` as a process of its own: killed in the middle, gone on with, stopped politely. The engine behind it is scripted. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { afterAll, describe, expect, it } from 'vitest'
+import { allowTime, useTemporaryFolder } from '../kit/runs.js'
+
+allowTime()
+const path = useTemporaryFolder()
+
+const MAIN = fileURLToPath(new URL('../kit/captureMain.ts', import.meta.url))
+
+const started: (() => void)[] = []
+afterAll(() => {
+  for (const stop of started) stop()
+})
+
+const capture = async (args: readonly string[], env: NodeJS.ProcessEnv = {}) => {
+  const child = spawn(process.execPath, ['--import', import.meta.resolve('tsx'), MAIN, '--port', '0', ...args], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  started.push(() => child.kill('SIGKILL'))
+  let stderr = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  const ended = once(child, 'close').then(([code]) => ({ code, stderr }))
+  const line = await Promise.race([
+    once(createInterface(child.stdout), 'line').then(([text]) => String(text)),
+    ended.then(() => ''),
+  ])
+  return { child, ended, url: line.split(' at ')[1] ?? '', said: () => stderr }
+}
+
+const chat = (url: string, session: string, body: object = {}): Promise<Response> =>
+  fetch(`${url}/sessions/${session}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ messages: [{ role: 'user', content: 'How?' }], max_tokens: 8, ...body }),
+  })
+
+describe('tandem capture', () => {
+  it('keeps every call whose end was seen, though it is killed; goes on with the file, and ends politely', async () => {
+    const out = path('calls.jsonl')
+    const first = await capture(['--out', out])
+    expect((await chat(first.url, 'a')).status).toBe(200)
+    expect(await (await chat(first.url, 'a', { stream: true })).text()).toContain('[DONE]')
+    first.child.kill('SIGKILL')
+    await first.ended
+    const second = await capture(['--out', out])
+    expect(second.said()).toContain('going on with 1 sessions')
+    await chat(second.url, 'a')
+    const told = (await (await fetch(`${second.url}/sessions/a`)).json()) as { readonly calls: number } // as it is told
+    expect(told.calls).toBe(3)
+    second.child.kill('SIGINT')
+    expect(await second.ended).toMatchObject({ code: 0 })
+    expect(readFileSync(out, 'utf8').trim().split('\n')).toHaveLength(4)
+  })
+
+  it('records what a signal ended', async () => {
+    const out = path('held.jsonl')
+    const { child, ended, url } = await capture(['--out', out, '--shutdown-seconds', '0'], { HOLD: '1' })
+    const held = chat(url, 'a', { stream: true })
+    await expect.poll(async () => (await fetch(`${url}/health`)).json()).toMatchObject({ running: 1 })
+    child.kill('SIGTERM')
+    await (await held).text()
+    expect(await ended).toMatchObject({ code: 0 })
+    expect(readFileSync(out, 'utf8')).toContain('"status":"aborted"')
+  })
+
+  it('names a server that does not answer, and an address that is none', async () => {
+    const [dead, none] = await Promise.all([
+      capture(['--upstream', 'http://127.0.0.1:9', '--upstream-key', 'sk-secret']),
+      capture(['--upstream', 'not an address']),
+    ])
+    expect(await dead.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('127.0.0.1:9') })
+    expect(dead.said()).not.toContain('sk-secret')
+    expect(await none.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('is no address') })
+  })
+})
