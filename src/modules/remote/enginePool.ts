@@ -106,17 +106,16 @@ const reportsItsWeights: Readmission = (client, by) => async () => {
 }
 
 /** A task that ends in time; a member that breaks its word or throws is as good as one that says no. */
-const inTime = async <T>(
-  task: TaskEither<{ readonly reason: string }, T>,
+const inTime = async <F extends { readonly reason: string }, T>(
+  task: TaskEither<F, T>,
   deadlineMs: number,
-): Promise<E.Either<string, T>> => {
+): Promise<E.Either<F | { readonly reason: string }, T>> => {
   const wait = cancellation({ deadlineMs })
   try {
     const result = await unlessAborted(task(), wait.signal)
-    if (result === ABORTED) return E.left(`no answer within ${deadlineMs} ms`)
-    return E.mapLeft(({ reason }: { readonly reason: string }) => reason)(result)
+    return result === ABORTED ? E.left({ reason: `no answer within ${deadlineMs} ms` }) : result
   } catch (error) {
-    return E.left(error instanceof Error ? error.message : String(error))
+    return E.left({ reason: error instanceof Error ? error.message : String(error) })
   } finally {
     wait.release()
   }
@@ -186,7 +185,8 @@ export const enginePool = (clients: readonly EngineClient[], options: EnginePool
 
   const check = async (member: Member, by: Withdrawal['by']): Promise<void> => {
     const health = await inTime(member.client.health, deadlineMs)
-    const isBack = E.isRight(health) && E.isRight(await inTime(readmit(member.client, by), deadlineMs))
+    const isKnown = E.isRight(health) && E.isRight(await inTime(member.client.connect, deadlineMs))
+    const isBack = isKnown && E.isRight(await inTime(readmit(member.client, by), deadlineMs))
     if (member.withdrawn?.by !== by || isClosed) return
     member.health = E.isRight(health) ? 'up' : 'down'
     if (isBack) comeBack(member)
@@ -297,15 +297,21 @@ export const enginePool = (clients: readonly EngineClient[], options: EnginePool
   const connect: EnginePool['connect'] = async () => {
     const asked = members.filter(({ withdrawn }) => withdrawn === null)
     const found: NamedAbilities[] = []
+    let refusals = 0
     const answers = await Promise.all(asked.map(({ client }) => inTime(client.connect, deadlineMs)))
     for (const [i, answer] of answers.entries()) {
       const member = asked[i]!
       if (E.isRight(answer)) found.push([member.client.name, answer.right])
-      else take(member, { by: 'failure', reason: answer.left })
+      else {
+        take(member, { by: 'failure', reason: answer.left.reason })
+        if ('kind' in answer.left && answer.left.kind === 'refused') refusals++
+      }
     }
     const refuse = (kind: EngineFailure['kind'], reason: string) =>
       E.left({ _tag: 'EngineFailure', engine: name, kind, reason } as const)
-    if (found.length === 0) return refuse('unreachable', noneLeft([]).reason)
+    if (found.length === 0) {
+      return refuse(refusals === members.length ? 'refused' : 'unreachable', noneLeft([]).reason)
+    }
     const shared = sharedAbilities(found)
     return E.isLeft(shared) ? refuse('refused', shared.left) : shared
   }

@@ -263,6 +263,21 @@ describe('what a pool can', () => {
     expect(await leftOf(pool.connect)).toMatchObject({ kind: 'refused', reason: expect.stringContaining(word) })
   })
 
+  it('is nothing where all refuse, which is nothing to wait for', async () => {
+    const strangers = ['a', 'b'].map((name) => {
+      const stranger = member(name)
+      stranger.connect = TE.left({ ...down, kind: 'refused', reason: 'no such model' })
+      return stranger
+    })
+    const pool = poolOf(strangers)
+    expect(await leftOf(pool.connect)).toMatchObject({
+      kind: 'refused',
+      reason: expect.stringContaining('no such model'),
+    })
+    await until(() => pool.members().every(({ health }) => health === 'up'))
+    expect(pool.members().map(({ withdrawn }) => withdrawn?.by)).toEqual(['failure', 'failure'])
+  })
+
   it('is nothing where nobody answers in time, and names must differ', async () => {
     const hanging = member('hanging')
     hanging.connect = () => new Promise(() => {})
