@@ -1,4 +1,4 @@
-/** The gradient of the GRPO loss on a micro-batch: of the whole decoder at once, or layer by layer. */
+/** The gradient of a policy loss on a micro-batch: of the whole decoder at once, or layer by layer. */
 import * as tf from '@tensorflow/tfjs'
 import type { NamedTensors } from '../data/weights.js'
 import { jit } from '../engine/jit.js'
@@ -7,7 +7,8 @@ import { valueAndGrad } from '../engine/valueAndGrad.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
 import { makeLayerwise } from '../modules/transformer/layerwise.js'
 import { type ScoredBatch, temperedLogits } from '../modules/transformer/score.js'
-import { type GRPOCounts, type GRPOLoss, totalLoss } from '../objectives/grpoLoss.js'
+import type { LossCounts } from '../objectives/aggregation.js'
+import { type PolicyLoss, totalLoss } from '../objectives/policyLoss.js'
 import type { PartOutput } from './stepMetrics.js'
 
 /** What is computed again for the gradient instead of being kept: nothing, or the inside of each layer. */
@@ -19,7 +20,7 @@ export interface GradBatch extends ScoredBatch {
   readonly oldLogProbs: tf.Tensor
   readonly refLogProbs?: tf.Tensor
   readonly advantages: tf.Tensor
-  readonly counts: GRPOCounts
+  readonly counts: LossCounts
 }
 
 /** A micro-batch and the weights. */
@@ -35,13 +36,13 @@ export interface GradOutput extends PartOutput {
 
 /** The loss of a micro-batch as a function of its tempered logits. */
 const lossOfLogits =
-  (loss: GRPOLoss) =>
+  (loss: PolicyLoss) =>
   (
     logits: tf.Tensor,
     { batch, mask, oldLogProbs, refLogProbs, advantages, counts }: Omit<GradBatch, 'inverseTemperature'>,
   ) => {
     const scores = tokenScores(logits, tf.reshape(batch.completionIds, [-1]), {
-      entropy: (loss.options.entropyCoefficient ?? 0) === 0 ? 'metric' : 'differentiable',
+      entropy: loss.needs.entropy,
     })
     const logProbs = tf.reshape(scores.logProbs, mask.shape)
     const output = loss.apply({
@@ -59,7 +60,7 @@ const lossOfLogits =
 
 /** Gradients by one pass through the whole decoder: of `params`, and of nothing that is frozen. */
 export const wholeGradients =
-  (config: DecoderConfig, loss: GRPOLoss) =>
+  (config: DecoderConfig, loss: PolicyLoss) =>
   ({ params, frozen, ...batch }: GradInput): GradOutput => {
     const { value, grads, aux } = valueAndGrad(params, (trained) =>
       lossOfLogits(loss)(temperedLogits({ ...frozen, ...trained }, config, batch), batch),
@@ -75,7 +76,7 @@ export interface StepGradients {
 }
 
 /** Compiles gradients. What is computed again changes nothing but memory, time and rounding. */
-export const stepGradients = (config: DecoderConfig, loss: GRPOLoss, recompute: Recompute): StepGradients => {
+export const stepGradients = (config: DecoderConfig, loss: PolicyLoss, recompute: Recompute): StepGradients => {
   if (recompute === 'none') {
     const compiled = jit(wholeGradients(config, loss))
     return { run: compiled, release: compiled.release }

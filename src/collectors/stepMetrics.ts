@@ -1,6 +1,7 @@
 /** What a training step measures, and how the measures of micro-batches are put together. */
 import type * as tf from '@tensorflow/tfjs'
-import { essOf, type GRPOLossOutput } from '../objectives/grpoLoss.js'
+import { essOf } from '../objectives/grpoLoss.js'
+import type { PolicyLossOutput } from '../objectives/policyLoss.js'
 
 /** Means over the tokens of the step. Pure numbers unless said. */
 export interface StepMetrics {
@@ -22,7 +23,7 @@ export interface StepMetrics {
 /** Loss and metrics of a micro-batch. */
 export interface PartOutput {
   readonly loss: tf.Tensor
-  readonly output: GRPOLossOutput
+  readonly output: PolicyLossOutput
   readonly gap: tf.Tensor
 }
 

@@ -1,4 +1,4 @@
-/** One optimizer step of GRPO on a collected batch: pure in, pure out. */
+/** One optimizer step of a policy loss on a collected batch: pure in, pure out. */
 import * as tf from '@tensorflow/tfjs'
 import type { NamedTensors } from '../data/weights.js'
 import { jit } from '../engine/jit.js'
@@ -6,7 +6,9 @@ import { gatherLogProbs } from '../engine/ops/logProbs.js'
 import { discard, type Owned, own, scope } from '../engine/scope.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
 import { temperedLogits } from '../modules/transformer/score.js'
-import { type GRPOCounts, GRPOLoss, type GRPOLossOptions } from '../objectives/grpoLoss.js'
+import type { LossCounts } from '../objectives/aggregation.js'
+import { GRPOLoss, type GRPOLossOptions } from '../objectives/grpoLoss.js'
+import type { PolicyLoss } from '../objectives/policyLoss.js'
 import { clipByGlobalNorm, mapNamed, type Optimizer } from '../objectives/updates/optimizer.js'
 import {
   type GradBatch,
@@ -28,7 +30,8 @@ export interface TrainerState<S> {
 export interface TrainStepOptions<S> {
   readonly config: DecoderConfig
   readonly optimizer: Optimizer<S>
-  readonly loss?: GRPOLossOptions
+  /** Any policy loss, or settings of GRPO's. Default: GRPO's with its defaults. */
+  readonly loss?: GRPOLossOptions | PolicyLoss
   /** Default 1. */
   readonly maxGradNorm?: number
   /** About how many tokens are computed in one run; gradients of several runs are added up. Default 4096. */
@@ -79,6 +82,8 @@ interface LearnOutput<S> {
   readonly norm: tf.Tensor
 }
 
+const lossOf = (loss: GRPOLossOptions | PolicyLoss = {}): PolicyLoss => ('apply' in loss ? loss : GRPOLoss(loss))
+
 /** Names that are to be trained and frozen at once: none may be. */
 const checkApart = (params: NamedTensors, frozen: NamedTensors): void => {
   const both = Object.keys(params).filter((name) => Object.hasOwn(frozen, name))
@@ -97,7 +102,7 @@ const checkApart = (params: NamedTensors, frozen: NamedTensors): void => {
  */
 export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
   const { config, optimizer, maxGradNorm = 1, microBatchTokens = 4096, recompute = 'none' } = options
-  const loss = GRPOLoss(options.loss)
+  const loss = lossOf(options.loss)
   const kept = options.frozen && own(options.frozen)
   const frozen = options.frozen ?? {}
   const gradients = stepGradients(config, loss, recompute)
@@ -127,11 +132,11 @@ export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
 
   /** The tokens that count, of the whole mini-batch. Which ones do is known beforehand, unless a threshold decides. */
   const tokensThatCount = (params: NamedTensors, micros: readonly TrainingRows[]): number =>
-    options.loss?.klMaskThreshold === undefined
+    loss.counting === 'mask'
       ? micros.reduce((sum, micro) => sum + learnedTokens(micro), 0)
       : micros.reduce((sum, micro) => sum + countPart(params, micro), 0)
 
-  const gradBatch = (rows: TrainingRows, counts: GRPOCounts): GradBatch => ({
+  const gradBatch = (rows: TrainingRows, counts: LossCounts): GradBatch => ({
     counts,
     ...tensorsOfRows(rows, config),
     advantages: tf.tensor2d([...rows.advantages], [rows.advantages.length, 1]),
@@ -141,7 +146,7 @@ export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
   const accumulate = (
     params: NamedTensors,
     micros: readonly TrainingRows[],
-    counts: GRPOCounts,
+    counts: LossCounts,
   ): { readonly grads: NamedTensors; readonly parts: readonly PartOutput[] } => {
     const run = (rows: TrainingRows): GradOutput =>
       scope(() => gradients.run({ params, frozen, ...gradBatch(rows, counts) }))
@@ -160,7 +165,7 @@ export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
   const learnFrom = (
     state: TrainerState<S>,
     micros: readonly TrainingRows[],
-    { counts, learningRate }: { readonly counts: GRPOCounts; readonly learningRate: tf.Tensor },
+    { counts, learningRate }: { readonly counts: LossCounts; readonly learningRate: tf.Tensor },
   ): LearnOutput<S> & { readonly parts: readonly PartOutput[] } => {
     const [only, ...more] = micros
     if (recompute === 'none' && only !== undefined && more.length === 0) {

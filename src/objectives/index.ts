@@ -8,6 +8,7 @@ export {
   MCAdvantage,
   type MCAdvantageOptions,
 } from './advantages/mcAdvantage.js'
+export { type Aggregation, aggregate, countsOf, type LossCounts } from './aggregation.js'
 export {
   essOf,
   type GRPOCounts,
@@ -15,8 +16,19 @@ export {
   type GRPOLossInput,
   type GRPOLossOptions,
   type GRPOLossOutput,
-  k3,
-  totalLoss,
 } from './grpoLoss.js'
+export { type KLForm, klTerm } from './klForms.js'
+export { type ClippedSurrogateOptions, clippedSurrogate } from './losses/clippedSurrogate.js'
+export type { TokenLosses, TokenObjective, TokenTerms } from './losses/tokenObjective.js'
+export {
+  type KLTerm,
+  type PolicyLoss,
+  type PolicyLossInput,
+  type PolicyLossOptions,
+  type PolicyLossOutput,
+  policyLoss,
+  type TokenCorrection,
+  totalLoss,
+} from './policyLoss.js'
 export { type AdamWOptions, type AdamWState, adamW } from './updates/adamW.js'
 export { clipByGlobalNorm, globalNorm, mapNamed, type Optimizer } from './updates/optimizer.js'

@@ -1,0 +1,51 @@
+import * as tf from '@tensorflow/tfjs'
+import { type ClipEpsilon, clipRange } from './clipRange.js'
+import { limited, type TokenObjective } from './tokenObjective.js'
+
+export interface ClippedSurrogateOptions {
+  /** Default 0.2. Two numbers are DAPO's clip-higher. */
+  readonly clipEpsilon?: ClipEpsilon
+  /** With a negative advantage the loss of a token is at most this many times `-A`. Above 1. Default: no such limit. */
+  readonly dualClip?: number
+}
+
+/**
+ * The objective of PPO and GRPO.
+ *
+ * Per token, with the ratio `w = pi / pi_old`: `l = max(-w A, -clip(w, 1 - low, 1 + high) A)`; with `dualClip` c, where `A < 0`: `min(l, -c A)`.
+ * The gradient is `-w A` where `l` is the unclipped term, else 0.
+ *
+ * Shapes   see `TokenTerms`.
+ * Errors   throws RangeError for a clip range that makes no sense, and for a dual clip that is not above 1.
+ * Source   Schulman et al. 2017, arXiv:1707.06347, equation 7; asymmetric range: Yu et al. 2025, arXiv:2503.14476 (DAPO), section 3.1;
+ *          dual clip: Ye et al. 2020, arXiv:1912.09729, equation 5.
+ *
+ * @example
+ * clippedSurrogate({ clipEpsilon: [0.2, 0.28] }).name // 'clippedSurrogate'
+ */
+export const clippedSurrogate = (options: ClippedSurrogateOptions = {}): TokenObjective => {
+  const { clipEpsilon = 0.2, dualClip } = options
+  const [low, high] = clipRange('clippedSurrogate', clipEpsilon)
+  if (dualClip !== undefined && !(dualClip > 1 && Number.isFinite(dualClip)))
+    throw new RangeError(`clippedSurrogate: dualClip must be above 1, got ${dualClip}`)
+  const [logLow, logHigh] = [Math.log1p(-low), Math.log1p(high)]
+  return {
+    name: 'clippedSurrogate',
+    aggregation: null,
+    noise: 'none',
+    apply: ({ logRatio: unlimited, advantages, mask }) => {
+      const logRatio = limited(unlimited)
+      const near = tf.clipByValue(logRatio, logLow, logHigh)
+      const free = tf.mul(tf.exp(logRatio), advantages)
+      const clipped = tf.mul(tf.exp(near), advantages)
+      const single = tf.neg(tf.minimum(free, clipped))
+      const isCut = tf.less(clipped, free)
+      const outside = tf.mul(tf.cast(tf.notEqual(logRatio, near), 'float32'), mask)
+      if (dualClip === undefined) return { losses: single, outside, cut: tf.mul(tf.cast(isCut, 'float32'), mask) }
+      const limit = tf.mul(advantages, -dualClip)
+      const isOver = tf.logicalAnd(tf.less(advantages, 0), tf.greater(single, limit))
+      const cut = tf.mul(tf.cast(tf.logicalOr(isCut, isOver), 'float32'), mask)
+      return { losses: tf.where(isOver, limit, single), outside, cut }
+    },
+  }
+}

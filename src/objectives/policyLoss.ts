@@ -1,0 +1,284 @@
+/** A policy loss from its parts: an objective for tokens, an aggregation, divergences, entropy, a correction of the sampler's weights. */
+import * as tf from '@tensorflow/tfjs'
+import { masked, maskedLogSumExp, maskedSum } from '../engine/masked.js'
+import { stopGradient } from '../engine/stopGradient.js'
+import { type Aggregation, aggregate, checkAggregation, countsOf, type LossCounts } from './aggregation.js'
+import { type KLForm, klTerm } from './klForms.js'
+import { clippedSurrogate } from './losses/clippedSurrogate.js'
+import type { TokenObjective, TokenTerms } from './losses/tokenObjective.js'
+
+/** A divergence that is added to the loss. */
+export interface KLTerm {
+  /** The reference model, or the policy that sampled. */
+  readonly to: 'reference' | 'behavior'
+  /** Default k3. */
+  readonly form?: KLForm
+  /** 0 measures it alone. */
+  readonly coefficient: number
+  /** `loss` aggregates it as the objective. Default `loss`. */
+  readonly aggregation?: 'loss' | 'token-mean'
+}
+
+/** Weights and a mask for tokens, from how far the trainer and the sampler are apart. No gradient flows through either. */
+export interface TokenCorrection {
+  readonly name: string
+  /** `difference` is `log pi_old - log pi_behavior`, `[B, T]`, 0 where the mask is 0; so are weights and mask. */
+  readonly apply: (difference: tf.Tensor, mask: tf.Tensor) => { readonly weights: tf.Tensor; readonly mask: tf.Tensor }
+}
+
+export interface PolicyLossOptions {
+  /** Default `clippedSurrogate()`. */
+  readonly objective?: TokenObjective
+  /** Default: what the objective demands, else `token-mean`. */
+  readonly aggregation?: Aggregation
+  /** At most one to each of the two policies. */
+  readonly kl?: readonly KLTerm[]
+  /** Weight of the entropy bonus. Default 0: none. */
+  readonly entropyCoefficient?: number
+  /** Leave out tokens with `(log pi - log pi_old)^2 / 2` above this. */
+  readonly klMaskThreshold?: number
+  /** Needs `behaviorLogProbs`, or takes `oldLogProbs` as the trainer's and the sampler's alike: then it changes nothing. */
+  readonly correction?: TokenCorrection
+}
+
+/** Axes: B completions, T tokens. All float32; log-probabilities in nats. */
+export interface PolicyLossInput {
+  /** `[B, T]` under the policy that is trained. */
+  readonly logProbs: tf.Tensor
+  /** `[B, T]` under the policy that the ratio is taken against: the one that sampled, or the trainer's own before the update. */
+  readonly oldLogProbs: tf.Tensor
+  /** `[B, T]` under the policy that sampled, where `oldLogProbs` are others. */
+  readonly behaviorLogProbs?: tf.Tensor
+  /** `[B, 1]`, or `[B, T]`. */
+  readonly advantages: tf.Tensor
+  /** `[B, T]`: 1 for a token to learn from. */
+  readonly mask: tf.Tensor
+  /** `[B, T]`, for the divergence to the reference. */
+  readonly refLogProbs?: tf.Tensor
+  /** `[B, T]`, for the bonus and the metric. */
+  readonly entropy?: tf.Tensor
+  /** `[B, T]`, uniform in [0, 1), for objectives that choose tokens at random. */
+  readonly noise?: tf.Tensor
+  /** What to divide by, so that micro-batches add up to the whole mini-batch. By default those of this input. */
+  readonly counts?: LossCounts
+}
+
+/**
+ * TorchRL's fields and ours. The losses are scalars to be added up (`totalLoss`). Metrics are means over the tokens that count: neither the
+ * prompt nor padding dilutes them. TorchRL divides by all `B * T` places: multiply by `tokens / (B * T)` to compare.
+ */
+export interface PolicyLossOutput {
+  readonly lossObjective: tf.Tensor
+  /** Share of tokens whose ratio is outside the objective's range. */
+  readonly clipFraction: tf.Tensor
+  /** Share of tokens whose gradient the range took away. */
+  readonly cutFraction: tf.Tensor
+  /** Mean of `log pi_old - log pi`. */
+  readonly klApprox: tf.Tensor
+  /** `log sum w` and `log sum w^2` of the ratios: their effective sample size is `essOf`. */
+  readonly logSumWeights: tf.Tensor
+  readonly logSumSquaredWeights: tf.Tensor
+  readonly tokens: tf.Tensor
+  readonly entropy?: tf.Tensor
+  readonly lossEntropy?: tf.Tensor
+  readonly klToRef?: tf.Tensor
+  readonly lossKlToRef?: tf.Tensor
+  readonly klToInference?: tf.Tensor
+  readonly lossKlToInference?: tf.Tensor
+}
+
+/** A loss with its settings checked. `O` are the settings that it was made with. */
+export interface PolicyLoss<out O = unknown> {
+  readonly name: string
+  readonly options: O
+  /** What it needs besides log-probabilities, advantages and the mask. */
+  readonly needs: {
+    readonly entropy: 'differentiable' | 'metric'
+    readonly reference: 'yes' | 'no'
+    readonly noise: 'yes' | 'no'
+  }
+  /** Whether `counted` is the mask, or depends on log-probabilities. */
+  readonly counting: 'mask' | 'computed'
+  /** The tokens that count, float32 `[B, T]`: those of the mask that the threshold and the correction keep. No gradient flows into it. */
+  readonly counted: (
+    input: Pick<PolicyLossInput, 'logProbs' | 'oldLogProbs' | 'behaviorLogProbs' | 'mask'>,
+  ) => tf.Tensor
+  readonly apply: (input: PolicyLossInput) => PolicyLossOutput
+}
+
+/** The sum of all loss terms: what is differentiated. */
+export const totalLoss = (output: PolicyLossOutput): tf.Tensor =>
+  [output.lossEntropy, output.lossKlToRef, output.lossKlToInference].reduce<tf.Tensor>(
+    (sum, term) => (term === undefined ? sum : tf.add(sum, term)),
+    output.lossObjective,
+  )
+
+const shapesOf = (tensors: readonly (tf.Tensor | undefined)[]): string =>
+  tensors.map((x) => (x === undefined ? 'none' : `[${x.shape.join()}]`)).join(', ')
+
+const checkShapes = (name: string, input: PolicyLossInput): void => {
+  const { logProbs, oldLogProbs, advantages, mask } = input
+  const [b, t] = logProbs.shape
+  const optional = [input.behaviorLogProbs, input.refLogProbs, input.entropy, input.noise]
+  const isSame = [oldLogProbs, mask, ...optional].every(
+    (x) => x === undefined || x.shape.join() === logProbs.shape.join(),
+  )
+  const fits =
+    advantages.rank === 2 && advantages.shape[0] === b && (advantages.shape[1] === 1 || advantages.shape[1] === t)
+  if (logProbs.rank !== 2 || !isSame || !fits) {
+    throw new Error(
+      `${name}: expected logProbs, oldLogProbs and mask [B, T] and advantages [B, 1] or [B, T], got ` +
+        `${shapesOf([logProbs, oldLogProbs, mask, advantages])}; behaviorLogProbs, refLogProbs, entropy and noise ${shapesOf(optional)}`,
+    )
+  }
+}
+
+const checkOptions = (name: string, options: PolicyLossOptions, objective: TokenObjective): Aggregation => {
+  const { aggregation = objective.aggregation ?? 'token-mean', kl = [], klMaskThreshold = 0 } = options
+  checkAggregation(name, aggregation)
+  if (objective.aggregation !== null && aggregation !== objective.aggregation) {
+    throw new RangeError(
+      `${name}: ${objective.name} is a loss of sequences: its aggregation is ${objective.aggregation}`,
+    )
+  }
+  const targets = kl.map(({ to }) => to)
+  if (new Set(targets).size < targets.length) throw new RangeError(`${name}: two divergences to the same policy`)
+  const numbers = [...kl.map(({ coefficient }) => coefficient), options.entropyCoefficient ?? 0, klMaskThreshold]
+  const wrong = numbers.find((x) => !Number.isFinite(x))
+  if (wrong !== undefined) throw new RangeError(`${name}: coefficients and thresholds must be finite, got ${wrong}`)
+  if (klMaskThreshold < 0) throw new RangeError(`${name}: klMaskThreshold must not be negative, got ${klMaskThreshold}`)
+  return aggregation
+}
+
+interface Context {
+  readonly input: PolicyLossInput
+  readonly mask: tf.Tensor
+  readonly weights: tf.Tensor | null
+  /** Mean over tokens that count. */
+  readonly mean: (x: tf.Tensor) => tf.Tensor
+  /** The loss's own aggregation. */
+  readonly aggregate: (x: tf.Tensor) => tf.Tensor
+}
+
+/** The divergences that are asked for, and the one to the reference as a metric wherever there is one. */
+const klTerms = ({ input, mask, mean, aggregate }: Context, asked: readonly KLTerm[]): Partial<PolicyLossOutput> => {
+  const isAsked = asked.some(({ to }) => to === 'reference')
+  const metric: readonly KLTerm[] =
+    isAsked || input.refLogProbs === undefined ? [] : [{ to: 'reference', coefficient: 0 }]
+  const outputs = [...asked, ...metric].map(({ to, form = 'k3', coefficient, aggregation = 'loss' }) => {
+    const target = to === 'reference' ? input.refLogProbs! : (input.behaviorLogProbs ?? input.oldLogProbs) // checked by `apply`
+    const each = klTerm(form, masked(tf.sub(input.logProbs, target), mask))
+    const kl = mean(each)
+    const loss = tf.mul(aggregation === 'loss' ? aggregate(each) : kl, coefficient)
+    const hasLoss = coefficient !== 0
+    return to === 'reference'
+      ? { klToRef: kl, ...(hasLoss && { lossKlToRef: loss }) }
+      : { klToInference: kl, ...(hasLoss && { lossKlToInference: loss }) }
+  })
+  return Object.assign({}, ...outputs) as Partial<PolicyLossOutput> // the fields of each are fields of it
+}
+
+/**
+ * A policy-gradient loss.
+ *
+ * The objective gives a loss for each token; the correction, where there is one, weights them and leaves some out; the aggregation makes
+ * one number of those that count. To it come, where their coefficients are not 0: `- entropyCoefficient * H` in the same aggregation, and
+ * the divergences.
+ *
+ * Shapes   see `PolicyLossInput` and `PolicyLossOutput`.
+ * Errors   throws RangeError for settings that make no sense, all when it is made: an aggregation that the objective cannot have, two
+ *          divergences to one policy, numbers that are not finite. `apply` throws Error for shapes that do not fit (all named) or a term
+ *          without its input.
+ * Edges    without any token that counts, every loss and metric is 0 and so is the gradient; what is under the mask never matters.
+ *
+ * @example
+ * policyLoss({ aggregation: 'seq-mean-token-mean', kl: [{ to: 'reference', coefficient: 0.04 }] }).needs.reference // 'yes'
+ */
+export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss'): PolicyLoss<PolicyLossOptions> => {
+  const { objective = clippedSurrogate(), kl = [], entropyCoefficient = 0, klMaskThreshold, correction } = options
+  const aggregation = checkOptions(name, options, objective)
+  const needsReference = kl.some(({ to }) => to === 'reference')
+
+  const correctionOf = (input: Pick<PolicyLossInput, 'oldLogProbs' | 'behaviorLogProbs' | 'mask'>) => {
+    if (correction === undefined || input.behaviorLogProbs === undefined) return { weights: null, mask: input.mask }
+    return correction.apply(masked(tf.sub(input.oldLogProbs, input.behaviorLogProbs), input.mask), input.mask)
+  }
+
+  const nearEnough = (input: Pick<PolicyLossInput, 'logProbs' | 'oldLogProbs'>, mask: tf.Tensor): tf.Tensor => {
+    if (klMaskThreshold === undefined) return mask
+    const logRatio = masked(tf.sub(input.logProbs, input.oldLogProbs), mask)
+    const near = tf.lessEqual(tf.mul(tf.square(logRatio), 0.5), klMaskThreshold)
+    return stopGradient(tf.mul(mask, tf.cast(near, 'float32')))
+  }
+
+  const contextOf = (input: PolicyLossInput): Context => {
+    const { weights, mask: kept } = correctionOf(input)
+    const mask = nearEnough(input, kept)
+    const counts = input.counts ?? countsOf(mask)
+    return {
+      input,
+      mask,
+      weights,
+      mean: (x) => tf.div(maskedSum(x, mask), tf.maximum(counts.tokens, 1)),
+      aggregate: (x) => aggregate(x, { mask, counts, aggregation }),
+    }
+  }
+
+  const termsOf = ({ input, mask }: Context): TokenTerms => {
+    const { noise } = input
+    const logProbs = masked(input.logProbs, mask)
+    const oldLogProbs = masked(input.oldLogProbs, mask)
+    return {
+      logProbs,
+      oldLogProbs,
+      logRatio: tf.sub(logProbs, oldLogProbs),
+      advantages: masked(input.advantages, mask),
+      mask,
+      tokens: tf.sum(mask),
+      ...(noise && { noise: masked(noise, mask) }),
+    }
+  }
+
+  const bonus = ({ input, mean, aggregate }: Context): Partial<PolicyLossOutput> =>
+    input.entropy === undefined
+      ? {}
+      : {
+          entropy: mean(input.entropy),
+          ...(entropyCoefficient !== 0 && { lossEntropy: tf.mul(aggregate(input.entropy), -entropyCoefficient) }),
+        }
+
+  return {
+    name: objective.name,
+    options,
+    needs: {
+      entropy: entropyCoefficient === 0 ? 'metric' : 'differentiable',
+      reference: needsReference ? 'yes' : 'no',
+      noise: objective.noise === 'uniform' ? 'yes' : 'no',
+    },
+    counting: klMaskThreshold === undefined && correction === undefined ? 'mask' : 'computed',
+    counted: (input) => nearEnough(input, correctionOf(input).mask),
+    apply: (input) => {
+      checkShapes(name, input)
+      if (needsReference && input.refLogProbs === undefined) throw new Error(`${name}: klToRef needs \`refLogProbs\``)
+      if (objective.noise === 'uniform' && input.noise === undefined)
+        throw new Error(`${name}: ${objective.name} needs \`noise\``)
+      if (entropyCoefficient !== 0 && input.entropy === undefined)
+        throw new Error(`${name}: the entropy bonus needs \`entropy\``)
+      const context = contextOf(input)
+      const terms = termsOf(context)
+      const { losses, outside, cut } = objective.apply(terms)
+      const weighted = context.weights === null ? losses : tf.mul(losses, context.weights)
+      return {
+        lossObjective: context.aggregate(weighted),
+        clipFraction: context.mean(outside),
+        cutFraction: context.mean(cut),
+        klApprox: context.mean(tf.neg(terms.logRatio)),
+        logSumWeights: maskedLogSumExp(terms.logRatio, context.mask),
+        logSumSquaredWeights: maskedLogSumExp(tf.mul(terms.logRatio, 2), context.mask),
+        tokens: tf.sum(context.mask),
+        ...bonus(context),
+        ...klTerms(context, kl),
+      }
+    },
+  }
+}
