@@ -1,4 +1,5 @@
 import * as tf from '@tensorflow/tfjs'
+import { stopGradient } from '../../engine/stopGradient.js'
 import { type ClipEpsilon, clipRange } from './clipRange.js'
 import { limited, type TokenObjective } from './tokenObjective.js'
 
@@ -39,13 +40,19 @@ export const clippedSurrogate = (options: ClippedSurrogateOptions = {}): TokenOb
       const free = tf.mul(tf.exp(logRatio), advantages)
       const clipped = tf.mul(tf.exp(near), advantages)
       const single = tf.neg(tf.minimum(free, clipped))
-      const isCut = tf.less(clipped, free)
+      const byRange = stopGradient(tf.cast(tf.less(clipped, free), 'float32'))
       const outside = tf.mul(tf.cast(tf.notEqual(logRatio, near), 'float32'), mask)
-      if (dualClip === undefined) return { losses: single, outside, cut: tf.mul(tf.cast(isCut, 'float32'), mask) }
+      if (dualClip === undefined) return { losses: single, outside, cut: tf.mul(byRange, mask) }
       const limit = tf.mul(advantages, -dualClip)
-      const isOver = tf.logicalAnd(tf.less(advantages, 0), tf.greater(single, limit))
-      const cut = tf.mul(tf.cast(tf.logicalOr(isCut, isOver), 'float32'), mask)
-      return { losses: tf.where(isOver, limit, single), outside, cut }
+      const isNegative = tf.less(advantages, 0)
+      const byLimit = stopGradient(
+        tf.mul(tf.cast(isNegative, 'float32'), tf.cast(tf.greater(single, limit), 'float32')),
+      )
+      return {
+        losses: tf.where(isNegative, tf.minimum(single, limit), single),
+        outside,
+        cut: tf.mul(tf.maximum(byRange, byLimit), mask),
+      }
     },
   }
 }

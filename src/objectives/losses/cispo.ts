@@ -1,0 +1,39 @@
+import * as tf from '@tensorflow/tfjs'
+import { stopGradient } from '../../engine/stopGradient.js'
+import { type ClipEpsilon, clipRange } from './clipRange.js'
+import { limited, type TokenObjective } from './tokenObjective.js'
+
+export interface CISPOOptions {
+  /** Default 0.2. */
+  readonly clipEpsilon?: ClipEpsilon
+}
+
+/**
+ * The objective of CISPO: `l = -sg(clip(w, 1 - low, 1 + high)) A log pi`. The weight is clipped, and no token loses its gradient,
+ * `-clip(w) A`.
+ *
+ * Shapes   see `TokenTerms`.
+ * Errors   throws RangeError for a clip range that makes no sense.
+ * Source   MiniMax 2025, arXiv:2506.13585, equation 4. TorchRL's `CISPOLoss` differentiates through the clipped weight instead: its value and
+ *          its gradient are others.
+ *
+ * @example
+ * cispo({ clipEpsilon: [0.99, 4] }).name // 'cispo'
+ */
+export const cispo = ({ clipEpsilon = 0.2 }: CISPOOptions = {}): TokenObjective => {
+  const [low, high] = clipRange('cispo', clipEpsilon)
+  return {
+    name: 'cispo',
+    aggregation: null,
+    noise: 'none',
+    apply: ({ logProbs, logRatio: unlimited, advantages, mask }) => {
+      const logRatio = limited(unlimited)
+      const near = tf.clipByValue(logRatio, Math.log1p(-low), Math.log1p(high))
+      return {
+        losses: tf.neg(tf.mul(tf.mul(stopGradient(tf.exp(near)), advantages), logProbs)),
+        outside: tf.mul(tf.cast(tf.notEqual(logRatio, near), 'float32'), mask),
+        cut: tf.zerosLike(mask),
+      }
+    },
+  }
+}

@@ -1,0 +1,107 @@
+/** Objectives that hold back the few tokens which change the entropy most: those whose advantage and log-probability are large together. */
+import * as tf from '@tensorflow/tfjs'
+import { maskedMean } from '../../engine/masked.js'
+import { stopGradient } from '../../engine/stopGradient.js'
+import { type ClippedSurrogateOptions, clippedSurrogate } from './clippedSurrogate.js'
+import { limited, type TokenObjective, type TokenTerms } from './tokenObjective.js'
+
+/** `(A - mean A) (log pi - mean log pi)` of each token that counts. No gradient flows through it. */
+const covariance = ({ logProbs, advantages, mask }: TokenTerms): tf.Tensor => {
+  const centered = (x: tf.Tensor): tf.Tensor => tf.sub(x, maskedMean(x, mask))
+  return stopGradient(tf.mul(tf.mul(centered(advantages), centered(logProbs)), mask))
+}
+
+const LOWEST = -3e38
+
+/**
+ * 1 for the `max(1, floor(share * N))` tokens with the largest scores among the candidates, all of them where there are fewer; N are the tokens
+ * that count. Equal scores at the border are all chosen.
+ */
+const largestShare = (scores: tf.Tensor, candidates: tf.Tensor, count: tf.Tensor): tf.Tensor => {
+  const flat = tf.reshape(tf.where(tf.greater(candidates, 0), scores, tf.mul(tf.onesLike(scores), LOWEST)), [-1])
+  const { values } = tf.topk(flat, flat.size, true)
+  const border = tf.gather(values, tf.cast(tf.sub(count, 1), 'int32'))
+  return stopGradient(tf.mul(tf.cast(tf.greaterEqual(scores, border), 'float32'), candidates))
+}
+
+const countOf = (share: number, tokens: tf.Tensor): tf.Tensor =>
+  tf.maximum(tf.floor(tf.add(tf.mul(tokens, share), 1e-4)), 1)
+
+const checkShare = (name: string, share: number): void => {
+  if (!(share > 0 && share <= 1)) throw new RangeError(`${name}: share must be above 0 and at most 1, got ${share}`)
+}
+
+export interface ClipCovOptions extends ClippedSurrogateOptions {
+  /** Share of the tokens that are held back. Default 0.0002. */
+  readonly share?: number
+  /** Only tokens whose covariance is between these. Default `[1, 5]`. */
+  readonly bounds?: readonly [low: number, high: number]
+}
+
+/**
+ * Clip-Cov: `clippedSurrogate`, and of the tokens that it leaves alone a random share with a large covariance gets no loss. Needs `noise`.
+ *
+ * Shapes   see `TokenTerms`. Means and the share are of the micro-batch.
+ * Errors   throws RangeError for a share or bounds that make no sense.
+ * Source   Cui et al. 2025, "The Entropy Mechanism", arXiv:2505.22617, equations 11 and 12; verl `clip_cov`.
+ *
+ * @example
+ * clipCov({ share: 0.01 }).noise // 'uniform'
+ */
+export const clipCov = (options: ClipCovOptions = {}): TokenObjective => {
+  const { share = 0.0002, bounds = [1, 5], ...clip } = options
+  checkShare('clipCov', share)
+  if (!(bounds[0] < bounds[1])) throw new RangeError(`clipCov: bounds must be in order, got ${bounds.join(', ')}`)
+  const surrogate = clippedSurrogate(clip)
+  return {
+    name: 'clipCov',
+    aggregation: null,
+    noise: 'uniform',
+    apply: (terms) => {
+      const { losses, outside, cut } = surrogate.apply(terms)
+      const size = covariance(terms)
+      const isBetween = tf.logicalAnd(tf.greater(size, bounds[0]), tf.less(size, bounds[1]))
+      const candidates = tf.mul(tf.mul(tf.cast(isBetween, 'float32'), tf.sub(1, cut)), terms.mask)
+      const held = largestShare(terms.noise!, candidates, countOf(share, terms.tokens)) // there, by `noise`
+      return { losses: tf.mul(losses, tf.sub(1, held)), outside, cut: tf.add(cut, held) }
+    },
+  }
+}
+
+export interface KLCovOptions {
+  /** Share of the tokens that are held. Default 0.0002. */
+  readonly share?: number
+  /** Weight of `|log w|` for those. Default 1. */
+  readonly coefficient?: number
+}
+
+/**
+ * KL-Cov: `l = -w A`, and for the share of tokens with the largest covariance besides `coefficient * |log w|`.
+ *
+ * Shapes   see `TokenTerms`. Means and the share are of the micro-batch.
+ * Errors   throws RangeError for a share or a coefficient that makes no sense.
+ * Source   Cui et al. 2025, arXiv:2505.22617, equations 13 and 14; verl `kl_cov`.
+ *
+ * @example
+ * klCov().aggregation // null
+ */
+export const klCov = ({ share = 0.0002, coefficient = 1 }: KLCovOptions = {}): TokenObjective => {
+  checkShare('klCov', share)
+  if (!(coefficient >= 0 && Number.isFinite(coefficient)))
+    throw new RangeError(`klCov: coefficient must not be negative, got ${coefficient}`)
+  return {
+    name: 'klCov',
+    aggregation: null,
+    noise: 'none',
+    apply: (terms) => {
+      const { logRatio, advantages, mask } = terms
+      const held = largestShare(covariance(terms), mask, countOf(share, terms.tokens))
+      const penalty = tf.mul(tf.abs(logRatio), tf.mul(held, coefficient))
+      return {
+        losses: tf.sub(penalty, tf.mul(tf.exp(limited(logRatio)), advantages)),
+        outside: tf.zerosLike(mask),
+        cut: tf.zerosLike(mask),
+      }
+    },
+  }
+}

@@ -1,0 +1,32 @@
+import * as tf from '@tensorflow/tfjs'
+import type { TokenObjective } from './tokenObjective.js'
+
+export interface DROOptions {
+  /** Strength of the pull to the old policy. Default 0.5. */
+  readonly beta?: number
+}
+
+/**
+ * The objective of DRO, by tokens: `l = -(A log pi - beta / 2 (log pi - log pi_old)^2)`. Its gradient is `-(A - beta log w)`: no ratio is raised to a
+ * power.
+ *
+ * Shapes   see `TokenTerms`.
+ * Errors   throws RangeError for a beta that is not positive.
+ * Source   Richemond et al. 2024, "Offline Regularised Reinforcement Learning", arXiv:2405.19107, equation 6; verl `dro`.
+ *
+ * @example
+ * dro({ beta: 0.1 }).name // 'dro'
+ */
+export const dro = ({ beta = 0.5 }: DROOptions = {}): TokenObjective => {
+  if (!(beta > 0 && Number.isFinite(beta))) throw new RangeError(`dro: beta must be positive, got ${beta}`)
+  return {
+    name: 'dro',
+    aggregation: null,
+    noise: 'none',
+    apply: ({ logProbs, logRatio, advantages }) => ({
+      losses: tf.sub(tf.mul(tf.square(logRatio), beta / 2), tf.mul(logProbs, advantages)),
+      outside: tf.zerosLike(logRatio),
+      cut: tf.zerosLike(logRatio),
+    }),
+  }
+}

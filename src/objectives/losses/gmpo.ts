@@ -1,0 +1,45 @@
+import * as tf from '@tensorflow/tfjs'
+import { maskedRowMean } from '../../engine/masked.js'
+import { limited, type TokenObjective } from './tokenObjective.js'
+
+export interface GMPOOptions {
+  /** Bounds of the log-ratio of a token, `[low, high]` for `-low .. high`. Default 0.4, as in the paper. */
+  readonly clipEpsilon?: number | readonly [low: number, high: number]
+}
+
+/**
+ * The objective of GMPO: the geometric mean of a completion's ratios in place of the arithmetic one. Log-ratios are clipped, on the side to
+ * which the advantage pushes: `d_t = sgn(A) min(sgn(A) log w, sgn(A) clip(log w, -low, high))`; `l = -mean(A) exp(mean_t d_t)` for each token.
+ *
+ * Shapes   see `TokenTerms`.
+ * Errors   throws RangeError for bounds that are negative.
+ * Source   Zhao et al. 2025, "Geometric-Mean Policy Optimization", arXiv:2507.20673, equation 4 and algorithm 1; verl `geo_mean`.
+ *
+ * @example
+ * gmpo().aggregation // 'seq-mean-token-mean'
+ */
+export const gmpo = ({ clipEpsilon = 0.4 }: GMPOOptions = {}): TokenObjective => {
+  const [low, high] = typeof clipEpsilon === 'number' ? [clipEpsilon, clipEpsilon] : clipEpsilon
+  if (!(low >= 0 && high >= 0 && Number.isFinite(low + high)))
+    throw new RangeError(`gmpo: clipEpsilon must not be negative, got ${low} and ${high}`)
+  return {
+    name: 'gmpo',
+    aggregation: 'seq-mean-token-mean',
+    noise: 'none',
+    apply: ({ logRatio: unlimited, advantages, mask }) => {
+      const logRatio = limited(unlimited)
+      const near = tf.clipByValue(logRatio, -low, high)
+      const sign = tf.sign(advantages)
+      const chosen = tf.mul(sign, tf.minimum(tf.mul(sign, logRatio), tf.mul(sign, near)))
+      const ratio = tf.expandDims(tf.exp(maskedRowMean(chosen, mask)), 1)
+      const advantage = tf.expandDims(maskedRowMean(advantages, mask), 1)
+      const isOutside = tf.notEqual(logRatio, near)
+      const isCut = tf.less(tf.mul(sign, near), tf.mul(sign, logRatio))
+      return {
+        losses: tf.mul(tf.neg(tf.mul(ratio, advantage)), mask),
+        outside: tf.mul(tf.cast(isOutside, 'float32'), mask),
+        cut: tf.mul(tf.cast(isCut, 'float32'), mask),
+      }
+    },
+  }
+}

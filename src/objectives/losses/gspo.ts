@@ -1,0 +1,52 @@
+import * as tf from '@tensorflow/tfjs'
+import { maskedRowMean } from '../../engine/masked.js'
+import { stopGradient } from '../../engine/stopGradient.js'
+import { type ClipEpsilon, clipRange } from './clipRange.js'
+import type { TokenObjective } from './tokenObjective.js'
+
+export interface GSPOOptions {
+  /** Ratios of sequences stay near 1: the paper has `[3e-4, 4e-4]`, which is the default. */
+  readonly clipEpsilon?: ClipEpsilon
+  /** `sequence`: the ratio has the gradient of the mean. `token`: each token's own, so that advantages may differ in a completion. */
+  readonly form?: 'sequence' | 'token'
+}
+
+/** No ratio of sequences is above `e^10`. */
+const LARGEST_LOG = 10
+
+/**
+ * The objective of GSPO: one ratio for a completion, `s = exp(mean_t (log pi - log pi_old))`, and `l = max(-s A, -clip(s, 1 - low, 1 + high) A)`
+ * for each of its tokens. In the form of tokens `s_t = sg(s) pi / sg(pi)`: the same numbers, and the same gradient where the advantage is the
+ * same for all tokens.
+ *
+ * Shapes   see `TokenTerms`.
+ * Errors   throws RangeError for a clip range that makes no sense.
+ * Source   Zheng et al. 2025, arXiv:2507.18071, equations 5 to 7 and 13; the limit is verl's.
+ *
+ * @example
+ * gspo().aggregation // 'seq-mean-token-mean'
+ */
+export const gspo = ({ clipEpsilon = [3e-4, 4e-4], form = 'sequence' }: GSPOOptions = {}): TokenObjective => {
+  const [low, high] = clipRange('gspo', clipEpsilon)
+  return {
+    name: 'gspo',
+    aggregation: 'seq-mean-token-mean',
+    noise: 'none',
+    apply: ({ logProbs, logRatio, advantages, mask }) => {
+      const mean = tf.expandDims(maskedRowMean(logRatio, mask), 1)
+      const own =
+        form === 'sequence'
+          ? tf.add(mean, tf.zerosLike(logRatio))
+          : tf.add(tf.sub(logProbs, stopGradient(logProbs)), stopGradient(mean))
+      const logSequence = tf.minimum(own, LARGEST_LOG)
+      const near = tf.clipByValue(logSequence, Math.log1p(-low), Math.log1p(high))
+      const free = tf.mul(tf.exp(logSequence), advantages)
+      const clipped = tf.mul(tf.exp(near), advantages)
+      return {
+        losses: tf.neg(tf.minimum(free, clipped)),
+        outside: tf.mul(tf.cast(tf.notEqual(logSequence, near), 'float32'), mask),
+        cut: tf.mul(tf.cast(tf.less(clipped, free), 'float32'), mask),
+      }
+    },
+  }
+}

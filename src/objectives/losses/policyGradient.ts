@@ -1,0 +1,22 @@
+import * as tf from '@tensorflow/tfjs'
+import type { TokenObjective } from './tokenObjective.js'
+
+/**
+ * The objective of REINFORCE, and of GPG: `l = -A log pi`. It has no ratio: for batches of the policy that is trained.
+ *
+ * Shapes   see `TokenTerms`. The gradient of a token is `-A`.
+ * Source   Williams 1992, "Simple statistical gradient-following algorithms", equation 11; GPG: Chu et al. 2025, arXiv:2504.02546, equation 7.
+ *
+ * @example
+ * policyGradient().name // 'policyGradient'
+ */
+export const policyGradient = (): TokenObjective => ({
+  name: 'policyGradient',
+  aggregation: null,
+  noise: 'none',
+  apply: ({ logProbs, advantages }) => ({
+    losses: tf.neg(tf.mul(logProbs, advantages)),
+    outside: tf.zerosLike(logProbs),
+    cut: tf.zerosLike(logProbs),
+  }),
+})

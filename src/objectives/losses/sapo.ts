@@ -1,0 +1,41 @@
+import * as tf from '@tensorflow/tfjs'
+import { limited, type TokenObjective } from './tokenObjective.js'
+
+export interface SAPOOptions {
+  /** Sharpness of the gate where the advantage is positive. Default 1. */
+  readonly positive?: number
+  /** Sharpness of the gate elsewhere. Default 1.05: negative tokens are let go sooner. */
+  readonly negative?: number
+}
+
+/**
+ * The objective of SAPO: a soft gate in place of a clip. `l = -A (4 / tau) sigmoid(tau (w - 1))`; near `w = 1` its gradient is that of `-w A`,
+ * and it fades as the ratio goes away.
+ *
+ * Shapes   see `TokenTerms`.
+ * Errors   throws RangeError for a sharpness that is not positive.
+ * Source   Gao et al. 2025, "Soft Adaptive Policy Optimization", arXiv:2511.20347; verl `sapo`.
+ *
+ * @example
+ * sapo().aggregation // 'seq-mean-token-mean'
+ */
+export const sapo = ({ positive = 1, negative = 1.05 }: SAPOOptions = {}): TokenObjective => {
+  const wrong = [positive, negative].find((tau) => !(tau > 0 && Number.isFinite(tau)))
+  if (wrong !== undefined) throw new RangeError(`sapo: sharpness must be positive, got ${wrong}`)
+  return {
+    name: 'sapo',
+    aggregation: 'seq-mean-token-mean',
+    noise: 'none',
+    apply: ({ logRatio, advantages }) => {
+      const isPositive = tf.greater(advantages, 0)
+      const like = (value: number): tf.Tensor => tf.mul(tf.onesLike(advantages), value)
+      const tau = tf.where(isPositive, like(positive), like(negative))
+      const gate = tf.sigmoid(tf.mul(tau, tf.sub(tf.exp(limited(logRatio)), 1)))
+      return {
+        losses: tf.neg(tf.mul(advantages, tf.div(tf.mul(gate, 4), tau))),
+        outside: tf.zerosLike(logRatio),
+        cut: tf.zerosLike(logRatio),
+      }
+    },
+  }
+}

@@ -1,0 +1,70 @@
+/** The value, gradient and metrics of a policy loss on rows of plain numbers. */
+import * as tf from '@tensorflow/tfjs'
+import { scope } from '../../src/engine/scope.js'
+import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
+import { essOf } from '../../src/objectives/grpoLoss.js'
+import { type PolicyLoss, type PolicyLossInput, totalLoss } from '../../src/objectives/policyLoss.js'
+
+type Matrix = readonly (readonly number[])[]
+
+/** Rows of tokens on the host, `[B, T]`. */
+export interface LossRows {
+  readonly logProbs: Matrix
+  readonly old: Matrix
+  readonly mask: Matrix
+  /** `[B, 1]` or `[B, T]`. */
+  readonly advantages: Matrix
+  readonly behavior?: Matrix
+  readonly reference?: Matrix
+  readonly noise?: Matrix
+}
+
+export interface LossNumbers {
+  readonly value: number
+  /** With respect to each log-probability, `[B, T]`. */
+  readonly gradient: Matrix
+  readonly metrics: Readonly<Record<string, number>>
+}
+
+const tensor = (rows: Matrix): tf.Tensor => tf.tensor2d(rows.flat(), [rows.length, rows[0]!.length])
+
+const inputOf = (rows: LossRows, logProbs: tf.Tensor): PolicyLossInput => ({
+  logProbs,
+  oldLogProbs: tensor(rows.old),
+  mask: tensor(rows.mask),
+  advantages: tensor(rows.advantages),
+  ...(rows.behavior && { behaviorLogProbs: tensor(rows.behavior) }),
+  ...(rows.reference && { refLogProbs: tensor(rows.reference) }),
+  ...(rows.noise && { noise: tensor(rows.noise) }),
+})
+
+/** `counts` are tokens and completions of the whole. */
+export const lossNumbers = (loss: PolicyLoss, rows: LossRows, counts?: readonly [number, number]): LossNumbers => {
+  let numbers: LossNumbers | undefined
+  scope(() => {
+    const x = tensor(rows.logProbs)
+    const result = valueAndGrad({ x }, (params) => {
+      const input = inputOf(rows, params.x)
+      const whole = counts && { tokens: tf.scalar(counts[0]), completions: tf.scalar(counts[1]) }
+      const output = loss.apply(whole === undefined ? input : { ...input, counts: whole })
+      return { value: totalLoss(output), aux: output }
+    })
+    const gradient = Array.from(result.grads.x!.dataSync())
+    const width = rows.mask[0]!.length
+    const metrics: Record<string, number> = Object.fromEntries(
+      Object.entries(result.aux).map(([name, value]: [string, tf.Tensor]) => [name, value.dataSync()[0]!]),
+    )
+    metrics.ess = essOf({
+      logSumWeights: metrics.logSumWeights!,
+      logSumSquaredWeights: metrics.logSumSquaredWeights!,
+      tokens: metrics.tokens!,
+    })
+    numbers = {
+      value: result.value.dataSync()[0]!,
+      gradient: rows.mask.map((_, b) => gradient.slice(b * width, (b + 1) * width)),
+      metrics,
+    }
+    return []
+  })
+  return numbers!
+}
