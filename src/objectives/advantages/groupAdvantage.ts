@@ -7,40 +7,49 @@ export interface DegenerateGroup {
 }
 
 export interface GroupAdvantageOptions {
-  /** Divide by the standard deviation (GRPO), or only subtract the mean (Dr. GRPO). Default `mean-std`. */
-  readonly normalize?: 'mean-std' | 'mean'
-  /** The smallest standard deviation that is divided by. Default 1e-6. */
+  /**
+   * Divide by the standard deviation (GRPO), only subtract the mean (Dr. GRPO), or subtract the mean of the others (RLOO). Default `mean-std`.
+   */
+  readonly normalize?: 'mean-std' | 'mean' | 'leave-one-out'
+  /** Default 1e-6. */
   readonly epsilon?: number
+  /** The deviation is at least epsilon (TorchRL), or epsilon is added to it (verl, TRL). Default `floor`. */
+  readonly epsilonRule?: 'floor' | 'add'
+  /** A group of one carries no signal, or its return is its advantage (verl). Default `zero`. */
+  readonly single?: 'zero' | 'return'
 }
 
 /**
  * Group-relative advantage of each completion of one prompt.
  *
- * `A_i = (R_i - mean(R)) / max(std(R), epsilon)`, where `std` divides by `G - 1`. Equal returns, or a group of one, carry no signal: every
- * advantage is 0.
+ * `A_i = (R_i - mean(R)) / max(std(R), epsilon)`, where `std` divides by `G - 1`; `R_i - mean(R)`; or `R_i - mean of the others`, which is
+ * `G / (G - 1)` times as much. Equal returns, or a group of one, carry no signal: every advantage is 0.
  *
  * Shapes   `returns` is `[G]`, one scalar per completion, `G >= 1`; the result is `[G]`, same order.
- * Units    `returns` in reward units; the result is a pure number (standard deviations), or reward units for `mean`.
+ * Units    `returns` in reward units; the result is a pure number (standard deviations), or reward units for `mean` and `leave-one-out`.
  * Errors   `Left(DegenerateGroup)` if there is no return, or one is NaN or infinite.
  * Effects  none. Cost: O(G).
  * Source   GRPO, Shao et al. 2024, arXiv:2402.03300, section 4.1; `G - 1` and the floor as in TorchRL `MCAdvantage`, whose group of one
- *          is NaN. `mean` is Dr. GRPO, arXiv:2503.20783.
+ *          is NaN. `mean` is Dr. GRPO, arXiv:2503.20783. `leave-one-out` is RLOO, Ahmadian et al. 2024, arXiv:2402.14740, equation 8.
  *
  * @example
  * groupAdvantage([0, 1]) // right([-0.7071067811865475, 0.7071067811865475])
- * groupAdvantage([1, 1]) // right([0, 0])
+ * groupAdvantage([0, 1], { normalize: 'leave-one-out' }) // right([-1, 1])
  */
 export const groupAdvantage = (
   returns: readonly number[],
   options: GroupAdvantageOptions = {},
 ): E.Either<DegenerateGroup, readonly number[]> => {
-  const { normalize = 'mean-std', epsilon = 1e-6 } = options
+  const { normalize = 'mean-std', epsilon = 1e-6, epsilonRule = 'floor', single = 'zero' } = options
   const size = returns.length
   if (size === 0) return E.left({ _tag: 'DegenerateGroup', reason: 'empty' })
   if (!returns.every(Number.isFinite)) return E.left({ _tag: 'DegenerateGroup', reason: 'not-finite' })
+  if (size === 1) return E.right(single === 'zero' ? [0] : returns)
   const mean = returns.reduce((sum, r) => sum + r, 0) / size
   const centered = returns.every((r) => r === returns[0]) ? returns.map(() => 0) : returns.map((r) => r - mean)
-  if (normalize === 'mean' || size === 1) return E.right(centered)
-  const variance = centered.reduce((sum, d) => sum + d * d, 0) / (size - 1)
-  return E.right(centered.map((d) => d / Math.max(Math.sqrt(variance), epsilon)))
+  if (normalize === 'mean') return E.right(centered)
+  if (normalize === 'leave-one-out') return E.right(centered.map((d) => (d * size) / (size - 1)))
+  const deviation = Math.sqrt(centered.reduce((sum, d) => sum + d * d, 0) / (size - 1))
+  const unit = epsilonRule === 'floor' ? Math.max(deviation, epsilon) : deviation + epsilon
+  return E.right(centered.map((d) => d / unit))
 }

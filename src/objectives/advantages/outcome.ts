@@ -1,0 +1,185 @@
+/** Advantages from the return of whole completions: the same number for every token. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import { type DegenerateGroup, type GroupAdvantageOptions, groupAdvantage } from './groupAdvantage.js'
+import {
+  checkRows,
+  finite,
+  groupRows,
+  lengthsOf,
+  type RewardedRows,
+  returnsOf,
+  spread,
+  type TokenAdvantages,
+  type TokenRows,
+  whiten,
+} from './rows.js'
+
+type Advantages = E.Either<DegenerateGroup, TokenAdvantages>
+
+/** A group of one has no other to be compared with: its advantage is 0, or its return. */
+export interface SingleOptions {
+  /** Default `zero`. */
+  readonly single?: 'zero' | 'return'
+}
+
+/** One number for each row, from the returns and lengths of its group. */
+type GroupRule = (group: {
+  readonly returns: readonly number[]
+  readonly lengths: readonly number[]
+}) => readonly number[]
+
+const byGroup = (rows: RewardedRows, rule: GroupRule): E.Either<DegenerateGroup, readonly number[]> => {
+  const returns = returnsOf(rows)
+  const lengths = lengthsOf(rows.mask)
+  if (!returns.every(Number.isFinite)) return E.left({ _tag: 'DegenerateGroup', reason: 'not-finite' })
+  const values = new Array<number>(returns.length).fill(0)
+  for (const members of groupRows(rows.groups)) {
+    const group = { returns: members.map((i) => returns[i]!), lengths: members.map((i) => lengths[i]!) }
+    for (const [place, value] of rule(group).entries()) values[members[place]!] = value
+  }
+  return E.right(values)
+}
+
+const told = (rows: RewardedRows, values: E.Either<DegenerateGroup, readonly number[]>): Advantages =>
+  pipe(
+    values,
+    E.map((each) => spread(each, rows.mask)),
+  )
+
+/**
+ * `groupAdvantage` of each row's return, for every token that counts: GRPO, Dr. GRPO and RLOO by token.
+ *
+ * Errors   `Left(DegenerateGroup)` for a return that is NaN or infinite; throws RangeError for rows that do not fit each other.
+ *
+ * @example
+ * grpoAdvantage({ groups: ['a', 'a'], rewards: [[0, 1], [0]], mask: [[1, 1], [1]] }, { normalize: 'mean' }) // right([[0.5, 0.5], [-0.5]])
+ */
+export const grpoAdvantage = (rows: RewardedRows, options: GroupAdvantageOptions = {}): Advantages => {
+  checkRows('grpoAdvantage', rows)
+  const rule: GroupRule = ({ returns }) => E.getOrElse((): readonly number[] => [])(groupAdvantage(returns, options)) // finite
+  return told(rows, byGroup(rows, rule))
+}
+
+/**
+ * RLOO: the return minus the mean return of the group's others.
+ *
+ * Errors   as `grpoAdvantage`. Source   Ahmadian et al. 2024, arXiv:2402.14740, equation 8.
+ *
+ * @example
+ * rlooAdvantage({ groups: ['a', 'a'], rewards: [[1], [0]], mask: [[1], [1]] }) // right([[1], [-1]])
+ */
+export const rlooAdvantage = (rows: RewardedRows, options: SingleOptions = {}): Advantages =>
+  grpoAdvantage(rows, { ...options, normalize: 'leave-one-out' })
+
+/**
+ * OPO: the return minus a baseline weighted by length, `b = sum L R / sum L`, which has the least variance if a token's gradient has the same
+ * size everywhere.
+ *
+ * Errors   as `grpoAdvantage`. Source   Hao et al. 2025, "On-Policy RL with Optimal Reward Baseline", arXiv:2505.23585, equation 6.
+ *
+ * @example
+ * opoAdvantage({ groups: ['a', 'a'], rewards: [[0, 0, 3], [0]], mask: [[1, 1, 1], [1]] }) // right([[0.75, 0.75, 0.75], [-2.25]])
+ */
+export const opoAdvantage = (rows: RewardedRows, { single = 'zero' }: SingleOptions = {}): Advantages => {
+  checkRows('opoAdvantage', rows)
+  return told(
+    rows,
+    byGroup(rows, ({ returns, lengths }) => {
+      if (returns.length === 1) return single === 'zero' ? [0] : returns
+      const tokens = lengths.reduce((sum, length) => sum + length, 0)
+      const baseline = returns.reduce((sum, r, i) => sum + r * lengths[i]!, 0) / Math.max(tokens, 1)
+      return returns.map((r) => r - baseline)
+    }),
+  )
+}
+
+/**
+ * GPG: `alpha (R - mean of the group)`, with `alpha` the rows of the batch by those whose return is not 0, so that batches with few answers that
+ * tell something are not drowned.
+ *
+ * Errors   as `grpoAdvantage`. Edges   all returns 0: all advantages 0. Source   Chu et al. 2025, arXiv:2504.02546, section 3.2; verl `gpg`.
+ *
+ * @example
+ * gpgAdvantage({ groups: ['a', 'a'], rewards: [[1], [0]], mask: [[1], [1]] }) // right([[1], [-1]])
+ */
+export const gpgAdvantage = (rows: RewardedRows, { single = 'zero' }: SingleOptions = {}): Advantages => {
+  const informative = returnsOf(rows).filter((r) => r !== 0).length
+  const alpha = informative === 0 ? 0 : rows.mask.length / informative
+  return pipe(
+    grpoAdvantage(rows, { normalize: 'mean', single }),
+    E.map((all) => all.map((row) => row.map((a) => a * alpha))),
+  )
+}
+
+/**
+ * For pass@k: the best completion of a group gets its lead over the second, by the standard deviation or as it is; the others 0.
+ *
+ * Errors   as `grpoAdvantage`. Edges   0 for a group of one and for a tie. Source   Chow et al. 2024, arXiv:2412.15287; verl `grpo_passk`.
+ *
+ * @example
+ * passKAdvantage({ groups: ['a', 'a'], rewards: [[1], [0]], mask: [[1], [1]] }, { normalize: 'none' }) // right([[1], [0]])
+ */
+export const passKAdvantage = (
+  rows: RewardedRows,
+  { normalize = 'std', epsilon = 1e-6 }: { readonly normalize?: 'std' | 'none'; readonly epsilon?: number } = {},
+): Advantages => {
+  checkRows('passKAdvantage', rows)
+  return told(
+    rows,
+    byGroup(rows, ({ returns }) => {
+      if (returns.length === 1) return [0]
+      const [first, second] = [...returns].sort((a, b) => b - a)
+      const mean = returns.reduce((sum, r) => sum + r, 0) / returns.length
+      const deviation = Math.sqrt(returns.reduce((sum, r) => sum + (r - mean) ** 2, 0) / (returns.length - 1))
+      const lead = (first! - second!) / (normalize === 'std' ? deviation + epsilon : 1)
+      const best = returns.indexOf(first!)
+      return returns.map((_, i) => (i === best ? lead : 0))
+    }),
+  )
+}
+
+/**
+ * REINFORCE++ with a baseline: the return minus the mean of its group, whitened over the tokens of the batch.
+ *
+ * Errors   as `grpoAdvantage`. Source   Hu et al. 2025, arXiv:2501.03262, section 3.3; verl `reinforce_plus_plus_baseline`.
+ */
+export const reinforcePlusPlusBaseline = (rows: RewardedRows, { single = 'zero' }: SingleOptions = {}): Advantages =>
+  pipe(
+    grpoAdvantage(rows, { normalize: 'mean', single }),
+    E.map((all) => whiten(all, rows.mask)),
+  )
+
+/** A reward of several, with its weight. */
+export interface WeightedRewards {
+  readonly rewards: TokenRows
+  readonly weight: number
+}
+
+/**
+ * GDPO: each reward is compared in its groups by itself (GRPO), then they are added by their weights and whitened over the tokens of the batch, so
+ * that a reward with a large range does not hide the others.
+ *
+ * Errors   as `grpoAdvantage`. Source   Liu et al. 2026, "GDPO", arXiv:2601.05242, equations 4 to 6; verl `gdpo`.
+ */
+export const gdpoAdvantage = (
+  { groups, mask }: Omit<RewardedRows, 'rewards'>,
+  parts: readonly WeightedRewards[],
+  options: GroupAdvantageOptions = {},
+): Advantages =>
+  pipe(
+    parts,
+    E.traverseArray(({ rewards, weight }) =>
+      pipe(
+        grpoAdvantage({ groups, mask, rewards }, options),
+        E.map((all) => all.map((row) => row.map((a) => a * weight))),
+      ),
+    ),
+    E.map((weighted) =>
+      whiten(
+        mask.map((row, b) => Array.from(row, (_, t) => weighted.reduce((sum, part) => sum + part[b]![t]!, 0))),
+        mask,
+      ),
+    ),
+    E.chain(finite),
+  )

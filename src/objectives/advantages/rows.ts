@@ -1,0 +1,88 @@
+/** Rewards of completions, token by token, on plain arrays in float64. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { DegenerateGroup } from './groupAdvantage.js'
+
+/** Numbers of tokens: one row for each completion, of any lengths. */
+export type TokenRows = readonly ArrayLike<number>[]
+
+/** Completions with what their tokens earned. Rows of `rewards` and `mask` are equally long. */
+export interface RewardedRows {
+  /** Completions of one group answer the same prompt and are compared. */
+  readonly groups: readonly string[]
+  /** Reward of each token; an outcome stands at the last token that counts. What is under the mask never matters. */
+  readonly rewards: TokenRows
+  /** 1 for a token that the policy sampled; zeros may stand between them. */
+  readonly mask: TokenRows
+}
+
+/** One number for each token, 0 where the mask is 0. */
+export type TokenAdvantages = readonly (readonly number[])[]
+
+const shapeProblem = (mask: TokenRows, others: Readonly<Record<string, TokenRows>>): string | undefined => {
+  for (const [name, rows] of Object.entries(others)) {
+    if (rows.length !== mask.length) return `${name} has ${rows.length} rows, mask ${mask.length}`
+    const i = rows.findIndex((row, b) => row.length !== mask[b]!.length)
+    if (i >= 0) return `row ${i} of ${name} has ${rows[i]!.length} tokens, of mask ${mask[i]!.length}`
+  }
+  return undefined
+}
+
+/** Throws RangeError for rows that do not fit the mask, with the name of the estimator and the first row that does not. */
+export const checkRows = (
+  name: string,
+  { groups, rewards, mask }: RewardedRows,
+  others: Readonly<Record<string, TokenRows>> = {},
+): void => {
+  const problem =
+    groups.length === mask.length
+      ? shapeProblem(mask, { rewards, ...others })
+      : `groups has ${groups.length} entries, mask ${mask.length} rows`
+  if (problem !== undefined) throw new RangeError(`${name}: ${problem}`)
+}
+
+/** The token rows with zeros under the mask. */
+export const underMask = (rows: TokenRows, mask: TokenRows): readonly (readonly number[])[] =>
+  rows.map((row, b) => Array.from(row, (x, t) => (mask[b]![t] === 0 ? 0 : x)))
+
+/** `Left` unless all numbers are finite. */
+export const finite = <T extends TokenRows>(rows: T): E.Either<DegenerateGroup, T> =>
+  rows.every((row) => Array.from(row).every(Number.isFinite))
+    ? E.right(rows)
+    : E.left({ _tag: 'DegenerateGroup', reason: 'not-finite' })
+
+/** Sum of the rewards of each row that count. */
+export const returnsOf = ({ rewards, mask }: RewardedRows): readonly number[] =>
+  underMask(rewards, mask).map((row) => row.reduce((sum, r) => sum + r, 0))
+
+/** Tokens of each row that count. */
+export const lengthsOf = (mask: TokenRows): readonly number[] =>
+  mask.map((row) => Array.from(row).reduce((sum, m) => sum + m, 0))
+
+/** The same number for each token of a row that counts. */
+export const spread = (values: readonly number[], mask: TokenRows): TokenAdvantages =>
+  mask.map((row, b) => Array.from(row, (m) => (m === 0 ? 0 : values[b]!)))
+
+/** Rows of each group, in order of first appearance. */
+export const groupRows = (groups: readonly string[]): readonly (readonly number[])[] => {
+  const rows = new Map<string, number[]>()
+  for (const [row, group] of groups.entries()) rows.set(group, [...(rows.get(group) ?? []), row])
+  return [...rows.values()]
+}
+
+/**
+ * Centers the numbers that count and divides them by their standard deviation: `(x - mean) / sqrt(var + 1e-8)`, with `n - 1` in the variance.
+ *
+ * Edges    fewer than two numbers that count become 0.
+ * Source   verl `masked_whiten`, which throws for those.
+ *
+ * @example
+ * whiten([[1, 2, 3]], [[0, 1, 0]]) // [[0, 0, 0]]
+ */
+export const whiten = (rows: TokenRows, mask: TokenRows): TokenAdvantages => {
+  const counted = rows.flatMap((row, b) => Array.from(row).filter((_, t) => mask[b]![t] !== 0))
+  const n = counted.length
+  const mean = counted.reduce((sum, x) => sum + x, 0) / n
+  const variance = counted.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (n - 1)
+  const scale = n < 2 ? 0 : 1 / Math.sqrt(variance + 1e-8)
+  return rows.map((row, b) => Array.from(row, (x, t) => (mask[b]![t] === 0 || n < 2 ? 0 : (x - mean) * scale)))
+}

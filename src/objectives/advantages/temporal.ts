@@ -1,0 +1,240 @@
+/** Advantages that differ from token to token. Tokens under the mask are passed over: the next one that counts follows at once. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import type { DegenerateGroup } from './groupAdvantage.js'
+import {
+  checkRows,
+  finite,
+  groupRows,
+  type RewardedRows,
+  type TokenAdvantages,
+  type TokenRows,
+  underMask,
+  whiten,
+} from './rows.js'
+
+type Advantages = E.Either<DegenerateGroup, TokenAdvantages>
+
+/** Throws RangeError for a number that is not in [0, 1]. */
+const checkShare = (name: string, shares: Readonly<Record<string, number>>): void => {
+  const wrong = Object.entries(shares).find(([, x]) => !(x >= 0 && x <= 1))
+  if (wrong !== undefined) throw new RangeError(`${name}: ${wrong[0]} must be from 0 to 1, got ${wrong[1]}`)
+}
+
+/** Walks the tokens that count of each row backwards; `step` gets a place and what the place behind it left. */
+const backwards = <S>(
+  mask: TokenRows,
+  start: (row: number) => S,
+  step: (row: number, place: number, after: S) => readonly [value: number, state: S],
+): TokenAdvantages =>
+  mask.map((row, b) => {
+    const values = new Array<number>(row.length).fill(0)
+    let state = start(b)
+    for (let t = row.length - 1; t >= 0; t--) {
+      if (row[t] === 0) continue
+      const [value, next] = step(b, t, state)
+      values[t] = value
+      state = next
+    }
+    return values
+  })
+
+/** Rewards yet to come, `G_t = r_t + gamma G_next`. */
+const rewardsToGo = ({ rewards, mask }: RewardedRows, gamma: number): TokenAdvantages => {
+  const clean = underMask(rewards, mask)
+  return backwards(
+    mask,
+    () => 0,
+    (b, t, after) => {
+      const value = clean[b]![t]! + gamma * after
+      return [value, value] as const
+    },
+  )
+}
+
+export interface GAEOptions {
+  /** Default 1. */
+  readonly gamma?: number
+  /** Default 1. */
+  readonly lambda?: number
+  /** Default `yes`. */
+  readonly whitened?: 'yes' | 'no'
+}
+
+/** Advantages, and what the value function is to learn. */
+export interface Estimated {
+  readonly advantages: TokenAdvantages
+  readonly returns: TokenAdvantages
+}
+
+/**
+ * Generalized advantage estimation over the tokens that count, through all turns of a conversation:
+ * `delta_t = r_t + gamma V_next - V_t`, `A_t = delta_t + gamma lambda A_next`; returns are `A + V` before whitening.
+ *
+ * Shapes   rows as `RewardedRows`; `values` are as long.
+ * Errors   `Left(DegenerateGroup)` for numbers that are NaN or infinite; throws RangeError for rows that do not fit, gamma or lambda not in [0, 1].
+ * Source   Schulman et al. 2016, arXiv:1506.02438, equation 16; verl `gae`.
+ *
+ * @example
+ * gae({ groups: ['a'], rewards: [[0, 1]], mask: [[1, 1]] }, [[0.5, 0.5]], { whitened: 'no' }) // right({ advantages: [[0.5, 0.5]], returns: [[1, 1]] })
+ */
+export const gae = (
+  rows: RewardedRows,
+  values: TokenRows,
+  { gamma = 1, lambda = 1, whitened = 'yes' }: GAEOptions = {},
+): E.Either<DegenerateGroup, Estimated> => {
+  checkRows('gae', rows, { values })
+  checkShare('gae', { gamma, lambda })
+  const rewards = underMask(rows.rewards, rows.mask)
+  const value = underMask(values, rows.mask)
+  const raw = backwards(
+    rows.mask,
+    () => ({ advantage: 0, value: 0 }),
+    (b, t, after) => {
+      const delta = rewards[b]![t]! + gamma * after.value - value[b]![t]!
+      const advantage = delta + gamma * lambda * after.advantage
+      return [advantage, { advantage, value: value[b]![t]! }] as const
+    },
+  )
+  return pipe(
+    finite(raw),
+    E.map((advantages) => ({
+      advantages: whitened === 'yes' ? whiten(advantages, rows.mask) : advantages,
+      returns: advantages.map((row, b) => row.map((a, t) => a + value[b]![t]!)),
+    })),
+  )
+}
+
+/**
+ * REINFORCE++: rewards yet to come, whitened over the tokens of the batch.
+ *
+ * Errors   as `gae`. Source   Hu et al. 2025, arXiv:2501.03262, section 3; verl `reinforce_plus_plus`.
+ *
+ * @example
+ * reinforcePlusPlus({ groups: ['a'], rewards: [[0, 0]], mask: [[1, 1]] }) // right({ advantages: [[0, 0]], returns: [[0, 0]] })
+ */
+export const reinforcePlusPlus = (
+  rows: RewardedRows,
+  { gamma = 1 }: { readonly gamma?: number } = {},
+): E.Either<DegenerateGroup, Estimated> => {
+  checkRows('reinforcePlusPlus', rows)
+  checkShare('reinforcePlusPlus', { gamma })
+  return pipe(
+    finite(rewardsToGo(rows, gamma)),
+    E.map((returns) => ({ advantages: whiten(returns, rows.mask), returns })),
+  )
+}
+
+/**
+ * ReMax: rewards yet to come minus the return of the greedy completion of the same prompt.
+ *
+ * Shapes   `greedy` has one return for each row.
+ * Errors   as `gae`. Source   Li et al. 2024, arXiv:2310.10505, algorithm 1.
+ *
+ * @example
+ * remaxAdvantage({ groups: ['a'], rewards: [[0, 1]], mask: [[1, 1]] }, [0.25]) // right([[0.75, 0.75]])
+ */
+export const remaxAdvantage = (rows: RewardedRows, greedy: readonly number[]): Advantages => {
+  checkRows('remaxAdvantage', rows)
+  if (greedy.length !== rows.mask.length)
+    throw new RangeError(`remaxAdvantage: ${greedy.length} greedy returns for ${rows.mask.length} rows`)
+  const toGo = rewardsToGo(rows, 1)
+  return finite(toGo.map((row, b) => row.map((g, t) => (rows.mask[b]![t] === 0 ? 0 : g - greedy[b]!))))
+}
+
+/** What is known of the sampler's distribution at each token. */
+export interface TokenProbabilities {
+  /** Probability of the token that was sampled. */
+  readonly chosen: TokenRows
+  /** Sum of the squared probabilities of all tokens. */
+  readonly sumOfSquares: TokenRows
+}
+
+/** Floor of the denominator. */
+const TINY = 1e-8
+
+/**
+ * The baseline with the least variance at each token, for groups of conversations with several turns.
+ *
+ * With `w_t = 1 - 2 p_t + sum p^2`, the squared size of the gradient of the token's logits, and `W_t` its sum up to t:
+ * `b_t = sum_g G W / sum_g W` over the members of the group that have a t-th token, and `A_t = G_t - b_t`. Tokens are counted without those
+ * under the mask. Where one member alone has a token, the baseline is 0.
+ *
+ * Errors   as `gae`. Source   Li et al. 2026, "Optimal Token Baseline", arXiv:2602.07078; verl `tir_optimal_token_baseline`.
+ */
+export const optimalTokenBaseline = (rows: RewardedRows, { chosen, sumOfSquares }: TokenProbabilities): Advantages => {
+  checkRows('optimalTokenBaseline', rows, { chosen, sumOfSquares })
+  const toGo = rewardsToGo(rows, 1)
+  const places = rows.mask.map((row) => Array.from(row).flatMap((m, t) => (m === 0 ? [] : [t])))
+  const weights = places.map((own, b) => {
+    let sum = 0
+    return own.map((t) => {
+      sum += 1 - 2 * chosen[b]![t]! + sumOfSquares[b]![t]!
+      return sum
+    })
+  })
+  const result = toGo.map((row) => [...row])
+  for (const members of groupRows(rows.groups)) {
+    const longest = members.reduce((most, b) => Math.max(most, places[b]!.length), 0)
+    for (let j = 0; j < longest; j++) {
+      const there = members.filter((b) => places[b]!.length > j)
+      if (there.length < 2) continue
+      const total = there.reduce((sum, b) => sum + weights[b]![j]!, 0)
+      const weighted = there.reduce((sum, b) => sum + weights[b]![j]! * toGo[b]![places[b]![j]!]!, 0)
+      for (const b of there) result[b]![places[b]![j]!]! -= weighted / (total + TINY)
+    }
+  }
+  return finite(result)
+}
+
+export interface VTraceOptions {
+  /** Default 1. */
+  readonly gamma?: number
+  /** Largest weight of a temporal difference. Default 1. */
+  readonly largestRho?: number
+  /** Largest weight that is passed on to earlier tokens. Default 1. */
+  readonly largestC?: number
+}
+
+/**
+ * V-trace: targets for the value function and advantages for the policy from completions of an older one.
+ *
+ * `delta_t = rho_t (r_t + gamma V_next - V_t)`, `v_t = V_t + delta_t + gamma c_t (v_next - V_next)`, `A_t = rho_t (r_t + gamma v_next - V_t)`, with
+ * `rho_t = min(largestRho, pi / mu)` and `c_t = min(largestC, pi / mu)`. Behind the last token value and target are 0.
+ *
+ * Shapes   `values` and `logRatios`, `log pi - log mu` in nats, are as long as the rows.
+ * Errors   as `gae`. Source   Espeholt et al. 2018, arXiv:1802.01561, equation 1 and section 4.2.
+ *
+ * @example
+ * vTrace({ groups: ['a'], rewards: [[1]], mask: [[1]] }, { values: [[0.25]], logRatios: [[0]] }) // right({ advantages: [[0.75]], returns: [[1]] })
+ */
+export const vTrace = (
+  rows: RewardedRows,
+  given: { readonly values: TokenRows; readonly logRatios: TokenRows },
+  { gamma = 1, largestRho = 1, largestC = 1 }: VTraceOptions = {},
+): E.Either<DegenerateGroup, Estimated> => {
+  checkRows('vTrace', rows, given)
+  checkShare('vTrace', { gamma })
+  if (!(largestRho > 0 && largestC > 0)) throw new RangeError('vTrace: largestRho and largestC must be positive')
+  const rewards = underMask(rows.rewards, rows.mask)
+  const values = underMask(given.values, rows.mask)
+  const ratios = underMask(given.logRatios, rows.mask).map((row) => row.map(Math.exp))
+  const walk = (what: 'advantage' | 'target'): TokenAdvantages =>
+    backwards(
+      rows.mask,
+      () => ({ value: 0, target: 0 }),
+      (b, t, after) => {
+        const [reward, value, ratio] = [rewards[b]![t]!, values[b]![t]!, ratios[b]![t]!]
+        const rho = Math.min(largestRho, ratio)
+        const delta = rho * (reward + gamma * after.value - value)
+        const target = value + delta + gamma * Math.min(largestC, ratio) * (after.target - after.value)
+        const advantage = rho * (reward + gamma * after.target - value)
+        return [what === 'advantage' ? advantage : target, { value, target }] as const
+      },
+    )
+  return pipe(
+    E.Do,
+    E.bind('advantages', () => finite(walk('advantage'))),
+    E.bind('returns', () => finite(walk('target'))),
+  )
+}
