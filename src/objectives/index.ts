@@ -1,4 +1,5 @@
 /** Advantages, losses and optimizers as pure functions. */
+
 export { type DegenerateGroup, type GroupAdvantageOptions, groupAdvantage } from './advantages/groupAdvantage.js'
 export {
   type DropReason,
@@ -8,6 +9,29 @@ export {
   MCAdvantage,
   type MCAdvantageOptions,
 } from './advantages/mcAdvantage.js'
+export {
+  gdpoAdvantage,
+  gpgAdvantage,
+  grpoAdvantage,
+  opoAdvantage,
+  passKAdvantage,
+  reinforcePlusPlusBaseline,
+  rlooAdvantage,
+  type SingleOptions,
+  type WeightedRewards,
+} from './advantages/outcome.js'
+export { type RewardedRows, type TokenAdvantages, type TokenRows, whiten } from './advantages/rows.js'
+export {
+  type Estimated,
+  type GAEOptions,
+  gae,
+  optimalTokenBaseline,
+  reinforcePlusPlus,
+  remaxAdvantage,
+  type TokenProbabilities,
+  type VTraceOptions,
+  vTrace,
+} from './advantages/temporal.js'
 export { type Aggregation, aggregate, countsOf, type LossCounts } from './aggregation.js'
 export {
   essOf,
@@ -17,8 +41,26 @@ export {
   type GRPOLossOptions,
   type GRPOLossOutput,
 } from './grpoLoss.js'
+export {
+  type AdaptiveKLOptions,
+  adaptiveKLController,
+  constantKLController,
+  type KLController,
+  type KLRewardOptions,
+  klPenalizedRewards,
+  type RewardKLForm,
+} from './klControl.js'
 export { type KLForm, klTerm } from './klForms.js'
+export { type CISPOOptions, cispo } from './losses/cispo.js'
 export { type ClippedSurrogateOptions, clippedSurrogate } from './losses/clippedSurrogate.js'
+export type { ClipEpsilon } from './losses/clipRange.js'
+export { type ClipCovOptions, clipCov, type KLCovOptions, klCov } from './losses/covariance.js'
+export { type DPPOOptions, dppo } from './losses/dppo.js'
+export { type DROOptions, dro } from './losses/dro.js'
+export { type GMPOOptions, gmpo } from './losses/gmpo.js'
+export { type GSPOOptions, gspo } from './losses/gspo.js'
+export { policyGradient } from './losses/policyGradient.js'
+export { type SAPOOptions, sapo } from './losses/sapo.js'
 export type { TokenLosses, TokenObjective, TokenTerms } from './losses/tokenObjective.js'
 export {
   type KLTerm,
@@ -27,8 +69,16 @@ export {
   type PolicyLossOptions,
   type PolicyLossOutput,
   policyLoss,
-  type TokenCorrection,
   totalLoss,
 } from './policyLoss.js'
+export {
+  type CorrectionMetrics,
+  type CorrectionWeights,
+  type Rejection,
+  type RejectionStatistic,
+  type RolloutCorrection,
+  type RolloutCorrectionOptions,
+  rolloutCorrection,
+} from './rolloutCorrection.js'
 export { type AdamWOptions, type AdamWState, adamW } from './updates/adamW.js'
 export { clipByGlobalNorm, globalNorm, mapNamed, type Optimizer } from './updates/optimizer.js'

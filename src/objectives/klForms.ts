@@ -15,6 +15,9 @@ const LARGEST_VALUE = 10
 /** `e^x - 1 - x` for `x = log q - log pi`: never negative. */
 const k3Value = (x: tf.Tensor): tf.Tensor => tf.sub(tf.sub(tf.exp(x), 1), x)
 
+/** `|x|` with gradient 0 at 0, where tfjs has -1. */
+export const absolute = (x: tf.Tensor): tf.Tensor => tf.mul(x, stopGradient(tf.sign(x)))
+
 const formValue = (form: KLForm, difference: tf.Tensor): tf.Tensor => {
   switch (form) {
     case 'k1':
@@ -22,7 +25,7 @@ const formValue = (form: KLForm, difference: tf.Tensor): tf.Tensor => {
       return difference
     case 'abs':
     case 'abs+':
-      return tf.abs(difference)
+      return absolute(difference)
     case 'k2':
       return tf.mul(tf.square(difference), 0.5)
     case 'k3':

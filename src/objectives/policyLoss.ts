@@ -1,4 +1,4 @@
-/** A policy loss from its parts: an objective for tokens, an aggregation, divergences, entropy, a correction of the sampler's weights. */
+/** A policy loss from its parts: an objective for tokens, an aggregation, divergences, entropy. */
 import * as tf from '@tensorflow/tfjs'
 import { masked, maskedLogSumExp, maskedSum } from '../engine/masked.js'
 import { stopGradient } from '../engine/stopGradient.js'
@@ -19,13 +19,6 @@ export interface KLTerm {
   readonly aggregation?: 'loss' | 'token-mean'
 }
 
-/** Weights and a mask for tokens, from how far the trainer and the sampler are apart. No gradient flows through either. */
-export interface TokenCorrection {
-  readonly name: string
-  /** `difference` is `log pi_old - log pi_behavior`, `[B, T]`, 0 where the mask is 0; so are weights and mask. */
-  readonly apply: (difference: tf.Tensor, mask: tf.Tensor) => { readonly weights: tf.Tensor; readonly mask: tf.Tensor }
-}
-
 export interface PolicyLossOptions {
   /** Default `clippedSurrogate()`. */
   readonly objective?: TokenObjective
@@ -37,8 +30,6 @@ export interface PolicyLossOptions {
   readonly entropyCoefficient?: number
   /** Leave out tokens with `(log pi - log pi_old)^2 / 2` above this. */
   readonly klMaskThreshold?: number
-  /** Needs `behaviorLogProbs`, or takes `oldLogProbs` as the trainer's and the sampler's alike: then it changes nothing. */
-  readonly correction?: TokenCorrection
 }
 
 /** Axes: B completions, T tokens. All float32; log-probabilities in nats. */
@@ -57,6 +48,8 @@ export interface PolicyLossInput {
   readonly refLogProbs?: tf.Tensor
   /** `[B, T]`, for the bonus and the metric. */
   readonly entropy?: tf.Tensor
+  /** `[B, T]`: the objective of a token is multiplied by it, such as a weight of `rolloutCorrection`. Default 1. */
+  readonly weights?: tf.Tensor
   /** `[B, T]`, uniform in [0, 1), for objectives that choose tokens at random. */
   readonly noise?: tf.Tensor
   /** What to divide by, so that micro-batches add up to the whole mini-batch. By default those of this input. */
@@ -119,7 +112,7 @@ const shapesOf = (tensors: readonly (tf.Tensor | undefined)[]): string =>
 const checkShapes = (name: string, input: PolicyLossInput): void => {
   const { logProbs, oldLogProbs, advantages, mask } = input
   const [b, t] = logProbs.shape
-  const optional = [input.behaviorLogProbs, input.refLogProbs, input.entropy, input.noise]
+  const optional = [input.behaviorLogProbs, input.refLogProbs, input.entropy, input.noise, input.weights]
   const isSame = [oldLogProbs, mask, ...optional].every(
     (x) => x === undefined || x.shape.join() === logProbs.shape.join(),
   )
@@ -128,7 +121,7 @@ const checkShapes = (name: string, input: PolicyLossInput): void => {
   if (logProbs.rank !== 2 || !isSame || !fits) {
     throw new Error(
       `${name}: expected logProbs, oldLogProbs and mask [B, T] and advantages [B, 1] or [B, T], got ` +
-        `${shapesOf([logProbs, oldLogProbs, mask, advantages])}; behaviorLogProbs, refLogProbs, entropy and noise ${shapesOf(optional)}`,
+        `${shapesOf([logProbs, oldLogProbs, mask, advantages])}; behaviorLogProbs, refLogProbs, entropy, noise and weights ${shapesOf(optional)}`,
     )
   }
 }
@@ -153,7 +146,6 @@ const checkOptions = (name: string, options: PolicyLossOptions, objective: Token
 interface Context {
   readonly input: PolicyLossInput
   readonly mask: tf.Tensor
-  readonly weights: tf.Tensor | null
   /** Mean over tokens that count. */
   readonly mean: (x: tf.Tensor) => tf.Tensor
   /** The loss's own aggregation. */
@@ -181,8 +173,7 @@ const klTerms = ({ input, mask, mean, aggregate }: Context, asked: readonly KLTe
 /**
  * A policy-gradient loss.
  *
- * The objective gives a loss for each token; the correction, where there is one, weights them and leaves some out; the aggregation makes
- * one number of those that count. To it come, where their coefficients are not 0: `- entropyCoefficient * H` in the same aggregation, and
+ * The objective gives a loss for each token; the aggregation makes one number of those that count. To it come, where their coefficients are not 0: `- entropyCoefficient * H` in the same aggregation, and
  * the divergences.
  *
  * Shapes   see `PolicyLossInput` and `PolicyLossOutput`.
@@ -195,30 +186,23 @@ const klTerms = ({ input, mask, mean, aggregate }: Context, asked: readonly KLTe
  * policyLoss({ aggregation: 'seq-mean-token-mean', kl: [{ to: 'reference', coefficient: 0.04 }] }).needs.reference // 'yes'
  */
 export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss'): PolicyLoss<PolicyLossOptions> => {
-  const { objective = clippedSurrogate(), kl = [], entropyCoefficient = 0, klMaskThreshold, correction } = options
+  const { objective = clippedSurrogate(), kl = [], entropyCoefficient = 0, klMaskThreshold } = options
   const aggregation = checkOptions(name, options, objective)
   const needsReference = kl.some(({ to }) => to === 'reference')
 
-  const correctionOf = (input: Pick<PolicyLossInput, 'oldLogProbs' | 'behaviorLogProbs' | 'mask'>) => {
-    if (correction === undefined || input.behaviorLogProbs === undefined) return { weights: null, mask: input.mask }
-    return correction.apply(masked(tf.sub(input.oldLogProbs, input.behaviorLogProbs), input.mask), input.mask)
-  }
-
-  const nearEnough = (input: Pick<PolicyLossInput, 'logProbs' | 'oldLogProbs'>, mask: tf.Tensor): tf.Tensor => {
+  const nearEnough: PolicyLoss['counted'] = ({ logProbs, oldLogProbs, mask }) => {
     if (klMaskThreshold === undefined) return mask
-    const logRatio = masked(tf.sub(input.logProbs, input.oldLogProbs), mask)
+    const logRatio = masked(tf.sub(logProbs, oldLogProbs), mask)
     const near = tf.lessEqual(tf.mul(tf.square(logRatio), 0.5), klMaskThreshold)
     return stopGradient(tf.mul(mask, tf.cast(near, 'float32')))
   }
 
   const contextOf = (input: PolicyLossInput): Context => {
-    const { weights, mask: kept } = correctionOf(input)
-    const mask = nearEnough(input, kept)
+    const mask = nearEnough(input)
     const counts = input.counts ?? countsOf(mask)
     return {
       input,
       mask,
-      weights,
       mean: (x) => tf.div(maskedSum(x, mask), tf.maximum(counts.tokens, 1)),
       aggregate: (x) => aggregate(x, { mask, counts, aggregation }),
     }
@@ -255,8 +239,8 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
       reference: needsReference ? 'yes' : 'no',
       noise: objective.noise === 'uniform' ? 'yes' : 'no',
     },
-    counting: klMaskThreshold === undefined && correction === undefined ? 'mask' : 'computed',
-    counted: (input) => nearEnough(input, correctionOf(input).mask),
+    counting: klMaskThreshold === undefined ? 'mask' : 'computed',
+    counted: nearEnough,
     apply: (input) => {
       checkShapes(name, input)
       if (needsReference && input.refLogProbs === undefined) throw new Error(`${name}: klToRef needs \`refLogProbs\``)
@@ -267,7 +251,7 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
       const context = contextOf(input)
       const terms = termsOf(context)
       const { losses, outside, cut } = objective.apply(terms)
-      const weighted = context.weights === null ? losses : tf.mul(losses, context.weights)
+      const weighted = input.weights === undefined ? losses : tf.mul(losses, masked(input.weights, context.mask))
       return {
         lossObjective: context.aggregate(weighted),
         clipFraction: context.mean(outside),

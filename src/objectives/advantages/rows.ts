@@ -27,17 +27,21 @@ const shapeProblem = (mask: TokenRows, others: Readonly<Record<string, TokenRows
   return undefined
 }
 
-/** Throws RangeError for rows that do not fit the mask, with the name of the estimator and the first row that does not. */
+/** Throws RangeError for rows that are not as long as those of the mask, with the name of the function and the first one. */
+export const checkShapes = (name: string, mask: TokenRows, others: Readonly<Record<string, TokenRows>>): void => {
+  const problem = shapeProblem(mask, others)
+  if (problem !== undefined) throw new RangeError(`${name}: ${problem}`)
+}
+
+/** `checkShapes` for rewarded rows and what comes with them. */
 export const checkRows = (
   name: string,
   { groups, rewards, mask }: RewardedRows,
   others: Readonly<Record<string, TokenRows>> = {},
 ): void => {
-  const problem =
-    groups.length === mask.length
-      ? shapeProblem(mask, { rewards, ...others })
-      : `groups has ${groups.length} entries, mask ${mask.length} rows`
-  if (problem !== undefined) throw new RangeError(`${name}: ${problem}`)
+  if (groups.length !== mask.length)
+    throw new RangeError(`${name}: groups has ${groups.length} entries, mask ${mask.length} rows`)
+  checkShapes(name, mask, { rewards, ...others })
 }
 
 /** The token rows with zeros under the mask. */

@@ -2,6 +2,7 @@
 import * as tf from '@tensorflow/tfjs'
 import { maskedMean } from '../../engine/masked.js'
 import { stopGradient } from '../../engine/stopGradient.js'
+import { absolute } from '../klForms.js'
 import { type ClippedSurrogateOptions, clippedSurrogate } from './clippedSurrogate.js'
 import { limited, type TokenObjective, type TokenTerms } from './tokenObjective.js'
 
@@ -96,7 +97,7 @@ export const klCov = ({ share = 0.0002, coefficient = 1 }: KLCovOptions = {}): T
     apply: (terms) => {
       const { logRatio, advantages, mask } = terms
       const held = largestShare(covariance(terms), mask, countOf(share, terms.tokens))
-      const penalty = tf.mul(tf.abs(logRatio), tf.mul(held, coefficient))
+      const penalty = tf.mul(absolute(logRatio), tf.mul(held, coefficient))
       return {
         losses: tf.sub(penalty, tf.mul(tf.exp(limited(logRatio)), advantages)),
         outside: tf.zerosLike(mask),

@@ -1,0 +1,102 @@
+/** Divergence in the reward, and controllers of its weight. */
+import { checkShapes, type TokenAdvantages, type TokenRows, underMask } from './advantages/rows.js'
+
+/** Forms of the divergence that a reward may have: values alone, no gradients. */
+export type RewardKLForm = 'k1' | 'abs' | 'k2' | 'k3-limited'
+
+const forms: Readonly<Record<RewardKLForm, (d: number) => number>> = {
+  k1: (d) => d,
+  abs: Math.abs,
+  k2: (d) => 0.5 * d * d,
+  'k3-limited': (d) => {
+    const x = Math.min(20, Math.max(-20, -d))
+    return Math.min(10, Math.exp(x) - 1 - x)
+  },
+}
+
+export interface KLRewardOptions {
+  /** Default k1. */
+  readonly form?: RewardKLForm
+  readonly coefficient: number
+}
+
+/**
+ * Rewards minus the divergence of each token, `r_t - coefficient * kl_t`, and the mean divergence, which a controller wants to see.
+ *
+ * Shapes   rows of equal lengths; what is under the mask stays as it is and is not counted.
+ * Errors   throws RangeError for rows that do not fit each other.
+ * Source   Ziegler et al. 2019, arXiv:1909.08593, equation 2; verl `apply_kl_penalty`; TorchRL `KLComputation`.
+ *
+ * @example
+ * klPenalizedRewards({ rewards: [[0, 1]], logProbs: [[-1, -1]], reference: [[-2, -1]], mask: [[1, 1]] }, { coefficient: 0.5 }).rewards // [[-0.5, 1]]
+ */
+export const klPenalizedRewards = (
+  rows: {
+    readonly rewards: TokenRows
+    readonly logProbs: TokenRows
+    readonly reference: TokenRows
+    readonly mask: TokenRows
+  },
+  { form = 'k1', coefficient }: KLRewardOptions,
+): { readonly rewards: TokenAdvantages; readonly kl: number } => {
+  const { rewards, logProbs, reference, mask } = rows
+  checkShapes('klPenalizedRewards', mask, { rewards, logProbs, reference })
+  const [policy, other] = [underMask(logProbs, mask), underMask(reference, mask)]
+  const kl = policy.map((row, b) => row.map((x, t) => forms[form](x - other[b]![t]!)))
+  const tokens = mask.reduce((sum, row) => sum + Array.from(row).filter((m) => m !== 0).length, 0)
+  const total = kl.reduce((sum, row) => sum + row.reduce((a, x) => a + x, 0), 0)
+  return {
+    rewards: rewards.map((row, b) => Array.from(row, (r, t) => (mask[b]![t] === 0 ? r : r - coefficient * kl[b]![t]!))),
+    kl: tokens === 0 ? 0 : total / tokens,
+  }
+}
+
+/** The weight of the divergence, as a pure state machine: `update` gives the next one. */
+export interface KLController {
+  readonly coefficient: number
+  /** `kl` is the mean divergence that was observed over `count` completions. */
+  readonly update: (kl: number, count: number) => KLController
+}
+
+/**
+ * The same weight for ever.
+ *
+ * @example
+ * constantKLController(0.1).update(9, 256).coefficient // 0.1
+ */
+export const constantKLController = (coefficient: number): KLController => {
+  const controller: KLController = { coefficient, update: () => controller }
+  return controller
+}
+
+export interface AdaptiveKLOptions {
+  readonly initial: number
+  /** The divergence that is wanted, in nats. */
+  readonly target: number
+  /** Completions over which an error of 1 changes the weight by a factor of about e. */
+  readonly horizon: number
+}
+
+/**
+ * Follows a target: `beta <- beta (1 + clip(kl / target - 1, -0.2, 0.2) n / horizon)`.
+ *
+ * Errors   throws RangeError for a target or a horizon that is not positive, or a weight that is negative.
+ * Source   Ziegler et al. 2019, arXiv:1909.08593, section 2.2; TorchRL `AdaptiveKLController`.
+ *
+ * @example
+ * adaptiveKLController({ initial: 0.1, target: 6, horizon: 10000 }).update(9, 256).coefficient // 0.100512
+ */
+export const adaptiveKLController = ({ initial, target, horizon }: AdaptiveKLOptions): KLController => {
+  if (!(target > 0 && horizon > 0 && initial >= 0))
+    throw new RangeError(
+      `adaptiveKLController: target and horizon must be positive and initial not negative, got ${target}, ${horizon} and ${initial}`,
+    )
+  const at = (coefficient: number): KLController => ({
+    coefficient,
+    update: (kl, count) => {
+      const error = Math.min(0.2, Math.max(-0.2, kl / target - 1))
+      return at(coefficient * (1 + (error * count) / horizon))
+    },
+  })
+  return at(initial)
+}
