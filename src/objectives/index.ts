@@ -80,5 +80,11 @@ export {
   type RolloutCorrectionOptions,
   rolloutCorrection,
 } from './rolloutCorrection.js'
+export { type AdafactorOptions, type AdafactorState, adafactor } from './updates/adafactor.js'
 export { type AdamWOptions, type AdamWState, adamW } from './updates/adamW.js'
+export { type AnyOptimizer, type GroupedState, grouped, type ParameterGroup } from './updates/grouped.js'
+export { type LionOptions, type LionState, lion } from './updates/lion.js'
+export { type MuonOptions, type MuonState, muon, orthogonalized } from './updates/muon.js'
 export { clipByGlobalNorm, globalNorm, mapNamed, type Optimizer } from './updates/optimizer.js'
+export { type SGDOptions, type SGDState, sgd } from './updates/sgd.js'
+export { type WeightAverage, weightAverage } from './updates/weightAverage.js'

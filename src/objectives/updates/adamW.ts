@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
 import type { NamedTensors } from '../../data/weights.js'
-import { mapNamed, type Optimizer } from './optimizer.js'
+import { checkNumbers, decayed, mapNamed, type Optimizer } from './optimizer.js'
 
 export interface AdamWOptions {
   /** Decay of the mean of gradients. Default 0.9. */
@@ -30,6 +30,7 @@ export interface AdamWState {
  */
 export const adamW = (options: AdamWOptions = {}): Optimizer<AdamWState> => {
   const { beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0 } = options
+  checkNumbers('adamW', { share: { beta1, beta2 }, positive: { epsilon, weightDecay } })
   return {
     name: 'adamW',
     init: (params) => ({
@@ -52,13 +53,11 @@ export const adamW = (options: AdamWOptions = {}): Optimizer<AdamWState> => {
         state.square,
       )
       const rate = tf.div(learningRate, correction1)
-      const kept = tf.sub(1, tf.mul(learningRate, weightDecay))
       const next = mapNamed(
         params,
         (p, m, v) => {
           const scale = tf.add(tf.sqrt(tf.div(v!, correction2)), epsilon)
-          const decayed = weightDecay === 0 ? p! : tf.mul(p!, kept)
-          return tf.sub(decayed, tf.mul(rate, tf.div(m!, scale)))
+          return tf.sub(decayed(p!, weightDecay, learningRate), tf.mul(rate, tf.div(m!, scale)))
         },
         mean,
         square,

@@ -51,3 +51,23 @@ export const clipByGlobalNorm = (
   const factor = tf.minimum(tf.div(maxNorm, tf.add(norm, 1e-6)), 1)
   return { grads: mapNamed(grads, (g) => tf.mul(g!, factor)), norm }
 }
+
+/** A parameter after decoupled weight decay: `p (1 - lr wd)`. */
+export const decayed = (parameter: tf.Tensor, weightDecay: number, learningRate: tf.Tensor): tf.Tensor =>
+  weightDecay === 0 ? parameter : tf.mul(parameter, tf.sub(1, tf.mul(learningRate, weightDecay)))
+
+/** Throws RangeError for a share that is not in [0, 1), or a number that is negative or not finite; it names optimizer and option. */
+export const checkNumbers = (
+  optimizer: string,
+  {
+    share = {},
+    positive = {},
+  }: { readonly share?: Readonly<Record<string, number>>; readonly positive?: Readonly<Record<string, number>> },
+): void => {
+  const badShare = Object.entries(share).find(([, x]) => !(x >= 0 && x < 1))
+  if (badShare !== undefined)
+    throw new RangeError(`${optimizer}: ${badShare[0]} must be from 0 to below 1, got ${badShare[1]}`)
+  const badNumber = Object.entries(positive).find(([, x]) => !(x >= 0 && Number.isFinite(x)))
+  if (badNumber !== undefined)
+    throw new RangeError(`${optimizer}: ${badNumber[0]} must not be negative, got ${badNumber[1]}`)
+}

@@ -1,0 +1,74 @@
+import * as tf from '@tensorflow/tfjs'
+import type { NamedTensors } from '../../data/weights.js'
+import type { Optimizer } from './optimizer.js'
+
+/** An optimizer whose state only it knows. */
+export interface AnyOptimizer extends Omit<Optimizer<object>, 'update'> {
+  readonly update: (...input: [grads: NamedTensors, state: never, params: NamedTensors, learningRate: tf.Tensor]) => {
+    readonly params: NamedTensors
+    readonly state: object
+  }
+}
+
+/** Parameters that are learned in their own way. */
+export interface ParameterGroup {
+  readonly name: string
+  /** The last group may leave it out: it takes all that is left. */
+  readonly has?: (parameter: string, tensor: tf.Tensor) => boolean
+  readonly optimizer: AnyOptimizer
+  /** The learning rate of the group is so many times the one of the step. Default 1. */
+  readonly learningRateScale?: number
+}
+
+/** State of each group by its name. */
+export type GroupedState = Readonly<Record<string, object>>
+
+const membersOf = (groups: readonly ParameterGroup[], params: NamedTensors): ReadonlyMap<string, readonly string[]> => {
+  const members = new Map<string, string[]>(groups.map(({ name }) => [name, []]))
+  for (const [name, tensor] of Object.entries(params)) {
+    const group = groups.find(({ has }) => has === undefined || has(name, tensor))
+    if (group === undefined) throw new RangeError(`grouped: no group has the parameter '${name}'`)
+    members.get(group.name)!.push(name)
+  }
+  return members
+}
+
+const select = (tensors: NamedTensors, names: readonly string[]): NamedTensors =>
+  Object.fromEntries(names.map((name) => [name, tensors[name]!]))
+
+/**
+ * An optimizer made of others: each parameter goes to the first group that has it.
+ *
+ * Errors   throws RangeError for two groups of one name, for no group, and in `init` for a parameter that no group has.
+ *
+ * @example
+ * grouped([{ name: 'all', optimizer: sgd() }]).name // 'grouped(all: sgd)'
+ */
+export const grouped = (groups: readonly ParameterGroup[]): Optimizer<GroupedState> => {
+  const names = groups.map(({ name }) => name)
+  if (groups.length === 0 || new Set(names).size < names.length)
+    throw new RangeError(`grouped: groups must have names of their own, got ${names.join(', ') || 'none'}`)
+  return {
+    name: `grouped(${groups.map(({ name, optimizer }) => `${name}: ${optimizer.name}`).join(', ')})`,
+    init: (params) => {
+      const members = membersOf(groups, params)
+      return Object.fromEntries(
+        groups.map(({ name, optimizer }) => [name, optimizer.init(select(params, members.get(name)!))]),
+      )
+    },
+    update: (grads, state, params, learningRate) => {
+      const members = membersOf(groups, params)
+      const updates = groups.map(({ name, optimizer, learningRateScale = 1 }) => {
+        const own = members.get(name)!
+        const rate = learningRateScale === 1 ? learningRate : tf.mul(learningRate, learningRateScale)
+        const before = state[name] as never // the state that this optimizer made
+        return [name, optimizer.update(select(grads, own), before, select(params, own), rate)] as const
+      })
+      const next: NamedTensors = Object.assign({}, ...updates.map(([, update]) => update.params))
+      return {
+        params: select(next, Object.keys(params)),
+        state: Object.fromEntries(updates.map(([name, update]) => [name, update.state])),
+      }
+    },
+  }
+}

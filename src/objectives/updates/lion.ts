@@ -1,0 +1,47 @@
+import * as tf from '@tensorflow/tfjs'
+import type { NamedTensors } from '../../data/weights.js'
+import { checkNumbers, decayed, mapNamed, type Optimizer } from './optimizer.js'
+
+export interface LionOptions {
+  /** Share of the momentum in the direction. Default 0.9. */
+  readonly beta1?: number
+  /** Decay of the momentum. Default 0.99. */
+  readonly beta2?: number
+  /** Default 0. */
+  readonly weightDecay?: number
+}
+
+export interface LionState {
+  readonly momentum: NamedTensors
+}
+
+/**
+ * Lion: every weight moves by the learning rate, to the side that momentum and gradient agree on.
+ *
+ * `p <- p (1 - lr wd) - lr sign(b1 m + (1 - b1) g)`; `m <- b2 m + (1 - b2) g`. Learning rates are 3 to 10 times smaller than AdamW's.
+ *
+ * Errors   throws RangeError for betas that are not in [0, 1) or a negative decay.
+ * Source   Chen et al. 2023, arXiv:2302.06675, algorithm 2.
+ *
+ * @example
+ * lion().name // 'lion'
+ */
+export const lion = ({ beta1 = 0.9, beta2 = 0.99, weightDecay = 0 }: LionOptions = {}): Optimizer<LionState> => {
+  checkNumbers('lion', { share: { beta1, beta2 }, positive: { weightDecay } })
+  const mix = (beta: number) => (g?: tf.Tensor, m?: tf.Tensor) => tf.add(tf.mul(m!, beta), tf.mul(g!, 1 - beta))
+  return {
+    name: 'lion',
+    init: (params) => ({ momentum: mapNamed(params, (p) => tf.zerosLike(p!)) }),
+    update: (grads, { momentum }, params, learningRate) => {
+      const direction = mapNamed(grads, mix(beta1), momentum)
+      return {
+        params: mapNamed(
+          params,
+          (p, d) => tf.sub(decayed(p!, weightDecay, learningRate), tf.mul(tf.sign(d!), learningRate)),
+          direction,
+        ),
+        state: { momentum: mapNamed(grads, mix(beta2), momentum) },
+      }
+    },
+  }
+}

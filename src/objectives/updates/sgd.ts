@@ -1,0 +1,44 @@
+import * as tf from '@tensorflow/tfjs'
+import type { NamedTensors } from '../../data/weights.js'
+import { checkNumbers, mapNamed, type Optimizer } from './optimizer.js'
+
+export interface SGDOptions {
+  /** Default 0: none. */
+  readonly momentum?: number
+  /** `nesterov` looks a step ahead. Default `classical`. */
+  readonly form?: 'classical' | 'nesterov'
+  /** Added to the gradient, times the weight. Default 0. */
+  readonly weightDecay?: number
+}
+
+export interface SGDState {
+  /** One for each parameter; none without momentum. */
+  readonly momentum: NamedTensors
+}
+
+/**
+ * Stochastic gradient descent.
+ *
+ * `g <- g + wd p`; `m <- mu m + g`; `p <- p - lr m`, or `p - lr (g + mu m)` in Nesterov's form.
+ *
+ * Errors   throws RangeError for a momentum that is not in [0, 1) or a negative decay.
+ * Source   Sutskever et al. 2013, "On the importance of initialization and momentum", equations 1 to 4; the arithmetic of `torch.optim.SGD`.
+ *
+ * @example
+ * sgd({ momentum: 0.9 }).name // 'sgd'
+ */
+export const sgd = ({ momentum = 0, form = 'classical', weightDecay = 0 }: SGDOptions = {}): Optimizer<SGDState> => {
+  checkNumbers('sgd', { share: { momentum }, positive: { weightDecay } })
+  return {
+    name: 'sgd',
+    init: (params) => ({ momentum: momentum === 0 ? {} : mapNamed(params, (p) => tf.zerosLike(p!)) }),
+    update: (given, state, params, learningRate) => {
+      const grads = weightDecay === 0 ? given : mapNamed(given, (g, p) => tf.add(g!, tf.mul(p!, weightDecay)), params)
+      const step = (p: tf.Tensor, d: tf.Tensor): tf.Tensor => tf.sub(p, tf.mul(d, learningRate))
+      if (momentum === 0) return { params: mapNamed(params, (p, g) => step(p!, g!), grads), state }
+      const next = mapNamed(grads, (g, m) => tf.add(tf.mul(m!, momentum), g!), state.momentum)
+      const direction = form === 'classical' ? next : mapNamed(grads, (g, m) => tf.add(g!, tf.mul(m!, momentum)), next)
+      return { params: mapNamed(params, (p, d) => step(p!, d!), direction), state: { momentum: next } }
+    },
+  }
+}

@@ -1,0 +1,31 @@
+import * as tf from '@tensorflow/tfjs'
+import type { NamedTensors } from '../../data/weights.js'
+import { mapNamed } from './optimizer.js'
+
+/** An average of the weights over the steps, which changes less from step to step than they do. */
+export interface WeightAverage {
+  readonly init: (params: NamedTensors) => NamedTensors
+  /** The next average. `step` counts updates from 0. */
+  readonly update: (average: NamedTensors, params: NamedTensors, step: number) => NamedTensors
+}
+
+/**
+ * `a <- d a + (1 - d) p` with the decay d (exponential), or the mean of all weights so far (`uniform`).
+ *
+ * Errors   throws RangeError for a decay that is not in [0, 1).
+ * Source   Polyak and Juditsky 1992; exponential: Tarvainen and Valpola 2017, arXiv:1703.01780, equation 2.
+ *
+ * @example
+ * weightAverage({ decay: 0 }).update({ w: tf.scalar(1) }, { w: tf.scalar(3) }, 0).w.dataSync() // [3]
+ */
+export const weightAverage = (kind: { readonly decay: number } | 'uniform'): WeightAverage => {
+  if (kind !== 'uniform' && !(kind.decay >= 0 && kind.decay < 1))
+    throw new RangeError(`weightAverage: decay must be from 0 to below 1, got ${kind.decay}`)
+  return {
+    init: (params) => mapNamed(params, (p) => tf.clone(p!)),
+    update: (average, params, step) => {
+      const keep = kind === 'uniform' ? (step + 1) / (step + 2) : kind.decay
+      return mapNamed(average, (a, p) => tf.add(tf.mul(a!, keep), tf.mul(p!, 1 - keep)), params)
+    },
+  }
+}
