@@ -131,9 +131,22 @@ const takeTurn = async ({ settings, rate }: Callers, { request, life, server }: 
     return { kind: 'overloaded', reason, acted: 'no' }
   }
   server.waiting++
-  const stopped =
-    (await waitIn(life, (go) => rate.take(tokens, go))) ?? (await waitIn(life, (go) => server.places.take(go)))
-  server.waiting--
+  let place: 'waited-for' | 'had' = 'waited-for'
+  const stopped = await waitIn(life, (go) => {
+    let leaveLine = (): void => undefined
+    const leaveRate = rate.take(tokens, () => {
+      leaveLine = server.places.take(() => {
+        server.waiting--
+        place = 'had'
+        go()
+      })
+    })
+    return () => {
+      leaveRate()
+      leaveLine()
+    }
+  })
+  if (place === 'waited-for') server.waiting--
   if (stopped !== undefined) return stopped
   if (server.admit() === 'yes') return undefined
   server.places.giveBack()

@@ -58,7 +58,10 @@ const messageOf = (error: Error): string => {
 }
 
 const isGarbled = (code: string): boolean =>
-  code.startsWith('HPE_') || code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH' || code === 'UND_ERR_INFO'
+  code === 'HTTPParserError' ||
+  code.startsWith('HPE_') ||
+  code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH' ||
+  code === 'UND_ERR_INFO'
 
 /** What an error of the connection means. `told`: how much of the answer had come. */
 const troubleOf = (error: Error, line: Line['state'], told: 'unsent' | 'nothing' | 'something'): Trouble => {

@@ -31,7 +31,7 @@ export interface RetryOptions {
 }
 
 /** Retries that may still be made: so many that troubles do not multiply the load of a server in trouble. */
-export interface RetryBudget {
+interface RetryBudget {
   readonly left: number
   readonly atMs: number
 }
@@ -42,12 +42,12 @@ export const startBudget = (options: RetryOptions, nowMs: number): RetryBudget =
 /** The most that a budget holds, in floors: what was saved up in a quiet hour is not spent in a bad minute. */
 const MOST_FLOORS = 10
 
-const refill = (budget: RetryBudget, options: RetryOptions, nowMs: number): number =>
-  budget.left + (options.floor * Math.max(0, nowMs - budget.atMs)) / 60_000
+const refill = (budget: RetryBudget, { floor }: RetryOptions, nowMs: number): number =>
+  Math.min(budget.left + (floor * Math.max(0, nowMs - budget.atMs)) / 60_000, Math.max(floor * MOST_FLOORS, 1))
 
 /** The budget after a new request. */
 export const budgetRequest = (budget: RetryBudget, options: RetryOptions, nowMs: number): RetryBudget => ({
-  left: Math.min(refill(budget, options, nowMs) + options.share, Math.max(options.floor * MOST_FLOORS, 1)),
+  left: refill(budget, options, nowMs) + options.share,
   atMs: nowMs,
 })
 

@@ -1,40 +1,5 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { afterEach, describe, expect, it } from 'vitest'
-import type { HttpRequest, Transport } from '../../../src/core/http.js'
-import { liveTransport, type TransportOptions } from '../../../src/live/transport/liveTransport.js'
-
-const opened: (() => Promise<void>)[] = []
-afterEach(async () => {
-  for (const close of opened.splice(0)) await close()
-})
-
-const startServer = async (handle: (request: IncomingMessage, response: ServerResponse) => void): Promise<string> => {
-  const server: Server = createServer(handle)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  opened.push(
-    () =>
-      new Promise((resolve) => {
-        server.close(() => resolve())
-        server.closeAllConnections()
-      }),
-  )
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}` // a TCP server
-}
-
-const transportTo = (servers: string | readonly string[], options: Partial<TransportOptions> = {}): Transport => {
-  const transport = liveTransport({ servers, retry: { baseMs: 1, capMs: 2 }, ...options })
-  opened.push(() => transport.close())
-  return transport
-}
-
-const bodyOf = async (request: IncomingMessage): Promise<string> => {
-  let text = ''
-  for await (const part of request) text += part
-  return text
-}
-
-const GET: HttpRequest = { method: 'GET', path: '/thing', repeat: 'safe' }
+import { describe, expect, it } from 'vitest'
+import { bodyOf, GET, itemsOf, startServer, transportTo } from '../../kit/transports.js'
 
 describe('a whole answer', () => {
   it('comes with status, headers, server and attempts; JSON is sent with its type', async () => {
@@ -81,11 +46,7 @@ describe('events', () => {
       response.write('data: 1\n\nevent: b\r\ndata: 2\r\n\r\n: note\n\nda')
       setImmediate(() => response.end('ta: [DONE]\n\n'))
     })
-    const stream = await transportTo(url).events(GET)()
-    if (stream._tag === 'Left') throw new Error(stream.left.reason)
-    const items = []
-    for await (const item of stream.right.events) items.push(item)
-    expect(items).toEqual([
+    expect(await itemsOf(transportTo(url), GET)).toEqual([
       { _tag: 'Event', event: { event: undefined, data: '1' } },
       { _tag: 'Event', event: { event: 'b', data: '2' } },
       { _tag: 'Event', event: { event: undefined, data: '[DONE]' } },
