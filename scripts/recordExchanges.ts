@@ -1,0 +1,37 @@
+/**
+ * Records what a server of vLLM's protocol answers to the scenario of the tests: `npx tsx scripts/recordExchanges.ts URL MODEL FILE`.
+ *
+ * The server is to run in development mode, and for nobody else: it is paused in between. What belongs to the machine or to secrets is left out.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { orThrow } from '../src/core/failure.js'
+import { liveTransport } from '../src/live/transport/liveTransport.js'
+import { vLLMClient } from '../src/modules/remote/vllm/client.js'
+import { type Exchange, recordingTransport, runScenario } from '../test/kit/recordings.js'
+
+const [url, model, file] = process.argv.slice(2)
+if (url === undefined || model === undefined || file === undefined) {
+  throw new Error('usage: recordExchanges URL MODEL FILE')
+}
+
+/** Folders of this machine. */
+const clean = (text: string): string =>
+  text.replaceAll(/\/(?:work|root|home|tmp|Users)\/[^"'\\\s,}]*/g, '/models/policy')
+
+/** Of the server's whole configuration only what a client reads. */
+const shortened = (exchange: Exchange): Exchange => {
+  if (!exchange.path.startsWith('/server_info') || exchange.answer._tag !== 'Whole') return exchange
+  const { vllm_config: config } = JSON.parse(exchange.answer.text) // vLLM's own form
+  const { logprobs_mode, max_logprobs } = config.model_config
+  const { max_num_seqs } = config.scheduler_config
+  const told = { vllm_config: { model_config: { logprobs_mode, max_logprobs }, scheduler_config: { max_num_seqs } } }
+  return { ...exchange, answer: { _tag: 'Whole', text: JSON.stringify(told) } }
+}
+
+const real = liveTransport({ servers: url })
+const { transport, exchanges } = recordingTransport(real, clean)
+const results = JSON.parse(clean(JSON.stringify(await runScenario(transport, model)).replaceAll(url, 'http://engine')))
+const { server } = orThrow(await vLLMClient({ transport: real, model }).connect())
+writeFileSync(file, `${JSON.stringify({ server, exchanges: exchanges.map(shortened), results }, undefined, 1)}\n`)
+await real.close()
+console.log(`${exchanges.length} exchanges with ${server}, ${readFileSync(file).length} bytes`)
