@@ -105,6 +105,8 @@ const restoreBase = async (run: ServerRun, previous: BaseWeights, budget: Budget
 
 /** Brings a server back to what it was before the push; it is lost if that cannot be done. */
 const undoAt = async (tx: Transaction, run: ServerRun, previous: BaseWeights): Promise<void> => {
+  // Whoever is gone is not waited for: what it has when it comes back is not known.
+  if (run.problem !== null && !(await isAlive(run))) return lose(tx, run)
   const restored = run.base === 'old' || (await restoreBase(run, previous, tx.undoBudget()))
   const resumed = await resumeServer(run, 'undo')
   if (!restored || !resumed) lose(tx, run)

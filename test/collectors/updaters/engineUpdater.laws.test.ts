@@ -81,7 +81,7 @@ describe('engineUpdater', () => {
           }
         }
       }),
-      { numRuns: 300 },
+      { numRuns: 200 },
     )
-  }, 60_000)
+  }, 120_000)
 })
