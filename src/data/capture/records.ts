@@ -144,8 +144,10 @@ const take = (sessions: Sessions, one: CaptureRecord): string | undefined => {
 export interface ReadCapture {
   /** In the order in which they began, with their calls by index. */
   readonly sessions: readonly CapturedSession[]
-  /** Bytes of whole lines: a file that is cut to them can be appended to. */
+  /** Bytes of whole records: a file that is cut to them can be appended to. */
   readonly wholeBytes: number
+  /** Whether the last record lacks its line feed, which has to be there before another one. */
+  readonly lineFeed: 'there' | 'missing'
 }
 
 /**
@@ -172,15 +174,17 @@ export const readCapture = async (source: ByteSource): Promise<E.Either<FormatFa
     if (wrong !== undefined) return fail(`line ${row.right.line}: ${wrong}`)
     wholeBytes = row.right.end
   }
-  if (bad !== undefined && (await endsLine(source))) return fail(bad)
+  const ends = source.size === 0 || (await endsLine(source))
+  if (bad !== undefined && ends) return fail(bad)
   const sorted = [...sessions.values()].map((session) => ({
     ...session,
     calls: session.calls.toSorted((a, b) => a.index - b.index),
   }))
-  return E.right({ sessions: sorted, wholeBytes })
+  const lineFeed = bad === undefined && !ends ? 'missing' : 'there'
+  return E.right({ sessions: sorted, wholeBytes, lineFeed })
 }
 
-/** Whether the last byte is a line feed: then the last line is no line that was cut off. */
+/** Whether the last byte is a line feed: then the last line is not one that was cut off. */
 const endsLine = async (source: ByteSource): Promise<boolean> => {
   const last = await source.read(source.size - 1, source.size)()
   return E.isRight(last) && last.right[0] === 0x0a

@@ -82,8 +82,12 @@ export const openJournal = (
     TE.chainW((source) => async () => {
       const read = await readCapture(source)
       if (E.isLeft(read)) return read
-      const { sessions, wholeBytes } = read.right
-      const cut = wholeBytes < source.size ? await files.truncate(path, wholeBytes)() : E.right(undefined)
-      return E.isLeft(cut) ? cut : E.right({ journal: journalAt(path, wholeBytes, files), sessions })
+      const { sessions, wholeBytes, lineFeed } = read.right
+      const mended = await pipe(
+        wholeBytes < source.size ? files.truncate(path, wholeBytes) : TE.right(undefined),
+        TE.chain(() => (lineFeed === 'missing' ? files.append(path, '\n') : TE.right(undefined))),
+      )()
+      const size = wholeBytes + (lineFeed === 'missing' ? 1 : 0)
+      return E.isLeft(mended) ? mended : E.right({ journal: journalAt(path, size, files), sessions })
     }),
   )
