@@ -1,4 +1,12 @@
 /** Collecting rollouts, learning from them, keeping policies up to date, and whole runs. */
+export {
+  type CapturedBatch,
+  type CapturedBatchFailure,
+  type CapturedBatchOptions,
+  type CapturedEntries,
+  capturedBatch,
+  type LeftOut,
+} from './captured.js'
 export { type GroupedRows, groupRows, trainingRows } from './groups.js'
 export {
   type Collected,
