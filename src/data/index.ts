@@ -1,9 +1,10 @@
 /** The values that everything else exchanges: TensorDict, History, tokenizers, tasks, specs, policies, files. */
+
+export { type BytePairEncodingOptions, type TokenizerJson, trainBytePairEncoding } from './bytePairEncoding.js'
 export { readCapture } from './capture/records.js'
 export type { CapturedCall, CapturedCompletion, CapturedSession } from './capture/session.js'
 export type { ChainSplit, SplitReason } from './capture/splits.js'
 export { type CapturedTrajectory, type SessionTrajectories, sessionTrajectories } from './capture/trajectories.js'
-export { type BytePairEncodingOptions, type TokenizerJson, trainBytePairEncoding } from './bytePairEncoding.js'
 export {
   type ChatTemplate,
   chatTemplate,
