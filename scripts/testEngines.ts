@@ -148,7 +148,7 @@ const testEngine = async (engine: Engine, folder: string): Promise<Outcome> => {
   let server: RunningServer
   try {
     console.log(`\n== ${name} ${version}`)
-    server = command === undefined ? { url: ENGINE_URL!, stop: async () => {} } : await startServer(command)
+    server = command === undefined ? { url: ENGINE_URL!, stop: async () => undefined } : await startServer(command)
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     return { engine: name, version, passed: 0, failed: 1, note: `did not start: ${reason}` }

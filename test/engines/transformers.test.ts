@@ -20,7 +20,7 @@ policySuite('OpenAIWrapper at transformers serve', {
   make: async () => {
     const world = await policyWorld(folder)
     const server = { url, model, apiKey, world, maxLength: world.config.maxPositions, version: 0 }
-    const subject = openAISubject({ ...server, tolerance: 1e-3, draws: 200, running: async () => 0 }, 'text')
+    const subject = openAISubject({ ...server, tolerance: 1e-3, draws: 60, running: async () => 0 }, 'text')
     return {
       ...subject,
       close: async () => {

@@ -38,12 +38,12 @@ export const refusesSampling = (subject: Subject, sampling: Partial<SuiteSamplin
     await subject().ask({ questions: [QUESTION], key: KEY, sampling: { temperature: 1, maxTokens: 4, ...sampling } }),
   )
 
-/** Where a text ends inside a character, servers write this, or nothing. */
-const INCOMPLETE = /\ufffd/g
+/** A text as all servers tell it: some leave out spaces at its ends, or write nothing where it ends inside a character. */
+const plain = (text: string): string => text.replaceAll('\ufffd', '').trim()
 
 /** A first token as the policy tells it: its id, or else its text. */
 const firstOf = ({ world }: PolicySubject, id: number, told: 'ids' | 'text'): string =>
-  told === 'ids' ? String(id) : world.decode([id]).replace(INCOMPLETE, '')
+  told === 'ids' ? String(id) : plain(world.decode([id]))
 
 const toldBy = ({ ids }: SuiteRow): 'ids' | 'text' => (ids === null ? 'text' : 'ids')
 
@@ -88,7 +88,7 @@ const checkDistribution = async (subject: PolicySubject, sampling: Partial<Suite
   }
   const counts = new Map<string, number>()
   for (const { ids, text } of rows) {
-    const first = ids === null ? text.replace(INCOMPLETE, '') : String(ids[0])
+    const first = ids === null ? plain(text) : String(ids[0])
     expect(chances.has(first), `'${first}' has no chance`).toBe(true)
     counts.set(first, (counts.get(first) ?? 0) + 1)
   }
