@@ -25,6 +25,3 @@ export const runningAt = (url: string) => async (): Promise<number> => {
   if (counts.length === 0) throw new Error('the server tells no vllm:num_requests_running')
   return counts.reduce((sum, count) => sum + count, 0)
 }
-
-/** An address where nobody listens. */
-export const DEAD_URL = 'http://127.0.0.1:9'

@@ -72,7 +72,7 @@ export interface SuiteRow {
   readonly version: number | null
 }
 
-export type SuiteAnswer = Either<PolicyFailure, readonly SuiteRow[]>
+type SuiteAnswer = Either<PolicyFailure, readonly SuiteRow[]>
 
 /** Something is wrong with the server or with how it is reached. */
 export type SuiteFault = 'unknown model' | 'wrong key' | 'dead server'
@@ -141,14 +141,6 @@ export const expectRefused = (answer: Either<PolicyFailure, unknown>): PolicyFai
   return answer.left
 }
 
-/** Log-probabilities of scores at a temperature. `[V]`, nats. */
-export const logSoftmaxOf = (logits: ArrayLike<number>, temperature = 1): readonly number[] => {
-  const scaled = Array.from(logits, (x) => x / (temperature === 0 ? 1 : temperature))
-  const max = Math.max(...scaled)
-  const normalizer = max + Math.log(scaled.reduce((sum, x) => sum + Math.exp(x - max), 0))
-  return scaled.map((x) => x - normalizer)
-}
-
 const counted = (ids: readonly number[]): ReadonlyMap<number, number> => {
   const counts = new Map<number, number>()
   for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1)
@@ -156,14 +148,14 @@ const counted = (ids: readonly number[]): ReadonlyMap<number, number> => {
 }
 
 /** What the most probable tokens are by our own model, and the smallest lead that one had. */
-export interface GreedyPath {
+interface GreedyPath {
   readonly ids: readonly number[]
   /** Nats. */
   readonly lead: number
 }
 
 /** The most probable completion, with penalties and bias if there are any. The end token is its last, if it comes. */
-export const greedyPath = (
+const greedyPath = (
   world: PolicyWorld,
   prompt: readonly number[],
   sampling: Pick<SuiteSampling, 'maxTokens'> & Partial<SamplingParams>,
