@@ -177,6 +177,6 @@ export const chatSettings = (config: ClientConfig): ChatSettings => {
     weights: config.weights ?? (() => BASE_WEIGHTS),
   }
   const problems = problemsOf(settings)
-  if (problems.length > 0) throw new RangeError(`settings of a chat policy: ${problems.join('; ')}`)
+  if (problems.length > 0) throw new RangeError(`ClientConfig: ${problems.join('; ')}`)
   return settings
 }

@@ -1,4 +1,5 @@
 import * as E from 'fp-ts/lib/Either.js'
+import { cancellation } from '../../../core/cancellation.js'
 import { problemList } from '../../../core/failure.js'
 import type { HttpFailure, HttpReply, Transport } from '../../../core/http.js'
 import { parseJson } from '../../../core/json.js'
@@ -8,7 +9,6 @@ import { type History, hashHistory, sameHistory, truncate } from '../../../data/
 import type { HistoryPrompt, Policy, PolicyFailure } from '../../../data/policy.js'
 import { get, type TensorDict } from '../../../data/tensorDict/tensorDict.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
-import { allAnswers } from './allAnswers.js'
 import {
   type Capture,
   type CapturedTurn,
@@ -172,6 +172,30 @@ const askRows = async (client: Client, rows: Rows, asking: Asking): Promise<Turn
   return E.map((turns: readonly ChatTurn[]) => [...got, ...turns])(await askEach(client, rest, asking))
 }
 
+/** All answers, or the first failure, which ends the other requests. */
+const askAll = async (
+  client: Client,
+  rows: readonly Rows[],
+  { key, signal }: { readonly key: Key; readonly signal: AbortSignal | undefined },
+): Promise<Turns> => {
+  const work = cancellation({ signal })
+  let first: PolicyFailure | undefined
+  const ask = async (each: Rows): Promise<Turns> => {
+    const part = work.part()
+    const turns = await askRows(client, each, { key, signal: part.signal })
+    part.release()
+    if (E.isLeft(turns)) {
+      first ??= turns.left
+      work.stop()
+    }
+    return turns
+  }
+  const all = await Promise.all(rows.map(ask))
+  work.release()
+  if (first !== undefined) return E.left(first)
+  return E.map((turns: readonly (readonly ChatTurn[])[]) => turns.flat())(E.sequenceArray(all))
+}
+
 /** A transport of the policy's own. A key that is not the default is a secret, and so is a password in the address. */
 const ownTransport = (config: ClientConfig): Transport => {
   const { baseUrl = DEFAULT_BASE_URL, apiKey = 'EMPTY', maxRequestsPerMinute = DEFAULT_REQUESTS_PER_MINUTE } = config
@@ -217,10 +241,7 @@ export const OpenAIWrapper = <C extends Capture = 'text'>(config: ClientConfig<C
     act: (td, key, options) => async () => {
       const rows = rowsOf(client, get(td, 'history', 'prompt').items.toArray())
       if (E.isLeft(rows)) return rows
-      const ask = (each: Rows, signal: AbortSignal): Promise<Turns> => askRows(client, each, { key, signal })
-      return E.map((turns: readonly (readonly ChatTurn[])[]) => toAction(turns.flat()))(
-        await allAnswers(rows.right, ask, options?.signal),
-      )
+      return E.map(toAction)(await askAll(client, rows.right, { key, signal: options?.signal }))
     },
     close: config.transport === undefined ? transport.close : async () => {},
   }
