@@ -69,6 +69,19 @@ export interface Alarms {
   readonly after: (ms: number, ring: () => void) => () => void
 }
 
+/** What the process was told from outside. */
+export interface Environment {
+  readonly variables: Readonly<Record<string, string | undefined>>
+  /** The variables that the text of a `.env` file sets. */
+  readonly parse: (text: string) => Readonly<Record<string, string | undefined>>
+}
+
+/** Packages that may be installed or not. */
+export interface Packages {
+  /** The exports of a package; rejects if it cannot be imported. */
+  readonly load: (name: string) => Promise<Readonly<Record<string, unknown>>>
+}
+
 /** The memory of this machine. */
 export interface Memory {
   /** Bytes that this process may still take. */

@@ -106,6 +106,13 @@ export {
   type Readmission,
 } from './remote/enginePool.js'
 export type { GenerateOptions } from './remote/generateOptions.js'
+export type { RegistryFailure } from './remote/chat/policyKeys.js'
+export {
+  type NamedPolicy,
+  type RegistryOptions,
+  type RegistryWorld,
+  resolvePolicy,
+} from './remote/chat/policyRegistry.js'
 export { localClient } from './remote/localClient.js'
 export { SGLangWrapper, type SGLangWrapperOptions } from './remote/SGLangWrapper.js'
 export { type VLLMWrapperOptions, vLLMWrapper } from './remote/vLLMWrapper.js'

@@ -1,5 +1,4 @@
-/** The model of `tandem serve`: a folder, or a repository of the hub that is downloaded into its cache. */
-import { dirname, resolve } from 'node:path'
+/** Where a model is: a folder, or a repository of the hub that is downloaded into its cache. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -38,7 +37,9 @@ const download = (repo: HubRepo, { hub, onProgress }: ModelAccess): TE.TaskEithe
         TE.chainEitherKW((paths): E.Either<Failure, string> => {
           const config = paths[needed.indexOf('config.json')]
           const reason = `the repository ${repo.name} has no config.json: it is no model in Hugging Face's layout`
-          return config === undefined ? E.left({ _tag: 'HubFailure', reason }) : E.right(dirname(config))
+          return config === undefined
+            ? E.left({ _tag: 'HubFailure', reason })
+            : E.right(config.slice(0, Math.max(0, config.length - '/config.json'.length)))
         }),
       )
     }),
@@ -52,15 +53,15 @@ const download = (repo: HubRepo, { hub, onProgress }: ModelAccess): TE.TaskEithe
  */
 export const modelFolder = (given: string, access: ModelAccess): TE.TaskEither<Failure, string> =>
   pipe(
-    access.files.exists(resolve(given)),
+    access.files.exists(given),
     TE.mapLeft((failure): Failure => failure),
     TE.chain((exists) => {
       const repo = repoOf(given)
-      if (exists) return TE.right(resolve(given))
+      if (exists) return TE.right(given)
       return repo === undefined
         ? TE.left<Failure>({
             _tag: 'ModelFailure',
-            reason: `there is no folder ${resolve(given)}, and '${given}' is no name on the hub (OWNER/NAME)`,
+            reason: `there is no folder ${given}, and '${given}' is no name on the hub (OWNER/NAME)`,
           })
         : download(repo, access)
     }),
