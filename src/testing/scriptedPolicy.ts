@@ -1,6 +1,7 @@
 /** Policies that say what a test tells them to: in token ids, in text, or in messages. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import { ABORTED, unlessAborted } from '../core/cancellation.js'
 import { child, type Key } from '../core/key.js'
 import { type Message, message } from '../data/history.js'
 import type {
@@ -74,11 +75,12 @@ const NAME = 'ScriptedPolicy'
 
 const SAMPLING: SamplingRecord = { temperature: 1, topK: null, topP: null, maxNewTokens: 1024, minNewTokens: 0 }
 
-/** A failure as a scripted policy gives it: for the faults of a script. */
-export const policyFailure = (reason: string, policy = NAME): PolicyFailure => ({
+/** A failure as a scripted policy gives it: for the faults of a script. Without a kind it is one of what was asked. */
+export const policyFailure = (reason: string, policy = NAME, kind?: PolicyFailure['kind']): PolicyFailure => ({
   _tag: 'PolicyFailure',
   policy,
   reason,
+  ...(kind !== undefined && { kind }),
 })
 
 /** Follows a script; `toAction` makes an action of what the elements say. */
@@ -118,10 +120,14 @@ const scripted = <In, Out, T>(
   return {
     name,
     calls: () => [...calls],
-    act: (state, key) => async () => {
+    act: (state, key, options) => async () => {
       const number = calls.length
       calls.push({ state, key })
-      return disturbed(faults?.(number), answer(state, key))()
+      const task = disturbed(faults?.(number), answer(state, key))
+      const { signal } = options ?? {}
+      if (signal === undefined) return task()
+      const result = signal.aborted ? ABORTED : await unlessAborted(task(), signal)
+      return result === ABORTED ? E.left(policyFailure('the call was called off', name, 'cancelled')) : result
     },
   }
 }
@@ -144,7 +150,7 @@ const tokensOf = (turn: ScriptedTokens): Tokens => {
  * A policy that speaks token ids by a script, as an engine would: with log-probabilities and its stamp.
  *
  * Shapes   reads `[B]`; gives `tokens.response` and `logProbs.response` ragged `[B]`, `stopReason`, `policyVersion`, `sampling`.
- * Errors   `Left(PolicyFailure)` at the end of a list, or where a fault says so; throws RangeError (rejects) for a turn with another number
+ * Errors   `Left(PolicyFailure)` at the end of a list, where a fault says so, and of kind `cancelled` by the signal, also while a fault waits; throws RangeError (rejects) for a turn with another number
  *          of log-probabilities than ids, and for a state without a batch axis.
  * Effects  remembers its calls, and how much of a list it has told.
  *

@@ -48,6 +48,28 @@ describe('a scripted policy', () => {
     expect(raggedRows(get(last, 'tokens', 'response'))).toEqual([[8]])
   })
 
+  it('ends a wait when the signal aborts, tells nothing of its list, and fails with the kind that a test asks for', async () => {
+    const clock = fakeClock()
+    const gone = policyFailure('gone', 'ScriptedPolicy', 'infrastructure')
+    const policy = ScriptedPolicy({
+      answers: [[5]],
+      faults: (call) => {
+        if (call === 0) return { _tag: 'Wait', until: () => clock.reaches(5) }
+        return call === 1 ? { _tag: 'Fail', failure: gone } : undefined
+      },
+    })
+    const control = new AbortController()
+    const waiting = policy.act(promptOf([1]), key, { signal: control.signal })()
+    control.abort()
+    expect(await waiting).toMatchObject({ _tag: 'Left', left: { kind: 'cancelled' } })
+    expect(await leftOf(policy.act(promptOf([1]), key))).toEqual(gone)
+    expect(await leftOf(policy.act(promptOf([1]), key, { signal: control.signal }))).toMatchObject({
+      kind: 'cancelled',
+    })
+    const action = await rightOf(policy.act(promptOf([1]), key))
+    expect(raggedRows(get(action, 'tokens', 'response'))).toEqual([[5]])
+  })
+
   it('answers each element from its own state and its own key', async () => {
     const policy = ScriptedPolicy({
       answers: (state, own) => [...raggedRows(get(state, 'tokens', 'prompt'))[0]!, uniformInteger(own, 100)],
