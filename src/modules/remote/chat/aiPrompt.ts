@@ -16,7 +16,7 @@ export type AIMessage =
   | { readonly role: 'user' | 'assistant' | 'tool'; readonly content: readonly AIPart[] }
 
 /** A part of one. */
-export type AIPart = Readonly<Record<string, unknown>> & { readonly type: string }
+type AIPart = Readonly<Record<string, unknown>> & { readonly type: string }
 
 const fileOf = (part: Exclude<ContentPart, { readonly type: 'text' }>): AIPart =>
   'url' in part.source

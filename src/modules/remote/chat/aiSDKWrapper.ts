@@ -27,7 +27,7 @@ import { captureFields, seedOf } from './chatRequest.js'
 import { type ChatSettings, type ChatTool, type ClientConfig, chatSettings, type ToolChoice } from './clientConfig.js'
 
 /** What is asked of a language model: the call options of the AI SDK's specification, as far as they are used here. */
-export interface LanguageModelCall {
+interface LanguageModelCall {
   readonly prompt: readonly AIMessage[]
   readonly maxOutputTokens: number
   readonly temperature: number
