@@ -10,5 +10,5 @@ export const connectUpstream: ConnectUpstream = ({ url, kind, model, apiKey }) =
     servers: url,
     ...(apiKey !== null && { headers: { authorization: `Bearer ${apiKey}` } }),
   })
-  return kind === 'sglang' ? SGLangClient(transport) : vLLMClient({ transport, model, delivery: 'stream' })
+  return kind === 'sglang' ? SGLangClient({ transport }) : vLLMClient({ transport, model, delivery: 'stream' })
 }

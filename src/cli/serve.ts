@@ -1,5 +1,5 @@
 /** `tandem serve`: a model over HTTP, with vLLM's protocol. */
-import { basename, resolve } from 'node:path'
+import { basename } from 'node:path'
 import { Argument, Command, Option } from 'commander'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../core/failure.js'
@@ -7,16 +7,13 @@ import { keyFromSeed } from '../core/key.js'
 import type { LLMEngine } from '../data/generation.js'
 import { type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
-import { liveFiles } from '../live/files.js'
-import { type HttpServer, liveHttpServer } from '../live/httpServer.js'
-import { liveHub } from '../live/hub.js'
-import { modelFolder } from '../modules/modelFolder.js'
-import { loadText, type Pretrained } from '../modules/pretrained.js'
+import { liveHttpServer } from '../live/httpServer.js'
 import { serveApp } from '../serve/app.js'
 import { apiFailure, errorBody } from '../serve/failure.js'
 import type { ReadAdapter } from '../serve/served.js'
 import { orFail } from './failure.js'
 import { type EngineOptions, engineOptions, naturalNumber, positiveInteger } from './options.js'
+import { isLoopback, keysOf, loadModel, type ModelToServe, say, untilStopped } from './serving.js'
 
 /** Limits of the engine, and where it computes. What is left out is the engine's own choice. */
 interface ServedEngineOptions extends EngineOptions {
@@ -51,38 +48,6 @@ interface ServeFlags extends EngineOptions {
   readonly toolCallParser?: ToolCallFormat | 'none'
   readonly seed: number
   readonly shutdownSeconds: number
-}
-
-const say = (text: string): void => {
-  process.stderr.write(`${text}\n`)
-}
-
-const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || host.startsWith('127.')
-
-/** The keys of the flag, or that of the environment, which no list of processes shows. */
-const keysOf = ({ apiKey }: ServeFlags): readonly string[] => {
-  const keys = apiKey ?? (process.env.TANDEM_API_KEY ? [process.env.TANDEM_API_KEY] : [])
-  if (keys.includes('')) throw new CommandError('an API key must not be empty')
-  return keys
-}
-
-/** Loads the model, with a line for each step that takes a while. */
-const loadModel = async (given: string): Promise<ModelToServe> => {
-  let last = ''
-  const found = await orFail(
-    modelFolder(given, {
-      files: liveFiles,
-      hub: liveHub(),
-      onProgress: ({ path, bytes, totalBytes }) => {
-        const line = `downloading ${path}: ${Math.floor((10 * bytes) / Math.max(1, totalBytes)) * 10} %`
-        if (line !== last) say(line)
-        last = line
-      },
-    }),
-  )
-  const folder = resolve(found)
-  say(`loading ${folder}`)
-  return { folder, ...(await orFail(loadText(folder))) }
 }
 
 /** Warns where others can reach what asks for no key. */

@@ -1,11 +1,12 @@
 /** What the commands that serve share: reading a model, keys, and an end that loses nothing. */
+import { resolve } from 'node:path'
 import type { LLMEngine } from '../data/generation.js'
 import { liveFiles } from '../live/files.js'
 import type { HttpServer } from '../live/httpServer.js'
 import { liveHub } from '../live/hub.js'
+import { modelFolder } from '../modules/modelFolder.js'
 import { loadText, type Pretrained } from '../modules/pretrained.js'
 import { CommandError, orFail } from './failure.js'
-import { modelFolder } from './serveModel.js'
 
 /** The text side of a model, and where its weights are. */
 export interface ModelToServe extends Omit<Pretrained, 'arrays'> {
@@ -30,7 +31,7 @@ export const keysOf = ({ apiKey }: { readonly apiKey?: readonly string[] }): rea
 /** Loads the model, with a line for each step that takes a while. */
 export const loadModel = async (given: string): Promise<ModelToServe> => {
   let last = ''
-  const folder = await orFail(
+  const found = await orFail(
     modelFolder(given, {
       files: liveFiles,
       hub: liveHub(),
@@ -41,13 +42,14 @@ export const loadModel = async (given: string): Promise<ModelToServe> => {
       },
     }),
   )
+  const folder = resolve(found)
   say(`loading ${folder}`)
   return { folder, ...(await orFail(loadText(folder))) }
 }
 
 /** Runs until a signal comes, then lets requests end; a second signal stops at once. */
 export const untilStopped = (server: HttpServer, engine: LLMEngine, graceMs: number): Promise<void> =>
-  new Promise((resolve, reject) => {
+  new Promise((done, reject) => {
     let isStopping = false
     const onSignal = (signal: NodeJS.Signals): void => {
       if (isStopping) process.exit(signal === 'SIGINT' ? 130 : 143)
@@ -56,7 +58,7 @@ export const untilStopped = (server: HttpServer, engine: LLMEngine, graceMs: num
       server
         .close({ graceMs, atLimit: async () => void (await engine.abort()) })
         .then(() => engine.close())
-        .then(resolve, reject)
+        .then(done, reject)
     }
     process.on('SIGINT', onSignal)
     process.on('SIGTERM', onSignal)
