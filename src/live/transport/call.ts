@@ -29,7 +29,7 @@ export interface Callers {
 }
 
 /** What a reader of answers gets besides the attempt. */
-export interface Reading {
+interface Reading {
   /** The exchange is over: to be called once. */
   readonly over: (trouble: Trouble | undefined) => void
   readonly about: () => Pick<HttpReply, 'server' | 'attempts'>

@@ -14,7 +14,7 @@ export interface Message {
 }
 
 /** Who is told of an answer. After `end` or `broken` nothing more is told. */
-export interface Listener {
+interface Listener {
   readonly start: (status: number, headers: Readonly<Record<string, string>>) => void
   readonly data: (bytes: Uint8Array) => void
   readonly end: () => void
@@ -22,7 +22,7 @@ export interface Listener {
 }
 
 /** A request on its way. */
-export interface Exchange {
+interface Exchange {
   /** No more bytes are taken from the connection, until `resume`. */
   readonly pause: () => void
   readonly resume: () => void

@@ -7,7 +7,7 @@ import type { Trouble } from './retry.js'
 import { receiveEvents } from './serverEvents.js'
 import { type TransportOptions, transportSettings } from './settings.js'
 
-export type { Timing, TransportOptions } from './settings.js'
+export type { TransportOptions } from './settings.js'
 
 const readWhole: Read<HttpReply> = async (attempt, { over, about }) => {
   const whole = await receiveWhole(attempt)
