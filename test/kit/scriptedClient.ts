@@ -53,7 +53,7 @@ export const turnWorld = (): { readonly clock: Clock; readonly alarms: Alarms } 
 }
 
 /** The truth about a server, which its client may not tell. */
-export interface ServerTruth {
+interface ServerTruth {
   /** Content of the base weights: the version that they are, unless spoiled. */
   base: number
   label: number | null

@@ -59,7 +59,7 @@ const hasCurrent = (run: ServerRun, { expected }: Committed, budget: Budget): Pr
  *
  * Errors   `Left(PushFailure)` where it does not answer, the weights cannot be loaded, or are others afterwards: it stays lost.
  */
-export const reconcileServer = async <W>(pushes: Pushes<W>, member: Member): Promise<E.Either<PushFailure, number>> => {
+const reconcileServer = async <W>(pushes: Pushes<W>, member: Member): Promise<E.Either<PushFailure, number>> => {
   const { settings, current } = pushes
   const run = serverRun(member.client, settings.run)
   const found = await checkServer(run)

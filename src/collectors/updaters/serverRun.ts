@@ -63,7 +63,7 @@ export const serverRun = (client: EngineClient, settings: RunSettings): ServerRu
 })
 
 /** Runs a part of a push and adds its time to the phase. */
-export const timed = async <A>(run: ServerRun, phase: PushPhase, work: () => Promise<A>): Promise<A> => {
+const timed = async <A>(run: ServerRun, phase: PushPhase, work: () => Promise<A>): Promise<A> => {
   const { clock } = run.settings.world
   const start = clock.now()
   try {
