@@ -19,7 +19,7 @@ import type { StartServedEngine } from './serve.js'
 import { isLoopback, keysOf, loadModel, type ModelToServe, say, untilStopped } from './serving.js'
 
 /** A server to put the proxy in front of. */
-export interface Upstream {
+interface Upstream {
   readonly url: string
   readonly kind: 'vllm' | 'sglang'
   /** Name under which it serves the model. */

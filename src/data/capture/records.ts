@@ -74,11 +74,11 @@ const call = z.object({
   completions: z.array(completion),
 })
 
-/** What a run was worth, as clients and files tell it. */
-export const rewardSchema = z.object({ total: z.number(), parts: z.record(z.string(), z.number()) })
+/** What a run was worth, as a file tells it. */
+const rewardSchema = z.object({ total: z.number(), parts: z.record(z.string(), z.number()) })
 
-/** How a session ended, as clients and files tell it. */
-export const endSchema = z.object({ status: z.enum(['ok', 'failed']), reason: z.string().nullable() })
+/** How a session ended, as a file tells it. */
+const endSchema = z.object({ status: z.enum(['ok', 'failed']), reason: z.string().nullable() })
 
 const record: z.ZodType<CaptureRecord> = z.discriminatedUnion('type', [
   z.object({

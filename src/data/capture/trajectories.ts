@@ -35,7 +35,7 @@ export interface CapturedTrajectory {
 }
 
 /** A completion that no trajectory has. */
-export interface UnusedCompletion {
+interface UnusedCompletion {
   readonly call: number
   readonly completion: number
   readonly status: Exclude<CompletionStatus, 'ok'>

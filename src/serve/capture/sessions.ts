@@ -32,7 +32,7 @@ export interface LiveSession {
 }
 
 /** What a session begins with. */
-export type NewSession = Pick<CapturedSession, 'id' | 'group' | 'metadata' | 'createdAt'>
+type NewSession = Pick<CapturedSession, 'id' | 'group' | 'metadata' | 'createdAt'>
 
 export interface CaptureSessions {
   /** `Left(ApiFailure)`: 409 for an id that is taken, 503 where a limit is reached. */
