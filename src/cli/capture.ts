@@ -95,7 +95,13 @@ const engineOf = async (
   const abilities = await orFail(client.connect as TaskEither<Failure, EngineAbilities>) // an EngineFailure has a tag and a reason
   say(`${abilities.server} at ${flags.upstream.replace(/\/\/[^/@]*@/, '//')}, log-probabilities: ${abilities.logProbs}`)
   warnOfLogProbs(abilities, flags)
-  return clientEngine(client, abilities, model.text)
+  const { endTokens, vocabularySize } = model.config
+  const known = {
+    ...abilities,
+    endTokens: abilities.endTokens.length > 0 ? abilities.endTokens : endTokens,
+    vocabularySize: Math.min(abilities.vocabularySize, vocabularySize), // not every server tells its own
+  }
+  return clientEngine(client, known, model.text)
 }
 
 const capture = async (flags: CaptureFlags, engines: CaptureEngines): Promise<void> => {
