@@ -21,9 +21,3 @@ export const liveAlarms: Alarms = {
     return () => clearTimeout(timer)
   },
 }
-
-/** Resolves after so many milliseconds. */
-export const liveSleep = (ms: number): Promise<void> =>
-  new Promise((resolve) => {
-    liveAlarms.after(ms, resolve)
-  })

@@ -97,6 +97,13 @@ export type {
 export type { CallReading } from './remote/chat/chatReply.js'
 export type { ChatDialect, ChatTool, ClientConfig, ToolChoice } from './remote/chat/clientConfig.js'
 export { type ChatPolicy, OpenAIWrapper } from './remote/chat/openAIWrapper.js'
+export type { RegistryFailure } from './remote/chat/policyKeys.js'
+export {
+  type NamedPolicy,
+  type RegistryOptions,
+  type RegistryWorld,
+  resolvePolicy,
+} from './remote/chat/policyRegistry.js'
 export type { ClientPolicy, WrapperOptions } from './remote/clientPolicy.js'
 export {
   type EnginePool,
@@ -106,15 +113,9 @@ export {
   type Readmission,
 } from './remote/enginePool.js'
 export type { GenerateOptions } from './remote/generateOptions.js'
-export type { RegistryFailure } from './remote/chat/policyKeys.js'
-export {
-  type NamedPolicy,
-  type RegistryOptions,
-  type RegistryWorld,
-  resolvePolicy,
-} from './remote/chat/policyRegistry.js'
 export { localClient } from './remote/localClient.js'
 export { SGLangWrapper, type SGLangWrapperOptions } from './remote/SGLangWrapper.js'
+export { SGLangClient, type SGLangClientOptions, type SGLangLimits } from './remote/sglang/client.js'
 export { type VLLMWrapperOptions, vLLMWrapper } from './remote/vLLMWrapper.js'
 export { type VLLMClientOptions, vLLMClient } from './remote/vllm/client.js'
 export { type VLLMWeightTransfer, vLLMWeightTransfer } from './remote/vllm/weightTransfer.js'
@@ -127,7 +128,6 @@ export {
   type WorkerEnd,
   type WorkerFailure,
 } from './remote/vllmWorker/vllmWorker.js'
-export { SGLangClient, type SGLangClientOptions, type SGLangLimits } from './remote/sglang/client.js'
 export type {
   AttentionDescription,
   FeedForwardDescription,

@@ -3,7 +3,7 @@ import { right } from 'fp-ts/lib/Either.js'
 import type { EngineAbilities, EngineClient } from '../../src/data/engineClient.js'
 import type { FinishReason, GeneratedToken, GenerationEvent, GenerationRequest } from '../../src/data/generation.js'
 
-export const EVENT_ABILITIES: EngineAbilities = {
+const EVENT_ABILITIES: EngineAbilities = {
   maxModelLength: 32,
   vocabularySize: 100,
   maxConcurrent: 8,

@@ -1,5 +1,7 @@
 /** A call: a request with its turns, its attempts and the pauses between them. */
+
 import { type Either, isRight, left } from 'fp-ts/lib/Either.js'
+import { type Cell, cell } from '../../core/cell.js'
 import type { HttpFailure, HttpReply, HttpRequest } from '../../core/http.js'
 import { child } from '../../core/key.js'
 import { type Replica, type RouteRequest, route, startRouting } from '../../core/routing.js'
@@ -25,7 +27,7 @@ export interface Callers {
   readonly budget: (what: 'request' | 'retry') => 'yes' | 'no'
   /** For the pauses of one more call. */
   readonly freshKey: () => TransportSettings['key']
-  isClosed: boolean
+  readonly door: Cell<'open' | 'closed'>
 }
 
 /** What a reader of answers gets besides the attempt. */
@@ -53,8 +55,8 @@ interface Call {
 const chooser = (servers: readonly Server[], settings: TransportSettings): Callers['choose'] => {
   let routing = startRouting()
   const replicaOf = (server: Server, state: 'well' | 'any'): Replica => ({
-    load: server.places.taken() + server.waiting,
-    takes: state === 'any' || (server.circuit() !== 'open' && server.waiting < settings.waiting) ? 'yes' : 'no',
+    load: server.places.taken() + server.waiting.get(),
+    takes: state === 'any' || (server.circuit() !== 'open' && server.waiting.get() < settings.waiting) ? 'yes' : 'no',
   })
   return ({ conversation }, avoid) => {
     const request: RouteRequest = {
@@ -99,7 +101,7 @@ export const makeCallers = (settings: TransportSettings): Callers => {
       return next === undefined ? 'no' : 'yes'
     },
     freshKey: () => child(settings.key, calls++),
-    isClosed: false,
+    door: cell<'open' | 'closed'>('open'),
   }
 }
 
@@ -126,17 +128,17 @@ const takeTurn = async ({ settings, rate }: Callers, { request, life, server }: 
   const tokens = request.tokens ?? 0
   if (!isWithinRate(settings.rate, tokens))
     return { kind: 'overloaded', reason: `${tokens} tokens are more than a minute allows`, acted: 'no' }
-  if (server.waiting >= settings.waiting) {
-    const reason = `${server.waiting} requests wait for the server already: send fewer at a time`
+  if (server.waiting.get() >= settings.waiting) {
+    const reason = `${server.waiting.get()} requests wait for the server already: send fewer at a time`
     return { kind: 'overloaded', reason, acted: 'no' }
   }
-  server.waiting++
+  server.waiting.update((n) => n + 1)
   let place: 'waited-for' | 'had' = 'waited-for'
   const stopped = await waitIn(life, (go) => {
     let leaveLine = (): void => undefined
     const leaveRate = rate.take(tokens, () => {
       leaveLine = server.places.take(() => {
-        server.waiting--
+        server.waiting.update((n) => n - 1)
         place = 'had'
         go()
       })
@@ -146,7 +148,7 @@ const takeTurn = async ({ settings, rate }: Callers, { request, life, server }: 
       leaveLine()
     }
   })
-  if (place === 'waited-for') server.waiting--
+  if (place === 'waited-for') server.waiting.update((n) => n - 1)
   if (stopped !== undefined) return stopped
   if (server.admit() === 'yes') return undefined
   server.places.giveBack()
@@ -277,7 +279,7 @@ export const perform = async <T>(
   const { signal, deadlineMs = settings.deadlineMs } = request
   const life = startLife({ deadlineMs, signal }, settings.timing, () => lives.delete(life))
   lives.add(life)
-  if (callers.isClosed) life.end({ kind: 'closed', reason: 'the transport was closed', acted: 'no' })
+  if (callers.door.get() === 'closed') life.end({ kind: 'closed', reason: 'the transport was closed', acted: 'no' })
   const server = callers.choose(request, undefined)
   server.count('requests')
   callers.budget('request')

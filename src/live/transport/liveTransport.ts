@@ -28,7 +28,7 @@ const readEvents: Read<HttpEvents> = async (attempt, { over, about, tell }) => {
 }
 
 const closeAll = async (callers: Callers): Promise<void> => {
-  callers.isClosed = true
+  callers.door.set('closed')
   for (const life of [...callers.lives]) life.end({ kind: 'closed', reason: 'the transport was closed', acted: 'no' })
   await Promise.all(callers.servers.map(({ connections }) => connections.close()))
 }
@@ -46,8 +46,7 @@ const closeAll = async (callers: Callers): Promise<void> => {
  * Cost     a connection for each request underway; answers are held in memory up to `maxBytes`, events only until they are read.
  *
  * @example
- * const transport = liveTransport({ servers: 'http://127.0.0.1:8000', headers: { authorization: 'Bearer abc' } })
- * await transport.send({ method: 'GET', path: '/health', repeat: 'safe' })()
+ * liveTransport({ servers: 'http://127.0.0.1:8000', headers: { authorization: 'Bearer abc' } }).state()[0].circuit // 'closed'
  */
 export const liveTransport = (options: TransportOptions): Transport => {
   const callers = makeCallers(transportSettings(options))

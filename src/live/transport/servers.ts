@@ -1,4 +1,5 @@
 /** The servers of a transport as they are now: who waits, who is underway, which of them to leave alone. */
+import { type Cell, cell } from '../../core/cell.js'
 import type { TransportState } from '../../core/http.js'
 import { admit, type Circuit, CLOSED_CIRCUIT, circuitState, fail, succeed } from './circuit.js'
 import { type Connections, openConnections } from './connections.js'
@@ -12,7 +13,7 @@ export interface Server {
   readonly connections: Connections
   readonly places: Places
   /** Requests that wait for their turn. */
-  waiting: number
+  readonly waiting: Cell<number>
   /** Whether a request may be sent to it now; asking counts as sending one. */
   readonly admit: () => 'yes' | 'no'
   readonly circuit: () => TransportState['circuit']
@@ -52,7 +53,7 @@ export const openServer = (address: ServerAddress, settings: TransportSettings):
     address,
     connections: openConnections(address.origin, settings),
     places,
-    waiting: 0,
+    waiting: cell(0),
     admit: () => {
       const next = admit(circuit, settings.circuit, timing.now())
       if (next === undefined) return 'no'
@@ -73,7 +74,7 @@ export const openServer = (address: ServerAddress, settings: TransportSettings):
       server: address.origin,
       circuit: server.circuit(),
       inFlight: places.taken(),
-      waiting: server.waiting,
+      waiting: server.waiting.get(),
       ...counts,
     }),
   }

@@ -83,12 +83,7 @@ export const recordingEngine = (engine: LLMEngine, told: (record: RecordedGenera
   },
 })
 
-/**
- * Sampling as JSON.
- *
- * @example
- * samplingJson({ ...sampling, logitBias: new Map([[3, 1]]) }).logitBias // [[3, 1]]
- */
+/** Sampling as JSON: the bias of tokens as pairs, no key. */
 export const samplingJson = (sampling: SamplingParams): CapturedSampling => {
   const { n, key, logitBias, topLogProbs, promptLogProbs, logProbsMode, stopText, ...rest } = sampling
   return { ...rest, key: formatKey(key), logitBias: [...logitBias] }

@@ -20,16 +20,19 @@ export const DEFAULT_CAPTURE_LIMITS: CaptureLimits = { sessions: 10_000, bytes: 
 
 /** A session and what the proxy knows besides. */
 export interface LiveSession {
-  session: CapturedSession
+  readonly session: CapturedSession
   /** Known to whoever made the session, and part of its key where doors have keys. */
   readonly secret: string
   /** The index of the next call. */
-  next: number
-  running: number
-  bytes: number
-  usedAt: number
-  answers: Answers
+  readonly next: number
+  readonly running: number
+  readonly bytes: number
+  readonly usedAt: number
+  readonly answers: Answers
 }
+
+/** The same where it changes: in this file alone. */
+type Changing = { -readonly [K in keyof LiveSession]: LiveSession[K] }
 
 /** What a session begins with. */
 type NewSession = Pick<CapturedSession, 'id' | 'group' | 'metadata' | 'createdAt'>
@@ -80,12 +83,12 @@ export const makeSessions = (
     readonly restored: readonly { readonly session: CapturedSession; readonly secret: string }[]
   },
 ): CaptureSessions => {
-  const sessions = new Map<string, LiveSession>()
+  const sessions = new Map<string, Changing>()
   let [bytes, expired] = [0, 0]
-  const add = (session: CapturedSession, secret: string): LiveSession => {
+  const add = (session: CapturedSession, secret: string): Changing => {
     const size = session.calls.reduce((sum, call) => sum + bytesOf(call), 0)
     const last = session.calls.reduce((most, { index }) => Math.max(most, index), -1)
-    const live: LiveSession = {
+    const live: Changing = {
       ...{ session, secret, next: last + 1, running: 0, bytes: size, usedAt: clock.now() },
       answers: makeAnswers(),
     }
@@ -110,7 +113,7 @@ export const makeSessions = (
       void remove(live)
     }
   }
-  const use = (live: LiveSession): LiveSession => {
+  const use = (live: Changing): Changing => {
     live.usedAt = clock.now()
     sessions.delete(live.session.id)
     sessions.set(live.session.id, live)
@@ -146,11 +149,11 @@ export const makeSessions = (
       }
       return bytes >= limits.bytes ? full('bytes') : E.right(undefined)
     },
-    begin: (live) => {
+    begin: (live: Changing) => {
       live.running++
       return live.next++
     },
-    ended: async (live, call) => {
+    ended: async (live: Changing, call) => {
       live.running--
       if (sessions.get(live.session.id) !== live) return
       use(live)
@@ -160,11 +163,11 @@ export const makeSessions = (
       live.session = { ...live.session, calls: [...live.session.calls, call].sort((a, b) => a.index - b.index) }
       await journal.append({ type: 'call', call })
     },
-    reward: async (live, reward) => {
+    reward: async (live: Changing, reward) => {
       live.session = { ...live.session, reward }
       await journal.append({ type: 'reward', session: live.session.id, reward })
     },
-    end: async (live, end) => {
+    end: async (live: Changing, end) => {
       live.session = { ...live.session, end }
       live.answers = makeAnswers()
       await journal.append({ type: 'end', session: live.session.id, end })

@@ -27,7 +27,7 @@ export interface RowRules {
 const NO_NUMBER = -9998
 
 /** Why a number is no log-probability, or null. */
-export const logProbProblem = (value: number): string | null => {
+const logProbProblem = (value: number): string | null => {
   if (Number.isNaN(value)) return 'no log-probability'
   if (value > 0) return `the log-probability ${value}, which is above 0`
   return value <= NO_NUMBER ? `the log-probability ${value}, which engines write where they have none` : null
