@@ -20,6 +20,7 @@ export interface ServerFacts {
   readonly adapters: 'shared' | 'none'
   readonly logProbsMode?: ServerLogProbs
   readonly vocabularySize?: number
+  /** Completions of one request, at most: the server's `max_num_seqs`. Default: what it tells in development mode, else 32. */
   readonly maxConcurrent?: number
   readonly endTokens?: readonly number[]
 }
@@ -47,8 +48,11 @@ export interface ConnectFailure {
 
 type Found<T> = E.Either<ConnectFailure, T>
 
-/** vLLM's limits where it does not tell its own. */
-const DEFAULTS = { maxConcurrent: 256, maxLogProbs: 20 }
+/**
+ * Limits where the server does not tell its own. A request for more completions than its `max_num_seqs` is refused, and one for fewer costs little,
+ * so that the guess is below what servers have: 128 or 256 in vLLM, 64 in `tandem serve`.
+ */
+const DEFAULTS = { maxConcurrent: 32, maxLogProbs: 20 }
 
 const refusal = ({ name }: VLLMServer, reason: string): Found<never> =>
   E.left({ failure: engineFailure(name, 'refused', reason), kind: 'invalid' })

@@ -61,6 +61,13 @@ describe('connect', () => {
     })
   })
 
+  it('guesses few completions of one request where the server does not tell how many it takes', async () => {
+    const limited = async (options: Partial<VLLMClientOptions>) =>
+      orThrow(await clientOf(saying('x'), {}, options).client.connect()).maxConcurrent
+    expect(await limited({})).toBe(32)
+    expect(await limited({ maxConcurrent: 48 })).toBe(48)
+  })
+
   it('refuses a model that is not there, naming those that are, and asks again the next time', async () => {
     const { client, transport } = clientOf(saying('x'), DEV, { model: 'dog' })
     const reason = "there is no model 'dog': the server has cat, cat-2"
