@@ -1,5 +1,5 @@
 import * as E from 'fp-ts/lib/Either.js'
-import { cancellation } from '../../../core/cancellation.js'
+import { type Cancellation, cancellation } from '../../../core/cancellation.js'
 import { problemList } from '../../../core/failure.js'
 import type { HttpFailure, HttpReply, Transport } from '../../../core/http.js'
 import { parseJson } from '../../../core/json.js'
@@ -110,11 +110,12 @@ const parsed = (client: Client, { text, server }: HttpReply): E.Either<PolicyFai
 }
 
 /** One request. `Left` of a failure of the transport, `Right` of what came of the answer. */
-const send = async (client: Client, rows: Rows, { key, signal }: Asking): Promise<E.Either<HttpFailure, Turns>> => {
+const send = async (client: Client, rows: Rows, { key, part }: Asking): Promise<E.Either<HttpFailure, Turns>> => {
   const { settings, transport } = client
   const { history, messages, count, first } = rows
   const weights = settings.weights()
   const body = chatBody(settings, { messages, count, key: child(key, first), weights })
+  const { signal, release } = part()
   const reply = await transport.send({
     method: 'POST',
     path: `${settings.pathPrefix}/chat/completions`,
@@ -125,6 +126,7 @@ const send = async (client: Client, rows: Rows, { key, signal }: Asking): Promis
     tokens: Math.ceil(textLength(messages) / TOKEN_CHARACTERS) + count * settings.sampling.maxNewTokens,
     conversation: conversationOf(rows),
   })()
+  release()
   if (E.isLeft(reply)) return reply
   const read = parsed(client, reply.right)
   return E.right(
@@ -135,7 +137,8 @@ const send = async (client: Client, rows: Rows, { key, signal }: Asking): Promis
 /** What all requests of one call have. */
 interface Asking {
   readonly key: Key
-  readonly signal: AbortSignal
+  /** A signal for one of them. */
+  readonly part: Cancellation['part']
 }
 
 const failedTurns = (client: Client, failure: HttpFailure): Turns => E.left(httpPolicyFailure(client.fail, failure))
@@ -181,9 +184,7 @@ const askAll = async (
   const work = cancellation({ signal })
   let first: PolicyFailure | undefined
   const ask = async (each: Rows): Promise<Turns> => {
-    const part = work.part()
-    const turns = await askRows(client, each, { key, signal: part.signal })
-    part.release()
+    const turns = await askRows(client, each, { key, part: work.part })
     if (E.isLeft(turns)) {
       first ??= turns.left
       work.stop()
