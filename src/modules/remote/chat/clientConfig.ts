@@ -38,7 +38,8 @@ export interface ChatDialect {
   readonly toolCalls?: CallReading
   /**
    * What the server takes log-probabilities from: vLLM's `--logprobs-mode`. `raw`: the model's logits, so that the temperature must be 1 or 0 where
-   * tokens are captured. `processed`: what the token was drawn from, so that nothing may be cut. Default `raw`, which is vLLM's.
+   * tokens are captured. `processed`: what the token was drawn from (at temperature 0, what it would be at 1), so that nothing may be cut. Default
+   * `raw`, which is vLLM's.
    */
   readonly logProbs?: 'raw' | 'processed'
 }
@@ -124,8 +125,8 @@ const captureProblems = ({ capture, sampling, dialect, extraBody }: ChatSettings
           `temperature must be 1 or 0, got ${temperature}: raw log-probabilities are those of temperature 1; start the server with processed ones, and say so in dialect.logProbs`,
         ]
       : []),
-    ...(dialect.logProbs === 'processed' && (temperature === 0 || topP !== 1)
-      ? [`temperature must be above 0 and topP 1 where log-probabilities are processed, got ${temperature} and ${topP}`]
+    ...(dialect.logProbs === 'processed' && topP !== 1
+      ? [`topP must be 1 where log-probabilities are processed, got ${topP}`]
       : []),
   ]
 }

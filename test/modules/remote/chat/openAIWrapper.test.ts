@@ -107,7 +107,7 @@ describe('a chat server as a policy of messages', () => {
     ])
   })
 
-  it('asks again for what lacks where a server ignores the number of answers', async () => {
+  it('asks again for what lacks where a server ignores the number of answers, and remembers it', async () => {
     const first = rewriteJson((json) => ({
       ...(json as object),
       choices: (json as { choices: unknown[] }).choices.slice(0, 1),
@@ -115,7 +115,21 @@ describe('a chat server as a policy of messages', () => {
     const { policy, proxy } = await over(served(scripted()), {}, (nth) => (nth === 0 ? first : undefined))
     const action = await rightOf(policy.act(asked('a', 'a', 'a'), key))
     expect(get(action, 'history', 'response').items.size).toBe(3)
-    expect(bodies(proxy).map(({ n }) => n)).toEqual([3, undefined, undefined])
+    await rightOf(policy.act(asked('b', 'b'), key))
+    expect(bodies(proxy).map(({ n }) => n)).toEqual([3, undefined, undefined, undefined, undefined])
+  })
+
+  it('asks twenty one by one without a warning of too many listeners', async () => {
+    const warnings: string[] = []
+    const onWarning = ({ name }: Error): void => void warnings.push(name)
+    process.on('warning', onWarning)
+    const { policy } = await over(served(scripted()), {}, (nth) =>
+      nth === 0 ? { _tag: 'Status', status: 400 } : undefined,
+    )
+    await rightOf(policy.act(asked(...Array<string>(20).fill('a')), key))
+    await new Promise((resolve) => setImmediate(resolve))
+    process.off('warning', onWarning)
+    expect(warnings).toEqual([])
   })
 
   it('lets the server find calls of tools, and never sends an empty list of tools', async () => {
@@ -205,7 +219,9 @@ describe('a chat server as a policy to train', () => {
     )
     expect(() =>
       OpenAIWrapper({ model: 'm', capture: 'tokens', topP: 0.9, dialect: { logProbs: 'processed' } }),
-    ).toThrow(/topP 1 where/)
+    ).toThrow(/topP must be 1 where/)
+    const greedy = { model: 'm', capture: 'tokens', temperature: 0, dialect: { logProbs: 'processed' } } as const
+    expect(() => OpenAIWrapper(greedy)).not.toThrow()
     expect(() =>
       OpenAIWrapper({ model: 'm', topP: 0, maxNewTokens: 0, toolChoice: 'auto', timeoutSeconds: -1 }),
     ).toThrow(/topP.*maxNewTokens.*timeoutSeconds.*toolChoice needs tools/)
