@@ -3,7 +3,7 @@ import { useEngine } from '../kit/engine.js'
 import { engineTarget } from '../kit/engineTarget.js'
 import { policySuite } from '../kit/policySuite.js'
 import { policyWorld } from '../kit/policySuiteWorld.js'
-import { openAIAbilities, openAISubject } from '../kit/servedSubjects.js'
+import { chatAbilities, openAISubject } from '../kit/servedSubjects.js'
 
 useEngine()
 
@@ -11,7 +11,7 @@ const { url, model, apiKey, folder } = engineTarget()
 
 policySuite('OpenAIWrapper at transformers serve', {
   can: {
-    ...openAIAbilities('text'),
+    ...chatAbilities('text'),
     // It knows OpenAI's fields only, answers others with 422, and leaves out a part of those it knows without a word.
     ...{ topK: 'refused', minP: 'refused', allowedTokens: 'refused', minTokens: 'refused', penalties: 'refused' },
     contextLimit: 'absent',
@@ -20,7 +20,10 @@ policySuite('OpenAIWrapper at transformers serve', {
   make: async () => {
     const world = await policyWorld(folder)
     const server = { url, model, apiKey, world, maxLength: world.config.maxPositions, version: 0 }
-    const subject = openAISubject({ ...server, tolerance: 1e-3, draws: 60, running: async () => 0 }, 'text')
+    const subject = openAISubject(
+      { ...server, logProbsMode: 'raw', tolerance: 1e-3, draws: 60, running: async () => 0 },
+      'text',
+    )
     return {
       ...subject,
       close: async () => {

@@ -5,7 +5,14 @@ import { engineTarget, runningAt } from '../kit/engineTarget.js'
 import { engineAbilities } from '../kit/policySubjects.js'
 import { policySuite } from '../kit/policySuite.js'
 import { type PolicyWorld, policyWorld } from '../kit/policySuiteWorld.js'
-import { FAULTS, openAIAbilities, openAISubject, type ServedModel, vLLMSubject } from '../kit/servedSubjects.js'
+import {
+  aiSDKSubject,
+  chatAbilities,
+  FAULTS,
+  openAISubject,
+  type ServedModel,
+  vLLMSubject,
+} from '../kit/servedSubjects.js'
 
 useEngine()
 
@@ -18,27 +25,34 @@ beforeAll(async () => {
   world = await policyWorld(folder)
   served = {
     ...{ url, model, apiKey, world, maxLength: 1024, version: 0 },
+    logProbsMode,
     tolerance: 1e-3,
-    draws: 400,
+    draws: 200,
     running: runningAt(url),
   }
 })
 afterAll(() => world.close())
 
 for (const endpoint of ['generate', 'completions'] as const) {
-  policySuite(`vLLM by ${endpoint}, ${logProbsMode} log-probs`, {
+  policySuite(`vLLMWrapper by ${endpoint}`, {
     can: engineAbilities(logProbsMode),
     faults: FAULTS,
     make: async () => vLLMSubject(served, endpoint),
   })
 }
 
-if (logProbsMode === 'raw') {
-  for (const capture of ['tokens', 'text'] as const) {
-    policySuite(`OpenAIWrapper at vLLM, ${capture}`, {
-      can: openAIAbilities(capture),
-      faults: FAULTS,
-      make: async () => openAISubject(served, capture),
-    })
-  }
+for (const capture of ['tokens', 'text'] as const) {
+  policySuite(`OpenAIWrapper, ${capture}`, {
+    can: chatAbilities(capture, logProbsMode),
+    faults: FAULTS,
+    make: async () => openAISubject(served, capture),
+  })
+
+  // The settings of AISDKWrapper have no word for processed log-probabilities.
+  if (capture === 'tokens' && logProbsMode === 'processed') continue
+  policySuite(`AISDKWrapper, ${capture}`, {
+    can: chatAbilities(capture),
+    faults: FAULTS,
+    make: async () => aiSDKSubject(served, capture),
+  })
 }

@@ -105,7 +105,7 @@ export const scoreTokens =
   }
 
 /** The sampling of an engine's policy, and what is done to long prompts. */
-const engineSampling = ({ keepLast, ...sampling }: SuiteSampling) => ({
+export const engineSampling = ({ keepLast, ...sampling }: SuiteSampling) => ({
   sampling,
   truncate: keepLast === undefined ? ('refuse' as const) : { keep: keepLast, side: 'end' as const },
 })

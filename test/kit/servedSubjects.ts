@@ -1,10 +1,13 @@
-/** Policies of a server, as `policySuite` asks them: over vLLM's protocol and over OpenAI's. */
+/** Policies of a server, as `policySuite` asks them: over vLLM's protocol, over OpenAI's, and through a provider of the AI SDK. */
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import type { SamplingParams } from '../../src/data/generation.js'
+import { AISDKWrapper } from '../../src/modules/remote/chat/aiSDKWrapper.js'
 import type { Capture } from '../../src/modules/remote/chat/chatAction.js'
 import { OpenAIWrapper } from '../../src/modules/remote/chat/openAIWrapper.js'
-import { vLLMClient } from '../../src/modules/remote/vllm/client.js'
-import { askHistories, engineAsk } from './policySubjects.js'
-import type { PolicyAbilities, PolicySubject, SuiteAsk, SuiteFault, SuiteSampling } from './policySuiteParts.js'
+import type { ClientPolicy } from '../../src/modules/remote/clientPolicy.js'
+import { vLLMWrapper } from '../../src/modules/remote/vLLMWrapper.js'
+import { askHistories, askTokens, engineSampling, scoreTokens } from './policySubjects.js'
+import type { PolicyAbilities, PolicySubject, SuiteFault, SuiteSampling } from './policySuiteParts.js'
 import type { PolicyWorld } from './policySuiteWorld.js'
 
 /** A server of a checkpoint. */
@@ -15,6 +18,8 @@ export interface ServedModel {
   readonly world: PolicyWorld
   readonly maxLength: number
   readonly version: number
+  /** What the server takes log-probabilities from. */
+  readonly logProbsMode: 'raw' | 'processed'
   readonly tolerance: number
   readonly draws: number
   readonly running: () => Promise<number>
@@ -24,40 +29,49 @@ export interface ServedModel {
 const DEAD_URL = 'http://127.0.0.1:9'
 const WRONG_KEY = 'sk-this-is-the-wrong-key'
 
+/** Where a policy finds its model. */
+type Address = Pick<ServedModel, 'url' | 'model' | 'apiKey'>
+
+/** A policy that is asked once, and closed. */
+type AskAt = (server: Address) => PolicySubject['ask']
+
 /** The same policy with something wrong about the server. */
-const faultyOf = (
-  { url, model, apiKey }: ServedModel,
-  make: (server: Pick<ServedModel, 'url' | 'model' | 'apiKey'>) => (ask: SuiteAsk) => ReturnType<PolicySubject['ask']>,
-): NonNullable<PolicySubject['faulty']> => ({
-  'unknown model': (ask) => make({ url, model: 'nobody-knows-it', apiKey })(ask),
-  'wrong key': (ask) => make({ url, model, apiKey: WRONG_KEY })(ask),
-  'dead server': (ask) => make({ url: DEAD_URL, model, apiKey })(ask),
+const faultyOf = ({ url, model, apiKey }: ServedModel, askAt: AskAt): NonNullable<PolicySubject['faulty']> => ({
+  'unknown model': askAt({ url, model: 'nobody-knows-it', apiKey }),
+  'wrong key': askAt({ url, model, apiKey: WRONG_KEY }),
+  'dead server': askAt({ url: DEAD_URL, model, apiKey }),
 })
 
 export const FAULTS: readonly SuiteFault[] = ['unknown model', 'wrong key', 'dead server']
 
-/** The subject of `vLLMClient`, over either of its endpoints. */
-export const vLLMSubject = (
+/** The subject of policies of engine clients: one for all that is asked, others for what only the making of a policy decides. */
+export const clientSubject = (
   served: ServedModel,
-  endpoint: 'generate' | 'completions',
-): Omit<PolicySubject, 'close'> & { readonly close: () => Promise<void> } => {
-  const { url, model, apiKey, world } = served
-  const client = vLLMClient({ url, model, apiKey, endpoint })
+  make: (server: Address, options: Partial<ReturnType<typeof engineSampling>>) => ClientPolicy,
+): PolicySubject => {
+  const policy = make(served, {})
+  const askOnce: AskAt = (server) => async (ask) => {
+    const once = make(server, engineSampling(ask.sampling))
+    const answer = await askTokens(served.world, () => once)(ask)
+    await once.close()
+    return answer
+  }
+  const askAgain = askTokens(served.world, ({ keepLast: _, ...sampling }) => policy.withSampling(sampling))
   return {
     ...served,
-    ...engineAsk(world, client),
     secret: WRONG_KEY,
-    faulty: faultyOf(served, (server) => async (ask) => {
-      const other = vLLMClient({ ...server, endpoint })
-      try {
-        return await engineAsk(world, other).ask(ask)
-      } finally {
-        await other.close()
-      }
-    }),
-    close: client.close,
+    ask: (ask) => (ask.sampling.keepLast === undefined ? askAgain(ask) : askOnce(served)(ask)),
+    score: scoreTokens(policy),
+    faulty: faultyOf(served, askOnce),
+    close: policy.close,
   }
 }
+
+/** The subject of `vLLMWrapper`, over either of its endpoints. */
+export const vLLMSubject = (served: ServedModel, endpoint: 'generate' | 'completions'): PolicySubject =>
+  clientSubject(served, ({ url, model, apiKey }, options) =>
+    vLLMWrapper({ url, model, apiKey, server: { endpoint }, ...options }),
+  )
 
 /** Settings that OpenAI's format has no field for, as vLLM names them. */
 const extraFields = (sampling: SuiteSampling): Readonly<Record<string, unknown>> => {
@@ -80,16 +94,19 @@ const extraFields = (sampling: SuiteSampling): Readonly<Record<string, unknown>>
   return { ...Object.fromEntries(given), ...(logitBias && { logit_bias: Object.fromEntries(logitBias) }) }
 }
 
-/** What `OpenAIWrapper` must do. Fields that change what is drawn from go with `text`, where no log-probabilities are told. */
-export const openAIAbilities = (capture: Capture): PolicyAbilities => {
+/**
+ * What a policy of a chat server must do. Fields that change what is drawn from go with `text`, where no log-probabilities are told; with `tokens`
+ * the numbers that the server tells decide.
+ */
+export const chatAbilities = (capture: Capture, served: ServedModel['logProbsMode'] = 'raw'): PolicyAbilities => {
   const tokens = capture === 'tokens' ? 'yes' : 'absent'
   const drawn = capture === 'tokens' ? 'refused' : 'yes'
   return {
     ids: tokens,
     logProbs: tokens,
-    temperature: drawn,
+    temperature: served === 'processed' ? 'yes' : drawn,
     topK: drawn,
-    topP: 'yes',
+    topP: served === 'processed' ? drawn : 'yes',
     minP: drawn,
     penalties: drawn,
     logitBias: drawn,
@@ -106,33 +123,51 @@ export const openAIAbilities = (capture: Capture): PolicyAbilities => {
   }
 }
 
+/** The subject of a policy of conversations that is made for what is asked of it. */
+const chatSubject = (served: ServedModel, askAt: AskAt): PolicySubject => ({
+  ...served,
+  secret: WRONG_KEY,
+  ask: askAt(served),
+  faulty: faultyOf(served, askAt),
+  close: async () => {},
+})
+
+/** Settings that every policy of conversations has. */
+const chatSettings = ({ temperature, maxTokens, topP, stop }: SuiteSampling) => ({
+  temperature,
+  maxNewTokens: maxTokens,
+  ...(topP !== undefined && { topP }),
+  ...(stop !== undefined && { stop }),
+})
+
 /** The subject of `OpenAIWrapper`. */
-export const openAISubject = (served: ServedModel, capture: Capture): PolicySubject => {
-  const askAt =
-    (server: Pick<ServedModel, 'url' | 'model' | 'apiKey'>) =>
-    async (ask: SuiteAsk): ReturnType<PolicySubject['ask']> => {
-      const closing: (() => Promise<void>)[] = []
-      const answer = await askHistories((sampling) => {
-        const { temperature, maxTokens, topP, stop } = sampling
-        const policy = OpenAIWrapper<Capture>({
-          ...{ model: server.model, apiKey: server.apiKey, baseUrl: `${server.url}/v1`, capture, temperature },
-          maxNewTokens: maxTokens,
-          maxRequestsPerMinute: 1e6,
-          ...(topP !== undefined && { topP }),
-          ...(stop !== undefined && { stop }),
-          extraBody: extraFields(sampling),
-        })
-        closing.push(policy.close)
-        return policy
-      })(ask)
-      await Promise.all(closing.map((close) => close()))
-      return answer
-    }
-  return {
-    ...served,
-    secret: WRONG_KEY,
-    ask: askAt(served),
-    faulty: faultyOf(served, askAt),
-    close: async () => {},
-  }
-}
+export const openAISubject = (served: ServedModel, capture: Capture): PolicySubject =>
+  chatSubject(served, ({ url, model, apiKey }) => async (ask) => {
+    const closing: (() => Promise<void>)[] = []
+    const answer = await askHistories((sampling) => {
+      const policy = OpenAIWrapper<Capture>({
+        ...{ model, apiKey, baseUrl: `${url}/v1`, capture, ...chatSettings(sampling) },
+        maxRequestsPerMinute: 1e6,
+        dialect: { logProbs: served.logProbsMode },
+        extraBody: extraFields(sampling),
+      })
+      closing.push(policy.close)
+      return policy
+    })(ask)
+    await Promise.all(closing.map((close) => close()))
+    return answer
+  })
+
+/** The subject of `AISDKWrapper`, through the provider of OpenAI-compatible servers. */
+export const aiSDKSubject = (served: ServedModel, capture: Capture): PolicySubject =>
+  chatSubject(served, ({ url, model, apiKey }) => {
+    const provider = createOpenAICompatible({ name: 'engine', baseURL: `${url}/v1`, apiKey })
+    return askHistories((sampling) =>
+      AISDKWrapper<Capture>({
+        ...{ model: provider.chatModel(model), capture, ...chatSettings(sampling) },
+        attempts: 2,
+        providerOptions: { engine: extraFields(sampling) },
+        secrets: [apiKey],
+      }),
+    )
+  })

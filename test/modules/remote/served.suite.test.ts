@@ -11,14 +11,21 @@ import { policySuite } from '../../kit/policySuite.js'
 import { type PolicyWorld, policyWorld } from '../../kit/policySuiteWorld.js'
 import { allowTime } from '../../kit/runs.js'
 import { useServers } from '../../kit/served.js'
-import { FAULTS, openAIAbilities, openAISubject, type ServedModel, vLLMSubject } from '../../kit/servedSubjects.js'
+import {
+  aiSDKSubject,
+  chatAbilities,
+  FAULTS,
+  openAISubject,
+  type ServedModel,
+  vLLMSubject,
+} from '../../kit/servedSubjects.js'
 
 allowTime()
 useEngine()
 const listen = useServers()
 
 const API_KEY = 'a key that opens'
-const LIMITS = { maxModelLength: 1024, memoryBytes: 2 ** 26, maxConcurrent: 256 }
+const LIMITS = { maxModelLength: 1024, memoryBytes: 2 ** 26 }
 
 let world: PolicyWorld
 let engine: LocalLLMEngine
@@ -40,8 +47,9 @@ beforeAll(async () => {
   const { url } = await listen(app)
   served = {
     ...{ url, model: 'policy', apiKey: API_KEY, world, maxLength: LIMITS.maxModelLength, version: 0 },
+    logProbsMode: 'raw',
     tolerance: 2e-5,
-    draws: 200,
+    draws: 100,
     running: async () => (await engine.metrics()).running,
   }
 })
@@ -50,20 +58,22 @@ afterAll(async () => {
   world.close()
 })
 
-policySuite('tandem serve by /inference/v1/generate', {
+policySuite('vLLMWrapper at tandem serve', {
   can: engineAbilities('raw'),
   faults: FAULTS,
   make: async () => vLLMSubject(served, 'generate'),
 })
 
-policySuite('OpenAIWrapper at tandem serve, tokens captured', {
-  can: openAIAbilities('tokens'),
-  faults: FAULTS,
-  make: async () => openAISubject(served, 'tokens'),
-})
+for (const capture of ['tokens', 'text'] as const) {
+  policySuite(`OpenAIWrapper at tandem serve, ${capture}`, {
+    can: chatAbilities(capture),
+    faults: FAULTS,
+    make: async () => openAISubject(served, capture),
+  })
 
-policySuite('OpenAIWrapper at tandem serve, text', {
-  can: openAIAbilities('text'),
-  faults: FAULTS,
-  make: async () => openAISubject(served, 'text'),
-})
+  policySuite(`AISDKWrapper at tandem serve, ${capture}`, {
+    can: chatAbilities(capture),
+    faults: FAULTS,
+    make: async () => aiSDKSubject(served, capture),
+  })
+}
