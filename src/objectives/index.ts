@@ -59,9 +59,11 @@ export { type DPPOOptions, dppo } from './losses/dppo.js'
 export { type DROOptions, dro } from './losses/dro.js'
 export { type GMPOOptions, gmpo } from './losses/gmpo.js'
 export { type GSPOOptions, gspo } from './losses/gspo.js'
+export { luspo } from './losses/luspo.js'
 export { policyGradient } from './losses/policyGradient.js'
 export { type SAPOOptions, sapo } from './losses/sapo.js'
 export type { TokenLosses, TokenObjective, TokenTerms } from './losses/tokenObjective.js'
+export { type GammaWeight, type VESPOOptions, vespo } from './losses/vespo.js'
 export {
   type KLTerm,
   type PolicyLoss,
@@ -80,6 +82,7 @@ export {
   type RolloutCorrectionOptions,
   rolloutCorrection,
 } from './rolloutCorrection.js'
+export { highEntropyWeights, offPolicyWeights } from './tokenWeights.js'
 export { type AdafactorOptions, type AdafactorState, adafactor } from './updates/adafactor.js'
 export { type AdamWOptions, type AdamWState, adamW } from './updates/adamW.js'
 export { type AnyOptimizer, type GroupedState, grouped, type ParameterGroup } from './updates/grouped.js'

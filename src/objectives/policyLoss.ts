@@ -5,7 +5,7 @@ import { stopGradient } from '../engine/stopGradient.js'
 import { type Aggregation, aggregate, checkAggregation, countsOf, type LossCounts } from './aggregation.js'
 import { type KLForm, klTerm } from './klForms.js'
 import { clippedSurrogate } from './losses/clippedSurrogate.js'
-import type { TokenObjective, TokenTerms } from './losses/tokenObjective.js'
+import { limited, type TokenObjective, type TokenTerms } from './losses/tokenObjective.js'
 
 /** A divergence that is added to the loss. */
 export interface KLTerm {
@@ -17,6 +17,11 @@ export interface KLTerm {
   readonly coefficient: number
   /** `loss` aggregates it as the objective. Default `loss`. */
   readonly aggregation?: 'loss' | 'token-mean'
+  /**
+   * `ratio` multiplies each token's divergence by `pi / pi_old`, with its gradient: unbiased where `pi_old` sampled the tokens (DeepSeek-V3.2,
+   * arXiv:2512.02556, section 3.1). Default `none`.
+   */
+  readonly correction?: 'none' | 'ratio'
 }
 
 export interface PolicyLossOptions {
@@ -28,6 +33,8 @@ export interface PolicyLossOptions {
   readonly kl?: readonly KLTerm[]
   /** Weight of the entropy bonus. Default 0: none. */
   readonly entropyCoefficient?: number
+  /** `loss` aggregates the bonus as the objective. Default `loss`. */
+  readonly entropyAggregation?: 'loss' | 'token-mean'
   /** Leave out tokens with `(log pi - log pi_old)^2 / 2` above this. */
   readonly klMaskThreshold?: number
 }
@@ -157,24 +164,28 @@ const klTerms = ({ input, mask, mean, aggregate }: Context, asked: readonly KLTe
   const isAsked = asked.some(({ to }) => to === 'reference')
   const metric: readonly KLTerm[] =
     isAsked || input.refLogProbs === undefined ? [] : [{ to: 'reference', coefficient: 0 }]
-  const outputs = [...asked, ...metric].map(({ to, form = 'k3', coefficient, aggregation = 'loss' }) => {
-    const target = to === 'reference' ? input.refLogProbs! : (input.behaviorLogProbs ?? input.oldLogProbs) // checked by `apply`
-    const each = klTerm(form, masked(tf.sub(input.logProbs, target), mask))
-    const kl = mean(each)
-    const loss = tf.mul(aggregation === 'loss' ? aggregate(each) : kl, coefficient)
-    const hasLoss = coefficient !== 0
-    return to === 'reference'
-      ? { klToRef: kl, ...(hasLoss && { lossKlToRef: loss }) }
-      : { klToInference: kl, ...(hasLoss && { lossKlToInference: loss }) }
-  })
+  const outputs = [...asked, ...metric].map(
+    ({ to, form = 'k3', coefficient, aggregation = 'loss', correction = 'none' }) => {
+      const target = to === 'reference' ? input.refLogProbs! : (input.behaviorLogProbs ?? input.oldLogProbs) // checked by `apply`
+      const away = (from: tf.Tensor): tf.Tensor => masked(tf.sub(input.logProbs, from), mask)
+      const plain = klTerm(form, away(target))
+      const each = correction === 'none' ? plain : tf.mul(plain, tf.exp(limited(away(input.oldLogProbs))))
+      const kl = mean(each)
+      const loss = tf.mul(aggregation === 'loss' ? aggregate(each) : kl, coefficient)
+      const hasLoss = coefficient !== 0
+      return to === 'reference'
+        ? { klToRef: kl, ...(hasLoss && { lossKlToRef: loss }) }
+        : { klToInference: kl, ...(hasLoss && { lossKlToInference: loss }) }
+    },
+  )
   return Object.assign({}, ...outputs) as Partial<PolicyLossOutput> // the fields of each are fields of it
 }
 
 /**
  * A policy-gradient loss.
  *
- * The objective gives a loss for each token; the aggregation makes one number of those that count. To it come, where their coefficients are not 0: `- entropyCoefficient * H` in the same aggregation, and
- * the divergences.
+ * The objective gives a loss for each token; the aggregation makes one number of those that count. To it come, where their coefficients are not 0:
+ * `- entropyCoefficient * H` and the divergences, in the same aggregation unless said otherwise.
  *
  * Shapes   see `PolicyLossInput` and `PolicyLossOutput`.
  * Errors   throws RangeError for settings that make no sense, all when it is made: an aggregation that the objective cannot have, two
@@ -187,6 +198,7 @@ const klTerms = ({ input, mask, mean, aggregate }: Context, asked: readonly KLTe
  */
 export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss'): PolicyLoss<PolicyLossOptions> => {
   const { objective = clippedSurrogate(), kl = [], entropyCoefficient = 0, klMaskThreshold } = options
+  const isTokenMean = options.entropyAggregation === 'token-mean'
   const aggregation = checkOptions(name, options, objective)
   const needsReference = kl.some(({ to }) => to === 'reference')
 
@@ -228,7 +240,9 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
       ? {}
       : {
           entropy: mean(input.entropy),
-          ...(entropyCoefficient !== 0 && { lossEntropy: tf.mul(aggregate(input.entropy), -entropyCoefficient) }),
+          ...(entropyCoefficient !== 0 && {
+            lossEntropy: tf.mul((isTokenMean ? mean : aggregate)(input.entropy), -entropyCoefficient),
+          }),
         }
 
   return {

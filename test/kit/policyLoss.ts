@@ -17,6 +17,8 @@ export interface LossRows {
   readonly behavior?: Matrix
   readonly reference?: Matrix
   readonly noise?: Matrix
+  readonly weights?: Matrix
+  readonly entropy?: Matrix
 }
 
 export interface LossNumbers {
@@ -36,6 +38,8 @@ const inputOf = (rows: LossRows, logProbs: tf.Tensor): PolicyLossInput => ({
   ...(rows.behavior && { behaviorLogProbs: tensor(rows.behavior) }),
   ...(rows.reference && { refLogProbs: tensor(rows.reference) }),
   ...(rows.noise && { noise: tensor(rows.noise) }),
+  ...(rows.weights && { weights: tensor(rows.weights) }),
+  ...(rows.entropy && { entropy: tensor(rows.entropy) }),
 })
 
 /** `counts` are tokens and completions of the whole. */

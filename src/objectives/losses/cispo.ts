@@ -4,9 +4,12 @@ import { type ClipEpsilon, clipRange } from './clipRange.js'
 import { limited, type TokenObjective } from './tokenObjective.js'
 
 export interface CISPOOptions {
-  /** Default 0.2. */
+  /** Default 0.2. A low side of 1 is no lower bound. */
   readonly clipEpsilon?: ClipEpsilon
 }
+
+/** Below every limited log-ratio. */
+const SMALLEST_LOG = -100
 
 /**
  * The objective of CISPO: `l = -sg(clip(w, 1 - low, 1 + high)) A log pi`. The weight is clipped, and no token loses its gradient,
@@ -18,17 +21,18 @@ export interface CISPOOptions {
  *          its gradient are others.
  *
  * @example
- * cispo({ clipEpsilon: [0.99, 4] }).name // 'cispo'
+ * cispo({ clipEpsilon: [1, 4] }).name // 'cispo'
  */
 export const cispo = ({ clipEpsilon = 0.2 }: CISPOOptions = {}): TokenObjective => {
-  const [low, high] = clipRange('cispo', clipEpsilon)
+  const [low, high] = typeof clipEpsilon === 'number' ? [clipEpsilon, clipEpsilon] : clipEpsilon
+  clipRange('cispo', [low === 1 ? 0 : low, high])
   return {
     name: 'cispo',
     aggregation: null,
     noise: 'none',
     apply: ({ logProbs, logRatio: unlimited, advantages, mask }) => {
       const logRatio = limited(unlimited)
-      const near = tf.clipByValue(logRatio, Math.log1p(-low), Math.log1p(high))
+      const near = tf.clipByValue(logRatio, Math.max(Math.log1p(-low), SMALLEST_LOG), Math.log1p(high))
       return {
         losses: tf.neg(tf.mul(tf.mul(stopGradient(tf.exp(near)), advantages), logProbs)),
         outside: tf.mul(tf.cast(tf.notEqual(logRatio, near), 'float32'), mask),
