@@ -13,6 +13,17 @@ export {
   orThrow,
   type TemplateFailure,
 } from './core/failure.js'
+export type {
+  HttpEvents,
+  HttpFailure,
+  HttpFailureKind,
+  HttpReply,
+  HttpRequest,
+  Repeat,
+  ServerEvent,
+  Transport,
+  TransportState,
+} from './core/http.js'
 export type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo } from './core/hub.js'
 export {
   child,
@@ -36,6 +47,8 @@ export { EMBEDDED_MODEL } from './live/embeddedModel.js'
 export { liveFiles } from './live/files.js'
 export { type HttpServer, type HttpServerOptions, type ListenFailure, liveHttpServer } from './live/httpServer.js'
 export { type LiveHubOptions, liveHub } from './live/hub.js'
+export { liveTransport } from './live/transport/liveTransport.js'
+export type { TransportOptions } from './live/transport/settings.js'
 export * from './modules/index.js'
 export * from './objectives/index.js'
 export * from './serve/index.js'

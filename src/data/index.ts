@@ -97,6 +97,7 @@ export {
   type WordProblemOptions,
   wordProblems,
 } from './datasets/wordProblems/wordProblems.js'
+export type { EngineAbilities, EngineClient, EngineFailure, EngineState, ServingWeights } from './engineClient.js'
 export type {
   AdapterWeights,
   EngineInfo,

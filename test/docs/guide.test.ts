@@ -6,6 +6,8 @@ import { pathToFileURL } from 'node:url'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import ts from 'typescript'
 import { afterAll, describe, expect, it } from 'vitest'
+import { captureCommand } from '../../src/cli/capture.js'
+import { connectUpstream } from '../../src/cli/captureUpstream.js'
 import { doctorCommand } from '../../src/cli/doctor.js'
 import { evalCommand } from '../../src/cli/eval.js'
 import { sampleCommand } from '../../src/cli/sample.js'
@@ -111,7 +113,9 @@ const optionsIn = (text: string): readonly string[] => [
 const commands = { train: trainCommand(), eval: evalCommand(), doctor: doctorCommand(), sample: sampleCommand() }
 
 /** Only its options are looked at: no engine is started. */
-const served = serveCommand(() => TE.left({ _tag: 'EngineFailure', reason: 'not started here' }))
+const start = () => TE.left({ _tag: 'EngineFailure', reason: 'not started here' })
+const served = serveCommand(start)
+const captured = captureCommand({ connect: connectUpstream, start })
 
 const knownOptions = (command: { readonly options: readonly { readonly long?: string | undefined }[] }): string[] => [
   '--help',
@@ -150,7 +154,7 @@ describe('options in the guide', () => {
   )
 
   it('in the text of all pages exist in one of the commands', () => {
-    const known = [...Object.values({ ...commands, served }).flatMap(knownOptions), '--peer', '--runs']
+    const known = [...Object.values({ ...commands, served, captured }).flatMap(knownOptions), '--peer', '--runs']
     for (const { name, text } of pages) {
       const prose = text.replaceAll(/^```[\s\S]*?^```$/gm, '')
       for (const option of optionsIn(prose)) expect(known, `page ${name}`).toContain(option)
