@@ -111,9 +111,10 @@ export const engineSampling = ({ keepLast, ...sampling }: SuiteSampling) => ({
 })
 
 /** What the policy of an engine must do. `served` are the numbers that the engine tells, as in `EngineAbilities`. */
-export const engineAbilities = (served: 'all' | 'raw' | 'processed'): PolicyAbilities => {
+export const engineAbilities = (served: 'all' | 'raw' | 'tempered' | 'processed'): PolicyAbilities => {
   const temperature = served === 'raw' ? 'refused' : 'yes'
   const cuts = served === 'processed' ? 'refused' : 'yes'
+  const edits = served === 'processed' || served === 'tempered' ? 'refused' : 'yes'
   return {
     ids: 'yes',
     logProbs: 'yes',
@@ -121,10 +122,10 @@ export const engineAbilities = (served: 'all' | 'raw' | 'processed'): PolicyAbil
     topK: cuts,
     topP: cuts,
     minP: cuts,
-    penalties: cuts,
-    logitBias: cuts,
+    penalties: edits,
+    logitBias: edits,
     allowedTokens: cuts,
-    minTokens: cuts,
+    minTokens: edits,
     stopStrings: 'yes',
     stopTokens: 'yes',
     seeds: 'yes',

@@ -23,11 +23,15 @@ export interface SGLangScript extends ScriptedForm {
   readonly ranks: number
   /** Answers in place of the server's own; undefined leaves it to the server. 'reset' breaks the connection. */
   readonly instead: (call: ScriptedCall) => ScriptedAnswer | 'reset' | undefined
+  /** Samples in place of the model of eight tokens. The signal aborts when nobody waits for the answer any more. */
+  readonly complete: ((body: ScriptedBody, signal: AbortSignal) => Promise<ScriptedAnswer>) | null
+  /** Tokens of prompt and completion together, at most. */
+  readonly maxLength: number
   /** Changes an answer of `/generate`, or one frame of a stream, before it is sent. */
   readonly twist: (answer: ScriptedItem) => unknown
 }
 
-interface ScriptedAnswer {
+export interface ScriptedAnswer {
   readonly status?: number
   readonly body: unknown
 }
@@ -89,7 +93,7 @@ const controlOf = (world: World, script: SGLangScript, path: string, body: Scrip
         body: {
           object: 'list',
           data: [
-            { id: 'tiny', root: 'tiny', parent: null, max_model_len: 64 },
+            { id: 'tiny', root: 'tiny', parent: null, max_model_len: script.maxLength },
             ...[...world.adapters].map((id) => ({ id, root: '__tensor__', parent: 'tiny', max_model_len: null })),
           ],
         },
@@ -230,7 +234,9 @@ export const useScriptedSGLang = (): ((script?: Partial<SGLangScript>) => Promis
       logProbs: 'tempered',
       frames: 'cumulative',
       ranks: 1,
+      maxLength: 64,
       instead: () => undefined,
+      complete: null,
       twist: (item) => item,
       ...partial,
     }
@@ -254,7 +260,11 @@ export const useScriptedSGLang = (): ((script?: Partial<SGLangScript>) => Promis
       const other = script.instead(call)
       if (other === 'reset') request.socket.destroy()
       else if (other !== undefined) send(response, other)
-      else if (path === '/generate') await generate(world, script, response, body)
+      else if (path === '/generate' && script.complete !== null) {
+        const left = new AbortController()
+        response.once('close', () => left.abort())
+        send(response, await script.complete(body, left.signal))
+      } else if (path === '/generate') await generate(world, script, response, body)
       else send(response, controlOf(world, script, path, body))
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

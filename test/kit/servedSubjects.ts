@@ -5,6 +5,7 @@ import { AISDKWrapper } from '../../src/modules/remote/chat/aiSDKWrapper.js'
 import type { Capture } from '../../src/modules/remote/chat/chatAction.js'
 import { OpenAIWrapper } from '../../src/modules/remote/chat/openAIWrapper.js'
 import type { ClientPolicy } from '../../src/modules/remote/clientPolicy.js'
+import { SGLangWrapper } from '../../src/modules/remote/SGLangWrapper.js'
 import { vLLMWrapper } from '../../src/modules/remote/vLLMWrapper.js'
 import { askHistories, askTokens, engineSampling, scoreTokens } from './policySubjects.js'
 import type { PolicyAbilities, PolicySubject, SuiteFault, SuiteSampling } from './policySuiteParts.js'
@@ -45,7 +46,7 @@ const faultyOf = ({ url, model, apiKey }: ServedModel, askAt: AskAt): NonNullabl
 export const FAULTS: readonly SuiteFault[] = ['unknown model', 'wrong key', 'dead server']
 
 /** The subject of policies of engine clients: one for all that is asked, others for what only the making of a policy decides. */
-export const clientSubject = (
+const clientSubject = (
   served: ServedModel,
   make: (server: Address, options: Partial<ReturnType<typeof engineSampling>>) => ClientPolicy,
 ): PolicySubject => {
@@ -71,6 +72,12 @@ export const clientSubject = (
 export const vLLMSubject = (served: ServedModel, endpoint: 'generate' | 'completions'): PolicySubject =>
   clientSubject(served, ({ url, model, apiKey }, options) =>
     vLLMWrapper({ url, model, apiKey, server: { endpoint }, ...options }),
+  )
+
+/** The subject of `SGLangWrapper`. Its server has one model, whatever it is called. */
+export const sglangSubject = (served: ServedModel): PolicySubject =>
+  clientSubject(served, ({ url, apiKey }, options) =>
+    SGLangWrapper({ url, apiKey, server: { logProbs: 'tempered' }, ...options }),
   )
 
 /** Settings that OpenAI's format has no field for, as vLLM names them. */

@@ -19,13 +19,22 @@ interface ScriptedWeights {
   readonly shift: number
 }
 
-interface ScriptedParameters {
+export interface ScriptedParameters {
   readonly max_new_tokens: number
   readonly min_new_tokens?: number
   readonly temperature: number
   readonly ignore_eos?: boolean
   readonly stop_token_ids?: readonly number[]
   readonly sampling_seed?: number
+  readonly top_p?: number
+  readonly top_k?: number
+  readonly min_p?: number
+  readonly repetition_penalty?: number
+  readonly presence_penalty?: number
+  readonly frequency_penalty?: number
+  readonly logit_bias?: Readonly<Record<string, number>>
+  readonly stop?: readonly string[]
+  readonly no_stop_trim?: boolean
 }
 
 /** The fields of requests, of all paths. */
