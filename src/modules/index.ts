@@ -174,3 +174,4 @@ export { type RotaryTableOptions, type RotaryTables, rotaryTables } from './tran
 export { type CompletionBatch, completionLogits } from './transformer/score.js'
 export { makeScorer, type Scorer } from './transformer/scorer.js'
 export { type TransformersPolicy, TransformersWrapper, type TransformersWrapperOptions } from './transformersWrapper.js'
+export { untieEmbeddings } from './untie.js'

@@ -15,6 +15,7 @@ import { hostArrays, type ModelText, type PretrainedFilesOptions, pretrainedFile
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { Params } from '../../modules/transformer/params.js'
 import { makeScorer } from '../../modules/transformer/scorer.js'
+import { untieEmbeddings } from '../../modules/untie.js'
 import type { PlacedWeights, WeightForms } from './settings.js'
 
 export interface DecoderFormsOptions {
@@ -28,6 +29,11 @@ export interface DecoderFormsOptions {
     readonly text: ModelText
     /** How numbers are stored: as the servers hold them. Default F32. */
     readonly float?: PretrainedFilesOptions['float']
+    /**
+     * `own`: with an output projection beside the embedding that the model shares with it, for servers that serve an untied copy
+     * (`untieEmbeddings`). vLLM 0.32 on CPUs needs that: it goes on with the old projection of a tied model. Default `as trained`.
+     */
+    readonly projection?: 'as trained' | 'own'
   }
   readonly files?: Files
 }
@@ -103,10 +109,11 @@ export const decoderForms = ({ config, checkpoints, files = liveFiles }: Decoder
     full: (params, version): TE.TaskEither<WeightFailure, PlacedWeights> => {
       const arrays = arraysOf(params)
       if (checkpoints === undefined) return TE.right({ source: { _tag: 'Arrays', arrays }, remove: async () => {} })
-      const { folder, text, float = 'F32' } = checkpoints
+      const { folder, text, float = 'F32', projection = 'as trained' } = checkpoints
+      const model = { config, arrays, text }
       const path = `${folder.replace(/\/+$/, '')}/v${version}`
       return pipe(
-        files.writeFolder(path, pretrainedFiles({ config, arrays, text }, { float })),
+        files.writeFolder(path, pretrainedFiles(projection === 'own' ? untieEmbeddings(model) : model, { float })),
         TE.bimap(refusal, () => ({
           source: { _tag: 'Folder', path },
           // A folder that stays is no reason to doubt the push; the next run replaces it.
