@@ -8,7 +8,7 @@ import { makeRequestGate } from '../../src/modules/remote/requestGate.js'
 
 /**
  * What becomes of a call. `lost-done`: it is done and its answer is lost; `lost`: not done, no answer. `late`: the answer is lost, and it is
- * done a while later. `dies`: the server is gone from now on. `throws`: the client breaks its promise. `hangs`, `hangs-done`: no answer ever.
+ * done a while later; `slow`: as `late`, after a long while, and whoever loads weights meanwhile comes after it. `dies`: the server is gone from now on. `throws`: the client breaks its promise. `hangs`, `hangs-done`: no answer ever.
  * `spoils`: it is done, but wrongly: loaded weights are other ones, and a version that is told is another.
  */
 export type Fault =
@@ -17,6 +17,7 @@ export type Fault =
   | 'lost-done'
   | 'lost'
   | 'late'
+  | 'slow'
   | 'dies'
   | 'throws'
   | 'hangs'
@@ -106,6 +107,7 @@ export const scriptedClient = (options: ScriptedClientOptions = {}): ScriptedCli
   const script = [...faults]
   const gate = makeRequestGate()
   let running = 0
+  let underWay: Promise<unknown> = Promise.resolve()
   const truth: ServerTruth = {
     ...{ base: 0, label: label === 'told' ? 0 : null, isPaused: false, isAlive: true },
     ...{ adapters: new Map(), done: [], answered: [] },
@@ -113,17 +115,22 @@ export const scriptedClient = (options: ScriptedClientOptions = {}): ScriptedCli
   const failure = (kind: EngineFailure['kind'], reason: string): E.Either<EngineFailure, never> =>
     E.left({ _tag: 'EngineFailure', engine: name, kind, reason })
 
-  /** A call to which something may happen. `act` changes the server and may refuse. */
+  /** A call to which something may happen. `act` changes the server and may refuse; `in line` it waits for slow ones before it. */
   const call =
-    <A>(act: (spoiled: boolean) => E.Either<string, A> | Promise<E.Either<string, A>>): TaskEither<EngineFailure, A> =>
+    <A>(
+      act: (spoiled: boolean) => E.Either<string, A> | Promise<E.Either<string, A>>,
+      when: 'at once' | 'in line' = 'at once',
+    ): TaskEither<EngineFailure, A> =>
     async () => {
       const fault = script.shift() ?? 'none'
       await turns(1)
       if (!truth.isAlive) return failure('unreachable', 'no connection')
-      const acted = async () =>
-        E.mapLeft(
+      const acted = async () => {
+        if (when === 'in line' && fault !== 'slow') await underWay
+        return E.mapLeft(
           (reason: string): EngineFailure => ({ _tag: 'EngineFailure', engine: name, kind: 'refused', reason }),
         )(await act(fault === 'spoils'))
+      }
       switch (fault) {
         case 'none':
         case 'spoils':
@@ -137,6 +144,9 @@ export const scriptedClient = (options: ScriptedClientOptions = {}): ScriptedCli
           return failure('unknown', 'the connection broke')
         case 'late':
           void turns(3).then(acted)
+          return failure('unknown', 'the connection broke')
+        case 'slow':
+          underWay = turns(40).then(acted)
           return failure('unknown', 'the connection broke')
         case 'dies':
           truth.isAlive = false
@@ -238,7 +248,7 @@ export const scriptedClient = (options: ScriptedClientOptions = {}): ScriptedCli
         truth.base = contentOf(source) + (spoiled ? 0.5 : 0)
         if (truth.label !== null) truth.label = version
         return done(`load ${version}`)
-      }),
+      }, 'in line'),
     ...{ serving: gate.serving, serve: gate.serve, hold: gate.hold, inFlight: gate.inFlight },
     close: async () => {},
   }

@@ -47,8 +47,8 @@ export interface ServerRun {
   readonly settings: RunSettings
   /** `perhaps` after a call whose answer is missing. */
   paused: 'no' | 'perhaps' | 'yes'
-  /** Whether its base weights are other ones than before. */
-  base: 'old' | 'perhaps new' | 'new'
+  /** Whether its base weights are other ones than before. `unanswered`: they may still become other ones, however late. */
+  base: 'old' | 'perhaps new' | 'unanswered' | 'new'
   /** The adapter that may have been loaded. */
   adapter: string | null
   problem: string | null
@@ -159,17 +159,27 @@ export const loadBase = (
   timed(run, weights.phase, async () => {
     const { source, version } = weights
     run.base = 'perhaps new'
+    // Loads that the server may be busy with still, or may begin later.
+    let open = 0
+    const load = run.client.loadWeights(source, { version })
+    const call: Change['call'] = async () => {
+      open++
+      const answer = await load()
+      if (E.isRight(answer) || (answer.left.kind !== 'unknown' && answer.left.kind !== 'protocol')) open--
+      return answer
+    }
     const loaded = await change(
       run,
       {
-        call: run.client.loadWeights(source, { version }),
+        call,
         happened: (state) => (state.version === null ? 'unclear' : state.version === version ? 'yes' : 'no'),
       },
       budget,
     )
+    if (open > 0) run.base = 'unanswered'
     if (E.isLeft(loaded)) return complain(run, said('the weights were not loaded', loaded.left))
     // Where the state cannot tell, the probes do.
-    if (loaded.right === 'done') run.base = 'new'
+    if (run.base !== 'unanswered' && loaded.right === 'done') run.base = 'new'
     return true
   })
 

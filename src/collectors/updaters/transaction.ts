@@ -93,10 +93,14 @@ export const reloadBase = async (run: ServerRun, { expected, source }: BaseWeigh
   (await resumeServer(run, 'undo')) &&
   (await verifyServer(run, expected, { phase: 'undo', budget }))
 
-/** Gives a server the base weights back that it had. True if it is known to have them. */
+/**
+ * Gives a server the base weights back that it had. True if it is known to have them.
+ *
+ * Numbers that are right now prove nothing while a load may still come: the old weights are loaded then, behind it.
+ */
 const restoreBase = async (run: ServerRun, previous: BaseWeights, budget: Budget): Promise<boolean> => {
   const { expected } = previous
-  // A server that said no, or that was never reached, may have them still.
+  // A server that said no, or that was never reached, has them still.
   if (run.base === 'perhaps new' && expected.probes !== null && (await resumeServer(run, 'undo'))) {
     if (await verifyServer(run, expected, { phase: 'undo', budget })) return true
   }

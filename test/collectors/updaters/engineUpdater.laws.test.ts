@@ -29,7 +29,7 @@ const traffic = (clients: readonly EngineClient[]) => {
 }
 
 const FAULTS: readonly Fault[] = [
-  ...(['refused', 'lost-done', 'lost', 'late', 'dies', 'throws', 'hangs', 'hangs-done', 'spoils'] as const),
+  ...(['refused', 'lost-done', 'lost', 'late', 'slow', 'dies', 'throws', 'hangs', 'hangs-done', 'spoils'] as const),
 ]
 
 /** A few faults at calls of one push to one server. */
@@ -81,7 +81,7 @@ describe('engineUpdater', () => {
           }
         }
       }),
-      { numRuns: 200 },
+      { numRuns: 100 },
     )
   }, 120_000)
 })

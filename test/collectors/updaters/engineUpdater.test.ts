@@ -78,6 +78,17 @@ describe('engineUpdater', () => {
     expect(removed).toEqual([2])
   })
 
+  it('loads the old weights behind a load that may still come, whatever the probes say before it comes', async () => {
+    const { servers, push } = scriptedSetup({ how: 'full' })
+    const [{ script, truth }] = servers as readonly [(typeof servers)[0], ...typeof servers]
+    requireRight(await push(1))
+    // Health, state, pause; the load is slow, the state says that nothing came of it, and the second load is refused.
+    script.push('none', 'none', 'none', 'slow', 'none', 'refused')
+    requireLeft(await push(2))
+    expect(truth.done.slice(-3)).toEqual(['load 2', 'load 1', 'resume'])
+    expect([truth.base, truth.label, truth.isPaused]).toEqual([1, 1, false])
+  })
+
   it('goes on without a server that died, which refuses requests until it is reconciled', async () => {
     const { servers, push, updater, statuses } = scriptedSetup({ count: 2, how: 'full', sync: { onLost: 'withdraw' } })
     const [, dying] = servers
