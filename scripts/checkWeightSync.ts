@@ -1,8 +1,10 @@
 /**
  * Pushes weights into a real server many times while requests run, as adapters and whole, and compares all numbers with our own.
  *
- * `npm run check:weight-sync -- --url http://127.0.0.1:8133 [--model policy] [--folder models/word-problems] [--rounds 50] [--how adapter,full]`.
- * The server must serve that folder in F32, with adapters, the development mode, and a folder of this machine that both see.
+ * `npm run check:weight-sync` starts `tandem serve` on the model folder and checks that. A server of your own is checked by `-- --url
+ * http://127.0.0.1:8133`: it must serve that folder in F32 under the name `policy`, with adapters, the development mode, and the folders of
+ * this machine. For vLLM on CPUs, `-- --write-untied FOLDER` writes a copy of the model with an output projection of its own; serve that, and
+ * say `--projection own`. Further options: `--folder models/word-problems`, `--rounds 50`, `--how adapter,full`.
  */
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,8 +13,11 @@ import { parseArgs } from 'node:util'
 import { vLLMUpdater } from '../src/collectors/updaters/vLLMUpdater.js'
 import { orThrow } from '../src/core/failure.js'
 import { selectBackend } from '../src/engine/select.js'
-import { loadPretrained } from '../src/modules/pretrained.js'
+import { liveFiles } from '../src/live/files.js'
+import { loadPretrained, type Pretrained, pretrainedFiles } from '../src/modules/pretrained.js'
 import { vLLMClient } from '../src/modules/remote/vllm/client.js'
+import { untieEmbeddings } from '../src/modules/untie.js'
+import { startServe } from '../test/kit/serveProcess.js'
 import { fullVersions, loraVersions, type SyncRounds, syncRounds } from '../test/kit/syncRounds.js'
 
 const { values } = parseArgs({
@@ -22,6 +27,8 @@ const { values } = parseArgs({
     folder: { type: 'string', default: 'models/word-problems' },
     rounds: { type: 'string', default: '50' },
     how: { type: 'string', default: 'adapter,full' },
+    projection: { type: 'string', default: 'as trained' },
+    'write-untied': { type: 'string' },
   },
 })
 
@@ -38,43 +45,59 @@ const tell = (how: string, rounds: number, result: SyncRounds): boolean => {
   return result.mixed + result.failed === 0 && result.worstProbeGap <= 1e-3 && result.worstSampleGap <= 1e-3
 }
 
-const main = async (url: string): Promise<boolean> => {
-  await selectBackend()
-  const shared = mkdtempSync(join(tmpdir(), 'tandem-sync-'))
-  const folder = resolve(values.folder)
-  const { config, arrays, text } = orThrow(await loadPretrained(folder)())
+const projectionOf = (said: string): 'as trained' | 'own' => {
+  if (said === 'own' || said === 'as trained') return said
+  throw new Error(`--projection: expected own or 'as trained', got '${said}'`)
+}
+
+/** Rounds of each way at one server; whether all of its numbers were right. */
+const check = async (url: string, { config, arrays, text }: Pretrained, shared: string): Promise<boolean> => {
   const start = join(shared, 'start')
-  cpSync(folder, start, { recursive: true })
+  const projection = projectionOf(values.projection)
+  cpSync(resolve(values.folder), start, { recursive: true })
+  if (projection === 'own')
+    orThrow(await liveFiles.writeFolder(start, pretrainedFiles(untieEmbeddings({ config, arrays, text })))())
   const rounds = Number(values.rounds)
   let isGood = true
-  try {
-    for (const how of values.how.split(',')) {
-      if (how !== 'adapter' && how !== 'full') throw new Error(`--how: expected adapter or full, got '${how}'`)
-      const client = vLLMClient({ url, model: values.model, sharedFolder: shared })
-      const { server } = orThrow(await client.connect())
-      const updater = vLLMUpdater({
-        ...{ clients: [client], how },
-        model: { config, checkpoints: { folder: shared, text } },
-        start: { version: 0, source: { _tag: 'Folder', path: start } },
-      })
-      console.log(`${server} at ${url}`)
-      console.log(JSON.stringify(await updater.recover()))
-      const versions = how === 'adapter' ? loraVersions(config, arrays) : fullVersions(config, arrays)
-      const result = await syncRounds(versions, { clients: [client], updater }, { rounds, parallel: 8 })
-      isGood = tell(how, rounds, result) && isGood
-      updater.release()
-      await client.close()
-    }
-  } finally {
-    rmSync(shared, { recursive: true, force: true })
+  for (const how of values.how.split(',')) {
+    if (how !== 'adapter' && how !== 'full') throw new Error(`--how: expected adapter or full, got '${how}'`)
+    const client = vLLMClient({ url, model: values.model, sharedFolder: shared })
+    const { server } = orThrow(await client.connect())
+    const updater = vLLMUpdater({
+      ...{ clients: [client], how },
+      model: { config, checkpoints: { folder: shared, text, projection } },
+      start: { version: 0, source: { _tag: 'Folder', path: start } },
+    })
+    console.log(`${server} at ${url}`)
+    console.log(JSON.stringify(await updater.recover()))
+    const versions = how === 'adapter' ? loraVersions(config, arrays) : fullVersions(config, arrays)
+    const result = await syncRounds(versions, { clients: [client], updater }, { rounds, parallel: 8 })
+    isGood = tell(how, rounds, result) && isGood
+    updater.release()
+    await client.close()
   }
   return isGood
 }
 
-if (values.url === undefined) {
-  console.error('check:weight-sync: --url is missing: the address of a server that serves the model folder')
-  process.exitCode = 2
-} else if (!(await main(values.url))) {
+const main = async (): Promise<boolean> => {
+  await selectBackend()
+  const model = orThrow(await loadPretrained(resolve(values.folder))())
+  const copy = values['write-untied']
+  if (copy !== undefined) {
+    orThrow(await liveFiles.writeFolder(resolve(copy), pretrainedFiles(untieEmbeddings(model)))())
+    return true
+  }
+  const shared = mkdtempSync(join(tmpdir(), 'tandem-sync-'))
+  const own = values.url === undefined ? await startServe(resolve(values.folder), values.model) : null
+  try {
+    return await check(values.url ?? own!.url, model, shared) // one of the two is there
+  } finally {
+    await own?.stop()
+    rmSync(shared, { recursive: true, force: true })
+  }
+}
+
+if (!(await main())) {
   console.error('check:weight-sync: a server has other weights than it should')
   process.exitCode = 1
 }

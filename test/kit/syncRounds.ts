@@ -35,17 +35,13 @@ export const loraVersions = (config: DecoderConfig, base: Arrays): Versions => (
   },
 })
 
-/**
- * The base with its numbers changed a little for each version; the base itself for version 0. An embedding that is the output projection too
- * stays: vLLM 0.32 goes on with the old projection after `reload_weights`, which the updater notices and undoes.
- */
+/** The base with all its numbers changed a little for each version; the base itself for version 0. */
 export const fullVersions = (config: DecoderConfig, base: Arrays): Versions => ({
   config,
   weights: (version) => {
     if (version === 0) return makeParams(base)
     const key = keyFromSeed(version)
     const changed = [...base].map(([name, { shape, data }]) => {
-      if (config.tiedEmbeddings && name === `${config.embedding.name}.weight`) return [name, { shape, data }] as const
       const noise = normals(child(key, name), data.length)
       return [name, { shape, data: Float32Array.from(data, (x, i) => x * (1 + 0.1 * noise[i]!)) }] as const
     })

@@ -1,0 +1,50 @@
+/** The real `tandem serve` as a process of its own. */
+import { fileURLToPath } from 'node:url'
+import { orThrow } from '../../src/core/failure.js'
+import { liveProcesses } from '../../src/live/processes.js'
+
+const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
+
+/** A server that listens. */
+export interface ServeProcess {
+  readonly url: string
+  /** Ends it as `kill -9` does. Resolves when it is gone. */
+  readonly kill: () => Promise<void>
+  /** Ends it politely. */
+  readonly stop: () => Promise<void>
+}
+
+/** Serves a model folder under a name on a port, with adapters and control of its weights. Throws, with what it said, if it does not come up. */
+export const startServe = async (folder: string, name: string, port = 0): Promise<ServeProcess> => {
+  const lines: string[] = []
+  let listens = (_: string): void => {}
+  const listening = new Promise<string>((resolve) => {
+    listens = resolve
+  })
+  const running = orThrow(
+    await liveProcesses.start({
+      command: process.execPath,
+      args: [
+        ...['--import', import.meta.resolve('tsx'), MAIN, 'serve', folder, '--served-model-name', name],
+        ...['--port', String(port), '--threads', '1', '--dev', '--enable-lora', '--shutdown-seconds', '1'],
+      ],
+      onLine: (line) => {
+        lines.push(line)
+        const at = /^serving .* at (http:\S+)$/.exec(line)
+        if (at !== null) listens(at[1]!)
+      },
+    })(),
+  )
+  const url = await Promise.race([
+    listening,
+    running.ended.then(() => Promise.reject(new Error(`tandem serve has ended:\n${lines.join('\n')}`))),
+  ])
+  return {
+    url,
+    kill: async () => {
+      process.kill(running.pid, 'SIGKILL')
+      await running.ended
+    },
+    stop: async () => void (await running.stop(5000)),
+  }
+}
