@@ -1,6 +1,7 @@
 /** From losses of tokens to the loss of a batch. */
 import * as tf from '@tensorflow/tfjs'
 import { masked } from '../engine/masked.js'
+import { type Kind, oneOf } from './checked.js'
 
 /**
  * How the losses of tokens become one number. `x` is the loss, `m` the mask, `N` the tokens and `S` the completions of the whole mini-batch,
@@ -29,6 +30,21 @@ export const countsOf = (mask: tf.Tensor): LossCounts => ({
   tokens: tf.sum(mask),
   completions: tf.scalar(mask.shape[0]!),
 })
+
+const words = oneOf('token-mean', 'token-sum', 'prompt-mean', 'seq-mean-token-sum', 'seq-mean-token-mean')
+
+/** Any `Aggregation`. */
+export const anAggregation: Kind = {
+  expected: `${words.expected} or { mode: 'seq-mean-token-sum-norm', length }`,
+  holds: (value) =>
+    words.holds(value) ||
+    (typeof value === 'object' &&
+      value !== null &&
+      'mode' in value &&
+      value.mode === 'seq-mean-token-sum-norm' &&
+      'length' in value &&
+      typeof value.length === 'number'),
+}
 
 /** Throws RangeError for a length that nothing can be divided by. */
 export const checkAggregation = (loss: string, aggregation: Aggregation): void => {

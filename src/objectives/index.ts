@@ -34,6 +34,22 @@ export {
 } from './advantages/temporal.js'
 export { type Aggregation, aggregate, countsOf, type LossCounts } from './aggregation.js'
 export {
+  DistillationLoss,
+  type DistillationLossInput,
+  type DistillationLossOptions,
+  type DistillationLossOutput,
+  type VocabularyDivergence,
+  vocabularyDivergence,
+} from './distillationLoss.js'
+export {
+  type DPOLoss,
+  type DPOLossInput,
+  type DPOLossOptions,
+  type DPOLossOutput,
+  type DPOSide,
+  dpoLoss,
+} from './dpoLoss.js'
+export {
   essOf,
   type GRPOCounts,
   GRPOLoss,
@@ -83,6 +99,7 @@ export {
   rolloutCorrection,
 } from './rolloutCorrection.js'
 export { highEntropyWeights, offPolicyWeights } from './tokenWeights.js'
+export { SFTLoss, type SFTLossInput, type SFTLossOptions, type SFTLossOutput } from './sftLoss.js'
 export { type AdafactorOptions, type AdafactorState, adafactor } from './updates/adafactor.js'
 export { type AdamWOptions, type AdamWState, adamW } from './updates/adamW.js'
 export { type AnyOptimizer, type GroupedState, grouped, type ParameterGroup } from './updates/grouped.js'
@@ -91,3 +108,10 @@ export { type MuonOptions, type MuonState, muon, orthogonalized } from './update
 export { clipByGlobalNorm, globalNorm, mapNamed, type Optimizer } from './updates/optimizer.js'
 export { type SGDOptions, type SGDState, sgd } from './updates/sgd.js'
 export { type WeightAverage, weightAverage } from './updates/weightAverage.js'
+export {
+  type ValueLoss,
+  type ValueLossInput,
+  type ValueLossOptions,
+  type ValueLossOutput,
+  valueLoss,
+} from './valueLoss.js'

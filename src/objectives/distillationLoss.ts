@@ -1,0 +1,156 @@
+/** Learning from the probabilities of another model. */
+import * as tf from '@tensorflow/tfjs'
+import { masked, maskedSum } from '../engine/masked.js'
+import { stopGradient } from '../engine/stopGradient.js'
+import {
+  type Aggregation,
+  aggregate,
+  anAggregation,
+  checkAggregation,
+  countsOf,
+  type LossCounts,
+} from './aggregation.js'
+import { aNumber, checkSettings, checkTokenShapes, oneOf } from './checked.js'
+import { klTerm } from './klForms.js'
+
+export interface DistillationLossOptions {
+  /**
+   * What `k3(x) = e^x - 1 - x` is taken of: `reverse` `x = log teacher - log student`, an estimate of `KL(student || teacher)` where the student
+   * sampled; `forward` the other way round. Default `reverse`.
+   */
+  readonly klDirection?: 'reverse' | 'forward'
+  /** Default `seq-mean-token-mean`. */
+  readonly aggregation?: Aggregation
+}
+
+/** Axes: B completions, T tokens. All float32; log-probabilities of the tokens that were sampled, in nats. */
+export interface DistillationLossInput {
+  /** `[B, T]` under the student, where the gradient goes. */
+  readonly logProbs: tf.Tensor
+  /** `[B, T]`. */
+  readonly teacherLogProbs: tf.Tensor
+  /** `[B, T]`: 1 for a token to learn from. */
+  readonly mask: tf.Tensor
+  /** What to divide by, so that micro-batches add up to the whole mini-batch. By default those of this input. */
+  readonly counts?: LossCounts
+}
+
+/** Scalars. */
+export interface DistillationLossOutput {
+  readonly lossDistillation: tf.Tensor
+  /** Mean of the estimate over the tokens that count. */
+  readonly kl: tf.Tensor
+  /** Share of tokens to which the teacher gives probability 1 exactly: near 1 it did not score these tokens at all. */
+  readonly teacherZeros: tf.Tensor
+}
+
+/** A distillation loss with its settings checked. */
+export interface DistillationLoss {
+  readonly name: 'DistillationLoss'
+  readonly options: DistillationLossOptions
+  readonly apply: (input: DistillationLossInput) => DistillationLossOutput
+}
+
+/**
+ * On-policy distillation from the log-probabilities of sampled tokens.
+ *
+ * Per token `l = e^x - 1 - x`, which is never negative and 0 for equal models alone; its gradient is `1 - e^x` for `reverse` and `e^x - 1` for
+ * `forward`. Over tokens that the student samples the expected value of `reverse` is `KL(student || teacher)`, and its expected gradient is
+ * that of `KL(teacher || student)`. `vocabularyDivergence` is exact.
+ *
+ * Shapes   see `DistillationLossInput` and `DistillationLossOutput`.
+ * Errors   throws RangeError for settings that are none, and for shapes that do not fit (all named).
+ * Edges    without any token that counts the loss and its gradient are 0; what is under the mask never matters. A token that one of the models
+ *          gives probability 0 makes the loss infinite.
+ * Source   Lu and Thinking Machines Lab 2025, "On-Policy Distillation"; TorchRL `DistillationLoss`, which throws where most of the teacher's
+ *          log-probabilities are 0: here that is the metric `teacherZeros`.
+ *
+ * @example
+ * DistillationLoss({ klDirection: 'forward' }).name // 'DistillationLoss'
+ */
+export const DistillationLoss = (options: DistillationLossOptions = {}): DistillationLoss => {
+  checkSettings('DistillationLoss', options, { klDirection: oneOf('reverse', 'forward'), aggregation: anAggregation })
+  const { klDirection = 'reverse', aggregation = 'seq-mean-token-mean' } = options
+  checkAggregation('DistillationLoss', aggregation)
+  return {
+    name: 'DistillationLoss',
+    options,
+    apply: (input) => {
+      const { logProbs, teacherLogProbs, mask } = input
+      checkTokenShapes('DistillationLoss', { logProbs, teacherLogProbs, mask })
+      const counts = input.counts ?? countsOf(mask)
+      const tokens = tf.maximum(counts.tokens, 1)
+      const lead = masked(tf.sub(logProbs, teacherLogProbs), mask)
+      const each = klTerm('k3', klDirection === 'reverse' ? lead : tf.neg(lead))
+      return {
+        lossDistillation: aggregate(each, { mask, counts, aggregation }),
+        kl: tf.div(maskedSum(each, mask), tokens),
+        teacherZeros: tf.div(maskedSum(tf.cast(tf.equal(teacherLogProbs, 0), 'float32'), mask), tokens),
+      }
+    },
+  }
+}
+
+/**
+ * A divergence between two distributions: `reverse` `KL(student || teacher)`, `forward` `KL(teacher || student)`, or with a `teacherShare` b in (0, 1)
+ * the generalized Jensen-Shannon divergence `b KL(teacher || M) + (1 - b) KL(student || M)` with `M = b teacher + (1 - b) student`.
+ */
+export type VocabularyDivergence = 'reverse' | 'forward' | { readonly teacherShare: number }
+
+/** `sum_v p (log p - log q)`; what p does not have adds nothing. */
+const divergenceOf = (logP: tf.Tensor, logQ: tf.Tensor): tf.Tensor => {
+  const p = tf.exp(logP)
+  const difference = tf.where(tf.greater(stopGradient(p), 0), tf.sub(logP, logQ), tf.zerosLike(p))
+  return tf.sum(tf.mul(p, difference), -1)
+}
+
+/** Below this a log-probability is that of nothing: its exponential is 0. */
+const LOWEST = -1e4
+
+/** `log((1 - b) e^x + b e^y)`. */
+const mixture = (x: tf.Tensor, y: tf.Tensor, share: number): tf.Tensor => {
+  const floor = (logs: tf.Tensor): tf.Tensor => tf.clipByValue(logs, LOWEST, 0)
+  return tf.logSumExp(tf.stack([tf.add(floor(x), Math.log(1 - share)), tf.add(floor(y), Math.log(share))]), 0)
+}
+
+const checkDivergence = (divergence: VocabularyDivergence): void => {
+  if (typeof divergence !== 'object') {
+    checkSettings('vocabularyDivergence', { divergence }, { divergence: oneOf('reverse', 'forward') })
+    return
+  }
+  checkSettings('vocabularyDivergence', divergence, { teacherShare: aNumber })
+  const { teacherShare } = divergence
+  if (!(teacherShare > 0 && teacherShare < 1))
+    throw new RangeError(`vocabularyDivergence: teacherShare must be between 0 and 1, got ${teacherShare}`)
+}
+
+/**
+ * Exact divergence of student and teacher at each position, over the whole vocabulary.
+ *
+ * Shapes   both logits `[..., V]`; the result has the shape without V. Nats. Differentiable.
+ * Errors   throws RangeError for shapes that differ, and for a divergence that is none.
+ * Edges    a logit of -Infinity is a token of probability 0: it adds nothing where the first distribution lacks it, and makes the divergence
+ *          infinite where the second alone does. The Jensen-Shannon divergence is always finite.
+ * Cost     some passes over the logits.
+ * Source   Agarwal et al. 2024, "On-Policy Distillation of Language Models" (GKD), arXiv:2306.13649, equation 1, with names for its limits.
+ *
+ * @example
+ * vocabularyDivergence(tf.tensor2d([[0, 0]]), tf.tensor2d([[1, 1]]), 'forward').dataSync() // [0]
+ */
+export const vocabularyDivergence = (
+  studentLogits: tf.Tensor,
+  teacherLogits: tf.Tensor,
+  divergence: VocabularyDivergence = 'reverse',
+): tf.Tensor => {
+  checkDivergence(divergence)
+  if (studentLogits.rank === 0 || studentLogits.shape.join() !== teacherLogits.shape.join())
+    throw new RangeError(
+      `vocabularyDivergence: expected logits of one shape [..., V], got [${studentLogits.shape.join()}] and [${teacherLogits.shape.join()}]`,
+    )
+  const [student, teacher] = [tf.logSoftmax(studentLogits), tf.logSoftmax(teacherLogits)]
+  if (divergence === 'reverse') return divergenceOf(student, teacher)
+  if (divergence === 'forward') return divergenceOf(teacher, student)
+  const { teacherShare: share } = divergence
+  const both = mixture(student, teacher, share)
+  return tf.add(tf.mul(divergenceOf(teacher, both), share), tf.mul(divergenceOf(student, both), 1 - share))
+}

@@ -1,0 +1,138 @@
+/** Learning from given completions. */
+import * as tf from '@tensorflow/tfjs'
+import { masked, maskedSum } from '../engine/masked.js'
+import { countsOf, type LossCounts } from './aggregation.js'
+import { aNumber, checkSettings, checkTokenShapes, oneOf } from './checked.js'
+import { klTerm } from './klForms.js'
+import { perToken, rowSums, rowsThatCount } from './sequences.js'
+
+export interface SFTLossOptions {
+  /**
+   * `sft`: the negative log-likelihood. `minor_sft`: the same through a sigmoid of the lead over a reference model, so that what is learned
+   * already pulls less. Default `sft`.
+   */
+  readonly lossFunction?: 'sft' | 'minor_sft'
+  /** Of `minor_sft`: how soon a lead over the reference counts as learned. Default 0.1. */
+  readonly beta?: number
+  /** Whether the log-probability of a completion is divided by its tokens. Default `yes`. */
+  readonly normalizeBySeqLength?: 'yes' | 'no'
+  /** Mean or sum over the completions. Default `mean`. */
+  readonly reduction?: 'mean' | 'sum'
+  /** Weight of the divergence to the reference model (k3), a mean over tokens. Default 0: none. */
+  readonly klToRefCoefficient?: number
+}
+
+/** Axes: B completions, T tokens. All float32; log-probabilities in nats. */
+export interface SFTLossInput {
+  /** `[B, T]`, where the gradient goes. */
+  readonly logProbs: tf.Tensor
+  /** `[B, T]` under the reference model, for `minor_sft` and the divergence. */
+  readonly refLogProbs?: tf.Tensor
+  /** `[B, T]`: 1 for a token to learn from. */
+  readonly mask: tf.Tensor
+  /** What to divide by, so that micro-batches add up to the whole mini-batch. By default those of this input. */
+  readonly counts?: LossCounts
+}
+
+/** TorchRL's fields. */
+export interface SFTLossOutput {
+  /** A scalar. */
+  readonly lossSft: tf.Tensor
+  /** `[B]`: the loss of each completion, not divided by their number. */
+  readonly losses: tf.Tensor
+  /** Scalars: mean over the tokens that count, and its part of the loss. */
+  readonly klToRef?: tf.Tensor
+  readonly lossKlToRef?: tf.Tensor
+}
+
+/** A loss of given completions with its settings checked. */
+export interface SFTLoss {
+  readonly name: 'SFTLoss'
+  readonly options: SFTLossOptions
+  readonly needs: { readonly reference: 'yes' | 'no' }
+  readonly apply: (input: SFTLossInput) => SFTLossOutput
+}
+
+const checked = (options: SFTLossOptions): Required<SFTLossOptions> => {
+  checkSettings('SFTLoss', options, {
+    lossFunction: oneOf('sft', 'minor_sft'),
+    beta: aNumber,
+    normalizeBySeqLength: oneOf('yes', 'no'),
+    reduction: oneOf('mean', 'sum'),
+    klToRefCoefficient: aNumber,
+  })
+  const { lossFunction = 'sft', beta = 0.1, klToRefCoefficient = 0 } = options
+  if (!(beta > 0 && Number.isFinite(beta))) throw new RangeError(`SFTLoss: beta must be positive, got ${beta}`)
+  if (options.beta !== undefined && lossFunction === 'sft')
+    throw new RangeError('SFTLoss: beta is a setting of minor_sft, and the loss function is sft')
+  if (!(klToRefCoefficient >= 0 && Number.isFinite(klToRefCoefficient)))
+    throw new RangeError(`SFTLoss: klToRefCoefficient must not be negative, got ${klToRefCoefficient}`)
+  if (klToRefCoefficient !== 0 && lossFunction === 'minor_sft')
+    throw new RangeError('SFTLoss: minor_sft measures against the reference itself and has no klToRefCoefficient')
+  const { normalizeBySeqLength = 'yes', reduction = 'mean' } = options
+  return { lossFunction, beta, klToRefCoefficient, normalizeBySeqLength, reduction }
+}
+
+/**
+ * The loss of supervised fine-tuning.
+ *
+ * With `S = sum_t m log pi`, by default divided by the tokens of the completion: `sft` is `-S`, `minor_sft` is `-log sigmoid(beta (S - S_ref))` with
+ * the same sum of the reference's log-probabilities. The loss is their mean, or their sum. To it comes, where its coefficient is not 0,
+ * the divergence to the reference, `k3 = e^d - 1 - d` with `d = log pi_ref - log pi`, as a mean over the tokens that count.
+ *
+ * Shapes   see `SFTLossInput` and `SFTLossOutput`.
+ * Errors   throws RangeError for settings that are none or do not go together, for shapes that do not fit (all named), and for a missing
+ *          `refLogProbs`.
+ * Edges    a completion without a token that counts adds 0 and is one of B; what is under the mask never matters. A token of probability 0 makes
+ *          the loss infinite.
+ * Source   TorchRL `SFTLoss`, which sums the reference over the prompt too, and dilutes the divergence with the prompt's tokens; minor SFT: Xie et
+ *          al. 2024, arXiv:2408.10642, equation 9.
+ *
+ * @example
+ * SFTLoss({ lossFunction: 'minor_sft' }).needs.reference // 'yes'
+ */
+export const SFTLoss = (options: SFTLossOptions = {}): SFTLoss => {
+  const { lossFunction, beta, klToRefCoefficient, normalizeBySeqLength, reduction } = checked(options)
+  const needsReference = lossFunction === 'minor_sft' || klToRefCoefficient !== 0
+
+  const scoreOf = (logProbs: tf.Tensor, mask: tf.Tensor): tf.Tensor => {
+    const sums = rowSums(logProbs, mask)
+    return normalizeBySeqLength === 'yes' ? perToken(sums, mask) : sums
+  }
+
+  const lossesOf = ({ logProbs, refLogProbs, mask }: SFTLossInput): tf.Tensor => {
+    const score = scoreOf(logProbs, mask)
+    if (lossFunction === 'sft') return tf.neg(score)
+    const lead = tf.sub(score, scoreOf(refLogProbs!, mask)) // checked by `apply`
+    return tf.mul(tf.softplus(tf.mul(lead, -beta)), rowsThatCount(mask)) // -log sigmoid(beta lead)
+  }
+
+  const divergence = (
+    { logProbs, refLogProbs, mask }: SFTLossInput,
+    counts: LossCounts,
+  ): Pick<SFTLossOutput, 'klToRef' | 'lossKlToRef'> => {
+    if (refLogProbs === undefined) return {}
+    const each = klTerm('k3', masked(tf.sub(logProbs, refLogProbs), mask))
+    const klToRef = tf.div(maskedSum(each, mask), tf.maximum(counts.tokens, 1))
+    return { klToRef, ...(klToRefCoefficient !== 0 && { lossKlToRef: tf.mul(klToRef, klToRefCoefficient) }) }
+  }
+
+  return {
+    name: 'SFTLoss',
+    options,
+    needs: { reference: needsReference ? 'yes' : 'no' },
+    apply: (input) => {
+      const { logProbs, refLogProbs, mask } = input
+      checkTokenShapes('SFTLoss', { logProbs, mask, refLogProbs })
+      if (needsReference && refLogProbs === undefined) throw new RangeError('SFTLoss: it needs `refLogProbs`')
+      const counts = input.counts ?? countsOf(mask)
+      const losses = lossesOf(input)
+      const total = tf.sum(losses)
+      return {
+        lossSft: reduction === 'sum' ? total : tf.div(total, tf.maximum(counts.completions, 1)),
+        losses,
+        ...divergence(input, counts),
+      }
+    },
+  }
+}

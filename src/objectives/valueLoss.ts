@@ -1,0 +1,96 @@
+/** What a value function learns from. */
+import * as tf from '@tensorflow/tfjs'
+import { masked, maskedSum } from '../engine/masked.js'
+import { stopGradient } from '../engine/stopGradient.js'
+import {
+  type Aggregation,
+  aggregate,
+  anAggregation,
+  checkAggregation,
+  countsOf,
+  type LossCounts,
+} from './aggregation.js'
+import { aNumber, checkSettings, checkTokenShapes } from './checked.js'
+
+export interface ValueLossOptions {
+  /** A value may leave the old one by this much before the loss stops to reward it. Default: no limit. */
+  readonly clipEpsilon?: number
+  /** Default `token-mean`. */
+  readonly aggregation?: Aggregation
+}
+
+/** Axes: B completions, T tokens. All float32. */
+export interface ValueLossInput {
+  /** `[B, T]`, where the gradient goes. */
+  readonly values: tf.Tensor
+  /** `[B, T]`, when the completions were sampled; needed with `clipEpsilon`. */
+  readonly oldValues?: tf.Tensor
+  /** `[B, T]`, what the values are to become, such as the returns of `gae`. */
+  readonly returns: tf.Tensor
+  /** `[B, T]`: 1 for a token to learn from. */
+  readonly mask: tf.Tensor
+  /** What to divide by, so that micro-batches add up to the whole mini-batch. By default those of this input. */
+  readonly counts?: LossCounts
+}
+
+/** Scalars. */
+export interface ValueLossOutput {
+  readonly lossValue: tf.Tensor
+  /** Share of tokens whose gradient the range took away. */
+  readonly cutFraction: tf.Tensor
+}
+
+/** A value loss with its settings checked. */
+export interface ValueLoss {
+  readonly name: 'valueLoss'
+  readonly options: ValueLossOptions
+  readonly apply: (input: ValueLossInput) => ValueLossOutput
+}
+
+/**
+ * The loss of PPO's value function.
+ *
+ * Per token `l = (V - R)^2 / 2`; with `clipEpsilon` e: `l = max((V - R)^2, (clip(V, V_old - e, V_old + e) - R)^2) / 2`. The gradient is `V - R`, and 0
+ * where the clipped term is the larger one.
+ *
+ * Shapes   see `ValueLossInput` and `ValueLossOutput`.
+ * Errors   throws RangeError for settings that are none, for shapes that do not fit (all named), and for a missing `oldValues`.
+ * Edges    without any token that counts the loss and its gradient are 0; what is under the mask never matters.
+ * Source   Schulman et al. 2017, arXiv:1707.06347, equation 9; the clip is that of OpenAI baselines `ppo2` and of verl `compute_value_loss`.
+ *
+ * @example
+ * valueLoss({ clipEpsilon: 0.5 }).name // 'valueLoss'
+ */
+export const valueLoss = (options: ValueLossOptions = {}): ValueLoss => {
+  checkSettings('valueLoss', options, { clipEpsilon: aNumber, aggregation: anAggregation })
+  const { clipEpsilon, aggregation = 'token-mean' } = options
+  checkAggregation('valueLoss', aggregation)
+  if (clipEpsilon !== undefined && !(clipEpsilon > 0 && Number.isFinite(clipEpsilon)))
+    throw new RangeError(`valueLoss: clipEpsilon must be positive, got ${clipEpsilon}`)
+
+  const errors = ({ values, oldValues, returns, mask }: ValueLossInput): readonly [tf.Tensor, tf.Tensor] => {
+    const [value, target] = [masked(values, mask), masked(returns, mask)]
+    const free = tf.square(tf.sub(value, target))
+    if (clipEpsilon === undefined) return [free, tf.zerosLike(free)]
+    if (oldValues === undefined) throw new RangeError('valueLoss: clipEpsilon needs `oldValues`')
+    const old = masked(oldValues, mask)
+    const near = tf.add(old, tf.clipByValue(tf.sub(value, old), -clipEpsilon, clipEpsilon))
+    const clipped = tf.square(tf.sub(near, target))
+    return [tf.maximum(free, clipped), stopGradient(tf.cast(tf.greater(clipped, free), 'float32'))]
+  }
+
+  return {
+    name: 'valueLoss',
+    options,
+    apply: (input) => {
+      const { values, oldValues, returns, mask } = input
+      checkTokenShapes('valueLoss', { values, returns, mask, oldValues })
+      const counts = input.counts ?? countsOf(mask)
+      const [each, cut] = errors(input)
+      return {
+        lossValue: aggregate(tf.mul(each, 0.5), { mask, counts, aggregation }),
+        cutFraction: tf.div(maskedSum(cut, mask), tf.maximum(counts.tokens, 1)),
+      }
+    },
+  }
+}
