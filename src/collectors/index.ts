@@ -7,6 +7,7 @@ export {
   capturedBatch,
   type LeftOut,
 } from './captured.js'
+export { correctedRows, rescoredRows } from './correction.js'
 export { type GroupedRows, groupRows, trainingRows } from './groups.js'
 export {
   type Collected,
@@ -51,7 +52,7 @@ export { evaluationTasks, loadTasks, openTasks, type RunTasks } from './run/task
 export { type RunEvent, type TrainOptions, train } from './run/train.js'
 export type { Recompute } from './stepGradients.js'
 export type { StepMetrics } from './stepMetrics.js'
-export type { TrainingRows } from './stepRows.js'
+export { type TrainingRows, withNoise } from './stepRows.js'
 export {
   NonFiniteLoss,
   type TrainerState,

@@ -18,7 +18,10 @@ export type Recompute = 'none' | 'layers'
 export interface GradBatch extends ScoredBatch {
   readonly mask: tf.Tensor
   readonly oldLogProbs: tf.Tensor
+  readonly behaviorLogProbs?: tf.Tensor
   readonly refLogProbs?: tf.Tensor
+  readonly weights?: tf.Tensor
+  readonly noise?: tf.Tensor
   readonly advantages: tf.Tensor
   readonly counts: LossCounts
 }
@@ -37,23 +40,13 @@ export interface GradOutput extends PartOutput {
 /** The loss of a micro-batch as a function of its tempered logits. */
 const lossOfLogits =
   (loss: PolicyLoss) =>
-  (
-    logits: tf.Tensor,
-    { batch, mask, oldLogProbs, refLogProbs, advantages, counts }: Omit<GradBatch, 'inverseTemperature'>,
-  ) => {
+  (logits: tf.Tensor, { batch, ...rest }: Omit<GradBatch, 'inverseTemperature'>) => {
+    const { mask, oldLogProbs } = rest
     const scores = tokenScores(logits, tf.reshape(batch.completionIds, [-1]), {
       entropy: loss.needs.entropy,
     })
     const logProbs = tf.reshape(scores.logProbs, mask.shape)
-    const output = loss.apply({
-      logProbs,
-      oldLogProbs,
-      advantages,
-      mask,
-      counts,
-      entropy: tf.reshape(scores.entropy, mask.shape),
-      ...(refLogProbs && { refLogProbs }),
-    })
+    const output = loss.apply({ ...rest, logProbs, entropy: tf.reshape(scores.entropy, mask.shape) })
     const gap = tf.max(tf.mul(tf.abs(tf.sub(logProbs, oldLogProbs)), mask))
     return { value: totalLoss(output), aux: { output, gap } }
   }

@@ -6,7 +6,9 @@ import type { PolicyLossOutput } from '../objectives/policyLoss.js'
 /** Means over the tokens of the step. Pure numbers unless said. */
 export interface StepMetrics {
   readonly loss: number
+  /** Share of tokens whose ratio is outside the objective's range, and of those that lost their gradient by it. */
   readonly clipFraction: number
+  readonly cutFraction: number
   /** Nats. */
   readonly klApprox: number
   /** Nats; present when a reference is given. */
@@ -44,6 +46,7 @@ export const combineMetrics = (parts: readonly PartOutput[], gradNorm: number): 
   return {
     loss: sum((part) => part.loss),
     clipFraction: sum((part) => part.output.clipFraction),
+    cutFraction: sum((part) => part.output.cutFraction),
     klApprox: sum((part) => part.output.klApprox),
     klToRef: parts[0]?.output.klToRef === undefined ? null : sum((part) => part.output.klToRef),
     ess: essOf({

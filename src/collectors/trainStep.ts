@@ -139,7 +139,6 @@ export const trainStep = <S>(options: TrainStepOptions<S>): TrainStep<S> => {
   const gradBatch = (rows: TrainingRows, counts: LossCounts): GradBatch => ({
     counts,
     ...tensorsOfRows(rows, config),
-    advantages: tf.tensor2d([...rows.advantages], [rows.advantages.length, 1]),
   })
 
   /** Gradients of each micro-batch, added up; one set of them is alive at a time. */

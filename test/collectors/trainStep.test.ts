@@ -91,7 +91,9 @@ describe('the metrics', () => {
       const [old, reference] = [rows.oldLogProbs, rows.refLogProbs!].map((list) =>
         list.flatMap((row) => Array.from(row)),
       )
-      const advantages = rows.completions.flatMap((row, i) => Array<number>(row.length).fill(rows.advantages[i]!))
+      const advantages = rows.completions.flatMap((row, i) =>
+        Array<number>(row.length).fill(Number(rows.advantages[i])),
+      )
       const ratios = flat.map((x, t) => Math.exp(x - old![t]!))
       const clipped = ratios.map((w) => Math.min(Math.max(w, 0.8), 1.2))
       const squares = ratios.reduce((sum, w) => sum + w * w, 0)

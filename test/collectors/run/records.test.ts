@@ -12,7 +12,17 @@ const NO_SECONDS = { generation: 0, environment: 0, training: 0, weightSync: 0 }
 const step = (changes: Partial<StepRecord> = {}): StepRecord => ({
   ...{ type: 'step', step: 1, reward: 0, accuracy: 0, worked: 0, answered: 0, truncated: 0, completionTokens: 0 },
   ...{ groupsUsed: 0, groupsDropped: 0, groupsWithoutSignal: 0, learningRate: 0, policyVersion: 0, tokens: 0 },
-  ...{ loss: 0, clipFraction: 0, klApprox: 0, klToRef: null, ess: 1, entropy: 0, gradNorm: 0, maxLogProbGap: 0 },
+  ...{
+    loss: 0,
+    clipFraction: 0,
+    cutFraction: 0,
+    klApprox: 0,
+    klToRef: null,
+    ess: 1,
+    entropy: 0,
+    gradNorm: 0,
+    maxLogProbGap: 0,
+  },
   ...{ seconds: NO_SECONDS, ...changes },
 })
 

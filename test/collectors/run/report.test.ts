@@ -33,6 +33,7 @@ const step = (number: number, changes: Partial<StepRecord> = {}): StepRecord => 
   seconds: { generation: 1, environment: 0.25, training: 2, weightSync: 0.01 },
   loss: 0.1,
   clipFraction: 0.02,
+  cutFraction: 0,
   klApprox: 0,
   klToRef: 0.01,
   ess: 1,
