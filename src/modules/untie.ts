@@ -13,9 +13,6 @@ type Numbers = Pick<Pretrained, 'config' | 'arrays'>
  *
  * Shapes   adds `lm_head.weight` `[V, D]`: the array of the embedding itself, not a copy.
  * Errors   throws RangeError if the embedding is missing.
- *
- * @example
- * untieEmbeddings({ config, arrays }).arrays.has('lm_head.weight') // true
  */
 export const untieEmbeddings = <M extends Numbers>(model: M): M => {
   const { config, arrays } = model
