@@ -7,7 +7,8 @@
  *
  * Prints which engine passed what, and which are not there. Fails if a case fails, or if there is no engine at all.
  */
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -106,12 +107,15 @@ const versionOf = (packageName: string): string => {
   return status === 0 ? stdout.trim() : 'unknown'
 }
 
-/** Runs the tests of an engine. Their own output goes to the terminal. */
-const runTests = (tests: string, target: Target): Pick<Outcome, 'passed' | 'failed' | 'note'> => {
+/**
+ * Runs the tests of an engine. Their own output goes to the terminal. This process goes on meanwhile, because it reads what the server logs: a
+ * server whose log nobody reads stops answering when the pipe is full.
+ */
+const runTests = async (tests: string, target: Target): Promise<Pick<Outcome, 'passed' | 'failed' | 'note'>> => {
   const folder = mkdtempSync(join(tmpdir(), 'test-engines-'))
   const file = join(folder, 'report.json')
   try {
-    spawnSync(
+    const vitest = spawn(
       process.execPath,
       [
         ...[resolve('node_modules/vitest/vitest.mjs'), 'run', '--config', 'vitest.engines.config.ts'],
@@ -119,6 +123,7 @@ const runTests = (tests: string, target: Target): Pick<Outcome, 'passed' | 'fail
       ],
       { stdio: 'inherit', env: { ...process.env, ENGINE_TARGET: JSON.stringify({ ...target, apiKey: API_KEY }) } },
     )
+    await once(vitest, 'close')
     if (!existsSync(file)) return { passed: 0, failed: 1, note: 'the tests did not run' }
     const report = JSON.parse(readFileSync(file, 'utf8')) as Report // written by vitest
     const broken = report.numFailedTests === 0 && !report.success
@@ -157,7 +162,7 @@ const testEngine = async (engine: Engine, folder: string): Promise<Outcome> => {
     return {
       engine: name,
       version,
-      ...runTests(tests, { url: server.url, model: modelOf(folder), folder, logProbsMode }),
+      ...(await runTests(tests, { url: server.url, model: modelOf(folder), folder, logProbsMode })),
     }
   } finally {
     await server.stop()

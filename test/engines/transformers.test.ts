@@ -20,12 +20,10 @@ policySuite('OpenAIWrapper at transformers serve', {
   make: async () => {
     const world = await policyWorld(folder)
     const server = { url, model, apiKey, world, maxLength: world.config.maxPositions, version: 0 }
-    const subject = openAISubject(
-      { ...server, logProbsMode: 'raw', tolerance: 1e-3, draws: 60, running: async () => 0 },
-      'text',
-    )
+    const subject = openAISubject({ ...server, logProbsMode: 'raw', tolerance: 1e-3, draws: 60 }, 'text')
     return {
       ...subject,
+      stopText: 'kept',
       close: async () => {
         await subject.close()
         world.close()

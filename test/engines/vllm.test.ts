@@ -27,7 +27,7 @@ beforeAll(async () => {
     ...{ url, model, apiKey, world, maxLength: 1024, version: 0 },
     logProbsMode,
     tolerance: 1e-3,
-    draws: 200,
+    draws: 100,
     running: runningAt(url),
   }
 })

@@ -65,13 +65,14 @@ export const endingCases = (subject: Subject, can: PolicyAbilities): void => {
   given(can.stopStrings, ['ends at a stop string; ids are what was sampled', 'stop strings'], {
     holds: async () => {
       const { question, ids } = clearOpen(subject())
-      const { world } = subject()
+      const { world, stopText = 'cut' } = subject()
       const at = ids.findIndex((id, t) => t > 0 && ids.indexOf(id) === t)
       const stop = world.decode([ids[at]!])
       const [row] = await rowsOf(subject(), [question], { ...GREEDY, stop: ['\u0001', stop] })
       expect(row!.stopReason).toBe('stop')
       const whole = world.decode(ids)
-      if (row!.ids === null) expect(row!.text).toBe(whole.slice(0, whole.indexOf(stop)))
+      const end = whole.indexOf(stop) + (stopText === 'kept' ? stop.length : 0)
+      if (row!.ids === null) expect(row!.text).toBe(whole.slice(0, end))
       else {
         expect(row!.ids).toEqual(ids.slice(0, row!.ids.length))
         expect(row!.ids.length).toBeLessThan(ids.length)

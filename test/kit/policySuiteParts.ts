@@ -94,7 +94,9 @@ export interface PolicySubject {
   readonly version: number
   /** Completions that are drawn for a check of a distribution. */
   readonly draws: number
-  /** Requests that the server works on now; absent for policies of this process. */
+  /** What a stop string does to the text. Default `cut`; some servers leave it in. */
+  readonly stopText?: 'cut' | 'kept'
+  /** Requests that the server works on now; absent for policies of this process, and where the server does not tell. */
   readonly running?: () => Promise<number>
   /** The same policy where something is wrong. */
   readonly faulty?: Partial<Readonly<Record<SuiteFault, (ask: SuiteAsk) => Promise<SuiteAnswer>>>>

@@ -23,7 +23,8 @@ export interface ServedModel {
   readonly logProbsMode: 'raw' | 'processed'
   readonly tolerance: number
   readonly draws: number
-  readonly running: () => Promise<number>
+  /** Absent where the server does not tell. */
+  readonly running?: () => Promise<number>
 }
 
 /** An address where nobody listens. */
