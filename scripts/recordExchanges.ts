@@ -1,5 +1,6 @@
 /**
- * Records what a server of vLLM's protocol answers to the scenario of the tests: `npx tsx scripts/recordExchanges.ts URL MODEL FILE`.
+ * Records what a server answers to the scenario of the tests: `npx tsx scripts/recordExchanges.ts URL MODEL FILE` for one of vLLM's protocol, with
+ * the server's name after that for one that knows only chats.
  *
  * The server is to run in development mode, and for nobody else: it is paused in between. What belongs to the machine or to secrets is left out.
  */
@@ -7,11 +8,12 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { orThrow } from '../src/core/failure.js'
 import { liveTransport } from '../src/live/transport/liveTransport.js'
 import { vLLMClient } from '../src/modules/remote/vllm/client.js'
+import { runChatScenario } from '../test/kit/chatRecordings.js'
 import { type Exchange, recordingTransport, runScenario } from '../test/kit/recordings.js'
 
-const [url, model, file] = process.argv.slice(2)
+const [url, model, file, chatServer] = process.argv.slice(2)
 if (url === undefined || model === undefined || file === undefined) {
-  throw new Error('usage: recordExchanges URL MODEL FILE')
+  throw new Error('usage: recordExchanges URL MODEL FILE [NAME OF A CHAT SERVER]')
 }
 
 /** Folders of this machine. */
@@ -30,8 +32,9 @@ const shortened = (exchange: Exchange): Exchange => {
 
 const real = liveTransport({ servers: url })
 const { transport, exchanges } = recordingTransport(real, clean)
-const results = JSON.parse(clean(JSON.stringify(await runScenario(transport, model)).replaceAll(url, 'http://engine')))
-const { server } = orThrow(await vLLMClient({ transport: real, model }).connect())
+const run = chatServer === undefined ? runScenario : runChatScenario
+const results = JSON.parse(clean(JSON.stringify(await run(transport, model)).replaceAll(url, 'http://engine')))
+const server = chatServer ?? orThrow(await vLLMClient({ transport: real, model }).connect()).server
 writeFileSync(file, `${JSON.stringify({ server, exchanges: exchanges.map(shortened), results }, undefined, 1)}\n`)
 await real.close()
 console.log(`${exchanges.length} exchanges with ${server}, ${readFileSync(file).length} bytes`)
