@@ -24,8 +24,14 @@ export const twoNumbers: Kind = {
   holds: (value) => Array.isArray(value) && value.length === 2 && value.every(isNumber),
 }
 
-/** A record or a list, whose parts are checked where they are used. */
-export const aRecord: Kind = { expected: 'a record', holds: (value) => typeof value === 'object' && value !== null }
+/** A record, whose parts are checked where they are used. */
+export const aRecord: Kind = {
+  expected: 'a record',
+  holds: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+}
+
+/** A list, whose elements are checked where they are used. */
+export const aList: Kind = { expected: 'a list', holds: Array.isArray }
 
 /** One of some words. */
 export const oneOf = (...words: readonly string[]): Kind => ({

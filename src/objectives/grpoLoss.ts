@@ -1,5 +1,6 @@
 /** The clipped policy-gradient loss of GRPO with its metrics, in TorchRL's names. */
 import type { LossCounts } from './aggregation.js'
+import { aNumber, aNumberOrTwo, checkSettings, oneOf } from './checked.js'
 import { clippedSurrogate } from './losses/clippedSurrogate.js'
 import type { ClipEpsilon } from './losses/clipRange.js'
 import { type KLTerm, type PolicyLoss, type PolicyLossInput, type PolicyLossOutput, policyLoss } from './policyLoss.js'
@@ -56,6 +57,14 @@ const divergences = ({ klToRefCoefficient = 0, klToInferenceCoefficient = 0 }: G
  *          TorchRL `GRPOLoss`, undiluted.
  */
 export const GRPOLoss = (options: GRPOLossOptions = {}): GRPOLoss => {
+  checkSettings('GRPOLoss', options, {
+    clipEpsilon: aNumberOrTwo,
+    aggregation: oneOf('token-mean', 'prompt-mean'),
+    entropyCoefficient: aNumber,
+    klToRefCoefficient: aNumber,
+    klToInferenceCoefficient: aNumber,
+    klMaskThreshold: aNumber,
+  })
   const { clipEpsilon, aggregation, entropyCoefficient, klMaskThreshold } = options
   const loss = policyLoss(
     {

@@ -98,8 +98,8 @@ export {
   type RolloutCorrectionOptions,
   rolloutCorrection,
 } from './rolloutCorrection.js'
-export { highEntropyWeights, offPolicyWeights } from './tokenWeights.js'
 export { SFTLoss, type SFTLossInput, type SFTLossOptions, type SFTLossOutput } from './sftLoss.js'
+export { highEntropyWeights, offPolicyWeights } from './tokenWeights.js'
 export { type AdafactorOptions, type AdafactorState, adafactor } from './updates/adafactor.js'
 export { type AdamWOptions, type AdamWState, adamW } from './updates/adamW.js'
 export { type AnyOptimizer, type GroupedState, grouped, type ParameterGroup } from './updates/grouped.js'

@@ -1,5 +1,6 @@
 /** Divergence in the reward, and controllers of its weight. */
 import { checkShapes, type TokenAdvantages, type TokenRows, underMask } from './advantages/rows.js'
+import { aNumber, checkSettings, oneOf } from './checked.js'
 
 /** Forms of the divergence that a reward may have: values alone, no gradients. */
 export type RewardKLForm = 'k1' | 'abs' | 'k2' | 'k3-limited'
@@ -37,8 +38,10 @@ export const klPenalizedRewards = (
     readonly reference: TokenRows
     readonly mask: TokenRows
   },
-  { form = 'k1', coefficient }: KLRewardOptions,
+  options: KLRewardOptions,
 ): { readonly rewards: TokenAdvantages; readonly kl: number } => {
+  checkSettings('klPenalizedRewards', options, { form: oneOf(...Object.keys(forms)), coefficient: aNumber })
+  const { form = 'k1', coefficient } = options
   const { rewards, logProbs, reference, mask } = rows
   checkShapes('klPenalizedRewards', mask, { rewards, logProbs, reference })
   const [policy, other] = [underMask(logProbs, mask), underMask(reference, mask)]
@@ -86,7 +89,9 @@ export interface AdaptiveKLOptions {
  * @example
  * adaptiveKLController({ initial: 0.1, target: 6, horizon: 10000 }).update(9, 256).coefficient // 0.100512
  */
-export const adaptiveKLController = ({ initial, target, horizon }: AdaptiveKLOptions): KLController => {
+export const adaptiveKLController = (options: AdaptiveKLOptions): KLController => {
+  checkSettings('adaptiveKLController', options, { initial: aNumber, target: aNumber, horizon: aNumber })
+  const { initial, target, horizon } = options
   if (!(target > 0 && horizon > 0 && initial >= 0))
     throw new RangeError(
       `adaptiveKLController: target and horizon must be positive and initial not negative, got ${target}, ${horizon} and ${initial}`,

@@ -7,7 +7,9 @@ import { stopGradient } from '../engine/stopGradient.js'
  * `e^-d - 1 + d`, `k3-limited` the same with `-d` limited to 20 and the value to 10. A trailing `+` has the value of the form and the
  * gradient of k2.
  */
-export type KLForm = 'k1' | 'abs' | 'k2' | 'k3' | 'k3-limited' | 'k1+' | 'abs+' | 'k3+' | 'k3-limited+'
+export type KLForm = (typeof KL_FORMS)[number]
+
+export const KL_FORMS = ['k1', 'abs', 'k2', 'k3', 'k3-limited', 'k1+', 'abs+', 'k3+', 'k3-limited+'] as const
 
 const LARGEST_LOG = 20
 const LARGEST_VALUE = 10

@@ -2,8 +2,16 @@
 import * as tf from '@tensorflow/tfjs'
 import { masked, maskedLogSumExp, maskedSum } from '../engine/masked.js'
 import { stopGradient } from '../engine/stopGradient.js'
-import { type Aggregation, aggregate, checkAggregation, countsOf, type LossCounts } from './aggregation.js'
-import { type KLForm, klTerm } from './klForms.js'
+import {
+  type Aggregation,
+  aggregate,
+  anAggregation,
+  checkAggregation,
+  countsOf,
+  type LossCounts,
+} from './aggregation.js'
+import { aList, aNumber, aRecord, checkSettings, oneOf } from './checked.js'
+import { KL_FORMS, type KLForm, klTerm } from './klForms.js'
 import { clippedSurrogate } from './losses/clippedSurrogate.js'
 import { limited, type TokenObjective, type TokenTerms } from './losses/tokenObjective.js'
 
@@ -133,7 +141,29 @@ const checkShapes = (name: string, input: PolicyLossInput): void => {
   }
 }
 
+/** Errors: as `checkSettings`, for the settings and for each divergence. */
+const checkKinds = (name: string, options: PolicyLossOptions): void => {
+  const aggregated = oneOf('loss', 'token-mean')
+  checkSettings(name, options, {
+    objective: aRecord,
+    aggregation: anAggregation,
+    kl: aList,
+    entropyCoefficient: aNumber,
+    entropyAggregation: aggregated,
+    klMaskThreshold: aNumber,
+  })
+  for (const term of options.kl ?? [])
+    checkSettings(`${name}, kl`, term, {
+      to: oneOf('reference', 'behavior'),
+      form: oneOf(...KL_FORMS),
+      coefficient: aNumber,
+      aggregation: aggregated,
+      correction: oneOf('none', 'ratio'),
+    })
+}
+
 const checkOptions = (name: string, options: PolicyLossOptions, objective: TokenObjective): Aggregation => {
+  checkKinds(name, options)
   const { aggregation = objective.aggregation ?? 'token-mean', kl = [], klMaskThreshold = 0 } = options
   checkAggregation(name, aggregation)
   if (objective.aggregation !== null && aggregation !== objective.aggregation) {
@@ -144,8 +174,8 @@ const checkOptions = (name: string, options: PolicyLossOptions, objective: Token
   const targets = kl.map(({ to }) => to)
   if (new Set(targets).size < targets.length) throw new RangeError(`${name}: two divergences to the same policy`)
   const numbers = [...kl.map(({ coefficient }) => coefficient), options.entropyCoefficient ?? 0, klMaskThreshold]
-  const wrong = numbers.find((x) => !Number.isFinite(x))
-  if (wrong !== undefined) throw new RangeError(`${name}: coefficients and thresholds must be finite, got ${wrong}`)
+  const wrong = numbers.filter((x) => !Number.isFinite(x))
+  if (wrong.length > 0) throw new RangeError(`${name}: coefficients and thresholds must be finite, got ${wrong[0]}`)
   if (klMaskThreshold < 0) throw new RangeError(`${name}: klMaskThreshold must not be negative, got ${klMaskThreshold}`)
   return aggregation
 }

@@ -1,5 +1,6 @@
 /** Weights for tokens that another policy sampled than the one that is trained: engines round in other ways, and policies grow old. */
 import { checkShapes, lengthsOf, type TokenAdvantages, type TokenRows, underMask } from './advantages/rows.js'
+import { aList, aNumberOrTwo, aRecord, checkSettings, oneOf } from './checked.js'
 
 /** How tokens are weighted by `w = pi_train / pi_sampler`, of the token or of the whole completion. */
 export interface CorrectionWeights {
@@ -142,7 +143,27 @@ const metricsOf = (
 const isPair = (limit: number | readonly [number, number]): limit is readonly [number, number] =>
   typeof limit !== 'number'
 
-const checkOptions = ({ weights, reject = [] }: RolloutCorrectionOptions): void => {
+const STATISTICS: readonly RejectionStatistic[] = [
+  ...(['token-k1', 'token-k2', 'token-k3', 'sequence-sum-k1', 'sequence-sum-k2', 'sequence-sum-k3'] as const),
+  ...(['sequence-mean-k1', 'sequence-mean-k2', 'sequence-mean-k3', 'sequence-max-k2', 'sequence-max-k3'] as const),
+]
+
+/** Errors: as `checkSettings`, for the settings, the weights and each rejection. */
+const checkKinds = (options: RolloutCorrectionOptions): void => {
+  checkSettings('rolloutCorrection', options, { weights: aRecord, reject: aList })
+  if (options.weights !== undefined)
+    checkSettings('rolloutCorrection, weights', options.weights, {
+      level: oneOf('token', 'sequence'),
+      limit: aNumberOrTwo,
+      normalized: oneOf('yes', 'no'),
+    })
+  for (const rejection of options.reject ?? [])
+    checkSettings('rolloutCorrection, reject', rejection, { statistic: oneOf(...STATISTICS), limit: aNumberOrTwo })
+}
+
+const checkOptions = (options: RolloutCorrectionOptions): void => {
+  checkKinds(options)
+  const { weights, reject = [] } = options
   for (const limit of [...(weights ? [weights.limit] : []), ...reject.map((rejection) => rejection.limit)]) {
     const isWrong = isPair(limit) ? !(limit[0] >= 0 && limit[0] < limit[1]) : !(limit > 0)
     if (isWrong) throw new RangeError(`rolloutCorrection: limits must be positive and in order, got ${String(limit)}`)

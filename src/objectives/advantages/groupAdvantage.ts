@@ -1,4 +1,5 @@
 import * as E from 'fp-ts/lib/Either.js'
+import { aNumber, checkSettings, oneOf } from '../checked.js'
 
 /** A group cannot be used: a return is NaN or infinite. */
 export interface DegenerateGroup {
@@ -17,6 +18,14 @@ export interface GroupAdvantageOptions {
   readonly epsilonRule?: 'floor' | 'add'
   /** A group of one carries no signal, or its return is its advantage (verl). Default `zero`. */
   readonly single?: 'zero' | 'return'
+}
+
+/** What each setting must be. */
+export const GROUP_SETTINGS = {
+  normalize: oneOf('mean-std', 'mean', 'leave-one-out'),
+  epsilon: aNumber,
+  epsilonRule: oneOf('floor', 'add'),
+  single: oneOf('zero', 'return'),
 }
 
 /**
@@ -40,6 +49,7 @@ export const groupAdvantage = (
   returns: readonly number[],
   options: GroupAdvantageOptions = {},
 ): E.Either<DegenerateGroup, readonly number[]> => {
+  checkSettings('groupAdvantage', options, GROUP_SETTINGS)
   const { normalize = 'mean-std', epsilon = 1e-6, epsilonRule = 'floor', single = 'zero' } = options
   const size = returns.length
   if (size === 0) return E.left({ _tag: 'DegenerateGroup', reason: 'empty' })

@@ -1,6 +1,7 @@
 /** Advantages from the return of whole completions: the same number for every token. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
+import { aNumber, checkSettings, oneOf } from '../checked.js'
 import { type DegenerateGroup, type GroupAdvantageOptions, groupAdvantage } from './groupAdvantage.js'
 import {
   checkRows,
@@ -69,8 +70,10 @@ export const grpoAdvantage = (rows: RewardedRows, options: GroupAdvantageOptions
  * @example
  * rlooAdvantage({ groups: ['a', 'a'], rewards: [[1], [0]], mask: [[1], [1]] }) // right([[1], [-1]])
  */
-export const rlooAdvantage = (rows: RewardedRows, options: SingleOptions = {}): Advantages =>
-  grpoAdvantage(rows, { ...options, normalize: 'leave-one-out' })
+export const rlooAdvantage = (rows: RewardedRows, options: SingleOptions = {}): Advantages => {
+  checkSettings('rlooAdvantage', options, { single: oneOf('zero', 'return') })
+  return grpoAdvantage(rows, { ...options, normalize: 'leave-one-out' })
+}
 
 /**
  * OPO: the return minus a baseline weighted by length, `b = sum L R / sum L`, which has the least variance if a token's gradient has the same
@@ -81,7 +84,9 @@ export const rlooAdvantage = (rows: RewardedRows, options: SingleOptions = {}): 
  * @example
  * opoAdvantage({ groups: ['a', 'a'], rewards: [[0, 0, 3], [0]], mask: [[1, 1, 1], [1]] }) // right([[0.75, 0.75, 0.75], [-2.25]])
  */
-export const opoAdvantage = (rows: RewardedRows, { single = 'zero' }: SingleOptions = {}): Advantages => {
+export const opoAdvantage = (rows: RewardedRows, options: SingleOptions = {}): Advantages => {
+  checkSettings('opoAdvantage', options, { single: oneOf('zero', 'return') })
+  const { single = 'zero' } = options
   checkRows('opoAdvantage', rows)
   return told(
     rows,
@@ -103,11 +108,12 @@ export const opoAdvantage = (rows: RewardedRows, { single = 'zero' }: SingleOpti
  * @example
  * gpgAdvantage({ groups: ['a', 'a'], rewards: [[1], [0]], mask: [[1], [1]] }) // right([[1], [-1]])
  */
-export const gpgAdvantage = (rows: RewardedRows, { single = 'zero' }: SingleOptions = {}): Advantages => {
+export const gpgAdvantage = (rows: RewardedRows, options: SingleOptions = {}): Advantages => {
+  checkSettings('gpgAdvantage', options, { single: oneOf('zero', 'return') })
   const informative = returnsOf(rows).filter((r) => r !== 0).length
   const alpha = informative === 0 ? 0 : rows.mask.length / informative
   return pipe(
-    grpoAdvantage(rows, { normalize: 'mean', single }),
+    grpoAdvantage(rows, { ...options, normalize: 'mean' }),
     E.map((all) => all.map((row) => row.map((a) => a * alpha))),
   )
 }
@@ -122,8 +128,10 @@ export const gpgAdvantage = (rows: RewardedRows, { single = 'zero' }: SingleOpti
  */
 export const passKAdvantage = (
   rows: RewardedRows,
-  { normalize = 'std', epsilon = 1e-6 }: { readonly normalize?: 'std' | 'none'; readonly epsilon?: number } = {},
+  options: { readonly normalize?: 'std' | 'none'; readonly epsilon?: number } = {},
 ): Advantages => {
+  checkSettings('passKAdvantage', options, { normalize: oneOf('std', 'none'), epsilon: aNumber })
+  const { normalize = 'std', epsilon = 1e-6 } = options
   checkRows('passKAdvantage', rows)
   return told(
     rows,
@@ -144,11 +152,13 @@ export const passKAdvantage = (
  *
  * Errors   as `grpoAdvantage`. Source   Hu et al. 2025, arXiv:2501.03262, section 3.3; verl `reinforce_plus_plus_baseline`.
  */
-export const reinforcePlusPlusBaseline = (rows: RewardedRows, { single = 'zero' }: SingleOptions = {}): Advantages =>
-  pipe(
-    grpoAdvantage(rows, { normalize: 'mean', single }),
+export const reinforcePlusPlusBaseline = (rows: RewardedRows, options: SingleOptions = {}): Advantages => {
+  checkSettings('reinforcePlusPlusBaseline', options, { single: oneOf('zero', 'return') })
+  return pipe(
+    grpoAdvantage(rows, { ...options, normalize: 'mean' }),
     E.map((all) => whiten(all, rows.mask)),
   )
+}
 
 /** A reward of several, with its weight. */
 export interface WeightedRewards {

@@ -1,6 +1,7 @@
 /** Advantages that differ from token to token. Tokens under the mask are passed over: the next one that counts follows at once. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
+import { aNumber, checkSettings, oneOf } from '../checked.js'
 import type { DegenerateGroup } from './groupAdvantage.js'
 import {
   checkRows,
@@ -81,8 +82,10 @@ export interface Estimated {
 export const gae = (
   rows: RewardedRows,
   values: TokenRows,
-  { gamma = 1, lambda = 1, whitened = 'yes' }: GAEOptions = {},
+  options: GAEOptions = {},
 ): E.Either<DegenerateGroup, Estimated> => {
+  checkSettings('gae', options, { gamma: aNumber, lambda: aNumber, whitened: oneOf('yes', 'no') })
+  const { gamma = 1, lambda = 1, whitened = 'yes' } = options
   checkRows('gae', rows, { values })
   checkShare('gae', { gamma, lambda })
   const rewards = underMask(rows.rewards, rows.mask)
@@ -115,8 +118,10 @@ export const gae = (
  */
 export const reinforcePlusPlus = (
   rows: RewardedRows,
-  { gamma = 1 }: { readonly gamma?: number } = {},
+  options: { readonly gamma?: number } = {},
 ): E.Either<DegenerateGroup, Estimated> => {
+  checkSettings('reinforcePlusPlus', options, { gamma: aNumber })
+  const { gamma = 1 } = options
   checkRows('reinforcePlusPlus', rows)
   checkShare('reinforcePlusPlus', { gamma })
   return pipe(
@@ -211,8 +216,10 @@ export interface VTraceOptions {
 export const vTrace = (
   rows: RewardedRows,
   given: { readonly values: TokenRows; readonly logRatios: TokenRows },
-  { gamma = 1, largestRho = 1, largestC = 1 }: VTraceOptions = {},
+  options: VTraceOptions = {},
 ): E.Either<DegenerateGroup, Estimated> => {
+  checkSettings('vTrace', options, { gamma: aNumber, largestRho: aNumber, largestC: aNumber })
+  const { gamma = 1, largestRho = 1, largestC = 1 } = options
   checkRows('vTrace', rows, given)
   checkShare('vTrace', { gamma })
   if (!(largestRho > 0 && largestC > 0)) throw new RangeError('vTrace: largestRho and largestC must be positive')

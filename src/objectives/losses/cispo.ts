@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
 import { stopGradient } from '../../engine/stopGradient.js'
+import { aNumberOrTwo, checkSettings } from '../checked.js'
 import { type ClipEpsilon, clipRange } from './clipRange.js'
 import { limited, type TokenObjective } from './tokenObjective.js'
 
@@ -23,7 +24,9 @@ const SMALLEST_LOG = -100
  * @example
  * cispo({ clipEpsilon: [1, 4] }).name // 'cispo'
  */
-export const cispo = ({ clipEpsilon = 0.2 }: CISPOOptions = {}): TokenObjective => {
+export const cispo = (options: CISPOOptions = {}): TokenObjective => {
+  checkSettings('cispo', options, { clipEpsilon: aNumberOrTwo })
+  const { clipEpsilon = 0.2 } = options
   const [low, high] = typeof clipEpsilon === 'number' ? [clipEpsilon, clipEpsilon] : clipEpsilon
   clipRange('cispo', [low === 1 ? 0 : low, high])
   return {

@@ -2,6 +2,7 @@
 import * as tf from '@tensorflow/tfjs'
 import { maskedMean } from '../../engine/masked.js'
 import { stopGradient } from '../../engine/stopGradient.js'
+import { aNumber, aNumberOrTwo, checkSettings, twoNumbers } from '../checked.js'
 import { absolute } from '../klForms.js'
 import { type ClippedSurrogateOptions, clippedSurrogate } from './clippedSurrogate.js'
 import { limited, type TokenObjective, type TokenTerms } from './tokenObjective.js'
@@ -50,6 +51,12 @@ export interface ClipCovOptions extends ClippedSurrogateOptions {
  * clipCov({ share: 0.01 }).noise // 'uniform'
  */
 export const clipCov = (options: ClipCovOptions = {}): TokenObjective => {
+  checkSettings('clipCov', options, {
+    clipEpsilon: aNumberOrTwo,
+    dualClip: aNumber,
+    share: aNumber,
+    bounds: twoNumbers,
+  })
   const { share = 0.0002, bounds = [1, 5], ...clip } = options
   checkShare('clipCov', share)
   if (!(bounds[0] < bounds[1])) throw new RangeError(`clipCov: bounds must be in order, got ${bounds.join(', ')}`)
@@ -86,7 +93,9 @@ export interface KLCovOptions {
  * @example
  * klCov().aggregation // null
  */
-export const klCov = ({ share = 0.0002, coefficient = 1 }: KLCovOptions = {}): TokenObjective => {
+export const klCov = (options: KLCovOptions = {}): TokenObjective => {
+  checkSettings('klCov', options, { share: aNumber, coefficient: aNumber })
+  const { share = 0.0002, coefficient = 1 } = options
   checkShare('klCov', share)
   if (!(coefficient >= 0 && Number.isFinite(coefficient)))
     throw new RangeError(`klCov: coefficient must not be negative, got ${coefficient}`)

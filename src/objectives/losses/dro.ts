@@ -1,4 +1,5 @@
 import * as tf from '@tensorflow/tfjs'
+import { aNumber, checkSettings } from '../checked.js'
 import type { TokenObjective } from './tokenObjective.js'
 
 export interface DROOptions {
@@ -17,7 +18,9 @@ export interface DROOptions {
  * @example
  * dro({ beta: 0.1 }).name // 'dro'
  */
-export const dro = ({ beta = 0.5 }: DROOptions = {}): TokenObjective => {
+export const dro = (options: DROOptions = {}): TokenObjective => {
+  checkSettings('dro', options, { beta: aNumber })
+  const { beta = 0.5 } = options
   if (!(beta > 0 && Number.isFinite(beta))) throw new RangeError(`dro: beta must be positive, got ${beta}`)
   return {
     name: 'dro',

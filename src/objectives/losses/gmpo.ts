@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
 import { maskedRowMean } from '../../engine/masked.js'
+import { aNumberOrTwo, checkSettings } from '../checked.js'
 import { limited, type TokenObjective } from './tokenObjective.js'
 
 export interface GMPOOptions {
@@ -18,7 +19,9 @@ export interface GMPOOptions {
  * @example
  * gmpo().aggregation // 'seq-mean-token-mean'
  */
-export const gmpo = ({ clipEpsilon = 0.4 }: GMPOOptions = {}): TokenObjective => {
+export const gmpo = (options: GMPOOptions = {}): TokenObjective => {
+  checkSettings('gmpo', options, { clipEpsilon: aNumberOrTwo })
+  const { clipEpsilon = 0.4 } = options
   const [low, high] = typeof clipEpsilon === 'number' ? [clipEpsilon, clipEpsilon] : clipEpsilon
   if (!(low >= 0 && high >= 0 && Number.isFinite(low + high)))
     throw new RangeError(`gmpo: clipEpsilon must not be negative, got ${low} and ${high}`)
