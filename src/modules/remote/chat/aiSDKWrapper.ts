@@ -55,7 +55,7 @@ export interface AISDKConfig<C extends Capture = Capture> {
   readonly model: LanguageModel
   /**
    * What is kept of the answers. Default `text`. `tokens` needs a model of an OpenAI-compatible provider that shows the answer's body (as
-   * `@ai-sdk/openai-compatible` does), over vLLM or `tandem serve`.
+   * `@ai-sdk/openai-compatible` does), over vLLM or `tandem serve`, whose log-probabilities must be raw, as they are by default.
    */
   readonly capture?: C
   /** Default 1. */
