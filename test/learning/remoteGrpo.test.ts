@@ -1,0 +1,106 @@
+/** GRPO whose policy is `tandem serve` in another process, against the same run with the engine in this one. */
+import { pipe } from 'fp-ts/lib/function.js'
+import { describe, expect, it } from 'vitest'
+import { startWeights } from '../../src/collectors/run/weights.js'
+import { vLLMUpdater } from '../../src/collectors/updaters/vLLMUpdater.js'
+import { orThrow } from '../../src/core/failure.js'
+import { keyFromSeed } from '../../src/core/key.js'
+import type { EngineClient } from '../../src/data/engineClient.js'
+import { own, scope } from '../../src/engine/scope.js'
+import * as T from '../../src/index.js'
+import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
+import { modelEngine } from '../../src/modules/generation/modelEngine.js'
+import { initialLora } from '../../src/modules/lora/adapter.js'
+import { loraConfig } from '../../src/modules/lora/config.js'
+import { loadPretrained, makeParams, type Pretrained } from '../../src/modules/pretrained.js'
+import { localClient } from '../../src/modules/remote/localClient.js'
+import { vLLMWrapper } from '../../src/modules/remote/vLLMWrapper.js'
+import { vLLMClient } from '../../src/modules/remote/vllm/client.js'
+import { requestSeed } from '../../src/modules/remote/vllm/wireRequest.js'
+import { useEngine } from '../kit/engine.js'
+import { useTemporaryFolder } from '../kit/runs.js'
+import { startServe } from '../kit/serveProcess.js'
+
+useEngine()
+
+const at = useTemporaryFolder()
+const STEPS = 4
+const GROUP = 8
+
+/** Draws as a server does, which is told a seed and not a key. */
+const seededLikeServers = (client: EngineClient): EngineClient => ({
+  ...client,
+  generate: ({ sampling, firstCompletion, ...request }, options) => {
+    const key = keyFromSeed(requestSeed(sampling.key, firstCompletion))
+    return client.generate({ ...request, sampling: { ...sampling, key } }, options)
+  },
+})
+
+interface Curve {
+  /** Of each step, the share of completions that are right. */
+  readonly rewards: readonly number[]
+  /** The largest difference between a sampled token's log-probability there and the trainer's, over all steps. */
+  readonly worstGap: number
+  readonly versions: readonly number[]
+}
+
+/** Some steps of GRPO: each batch is sampled by the client, and each step's weights are pushed into it. */
+const learn = async (model: Pretrained, client: EngineClient, how: 'adapter' | 'full'): Promise<Curve> => {
+  const { config, text } = model
+  const key = keyFromSeed(1)
+  const adapter =
+    how === 'full' ? null : orThrow(initialLora(config, loraConfig({ rank: 8, alpha: 32 }), T.child(key, 'adapter')))
+  const env = pipe(
+    T.GSM8KEnv({ source: T.wordProblems(T.child(key, 'tasks'), { split: 'rl' }), prompts: 8, repeats: GROUP }),
+    T.append(T.TemplateTransform({ template: text.template, endOfTurn: text.endOfTurn })),
+    T.append(T.Tokenizer({ tokenizer: text.tokenizer })),
+  )
+  const stopTokens = [text.tokenizer.idOf(text.endOfTurn)!]
+  const policy = vLLMWrapper({ clients: [client], sampling: { maxTokens: 64, stopTokens } })
+  const updater = vLLMUpdater({ clients: [client], how, model: { config, checkpoints: { folder: at('.'), text } } })
+  const weights = startWeights({ model, adapter }, undefined)
+  const { trained, frozen } = weights.value
+  const learner = T.trainStep({ config, optimizer: T.adamW(), loss: { clipEpsilon: [0.2, 0.2] }, frozen })
+  let state = own(scope(() => learner.init(trained)))
+  const rewards: number[] = []
+  const versions: number[] = []
+  let worstGap = 0
+  for await (const batch of T.LLMCollector({ env, policy, key: T.child(key, 'rollouts') })) {
+    const rows = T.trainingRows(batch, T.groupRows(batch, T.MCAdvantage({ groupSize: GROUP })))
+    const right = T.get(batch, 'next', 'success').dataSync()
+    rewards.push(right.filter((x) => x === 1).length / right.length)
+    const update = learner.update(state.value, rows, how === 'full' ? 1e-4 : 1e-3)
+    worstGap = Math.max(worstGap, update.metrics.maxLogProbGap)
+    state.release()
+    state = update.state
+    versions.push(orThrow(await updater.push({ ...frozen, ...state.value.params }, rewards.length)()))
+    if (rewards.length === STEPS) break
+  }
+  state.release()
+  learner.release()
+  weights.release()
+  updater.release()
+  return { rewards, worstGap, versions }
+}
+
+describe('GRPO with the policy on tandem serve', () => {
+  it.each(['adapter', 'full'] as const)(
+    '%s: the rewards are those of the run in one process',
+    async (how) => {
+      const model = orThrow(await loadPretrained(EMBEDDED_MODEL)())
+      const server = await startServe(EMBEDDED_MODEL, 'policy')
+      const remote = vLLMClient({ url: server.url, model: 'policy', sharedFolder: at('.') })
+      const there = await learn(model, remote, how)
+      await remote.close()
+      await server.stop()
+      const engine = scope(() => modelEngine({ config: model.config, params: makeParams(model.arrays) }))
+      const local = localClient(engine, 'here')
+      const here = await learn(model, seededLikeServers(local), how)
+      await local.close()
+      expect(there.versions).toEqual([1, 2, 3, 4])
+      expect(there.rewards).toEqual(here.rewards)
+      expect(there.worstGap).toBeLessThan(2e-5)
+    },
+    600_000,
+  )
+})
