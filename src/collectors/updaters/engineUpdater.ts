@@ -41,7 +41,8 @@ export interface EngineUpdater<in W> extends WeightUpdater<W> {
   /**
    * To be run first where an earlier process may have been killed in the middle of a push: resumes servers that are paused, unloads adapters
    * with the prefix that nobody knows, and loads the weights of the start, or else lets servers that may have half of others refuse requests
-   * until a push.
+   * until a push. A server that tells no version gets the weights of the start in any case, where it is known from where to load them and
+   * more than adapters are pushed.
    */
   readonly recover: Task<readonly RecoveredServer[]>
 }

@@ -91,14 +91,15 @@ const recoverServer = async <W>(pushes: Pushes<W>, member: Member): Promise<Reco
   const unloaded = await unloadAll(run, strays)
   const { expected } = pushes.base
   const isOther = version !== null && version !== expected.version
-  if (wasPaused === 'no' && !isOther) {
+  // Whoever was killed after resuming, and before the probes, left weights that nobody asks for by a version.
+  const isUntold = version === null && pushes.settings.how !== 'adapter' && pushes.base.source !== null
+  if (wasPaused === 'no' && !isOther && !isUntold) {
     const kept = strays.filter((name) => !unloaded.includes(name))
     return { server, wasPaused, unloaded, problem: kept.length === 0 ? null : `still loaded: ${kept.join(', ')}` }
   }
   // A push was under way here, or its end was not told: whole weights may be half loaded.
-  member.lose(
-    isOther ? `it reports version ${version}, not ${expected.version}` : 'it was paused in the middle of a push',
-  )
+  const other = isOther ? `it reports version ${version}, not ${expected.version}` : 'it does not tell its version'
+  member.lose(wasPaused === 'yes' && !isOther ? 'it was paused in the middle of a push' : other)
   if (wasPaused === 'yes') run.paused = 'yes'
   const isRunning = await resumeServer(run, 'check')
   const mended = isRunning && pushes.base.source !== null ? await reconcileServer(pushes, member) : null

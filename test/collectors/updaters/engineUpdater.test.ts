@@ -141,6 +141,14 @@ describe('engineUpdater', () => {
     expect(updater.state().servers.map(({ status }) => status)).toEqual(['current', 'current'])
   })
 
+  it('loads the weights of the start on a server that tells no version, which a killed process may have given others', async () => {
+    const { servers, updater } = scriptedSetup({ how: 'full', label: 'untold' })
+    const [{ truth }] = servers as readonly [(typeof servers)[0], ...typeof servers]
+    truth.base = 7
+    expect(await updater.recover()).toMatchObject([{ wasPaused: 'no', problem: null }])
+    expect([truth.base, truth.isPaused]).toEqual([0, false])
+  })
+
   it('throws for options that cannot be meant', () => {
     const { servers } = scriptedSetup({ count: 1 })
     const { forms: weights } = scriptedForms('full')
