@@ -25,6 +25,9 @@ const HALF_TOLERANCE = { worst: 1, mean: 0.05 }
  * which they need `VLLM_SERVER_DEV_MODE=1`. The probes are scored by the project's own scorer; where checkpoints are stored in 16 bits, the
  * tolerance is 0.05 nats on average unless told otherwise.
  *
+ * vLLM 0.32 on CPUs goes on with the old output projection of a model that shares it with the embedding: whole weights of such a model fail
+ * the probes there, and are undone. Serve an untied copy (`untieEmbeddings`) and set `model.checkpoints.projection` to `own`.
+ *
  * Errors   as `engineUpdater`.
  * Effects  as `engineUpdater`; writes checkpoint folders and removes them when they are outside of the window.
  * Source   TorchRL's `vLLMUpdater`, `vLLMUpdaterV2` and `VLLMWeightSyncScheme`, which broadcast tensors over NCCL and verify nothing.
