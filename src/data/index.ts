@@ -379,6 +379,7 @@ export {
 } from './tokenizer/native.js'
 export type { TextReading } from './tokenizer/pipeline.js'
 export type { TokenizerSettings, TokenRole } from './tokenizer/settings.js'
+export { type MaskChoice, maskOfSpans, sampledTokens, tokensOfRoles } from './tokenMasks.js'
 export {
   callsInText,
   MALFORMED_CALL,

@@ -9,6 +9,7 @@ import { dataSpec } from '../../../src/data/spec.js'
 import { data, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import type { TokenSpan } from '../../../src/data/textTokenizer.js'
+import { maskOfSpans } from '../../../src/data/tokenMasks.js'
 import { ChatEnv } from '../../../src/envs/chatEnv.js'
 import { TEXT_SPECS, TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
@@ -70,11 +71,7 @@ const spansOf = (state: TensorDict): readonly TokenSpan[] =>
 const textAt = (state: TensorDict): string => itemsAt(state, 'text', 'prompt')[0] as string // by the schema of TextEntries
 
 /** 1 where the policy sampled the token. */
-const assistantMask = (state: TensorDict): Ids => {
-  const mask = promptOf(state).map(() => 0)
-  for (const { start, end, origin } of spansOf(state)) if (origin === 'sampled') mask.fill(1, start, end)
-  return mask
-}
+const assistantMask = (state: TensorDict): Ids => Array.from(maskOfSpans(spansOf(state), promptOf(state).length))
 
 describe('Tokenizer', () => {
   describe('as a transform', () => {

@@ -1,0 +1,50 @@
+/** Which tokens of a conversation are learned, from what is known of their origin. */
+import type { TokenSpan } from './textTokenizer.js'
+
+/** Whether the token at a place of the conversation is learned. `span` tells whose it is. */
+export type MaskChoice = (span: TokenSpan, place: number) => boolean
+
+/** What the policy sampled, the end of its turn with it, and nothing else: neither what the template added nor what others wrote. */
+export const sampledTokens: MaskChoice = ({ origin }) => origin === 'sampled'
+
+/**
+ * All tokens of messages with these roles, whoever wrote them: for conversations that are given, as in supervised fine-tuning.
+ *
+ * @example
+ * tokensOfRoles('assistant')({ start: 0, end: 1, message: 0, role: 'user', origin: 'rendered' }, 0) // false
+ */
+export const tokensOfRoles =
+  (...roles: readonly string[]): MaskChoice =>
+  ({ role }) =>
+    roles.includes(role)
+
+/**
+ * The mask of a conversation: 1 for each token that the choice takes.
+ *
+ * Shapes   `spans` in order, without overlap, within the `length` tokens; the result has that length. A token of no span is 0.
+ * Errors   throws RangeError for spans out of order or outside of the conversation, with the first one.
+ * Effects  none. Cost: one call of `choice` for each token that has a span.
+ * Source   TorchRL's `masking_strategy` and assistant masks, which a template's text is searched for; here the tokens know it.
+ *
+ * @example
+ * maskOfSpans([{ start: 1, end: 3, message: 1, role: 'assistant', origin: 'sampled' }], 4) // Uint8Array [0, 1, 1, 0]
+ */
+export const maskOfSpans = (
+  spans: readonly TokenSpan[],
+  length: number,
+  choice: MaskChoice = sampledTokens,
+): Uint8Array => {
+  const wrong = spans.findIndex(
+    ({ start, end }, i) => !(start >= (spans[i - 1]?.end ?? 0) && start <= end && end <= length),
+  )
+  if (wrong >= 0) {
+    const { start, end } = spans[wrong]!
+    throw new RangeError(
+      `maskOfSpans: span ${wrong} is from ${start} to ${end}: spans must be in order and within the ${length} tokens`,
+    )
+  }
+  const mask = new Uint8Array(length)
+  for (const span of spans)
+    for (let place = span.start; place < span.end; place++) mask[place] = choice(span, place) ? 1 : 0
+  return mask
+}
