@@ -41,7 +41,8 @@ export const gspo = (options: GSPOOptions = {}): TokenObjective => {
         form === 'sequence'
           ? tf.add(mean, tf.zerosLike(logRatio))
           : tf.add(tf.sub(logProbs, stopGradient(logProbs)), stopGradient(mean))
-      const logSequence = tf.minimum(own, LARGEST_LOG)
+      // What is infinite becomes NaN, as in `limited`: a ratio of 0 would hide a batch that is wrong.
+      const logSequence = tf.add(tf.minimum(own, LARGEST_LOG), tf.mul(own, 0))
       const near = tf.clipByValue(logSequence, Math.log1p(-low), Math.log1p(high))
       const free = tf.mul(tf.exp(logSequence), advantages)
       const clipped = tf.mul(tf.exp(near), advantages)

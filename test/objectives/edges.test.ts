@@ -1,0 +1,220 @@
+/** What every estimator and every loss gives at the edges: nothing to learn from, nothing to compare with, numbers that are none. */
+import * as tf from '@tensorflow/tfjs'
+import * as E from 'fp-ts/lib/Either.js'
+import { describe, expect, it } from 'vitest'
+import { orThrow } from '../../src/core/failure.js'
+import { scope } from '../../src/engine/scope.js'
+import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
+import * as objectives from '../../src/objectives/index.js'
+import { useEngine, valuesOf } from '../kit/engine.js'
+
+useEngine()
+
+type Rows = objectives.RewardedRows
+type Result = E.Either<objectives.DegenerateGroup, objectives.TokenAdvantages>
+
+const zeros = (rows: Rows) => rows.mask.map((row) => Array.from(row, () => 0))
+const advantagesOf = E.map(({ advantages }: objectives.Estimated) => advantages)
+
+/** `grouped`: members of a group are compared, so that one that stands alone, or is like all others, tells nothing. */
+const ESTIMATORS: readonly (readonly [string, 'grouped' | 'each', (rows: Rows) => Result])[] = [
+  ['grpo', 'grouped', (rows) => objectives.grpoAdvantage(rows)],
+  ['dr-grpo', 'grouped', (rows) => objectives.grpoAdvantage(rows, { normalize: 'mean' })],
+  ['rloo', 'grouped', (rows) => objectives.rlooAdvantage(rows)],
+  ['opo', 'grouped', (rows) => objectives.opoAdvantage(rows)],
+  ['gpg', 'grouped', (rows) => objectives.gpgAdvantage(rows)],
+  ['passk', 'grouped', (rows) => objectives.passKAdvantage(rows)],
+  ['reinforce++ baseline', 'grouped', (rows) => objectives.reinforcePlusPlusBaseline(rows)],
+  ['gdpo', 'grouped', (rows) => objectives.gdpoAdvantage(rows, [{ rewards: rows.rewards, weight: 1 }])],
+  ['reinforce++', 'each', (rows) => advantagesOf(objectives.reinforcePlusPlus(rows))],
+  ['gae', 'each', (rows) => advantagesOf(objectives.gae(rows, zeros(rows)))],
+  ['vtrace', 'each', (rows) => advantagesOf(objectives.vTrace(rows, { values: zeros(rows), logRatios: zeros(rows) }))],
+  [
+    'remax',
+    'each',
+    (rows) =>
+      objectives.remaxAdvantage(
+        rows,
+        rows.groups.map(() => 0),
+      ),
+  ],
+  [
+    'token baseline',
+    'each',
+    (rows) => objectives.optimalTokenBaseline(rows, { chosen: zeros(rows), sumOfSquares: zeros(rows) }),
+  ],
+]
+
+const allZero = (result: Result): boolean => orThrow(result).every((row) => row.every((a) => Math.abs(a) < 1e-12))
+
+describe.each(ESTIMATORS)('%s', (_, kind, estimate) => {
+  it('gives nothing for no rows, nothing for a completion without tokens, and 0 for one whose tokens are all masked', () => {
+    expect(orThrow(estimate({ groups: [], rewards: [], mask: [] }))).toEqual([])
+    const rows: Rows = { groups: ['a', 'a', 'a'], rewards: [[], [5, 5], [1]], mask: [[], [0, 0], [1]] }
+    const [empty, masked, last] = orThrow(estimate(rows))
+    expect([empty, masked]).toEqual([[], [0, 0]])
+    expect(Number.isFinite(last![0])).toBe(true)
+  })
+
+  it('refuses a batch with a reward that is no number, wherever it counts', () => {
+    for (const bad of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])
+      expect(estimate({ groups: ['a', 'a'], rewards: [[0, 1], [bad]], mask: [[1, 1], [1]] })).toEqual(
+        E.left({ _tag: 'DegenerateGroup', reason: 'not-finite' }),
+      )
+  })
+
+  it.skipIf(kind === 'each')('gives 0 to a group of equal rewards and to a group of one', () => {
+    expect(
+      allZero(estimate({ groups: ['a', 'a', 'b'], rewards: [[0, 0.3], [0.3], [7]], mask: [[1, 1], [1], [1]] })),
+    ).toBe(true)
+  })
+
+  it.skipIf(kind === 'grouped')('gives a completion that stands alone an advantage that is a number', () => {
+    expect(
+      orThrow(estimate({ groups: ['b'], rewards: [[1]], mask: [[1]] }))
+        .flat()
+        .every(Number.isFinite),
+    ).toBe(true)
+  })
+})
+
+describe('a group that lost members', () => {
+  it('is compared among those that are left', () => {
+    const left = orThrow(objectives.grpoAdvantage({ groups: ['a', 'a'], rewards: [[1], [0]], mask: [[1], [1]] }))
+    expect(left.flat()).toEqual(orThrow(objectives.groupAdvantage([1, 0])))
+  })
+})
+
+/** A loss on one `[2, 2]` tensor of log-probabilities or values, whose other inputs are plain. */
+type Loss = (x: tf.Tensor, mask: tf.Tensor) => tf.Tensor
+
+const like = (value: number): tf.Tensor => tf.fill([2, 2], value)
+
+const policy =
+  (objective: objectives.TokenObjective): Loss =>
+  (logProbs, mask) =>
+    objectives.policyLoss({ objective }).apply({
+      logProbs,
+      mask,
+      oldLogProbs: like(-1),
+      advantages: tf.tensor2d([1, -1], [2, 1]),
+      noise: like(0.5),
+    }).lossObjective
+
+const LOSSES: readonly (readonly [string, Loss])[] = [
+  ...[
+    objectives.clippedSurrogate({ dualClip: 3 }),
+    objectives.cispo(),
+    objectives.policyGradient(),
+    objectives.dro(),
+    objectives.dppo(),
+    objectives.gspo(),
+    objectives.luspo(),
+    objectives.gmpo(),
+    objectives.sapo(),
+    objectives.vespo(),
+    objectives.klCov(),
+    objectives.clipCov(),
+  ].map((objective) => [objective.name, policy(objective)] as const),
+  ['sft', (logProbs, mask) => objectives.SFTLoss().apply({ logProbs, mask }).lossSft],
+  [
+    'minor_sft',
+    (logProbs, mask) =>
+      objectives.SFTLoss({ lossFunction: 'minor_sft' }).apply({ logProbs, mask, refLogProbs: like(-1) }).lossSft,
+  ],
+  [
+    'distillation',
+    (logProbs, mask) =>
+      objectives.DistillationLoss().apply({ logProbs, mask, teacherLogProbs: like(-1) }).lossDistillation,
+  ],
+  ['value', (values, mask) => objectives.valueLoss().apply({ values, mask, returns: like(1) }).lossValue],
+]
+
+const graded = (loss: Loss, x: readonly number[], mask: readonly number[]) => {
+  let numbers = { value: Number.NaN, gradient: [] as readonly number[] }
+  scope(() => {
+    const { value, grads } = valueAndGrad({ x: tf.tensor2d([...x], [2, 2]) }, (params) => ({
+      value: loss(params.x, tf.tensor2d([...mask], [2, 2])),
+      aux: {},
+    }))
+    numbers = { value: valuesOf(value)[0]!, gradient: valuesOf(grads.x!) }
+    return []
+  })
+  return numbers
+}
+
+describe.each(LOSSES)('%s', (_, loss) => {
+  it('is 0 with gradient 0 where nothing counts, and a number where one completion has no token', () => {
+    const empty = graded(loss, [-1, -2, -1, -2], [0, 0, 0, 0])
+    expect([empty.value, ...empty.gradient].map(Math.abs)).toEqual([0, 0, 0, 0, 0])
+    const half = graded(loss, [-1, -2, Number.NaN, -2], [1, 1, 0, 0])
+    expect([half.value, ...half.gradient.slice(0, 2)].every(Number.isFinite)).toBe(true)
+  })
+
+  it('never makes a number of a token that counts and has probability 0, or is no number', () => {
+    for (const bad of [Number.NEGATIVE_INFINITY, Number.NaN])
+      expect(Number.isFinite(graded(loss, [bad, -2, -1, -2], [1, 1, 1, 1]).value), String(bad)).toBe(false)
+  })
+})
+
+describe('dpoLoss', () => {
+  const pairLoss = (chosen: readonly number[], mask: readonly number[], form: 'sigmoid' | 'ipo'): number => {
+    let value = Number.NaN
+    scope(() => {
+      const side = (x: readonly number[], on: readonly number[]) => ({
+        logProbs: tf.tensor2d([...x], [1, 2]),
+        refLogProbs: tf.tensor2d([-1, -1], [1, 2]),
+        mask: tf.tensor2d([...on], [1, 2]),
+      })
+      const { lossDpo } = objectives
+        .dpoLoss({ form })
+        .apply({ chosen: side(chosen, mask), rejected: side([-1, -1], [1, 1]) })
+      value = valuesOf(lossDpo)[0]!
+      return []
+    })
+    return value
+  }
+
+  it('at the reference, or with nothing chosen, is log 2, and for ipo the distance to its lead', () => {
+    for (const [x, mask] of [
+      [
+        [-1, -1],
+        [1, 1],
+      ],
+      [
+        [Number.NaN, Number.NaN],
+        [0, 0],
+      ],
+    ] as const) {
+      expect(pairLoss(x, mask, 'sigmoid')).toBeCloseTo(Math.LN2, 6)
+      expect(pairLoss(x, mask, 'ipo')).toBeCloseTo(25, 4)
+    }
+  })
+
+  it('is infinite where the chosen completion is impossible', () => {
+    expect(pairLoss([Number.NEGATIVE_INFINITY, -1], [1, 1], 'sigmoid')).toBe(Number.POSITIVE_INFINITY)
+    expect(pairLoss([Number.NEGATIVE_INFINITY, -1], [1, 1], 'ipo')).toBe(Number.POSITIVE_INFINITY)
+  })
+})
+
+describe('vocabularyDivergence', () => {
+  it('adds nothing for tokens that both lack, with finite gradients, and is infinite for one that the second lacks', () => {
+    scope(() => {
+      const none = Number.NEGATIVE_INFINITY
+      const teacher = tf.tensor2d([[0, 1, none]])
+      for (const divergence of ['reverse', 'forward', { teacherShare: 0.5 }] as const) {
+        const { value, grads } = valueAndGrad({ x: tf.tensor2d([[1, 0, none]]) }, ({ x }) => ({
+          value: tf.sum(objectives.vocabularyDivergence(x, teacher, divergence)),
+          aux: {},
+        }))
+        expect([...valuesOf(value), ...valuesOf(grads.x!)].every(Number.isFinite), JSON.stringify(divergence)).toBe(
+          true,
+        )
+        expect(valuesOf(value)[0]).toBeGreaterThan(0)
+      }
+      const full = tf.tensor2d([[1, 0, 0]])
+      expect(valuesOf(objectives.vocabularyDivergence(full, teacher, 'reverse'))).toEqual([Number.POSITIVE_INFINITY])
+      return []
+    })
+  })
+})
