@@ -7,6 +7,7 @@ import type { RunSummary } from '../collectors/run/records.js'
 import { DEFAULT_SETTINGS, type RunSettings } from '../collectors/run/settings.js'
 import { type RunEvent, train } from '../collectors/run/train.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
+import { ALGORITHM_NAMES } from '../objectives/algorithms.js'
 import { asCommandError, CommandError, orFail } from './failure.js'
 import {
   DATASET_ARGUMENT,
@@ -38,6 +39,12 @@ const FLAGS: readonly (readonly [
   help: string,
   read: (text: string) => unknown,
 ])[] = [
+  [
+    'algorithm',
+    '<name>',
+    `how advantages and the loss are made: ${ALGORITHM_NAMES.join(', ')}`,
+    oneOf(ALGORITHM_NAMES),
+  ],
   ['steps', '<n>', 'updates of the weights', positiveInteger],
   ['seed', '<n>', 'seed of everything random', naturalNumber],
   ['prompts', '<n>', 'different problems in a step', positiveInteger],
@@ -45,8 +52,8 @@ const FLAGS: readonly (readonly [
   ['maxNewTokens', '<n>', 'longest completion in tokens', positiveInteger],
   ['temperature', '<x>', 'sampling temperature', positiveNumber],
   ['learningRate', '<x>', 'learning rate of AdamW', positiveNumber],
-  ['clipLow', '<x>', 'how far a ratio may fall below 1', nonNegativeNumber],
-  ['clipHigh', '<x>', 'how far a ratio may rise above 1', nonNegativeNumber],
+  ['clipLow', '<x>', 'how far a ratio may fall below 1; off: as the algorithm has it', nonNegativeNumber],
+  ['clipHigh', '<x>', 'how far a ratio may rise above 1; off: as the algorithm has it', nonNegativeNumber],
   ['klCoefficient', '<x>', 'weight of the KL divergence from the first weights in the reward', nonNegativeNumber],
   ['maxGradNorm', '<x>', 'longest gradient', positiveNumber],
   ['evalEvery', '<n>', 'steps between evaluations', positiveInteger],
@@ -185,7 +192,7 @@ const action = async (flags: TrainFlags): Promise<void> => {
 export const trainCommand = (): Command => {
   const command = new Command('train')
     .description(
-      'Train a model by GRPO on word problems, and write a run folder with metrics, checkpoints and a report.',
+      'Train a model by GRPO or one of its relatives on word problems, and write a run folder with metrics, checkpoints and a report.',
     )
     .option('--out <folder>', 'run folder (default: runs/ and the time)')
     .option('--resume <folder>', 'go on with a run from its last checkpoint')

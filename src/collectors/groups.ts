@@ -1,13 +1,18 @@
 /** From collected rows to rows to learn from: advantages by group, and what is left out. */
 
+import { isLeft } from 'fp-ts/lib/Either.js'
 import type { TokenAction, TokenPrompt } from '../data/policy.js'
 import type { Data, Ragged } from '../data/tensorDict/leaf.js'
 import { raggedLength, raggedRow } from '../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Outcome } from '../envs/env.js'
 import type { DropReason, MCAdvantage } from '../objectives/advantages/mcAdvantage.js'
+import type { Algorithm } from '../objectives/algorithms.js'
 import { type CollectedBatch, type TurnEntries, trajectoryReturns } from './llmCollector.js'
 import type { TrainingRows } from './stepRows.js'
+
+/** Advantages of the tokens of completions, from all of a batch. */
+type AdvantageRule = Algorithm['advantage']
 
 /** The entries of a collected batch that learning needs. */
 type Learnable = TokenPrompt &
@@ -24,8 +29,36 @@ export interface GroupedRows {
   readonly dropped: readonly { readonly groupId: string; readonly reason: DropReason }[]
 }
 
+/** A trajectory of a group that is complete. */
+interface KeptTrajectory {
+  readonly groupId: string
+  readonly return: number
+  /** Its advantage in its group. */
+  readonly advantage: number
+  readonly rows: readonly number[]
+}
+
+/** One advantage for each trajectory by a rule that may look at the whole batch: the return stands at the last token that is learned. */
+const advantagesBy = (
+  rule: AdvantageRule,
+  kept: readonly KeptTrajectory[],
+  learned: (row: number) => number,
+): readonly number[] => {
+  const lengths = kept.map(({ rows }) =>
+    Math.max(
+      1,
+      rows.map(learned).reduce((sum, n) => sum + n, 0),
+    ),
+  )
+  const mask = lengths.map((length) => Array<number>(length).fill(1))
+  const rewards = kept.map((member, i) => mask[i]!.map((_, t) => (t === lengths[i]! - 1 ? member.return : 0)))
+  const estimated = rule({ groups: kept.map(({ groupId }) => groupId), rewards, mask })
+  if (isLeft(estimated)) throw new RangeError('groupRows: the returns are too large for advantages')
+  return estimated.right.map((row) => row.at(-1)!) // at least one token each
+}
+
 /**
- * Advantages of all complete groups of a batch.
+ * Advantages of all complete groups of a batch: those of the estimator, or those of a rule for the trajectories that the estimator keeps.
  *
  * All turns of a trajectory get the trajectory's advantage.
  *
@@ -34,10 +67,11 @@ export interface GroupedRows {
 export const groupRows = <O extends { readonly groupId: Data<string> }>(
   batch: CollectedBatch<O>,
   estimator: MCAdvantage,
+  rule?: AdvantageRule,
 ): GroupedRows => {
-  const ids = get(batch as TensorDict as TensorDict<Learnable>, 'groupId').items // O has it
-  const rows: number[] = []
-  const advantages: number[] = []
+  const td = batch as TensorDict as TensorDict<Learnable> // O has the group id, the collector adds the rest
+  const ids = get(td, 'groupId').items
+  const kept: KeptTrajectory[] = []
   const dropped: GroupedRows['dropped'][number][] = []
   let groups = 0
   let queue = estimator.initial<readonly number[]>()
@@ -47,10 +81,8 @@ export const groupRows = <O extends { readonly groupId: Data<string> }>(
     queue = rest
     if (outcome._tag === 'Ready') {
       groups++
-      for (const [i, { value }] of outcome.members.entries()) {
-        rows.push(...value)
-        advantages.push(...value.map(() => outcome.advantages[i]!))
-      }
+      for (const [i, { value, ...each }] of outcome.members.entries())
+        kept.push({ ...each, rows: value, advantage: outcome.advantages[i]! })
     } else if (outcome._tag === 'Dropped') dropped.push({ groupId: outcome.groupId, reason: outcome.reason })
   }
   if (queue.size > 0) {
@@ -59,7 +91,15 @@ export const groupRows = <O extends { readonly groupId: Data<string> }>(
       `groupRows: group '${groupId}' has only ${members.size} members in the batch; set the environment's repeats to the group size`,
     )
   }
-  return { rows, advantages, groups, dropped }
+  const learned = (row: number): number =>
+    raggedRow(get(td, 'masks', 'assistant'), row).reduce((sum, on) => sum + on, 0)
+  const each = rule === undefined ? kept.map(({ advantage }) => advantage) : advantagesBy(rule, kept, learned)
+  return {
+    rows: kept.flatMap(({ rows }) => rows),
+    advantages: kept.flatMap(({ rows }, i) => rows.map(() => each[i]!)),
+    groups,
+    dropped,
+  }
 }
 
 const rowsAt = (leaf: Ragged, rows: readonly number[]): readonly ArrayLike<number>[] =>

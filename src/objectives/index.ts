@@ -49,6 +49,14 @@ export {
   type DPOSide,
   dpoLoss,
 } from './dpoLoss.js'
+  ALGORITHM_NAMES,
+  ALGORITHMS,
+  type Algorithm,
+  type AlgorithmName,
+  type AlgorithmOptions,
+  algorithmLoss,
+  type ClipPair,
+} from './algorithms.js'
 export {
   essOf,
   type GRPOCounts,

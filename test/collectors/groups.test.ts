@@ -11,6 +11,9 @@ import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { own, scope } from '../../src/engine/scope.js'
 import { groupAdvantage } from '../../src/objectives/advantages/groupAdvantage.js'
 import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
+import { grpoAdvantage, opoAdvantage } from '../../src/objectives/advantages/outcome.js'
+import type { RewardedRows } from '../../src/objectives/advantages/rows.js'
+import type { Algorithm } from '../../src/objectives/algorithms.js'
 import { useEngine } from '../kit/engine.js'
 import { rightOf } from '../kit/results.js'
 import { scriptedPolicy, type TurnState, turnEnv } from '../kit/small.js'
@@ -114,6 +117,47 @@ describe('groupRows', () => {
   it('refuses a batch with a group that is still waiting, naming it', () => {
     const rows = rowsOf([[1], [1], [0]], (i) => Math.floor(i / 2))
     expect(() => grouped(rows, { groupSize: 2 })).toThrow("group 'g1' has only 1 members")
+  })
+})
+
+/** The rows of trajectories with their lengths in learned tokens, behind prompts of one token. */
+const withTokens = (rows: readonly Row[], lengths: readonly number[]): CollectedBatch<TurnState> =>
+  assign(batchOf(rows) as TensorDict, {
+    masks: {
+      assistant: ragged(
+        'int32',
+        lengths.map((n) => [0, ...Array<number>(n).fill(1)]),
+      ),
+    },
+  }) as unknown as CollectedBatch<TurnState> // only these entries are read
+
+describe('groupRows by a rule', () => {
+  const turns = [[1, 2], [0], [5], [2]]
+  const rows = rowsOf(turns, (i) => Math.floor(i / 2))
+  const by = (rule: Algorithm['advantage'], lengths: readonly number[]) =>
+    scope(() => groupRows(withTokens(rows, lengths), MCAdvantage({ groupSize: 2 }), rule))
+
+  it('gives the rule each trajectory once, with its return and the learned tokens of all its turns', () => {
+    const seen: RewardedRows[] = []
+    const rule: Algorithm['advantage'] = (given) => {
+      seen.push(given)
+      return opoAdvantage(given)
+    }
+    const { advantages, rows: order } = by(rule, [1, 2, 1, 0, 2])
+    expect(order).toEqual([0, 1, 2, 3, 4])
+    expect(seen).toEqual([
+      {
+        groups: ['g0', 'g0', 'g1', 'g1'],
+        rewards: [[0, 0, 3], [0], [5], [0, 2]],
+        mask: [[1, 1, 1], [1], [1], [1, 1]],
+      },
+    ])
+    expect(advantages).toEqual([0.75, 0.75, -2.25, 2, -1])
+  })
+
+  it('by the rule of GRPO changes nothing', () => {
+    const plain = scope(() => groupRows(batchOf(rows), MCAdvantage({ groupSize: 2 })))
+    expect(by((given) => grpoAdvantage(given), [1, 2, 1, 3, 2])).toEqual(plain)
   })
 })
 

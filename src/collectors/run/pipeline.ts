@@ -1,4 +1,4 @@
-/** The parts of a GRPO run on word problems, wired together. */
+/** The parts of a run on word problems, wired together. */
 import { pipe } from 'fp-ts/lib/function.js'
 import { child, keyFromSeed } from '../../core/key.js'
 import type { LogProbModel, TokenAction, TokenPrompt } from '../../data/policy.js'
@@ -15,10 +15,13 @@ import { append } from '../../envs/transforms/transform.js'
 import type { ModelText, Pretrained } from '../../modules/pretrained.js'
 import { type TransformersPolicy, TransformersWrapper } from '../../modules/transformersWrapper.js'
 import { MCAdvantage } from '../../objectives/advantages/mcAdvantage.js'
+import { ALGORITHMS } from '../../objectives/algorithms.js'
 import { type AdamWState, adamW } from '../../objectives/updates/adamW.js'
-import { type CollectorPosition, LLMCollector } from '../llmCollector.js'
+import { type GroupedRows, groupRows, trainingRows } from '../groups.js'
+import { type CollectedBatch, type CollectorPosition, LLMCollector } from '../llmCollector.js'
+import { type TrainingRows, withNoise } from '../stepRows.js'
 import { type TrainStep, trainStep } from '../trainStep.js'
-import type { RunSettings } from './settings.js'
+import { lossOf, type RunSettings } from './settings.js'
 
 /** What the states of word problems have once text and tokens are added. */
 export type WordProblemState = DeepMerge<DeepMerge<GSM8KState, TextEntries>, TokenPrompt>
@@ -41,7 +44,10 @@ export type TrainingState = DeepMerge<DeepMerge<WordProblemState, KLEntries>, Ve
 export interface Pipeline {
   readonly policy: TransformersPolicy
   readonly collector: LLMCollector<TrainingState>
-  readonly advantages: MCAdvantage
+  /** Advantages of the groups of a batch. */
+  readonly group: (batch: CollectedBatch<TrainingState>) => GroupedRows
+  /** What step `step` learns from. */
+  readonly rows: (batch: CollectedBatch<TrainingState>, grouped: GroupedRows, step: number) => TrainingRows
   readonly step: TrainStep<AdamWState>
   readonly release: () => void
 }
@@ -54,6 +60,7 @@ export const runKeys = (seed: number) => {
     rollouts: child(root, 'rollouts'),
     evaluation: child(root, 'evaluation'),
     adapter: child(root, 'adapter'),
+    noise: child(root, 'noise'),
   } as const
 }
 
@@ -90,10 +97,12 @@ export const makePipeline = (
     append(KLRewardTransform({ reference, coefficient: settings.klCoefficient })),
     append(PolicyVersion()),
   )
+  const loss = lossOf(settings)
+  const estimator = MCAdvantage({ groupSize: settings.group })
   const step = trainStep({
     config,
     optimizer: adamW(),
-    loss: { clipEpsilon: [settings.clipLow, settings.clipHigh] },
+    loss,
     maxGradNorm: settings.maxGradNorm,
     microBatchTokens: settings.microBatch,
     recompute: settings.recompute,
@@ -102,7 +111,11 @@ export const makePipeline = (
   return {
     policy,
     collector: LLMCollector({ env, policy, key: keys.rollouts, ...(start && { start }) }),
-    advantages: MCAdvantage({ groupSize: settings.group }),
+    group: (batch) => groupRows(batch, estimator, ALGORITHMS[settings.algorithm].advantage),
+    rows: (batch, grouped, number) => {
+      const rows = trainingRows(batch, grouped)
+      return loss.needs.noise === 'yes' ? withNoise(rows, child(keys.noise, number)) : rows
+    },
     step,
     release: () => {
       policy.release()

@@ -2,6 +2,8 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { type LoraConfig, loraConfig } from '../../modules/lora/config.js'
+import { ALGORITHM_NAMES, algorithmLoss } from '../../objectives/algorithms.js'
+import type { PolicyLoss } from '../../objectives/policyLoss.js'
 
 const count = z.number().int().positive()
 
@@ -21,8 +23,9 @@ const settingsSchema = z.strictObject({
   maxNewTokens: count,
   temperature: z.number().positive(),
   learningRate: z.number().positive(),
-  clipLow: z.number().min(0).lt(1),
-  clipHigh: z.number().min(0),
+  /** How far a ratio may go below and above 1; null for the algorithm's own range. */
+  clipLow: z.number().min(0).lt(1).nullable(),
+  clipHigh: z.number().min(0).nullable(),
   /** Weight of the divergence from the first weights in the reward; 0 only measures it. */
   klCoefficient: z.number().min(0),
   maxGradNorm: z.number().positive(),
@@ -47,6 +50,26 @@ const settingsSchema = z.strictObject({
   recompute: z.enum(['none', 'layers']).default('none'),
   /** How the numbers of the model folder are stored that is written at the end; null writes none. */
   dtype: z.enum(['F32', 'BF16', 'F16']).nullable().default(null),
+  /** How advantages and the loss are made. */
+  algorithm: z.enum(ALGORITHM_NAMES).default('grpo'),
+})
+
+/** The loss of settings. Errors: throws RangeError for a clip range that the algorithm cannot have. */
+export const lossOf = ({
+  algorithm,
+  clipLow,
+  clipHigh,
+  maxNewTokens,
+}: Pick<RunSettings, 'algorithm' | 'clipLow' | 'clipHigh' | 'maxNewTokens'>): PolicyLoss =>
+  algorithmLoss(algorithm, { clipLow, clipHigh, longest: maxNewTokens })
+
+const checkedSchema = settingsSchema.superRefine((settings, context) => {
+  try {
+    lossOf(settings)
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    context.addIssue({ code: 'custom', path: ['algorithm'], message: error.message })
+  }
 })
 
 export type RunSettings = Readonly<z.infer<typeof settingsSchema>>
@@ -62,8 +85,8 @@ export const DEFAULT_SETTINGS: Omit<RunSettings, 'model'> = {
   maxNewTokens: 64,
   temperature: 1,
   learningRate: 1e-4,
-  clipLow: 0.2,
-  clipHigh: 0.2,
+  clipLow: null,
+  clipHigh: null,
   klCoefficient: 0,
   maxGradNorm: 1,
   evalEvery: 5,
@@ -77,6 +100,7 @@ export const DEFAULT_SETTINGS: Omit<RunSettings, 'model'> = {
   microBatch: 4096,
   recompute: 'none',
   dtype: null,
+  algorithm: 'grpo',
 }
 
 /** The adapter that settings ask for; null if they train the model's own weights. */
@@ -101,7 +125,7 @@ export interface SettingsFailure {
 
 /** Reads stored settings. Errors: `Left(SettingsFailure)` naming fields that are missing, unknown or ill-typed. */
 export const parseSettings = (json: unknown): E.Either<SettingsFailure, RunSettings> => {
-  const parsed = settingsSchema.safeParse(json)
+  const parsed = checkedSchema.safeParse(json)
   return parsed.success
     ? E.right(parsed.data)
     : E.left({ _tag: 'SettingsFailure', reason: z.prettifyError(parsed.error) })

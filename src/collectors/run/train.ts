@@ -1,4 +1,4 @@
-/** A whole GRPO run, from its settings to its summary, as a stream of events. */
+/** A whole training run, from its settings to its summary, as a stream of events. */
 import type { Clock, Files } from '../../core/capabilities.js'
 import { orThrow } from '../../core/failure.js'
 import { constant, type Schedule } from '../../core/schedule.js'
@@ -14,7 +14,7 @@ import { liveFiles } from '../../live/files.js'
 import { parameterCount } from '../../modules/transformer/params.js'
 import { TransformersWrapper } from '../../modules/transformersWrapper.js'
 import type { AdamWState } from '../../objectives/updates/adamW.js'
-import { type GroupedRows, groupRows, trainingRows } from '../groups.js'
+import type { GroupedRows } from '../groups.js'
 import type { CollectedBatch, CollectorPosition } from '../llmCollector.js'
 import type { TrainerState } from '../trainStep.js'
 import { inProcessUpdater } from '../weightSync.js'
@@ -143,10 +143,10 @@ const runStep = async (
   const batch = held.value
   const generation = get(batch, 'generationMs').value / 1000
   const collectedAt = clock.now()
-  const grouped = groupRows(batch, pipeline.advantages)
+  const grouped = pipeline.group(batch)
   const step = progress.step + 1
   const learningRate = schedule(settings)(progress.step)
-  const update = pipeline.step.update(progress.trainer.value, trainingRows(batch, grouped), learningRate)
+  const update = pipeline.step.update(progress.trainer.value, pipeline.rows(batch, grouped, step), learningRate)
   progress.trainer.release()
   const trainedAt = clock.now()
   await pushWeights({ pipeline, weights }, update.state.value, step)
@@ -261,7 +261,7 @@ const startTrainer = (
   )
 
 /**
- * Runs GRPO: evaluates, then collects, learns and updates for the given number of steps, with evaluations and checkpoints on the way.
+ * Runs the algorithm of the settings: evaluates, then collects, learns and updates for the given number of steps, with evaluations and checkpoints on the way.
  *
  * Every step is a function of the settings and the state before it, so a run that is resumed from a checkpoint ends with the same
  * parameters, bit for bit, as one that was never stopped.

@@ -7,6 +7,7 @@ import {
   type RunSettings,
   resumeSettings,
 } from '../../../src/collectors/run/settings.js'
+import { requireRight } from '../../../src/testing/results.js'
 
 const natural = fc.integer({ min: 1, max: 1000 })
 const positive = fc.double({ min: 1e-9, max: 100, noNaN: true })
@@ -23,8 +24,9 @@ const anySettings: fc.Arbitrary<RunSettings> = fc.record({
   maxNewTokens: natural,
   temperature: positive,
   learningRate: positive,
-  clipLow: fc.double({ min: 0, max: 0.99, noNaN: true }),
-  clipHigh: positive,
+  clipLow: fc.option(fc.double({ min: 0, max: 0.99, noNaN: true })),
+  clipHigh: fc.option(positive),
+  algorithm: fc.constantFrom('grpo', 'dapo', 'gspo'),
   klCoefficient: positive,
   maxGradNorm: positive,
   evalEvery: natural,
@@ -149,5 +151,21 @@ describe('resumeSettings', () => {
   it('do not count an option that was not given', () => {
     const asked = { seed: undefined } as unknown as Partial<RunSettings> // as a parser of options gives it
     expect(resumeSettings(stored, asked)).toEqual(E.right(stored))
+  })
+})
+
+describe('the algorithm', () => {
+  it('is GRPO with its range of ratios in runs of earlier versions', () => {
+    const { algorithm: _, ...earlier } = { model: 'm', ...DEFAULT_SETTINGS, clipLow: 0.2, clipHigh: 0.2 }
+    expect(requireRight(parseSettings(earlier))).toMatchObject({ algorithm: 'grpo', clipLow: 0.2 })
+  })
+
+  it.each([
+    [{ algorithm: 'sapo', clipHigh: 0.3 }, 'sapo clips no ratios'],
+    [{ algorithm: 'dppo', clipLow: 0 }, 'epsilon and largestRatio must be positive'],
+    [{ algorithm: 'grop' }, 'reinforce++'],
+  ])('%j is refused with the reason', (change, reason) => {
+    const refused = parseSettings({ model: 'm', ...DEFAULT_SETTINGS, ...change })
+    expect(refused).toMatchObject({ _tag: 'Left', left: { reason: expect.stringContaining(reason) } })
   })
 })

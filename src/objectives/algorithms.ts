@@ -1,0 +1,228 @@
+/** Algorithms by name: how advantages are estimated, the objective of tokens, and how tokens are added up. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import type { DegenerateGroup } from './advantages/groupAdvantage.js'
+import {
+  gpgAdvantage,
+  grpoAdvantage,
+  opoAdvantage,
+  passKAdvantage,
+  reinforcePlusPlusBaseline,
+  rlooAdvantage,
+} from './advantages/outcome.js'
+import type { RewardedRows, TokenAdvantages } from './advantages/rows.js'
+import { reinforcePlusPlus } from './advantages/temporal.js'
+import type { Aggregation } from './aggregation.js'
+import { cispo } from './losses/cispo.js'
+import { clippedSurrogate } from './losses/clippedSurrogate.js'
+import { clipCov, klCov } from './losses/covariance.js'
+import { dppo } from './losses/dppo.js'
+import { gmpo } from './losses/gmpo.js'
+import { gspo } from './losses/gspo.js'
+import { luspo } from './losses/luspo.js'
+import { policyGradient } from './losses/policyGradient.js'
+import { sapo } from './losses/sapo.js'
+import type { TokenObjective } from './losses/tokenObjective.js'
+import { vespo } from './losses/vespo.js'
+import { type PolicyLoss, type PolicyLossOptions, policyLoss } from './policyLoss.js'
+
+/** `[low, high]` for ratios within `1 - low .. 1 + high`; for GMPO log-ratios within `-low .. high`. */
+export type ClipPair = readonly [low: number, high: number]
+
+/** What an algorithm is made of. */
+export interface Algorithm {
+  readonly title: string
+  readonly source: string
+  /** Where it differs from its source. */
+  readonly differs?: string
+  readonly advantage: (rows: RewardedRows) => E.Either<DegenerateGroup, TokenAdvantages>
+  readonly objective: (clip: ClipPair) => TokenObjective
+  /** The range of its source; null for objectives without one. */
+  readonly clip: ClipPair | null
+  /** `longest` is the length that Dr. GRPO divides by: the largest that a completion may have. */
+  readonly aggregation: (longest: number) => Aggregation
+}
+
+const tokenMean = (): Aggregation => 'token-mean'
+const sequenceMean = (): Aggregation => 'seq-mean-token-mean'
+const surrogate = (clipEpsilon: ClipPair): TokenObjective => clippedSurrogate({ clipEpsilon })
+const byDeviation = (rows: RewardedRows) => grpoAdvantage(rows)
+
+const centered = (rows: RewardedRows) => grpoAdvantage(rows, { normalize: 'mean' })
+const none = (): TokenObjective => policyGradient()
+
+const GRPO = {
+  title: 'Group Relative Policy Optimization',
+  source: 'Shao et al. 2024, arXiv:2402.03300',
+  advantage: byDeviation,
+  objective: surrogate,
+  clip: [0.2, 0.2],
+  aggregation: tokenMean,
+} as const satisfies Algorithm
+
+const NAMED = {
+  grpo: { ...GRPO, differs: 'tokens are averaged over the batch, as in TorchRL, not by completion' },
+  dapo: {
+    ...GRPO,
+    title: 'Decoupled Clip and Dynamic Sampling Policy Optimization',
+    source: 'Yu et al. 2025, arXiv:2503.14476',
+    differs: 'groups without a signal are not sampled again, and there is no penalty of length',
+    clip: [0.2, 0.28],
+  },
+  'dr-grpo': {
+    ...GRPO,
+    title: 'GRPO done right',
+    source: 'Liu et al. 2025, arXiv:2503.20783',
+    advantage: centered,
+    aggregation: (length: number): Aggregation => ({ mode: 'seq-mean-token-sum-norm', length }),
+  },
+  rloo: {
+    title: 'REINFORCE leave-one-out',
+    source: 'Ahmadian et al. 2024, arXiv:2402.14740',
+    advantage: (rows: RewardedRows) => rlooAdvantage(rows),
+    objective: none,
+    clip: null,
+    aggregation: (): Aggregation => 'seq-mean-token-sum',
+  },
+  'reinforce++': {
+    ...GRPO,
+    title: 'REINFORCE++',
+    source: 'Hu et al. 2025, arXiv:2501.03262',
+    advantage: (rows: RewardedRows) =>
+      pipe(
+        reinforcePlusPlus(rows),
+        E.map(({ advantages }) => advantages),
+      ),
+  },
+  'reinforce++-baseline': {
+    ...GRPO,
+    title: 'REINFORCE++ with a baseline',
+    source: 'Hu et al. 2025, arXiv:2501.03262, section 3.3',
+    advantage: (rows: RewardedRows) => reinforcePlusPlusBaseline(rows),
+  },
+  opo: {
+    title: 'On-Policy RL with Optimal reward baseline',
+    source: 'Hao et al. 2025, arXiv:2505.23585',
+    advantage: (rows: RewardedRows) => opoAdvantage(rows),
+    objective: none,
+    clip: null,
+    aggregation: tokenMean,
+  },
+  gpg: {
+    title: 'Group Policy Gradient',
+    source: 'Chu et al. 2025, arXiv:2504.02546',
+    advantage: (rows: RewardedRows) => gpgAdvantage(rows),
+    objective: none,
+    clip: null,
+    aggregation: tokenMean,
+  },
+  'pass-k': {
+    ...GRPO,
+    title: 'GRPO for the best of a group',
+    source: 'Chow et al. 2024, arXiv:2412.15287',
+    advantage: (rows: RewardedRows) => passKAdvantage(rows),
+  },
+  gspo: {
+    ...GRPO,
+    title: 'Group Sequence Policy Optimization',
+    source: 'Zheng et al. 2025, arXiv:2507.18071',
+    objective: (clipEpsilon: ClipPair) => gspo({ clipEpsilon }),
+    clip: [3e-4, 4e-4],
+    aggregation: sequenceMean,
+  },
+  luspo: {
+    ...GRPO,
+    title: 'Length-Unbiased Sequence Policy Optimization',
+    source: '2026, arXiv:2602.05261',
+    objective: (clipEpsilon: ClipPair) => luspo({ clipEpsilon }),
+    clip: [3e-4, 4e-4],
+    aggregation: (): Aggregation => 'seq-mean-token-sum',
+  },
+  cispo: {
+    ...GRPO,
+    title: 'Clipped IS-weight Policy Optimization',
+    source: 'MiniMax 2025, arXiv:2506.13585',
+    objective: (clipEpsilon: ClipPair) => cispo({ clipEpsilon }),
+    clip: [1, 4],
+  },
+  gmpo: {
+    ...GRPO,
+    title: 'Geometric-Mean Policy Optimization',
+    source: 'Zhao et al. 2025, arXiv:2507.20673',
+    objective: (clipEpsilon: ClipPair) => gmpo({ clipEpsilon }),
+    clip: [0.4, 0.4],
+    aggregation: sequenceMean,
+  },
+  sapo: {
+    ...GRPO,
+    title: 'Soft Adaptive Policy Optimization',
+    source: 'Gao et al. 2025, arXiv:2511.20347',
+    objective: () => sapo(),
+    clip: null,
+    aggregation: sequenceMean,
+  },
+  vespo: {
+    ...GRPO,
+    title: 'Variational Sequence-Level Soft Policy Optimization',
+    source: '2026, arXiv:2602.10693',
+    objective: () => vespo(),
+    clip: null,
+  },
+  dppo: {
+    ...GRPO,
+    title: 'Divergence Proximal Policy Optimization',
+    source: 'Qi et al. 2026, arXiv:2602.04879',
+    objective: (epsilon: ClipPair) => dppo({ epsilon }),
+  },
+  'clip-cov': {
+    ...GRPO,
+    title: 'Clip-Cov',
+    source: 'Cui et al. 2025, arXiv:2505.22617',
+    objective: (clipEpsilon: ClipPair) => clipCov({ clipEpsilon }),
+  },
+  'kl-cov': {
+    ...GRPO,
+    title: 'KL-Cov',
+    source: 'Cui et al. 2025, arXiv:2505.22617',
+    objective: () => klCov(),
+    clip: null,
+  },
+} as const satisfies Readonly<Record<string, Algorithm>>
+
+export type AlgorithmName = keyof typeof NAMED
+
+/** The algorithms of `tandem train`, by name. */
+export const ALGORITHMS: Readonly<Record<AlgorithmName, Algorithm>> = NAMED
+
+/** In the order of the table. */
+export const ALGORITHM_NAMES = Object.keys(NAMED) as readonly AlgorithmName[] // its own keys
+
+/** How an algorithm is used; null for what its source has. */
+export interface AlgorithmOptions {
+  readonly clipLow: number | null
+  readonly clipHigh: number | null
+  /** Tokens of the longest completion that there may be. */
+  readonly longest: number
+}
+
+/**
+ * The policy loss of an algorithm.
+ *
+ * Errors   throws RangeError for a clip range that the objective cannot have, and for any range where it has none.
+ *
+ * @example
+ * algorithmLoss('gspo', { clipLow: null, clipHigh: null, longest: 64 }).name // 'gspo'
+ */
+export const algorithmLoss = (
+  name: AlgorithmName,
+  { clipLow, clipHigh, longest }: AlgorithmOptions,
+): PolicyLoss<PolicyLossOptions> => {
+  const { clip, objective, aggregation } = ALGORITHMS[name]
+  if (clip === null && (clipLow !== null || clipHigh !== null))
+    throw new RangeError(`${name} clips no ratios: it takes neither clipLow nor clipHigh`)
+  const [low, high] = clip ?? [0, 0]
+  return policyLoss(
+    { objective: objective([clipLow ?? low, clipHigh ?? high]), aggregation: aggregation(longest) },
+    name,
+  )
+}
