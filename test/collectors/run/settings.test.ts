@@ -46,7 +46,16 @@ const anySettings: fc.Arbitrary<RunSettings> = fc.record({
 const EXTENDABLE = ['steps', 'evalEvery', 'evalProblems', 'checkpointEvery', 'trajectories', 'dtype'] as const
 
 /** They came later: runs that do not name them did what their defaults say. */
-const LATER = ['loraRank', 'loraAlpha', 'loraTarget', 'loraScaling', 'microBatch', 'recompute', 'dtype'] as const
+const LATER = [
+  'loraRank',
+  'loraAlpha',
+  'loraTarget',
+  'loraScaling',
+  'microBatch',
+  'recompute',
+  'dtype',
+  'algorithm',
+] as const
 
 const stored: RunSettings = { model: '/models/a', ...DEFAULT_SETTINGS }
 const FIXED = (Object.keys(stored) as (keyof RunSettings)[]) // the keys of a RunSettings
