@@ -34,6 +34,15 @@ export {
 } from './advantages/temporal.js'
 export { type Aggregation, aggregate, countsOf, type LossCounts } from './aggregation.js'
 export {
+  ALGORITHM_NAMES,
+  ALGORITHMS,
+  type Algorithm,
+  type AlgorithmName,
+  type AlgorithmOptions,
+  algorithmLoss,
+  type ClipPair,
+} from './algorithms.js'
+export {
   DistillationLoss,
   type DistillationLossInput,
   type DistillationLossOptions,
@@ -49,14 +58,6 @@ export {
   type DPOSide,
   dpoLoss,
 } from './dpoLoss.js'
-  ALGORITHM_NAMES,
-  ALGORITHMS,
-  type Algorithm,
-  type AlgorithmName,
-  type AlgorithmOptions,
-  algorithmLoss,
-  type ClipPair,
-} from './algorithms.js'
 export {
   essOf,
   type GRPOCounts,

@@ -1,5 +1,7 @@
 /** What an updater remembers of its pushes: the weights in use, those under them, and those that may go. */
+
 import type { Task } from 'fp-ts/lib/Task.js'
+import type { Changing } from '../../core/changing.js'
 import type { EngineClient, ServingWeights } from '../../data/engineClient.js'
 import type { AdapterWeights } from '../../data/generation.js'
 import type { Member } from './member.js'
@@ -20,21 +22,23 @@ interface CommittedBase extends BaseWeights {
   readonly remove: Task<void>
 }
 
-/** A mutable value: what the pushes of an updater share. */
-export interface Pushes<W> {
+interface PushesState<W> {
   readonly settings: UpdaterSettings<W>
   readonly members: readonly Member[]
   /** Names of adapters that were sent to some server. */
   readonly names: Set<string>
   /** What new requests are sampled with. */
-  current: Committed
+  readonly current: Committed
   /** The base weights under it. */
-  base: CommittedBase
+  readonly base: CommittedBase
   /** Adapters that running requests may use, newest first. */
-  adapters: readonly string[]
+  readonly adapters: readonly string[]
   /** Base weights of earlier pushes whose folders are there, newest first. */
-  bases: readonly CommittedBase[]
+  readonly bases: readonly CommittedBase[]
 }
+
+/** A mutable value: what the pushes of an updater share. */
+export type Pushes<W> = Changing<PushesState<W>>
 
 /** Before the first push: what the servers are said to have. */
 export const noPushes = <W>(settings: UpdaterSettings<W>, members: readonly Member[]): Pushes<W> => {

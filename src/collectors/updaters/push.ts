@@ -168,22 +168,22 @@ const retire = async <W>(going: Going<W>): Promise<void> => {
   )
 }
 
-const outcomeOf = ({ member, run }: Part, done: boolean): ServerReport['outcome'] => {
+const outcomeOf = ({ member, run }: Part, outcome: PushReport['outcome']): ServerReport['outcome'] => {
   if (member.status().status === 'lost') return 'lost'
-  if (done) return 'committed'
+  if (outcome === 'committed') return outcome
   return run.base === 'old' ? 'unchanged' : 'restored'
 }
 
 const reportOf = <W>(
   { parts, version, pushes }: Going<W>,
-  { how, done, start }: { readonly how: Way; readonly done: boolean; readonly start: number },
+  { how, outcome, start }: Pick<PushReport, 'how' | 'outcome'> & { readonly start: number },
 ): PushReport => ({
   ...{ version, how },
-  outcome: done ? 'committed' : 'failed',
+  outcome,
   milliseconds: pushes.settings.run.world.clock.now() - start,
   servers: parts.map((part) => ({
     server: part.member.client.name,
-    outcome: outcomeOf(part, done),
+    outcome: outcomeOf(part, outcome),
     problem: part.run.problem,
     gap: part.run.gap,
     milliseconds: Object.fromEntries(part.run.milliseconds),
@@ -245,6 +245,6 @@ export const pushWeights = async <W>(
     done = changed.right
   }
   if (done) await retire(going)
-  const report = reportOf(going, { how, done, start })
+  const report = reportOf(going, { how, outcome: done ? 'committed' : 'failed', start })
   return done ? E.right({ version, report }) : E.left(failureOf(report))
 }

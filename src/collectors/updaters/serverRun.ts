@@ -1,6 +1,8 @@
 /** One server in one push: what is done to it, how long that takes, and what is known of it afterwards. */
+
 import * as E from 'fp-ts/lib/Either.js'
 import type { Ids } from '../../core/capabilities.js'
+import type { Changing } from '../../core/changing.js'
 import type { EngineAbilities, EngineClient, EngineFailure, EngineState } from '../../data/engineClient.js'
 import type { AdapterWeights, PauseMode, WeightSource } from '../../data/generation.js'
 import {
@@ -41,20 +43,23 @@ export interface ExpectedWeights {
   readonly probes: ExpectedProbes | null
 }
 
-/** A mutable value, for the time of one push. */
-export interface ServerRun {
+/** What is known of a server during one push. */
+interface ServerRunState {
   readonly client: EngineClient
   readonly settings: RunSettings
   /** `perhaps` after a call whose answer is missing. */
-  paused: 'no' | 'perhaps' | 'yes'
+  readonly paused: 'no' | 'perhaps' | 'yes'
   /** Whether its base weights are other ones than before. `unanswered`: they may still become other ones, however late. */
-  base: 'old' | 'perhaps new' | 'unanswered' | 'new'
+  readonly base: 'old' | 'perhaps new' | 'unanswered' | 'new'
   /** The adapter that may have been loaded. */
-  adapter: string | null
-  problem: string | null
-  gap: ProbeGap | null
+  readonly adapter: string | null
+  readonly problem: string | null
+  readonly gap: ProbeGap | null
   readonly milliseconds: Map<PushPhase, number>
 }
+
+/** A mutable value, for the time of one push. */
+export type ServerRun = Changing<ServerRunState>
 
 /** A server before anything was done to it. */
 export const serverRun = (client: EngineClient, settings: RunSettings): ServerRun => ({
@@ -113,16 +118,18 @@ export const isAlive = async (run: ServerRun): Promise<boolean> =>
   E.isRight(await ask(run, run.client.health)) && E.isRight(await ask(run, run.client.state))
 
 const pausedIs =
-  (wanted: boolean) =>
-  ({ isPaused }: EngineState): Happened =>
-    isPaused === null ? 'unclear' : isPaused === wanted ? 'yes' : 'no'
+  (wanted: 'paused' | 'running') =>
+  ({ isPaused }: EngineState): Happened => {
+    if (isPaused === null) return 'unclear'
+    return (isPaused ? 'paused' : 'running') === wanted ? 'yes' : 'no'
+  }
 
 /** Pauses a server. False, with a problem noted, where it cannot be known that it is paused. */
 export const pauseServer = (run: ServerRun, phase: 'pause' | 'undo', budget: Budget): Promise<boolean> =>
   timed(run, phase, async () => {
     const { pause: mode, cache } = run.settings
     run.paused = 'perhaps'
-    const done = await change(run, { call: run.client.pause({ mode, cache }), happened: pausedIs(true) }, budget)
+    const done = await change(run, { call: run.client.pause({ mode, cache }), happened: pausedIs('paused') }, budget)
     if (E.isRight(done) && done.right === 'done') {
       run.paused = 'yes'
       return true
@@ -140,7 +147,7 @@ export const resumeServer = (run: ServerRun, phase: 'check' | 'resume' | 'undo')
     if (run.paused === 'no') return true
     let last: EngineFailure | null = null
     for (let i = 0; i < RESUMES; i++) {
-      const resumed = await change(run, { call: run.client.resume, happened: pausedIs(false) }, shortBudget(run))
+      const resumed = await change(run, { call: run.client.resume, happened: pausedIs('running') }, shortBudget(run))
       if (E.isRight(resumed)) {
         run.paused = 'no'
         return true

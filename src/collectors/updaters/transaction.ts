@@ -1,4 +1,5 @@
 /** A push to several servers as one change: all that take part get the weights, or all keep those they had. */
+import type { Changing } from '../../core/changing.js'
 import type { AdapterWeights, WeightSource } from '../../data/generation.js'
 import type { Budget } from './controlCalls.js'
 import {
@@ -16,10 +17,9 @@ import {
 /** What to do about a server that is gone: fail the push, or go on without the server. */
 export type OnLost = 'fail' | 'withdraw'
 
-/** The servers of a push, and time for it. A mutable value. */
-export interface Transaction {
+interface TransactionState {
   /** Those that take part still. */
-  active: readonly ServerRun[]
+  readonly active: readonly ServerRun[]
   /** Those of which nobody knows what they would sample with, and why. */
   readonly lost: Map<ServerRun, string>
   /** Those that had no known weights before: they hold nobody up. */
@@ -29,6 +29,9 @@ export interface Transaction {
   /** Time to undo it: not cut short by the caller's signal. */
   readonly undoBudget: () => Budget
 }
+
+/** The servers of a push, and time for it. A mutable value. */
+export type Transaction = Changing<TransactionState>
 
 /** Base weights that servers had before, or are to have. */
 export interface BaseWeights {

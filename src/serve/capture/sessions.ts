@@ -1,6 +1,7 @@
 /** The sessions that a capture proxy knows: bounded in number, bytes and idle time. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Clock } from '../../core/capabilities.js'
+import type { Changing } from '../../core/changing.js'
 import type { CapturedCall, CapturedReward, CapturedSession, SessionEnd } from '../../data/capture/session.js'
 import { type ApiFailure, apiFailure } from '../failure.js'
 import { type Answers, makeAnswers } from './continuation.js'
@@ -30,9 +31,6 @@ export interface LiveSession {
   readonly usedAt: number
   readonly answers: Answers
 }
-
-/** The same where it changes: in this file alone. */
-type Changing = { -readonly [K in keyof LiveSession]: LiveSession[K] }
 
 /** What a session begins with. */
 type NewSession = Pick<CapturedSession, 'id' | 'group' | 'metadata' | 'createdAt'>
@@ -83,12 +81,12 @@ export const makeSessions = (
     readonly restored: readonly { readonly session: CapturedSession; readonly secret: string }[]
   },
 ): CaptureSessions => {
-  const sessions = new Map<string, Changing>()
+  const sessions = new Map<string, Changing<LiveSession>>()
   let [bytes, expired] = [0, 0]
-  const add = (session: CapturedSession, secret: string): Changing => {
+  const add = (session: CapturedSession, secret: string): Changing<LiveSession> => {
     const size = session.calls.reduce((sum, call) => sum + bytesOf(call), 0)
     const last = session.calls.reduce((most, { index }) => Math.max(most, index), -1)
-    const live: Changing = {
+    const live: Changing<LiveSession> = {
       ...{ session, secret, next: last + 1, running: 0, bytes: size, usedAt: clock.now() },
       answers: makeAnswers(),
     }
@@ -113,7 +111,7 @@ export const makeSessions = (
       void remove(live)
     }
   }
-  const use = (live: Changing): Changing => {
+  const use = (live: Changing<LiveSession>): Changing<LiveSession> => {
     live.usedAt = clock.now()
     sessions.delete(live.session.id)
     sessions.set(live.session.id, live)
@@ -149,11 +147,11 @@ export const makeSessions = (
       }
       return bytes >= limits.bytes ? full('bytes') : E.right(undefined)
     },
-    begin: (live: Changing) => {
+    begin: (live: Changing<LiveSession>) => {
       live.running++
       return live.next++
     },
-    ended: async (live: Changing, call) => {
+    ended: async (live: Changing<LiveSession>, call) => {
       live.running--
       if (sessions.get(live.session.id) !== live) return
       use(live)
@@ -163,11 +161,11 @@ export const makeSessions = (
       live.session = { ...live.session, calls: [...live.session.calls, call].sort((a, b) => a.index - b.index) }
       await journal.append({ type: 'call', call })
     },
-    reward: async (live: Changing, reward) => {
+    reward: async (live: Changing<LiveSession>, reward) => {
       live.session = { ...live.session, reward }
       await journal.append({ type: 'reward', session: live.session.id, reward })
     },
-    end: async (live: Changing, end) => {
+    end: async (live: Changing<LiveSession>, end) => {
       live.session = { ...live.session, end }
       live.answers = makeAnswers()
       await journal.append({ type: 'end', session: live.session.id, end })
