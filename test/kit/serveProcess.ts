@@ -6,16 +6,14 @@ import { liveProcesses } from '../../src/live/processes.js'
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
 
 /** A server that listens. */
-export interface ServeProcess {
+interface ServeProcess {
   readonly url: string
-  /** Ends it as `kill -9` does. Resolves when it is gone. */
-  readonly kill: () => Promise<void>
   /** Ends it politely. */
   readonly stop: () => Promise<void>
 }
 
-/** Serves a model folder under a name on a port, with adapters and control of its weights. Throws, with what it said, if it does not come up. */
-export const startServe = async (folder: string, name: string, port = 0): Promise<ServeProcess> => {
+/** Serves a model folder under a name on a free port, with adapters and control of its weights. Throws, with what it said, if it does not come up. */
+export const startServe = async (folder: string, name: string): Promise<ServeProcess> => {
   const lines: string[] = []
   let listens = (_: string): void => {}
   const listening = new Promise<string>((resolve) => {
@@ -26,7 +24,7 @@ export const startServe = async (folder: string, name: string, port = 0): Promis
       command: process.execPath,
       args: [
         ...['--import', import.meta.resolve('tsx'), MAIN, 'serve', folder, '--served-model-name', name],
-        ...['--port', String(port), '--threads', '1', '--dev', '--enable-lora', '--shutdown-seconds', '1'],
+        ...['--port', '0', '--threads', '1', '--dev', '--enable-lora', '--shutdown-seconds', '1'],
       ],
       onLine: (line) => {
         lines.push(line)
@@ -41,10 +39,6 @@ export const startServe = async (folder: string, name: string, port = 0): Promis
   ])
   return {
     url,
-    kill: async () => {
-      process.kill(running.pid, 'SIGKILL')
-      await running.ended
-    },
     stop: async () => void (await running.stop(5000)),
   }
 }
