@@ -27,7 +27,7 @@ export const tokensOfRoles =
  * Source   TorchRL's `masking_strategy` and assistant masks, which a template's text is searched for; here the tokens know it.
  *
  * @example
- * maskOfSpans([{ start: 1, end: 3, message: 1, role: 'assistant', origin: 'sampled' }], 4) // Uint8Array [0, 1, 1, 0]
+ * maskOfSpans([{ start: 1, end: 3, message: 1, role: 'assistant', origin: 'sampled' }], 4) // [0, 1, 1, 0]
  */
 export const maskOfSpans = (
   spans: readonly TokenSpan[],
