@@ -39,12 +39,7 @@ const FLAGS: readonly (readonly [
   help: string,
   read: (text: string) => unknown,
 ])[] = [
-  [
-    'algorithm',
-    '<name>',
-    `how advantages and the loss are made: ${ALGORITHM_NAMES.join(', ')}`,
-    oneOf(ALGORITHM_NAMES),
-  ],
+  ['algorithm', '<name>', 'how advantages and the loss are made', oneOf(ALGORITHM_NAMES)],
   ['steps', '<n>', 'updates of the weights', positiveInteger],
   ['seed', '<n>', 'seed of everything random', naturalNumber],
   ['prompts', '<n>', 'different problems in a step', positiveInteger],
@@ -211,6 +206,7 @@ export const trainCommand = (): Command => {
       'refuse a run that takes more memory than there is, or ignore it (default: check)',
     ).choices(['check', 'ignore']),
   )
+  command.addHelpText('after', `\nAlgorithms: ${ALGORITHM_NAMES.join(', ')}`)
   command.option('--merge', 'write the model with the adapter merged into it at the end')
   return command.option('--json', 'print every event as a line of JSON').action(action)
 }
