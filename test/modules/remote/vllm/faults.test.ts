@@ -93,7 +93,7 @@ describe('a trouble that stays is a failure of its own kind, and no sample', () 
     ['a stream that is cut', { _tag: 'Cut', afterBytes: 300, how: 'reset' }, 'stream', 'unreachable'],
     ['a stream that ends as if all was said', { _tag: 'Short', bytes: 300 }, 'stream', 'protocol'],
     ['half of a JSON', { _tag: 'Short', bytes: 100 }, 'whole', 'protocol'],
-    ['bytes that are no HTTP', { _tag: 'Garbage' }, 'whole', 'unreachable'],
+    ['bytes that are no HTTP', { _tag: 'Garbage' }, 'whole', 'protocol'],
     ['NaN', nan, 'whole', 'protocol'],
     ['NaN in a stream', nan, 'stream', 'protocol'],
     ['fewer ids than log-probabilities', fewer, 'whole', 'protocol'],
