@@ -4,10 +4,9 @@ import { Command, Option } from 'commander'
 import { formatEstimate } from '../collectors/memoryEstimate.js'
 import { finishRun, type PreparedRun, prepareRun } from '../collectors/run/prepare.js'
 import type { RunSummary } from '../collectors/run/records.js'
-import { DEFAULT_SETTINGS, type RunSettings } from '../collectors/run/settings.js'
+import { ALGORITHM_NAMES, DEFAULT_SETTINGS, type RunSettings } from '../collectors/run/settings.js'
 import { type RunEvent, train } from '../collectors/run/train.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
-import { ALGORITHM_NAMES } from '../objectives/algorithms.js'
 import { asCommandError, CommandError, orFail } from './failure.js'
 import {
   DATASET_ARGUMENT,

@@ -5,6 +5,8 @@ import { type LoraConfig, loraConfig } from '../../modules/lora/config.js'
 import { ALGORITHM_NAMES, algorithmLoss } from '../../objectives/algorithms.js'
 import type { PolicyLoss } from '../../objectives/policyLoss.js'
 
+export { ALGORITHM_NAMES }
+
 const count = z.number().int().positive()
 
 const settingsSchema = z.strictObject({
