@@ -80,7 +80,7 @@ describe('vLLMUpdater on tandem serve', () => {
     const updater = vLLMUpdater({
       clients: [one.client, two.client],
       how: 'full',
-      sync: { callMs: 2000, onLost: 'fail' },
+      sync: { callMs: 30_000, onLost: 'fail' },
       model: { config, checkpoints: { folder: shared, text: byteText() } },
     })
     const versions = fullVersions(config, arrays)
