@@ -95,7 +95,7 @@ export type {
   ChatUsage,
 } from './remote/chat/chatAction.js'
 export type { CallReading } from './remote/chat/chatReply.js'
-export type { ChatDialect, ChatTool, ClientConfig, ToolChoice } from './remote/chat/clientConfig.js'
+export type { ChatDialect, ChatOptions, ChatTool, ClientConfig, ToolChoice } from './remote/chat/clientConfig.js'
 export { type ChatPolicy, OpenAIWrapper } from './remote/chat/openAIWrapper.js'
 export type { RegistryFailure } from './remote/chat/policyKeys.js'
 export {

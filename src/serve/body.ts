@@ -1,5 +1,7 @@
 /** Bodies of requests: JSON of limited size and depth, read without trusting what the client says of it. */
+
 import * as E from 'fp-ts/lib/Either.js'
+import { joinBytes } from '../core/joinBytes.js'
 import { parseJson } from '../core/json.js'
 import { type ApiFailure, apiFailure } from './failure.js'
 
@@ -32,13 +34,7 @@ const readBytes = async (request: Request, maxBytes: number): Promise<Read<Uint8
   } catch {
     return E.left(apiFailure(400, 'The request body broke off.'))
   }
-  const bytes = new Uint8Array(size)
-  let at = 0
-  for (const part of parts) {
-    bytes.set(part, at)
-    at += part.length
-  }
-  return E.right(bytes)
+  return E.right(joinBytes(parts))
 }
 
 /**

@@ -1,8 +1,10 @@
 /** JSON Lines: one JSON value on each line of a text, or of a file of any size. */
+
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
 import type { ByteSource } from '../../core/byteSource.js'
 import type { FileFailure } from '../../core/failure.js'
+import { joinBytes } from '../../core/joinBytes.js'
 import { parseJson } from '../../core/json.js'
 import type { RowFailure, RowProblem } from '../task.js'
 import { rowFailure } from './rows.js'
@@ -92,17 +94,6 @@ interface RawLine {
 
 const LINE_FEED = 0x0a
 
-const joinBytes = (parts: readonly Uint8Array[], length: number): Uint8Array => {
-  if (parts.length === 1) return parts[0]!
-  const joined = new Uint8Array(length)
-  let place = 0
-  for (const part of parts) {
-    joined.set(part, place)
-    place += part.length
-  }
-  return joined
-}
-
 /** Lines of a source, split at line feeds; no more than a line and a chunk are in memory. */
 async function* rawLines(
   source: ByteSource,
@@ -117,7 +108,7 @@ async function* rawLines(
   }
   const lineTo = (end: number, ending: 'line feed' | 'end of file'): RawLine => {
     const line = {
-      bytes: length > maxLineBytes ? undefined : joinBytes(parts, length),
+      bytes: length > maxLineBytes ? undefined : joinBytes(parts),
       length,
       isWhole: ending === 'line feed',
       end,

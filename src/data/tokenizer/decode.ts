@@ -3,6 +3,7 @@
  *
  * A whole decoding is the same machine, given all tokens at once and then the end: so that what a stream gives is what decoding gives.
  */
+import { joinBytes } from '../../core/joinBytes.js'
 import { byteCharacters } from '../bytePairEncoding.js'
 import type { SimpleDecoder } from './files.js'
 import { compilePattern } from './pattern.js'
@@ -86,16 +87,6 @@ const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
 const strictUtf8 = new TextDecoder('utf-8', { ignoreBOM: true, fatal: true })
 const encoder = new TextEncoder()
 
-const concatenated = (parts: readonly Uint8Array[]): Uint8Array => {
-  const all = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))
-  let at = 0
-  for (const part of parts) {
-    all.set(part, at)
-    at += part.length
-  }
-  return all
-}
-
 /** The bytes of tokens that are spelled with GPT-2's characters. A token with any other character stands for itself. */
 const bytesOfTokens = (): ((token: string) => Uint8Array) => {
   const bytes = new Map(byteCharacters().map((character, byte) => [character, byte]))
@@ -108,7 +99,7 @@ const bytesOfTokens = (): ((token: string) => Uint8Array) => {
 /** Bytes to text. Half a character waits for its rest; what can be none is U+FFFD. */
 const byteLevel = (bytesOf: (token: string) => Uint8Array, held: Uint8Array): DecodingMachine => ({
   push: (tokens) => {
-    const bytes = concatenated([held, ...tokens.map(bytesOf)])
+    const bytes = joinBytes([held, ...tokens.map(bytesOf)])
     const end = bytes.length - incompleteTail(bytes)
     const text = utf8.decode(bytes.subarray(0, end))
     return [byteLevel(bytesOf, bytes.slice(end)), text === '' ? [] : [text]]

@@ -13,18 +13,11 @@ import { pauseMs, retryAfterMs } from '../../../live/transport/retry.js'
 import { type AIError, aiError, aiResult, aiTurn } from './aiAnswer.js'
 import { type AIMessage, aiPrompt } from './aiPrompt.js'
 import { allAnswers } from './allAnswers.js'
-import {
-  type Capture,
-  type CapturedTurn,
-  type ChatOutput,
-  type ChatTurn,
-  capturedAction,
-  chatAction,
-} from './chatAction.js'
+import { type Capture, type CapturedTurn, type ChatOutput, type ChatTurn, outputOf } from './chatAction.js'
 import { type FailureKind, type FailureMaker, failureMaker, kindOfStatus, replyFailure } from './chatFailures.js'
 import { chatReply, tokensOf } from './chatReply.js'
 import { captureFields, seedOf } from './chatRequest.js'
-import { type ChatSettings, type ChatTool, type ClientConfig, chatSettings, type ToolChoice } from './clientConfig.js'
+import { type ChatOptions, type ChatSettings, type ClientConfig, chatSettings } from './clientConfig.js'
 
 /** What is asked of a language model: the call options of the AI SDK's specification, as far as they are used here. */
 interface LanguageModelCall {
@@ -51,29 +44,18 @@ export interface LanguageModel {
 }
 
 /** A language model, and how it is asked. */
-export interface AISDKConfig<C extends Capture = Capture> {
+export interface AISDKConfig<C extends Capture = Capture> extends ChatOptions {
   readonly model: LanguageModel
   /**
    * What is kept of the answers. Default `text`. `tokens` needs a model of an OpenAI-compatible provider that shows the answer's body (as
    * `@ai-sdk/openai-compatible` does), over vLLM or `tandem serve`, whose log-probabilities must be raw, as they are by default.
    */
   readonly capture?: C
-  /** Default 1. */
-  readonly temperature?: number
-  /** Default 1024. */
-  readonly maxNewTokens?: number
-  /** Default 1: nothing is cut. */
-  readonly topP?: number
-  readonly stop?: readonly string[]
-  readonly tools?: readonly ChatTool[]
-  readonly toolChoice?: ToolChoice
   readonly headers?: Readonly<Record<string, string>>
   /** By the provider's name, as the SDK has them. */
   readonly providerOptions?: Readonly<Record<string, Readonly<Record<string, unknown>>>>
   /** Default: a seed for each request, drawn from the key. */
   readonly seeds?: 'from-key' | 'omit'
-  /** For a request, its retries included. Default 600. */
-  readonly timeoutSeconds?: number
   /** Default 4. Only what the SDK calls retryable is tried again. */
   readonly attempts?: number
   /** Requests at a time. Default 16. */
@@ -287,10 +269,7 @@ export const AISDKWrapper = <C extends Capture = 'text'>(
   const world: AIWorld = { alarms: liveAlarms, calendar: liveCalendar, ...config.world }
   const client: Client = { config, settings, fail, world }
   const limit = limiter(config.maxConcurrent ?? 16)
-  const toAction = (turns: readonly ChatTurn[]): TensorDict<ChatOutput<C>> =>
-    (config.capture === 'tokens'
-      ? capturedAction(turns as readonly CapturedTurn[]) // `readResult` captured them
-      : chatAction(turns)) as TensorDict<ChatOutput<C>> // `C` is the type of `capture`
+  const toAction = (turns: readonly ChatTurn[]): TensorDict<ChatOutput<C>> => outputOf(settings.capture as C, turns) // as configured
   return {
     name: NAME,
     act: (td, key, options) => async () => {

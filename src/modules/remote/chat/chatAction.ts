@@ -78,11 +78,10 @@ const entriesOf = (turns: readonly ChatTurn[]) => ({
 })
 
 /** The action of these answers. Shapes `[B]`. */
-export const chatAction = (turns: readonly ChatTurn[]): TensorDict<ChatAction> =>
-  TensorDict(entriesOf(turns), [turns.length])
+const chatAction = (turns: readonly ChatTurn[]): TensorDict<ChatAction> => TensorDict(entriesOf(turns), [turns.length])
 
 /** The action of these answers, with their ids. Shapes `[B]`, rows of ids and log-probabilities of any length. */
-export const capturedAction = (turns: readonly CapturedTurn[]): TensorDict<CapturedAction> => {
+const capturedAction = (turns: readonly CapturedTurn[]): TensorDict<CapturedAction> => {
   const rows = (field: keyof CapturedTokens): readonly (readonly number[])[] => turns.map(({ tokens }) => tokens[field])
   return TensorDict(
     {
@@ -95,3 +94,9 @@ export const capturedAction = (turns: readonly CapturedTurn[]): TensorDict<Captu
     [turns.length],
   )
 }
+
+/** The action of these answers in the form that is captured. The turns of `tokens` are `CapturedTurn`s: whoever read the answers made them so. */
+export const outputOf = <C extends Capture>(capture: C, turns: readonly ChatTurn[]): TensorDict<ChatOutput<C>> =>
+  (capture === 'tokens'
+    ? capturedAction(turns as readonly CapturedTurn[]) // as said above
+    : chatAction(turns)) as TensorDict<ChatOutput<C>> // `C` is the type of `capture`

@@ -44,17 +44,8 @@ export interface ChatDialect {
   readonly logProbs?: 'raw' | 'processed'
 }
 
-/** A chat server, and how it is asked. The defaults are AgentFly's. */
-export interface ClientConfig<C extends Capture = Capture> {
-  readonly model: string
-  /** What is kept of the answers. Default `text`. */
-  readonly capture?: C
-  /** Default `http://localhost:8000/v1`. */
-  readonly baseUrl?: string
-  /** Default `EMPTY`, which local servers take. */
-  readonly apiKey?: string
-  /** Default 100. */
-  readonly maxRequestsPerMinute?: number
+/** How a chat model is asked, whoever serves it. */
+export interface ChatOptions {
   /** For a request, its retries included. Default 600. */
   readonly timeoutSeconds?: number
   /** Default 1. */
@@ -67,6 +58,19 @@ export interface ClientConfig<C extends Capture = Capture> {
   readonly stop?: readonly string[]
   readonly tools?: readonly ChatTool[]
   readonly toolChoice?: ToolChoice
+}
+
+/** A chat server, and how it is asked. The defaults are AgentFly's. */
+export interface ClientConfig<C extends Capture = Capture> extends ChatOptions {
+  readonly model: string
+  /** What is kept of the answers. Default `text`. */
+  readonly capture?: C
+  /** Default `http://localhost:8000/v1`. */
+  readonly baseUrl?: string
+  /** Default `EMPTY`, which local servers take. */
+  readonly apiKey?: string
+  /** Default 100. */
+  readonly maxRequestsPerMinute?: number
   /** Further fields of the request, as they are. */
   readonly extraBody?: Readonly<Record<string, unknown>>
   readonly dialect?: ChatDialect

@@ -9,14 +9,7 @@ import { type History, hashHistory, sameHistory, truncate } from '../../../data/
 import type { HistoryPrompt, Policy, PolicyFailure } from '../../../data/policy.js'
 import { get, type TensorDict } from '../../../data/tensorDict/tensorDict.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
-import {
-  type Capture,
-  type CapturedTurn,
-  type ChatOutput,
-  type ChatTurn,
-  capturedAction,
-  chatAction,
-} from './chatAction.js'
+import { type Capture, type CapturedTurn, type ChatOutput, type ChatTurn, outputOf } from './chatAction.js'
 import { type FailureMaker, failureMaker, httpPolicyFailure, replyFailure } from './chatFailures.js'
 import { type ChatReply, chatReply, tokensOf, turnsOf } from './chatReply.js'
 import { chatBody, promptMessages } from './chatRequest.js'
@@ -233,10 +226,7 @@ export const OpenAIWrapper = <C extends Capture = 'text'>(config: ClientConfig<C
   const transport = config.transport ?? ownTransport(config)
   const fail = failureMaker(NAME, config.apiKey === undefined ? [] : [config.apiKey])
   const client: Client = { settings, transport, fail, severalAnswers: 'taken' }
-  const toAction = (turns: readonly ChatTurn[]): TensorDict<ChatOutput<C>> =>
-    (settings.capture === 'tokens'
-      ? capturedAction(turns as readonly CapturedTurn[]) // `readReply` captured them
-      : chatAction(turns)) as TensorDict<ChatOutput<C>> // `C` is the type of `capture`
+  const toAction = (turns: readonly ChatTurn[]): TensorDict<ChatOutput<C>> => outputOf(settings.capture as C, turns) // as configured
   return {
     name: NAME,
     act: (td, key, options) => async () => {

@@ -1,5 +1,6 @@
 /** Tensors as SGLang takes them in the body of a request: a Python pickle, in base64. */
 
+import { joinBytes } from '../../../core/joinBytes.js'
 import { requireWritable, storedArray } from '../../../data/codecs/safetensors.js'
 import { elementCount, storageBytes, storedBytes } from '../../../data/codecs/storage.js'
 import type { PlainArray } from '../../../data/generation.js'
@@ -26,16 +27,6 @@ const STORAGE_CLASS: Readonly<Record<TensorFloat, string>> = {
 
 const encoder = new TextEncoder()
 
-const joined = (parts: readonly Uint8Array[]): Uint8Array => {
-  const all = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))
-  let at = 0
-  for (const part of parts) {
-    all.set(part, at)
-    at += part.length
-  }
-  return all
-}
-
 /** Opcodes that are one character. */
 const op = (characters: string): Uint8Array => encoder.encode(characters)
 
@@ -50,18 +41,18 @@ const little = (bytes: 4 | 8, value: number): Uint8Array => {
 
 /** BININT, or LONG1 for what it cannot hold. */
 const integer = (value: number): Uint8Array =>
-  value < 2 ** 31 ? joined([op('J'), little(4, value)]) : joined([opcode(0x8a), opcode(8), little(8, value)])
+  value < 2 ** 31 ? joinBytes([op('J'), little(4, value)]) : joinBytes([opcode(0x8a), opcode(8), little(8, value)])
 
 /** BINUNICODE. */
 const text = (value: string): Uint8Array => {
   const bytes = encoder.encode(value)
-  return joined([op('X'), little(4, bytes.length), bytes])
+  return joinBytes([op('X'), little(4, bytes.length), bytes])
 }
 
 /** GLOBAL: a name of a Python module. */
 const named = (module: string, name: string): Uint8Array => op(`c${module}\n${name}\n`)
 
-const tuple = (values: readonly number[]): Uint8Array => joined([op('('), ...values.map(integer), op('t')])
+const tuple = (values: readonly number[]): Uint8Array => joinBytes([op('('), ...values.map(integer), op('t')])
 
 /** PROTO. */
 const PROTOCOL_2 = Uint8Array.of(0x80, 2)
@@ -75,7 +66,7 @@ const TORCH_MAGIC = Uint8Array.of(0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 
  * system, the storage as a persistent id, the list of storages, how many numbers follow.
  */
 const storageHead = (float: TensorFloat, count: number): Uint8Array =>
-  joined([
+  joinBytes([
     ...[PROTOCOL_2, TORCH_MAGIC, op('.')],
     ...[PROTOCOL_2, integer(1001), op('.')],
     ...[PROTOCOL_2, op('}.')],
@@ -109,12 +100,12 @@ const frameOf = (shape: readonly number[], float: TensorFloat): Frame => {
   const bytes = count * storageBytes(float)
   const file = storageHead(float, count)
   return {
-    head: joined([
+    head: joinBytes([
       ...[named('torch._utils', '_rebuild_tensor_v2'), op('('), named('torch.storage', '_load_from_bytes')],
       ...[opcode(0x8e), little(8, file.length + bytes), file], // BINBYTES8
     ]),
     bytes,
-    tail: joined([
+    tail: joinBytes([
       ...[opcode(0x85), op('R')], // TUPLE1, REDUCE
       ...[integer(0), tuple(shape), tuple(stridesOf(shape)), opcode(0x89)], // NEWFALSE
       ...[named('collections', 'OrderedDict'), op(')R'), op('tR')],
@@ -149,13 +140,13 @@ export const pickledTensors = (
   const items = [...tensors].map(([name, { shape, data }]) => {
     const { head, bytes, tail } = frameOf(shape, float)
     return {
-      head: joined([text(name), head]),
+      head: joinBytes([text(name), head]),
       bytes,
       array: storedArray(float, shape, data),
-      tail: form === 'list' ? joined([tail, opcode(0x86)]) : tail, // TUPLE2
+      tail: form === 'list' ? joinBytes([tail, opcode(0x86)]) : tail, // TUPLE2
     }
   })
-  const first = joined([PROTOCOL_5, op(form === 'list' ? '](' : '}(')])
+  const first = joinBytes([PROTOCOL_5, op(form === 'list' ? '](' : '}(')])
   const last = op(form === 'list' ? 'e.' : 'u.')
   const inside = items.reduce((sum, { head, bytes, tail }) => sum + head.length + bytes + tail.length, 0)
   return {

@@ -1,10 +1,11 @@
 /** One request on the wire: sent, answered or broken off, as events. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Ids } from '../../../core/capabilities.js'
-import type { HttpEvents, HttpFailure, HttpRequest, Transport } from '../../../core/http.js'
+import type { HttpRequest, Transport } from '../../../core/http.js'
 import { parseJson } from '../../../core/json.js'
-import type { FinishReason, GenerationEvent, GenerationRequest } from '../../../data/generation.js'
+import type { GenerationEvent, GenerationRequest } from '../../../data/generation.js'
 import { checkRequest } from '../../generation/requestCheck.js'
+import { type AnswerReading, delivered, failed, wrong } from '../delivery.js'
 import type { AnswerReader } from './answerEvents.js'
 import type { DetectedServer } from './detect.js'
 import { generationFailure, requestFailure, serverError } from './failures.js'
@@ -90,24 +91,6 @@ export interface SendOptions {
   readonly onAttempt: (requestId: string) => void
 }
 
-const failed = (failure: ReturnType<typeof generationFailure>): GenerationEvent => ({ _tag: 'Failed', failure })
-
-const wrong = (reason: string): GenerationEvent =>
-  failed(generationFailure('protocol', `the answer cannot be used: ${reason}`))
-
-const finished = (index: number, finishReason: FinishReason): GenerationEvent => ({
-  _tag: 'Finished',
-  index,
-  finishReason,
-  stopReason: null,
-})
-
-/** What an HTTP failure makes of a request: one that was cancelled ends with `abort`. */
-const broken = (failure: HttpFailure, reader: AnswerReader, { request }: PlannedRequest): readonly GenerationEvent[] =>
-  failure.kind === 'cancelled'
-    ? reader.open().map((index) => finished(index, 'abort'))
-    : [failed(requestFailure(failure, request.adapter))]
-
 const httpRequest = (plan: PlannedRequest, options: SendOptions): HttpRequest => {
   const { request, maxTokens } = plan
   return {
@@ -126,73 +109,35 @@ const httpRequest = (plan: PlannedRequest, options: SendOptions): HttpRequest =>
   }
 }
 
-/** Events of one JSON text of the server, or why it is none. */
-const readText = (
-  text: string,
-  reader: AnswerReader,
-  { endpoint, request }: PlannedRequest,
-): E.Either<GenerationEvent, readonly GenerationEvent[]> => {
-  const json = parseJson(text)
-  if (E.isLeft(json)) return E.left(wrong(`it is ${json.left}`))
-  const error = serverError(json.right)
-  if (error !== null) {
-    const kind = request.adapter !== null && /NotFound/.test(error.type) ? 'unknown-adapter' : 'internal'
-    return E.left(failed(generationFailure(kind, `the server broke off: ${error.message}`)))
-  }
-  const answer = readAnswer(endpoint, json.right)
-  const events = E.isLeft(answer) ? answer : reader.accept(answer.right)
-  return E.isLeft(events) ? E.left(wrong(events.left)) : events
-}
+/** The reading of an answer. A stream may leave out the end of a completion that has all of its tokens; a whole answer has all ends. */
+const readingOf = ({ request, endpoint, delivery }: PlannedRequest, reader: AnswerReader): AnswerReading => ({
+  read: (text) => {
+    const json = parseJson(text)
+    if (E.isLeft(json)) return E.left(wrong(`it is ${json.left}`))
+    const error = serverError(json.right)
+    if (error !== null) {
+      const kind = request.adapter !== null && /NotFound/.test(error.type) ? 'unknown-adapter' : 'internal'
+      return E.left(failed(generationFailure(kind, `the server broke off: ${error.message}`)))
+    }
+    const answer = readAnswer(endpoint, json.right)
+    const events = E.isLeft(answer) ? answer : reader.accept(answer.right)
+    return E.isLeft(events) ? E.left(wrong(events.left)) : events
+  },
+  end: () => {
+    const [missing] = reader.open()
+    if (delivery === 'whole' && missing !== undefined)
+      return E.left(wrong(`completion ${missing} is missing or has no end`))
+    const events = reader.end()
+    return E.isLeft(events) ? E.left(wrong(events.left)) : events
+  },
+  open: reader.open,
+  failureOf: (failure) => requestFailure(failure, request.adapter),
+})
 
-async function* wholeAnswer(
+/** Sends a request and gives its events, as `delivered`. Each attempt has a name of its own. */
+export const sampleRequest = (
   plan: PlannedRequest,
   options: SendOptions,
   reader: AnswerReader,
-): AsyncGenerator<GenerationEvent> {
-  const reply = await options.transport.send(httpRequest(plan, options))()
-  if (E.isLeft(reply)) return yield* broken(reply.left, reader, plan)
-  const events = readText(reply.right.text, reader, plan)
-  if (E.isLeft(events)) return yield events.left
-  const [missing] = reader.open()
-  if (missing !== undefined) return yield wrong(`completion ${missing} is missing or has no end`)
-  const end = reader.end()
-  if (E.isLeft(end)) return yield wrong(end.left)
-  yield* events.right
-}
-
-async function* streamed(
-  stream: HttpEvents,
-  plan: PlannedRequest,
-  reader: AnswerReader,
-): AsyncGenerator<GenerationEvent> {
-  let isDone = false
-  for await (const item of stream.events) {
-    if (item._tag === 'HttpFailure') return yield* broken(item, reader, plan)
-    isDone = item.event.data === '[DONE]'
-    if (isDone) break
-    const events = readText(item.event.data, reader, plan)
-    if (E.isLeft(events)) return yield events.left
-    yield* events.right
-  }
-  if (!isDone) return yield wrong('the stream ended before its last frame')
-  const end = reader.end()
-  if (E.isLeft(end)) yield wrong(end.left)
-  else yield* end.right
-}
-
-/**
- * Sends a request and gives its events. It never throws.
- *
- * Effects  one request, repeated by the transport until an answer begins; each attempt has a name of its own. Aborting the signal closes the
- *          connection, which ends the work on the server: what was not finished ends with `abort`.
- */
-export async function* sampleRequest(
-  plan: PlannedRequest,
-  options: SendOptions,
-  reader: AnswerReader,
-): AsyncGenerator<GenerationEvent> {
-  if (plan.delivery === 'whole') return yield* wholeAnswer(plan, options, reader)
-  const stream = await options.transport.events(httpRequest(plan, options))()
-  if (E.isLeft(stream)) yield* broken(stream.left, reader, plan)
-  else yield* streamed(stream.right, plan, reader)
-}
+): AsyncGenerator<GenerationEvent> =>
+  delivered({ ...options, delivery: plan.delivery }, httpRequest(plan, options), readingOf(plan, reader))
