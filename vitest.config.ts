@@ -3,6 +3,7 @@ import { defineConfig } from 'vitest/config'
 /** One seed for every property test: CI sets it, and a failure prints it. */
 const seed = process.env.FC_SEED ?? '20261121'
 
+/** Limits are for what hangs, on a machine that is much slower and busier than this one: no test is to be ended by them while it works. */
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
@@ -11,7 +12,9 @@ export default defineConfig({
     env: { FC_SEED: seed },
     pool: 'forks',
     maxWorkers: 2,
-    testTimeout: 120_000,
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
+    expect: { poll: { timeout: 60_000 } },
     typecheck: { enabled: true, include: ['test/types/**/*.test-d.ts'], tsconfig: './tsconfig.json' },
   },
 })

@@ -12,6 +12,7 @@ export default defineConfig({
     env: { FC_SEED: '20261121' },
     pool: 'forks',
     maxWorkers: 1,
-    testTimeout: 600_000,
+    testTimeout: 1_800_000,
+    hookTimeout: 1_800_000,
   },
 })

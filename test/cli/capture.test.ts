@@ -5,9 +5,8 @@ import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
-import { allowTime, useTemporaryFolder } from '../kit/runs.js'
+import { useTemporaryFolder } from '../kit/runs.js'
 
-allowTime()
 const path = useTemporaryFolder()
 
 const MAIN = fileURLToPath(new URL('../kit/captureMain.ts', import.meta.url))

@@ -4,9 +4,8 @@ import { describe, expect, it } from 'vitest'
 import type { DoctorReport } from '../../src/cli/doctor.js'
 import { BACKEND_CANDIDATES } from '../../src/engine/select.js'
 import { fakeBackend, type Packages, type ProgramResult, runProgram, withPackages } from '../kit/packages.js'
-import { allowTime, useTemporaryFolder } from '../kit/runs.js'
+import { useTemporaryFolder } from '../kit/runs.js'
 
-allowTime()
 const path = useTemporaryFolder()
 
 let folders = 0

@@ -3,7 +3,6 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { startHub } from '../kit/hubServer.js'
 import {
-  allowTime,
   gsm8kLines,
   parseJsonLines,
   tandem,
@@ -13,7 +12,6 @@ import {
   writeAnsweringModel,
 } from '../kit/runs.js'
 
-allowTime()
 const path = useTemporaryFolder()
 const cwd = path('.')
 

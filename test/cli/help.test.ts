@@ -1,9 +1,8 @@
 /** What the command says of itself, and to people who mistype. */
 import { describe, expect, it } from 'vitest'
 import { DEFAULT_SETTINGS } from '../../src/collectors/run/settings.js'
-import { allowTime, tandem, tandemOk, useTemporaryFolder } from '../kit/runs.js'
+import { tandem, tandemOk, useTemporaryFolder } from '../kit/runs.js'
 
-allowTime()
 const cwd = useTemporaryFolder()('.')
 
 const kebab = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)

@@ -2,7 +2,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import {
-  allowTime,
   type CommandResult,
   contentsOf,
   parseJsonLines,
@@ -14,7 +13,6 @@ import {
   writeAnsweringModel,
 } from '../kit/runs.js'
 
-allowTime()
 const path = useTemporaryFolder()
 const cwd = path('.')
 

@@ -1,8 +1,7 @@
 /** `tandem sample` as a process of its own. */
 import { beforeAll, describe, expect, it } from 'vitest'
-import { allowTime, parseJsonLines, tandem, tandemOk, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
+import { parseJsonLines, tandem, tandemOk, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
 
-allowTime()
 const path = useTemporaryFolder()
 const cwd = path('.')
 

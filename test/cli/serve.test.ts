@@ -9,9 +9,6 @@ import type { Hub } from '../../src/core/hub.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { modelFolder } from '../../src/modules/modelFolder.js'
 import { leftOf, rightOf } from '../kit/results.js'
-import { allowTime } from '../kit/runs.js'
-
-allowTime()
 
 const MAIN = fileURLToPath(new URL('../kit/serveMain.ts', import.meta.url))
 

@@ -2,7 +2,6 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import {
-  allowTime,
   contentsOf,
   gsm8kLines,
   parseJsonLines,
@@ -13,7 +12,6 @@ import {
   writeAnsweringModel,
 } from '../kit/runs.js'
 
-allowTime()
 const path = useTemporaryFolder()
 const cwd = path('.')
 

@@ -87,21 +87,13 @@ describe('guide', () => {
     expect(tests.map((block) => block.trimEnd().split('\n').length)).toEqual([10])
   })
 
-  it.each(programs.map((page) => [page.name, page] as const))(
-    '%s: the program type-checks',
-    (_, page) => {
-      expect(problemsOf(fileOf(page))).toEqual([])
-    },
-    120_000,
-  )
+  it.each(programs.map((page) => [page.name, page] as const))('%s: the program type-checks', (_, page) => {
+    expect(problemsOf(fileOf(page))).toEqual([])
+  })
 
-  it.each(programs.map((page) => [page.name, page] as const))(
-    '%s: the program runs',
-    async (_, page) => {
-      await import(pathToFileURL(fileOf(page)).href)
-    },
-    60_000,
-  )
+  it.each(programs.map((page) => [page.name, page] as const))('%s: the program runs', async (_, page) => {
+    await import(pathToFileURL(fileOf(page)).href)
+  })
 })
 
 const runs = pages.find((page) => page.name === '6-runs')!.text
@@ -137,21 +129,17 @@ describe('options in the guide', () => {
     ['bench:train-step', 'bench/trainStep.ts'],
     ['bench:generate', 'bench/generate.ts'],
     ['bench:grpo', 'bench/grpo.ts'],
-  ])(
-    '%s: every option exists',
-    (name, script) => {
-      const packageJson = JSON.parse(readFileSync('package.json', 'utf8')) as {
-        readonly scripts: Record<string, string>
-      }
-      expect(packageJson.scripts[name]).toBe(`tsx ${script}`)
-      const help = execFileSync(process.execPath, ['--import', 'tsx', script, '--help'], { encoding: 'utf8' })
-      const lines = shellLines.filter((line) => line.includes(` ${name} -- `))
-      expect(lines).not.toEqual([])
-      for (const line of lines)
-        for (const option of optionsIn(line.split(' -- ')[1]!)) expect(optionsIn(help)).toContain(option)
-    },
-    60_000,
-  )
+  ])('%s: every option exists', (name, script) => {
+    const packageJson = JSON.parse(readFileSync('package.json', 'utf8')) as {
+      readonly scripts: Record<string, string>
+    }
+    expect(packageJson.scripts[name]).toBe(`tsx ${script}`)
+    const help = execFileSync(process.execPath, ['--import', 'tsx', script, '--help'], { encoding: 'utf8' })
+    const lines = shellLines.filter((line) => line.includes(` ${name} -- `))
+    expect(lines).not.toEqual([])
+    for (const line of lines)
+      for (const option of optionsIn(line.split(' -- ')[1]!)) expect(optionsIn(help)).toContain(option)
+  })
 
   it('in the text of all pages exist in one of the commands', () => {
     const known = [...Object.values({ ...commands, served, captured }).flatMap(knownOptions), '--peer', '--runs']

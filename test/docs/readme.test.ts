@@ -28,7 +28,7 @@ describe('README', () => {
   it('shows a program that learns: two steps of it run', () => {
     const output = execFileSync(process.execPath, ['--import', 'tsx', 'examples/grpo.ts', '2'], { encoding: 'utf8' })
     expect(output).toMatch(/^step 1: \d+ of 128 right\nstep 2: \d+ of 128 right\n$/)
-  }, 60_000)
+  })
 
   it('names commands that package.json has', () => {
     const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as {

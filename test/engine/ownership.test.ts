@@ -89,7 +89,7 @@ describe('a value that is collected', () => {
       console.log(JSON.stringify(leaks))`,
     )
     expect(JSON.parse(printed.trim().split('\n').at(-1)!)).toEqual([2])
-  }, 60_000)
+  })
 
   it('is reported on the console if TANDEM_DEBUG_OWNERSHIP is set', () => {
     const printed = run(
@@ -107,7 +107,7 @@ describe('a value that is collected', () => {
     expect(printed.trim().split('\n').at(-1)).toMatch(
       /^0own: a value with 0 tensors, owned at .+, was collected without a release$/,
     )
-  }, 60_000)
+  })
 })
 
 describe('siteIn', () => {

@@ -4,9 +4,8 @@ import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
 import { BACKEND_CANDIDATES, BACKENDS, selectBackend } from '../../src/engine/select.js'
 import { fakeBackend, type Packages, runProgram, withPackages } from '../kit/packages.js'
-import { allowTime, useTemporaryFolder } from '../kit/runs.js'
+import { useTemporaryFolder } from '../kit/runs.js'
 
-allowTime()
 const path = useTemporaryFolder()
 
 const GPU = '@tensorflow/tfjs-node-gpu'

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { afterAll, expect, vi } from 'vitest'
+import { afterAll, expect } from 'vitest'
 import { DEFAULT_SETTINGS, type RunSettings } from '../../src/collectors/run/settings.js'
 import { child, keyFromSeed, normals } from '../../src/core/key.js'
 import type { HostArray } from '../../src/data/codecs/safetensors.js'
@@ -123,11 +123,6 @@ export const parseJsonLines = (text: string): Readonly<Record<string, unknown>>[
 /** Records without what differs between equal runs: how long things took. */
 export const withoutSeconds = (records: readonly object[]): readonly object[] =>
   records.map((record) => Object.fromEntries(Object.entries(record).filter(([name]) => !/seconds/i.test(name))))
-
-/** Commands and runs are slow on a busy machine: a limit for tests that need several, not a measure. */
-export const allowTime = (): void => {
-  vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
-}
 
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
 

@@ -84,23 +84,19 @@ const learn = async (model: Pretrained, client: EngineClient, how: 'adapter' | '
 }
 
 describe('GRPO with the policy on tandem serve', () => {
-  it.each(['adapter', 'full'] as const)(
-    '%s: the rewards are those of the run in one process',
-    async (how) => {
-      const model = orThrow(await loadPretrained(EMBEDDED_MODEL)())
-      const server = await startServe(EMBEDDED_MODEL, 'policy')
-      const remote = vLLMClient({ url: server.url, model: 'policy', sharedFolder: at('.') })
-      const there = await learn(model, remote, how)
-      await remote.close()
-      await server.stop()
-      const engine = scope(() => modelEngine({ config: model.config, params: makeParams(model.arrays) }))
-      const local = localClient(engine, 'here')
-      const here = await learn(model, seededLikeServers(local), how)
-      await local.close()
-      expect(there.versions).toEqual([1, 2, 3, 4])
-      expect(there.rewards).toEqual(here.rewards)
-      expect(there.worstGap).toBeLessThan(2e-5)
-    },
-    600_000,
-  )
+  it.each(['adapter', 'full'] as const)('%s: the rewards are those of the run in one process', async (how) => {
+    const model = orThrow(await loadPretrained(EMBEDDED_MODEL)())
+    const server = await startServe(EMBEDDED_MODEL, 'policy')
+    const remote = vLLMClient({ url: server.url, model: 'policy', sharedFolder: at('.') })
+    const there = await learn(model, remote, how)
+    await remote.close()
+    await server.stop()
+    const engine = scope(() => modelEngine({ config: model.config, params: makeParams(model.arrays) }))
+    const local = localClient(engine, 'here')
+    const here = await learn(model, seededLikeServers(local), how)
+    await local.close()
+    expect(there.versions).toEqual([1, 2, 3, 4])
+    expect(there.rewards).toEqual(here.rewards)
+    expect(there.worstGap).toBeLessThan(2e-5)
+  })
 })

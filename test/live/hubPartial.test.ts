@@ -95,5 +95,5 @@ describe('a download goes on', () => {
     expect(sha256(readFileSync(file))).toBe(sha256(parquet))
     expect(readdirSync(blobs)).toEqual([sha256(parquet)])
     expect(readdirSync(join(cache, 'datasets--owner--rows', 'refs'))).toEqual(['main'])
-  }, 60_000)
+  })
 })

@@ -7,9 +7,6 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { liveProcesses } from '../../src/live/processes.js'
 import { leftOf, rightOf } from '../kit/results.js'
-import { allowTime } from '../kit/runs.js'
-
-allowTime()
 
 /** Whether it runs: one that has ended may keep its number until somebody asks how. */
 const isAlive = (pid: number): boolean => {

@@ -9,10 +9,8 @@ import { loadText } from '../../src/modules/pretrained.js'
 import { type ServeApp, serveApp } from '../../src/serve/app.js'
 import { checkCrowd } from '../kit/crowd.js'
 import { rightOf } from '../kit/results.js'
-import { allowTime } from '../kit/runs.js'
 import { useServers } from '../kit/served.js'
 
-allowTime()
 const listen = useServers()
 const module = new URL('../../src/modules/generation/folderEngine.ts', import.meta.url).href
 

@@ -7,17 +7,9 @@ import { train } from '../../../src/collectors/run/train.js'
 import { describe as sentence } from '../../../src/core/failure.js'
 import { useEngine } from '../../kit/engine.js'
 import { leftOf, rightOf } from '../../kit/results.js'
-import {
-  allowTime,
-  contentsOf,
-  gsm8kLines,
-  smallSettings,
-  useTemporaryFolder,
-  writeAnsweringModel,
-} from '../../kit/runs.js'
+import { contentsOf, gsm8kLines, smallSettings, useTemporaryFolder, writeAnsweringModel } from '../../kit/runs.js'
 
 useEngine({ threads: 1 })
-allowTime()
 const path = useTemporaryFolder()
 
 let model = ''

@@ -170,35 +170,31 @@ describe('renderReport', () => {
 const chromium = ['/usr/bin/chromium', '/usr/bin/google-chrome'].find((path) => existsSync(path))
 
 describe('the page in a browser', () => {
-  it.skipIf(chromium === undefined)(
-    'draws its charts and completions (needs chromium)',
-    async () => {
-      const folder = mkdtempSync(join(tmpdir(), 'tandem-report-'))
-      try {
-        const file = join(folder, 'report.html')
-        writeFileSync(
-          file,
-          await render(reportInput({ trajectories: [trajectory(1, { tokens: ['<b>', '7'], logProbs: [0, -2] })] })),
-        )
-        const dom = execFileSync(
-          chromium!,
-          [
-            '--headless=new',
-            '--no-sandbox',
-            '--disable-gpu',
-            '--virtual-time-budget=3000',
-            '--dump-dom',
-            `file://${file}`,
-          ],
-          { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'], timeout: 60_000 },
-        )
-        expect(dom.match(/<canvas/g)).toHaveLength(10)
-        expect(dom).toContain('How many?')
-        expect(dom).toMatch(/<span tabindex="0"[^>]*>&lt;b&gt;<\/span>/)
-      } finally {
-        rmSync(folder, { recursive: true })
-      }
-    },
-    60_000,
-  )
+  it.skipIf(chromium === undefined)('draws its charts and completions (needs chromium)', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'tandem-report-'))
+    try {
+      const file = join(folder, 'report.html')
+      writeFileSync(
+        file,
+        await render(reportInput({ trajectories: [trajectory(1, { tokens: ['<b>', '7'], logProbs: [0, -2] })] })),
+      )
+      const dom = execFileSync(
+        chromium!,
+        [
+          '--headless=new',
+          '--no-sandbox',
+          '--disable-gpu',
+          '--virtual-time-budget=3000',
+          '--dump-dom',
+          `file://${file}`,
+        ],
+        { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'], timeout: 60_000 },
+      )
+      expect(dom.match(/<canvas/g)).toHaveLength(10)
+      expect(dom).toContain('How many?')
+      expect(dom).toMatch(/<span tabindex="0"[^>]*>&lt;b&gt;<\/span>/)
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
 })

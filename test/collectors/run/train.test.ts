@@ -15,7 +15,6 @@ import { liveFiles } from '../../../src/live/files.js'
 import { useEngine } from '../../kit/engine.js'
 import { rightOf } from '../../kit/results.js'
 import {
-  allowTime,
   contentsOf,
   parseJsonLines,
   smallSettings,
@@ -25,7 +24,6 @@ import {
 } from '../../kit/runs.js'
 
 useEngine({ threads: 1 })
-allowTime()
 const path = useTemporaryFolder()
 
 let model = ''

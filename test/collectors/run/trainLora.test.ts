@@ -10,10 +10,9 @@ import { loadAdapter } from '../../../src/modules/lora/peft.js'
 import { hostArrays, loadPretrained, makeParams } from '../../../src/modules/pretrained.js'
 import { useEngine } from '../../kit/engine.js'
 import { leftOf, rightOf } from '../../kit/results.js'
-import { allowTime, contentsOf, smallSettings, useTemporaryFolder, writeAnsweringModel } from '../../kit/runs.js'
+import { contentsOf, smallSettings, useTemporaryFolder, writeAnsweringModel } from '../../kit/runs.js'
 
 useEngine({ threads: 1 })
-allowTime()
 const path = useTemporaryFolder()
 
 let model = ''

@@ -83,5 +83,5 @@ describe('engineUpdater', () => {
       }),
       { numRuns: 100 },
     )
-  }, 120_000)
+  })
 })

@@ -90,7 +90,7 @@ describe('a server that is slow', () => {
     const result = await transport.send({ ...POST, deadlineMs: 100 })()
     expect(result).toMatchObject({ left: { kind: 'timeout', acted: 'perhaps', attempts: 1 } })
     expect(transport.state()).toMatchObject([{ inFlight: 0, waiting: 0 }])
-    await expect.poll(() => proxy.abandoned.length, { timeout: 10_000 }).toBe(1)
+    await expect.poll(() => proxy.abandoned.length).toBe(1)
   })
 
   it('byte by byte ends with the deadline, too, though it is never silent', async () => {
@@ -108,7 +108,7 @@ describe('a server that is slow', () => {
     const proxy = await spoiled(first(1, { _tag: 'Silence', afterBytes: 5 }))
     const transport = transportTo(proxy.url, { silenceMs: 150 })
     expect(await transport.send(POST)()).toMatchObject({ right: { text: ANSWER, attempts: 2 } })
-    await expect.poll(() => proxy.abandoned.length, { timeout: 10_000 }).toBe(1)
+    await expect.poll(() => proxy.abandoned.length).toBe(1)
   })
 })
 
@@ -159,7 +159,7 @@ describe('a burst of errors', () => {
     expect(await transport.send(POST)()).toMatchObject({ left: { kind: 'open-circuit', acted: 'no', attempts: 0 } })
     expect(proxy.requests).toHaveLength(3)
     proxy.setFault(() => undefined)
-    await expect.poll(() => transport.state()[0]?.circuit, { timeout: 10_000 }).toBe('half-open')
+    await expect.poll(() => transport.state()[0]?.circuit).toBe('half-open')
     expect(await transport.send(POST)()).toMatchObject(WELL)
     expect(transport.state()).toMatchObject([{ circuit: 'closed' }])
   })
@@ -262,7 +262,7 @@ describe('a stream of events', () => {
   it('that falls silent ends with its deadline', async () => {
     const proxy = await spoiled(always({ _tag: 'Silence', afterBytes: 16 }))
     expect(tags(await itemsOf(transportTo(proxy.url), { ...asked, deadlineMs: 300 }))).toEqual(['Event', 'timeout'])
-    await expect.poll(() => proxy.abandoned.length, { timeout: 10_000 }).toBe(1)
+    await expect.poll(() => proxy.abandoned.length).toBe(1)
   })
 })
 

@@ -9,7 +9,6 @@ import { useEngine } from '../../kit/engine.js'
 import { engineAbilities } from '../../kit/policySubjects.js'
 import { policySuite } from '../../kit/policySuite.js'
 import { type PolicyWorld, policyWorld } from '../../kit/policySuiteWorld.js'
-import { allowTime } from '../../kit/runs.js'
 import { useScriptedSGLang } from '../../kit/scriptedSGLang.js'
 import { useServers } from '../../kit/served.js'
 import {
@@ -23,7 +22,6 @@ import {
 } from '../../kit/servedSubjects.js'
 import { completeBy } from '../../kit/sglangEngine.js'
 
-allowTime()
 useEngine()
 const listen = useServers()
 const startSGLang = useScriptedSGLang()

@@ -12,9 +12,6 @@ import {
   type VLLMWorkerOptions,
 } from '../../../../src/modules/remote/vllmWorker/vllmWorker.js'
 import { leftOf, rightOf } from '../../../kit/results.js'
-import { allowTime } from '../../../kit/runs.js'
-
-allowTime()
 
 const MAIN = fileURLToPath(new URL('../../../kit/serveMain.ts', import.meta.url))
 
