@@ -22,9 +22,16 @@ export {
 } from './advantages/outcome.js'
 export { type RewardedRows, type TokenAdvantages, type TokenRows, whiten } from './advantages/rows.js'
 export {
+  type SegmentGAEOptions,
+  type SegmentRule,
+  segmentGAE,
+  segmentRewards,
+} from './advantages/segments.js'
+export {
   type Estimated,
   type GAEOptions,
   gae,
+  type OptimalTokenBaselineOptions,
   optimalTokenBaseline,
   reinforcePlusPlus,
   remaxAdvantage,

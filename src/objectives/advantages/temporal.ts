@@ -158,35 +158,80 @@ export interface TokenProbabilities {
 /** Floor of the denominator. */
 const TINY = 1e-8
 
+export interface OptimalTokenBaselineOptions {
+  /**
+   * Which tokens of a group's members are compared: those with as many tokens that count before them, or those in the same column, as verl's
+   * plain form does, where gaps between turns put tokens of different turns side by side. Default `tokens`.
+   */
+  readonly align?: 'tokens' | 'columns'
+}
+
+/** Where a token stands. */
+interface TokenPlace {
+  readonly row: number
+  readonly place: number
+}
+
+/** Sums of `w_t` over the tokens that count, up to each of them. */
+const sumsOfSizes = (mask: TokenRows, { chosen, sumOfSquares }: TokenProbabilities): TokenAdvantages =>
+  mask.map((row, b) => {
+    let sum = 0
+    return Array.from(row, (m, t) => {
+      if (m !== 0) sum += 1 - 2 * chosen[b]![t]! + sumOfSquares[b]![t]!
+      return sum
+    })
+  })
+
+/** The tokens of a group that stand side by side, of which a baseline is made. */
+const besides = (
+  members: readonly number[],
+  places: readonly (readonly number[])[],
+  align: 'tokens' | 'columns',
+): readonly (readonly TokenPlace[])[] => {
+  const at = new Map<number, TokenPlace[]>()
+  for (const row of members)
+    for (const [j, place] of places[row]!.entries()) {
+      const index = align === 'tokens' ? j : place
+      at.set(index, [...(at.get(index) ?? []), { row, place }])
+    }
+  return [...at.values()]
+}
+
 /**
  * The baseline with the least variance at each token, for groups of conversations with several turns.
  *
  * With `w_t = 1 - 2 p_t + sum p^2`, the squared size of the gradient of the token's logits, and `W_t` its sum up to t:
  * `b_t = sum_g G W / sum_g W` over the members of the group that have a t-th token, and `A_t = G_t - b_t`. Tokens are counted without those
- * under the mask. Where one member alone has a token, the baseline is 0.
+ * under the mask. Where one member alone has a token, the baseline is 0. With `align: 'columns'` members are compared column by column;
+ * the baseline is 0 for a group of one, and for the longest member from the column on that is the number of tokens of the second longest.
  *
- * Errors   as `gae`. Source   Li et al. 2026, "Optimal Token Baseline", arXiv:2602.07078; verl `tir_optimal_token_baseline`.
+ * Errors   as `gae`. Source   Li et al. 2026, "Optimal Token Baseline", arXiv:2602.07078; verl `tir_optimal_token_baseline`, and for columns
+ *          `optimal_token_baseline`.
  */
-export const optimalTokenBaseline = (rows: RewardedRows, { chosen, sumOfSquares }: TokenProbabilities): Advantages => {
-  checkRows('optimalTokenBaseline', rows, { chosen, sumOfSquares })
+export const optimalTokenBaseline = (
+  rows: RewardedRows,
+  probabilities: TokenProbabilities,
+  options: OptimalTokenBaselineOptions = {},
+): Advantages => {
+  checkSettings('optimalTokenBaseline', options, { align: oneOf('tokens', 'columns') })
+  const { align = 'tokens' } = options
+  checkRows('optimalTokenBaseline', rows, { ...probabilities })
   const toGo = rewardsToGo(rows, 1)
   const places = rows.mask.map((row) => Array.from(row).flatMap((m, t) => (m === 0 ? [] : [t])))
-  const weights = places.map((own, b) => {
-    let sum = 0
-    return own.map((t) => {
-      sum += 1 - 2 * chosen[b]![t]! + sumOfSquares[b]![t]!
-      return sum
-    })
-  })
+  const weights = sumsOfSizes(rows.mask, probabilities)
   const result = toGo.map((row) => [...row])
   for (const members of groupRows(rows.groups)) {
-    const longest = members.reduce((most, b) => Math.max(most, places[b]!.length), 0)
-    for (let j = 0; j < longest; j++) {
-      const there = members.filter((b) => places[b]!.length > j)
-      if (there.length < 2) continue
-      const total = there.reduce((sum, b) => sum + weights[b]![j]!, 0)
-      const weighted = there.reduce((sum, b) => sum + weights[b]![j]! * toGo[b]![places[b]![j]!]!, 0)
-      for (const b of there) result[b]![places[b]![j]!]! -= weighted / (total + TINY)
+    const [longest = 0, second = 0] = members.map((b) => places[b]!.length).toSorted((a, b) => b - a)
+    for (const tokens of besides(members, places, align)) {
+      if (align === 'tokens' ? tokens.length < 2 : members.length < 2) continue
+      const sum = (f: (row: number, place: number) => number): number =>
+        tokens.reduce((total, { row, place }) => total + f(row, place), 0)
+      const total = sum((b, t) => weights[b]![t]!)
+      const weighted = sum((b, t) => weights[b]![t]! * toGo[b]![t]!)
+      for (const { row, place } of tokens) {
+        const isAlone = align === 'columns' && places[row]!.length === longest && longest > second && place >= second
+        if (!isAlone) result[row]![place]! -= weighted / (total + TINY)
+      }
     }
   }
   return finite(result)

@@ -171,29 +171,45 @@ describe('advantages of tokens against verl', () => {
     expectClose(counted(orThrow(gae(ROWS, VALUES, { gamma, lambda })).advantages).flat(), whitened.flat(), SIX)
   })
 
-  it('optimal token baseline, by turns', () => {
-    const advantages = orThrow(
-      optimalTokenBaseline(ROWS, {
-        chosen: [
-          [0.5, 0.4, 0.9, 0.9, 0.6, 0.7],
-          [0.3, 0.5, 0.8, 0.9, 0.9, 0.9],
-          [0.6, 0.9, 0.9, 0.2, 0.9, 0.9],
-          [0.5, 0.5, 0.5, 0.5, 0.5, 0.9],
-          [0.4, 0.8, 0.9, 0.9, 0.9, 0.9],
-          [0.7, 0.6, 0.5, 0.9, 0.9, 0.9],
-        ],
-        sumOfSquares: MASK.map((row) => row.map(() => 0.4)),
-      }),
-    )
-    const expected = [
-      [0.642857, 0.529412, 0.454545, 1],
-      [-0.357143, -0.470588, -0.545455],
-      [0.142857, 0.029412],
-      [0.6, 0.333333, 1, 1, 1],
-      [-0.4, -0.666667],
-      [0.7, 0.7, 0.7],
-    ]
-    expectClose(counted(advantages).flat(), expected.flat(), SIX)
+  const SIZES = {
+    chosen: [
+      [0.5, 0.4, 0.9, 0.9, 0.6, 0.7],
+      [0.3, 0.5, 0.8, 0.9, 0.9, 0.9],
+      [0.6, 0.9, 0.9, 0.2, 0.9, 0.9],
+      [0.5, 0.5, 0.5, 0.5, 0.5, 0.9],
+      [0.4, 0.8, 0.9, 0.9, 0.9, 0.9],
+      [0.7, 0.6, 0.5, 0.9, 0.9, 0.9],
+    ],
+    sumOfSquares: MASK.map((row) => row.map(() => 0.4)),
+  }
+
+  /** The same in both forms, for the two completions of B and the one of C, which have no gaps. */
+  const WITHOUT_GAPS = [
+    [0.6, 0.333333, 1, 1, 1],
+    [-0.4, -0.666667],
+    [0.7, 0.7, 0.7],
+  ]
+
+  it.each([
+    {
+      align: 'tokens',
+      expected: [
+        [0.642857, 0.529412, 0.454545, 1],
+        [-0.357143, -0.470588, -0.545455],
+        [0.142857, 0.029412],
+      ],
+    },
+    {
+      align: 'columns',
+      expected: [
+        [0.642857, 0.545455, 1, 1],
+        [-0.357143, -0.454545, 0],
+        [0.142857, 0],
+      ],
+    },
+  ] as const)('optimal token baseline by $align', ({ align, expected }) => {
+    const advantages = orThrow(optimalTokenBaseline(ROWS, SIZES, { align }))
+    expectClose(counted(advantages).flat(), [...expected, ...WITHOUT_GAPS].flat(), SIX)
   })
 
   it('whitening', () => {
@@ -209,5 +225,8 @@ describe('advantages of tokens against verl', () => {
       mask,
     )
     expectClose(white.flat(), [-0.87287156, -0.21821789, 0, 1.09108946, 0, 0], { absolute: 1e-7 })
+    // verl puts what is under the mask on the same line; here it is 0
+    const line = (x: number): number => white[0]![0]! + (x - 1) * (white[0]![1]! - white[0]![0]!)
+    expectClose([3, 5, 6].map(line), [0.43643579, 1.74574313, 2.4003968], { absolute: 1e-7 })
   })
 })

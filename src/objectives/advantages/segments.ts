@@ -1,0 +1,173 @@
+/** Trajectories that were cut into several rows, such as conversations whose context was folded: rewards and advantages across the cuts. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import { aNumber, checkSettings, oneOf } from '../checked.js'
+import type { DegenerateGroup } from './groupAdvantage.js'
+import {
+  checkRows,
+  groupRows,
+  type RewardedRows,
+  returnsOf,
+  type TokenAdvantages,
+  type TokenRows,
+  whiten,
+} from './rows.js'
+import { type Estimated, type GAEOptions, gae } from './temporal.js'
+
+/** How a trajectory's reward is told to its n segments, k from 0: all to the last one, all to each, `R / n`, or by `geometric` below. */
+export type SegmentRule = 'last' | 'each' | 'uniform' | { readonly geometric: number }
+
+/**
+ * The reward of each segment of a trajectory.
+ *
+ * `geometric` g: `R g^(n - 1 - k) (1 - g) / (1 - g^n)`, so that later segments get more and all together R.
+ *
+ * Errors   throws RangeError for a number of segments that is none, or a g that is not between 0 and 1.
+ * Source   AgentFly, rewards of folded trajectories; its g is 0.9.
+ *
+ * @example
+ * segmentRewards(1, 2, { geometric: 0.5 }) // [0.3333333333333333, 0.6666666666666666]
+ */
+export const segmentRewards = (reward: number, segments: number, rule: SegmentRule): readonly number[] => {
+  if (!Number.isInteger(segments) || segments < 0)
+    throw new RangeError(`segmentRewards: the segments must be a whole number from 0, got ${segments}`)
+  const share = (f: (k: number) => number): readonly number[] => Array.from({ length: segments }, (_, k) => f(k))
+  if (typeof rule === 'object') {
+    checkSettings('segmentRewards', rule, { geometric: aNumber })
+    const { geometric: g } = rule
+    if (!(g > 0 && g < 1)) throw new RangeError(`segmentRewards: geometric must be between 0 and 1, got ${g}`)
+    return share((k) => (reward * g ** (segments - 1 - k) * (1 - g)) / (1 - g ** segments))
+  }
+  checkSettings('segmentRewards', { rule }, { rule: oneOf('last', 'each', 'uniform') })
+  if (rule === 'uniform') return share(() => reward / segments)
+  return share((k) => (rule === 'each' || k === segments - 1 ? reward : 0))
+}
+
+export interface SegmentGAEOptions extends GAEOptions {
+  /**
+   * `chained`: the first token of a segment follows the last one of the segment before. `two-level`: segments by themselves, and over them a second
+   * estimate. Default `chained`.
+   */
+  readonly form?: 'chained' | 'two-level'
+}
+
+const numbers = (row: ArrayLike<number>): readonly number[] => Array.from(row)
+
+/** Rows one behind the other, and the way back. */
+const joined = (rows: TokenRows, members: readonly number[]): readonly number[] =>
+  members.flatMap((b) => numbers(rows[b]!))
+
+const cut = (row: readonly number[], members: readonly number[], rows: TokenRows): readonly (readonly number[])[] => {
+  let start = 0
+  return members.map((b) => {
+    const end = start + rows[b]!.length
+    const own = row.slice(start, end)
+    start = end
+    return own
+  })
+}
+
+/** One row for each trajectory, and its estimate cut into segments again. */
+const chained = (rows: RewardedRows, values: TokenRows, options: GAEOptions): E.Either<DegenerateGroup, Estimated> => {
+  const trajectories = groupRows(rows.groups)
+  const whole = (each: TokenRows) => trajectories.map((members) => joined(each, members))
+  const apart = (estimated: TokenAdvantages): TokenAdvantages => {
+    const result = rows.mask.map((): readonly number[] => [])
+    for (const [i, members] of trajectories.entries())
+      for (const [k, own] of cut(estimated[i]!, members, rows.mask).entries()) result[members[k]!] = own
+    return result
+  }
+  const given = { groups: trajectories.map((_, i) => String(i)), rewards: whole(rows.rewards), mask: whole(rows.mask) }
+  return pipe(
+    gae(given, whole(values), options),
+    E.map(({ advantages, returns }) => ({ advantages: apart(advantages), returns: apart(returns) })),
+  )
+}
+
+/** Places of a row that count. */
+const placesOf = (mask: ArrayLike<number>): readonly number[] => numbers(mask).flatMap((m, t) => (m === 0 ? [] : [t]))
+
+/** Where the last stretch of tokens that count begins, without a gap up to the last of them. */
+const lastBlock = (mask: ArrayLike<number>): number => {
+  const places = placesOf(mask)
+  return places.reduceRight((start, t) => (start === t + 1 || start < 0 ? t : start), -1)
+}
+
+const twoLevel = (rows: RewardedRows, values: TokenRows, options: GAEOptions): E.Either<DegenerateGroup, Estimated> => {
+  const { gamma = 1, whitened = 'yes' } = options
+  const raw: GAEOptions = { ...options, whitened: 'no' }
+  /** Segments without a token that counts are passed over. */
+  const trajectories = groupRows(rows.groups).map((members) =>
+    members.filter((b) => placesOf(rows.mask[b]!).length > 0),
+  )
+  const firstValue = (b: number): number => values[b]![placesOf(rows.mask[b]!)[0]!]!
+  const after = new Map(
+    trajectories.flatMap((members) => members.slice(1).map((b, k) => [members[k]!, firstValue(b)] as const)),
+  )
+  const rewards = rows.rewards.map((row, b) => {
+    const last = placesOf(rows.mask[b]!).at(-1)
+    return numbers(row).map((r, t) => (t === last ? r + gamma * (after.get(b) ?? 0) : r))
+  })
+  const returns = returnsOf(rows)
+  const above: RewardedRows = {
+    groups: trajectories.map((_, i) => String(i)),
+    rewards: trajectories.map((members) => members.map((b) => returns[b]!)),
+    mask: trajectories.map((members) => members.map(() => 1)),
+  }
+  return pipe(
+    E.Do,
+    E.bind('within', () => gae({ ...rows, rewards }, values, raw)),
+    E.bind('over', () =>
+      gae(
+        above,
+        trajectories.map((members) => members.map(firstValue)),
+        raw,
+      ),
+    ),
+    E.map(({ within, over }) => {
+      const added = new Map(
+        trajectories.flatMap((members, i) => members.slice(0, -1).map((b, k) => [b, over.advantages[i]![k]!] as const)),
+      )
+      const advantages = within.advantages.map((row, b) => {
+        const start = lastBlock(rows.mask[b]!)
+        return row.map((a, t) => (rows.mask[b]![t] !== 0 && t >= start ? a + (added.get(b) ?? 0) : a))
+      })
+      return {
+        advantages: whitened === 'yes' ? whiten(advantages, rows.mask) : advantages,
+        returns: within.returns,
+      }
+    }),
+  )
+}
+
+/**
+ * Generalized advantage estimation for trajectories of several segments.
+ *
+ * `chained` is `gae` of the whole trajectory: the token behind the last one of a segment is the first one of the next segment. `two-level`
+ * estimates each segment by itself, with the first value of the next one behind its last token; then `gae` over the segments, each with the
+ * sum of its rewards and its first value, and adds that to the last stretch of tokens without a gap of each segment but the last. What
+ * comes after a segment counts twice in it.
+ *
+ * Shapes   rows of one group are the segments of one trajectory, in their order; `values` are as long as the rows.
+ * Errors   as `gae`.
+ * Edges    a segment without a token that counts is passed over.
+ * Source   Schulman et al. 2016, arXiv:1506.02438, equation 16; `two-level` is AgentFly's estimator of folded trajectories.
+ *
+ * @example
+ * segmentGAE({ groups: ['a', 'a'], rewards: [[0], [1]], mask: [[1], [1]] }, [[0.25], [0.5]], { whitened: 'no' }) // right({ advantages: [[0.75], [0.5]], returns: [[1], [1]] })
+ */
+export const segmentGAE = (
+  rows: RewardedRows,
+  values: TokenRows,
+  options: SegmentGAEOptions = {},
+): E.Either<DegenerateGroup, Estimated> => {
+  checkSettings('segmentGAE', options, {
+    gamma: aNumber,
+    lambda: aNumber,
+    whitened: oneOf('yes', 'no'),
+    form: oneOf('chained', 'two-level'),
+  })
+  const { form = 'chained', ...estimator } = options
+  checkRows('segmentGAE', rows, { values })
+  return form === 'chained' ? chained(rows, values, estimator) : twoLevel(rows, values, estimator)
+}
