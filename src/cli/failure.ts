@@ -1,5 +1,5 @@
 /** The last line of a command that failed. */
-import { NonFiniteLoss } from '../collectors/trainStep.js'
+import { NonFiniteLoss } from '../collectors/steps/lossStep.js'
 import { describe, type Failure, FailureError } from '../core/failure.js'
 
 /** A failure that a person reads: what happened, and where. */

@@ -54,12 +54,13 @@ export type { Recompute } from './stepGradients.js'
 export type { StepMetrics } from './stepMetrics.js'
 export { type TrainingRows, withNoise } from './stepRows.js'
 export {
+  type LossStep,
+  type LossStepOptions,
+  type MeasuredLoss,
   NonFiniteLoss,
   type TrainerState,
-  type TrainStep,
-  type TrainStepOptions,
-  trainStep,
-} from './trainStep.js'
+} from './steps/lossStep.js'
+export { type TrainStep, type TrainStepOptions, trainStep } from './trainStep.js'
 export { type DecoderForms, type DecoderFormsOptions, decoderForms } from './updaters/decoderForms.js'
 export { type EngineUpdater, engineUpdater, type UpdaterState } from './updaters/engineUpdater.js'
 export type { ServerStatus } from './updaters/member.js'

@@ -2,6 +2,7 @@
 import type * as tf from '@tensorflow/tfjs'
 import { essOf } from '../objectives/grpoLoss.js'
 import type { PolicyLossOutput } from '../objectives/policyLoss.js'
+import type { StepPart } from './stepGradients.js'
 
 /** Means over the tokens of the step. Pure numbers unless said. */
 export interface StepMetrics {
@@ -22,41 +23,41 @@ export interface StepMetrics {
   readonly maxLogProbGap: number
 }
 
-/** Loss and metrics of a micro-batch. */
-export interface PartOutput {
-  readonly loss: tf.Tensor
+/** What a policy loss measures of a micro-batch. */
+export interface PolicyMeasures {
   readonly output: PolicyLossOutput
   readonly gap: tf.Tensor
 }
 
 /** Sums of the metrics of the micro-batches: losses and means are parts of the whole, the rest is combined. */
-export const combineMetrics = (parts: readonly PartOutput[], gradNorm: number): StepMetrics => {
-  const numbers = (f: (part: PartOutput) => tf.Tensor | undefined): readonly number[] =>
+export const combineMetrics = (parts: readonly StepPart<PolicyMeasures>[], gradNorm: number): StepMetrics => {
+  const numbers = (f: (part: StepPart<PolicyMeasures>) => tf.Tensor | undefined): readonly number[] =>
     parts.flatMap((part) => {
       const tensor = f(part)
       return tensor === undefined ? [] : [tensor.dataSync()[0]!]
     })
-  const sum = (f: (part: PartOutput) => tf.Tensor | undefined): number => numbers(f).reduce((a, b) => a + b, 0)
-  const logSum = (f: (part: PartOutput) => tf.Tensor): number => {
+  const sum = (f: (part: StepPart<PolicyMeasures>) => tf.Tensor | undefined): number =>
+    numbers(f).reduce((a, b) => a + b, 0)
+  const logSum = (f: (part: StepPart<PolicyMeasures>) => tf.Tensor): number => {
     const logs = numbers(f)
     const highest = Math.max(...logs)
     return highest + Math.log(logs.reduce((total, x) => total + Math.exp(x - highest), 0))
   }
-  const tokens = sum((part) => part.output.tokens)
+  const tokens = sum((part) => part.aux.output.tokens)
   return {
     loss: sum((part) => part.loss),
-    clipFraction: sum((part) => part.output.clipFraction),
-    cutFraction: sum((part) => part.output.cutFraction),
-    klApprox: sum((part) => part.output.klApprox),
-    klToRef: parts[0]?.output.klToRef === undefined ? null : sum((part) => part.output.klToRef),
+    clipFraction: sum((part) => part.aux.output.clipFraction),
+    cutFraction: sum((part) => part.aux.output.cutFraction),
+    klApprox: sum((part) => part.aux.output.klApprox),
+    klToRef: parts[0]?.aux.output.klToRef === undefined ? null : sum((part) => part.aux.output.klToRef),
     ess: essOf({
       tokens,
-      logSumWeights: logSum((part) => part.output.logSumWeights),
-      logSumSquaredWeights: logSum((part) => part.output.logSumSquaredWeights),
+      logSumWeights: logSum((part) => part.aux.output.logSumWeights),
+      logSumSquaredWeights: logSum((part) => part.aux.output.logSumSquaredWeights),
     }),
-    entropy: sum((part) => part.output.entropy),
+    entropy: sum((part) => part.aux.output.entropy),
     gradNorm,
     tokens,
-    maxLogProbGap: Math.max(...numbers((part) => part.gap)),
+    maxLogProbGap: Math.max(...numbers((part) => part.aux.gap)),
   }
 }

@@ -2,10 +2,10 @@
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { type GradInput, wholeGradients } from '../../src/collectors/stepGradients.js'
+import { wholeGradients } from '../../src/collectors/stepGradients.js'
 import type { StepMetrics } from '../../src/collectors/stepMetrics.js'
-import { tensorsOfRows } from '../../src/collectors/stepRows.js'
-import { trainStep } from '../../src/collectors/trainStep.js'
+import { tensorsOfRows } from '../../src/collectors/steps/tokenRows.js'
+import { policyCase, trainStep } from '../../src/collectors/trainStep.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { flatten, type Tree, unflatten } from '../../src/core/tree.js'
 import { isTensor } from '../../src/engine/jit.js'
@@ -124,15 +124,16 @@ describe('the compiled gradient of an adapter', () => {
 
   /** Shapes of all matrix products in the graph of the gradients of `params`. */
   const products = (params: Params, frozen: Params): readonly string[] => {
-    const batch = { ...tensorsOfRows(rowsOf(V, [2]), config), advantages: tf.ones([2, 1]) }
+    const { rows, loss } = policyCase(config, GRPOLoss())
+    const batch = tensorsOfRows(rows(rowsOf(V, [2])), config)
     const counts = { tokens: tf.scalar(1), completions: tf.scalar(1) }
     const { shape, leaves } = flatten<tf.Tensor>(
       { ...batch, counts, params, frozen } as unknown as Tree<tf.Tensor>, // a record of tensors, which interfaces do not show
       isTensor,
     )
     const { graph } = backend().trace(leaves, (inputs) => {
-      const input = unflatten(shape, inputs) as unknown as GradInput // of the shape above
-      return Object.values(wholeGradients(config, GRPOLoss())(input).grads)
+      const input = unflatten(shape, inputs) as unknown as Parameters<ReturnType<typeof wholeGradients>>[0] // of the shape above
+      return Object.values(wholeGradients(config, loss)(input).grads)
     })
     return graph.operations
       .filter(({ name }) => /MatMul|Gemm/.test(name))

@@ -15,7 +15,7 @@ import { type AdapterFilesOptions, adapterFiles, loadAdapter } from '../../modul
 import { hostArrays, loadPretrained, type Pretrained, pretrainedFiles } from '../../modules/pretrained.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { AdamWState } from '../../objectives/updates/adamW.js'
-import type { TrainerState } from '../trainStep.js'
+import type { TrainerState } from '../steps/lossStep.js'
 
 const stateSchema = z.strictObject({
   format: z.literal(1),

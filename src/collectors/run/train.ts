@@ -16,7 +16,7 @@ import { TransformersWrapper } from '../../modules/transformersWrapper.js'
 import type { AdamWState } from '../../objectives/updates/adamW.js'
 import type { GroupedRows } from '../groups.js'
 import type { CollectedBatch, CollectorPosition } from '../llmCollector.js'
-import type { TrainerState } from '../trainStep.js'
+import type { TrainerState } from '../steps/lossStep.js'
 import { inProcessUpdater } from '../weightSync.js'
 import {
   adapterCheckpointFiles,

@@ -18,16 +18,24 @@ import {
   type CompletionBatch,
   completionSegment,
   lastHidden,
-  predictedLogits,
+  predictingStates,
   promptSegment,
-  type ScoredBatch,
 } from './score.js'
 
-/** A scalar of logits `[P * G * Tr, V]` that are divided by the temperature, and what else is computed on the way. */
-export type LossOfLogits<R, X> = (logits: tf.Tensor, rest: R) => { readonly value: tf.Tensor; readonly aux: X }
+/** What a loss sees of a decoder. */
+export interface Readout {
+  /** `[P * G * Tr, D]`: see `predictingStates`. */
+  readonly states: tf.Tensor
+  /** Those outside of the layers: the output projection, and whatever else reads the states. */
+  readonly weights: Params
+}
+
+/** A scalar of the decoder's last states, and what else is computed on the way. */
+export type LossOfStates<R, X> = (readout: Readout, rest: R) => { readonly value: tf.Tensor; readonly aux: X }
 
 /** What gradients are asked for, and all that the loss reads. */
-interface LayerwiseInput<R> extends ScoredBatch {
+interface LayerwiseInput<R> {
+  readonly batch: CompletionBatch
   /** Gradients are computed for these. */
   readonly params: Params
   /** And for none of these. */
@@ -118,14 +126,13 @@ const backInto =
     })).grads
 
 interface HeadInput<R> extends LayerInput {
-  readonly inverseTemperature: tf.Tensor
   readonly rest: R
 }
 
 /** The loss, and the gradients of the head's parameters and of what leaves the last layer. */
 const throughHead =
-  <R, X>(config: DecoderConfig, loss: LossOfLogits<R, X>) =>
-  ({ params, frozen, batch, states, inverseTemperature, rest }: HeadInput<R>): ValueAndGrad<X> =>
+  <R, X>(config: DecoderConfig, loss: LossOfStates<R, X>) =>
+  ({ params, frozen, batch, states, rest }: HeadInput<R>): ValueAndGrad<X> =>
     valueAndGrad({ ...params, ...named(states) }, (all) => {
       const weights = { ...frozen, ...withoutStates(all) }
       const { prompt, completion } = statesIn(all)
@@ -133,7 +140,7 @@ const throughHead =
         prompt: finalNorm(weights, config, lastHidden(prompt, batch.promptIds.shape[0]!)), // [P, Tp]
         completion: finalNorm(weights, config, completion),
       }
-      return loss(tf.mul(predictedLogits(weights, config, { batch, states: last }), inverseTemperature), rest)
+      return loss({ states: predictingStates(config, { batch, states: last }), weights }, rest)
     })
 
 /** Graphs that give their memory back: each would otherwise keep its own between its runs. */
@@ -176,7 +183,7 @@ const lowestTrained = ({ embedding, layers }: ReturnType<typeof paramParts>): nu
  *          the whole keeps the inside of all. The states between layers and the gradients are copied out of the graphs.
  * Source   Chen et al. 2016, arXiv:1604.06174; `torch.utils.checkpoint` around each layer, as Transformers' `gradient_checkpointing`.
  */
-export const makeLayerwise = <R, X>(config: DecoderConfig, loss: LossOfLogits<R, X>): Layerwise<R, X> => {
+export const makeLayerwise = <R, X>(config: DecoderConfig, loss: LossOfStates<R, X>): Layerwise<R, X> => {
   const embed = jit(({ params, batch }: Pick<PartInput, 'params' | 'batch'>) => embedded(config, params, batch))
   const head = jit(throughHead(config, loss), SPARING)
   const intoEmbedding = jit(
@@ -194,7 +201,7 @@ export const makeLayerwise = <R, X>(config: DecoderConfig, loss: LossOfLogits<R,
     return made
   }
 
-  const run = ({ params, frozen, batch, inverseTemperature, rest }: LayerwiseInput<R>): ValueAndGrad<X> => {
+  const run = ({ params, frozen, batch, rest }: LayerwiseInput<R>): ValueAndGrad<X> => {
     const [trained, fixed] = [paramParts(params, config), paramParts(frozen, config)]
     const weightsOf = (layer: number) => {
       const like = likeLayer(config, layer)
@@ -210,13 +217,7 @@ export const makeLayerwise = <R, X>(config: DecoderConfig, loss: LossOfLogits<R,
     }
     const lowest = lowestTrained(trained)
     const last = entering.pop()!
-    const { value, aux, grads } = head({
-      ...{ params: trained.head, frozen: fixed.head },
-      batch,
-      states: last,
-      inverseTemperature,
-      rest,
-    })
+    const { value, aux, grads } = head({ params: trained.head, frozen: fixed.head, batch, states: last, rest })
     discard(last)
     let gradient = statesIn(grads)
     let all = withoutStates(grads)

@@ -99,14 +99,12 @@ export interface BatchStates {
   readonly completion: tf.Tensor
 }
 
-/** Logits that predict each completion token, `[P * G * Tr, V]`: the first by its prompt, every other one by the token before it. */
-export const predictedLogits = (
-  params: Params,
-  config: DecoderConfig,
+/** Last hidden states that predict each completion token, `[P * G * Tr, D]`: the first is its prompt's, every other one that of the token before it. */
+export const predictingStates = (
+  { hiddenSize: width }: DecoderConfig,
   { batch, states }: { readonly batch: CompletionBatch; readonly states: BatchStates },
 ): tf.Tensor => {
   const [prompts, group, length] = batch.completionIds.shape as [number, number, number] // [P, G, Tr] by contract
-  const { hiddenSize: width } = config
   // The sum with zeros repeats the state for each completion; its gradient is one sum over the group.
   const first = tf.add(tf.reshape(states.prompt, [prompts, 1, 1, width]), tf.zeros([1, group, 1, 1]))
   // The last position predicts a token that is not asked for: it is computed only to keep all lengths multiples of the padding.
@@ -115,19 +113,23 @@ export const predictedLogits = (
     [0, 0, 0, 0],
     [prompts, group, length - 1, width],
   )
-  return logitsOf(params, config, tf.reshape(tf.concat([first, rest], 2), [prompts * group * length, width]))
+  return tf.reshape(tf.concat([first, rest], 2), [prompts * group * length, width])
+}
+
+/** `predictingStates` of a batch, the prompt computed once for its whole group. */
+export const completionStates = (params: Params, config: DecoderConfig, batch: CompletionBatch): tf.Tensor => {
+  const prompt = forwardSegment(params, config, promptSegment(batch))
+  const completion = forwardSegment(params, config, completionSegment(batch, prompt.layers))
+  const states = { prompt: lastHidden(prompt.hidden, batch.promptIds.shape[0]!), completion: completion.hidden }
+  return predictingStates(config, { batch, states })
 }
 
 /**
  * Logits that predict each completion token, `[P * G * Tr, V]`. The prompt is computed once for its whole group, and the
  * output projection only where a completion token is predicted.
  */
-export const completionLogits = (params: Params, config: DecoderConfig, batch: CompletionBatch): tf.Tensor => {
-  const prompt = forwardSegment(params, config, promptSegment(batch))
-  const completion = forwardSegment(params, config, completionSegment(batch, prompt.layers))
-  const states = { prompt: lastHidden(prompt.hidden, batch.promptIds.shape[0]!), completion: completion.hidden }
-  return predictedLogits(params, config, { batch, states })
-}
+export const completionLogits = (params: Params, config: DecoderConfig, batch: CompletionBatch): tf.Tensor =>
+  logitsOf(params, config, completionStates(params, config, batch))
 
 /** Completions and the temperature that they are scored at. */
 export interface ScoredBatch {

@@ -11,7 +11,7 @@ import {
   optimizerState,
   saveCheckpoint,
 } from '../../../src/collectors/run/checkpoint.js'
-import type { TrainerState } from '../../../src/collectors/trainStep.js'
+import type { TrainerState } from '../../../src/collectors/steps/lossStep.js'
 import { describe as sentence } from '../../../src/core/failure.js'
 import { child, keyFromSeed, normals } from '../../../src/core/key.js'
 import { encodeSafetensors, type HostArray } from '../../../src/data/codecs/safetensors.js'

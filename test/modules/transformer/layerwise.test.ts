@@ -10,10 +10,11 @@ import { withLora } from '../../../src/modules/lora/adapter.js'
 import { loraConfig } from '../../../src/modules/lora/config.js'
 import { makeParams } from '../../../src/modules/pretrained.js'
 import type { DecoderConfig } from '../../../src/modules/transformer/config.js'
-import { makeLayerwise } from '../../../src/modules/transformer/layerwise.js'
+import { logitsOf } from '../../../src/modules/transformer/forward.js'
+import { makeLayerwise, type Readout } from '../../../src/modules/transformer/layerwise.js'
 import { completionBatch, packCompletions } from '../../../src/modules/transformer/pack.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
-import { temperedLogits } from '../../../src/modules/transformer/score.js'
+import { completionStates } from '../../../src/modules/transformer/score.js'
 import { anySmallConfig } from '../../kit/configs.js'
 import { useEngine, valuesOf } from '../../kit/engine.js'
 import { randomAdapter } from '../../kit/lora.js'
@@ -30,10 +31,12 @@ const batchOf = (config: DecoderConfig) => {
 }
 
 /** Some scalar of the logits in which every one of them has a part. */
-const lossOf = (logits: tf.Tensor, { ids }: { readonly ids: tf.Tensor }) => {
-  const logProbs = gatherLogProbs(logits, ids)
-  return { value: tf.mean(tf.mul(logProbs, tf.cos(tf.range(0, ids.size)))), aux: { lowest: tf.min(logProbs) } }
-}
+const lossOf =
+  (config: DecoderConfig) =>
+  ({ states, weights }: Readout, { ids }: { readonly ids: tf.Tensor }) => {
+    const logProbs = gatherLogProbs(tf.mul(logitsOf(weights, config, states), 0.7), ids)
+    return { value: tf.mean(tf.mul(logProbs, tf.cos(tf.range(0, ids.size)))), aux: { lowest: tf.min(logProbs) } }
+  }
 
 const split = (params: Params, isTrained: (name: string) => boolean): readonly [Params, Params] => {
   const entries = Object.entries(params)
@@ -46,15 +49,15 @@ const split = (params: Params, isTrained: (name: string) => boolean): readonly [
 /** Both ways of computing gradients: values by name. */
 const both = (config: DecoderConfig, all: Params, isTrained: (name: string) => boolean) => {
   const [params, frozen] = split(all, isTrained)
-  const layerwise = makeLayerwise(config, lossOf)
+  const layerwise = makeLayerwise(config, lossOf(config))
   const numbers = scope(() => {
     const batch = batchOf(config)
     const rest = { ids: tf.reshape(batch.completionIds, [-1]) }
-    const inverseTemperature = tf.scalar(0.7)
-    const whole = valueAndGrad(params, (named) =>
-      lossOf(temperedLogits({ ...frozen, ...named }, config, { batch, inverseTemperature }), rest),
-    )
-    const parts = layerwise.run({ params, frozen, batch, inverseTemperature, rest })
+    const whole = valueAndGrad(params, (named) => {
+      const weights = { ...frozen, ...named }
+      return lossOf(config)({ states: completionStates(weights, config, batch), weights }, rest)
+    })
+    const parts = layerwise.run({ params, frozen, batch, rest })
     return [whole, parts].map(({ value, grads, aux }) => ({
       value: valuesOf(value),
       lowest: valuesOf(aux.lowest),
@@ -109,13 +112,12 @@ describe('gradients layer by layer', () => {
     const config = tinyConfig()
     scope(() => {
       const params = initialParams(config, keyFromSeed(1), 0.5)
-      const layerwise = makeLayerwise(config, lossOf)
+      const layerwise = makeLayerwise(config, lossOf(config))
       const batch = batchOf(config)
       const input = {
         params,
         frozen: {},
         batch,
-        inverseTemperature: tf.scalar(1),
         rest: { ids: tf.reshape(batch.completionIds, [-1]) },
       }
       const before = liveTensors().count

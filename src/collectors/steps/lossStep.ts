@@ -1,0 +1,235 @@
+/** One optimizer step of any loss on rows of tokens: pure in, pure out. */
+import * as tf from '@tensorflow/tfjs'
+import type { NamedTensors } from '../../data/weights.js'
+import { jit } from '../../engine/jit.js'
+import { discard, type Owned, own, scope } from '../../engine/scope.js'
+import type { DecoderConfig } from '../../modules/transformer/config.js'
+import type { Readout } from '../../modules/transformer/layerwise.js'
+import { completionStates } from '../../modules/transformer/score.js'
+import type { LossCounts } from '../../objectives/aggregation.js'
+import { clipByGlobalNorm, mapNamed, type Optimizer } from '../../objectives/updates/optimizer.js'
+import {
+  type GradInput,
+  type GradOutput,
+  type Recompute,
+  type StepLoss,
+  type StepPart,
+  stepGradients,
+  wholeGradients,
+} from '../stepGradients.js'
+import {
+  checkTokenRows,
+  learnedTokens,
+  microBatches,
+  type RowTensors,
+  type TokenRows,
+  tensorsOfRows,
+} from './tokenRows.js'
+
+/** Everything that training changes: weights that are not frozen, and what the optimizer remembers of them. */
+export interface TrainerState<S> {
+  readonly params: NamedTensors
+  readonly optimizer: S
+}
+
+/** The settings of a training step that do not depend on its loss. */
+export interface LossStepOptions<S> {
+  readonly config: DecoderConfig
+  readonly optimizer: Optimizer<S>
+  /** Default 1. */
+  readonly maxGradNorm?: number
+  /** About how many tokens are computed in one run; gradients of several runs are added up. Default 4096. */
+  readonly microBatchTokens?: number
+  /**
+   * Weights that the model needs and that the step leaves alone, such as the base of an adapter and its scalings. No gradient of them is
+   * computed. They are kept until `release`.
+   */
+  readonly frozen?: NamedTensors
+  /** What is computed again for the gradient instead of being kept: less memory for about a third more time. Default none. */
+  readonly recompute?: Recompute
+}
+
+/** A training step on rows `R` that measures `M`. */
+export interface LossStep<S, R, M> {
+  /** Parameters with a fresh optimizer. The tensors belong to the enclosing scope. */
+  readonly init: (params: NamedTensors) => TrainerState<S>
+  /**
+   * One step. Tensors of `state` are not freed: the caller owns them, and the result.
+   *
+   * Errors   throws RangeError for rows that do not fit each other or for no rows; throws NonFiniteLoss for NaN, before anything is changed.
+   */
+  readonly update: (
+    state: TrainerState<S>,
+    rows: R,
+    learningRate: number,
+  ) => { readonly state: Owned<TrainerState<S>>; readonly metrics: M }
+  readonly release: () => void
+}
+
+/** What every step measures. */
+export interface MeasuredLoss {
+  readonly loss: number
+  /** Before it is clipped. */
+  readonly gradNorm: number
+}
+
+/** What makes a step of a loss: rows `R`, whose lists have the names `K`, and measures `X` of micro-batches that become `M`. */
+export interface StepCase<R, K extends string, X, M extends MeasuredLoss> {
+  /** For messages. */
+  readonly name: string
+  /** Throws RangeError for rows that it cannot bring into form; how lists fit is checked afterwards. */
+  readonly rows: (rows: R) => TokenRows<K>
+  /** The loss of a micro-batch, divided by the counts of the whole mini-batch, so that micro-batches add up. */
+  readonly loss: StepLoss<K, X>
+  /** The tokens that count, `[B, T]`, where they are not those of the mask. */
+  readonly counted?: (readout: Readout, rows: Omit<RowTensors<K>, 'counts'>) => tf.Tensor
+  readonly metrics: (parts: readonly StepPart<X>[], gradNorm: number) => M
+}
+
+/** The loss or the gradient is NaN or infinite. */
+export class NonFiniteLoss extends Error {
+  constructor(loss: number, gradNorm: number) {
+    super(`the loss is ${loss} and the gradient norm ${gradNorm}: lower the learning rate, or look at the batch`)
+    this.name = 'NonFiniteLoss'
+  }
+}
+
+interface LearnInput<S> {
+  readonly state: TrainerState<S>
+  readonly grads: NamedTensors
+  readonly learningRate: tf.Tensor
+}
+
+interface LearnOutput<S> {
+  readonly state: TrainerState<S>
+  readonly norm: tf.Tensor
+}
+
+/** Names that are to be trained and frozen at once: none may be. */
+const checkApart = (step: string, params: NamedTensors, frozen: NamedTensors): void => {
+  const both = Object.keys(params).filter((name) => Object.hasOwn(frozen, name))
+  if (both.length > 0)
+    throw new RangeError(`${step}: ${both.map((name) => `'${name}'`).join(', ')} cannot be trained: it is frozen`)
+}
+
+/** The tokens that count in a micro-batch, compiled. */
+const compiledCount = <R, K extends string, X, M extends MeasuredLoss>(
+  { counted }: StepCase<R, K, X, M>,
+  config: DecoderConfig,
+) =>
+  jit(({ params, ...rows }: { readonly params: NamedTensors } & Omit<RowTensors<K>, 'counts'>) =>
+    tf.sum(counted?.({ states: completionStates(params, config, rows.batch), weights: params }, rows) ?? rows.mask),
+  )
+
+/**
+ * Makes a training step: forward and backward pass in micro-batches, gradient clipping, optimizer.
+ *
+ * Gradients are normalized by the tokens and rows of the whole mini-batch, so that the size of micro-batches changes nothing but rounding. Rows
+ * with one prompt share its computation, forward and backward. What is frozen has neither gradients nor optimizer state, and is no part of
+ * the trainer's state.
+ *
+ * Effects  keeps `frozen` and the compiled graphs until `release`.
+ */
+export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
+  stepCase: StepCase<R, K, X, M>,
+  options: LossStepOptions<S>,
+): LossStep<S, R, M> => {
+  const { config, optimizer, maxGradNorm = 1, microBatchTokens = 4096, recompute = 'none' } = options
+  const kept = options.frozen && own(options.frozen)
+  const frozen = options.frozen ?? {}
+  const gradients = stepGradients(config, stepCase.loss, recompute)
+  const count = compiledCount(stepCase, config)
+  const add = jit(({ a, b }: { readonly a: NamedTensors; readonly b: NamedTensors }) =>
+    mapNamed(a, (x, y) => tf.add(x!, y!), b),
+  )
+  const learn = ({ state, grads, learningRate }: LearnInput<S>): LearnOutput<S> => {
+    const clipped = clipByGlobalNorm(grads, maxGradNorm)
+    const next = optimizer.update(clipped.grads, state.optimizer, state.params, learningRate)
+    return { state: { params: next.params, optimizer: next.state }, norm: clipped.norm }
+  }
+  const compiledLearn = jit(learn, { memory: recompute === 'none' ? 'kept' : 'returned' })
+  /** Forward, backward and optimizer in one graph: the gradients never leave it. */
+  const compiledWhole = jit((input: Omit<GradInput<K>, 'params'> & Omit<LearnInput<S>, 'grads'>) => {
+    const { state, learningRate, ...rows } = input
+    const { grads, ...part } = wholeGradients(config, stepCase.loss)({ ...rows, params: state.params })
+    return { part, ...learn({ state, learningRate, grads }) }
+  })
+
+  const countPart = (params: NamedTensors, rows: TokenRows<K>): number =>
+    scope(() => count({ params: { ...frozen, ...params }, ...tensorsOfRows(rows, config) }).dataSync()[0]!)
+
+  /** The tokens that count, of the whole mini-batch. Which ones do is known beforehand, unless the loss decides. */
+  const tokensThatCount = (params: NamedTensors, micros: readonly TokenRows<K>[]): number =>
+    micros.reduce(
+      (sum, micro) => sum + (stepCase.counted === undefined ? learnedTokens(micro) : countPart(params, micro)),
+      0,
+    )
+
+  /** Gradients of each micro-batch, added up; one set of them is alive at a time. */
+  const accumulate = (
+    params: NamedTensors,
+    micros: readonly TokenRows<K>[],
+    counts: LossCounts,
+  ): { readonly grads: NamedTensors; readonly parts: readonly StepPart<X>[] } => {
+    const run = (rows: TokenRows<K>): GradOutput<X> =>
+      scope(() => gradients.run({ params, frozen, counts, ...tensorsOfRows(rows, config) }))
+    const first = run(micros[0]!)
+    return micros.slice(1).reduce(
+      (sum, rows) => {
+        const part = run(rows)
+        const grads = add({ a: sum.grads, b: part.grads })
+        discard([sum.grads, part.grads], grads)
+        return { grads, parts: [...sum.parts, part] }
+      },
+      { grads: first.grads, parts: [first] as readonly StepPart<X>[] },
+    )
+  }
+
+  const learnFrom = (
+    state: TrainerState<S>,
+    micros: readonly TokenRows<K>[],
+    { counts, learningRate }: { readonly counts: LossCounts; readonly learningRate: tf.Tensor },
+  ): LearnOutput<S> & { readonly parts: readonly StepPart<X>[] } => {
+    const [only, ...more] = micros
+    if (recompute === 'none' && only !== undefined && more.length === 0) {
+      const { part, ...learned } = compiledWhole({
+        state,
+        frozen,
+        learningRate,
+        counts,
+        ...tensorsOfRows(only, config),
+      })
+      return { parts: [part], ...learned }
+    }
+    const { grads, parts } = accumulate(state.params, micros, counts)
+    return { parts, ...compiledLearn({ state, grads, learningRate }) }
+  }
+
+  return {
+    init: (params) => {
+      checkApart(stepCase.name, params, frozen)
+      return { params, optimizer: optimizer.init(params) }
+    },
+    update: (state, given, learningRate) => {
+      const rows = stepCase.rows(given)
+      checkTokenRows(stepCase.name, rows, config.vocabularySize)
+      checkApart(stepCase.name, state.params, frozen)
+      return scope(() => {
+        const micros = microBatches(rows, microBatchTokens)
+        const tokens = tokensThatCount(state.params, micros)
+        const counts = { tokens: tf.scalar(tokens), completions: tf.scalar(rows.completions.length) }
+        const { parts, ...learned } = learnFrom(state, micros, { counts, learningRate: tf.scalar(learningRate) })
+        const metrics = stepCase.metrics(parts, learned.norm.dataSync()[0]!)
+        if (!Number.isFinite(metrics.loss) || !Number.isFinite(metrics.gradNorm)) {
+          throw new NonFiniteLoss(metrics.loss, metrics.gradNorm)
+        }
+        return { state: own(learned.state), metrics }
+      })
+    },
+    release: () => {
+      kept?.release()
+      gradients.release()
+      for (const graph of [count, compiledLearn, compiledWhole, add]) graph.release()
+    },
+  }
+}

@@ -1,0 +1,136 @@
+/** The rows of any training step: checked, cut into micro-batches, as tensors. */
+import * as tf from '@tensorflow/tfjs'
+import type { DecoderConfig } from '../../modules/transformer/config.js'
+import {
+  completionBatch,
+  type PackedCompletions,
+  type PromptGroups,
+  packCompletions,
+} from '../../modules/transformer/pack.js'
+import type { CompletionBatch } from '../../modules/transformer/score.js'
+import { promptsPerRun } from '../../modules/transformer/scorer.js'
+import type { LossCounts } from '../../objectives/aggregation.js'
+
+/** One number for each row, or one for each token of each row. */
+export type RowList = readonly number[] | readonly ArrayLike<number>[]
+
+/** Completions, with what a loss needs besides under the names `K`. What has `group` neighbors is never torn apart by micro-batches. */
+export interface TokenRows<K extends string> {
+  readonly groups: PromptGroups
+  /** One for each row, as all lists. */
+  readonly completions: readonly ArrayLike<number>[]
+  /** Per token: 1 for what is learned, 0 for what only stands between. Default: everything is learned. */
+  readonly masks?: readonly ArrayLike<number>[]
+  /** At which log-probabilities are computed. */
+  readonly temperature: number
+  readonly lists: { readonly [N in K]?: RowList }
+}
+
+/** A micro-batch, as a loss reads it. B rows, T places. */
+export interface RowTensors<K extends string> {
+  readonly batch: CompletionBatch
+  /** `[]` */
+  readonly inverseTemperature: tf.Tensor
+  /** `[B, T]` */
+  readonly mask: tf.Tensor
+  /** `[B, T]`, or `[B, 1]` for what has one number for each row. */
+  readonly lists: { readonly [N in K]?: tf.Tensor }
+  /** Of the whole mini-batch. */
+  readonly counts: LossCounts
+}
+
+const isPerRow = (list: RowList): list is readonly number[] => typeof list[0] === 'number'
+
+const listsOf = <K extends string>({ lists }: TokenRows<K>): readonly (readonly [string, RowList])[] =>
+  Object.entries<RowList | undefined>(lists).flatMap(([name, list]) => (list === undefined ? [] : [[name, list]]))
+
+const mapLists = <K extends string, X>(rows: TokenRows<K>, f: (list: RowList) => X): { readonly [N in K]?: X } =>
+  Object.fromEntries(listsOf(rows).map(([name, list]) => [name, f(list)])) as { readonly [N in K]?: X } // the same names
+
+/** What a list lacks, if it does. */
+const misfit = (name: string, list: RowList, completions: TokenRows<string>['completions']): readonly string[] => {
+  if (list.length !== completions.length) return [`${completions.length} completions but ${list.length} ${name}`]
+  if (isPerRow(list)) return []
+  const i = list.findIndex((row, b) => row.length !== completions[b]!.length)
+  return i < 0 ? [] : [`row ${i} has ${completions[i]!.length} tokens but ${list[i]!.length} ${name}`]
+}
+
+/** The first element of rows that is not as it must be. */
+const firstWrong = (
+  rows: readonly ArrayLike<number>[],
+  holds: (x: number) => boolean,
+): { readonly row: number; readonly value: number } | undefined => {
+  for (const [row, list] of rows.entries())
+    for (let t = 0; t < list.length; t++) if (!holds(list[t]!)) return { row, value: list[t]! }
+  return undefined
+}
+
+/** Errors: throws RangeError with all problems: no rows, lists that do not fit, tokens outside of the vocabulary, masks that are none. */
+export const checkTokenRows = (name: string, rows: TokenRows<string>, vocabularySize: number): void => {
+  const { groups, completions, masks, temperature } = rows
+  if (completions.length === 0) throw new RangeError(`${name}: there are no rows to learn from`)
+  const isToken = (id: number): boolean => Number.isInteger(id) && id >= 0 && id < vocabularySize
+  const prompts = groups.prompts.length * groups.group
+  const badToken = firstWrong([...groups.prompts, ...completions], isToken)
+  const badMask = firstWrong(masks ?? [], (x) => x === 0 || x === 1)
+  const problems = [
+    ...(prompts === completions.length ? [] : [`${completions.length} completions but ${prompts} prompts`]),
+    ...(masks === undefined ? [] : misfit('masks', masks, completions)),
+    ...listsOf(rows).flatMap(([list, values]) => misfit(list, values, completions)),
+    ...(badToken === undefined ? [] : [`token ${badToken.value} is none of the ${vocabularySize} of the model`]),
+    ...(badMask === undefined ? [] : [`row ${badMask.row} has ${badMask.value} in its mask, not 0 or 1`]),
+    ...(temperature > 0 && Number.isFinite(temperature) ? [] : [`temperature must be positive, got ${temperature}`]),
+  ]
+  if (problems.length > 0) throw new RangeError(`${name}: ${problems.join('; ')}`)
+}
+
+/** Rows of groups `from .. to - 1`. */
+const groupsBetween = <K extends string>(rows: TokenRows<K>, from: number, to: number): TokenRows<K> => {
+  const { groups, completions, masks, temperature } = rows
+  const [first, end] = [from * groups.group, to * groups.group]
+  return {
+    groups: { prompts: groups.prompts.slice(from, to), group: groups.group },
+    completions: completions.slice(first, end),
+    ...(masks && { masks: masks.slice(first, end) }),
+    temperature,
+    lists: mapLists(rows, (list): RowList => list.slice(first, end) as RowList), // of the same kind
+  }
+}
+
+/** Rows in runs of about `tokens` tokens, whole groups each. The runs together are the rows, in order. */
+export const microBatches = <K extends string>(rows: TokenRows<K>, tokens: number): readonly TokenRows<K>[] => {
+  const { prompts } = rows.groups
+  const size = promptsPerRun(rows.groups, rows.completions, tokens)
+  return Array.from({ length: Math.ceil(prompts.length / size) }, (_, i) =>
+    groupsBetween(rows, i * size, Math.min((i + 1) * size, prompts.length)),
+  )
+}
+
+/** The tokens that are learned. */
+export const learnedTokens = ({ completions, masks }: Pick<TokenRows<never>, 'completions' | 'masks'>): number =>
+  (masks ?? completions).reduce(
+    (sum, row) => sum + (masks === undefined ? row.length : Array.from(row).reduce((n, on) => n + on, 0)),
+    0,
+  )
+
+const padded = (rows: readonly ArrayLike<number>[], { completionLength }: PackedCompletions): tf.Tensor => {
+  const values = new Float32Array(rows.length * completionLength)
+  for (const [i, row] of rows.entries()) values.set(row, i * completionLength)
+  return tf.tensor2d(values, [rows.length, completionLength])
+}
+
+/** The tensors of rows, prompts shared by their groups. They belong to the enclosing scope. */
+export const tensorsOfRows = <K extends string>(
+  rows: TokenRows<K>,
+  config: DecoderConfig,
+): Omit<RowTensors<K>, 'counts'> => {
+  const { groups, completions, masks, temperature } = rows
+  const packed = packCompletions(groups, completions)
+  const count = completions.length
+  return {
+    batch: completionBatch(packed, config),
+    mask: masks ? padded(masks, packed) : tf.tensor2d(packed.completionMask, [count, packed.completionLength]),
+    lists: mapLists(rows, (list) => (isPerRow(list) ? tf.tensor2d([...list], [count, 1]) : padded(list, packed))),
+    inverseTemperature: tf.scalar(1 / temperature),
+  }
+}
