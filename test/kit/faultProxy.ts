@@ -41,6 +41,8 @@ export type Fault =
 export interface FaultProxyOptions {
   /** The fault of a request; `nth` counts all requests from 0. None: a faithful answer. */
   readonly fault?: (request: SeenRequest, nth: number) => Fault | undefined
+  /** Called when the fault `Silence` has begun: a client in this process has read all that will ever come. */
+  readonly onSilence?: () => void
 }
 
 export interface FaultProxy {
@@ -106,11 +108,13 @@ const push = (response: ServerResponse, bytes: Uint8Array): Promise<void> =>
     else response.write(bytes, () => resolve())
   })
 
-/** What a client got is not lost when its connection is reset right afterwards, but for this. */
-const SETTLE_MS = 20
+/** What was sent is lost with a connection that is reset right afterwards. A client in this process reads in each of these turns of the event loop. */
+const settle = async (): Promise<void> => {
+  for (let turn = 0; turn < 5; turn++) await pause(4)
+}
 
 const cutOff = async (response: ServerResponse, how: 'reset' | 'end'): Promise<void> => {
-  await pause(SETTLE_MS)
+  await settle()
   if (how === 'reset') response.socket?.resetAndDestroy()
   else response.socket?.end()
 }
@@ -251,7 +255,11 @@ export const faultProxy = async (upstream: string, options: FaultProxyOptions = 
     seen.push(came)
     const killed = mine?._tag === 'Kill' ? mine.kill : undefined
     const answer = await forward(upstream, came, response, () => void killed?.())
-    if (answer !== undefined) await relay(answer, response, mine)
+    if (answer === undefined) return
+    await relay(answer, response, mine)
+    if (mine?._tag !== 'Silence') return
+    await settle()
+    options.onSilence?.()
   }
   const server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
     // A client or an upstream that goes away in the middle ends its own exchange alone.

@@ -30,8 +30,8 @@ export const startServer = async (
 }
 
 /** A proxy before a server. */
-export const startProxy = async (upstream: string, fault?: FaultProxyOptions['fault']): Promise<FaultProxy> => {
-  const proxy = await faultProxy(upstream, fault === undefined ? {} : { fault })
+export const startProxy = async (upstream: string, options: FaultProxyOptions = {}): Promise<FaultProxy> => {
+  const proxy = await faultProxy(upstream, options)
   opened.push(() => proxy.close())
   return proxy
 }

@@ -188,7 +188,7 @@ describe('the page in a browser', () => {
           '--dump-dom',
           `file://${file}`,
         ],
-        { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'], timeout: 60_000 },
+        { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'], timeout: 300_000 },
       )
       expect(dom.match(/<canvas/g)).toHaveLength(10)
       expect(dom).toContain('How many?')

@@ -31,7 +31,7 @@ const through = async (fault?: Fault): Promise<FaultProxy> => {
 /** Status, body, and how it ended: as a plain client of Node's sees it. */
 const ask = (
   url: string,
-  { timeoutMs = 10_000, leave = 'at-end' }: { readonly timeoutMs?: number; readonly leave?: 'at-end' | 'early' } = {},
+  { timeoutMs = 120_000, leave = 'at-end' }: { readonly timeoutMs?: number; readonly leave?: 'at-end' | 'early' } = {},
 ): Promise<readonly [number, string, string]> =>
   new Promise((resolve) => {
     let hasBegun = false
