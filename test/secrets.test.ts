@@ -119,7 +119,6 @@ const ASKED: Readonly<Record<string, Ask>> = {
         model: 'm',
         baseUrl: `${url}/v1`,
         apiKey: PLANTED,
-        timeoutSeconds: 2,
         maxRequestsPerMinute: 1e6,
       }),
       history(),

@@ -61,7 +61,7 @@ describe('a process', () => {
 
   it('ends with all that it started when it is stopped', async () => {
     const { running, child } = await withChild()
-    expect(await running.stop(5000)).toEqual({ code: null, signal: 'SIGTERM' })
+    expect(await running.stop(60_000)).toEqual({ code: null, signal: 'SIGTERM' })
     await gone(child)
     expect(await running.stop(0)).toEqual({ code: null, signal: 'SIGTERM' })
   })

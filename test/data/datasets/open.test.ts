@@ -32,7 +32,7 @@ beforeAll(async () => {
     'train.jsonl': lines(3),
     'bad.jsonl': new TextEncoder().encode(`${gsm8kLines(1)}{"question":"Why?","answer":"so"}\n`),
   })
-  hub = liveHub({ endpoint: server.url, cacheFolder: mkdtempSync(path('cache-')), timeoutMs: 2_000 })
+  hub = liveHub({ endpoint: server.url, cacheFolder: mkdtempSync(path('cache-')) })
 })
 
 afterAll(() => server.close())

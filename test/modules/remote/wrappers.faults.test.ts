@@ -1,13 +1,17 @@
 /** A policy on three replicas, one of which is spoiled by a proxy: rows are those of one good server, or there are none. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
+import type { EngineClient } from '../../../src/data/engineClient.js'
+import { liveTransport } from '../../../src/live/transport/liveTransport.js'
 import type { ClientPolicy } from '../../../src/modules/remote/clientPolicy.js'
 import type { PoolMember } from '../../../src/modules/remote/enginePool.js'
 import { vLLMWrapper } from '../../../src/modules/remote/vLLMWrapper.js'
+import { vLLMClient } from '../../../src/modules/remote/vllm/client.js'
 import { type Fault, type FaultProxy, faultProxy, rewriteJson } from '../../kit/faultProxy.js'
 import { leftOf, rightOf } from '../../kit/results.js'
 import { saying, served, until, useServers } from '../../kit/served.js'
 import { tokenPrompt } from '../../kit/small.js'
+import { toldTime } from '../../kit/toldTime.js'
 
 const serve = useServers()
 const key = keyFromSeed(4)
@@ -18,25 +22,27 @@ afterEach(async () => {
   for (const each of opened.splice(0).toReversed()) await each.close()
 })
 
-/** Servers that answer alike, each behind a proxy, and a policy on them. */
+const DEADLINE_MS = 60_000
+
+/** Servers that answer alike, each behind a proxy, and a policy on them. Where an answer falls silent, the time of its client is over. */
 const replicas = async (
   count: number,
 ): Promise<{ readonly policy: ClientPolicy; readonly proxies: readonly FaultProxy[] }> => {
   const proxies: FaultProxy[] = []
+  const clients: EngineClient[] = []
   for (let i = 0; i < count; i++) {
     const { url } = await serve(served(saying('yes')))
-    const proxy = await faultProxy(url)
+    const timing = toldTime()
+    const proxy = await faultProxy(url, { onSilence: () => timing.pass(DEADLINE_MS) })
+    const retry = { baseMs: 1, capMs: 2 }
+    const transport = liveTransport({ servers: proxy.url, retry, circuit: { failures: 99 }, timing })
     proxies.push(proxy)
-    opened.push(proxy)
+    clients.push(vLLMClient({ transport, model: 'cat', deadlineMs: DEADLINE_MS }))
+    opened.push(proxy, transport)
   }
   const policy = vLLMWrapper({
-    ...{
-      url: proxies.map(({ url }) => url),
-      model: 'cat',
-      generate: { maxNewTokens: 3 },
-      limits: { deadlineMs: 20_000 },
-    },
-    ...{ server: { deadlineMs: 1000 }, pool: { deadlineMs: 5000, patience: 2, healthMs: 20 } },
+    ...{ clients, generate: { maxNewTokens: 3 } },
+    pool: { deadlineMs: 60_000, patience: 2, healthMs: 20 },
   })
   opened.push(policy)
   return { policy, proxies }

@@ -63,7 +63,7 @@ describe('vLLMWrapper', () => {
       kind: 'asked',
       reason: expect.stringContaining('dog'),
     })
-    const dead = wrapped({ url: 'http://127.0.0.1:9', model: 'cat', limits: { deadlineMs: 5000 } })
+    const dead = wrapped({ url: 'http://127.0.0.1:9', model: 'cat' })
     expect(await leftOf(dead.act(tokenPrompt(PROMPTS), key))).toMatchObject({ kind: 'infrastructure' })
   })
 
@@ -72,7 +72,7 @@ describe('vLLMWrapper', () => {
     const servers = await Promise.all(engines.map((engine) => serve(served(engine))))
     const policy = wrapped({
       ...{ url: [...servers.map(({ url }) => url), 'http://127.0.0.1:9'], model: 'cat' },
-      ...{ generate: { maxNewTokens: 3 }, pool: { deadlineMs: 5000 } },
+      ...{ generate: { maxNewTokens: 3 }, pool: { deadlineMs: 60_000 } },
     })
     const rows = Array.from({ length: 8 }, (_, i) => [i + 1])
     const action = await rightOf(policy.act(tokenPrompt(rows), key))

@@ -6,6 +6,7 @@ import { DEFAULT_SAMPLING } from '../../../../src/modules/generation/sampling/pa
 import { SGLangClient } from '../../../../src/modules/remote/sglang/client.js'
 import { type Fault, type FaultProxy, faultProxy, rewriteJson, type SeenRequest } from '../../../kit/faultProxy.js'
 import { useScriptedSGLang } from '../../../kit/scriptedSGLang.js'
+import { toldTime } from '../../../kit/toldTime.js'
 
 const start = useScriptedSGLang()
 const proxies: FaultProxy[] = []
@@ -13,28 +14,25 @@ afterAll(async () => {
   for (const proxy of proxies) await proxy.close()
 })
 
-interface World {
-  readonly delivery?: 'whole' | 'stream'
-  /** Of a request or an update: short where silence is to be noticed. */
-  readonly limitMs?: number
-}
+const LIMIT_MS = 60_000
 
-/** A client behind a proxy: requests of `path` get the faults in turn, and then faithful answers. */
-const behind = async (path: string, faults: readonly Fault[], { delivery = 'whole', limitMs = 60_000 }: World = {}) => {
+/**
+ * A client behind a proxy: requests of `path` get the faults in turn, and then faithful answers. Time passes only where an answer falls
+ * silent: then its limit is over.
+ */
+const behind = async (path: string, faults: readonly Fault[], delivery: 'whole' | 'stream' = 'whole') => {
   const server = await start()
   const left = [...faults]
   const fault = (request: SeenRequest): Fault | undefined => (request.path === path ? left.shift() : undefined)
-  const proxy = await faultProxy(server.url, { fault })
+  const timing = toldTime()
+  const proxy = await faultProxy(server.url, { fault, onSilence: () => timing.pass(LIMIT_MS) })
   proxies.push(proxy)
   const retry = { attempts: 3, baseMs: 1, capMs: 2 }
-  const transport = liveTransport({ servers: proxy.url, retry, circuit: { failures: 99 } })
+  const transport = liveTransport({ servers: proxy.url, retry, circuit: { failures: 99 }, timing })
   const options = { logProbs: 'tempered', maxCallBytes: 8, delivery } as const
-  const limits = { sampleMs: limitMs, updateMs: limitMs }
+  const limits = { sampleMs: LIMIT_MS, updateMs: LIMIT_MS }
   return { server, proxy, client: SGLangClient({ transport, limits, ...options }) }
 }
-
-/** Long enough for a faithful answer on a busy machine. */
-const SHORT: World = { limitMs: 1000 }
 
 type Behind = Awaited<ReturnType<typeof behind>>
 
@@ -102,7 +100,7 @@ describe('SGLangClient behind a proxy that spoils answers', () => {
     ['tells -9999', meta({ output_token_logprobs: [0, 1, 2].map((id) => [-9999, id, null]) }), 'protocol'],
     ['counts too many tokens', meta({ completion_tokens: 4 }), 'protocol'],
   ])('tells a failure of its kind, and no token, of a server that %s', async (_, fault, kind) => {
-    const world = await behind('/generate', [fault, fault, fault, fault], fault._tag === 'Silence' ? SHORT : {})
+    const world = await behind('/generate', [fault, fault, fault, fault])
     const events = await ask(world)
     expect(failureIn(events)).toMatchObject({ kind })
     expect(tokensIn(events)).toBe(0)
@@ -115,7 +113,7 @@ describe('SGLangClient behind a proxy that spoils answers', () => {
     ['falls silent in the middle', { _tag: 'Silence', afterBytes: 500 }],
     ['has NaN in it', meta({ output_token_logprobs: [[Number.NaN, 1, null]] })],
   ])('ends with a failure, and not with a shorter completion, when a stream %s', async (_, fault) => {
-    const world = await behind('/generate', [fault], { delivery: 'stream', ...(fault._tag === 'Silence' && SHORT) })
+    const world = await behind('/generate', [fault], 'stream')
     const events = await ask(world)
     expect(failureIn(events)).toBeDefined()
     expect(events.some(({ _tag }) => _tag === 'Finished')).toBe(false)
@@ -170,7 +168,7 @@ describe('SGLangClient: a push through a proxy that spoils answers', () => {
     ['was 500', broken],
   ])('sends each call once, though its answer %s', async (_, fault) => {
     for (const path of [PUSH, '/begin_weight_update', '/end_weight_update']) {
-      const world = await behind(path, [fault], fault._tag === 'Silence' ? SHORT : {})
+      const world = await behind(path, [fault])
       const failed = await world.client.loadWeights(WEIGHTS, { version: 7 })()
       expect(failed).toMatchObject({ left: { kind: 'unknown' } })
       const calls = world.proxy.requests.filter((request) => request.path === path)

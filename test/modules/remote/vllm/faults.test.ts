@@ -6,6 +6,7 @@ import { vLLMClient } from '../../../../src/modules/remote/vllm/client.js'
 import type { Delivery } from '../../../../src/modules/remote/vllm/wireRequest.js'
 import { type Fault, faultProxy, rewriteJson } from '../../../kit/faultProxy.js'
 import { saying, served, until, useServers } from '../../../kit/served.js'
+import { toldTime } from '../../../kit/toldTime.js'
 import { eventsOf, failureIn, requestOf } from '../../../kit/wire.js'
 
 const SAMPLE = '/inference/v1/generate'
@@ -22,15 +23,22 @@ afterAll(async () => {
   for (const { close } of open) await close()
 })
 
-/** A client behind a proxy that is faithful until it has connected. Pauses between attempts are a millisecond. */
-const behind = async (fault: (nth: number) => Fault | undefined, delivery: Delivery = 'whole', deadlineMs = 5000) => {
-  const proxy = await faultProxy(upstream)
+const DEADLINE_MS = 60_000
+
+/**
+ * A client behind a proxy that is faithful until it has connected. Pauses between attempts are a millisecond, and time passes only where an
+ * answer falls silent: then its deadline is over.
+ */
+const behind = async (fault: (nth: number) => Fault | undefined, delivery: Delivery = 'whole') => {
+  const timing = toldTime()
+  const proxy = await faultProxy(upstream, { onSilence: () => timing.pass(DEADLINE_MS) })
   const transport = liveTransport({
     servers: proxy.url,
     headers: { authorization: 'Bearer sk-planted-key' },
     retry: { baseMs: 1, capMs: 2 },
+    timing,
   })
-  const client = vLLMClient({ transport, model: 'cat', delivery, deadlineMs, controlMs: 5000 })
+  const client = vLLMClient({ transport, model: 'cat', delivery, deadlineMs: DEADLINE_MS })
   open.push(transport, proxy)
   orThrow(await client.connect())
   let nth = 0
@@ -109,7 +117,7 @@ describe('a trouble that stays is a failure of its own kind, and no sample', () 
   })
 
   it('silence: the deadline ends it, and the slot of the server is free', async () => {
-    const { ask } = await behind(always({ _tag: 'Silence' }), 'whole', 150)
+    const { ask } = await behind(always({ _tag: 'Silence' }))
     expect(failureIn(await ask()).kind).toBe('timeout')
     await until(() => engine.running() === 0)
   })
