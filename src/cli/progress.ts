@@ -55,7 +55,7 @@ export const lineDisplay = (write: (line: string) => void): Display => {
         }
         case 'evaluation':
           write(
-            `held-out problems after ${event.step} updates: ${percent(event.accuracy)} right, ${percent(event.worked)} worked out\n`,
+            `held-out problems after ${event.step} steps: ${percent(event.accuracy)} right, ${percent(event.worked)} worked out\n`,
           )
           return
         case 'checkpoint':
@@ -102,7 +102,7 @@ export const barDisplay = (stream: NodeJS.WriteStream): Display => {
           return
         case 'evaluation':
           above(
-            `after ${String(event.step).padStart(3)} updates: ${percent(event.accuracy)} of held-out problems right, ${percent(event.worked)} worked out`,
+            `after ${String(event.step).padStart(3)} steps: ${percent(event.accuracy)} of held-out problems right, ${percent(event.worked)} worked out`,
           )
           return
         case 'checkpoint':

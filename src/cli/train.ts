@@ -39,7 +39,7 @@ const FLAGS: readonly (readonly [
   read: (text: string) => unknown,
 ])[] = [
   ['algorithm', '<name>', 'how advantages and the loss are made', oneOf(ALGORITHM_NAMES)],
-  ['steps', '<n>', 'updates of the weights', positiveInteger],
+  ['steps', '<n>', 'batches that are collected and learned from', positiveInteger],
   ['seed', '<n>', 'seed of everything random', naturalNumber],
   ['prompts', '<n>', 'different problems in a step', positiveInteger],
   ['group', '<n>', 'completions of each problem', positiveInteger],
@@ -62,6 +62,14 @@ const FLAGS: readonly (readonly [
     '<how>',
     'scale of the adapter, alpha/rank or alpha/sqrt(rank)',
     oneOf(['alpha/rank', 'alpha/sqrt(rank)']),
+  ],
+  ['epochs', '<n>', 'passes over the completions of a step', positiveInteger],
+  ['miniBatches', '<n>', 'optimizer steps of a pass, each on groups of its own', positiveInteger],
+  [
+    'oldLogProbs',
+    '<whose>',
+    'which probabilities ratios are taken against: sampled, or rescored before the first update of a step',
+    oneOf(['sampled', 'rescored']),
   ],
   ['microBatch', '<n>', 'tokens computed in one run, about', positiveInteger],
   [
@@ -129,7 +137,7 @@ const runToEnd = async (
 /** Says so if the last evaluation is older than the weights, as in a run that was interrupted. */
 const measuredEarlier = ({ evaluations, steps }: RunSummary): string => {
   const measured = evaluations.at(-1)?.step ?? 0
-  return measured === steps ? '' : ` (measured after ${measured} updates)`
+  return measured === steps ? '' : ` (measured after ${measured} steps)`
 }
 
 const conclude = async (run: PreparedRun, last: RunEvent | undefined, say: (text: string) => void): Promise<void> => {
@@ -141,7 +149,7 @@ const conclude = async (run: PreparedRun, last: RunEvent | undefined, say: (text
   say(
     [
       '',
-      `${summary.steps} updates in ${summary.secondsTotal.toFixed(0)} s (${generation.toFixed(0)} tokens/s sampled, ${training.toFixed(0)} tokens/s trained)`,
+      `${summary.steps} steps in ${summary.secondsTotal.toFixed(0)} s (${generation.toFixed(0)} tokens/s sampled, ${training.toFixed(0)} tokens/s trained)`,
       `accuracy on ${summary.evalProblems} held-out problems: ${percent(summary.accuracyBefore)} -> ${percent(summary.accuracyAfter)}${measuredEarlier(summary)}`,
       `worked-out completions:          ${percent(summary.workedBefore)} -> ${percent(summary.workedAfter)}`,
       `report: ${run.paths.report}`,

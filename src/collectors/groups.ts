@@ -25,6 +25,8 @@ export interface GroupedRows {
   readonly rows: readonly number[]
   /** One for each of `rows`. */
   readonly advantages: readonly number[]
+  /** The group of each of `rows`. */
+  readonly groupIds: readonly string[]
   readonly groups: number
   readonly dropped: readonly { readonly groupId: string; readonly reason: DropReason }[]
 }
@@ -97,6 +99,7 @@ export const groupRows = <O extends { readonly groupId: Data<string> }>(
   return {
     rows: kept.flatMap(({ rows }) => rows),
     advantages: kept.flatMap(({ rows }, i) => rows.map(() => each[i]!)),
+    groupIds: kept.flatMap(({ rows, groupId }) => rows.map(() => groupId)),
     groups,
     dropped,
   }
@@ -112,7 +115,7 @@ const known = (row: ArrayLike<number>, mask: readonly number[]): readonly number
 /** The rows of a batch as the training step takes them. Only tokens that `masks.assistant` marks are learned. */
 export const trainingRows = <O extends { readonly groupId: Data<string> }>(
   batch: CollectedBatch<O>,
-  { rows, advantages }: GroupedRows,
+  { rows, advantages }: Pick<GroupedRows, 'rows' | 'advantages'>,
 ): TrainingRows => {
   const td = batch as TensorDict as TensorDict<Learnable> // O has the group id, the collector adds the rest
   const reference = find(td, ['next', 'refLogProbs', 'response'])

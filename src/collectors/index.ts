@@ -28,6 +28,7 @@ export {
   type MemoryRequest,
   memoryEstimate,
 } from './memoryEstimate.js'
+export { type MiniBatchOptions, miniBatches } from './miniBatches.js'
 export {
   type EvaluationOptions,
   type EvaluationScores,
@@ -51,7 +52,7 @@ export { DEFAULT_SETTINGS, type RunSettings } from './run/settings.js'
 export { evaluationTasks, loadTasks, openTasks, type RunTasks } from './run/tasks.js'
 export { type RunEvent, type TrainOptions, train } from './run/train.js'
 export type { Recompute } from './stepGradients.js'
-export type { StepMetrics } from './stepMetrics.js'
+export { combineUpdates, type StepMetrics } from './stepMetrics.js'
 export { type TrainingRows, withNoise } from './stepRows.js'
 export {
   type LossStep,

@@ -19,7 +19,7 @@ export interface StepMetrics {
   readonly entropy: number
   readonly gradNorm: number
   readonly tokens: number
-  /** Largest difference between sampled and recomputed log-probability of a token, before the update. Nats. */
+  /** Largest difference between the sampler's and the recomputed log-probability of a token, before the update. Nats. */
   readonly maxLogProbGap: number
 }
 
@@ -59,5 +59,41 @@ export const combineMetrics = (parts: readonly StepPart<PolicyMeasures>[], gradN
     gradNorm,
     tokens,
     maxLogProbGap: Math.max(...numbers((part) => part.aux.gap)),
+  }
+}
+
+const MEANS = [
+  'clipFraction',
+  'cutFraction',
+  'klApprox',
+  'ess',
+  'entropy',
+] as const satisfies readonly (keyof StepMetrics)[]
+
+/**
+ * The metrics of several updates as those of one: means over all of their tokens, sums of tokens, and means over the updates of loss and gradient
+ * norm. `maxLogProbGap` is the first update's: only there the policy is still the one that sampled.
+ *
+ * Edges    without any update, as for a batch without a group to learn from, everything is 0 and there is no divergence.
+ */
+export const combineUpdates = (updates: readonly StepMetrics[]): StepMetrics => {
+  const total = updates.reduce((sum, { tokens }) => sum + tokens, 0)
+  const byToken = (f: (update: StepMetrics) => number): number =>
+    updates.reduce((sum, update) => sum + f(update) * update.tokens, 0) / Math.max(1, total)
+  const byUpdate = (f: (update: StepMetrics) => number): number =>
+    updates.reduce((sum, update) => sum + f(update), 0) / Math.max(1, updates.length)
+  const [first, ...more] = updates
+  if (first !== undefined && more.length === 0) return first
+  const means = Object.fromEntries(MEANS.map((name) => [name, byToken((update) => update[name])])) as Pick<
+    StepMetrics,
+    (typeof MEANS)[number]
+  > // by MEANS
+  return {
+    ...means,
+    loss: byUpdate((update) => update.loss),
+    klToRef: first === undefined || first.klToRef === null ? null : byToken((update) => update.klToRef ?? 0),
+    gradNorm: byUpdate((update) => update.gradNorm),
+    tokens: total,
+    maxLogProbGap: first?.maxLogProbGap ?? 0,
   }
 }

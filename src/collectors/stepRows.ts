@@ -22,6 +22,15 @@ export interface TrainingRows {
   readonly temperature: number
 }
 
+/** The rows at some places, in the order of the places, with all that they have. */
+export const rowsAt = (rows: TrainingRows, places: readonly number[]): TrainingRows =>
+  Object.fromEntries(
+    Object.entries(rows).map(([name, list]) => [
+      name,
+      Array.isArray(list) ? places.map((i) => list[i] as unknown) : list,
+    ]),
+  ) as unknown as TrainingRows // the same names, and lists of the same kinds
+
 /** Random numbers for objectives that choose at random, from a key: those of row i are of its child i, whatever the micro-batches. */
 export const withNoise = (rows: TrainingRows, key: Key): TrainingRows => ({
   ...rows,

@@ -39,13 +39,14 @@ const tempered = (config: DecoderConfig, { states, weights }: Readout, inverseTe
 const policyStepLoss =
   (config: DecoderConfig, loss: PolicyLoss): StepLoss<PolicyList, PolicyMeasures> =>
   (readout, { batch, inverseTemperature, mask, lists, counts }) => {
-    const { oldLogProbs, advantages } = lists as Required<typeof lists> // rows have them
+    const { oldLogProbs, advantages, behaviorLogProbs } = lists as typeof lists &
+      Pick<Required<typeof lists>, 'oldLogProbs' | 'advantages'> // rows have them
     const ids = tf.reshape(batch.completionIds, [-1])
     const scores = tokenScores(tempered(config, readout, inverseTemperature), ids, { entropy: loss.needs.entropy })
     const logProbs = tf.reshape(scores.logProbs, mask.shape)
     const entropy = tf.reshape(scores.entropy, mask.shape)
     const output = loss.apply({ ...lists, oldLogProbs, advantages, mask, counts, logProbs, entropy })
-    const gap = tf.max(tf.mul(tf.abs(tf.sub(logProbs, oldLogProbs)), mask))
+    const gap = tf.max(tf.mul(tf.abs(tf.sub(logProbs, behaviorLogProbs ?? oldLogProbs)), mask))
     return { value: totalLoss(output), aux: { output, gap } }
   }
 

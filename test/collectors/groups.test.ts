@@ -83,6 +83,7 @@ describe('groupRows', () => {
           const members = [...turns.keys()].filter((i) => groupOf(i) === groupOf(trajectory))
           const expected = groupAdvantage(members.map((i) => sum(turns[i]!)))
           expect(isRight(expected) && expected.right[members.indexOf(trajectory)]).toBe(result.advantages[place])
+          expect(result.groupIds[place]).toBe(rows[row]!.groupId)
         }
       }),
     )
@@ -195,7 +196,7 @@ describe('trainingRows', () => {
     )
     const added = { next: { refLogProbs: { response: reference } } }
     using more = own(assign(batch.value, added) as unknown as CollectedBatch<TurnState>) // one entry more
-    const rows = trainingRows(more.value, { rows: [3, 1], advantages: [1, -1], groups: 1, dropped: [] })
+    const rows = trainingRows(more.value, { rows: [3, 1], advantages: [1, -1] })
     expect(rows.refLogProbs).toEqual([raggedRow(reference, 3), raggedRow(reference, 1)])
     expect(rows.completions.map((row) => row.length)).toEqual([lengths[3], lengths[1]])
   })
@@ -207,8 +208,6 @@ describe('trainingRows', () => {
     const rows = trainingRows(changed as unknown as CollectedBatch<TurnState>, {
       rows: [0],
       advantages: [0],
-      groups: 1,
-      dropped: [],
     })
     expect(rows.temperature).toBe(1)
   })

@@ -1,8 +1,10 @@
 /** The parts of a run on word problems, wired together. */
 import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
 import { child, keyFromSeed } from '../../core/key.js'
-import type { LogProbModel, TokenAction, TokenPrompt } from '../../data/policy.js'
+import type { LogProbModel, PolicyFailure, TokenAction, TokenPrompt } from '../../data/policy.js'
 import { shuffled, type TaskSource } from '../../data/task.js'
+import { ragged, raggedRows } from '../../data/tensorDict/leaf.js'
 import type { DeepMerge } from '../../data/tensorDict/merge.js'
 import type { NamedTensors } from '../../data/weights.js'
 import type { Env } from '../../envs/env.js'
@@ -17,8 +19,10 @@ import { type TransformersPolicy, TransformersWrapper } from '../../modules/tran
 import { MCAdvantage } from '../../objectives/advantages/mcAdvantage.js'
 import { ALGORITHMS } from '../../objectives/algorithms.js'
 import { type AdamWState, adamW } from '../../objectives/updates/adamW.js'
+import { rescoredRows } from '../correction.js'
 import { type GroupedRows, groupRows, trainingRows } from '../groups.js'
 import { type CollectedBatch, type CollectorPosition, LLMCollector } from '../llmCollector.js'
+import { miniBatches } from '../miniBatches.js'
 import { type TrainingRows, withNoise } from '../stepRows.js'
 import { type TrainStep, trainStep } from '../trainStep.js'
 import { lossOf, type RunSettings } from './settings.js'
@@ -46,8 +50,13 @@ export interface Pipeline {
   readonly collector: LLMCollector<TrainingState>
   /** Advantages of the groups of a batch. */
   readonly group: (batch: CollectedBatch<TrainingState>) => GroupedRows
-  /** What step `step` learns from. */
-  readonly rows: (batch: CollectedBatch<TrainingState>, grouped: GroupedRows, step: number) => TrainingRows
+  /** What is learned from a batch. */
+  readonly rows: (
+    batch: CollectedBatch<TrainingState>,
+    grouped: GroupedRows,
+  ) => TE.TaskEither<PolicyFailure, TrainingRows>
+  /** The mini-batches of step `step`, in the order of its updates. */
+  readonly miniBatches: (rows: TrainingRows, grouped: GroupedRows, step: number) => readonly TrainingRows[]
   readonly step: TrainStep<AdamWState>
   readonly release: () => void
 }
@@ -61,6 +70,7 @@ export const runKeys = (seed: number) => {
     evaluation: child(root, 'evaluation'),
     adapter: child(root, 'adapter'),
     noise: child(root, 'noise'),
+    order: child(root, 'order'),
   } as const
 }
 
@@ -74,6 +84,13 @@ export interface PipelineParts {
   /** Default: the beginning. */
   readonly start?: CollectorPosition
 }
+
+/** Rows with the policy's own log-probabilities, computed as they are for the gradient. */
+const rescored = (policy: LogProbModel, rows: TrainingRows): TE.TaskEither<PolicyFailure, TrainingRows> =>
+  pipe(
+    policy.score(ragged('int32', rows.prompts), ragged('int32', rows.completions), rows.temperature),
+    TE.map((scores) => rescoredRows(rows, raggedRows(scores))),
+  )
 
 /**
  * Wires a run: environment, policy, collector, advantages, training step.
@@ -108,14 +125,27 @@ export const makePipeline = (
     recompute: settings.recompute,
     ...(frozen && { frozen }),
   })
+  /** Each pass has random numbers of its own. */
+  const noisy = (rows: TrainingRows, number: number, epoch: number): TrainingRows => {
+    if (loss.needs.noise === 'no') return rows
+    const key = child(keys.noise, number)
+    return withNoise(rows, epoch === 0 ? key : child(key, `epoch ${epoch}`))
+  }
   return {
     policy,
     collector: LLMCollector({ env, policy, key: keys.rollouts, ...(start && { start }) }),
     group: (batch) => groupRows(batch, estimator, ALGORITHMS[settings.algorithm].advantage),
-    rows: (batch, grouped, number) => {
+    rows: (batch, grouped) => {
       const rows = trainingRows(batch, grouped)
-      return loss.needs.noise === 'yes' ? withNoise(rows, child(keys.noise, number)) : rows
+      return settings.oldLogProbs === 'sampled' ? TE.right(rows) : rescored(policy, rows)
     },
+    miniBatches: (rows, { groupIds }, number) =>
+      Array.from({ length: settings.epochs }, (_, epoch) =>
+        miniBatches(noisy(rows, number, epoch), groupIds, {
+          count: settings.miniBatches,
+          key: child(child(keys.order, number), epoch),
+        }),
+      ).flat(),
     step,
     release: () => {
       policy.release()

@@ -31,7 +31,9 @@ export interface StepRecord extends StepMetrics {
   /** Groups whose completions all had the same reward: nothing to learn from. */
   readonly groupsWithoutSignal: number
   readonly learningRate: number
-  /** Of the weights that sampled the step. */
+  /** Of each optimizer step, in order; the fields of the record are those of all of them together. */
+  readonly updates: readonly StepMetrics[]
+  /** Of the weights that sampled the step. It counts steps, not updates: a policy gets the weights after the last update of a step. */
   readonly policyVersion: number
   readonly seconds: PhaseSeconds
 }
@@ -69,7 +71,7 @@ export interface TrajectoryRecord {
 export interface RunSummary {
   readonly status: 'finished' | 'interrupted'
   readonly seed: number
-  /** Updates done. */
+  /** Steps done, each with one or several updates. */
   readonly steps: number
   readonly accuracyBefore: number
   readonly accuracyAfter: number

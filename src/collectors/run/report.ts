@@ -57,7 +57,7 @@ const direction = (before: number, after: number): string => {
 
 const verdict = ({ accuracyBefore: before, accuracyAfter: after, ...summary }: RunSummary): string =>
   `Accuracy on ${summary.evalProblems} held-out problems ${direction(before, after)} from ${percent(before)} to ${percent(after)} ` +
-  `in ${summary.steps} updates (${duration(summary.secondsTotal)}). ` +
+  `in ${summary.steps} steps (${duration(summary.secondsTotal)}). ` +
   `Completions that work the problem out went from ${percent(summary.workedBefore)} to ${percent(summary.workedAfter)}.` +
   (summary.status === 'interrupted' ? ' The run was interrupted.' : '')
 
@@ -122,7 +122,8 @@ const chartData = (metrics: ReportInput['metrics']) => {
     CHART_STEPS,
   )
   const evaluations = metrics.filter((record) => record.type === 'evaluation')
-  const column = (name: Exclude<keyof StepRecord, 'type' | 'seconds'>) => steps.map((record) => record[name])
+  const column = (name: Exclude<keyof StepRecord, 'type' | 'seconds' | 'updates'>) =>
+    steps.map((record) => record[name])
   return {
     step: column('step'),
     reward: column('reward'),

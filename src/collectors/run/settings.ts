@@ -54,6 +54,12 @@ const settingsSchema = z.strictObject({
   dtype: z.enum(['F32', 'BF16', 'F16']).nullable().default(null),
   /** How advantages and the loss are made. */
   algorithm: z.enum(ALGORITHM_NAMES).default('grpo'),
+  /** Passes over the completions of a step. */
+  epochs: count.default(1),
+  /** Optimizer steps of a pass. */
+  miniBatches: count.default(1),
+  /** Whose log-probabilities ratios are taken against: those of the sampler, or the trainer's own before the first update of the step. */
+  oldLogProbs: z.enum(['sampled', 'rescored']).default('sampled'),
 })
 
 /** The loss of settings. Errors: throws RangeError for a clip range that the algorithm cannot have. */
@@ -66,6 +72,12 @@ export const lossOf = ({
   algorithmLoss(algorithm, { clipLow, clipHigh, longest: maxNewTokens })
 
 const checkedSchema = settingsSchema.superRefine((settings, context) => {
+  if (settings.miniBatches > settings.prompts)
+    context.addIssue({
+      code: 'custom',
+      path: ['miniBatches'],
+      message: `${settings.miniBatches} mini-batches of whole groups need as many prompts, got ${settings.prompts}`,
+    })
   try {
     lossOf(settings)
   } catch (error) {
@@ -103,6 +115,9 @@ export const DEFAULT_SETTINGS: Omit<RunSettings, 'model'> = {
   recompute: 'none',
   dtype: null,
   algorithm: 'grpo',
+  epochs: 1,
+  miniBatches: 1,
+  oldLogProbs: 'sampled',
 }
 
 /** The adapter that settings ask for; null if they train the model's own weights. */

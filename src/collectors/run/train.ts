@@ -16,6 +16,8 @@ import { TransformersWrapper } from '../../modules/transformersWrapper.js'
 import type { AdamWState } from '../../objectives/updates/adamW.js'
 import type { GroupedRows } from '../groups.js'
 import type { CollectedBatch, CollectorPosition } from '../llmCollector.js'
+import { combineUpdates, type StepMetrics } from '../stepMetrics.js'
+import type { TrainingRows } from '../stepRows.js'
 import type { TrainerState } from '../steps/lossStep.js'
 import { inProcessUpdater } from '../weightSync.js'
 import {
@@ -65,7 +67,6 @@ export interface TrainOptions extends Trainable {
 
 interface Progress {
   readonly step: number
-  readonly trainer: Owned<TrainerState<AdamWState>>
   readonly position: CollectorPosition
 }
 
@@ -127,15 +128,25 @@ const pushWeights = async (
   orThrow(await inProcessUpdater(pipeline.policy).push({ ...weights.frozen, ...params }, version)())
 }
 
+/** Learns from mini-batches, one after the other. Weights that were replaced are freed at once; after a failure the last ones are there. */
+const learn = (session: Session, batches: readonly TrainingRows[], learningRate: number): readonly StepMetrics[] =>
+  batches.map((rows) => {
+    const { state, metrics } = session.pipeline.step.update(session.trainer.last.value, rows, learningRate)
+    session.trainer.last.release()
+    session.trainer.last = state
+    return metrics
+  })
+
 /** One step of the run: collect, learn, update the policy. */
 const runStep = async (
-  { pipeline, weights, options, clock }: Session,
+  session: Session,
   progress: Progress,
 ): Promise<{
   readonly progress: Progress
   readonly record: StepRecord
   readonly samples: readonly TrajectoryRecord[]
 }> => {
+  const { pipeline, options, clock } = session
   const { settings, model } = options
   const started = clock.now()
   const collected = orThrow(await pipeline.collector.collect(progress.position)())
@@ -146,10 +157,10 @@ const runStep = async (
   const grouped = pipeline.group(batch)
   const step = progress.step + 1
   const learningRate = schedule(settings)(progress.step)
-  const update = pipeline.step.update(progress.trainer.value, pipeline.rows(batch, grouped, step), learningRate)
-  progress.trainer.release()
+  const rows = orThrow(await pipeline.rows(batch, grouped)())
+  const updates = learn(session, pipeline.miniBatches(rows, grouped, step), learningRate)
   const trainedAt = clock.now()
-  await pushWeights({ pipeline, weights }, update.state.value, step)
+  await pushWeights(session, session.trainer.last.value, step)
   const record: StepRecord = {
     type: 'step',
     step,
@@ -157,7 +168,8 @@ const runStep = async (
     groupsUsed: grouped.groups,
     groupsDropped: grouped.dropped.length,
     learningRate,
-    ...update.metrics,
+    ...combineUpdates(updates),
+    updates,
     seconds: {
       generation,
       environment: (collectedAt - started) / 1000 - generation,
@@ -167,7 +179,7 @@ const runStep = async (
   }
   const decode = (id: number): string => model.text.tokenizer.decode([id], 'keep')
   return {
-    progress: { step, trainer: update.state, position: collected.position },
+    progress: { step, position: collected.position },
     record,
     samples: sampleTrajectories(batch, grouped, { step, settings, decode }),
   }
@@ -183,6 +195,8 @@ interface Session {
   readonly trajectories: LineLog
   readonly records: (StepRecord | EvaluationRecord)[]
   readonly startedAt: number
+  /** What the last update left. */
+  readonly trainer: { last: Owned<TrainerState<AdamWState>> }
   /** Seconds of earlier sessions. */
   readonly secondsBefore: number
   checkpointSeconds: number
@@ -227,7 +241,7 @@ const checkpoint = async (session: Session, progress: Progress): Promise<RunEven
     metricsBytes: metrics.bytes(),
     trajectoriesBytes: trajectories.bytes(),
   }
-  const trainer = progress.trainer.value
+  const trainer = session.trainer.last.value
   const contents =
     options.adapter === null
       ? checkpointFiles(options.model, trainer, state)
@@ -240,8 +254,8 @@ const checkpoint = async (session: Session, progress: Progress): Promise<RunEven
 }
 
 /** Writes what was trained in the forms that the settings ask for. */
-async function* exportTrained({ options, files, weights }: Session, progress: Progress): AsyncGenerator<RunEvent> {
-  for (const [path, contents] of trainedFolders(options, weights, progress.trainer.value.params)) {
+async function* exportTrained({ options, files, weights, trainer }: Session): AsyncGenerator<RunEvent> {
+  for (const [path, contents] of trainedFolders(options, weights, trainer.last.value.params)) {
     orThrow(await files.writeFolder(path, contents)())
     yield { type: 'export', path }
   }
@@ -283,11 +297,8 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
     tasks: options.tasks,
     ...(state && { start: state.position }),
   })
-  let progress: Progress = {
-    step: state?.step ?? 0,
-    trainer: startTrainer(pipeline, weights.trained, resume),
-    position: pipeline.collector.start,
-  }
+  const trainer = { last: startTrainer(pipeline, weights.trained, resume) }
+  let progress: Progress = { step: state?.step ?? 0, position: pipeline.collector.start }
   try {
     const session: Session = {
       options,
@@ -295,6 +306,7 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
       clock,
       pipeline,
       weights,
+      trainer,
       metrics: orThrow(await openLog(files, paths.metrics, state?.metricsBytes ?? 0)()),
       trajectories: orThrow(await openLog(files, paths.trajectories, state?.trajectoriesBytes ?? 0)()),
       records: [...(resume?.records ?? [])],
@@ -304,7 +316,7 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
     }
     yield { type: 'start', ...countsOf(model, weights), firstStep: progress.step + 1, settings }
     if (state !== undefined && state.policyVersion > 0)
-      await pushWeights(session, progress.trainer.value, state.policyVersion)
+      await pushWeights(session, trainer.last.value, state.policyVersion)
     if (!session.records.some(({ type }) => type === 'evaluation')) yield* evaluate(session, progress.step)
     let saved = progress.step
     while (progress.step < settings.steps && options.signal?.aborted !== true) {
@@ -322,10 +334,10 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
       }
     }
     if (saved !== progress.step || progress.step === 0) yield await checkpoint(session, progress)
-    yield* exportTrained(session, progress)
+    yield* exportTrained(session)
     yield { type: 'end', summary: summaryOf(session, progress) }
   } finally {
-    progress.trainer.release()
+    trainer.last.release()
     pipeline.release()
     reference.release()
   }

@@ -23,7 +23,7 @@ const step = (changes: Partial<StepRecord> = {}): StepRecord => ({
     gradNorm: 0,
     maxLogProbGap: 0,
   },
-  ...{ seconds: NO_SECONDS, ...changes },
+  ...{ updates: [], seconds: NO_SECONDS, ...changes },
 })
 
 const evaluation = (changes: Partial<EvaluationRecord> = {}): EvaluationRecord => ({

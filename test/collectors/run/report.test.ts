@@ -29,6 +29,7 @@ const step = (number: number, changes: Partial<StepRecord> = {}): StepRecord => 
   groupsDropped: 0,
   groupsWithoutSignal: 1,
   learningRate: 1e-4,
+  updates: [],
   policyVersion: number - 1,
   seconds: { generation: 1, environment: 0.25, training: 2, weightSync: 0.01 },
   loss: 0.1,
@@ -112,7 +113,7 @@ describe('renderReport', () => {
 
   it('says first what came out', async () => {
     const html = await render(reportInput())
-    expect(html).toContain('Accuracy on 200 held-out problems rose from 10.0 % to 90.0 % in 2 updates (12 s).')
+    expect(html).toContain('Accuracy on 200 held-out problems rose from 10.0 % to 90.0 % in 2 steps (12 s).')
   })
 
   it('says when accuracy fell, and that a run was interrupted', async () => {
@@ -155,7 +156,7 @@ describe('renderReport', () => {
 
   it('is a page also for a run that made no step', async () => {
     const html = await render(reportInput({ metrics: [evaluation(0, 0.1)], trajectories: [] }))
-    expect(html).toContain('stayed from 10.0 % to 10.0 % in 0 updates')
+    expect(html).toContain('stayed from 10.0 % to 10.0 % in 0 steps')
   })
 
   it('names the file when an asset of the page cannot be read', async () => {

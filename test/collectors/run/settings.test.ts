@@ -28,6 +28,9 @@ const anySettings: fc.Arbitrary<RunSettings> = fc.record({
   clipHigh: fc.option(positive),
   algorithm: fc.constantFrom('grpo', 'dapo', 'gspo'),
   klCoefficient: positive,
+  epochs: natural,
+  miniBatches: fc.constant(1),
+  oldLogProbs: fc.constantFrom('sampled', 'rescored'),
   maxGradNorm: positive,
   evalEvery: natural,
   evalProblems: natural,
@@ -55,6 +58,9 @@ const LATER = [
   'recompute',
   'dtype',
   'algorithm',
+  'epochs',
+  'miniBatches',
+  'oldLogProbs',
 ] as const
 
 const stored: RunSettings = { model: '/models/a', ...DEFAULT_SETTINGS }
@@ -105,6 +111,9 @@ describe('parseSettings', () => {
     ['clipLow', 1],
     ['klCoefficient', -0.1],
     ['maxGradNorm', Number.POSITIVE_INFINITY],
+    ['epochs', 0],
+    ['miniBatches', 17],
+    ['oldLogProbs', 'old'],
     ['model', 3],
     ['trajectories', -1],
   ])('refuses %s = %j and names it', (name, value) => {
