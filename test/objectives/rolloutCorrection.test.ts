@@ -91,6 +91,11 @@ describe('rolloutCorrection against verl', () => {
     expectClose(counted(scaled.weights), normalized, EIGHT)
   })
 
+  it('the largest weight of a completion without a cap', () => {
+    const { metrics } = rolloutCorrection(X, MASK, { weights: { level: 'sequence', limit: Number.POSITIVE_INFINITY } })
+    expectClose([metrics.largest, metrics.above], [2.45960311, 0], EIGHT)
+  })
+
   it.each(REJECTIONS)('rejection by %s', (_, reject, expected) => {
     expect(rolloutCorrection(X, MASK, { reject }).mask.map((row) => row.join(''))).toEqual(expected)
   })

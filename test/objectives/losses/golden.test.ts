@@ -212,6 +212,23 @@ describe('policy losses against verl', () => {
     if (cut !== undefined) expectClose([numbers.metrics.cutFraction!], [cut], FLOAT32)
   })
 
+  it('clippedSurrogate with weights of tokens', () => {
+    const weights = [
+      [1, 2, 0, 0.5],
+      [1, 1, 1, 0],
+      [0.25, 0, 0, 0],
+    ]
+    const { value, gradient } = lossNumbers(policyLoss({ objective: vanilla }), { ...BATCH, weights })
+    expectClose([value], [-0.01026346], FLOAT32)
+    expectClose(gradient.flat(), four(-0.19152001, -0.07509079, 0.06463124, 0.0917161).flat(), FLOAT32)
+  })
+
+  it("verl's clip fraction is what the range cuts, its lower one what the dual clip cuts besides", () => {
+    const cut = (objective: TokenObjective) => lossNumbers(policyLoss({ objective }), BATCH).metrics.cutFraction!
+    const byRange = cut(clippedSurrogate())
+    expectClose([byRange, cut(vanilla) - byRange], [0.28571429, 0.14285714], FLOAT32)
+  })
+
   it('the mean of log ratios has the sign that verl and TorchRL give it', () => {
     expect(lossNumbers(policyLoss({ objective: vanilla }), BATCH).metrics.klApprox).toBeCloseTo(-0.15714286, 6)
   })
