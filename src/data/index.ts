@@ -1,5 +1,7 @@
 /** The values that everything else exchanges: TensorDict, History, tokenizers, tasks, specs, policies, files. */
 
+export { balancedPartition, type PartitionOptions } from './buffers/balancedPartition.js'
+export { type PackRowsOptions, packRows } from './buffers/packRows.js'
 export { type BytePairEncodingOptions, type TokenizerJson, trainBytePairEncoding } from './bytePairEncoding.js'
 export { readCapture } from './capture/records.js'
 export type { CapturedCall, CapturedCompletion, CapturedSession } from './capture/session.js'
