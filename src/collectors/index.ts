@@ -61,6 +61,14 @@ export {
   NonFiniteLoss,
   type TrainerState,
 } from './steps/lossStep.js'
+export {
+  type MaskedTokens,
+  maskedRows,
+  type SFTRows,
+  type SFTRowsOptions,
+  sftRows,
+} from './steps/sftRows.js'
+export { type SFTMetrics, type SFTStepOptions, sftStep } from './steps/sftStep.js'
 export { type TrainStep, type TrainStepOptions, trainStep } from './trainStep.js'
 export { type DecoderForms, type DecoderFormsOptions, decoderForms } from './updaters/decoderForms.js'
 export { type EngineUpdater, engineUpdater, type UpdaterState } from './updaters/engineUpdater.js'

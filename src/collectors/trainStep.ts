@@ -1,8 +1,7 @@
 /** One optimizer step of a policy loss on a collected batch. */
 import * as tf from '@tensorflow/tfjs'
-import { gatherLogProbs, tokenScores } from '../engine/ops/logProbs.js'
+import { tokenScores } from '../engine/ops/logProbs.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
-import { logitsOf } from '../modules/transformer/forward.js'
 import type { Readout } from '../modules/transformer/layerwise.js'
 import { groupPrompts } from '../modules/transformer/pack.js'
 import { GRPOLoss, type GRPOLossOptions } from '../objectives/grpoLoss.js'
@@ -11,6 +10,7 @@ import type { StepLoss } from './stepGradients.js'
 import { combineMetrics, type PolicyMeasures, type StepMetrics } from './stepMetrics.js'
 import type { TrainingRows } from './stepRows.js'
 import { type LossStep, type LossStepOptions, lossStep, type StepCase } from './steps/lossStep.js'
+import { rowIds, rowLogits, rowLogProbs } from './steps/readout.js'
 import type { RowTensors, TokenRows } from './steps/tokenRows.js'
 
 export interface TrainStepOptions<S> extends LossStepOptions<S> {
@@ -31,18 +31,14 @@ const policyRows = ({ prompts, completions, masks, temperature, ...lists }: Trai
   lists,
 })
 
-/** Logits that are divided by the temperature, `[B * T, V]`: their log-softmax is what the sampler drew from. */
-const tempered = (config: DecoderConfig, { states, weights }: Readout, inverseTemperature: tf.Tensor): tf.Tensor =>
-  tf.mul(logitsOf(weights, config, states), inverseTemperature)
-
 /** The loss of a micro-batch. */
 const policyStepLoss =
   (config: DecoderConfig, loss: PolicyLoss): StepLoss<PolicyList, PolicyMeasures> =>
-  (readout, { batch, inverseTemperature, mask, lists, counts }) => {
+  (readout, rows) => {
+    const { mask, lists, counts } = rows
     const { oldLogProbs, advantages, behaviorLogProbs } = lists as typeof lists &
       Pick<Required<typeof lists>, 'oldLogProbs' | 'advantages'> // rows have them
-    const ids = tf.reshape(batch.completionIds, [-1])
-    const scores = tokenScores(tempered(config, readout, inverseTemperature), ids, { entropy: loss.needs.entropy })
+    const scores = tokenScores(rowLogits(config, readout, rows), rowIds(rows), { entropy: loss.needs.entropy })
     const logProbs = tf.reshape(scores.logProbs, mask.shape)
     const entropy = tf.reshape(scores.entropy, mask.shape)
     const output = loss.apply({ ...lists, oldLogProbs, advantages, mask, counts, logProbs, entropy })
@@ -52,10 +48,10 @@ const policyStepLoss =
 
 const countedBy =
   (config: DecoderConfig, loss: PolicyLoss) =>
-  (readout: Readout, { batch, inverseTemperature, mask, lists }: Omit<RowTensors<PolicyList>, 'counts'>): tf.Tensor => {
-    const ids = tf.reshape(batch.completionIds, [-1])
-    const logProbs = gatherLogProbs(tempered(config, readout, inverseTemperature), ids)
-    return loss.counted({ ...lists, oldLogProbs: lists.oldLogProbs!, mask, logProbs: tf.reshape(logProbs, mask.shape) }) // rows have them
+  (readout: Readout, rows: Omit<RowTensors<PolicyList>, 'counts'>): tf.Tensor => {
+    const { mask, lists } = rows
+    const logProbs = rowLogProbs(rowLogits(config, readout, rows), rows)
+    return loss.counted({ ...lists, oldLogProbs: lists.oldLogProbs!, mask, logProbs }) // rows have them
   }
 
 /** What makes a step of a policy loss. */

@@ -14,10 +14,12 @@ export interface SFTLossOptions {
   readonly lossFunction?: 'sft' | 'minor_sft'
   /** Of `minor_sft`: how soon a lead over the reference counts as learned. Default 0.1. */
   readonly beta?: number
-  /** Whether the log-probability of a completion is divided by its tokens. Default `yes`. */
+  /** Whether the log-probability of a completion is divided by its tokens. Default `yes`, and `no` for `token-mean`. */
   readonly normalizeBySeqLength?: 'yes' | 'no'
-  /** Mean or sum over the completions. Default `mean`. */
-  readonly reduction?: 'mean' | 'sum'
+  /**
+   * Mean or sum over the completions, or of `sft` the mean over all tokens that count, for which no completion is divided by its own. Default `mean`.
+   */
+  readonly reduction?: 'mean' | 'sum' | 'token-mean'
   /** Weight of the divergence to the reference model (k3), a mean over tokens. Default 0: none. */
   readonly klToRefCoefficient?: number
 }
@@ -58,7 +60,7 @@ const checked = (options: SFTLossOptions): Required<SFTLossOptions> => {
     lossFunction: oneOf('sft', 'minor_sft'),
     beta: aNumber,
     normalizeBySeqLength: oneOf('yes', 'no'),
-    reduction: oneOf('mean', 'sum'),
+    reduction: oneOf('mean', 'sum', 'token-mean'),
     klToRefCoefficient: aNumber,
   })
   const { lossFunction = 'sft', beta = 0.1, klToRefCoefficient = 0 } = options
@@ -69,7 +71,12 @@ const checked = (options: SFTLossOptions): Required<SFTLossOptions> => {
     throw new RangeError(`SFTLoss: klToRefCoefficient must not be negative, got ${klToRefCoefficient}`)
   if (klToRefCoefficient !== 0 && lossFunction === 'minor_sft')
     throw new RangeError('SFTLoss: minor_sft measures against the reference itself and has no klToRefCoefficient')
-  const { normalizeBySeqLength = 'yes', reduction = 'mean' } = options
+  const { reduction = 'mean' } = options
+  const { normalizeBySeqLength = reduction === 'token-mean' ? 'no' : 'yes' } = options
+  if (reduction === 'token-mean' && (lossFunction === 'minor_sft' || normalizeBySeqLength === 'yes'))
+    throw new RangeError(
+      'SFTLoss: token-mean is a reduction of sft, and divides by all tokens, not by those of a completion',
+    )
   return { lossFunction, beta, klToRefCoefficient, normalizeBySeqLength, reduction }
 }
 
@@ -77,7 +84,7 @@ const checked = (options: SFTLossOptions): Required<SFTLossOptions> => {
  * The loss of supervised fine-tuning.
  *
  * With `S = sum_t m log pi`, by default divided by the tokens of the completion: `sft` is `-S`, `minor_sft` is `-log sigmoid(beta (S - S_ref))` with
- * the same sum of the reference's log-probabilities. The loss is their mean, or their sum. To it comes, where its coefficient is not 0,
+ * the same sum of the reference's log-probabilities. The loss is their mean, or their sum, or `-sum S / N` with all N tokens that count. To it comes, where its coefficient is not 0,
  * the divergence to the reference, `k3 = e^d - 1 - d` with `d = log pi_ref - log pi`, as a mean over the tokens that count.
  *
  * Shapes   see `SFTLossInput` and `SFTLossOutput`.
@@ -85,7 +92,7 @@ const checked = (options: SFTLossOptions): Required<SFTLossOptions> => {
  *          `refLogProbs`.
  * Edges    a completion without a token that counts adds 0 and is one of B; what is under the mask never matters. A token of probability 0 makes
  *          the loss infinite.
- * Source   TorchRL `SFTLoss`, which sums the reference over the prompt too, and dilutes the divergence with the prompt's tokens; minor SFT: Xie et
+ * Source   `token-mean` is the loss of TRL's `SFTTrainer` and of Transformers; the rest TorchRL `SFTLoss`, which sums the reference over the prompt too, and dilutes the divergence with the prompt's tokens; minor SFT: Xie et
  *          al. 2024, arXiv:2408.10642, equation 9.
  *
  * @example
@@ -105,6 +112,11 @@ export const SFTLoss = (options: SFTLossOptions = {}): SFTLoss => {
     if (lossFunction === 'sft') return tf.neg(score)
     const lead = tf.sub(score, scoreOf(refLogProbs!, mask)) // checked by `apply`
     return tf.mul(tf.softplus(tf.mul(lead, -beta)), rowsThatCount(mask)) // -log sigmoid(beta lead)
+  }
+
+  const reduced = (losses: tf.Tensor, { tokens, completions }: LossCounts): tf.Tensor => {
+    const total = tf.sum(losses)
+    return reduction === 'sum' ? total : tf.div(total, tf.maximum(reduction === 'mean' ? completions : tokens, 1))
   }
 
   const divergence = (
@@ -127,9 +139,8 @@ export const SFTLoss = (options: SFTLossOptions = {}): SFTLoss => {
       if (needsReference && refLogProbs === undefined) throw new RangeError('SFTLoss: it needs `refLogProbs`')
       const counts = input.counts ?? countsOf(mask)
       const losses = lossesOf(input)
-      const total = tf.sum(losses)
       return {
-        lossSft: reduction === 'sum' ? total : tf.div(total, tf.maximum(counts.completions, 1)),
+        lossSft: reduced(losses, counts),
         losses,
         ...divergence(input, counts),
       }

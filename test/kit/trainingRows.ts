@@ -34,3 +34,9 @@ export const rowsOf = (vocabulary: number, groupSizes: readonly number[], seed =
     temperature: 1,
   }
 }
+
+/** Rows as one tensor `[B, T]`, with zeros behind those that are shorter. */
+export const paddedTensor = (rows: readonly ArrayLike<number>[]): tf.Tensor => {
+  const length = Math.max(...rows.map((row) => row.length))
+  return tf.tensor2d(rows.map((row) => Array.from({ length }, (_, t) => row[t] ?? 0)))
+}

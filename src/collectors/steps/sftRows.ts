@@ -1,0 +1,110 @@
+/** Rows of given conversations, of which chosen tokens are learned. */
+import * as E from 'fp-ts/lib/Either.js'
+import { type ConfigFailure, problemList, type TemplateFailure } from '../../core/failure.js'
+import { type ChatTemplate, type RenderOptions, render } from '../../data/chatTemplate.js'
+import type { History } from '../../data/history.js'
+import { type AssistantTextOptions, assistantText, tokenMask } from '../../data/template/masks.js'
+import type { TextTokenizer } from '../../data/textTokenizer.js'
+
+/** Rows to learn from as they are. All lists have one element for each row. */
+export interface SFTRows {
+  /** At least one token each: the first token of a completion is predicted from it. */
+  readonly prompts: readonly ArrayLike<number>[]
+  readonly completions: readonly ArrayLike<number>[]
+  /** Per token of the completion: 1 for what is learned. Default: everything is learned. */
+  readonly masks?: readonly ArrayLike<number>[]
+  /** Per token of the completion, for losses with a reference model. */
+  readonly refLogProbs?: readonly ArrayLike<number>[]
+}
+
+/** Tokens of a whole conversation, and 1 for each that is learned. */
+export interface MaskedTokens {
+  readonly ids: ArrayLike<number>
+  readonly mask: ArrayLike<number>
+}
+
+/**
+ * Conversations as rows: what comes before the first token that is learned is the prompt, which neighbors share; what comes after the last one is
+ * left out. The first token of a conversation is never learned: nothing predicts it.
+ *
+ * Errors   throws RangeError, naming all of them, for conversations whose mask has another length or leaves nothing to learn.
+ *
+ * @example
+ * maskedRows([{ ids: [5, 6, 7, 8, 9], mask: [0, 0, 1, 0, 0] }]) // { prompts: [[5, 6]], completions: [[7]], masks: [[1]] }
+ */
+export const maskedRows = (conversations: readonly MaskedTokens[]): Required<Omit<SFTRows, 'refLogProbs'>> => {
+  const problems: string[] = []
+  const rows = conversations.map(({ ids, mask }, i) => {
+    const [tokens, on] = [Array.from(ids), Array.from(mask)]
+    const first = on.findIndex((x, t) => t > 0 && x === 1)
+    const last = on.lastIndexOf(1)
+    if (tokens.length !== on.length)
+      problems.push(`conversation ${i} has ${tokens.length} tokens but ${on.length} in its mask`)
+    else if (first < 0) problems.push(`conversation ${i} has no token to learn`)
+    return {
+      prompt: tokens.slice(0, first),
+      completion: tokens.slice(first, last + 1),
+      mask: on.slice(first, last + 1),
+    }
+  })
+  if (problems.length > 0) throw new RangeError(`maskedRows: ${problems.join('; ')}`)
+  return {
+    prompts: rows.map(({ prompt }) => prompt),
+    completions: rows.map(({ completion }) => completion),
+    masks: rows.map(({ mask }) => mask),
+  }
+}
+
+export interface SFTRowsOptions extends Pick<RenderOptions, 'tools'>, Pick<AssistantTextOptions, 'endOfTurn'> {
+  readonly tokenizer: TextTokenizer
+  readonly template: ChatTemplate
+  /** Where it is known from what the assistant wrote: see `assistantText`. Default `spans`. */
+  readonly from?: AssistantTextOptions['from']
+}
+
+const maskedTokens = (
+  history: History,
+  { tokenizer, template, from = 'spans', ...options }: SFTRowsOptions,
+): E.Either<TemplateFailure, MaskedTokens> => {
+  const rendering = { ...options, generationPrompt: 'omit' } as const
+  const written = assistantText(template, history, { ...rendering, from })
+  if (E.isLeft(written)) return written
+  const rendered = render(template, history, rendering)
+  if (E.isLeft(rendered)) return rendered
+  const { ids, offsets } = tokenizer.encoding(written.right.text, {
+    specialTokens: { plainText: rendered.right.given },
+  })
+  const pairs = Array.from(ids, (_, t) => [offsets[2 * t]!, offsets[2 * t + 1]!] as const)
+  return E.right({ ids, mask: tokenMask(written.right.ranges, pairs) })
+}
+
+/**
+ * Conversations as rows for supervised fine-tuning: rendered with the model's template, encoded whole, and what the assistant wrote is learned, in
+ * every turn, with `endOfTurn` where it is given. Special tokens in what messages say are text, as in `encodeRendered`.
+ *
+ * Errors   `Left(ConfigFailure)` with all conversations that the template refuses, or that have nothing to learn.
+ * Effects  none.
+ * Source   TRL's `SFTTrainer` with `assistant_only_loss`; Transformers `apply_chat_template(return_assistant_tokens_mask=True)`.
+ *
+ * @example
+ * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))
+ * const template = orThrow(chatTemplate('{{ messages[0].content }}'))
+ * sftRows([], { tokenizer, template }) // right({ prompts: [], completions: [], masks: [] })
+ */
+export const sftRows = (
+  histories: readonly History[],
+  options: SFTRowsOptions,
+): E.Either<ConfigFailure, Required<Omit<SFTRows, 'refLogProbs'>>> => {
+  const problems: string[] = []
+  const rows = histories.flatMap((history, i) => {
+    const masked = maskedTokens(history, options)
+    if (E.isLeft(masked)) problems.push(`conversation ${i}: ${masked.left.reason}`)
+    else if (!Array.from(masked.right.mask).some((on, t) => t > 0 && on === 1))
+      problems.push(`conversation ${i}: the assistant wrote nothing that could be learned`)
+    else return [masked.right]
+    return []
+  })
+  return problems.length === 0
+    ? E.right(maskedRows(rows))
+    : E.left({ _tag: 'ConfigFailure', reason: problemList(problems) })
+}

@@ -1,0 +1,87 @@
+/** One optimizer step of supervised fine-tuning. */
+import * as tf from '@tensorflow/tfjs'
+import { maskedSum } from '../../engine/masked.js'
+import type { DecoderConfig } from '../../modules/transformer/config.js'
+import { groupPrompts } from '../../modules/transformer/pack.js'
+import { SFTLoss } from '../../objectives/sftLoss.js'
+import type { StepLoss } from '../stepGradients.js'
+import { type LossStep, type LossStepOptions, lossStep, type MeasuredLoss, type StepCase } from './lossStep.js'
+import { rowIds, rowLogits, rowLogProbs, summed } from './readout.js'
+import type { SFTRows } from './sftRows.js'
+import type { TokenRows } from './tokenRows.js'
+
+export interface SFTStepOptions<S> extends LossStepOptions<S> {
+  /** Default: the negative log-likelihood, `SFTLoss({ reduction: 'token-mean' })`. */
+  readonly loss?: SFTLoss
+}
+
+/** Means over the tokens that are learned, before the update. */
+export interface SFTMetrics extends MeasuredLoss {
+  /** Negative log-likelihood of a token, in nats. */
+  readonly nll: number
+  /** Share of tokens that the model would have chosen first. */
+  readonly accuracy: number
+  /** k3, in nats; null without a reference. */
+  readonly klToRef: number | null
+  readonly tokens: number
+}
+
+interface Measures {
+  readonly nll: tf.Tensor
+  readonly accuracy: tf.Tensor
+  readonly tokens: tf.Tensor
+  readonly klToRef?: tf.Tensor
+}
+
+const tokenRows = ({ prompts, completions, masks, refLogProbs }: SFTRows): TokenRows<'refLogProbs'> => ({
+  groups: groupPrompts(prompts),
+  completions,
+  ...(masks && { masks }),
+  temperature: 1,
+  lists: refLogProbs ? { refLogProbs } : {},
+})
+
+const sftStepLoss =
+  (config: DecoderConfig, loss: SFTLoss): StepLoss<'refLogProbs', Measures> =>
+  (readout, rows) => {
+    const { mask, lists, counts } = rows
+    const logits = rowLogits(config, readout, rows)
+    const logProbs = rowLogProbs(logits, rows)
+    const { lossSft, lossKlToRef, klToRef } = loss.apply({ ...lists, logProbs, mask, counts })
+    const mean = (x: tf.Tensor): tf.Tensor => tf.div(maskedSum(x, mask), tf.maximum(counts.tokens, 1))
+    const first = tf.cast(tf.equal(tf.argMax(logits, -1), rowIds(rows)), 'float32')
+    return {
+      value: lossKlToRef === undefined ? lossSft : tf.add(lossSft, lossKlToRef),
+      aux: {
+        nll: mean(tf.neg(logProbs)),
+        accuracy: mean(tf.reshape(first, mask.shape)),
+        tokens: tf.sum(mask),
+        ...(klToRef && { klToRef }),
+      },
+    }
+  }
+
+const sftCase = (config: DecoderConfig, loss: SFTLoss): StepCase<SFTRows, 'refLogProbs', Measures, SFTMetrics> => ({
+  name: 'sftStep',
+  rows: tokenRows,
+  loss: sftStepLoss(config, loss),
+  metrics: (parts, gradNorm) => {
+    const { klToRef = null, ...means } = summed(parts)
+    return { ...means, klToRef, gradNorm }
+  },
+})
+
+/**
+ * Makes the training step of supervised fine-tuning: see `lossStep`. Neighboring rows with the same prompt share its computation.
+ *
+ * By default the loss is `-sum_t m_t log pi(x_t | x_<t) / N` with the N tokens that are learned in all rows of the step, however they are cut
+ * into micro-batches.
+ *
+ * Errors   as `lossStep`; `update` throws RangeError where the loss needs a reference and the rows have no `refLogProbs` (see `withReference`).
+ * Effects  keeps `frozen` and the compiled graphs until `release`.
+ * Source   TRL's `SFTTrainer`, without its right-padded batches: prompts are not computed once for each row.
+ */
+export const sftStep = <S>({
+  loss = SFTLoss({ reduction: 'token-mean' }),
+  ...options
+}: SFTStepOptions<S>): LossStep<S, SFTRows, SFTMetrics> => lossStep(sftCase(options.config, loss), options)
