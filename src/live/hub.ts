@@ -7,7 +7,9 @@
 import * as fs from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Alarms } from '../core/capabilities.js'
 import type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo } from '../core/hub.js'
+import { liveAlarms } from './clock.js'
 import {
   cachedCommit,
   cachedFile,
@@ -35,6 +37,8 @@ export interface LiveHubOptions {
   readonly timeoutMs?: number
   /** How often a download that broke off goes on before it is given up. Default 4. */
   readonly resumes?: number
+  /** Of `timeoutMs`. Default: the real ones. */
+  readonly alarms?: Alarms
 }
 
 interface Setup extends HubConnection {
@@ -53,6 +57,7 @@ const setupOf = (options: LiveHubOptions, env: Readonly<Record<string, string | 
   network: options.network ?? (env.HF_HUB_OFFLINE === '1' ? 'cache-only' : 'auto'),
   timeoutMs: options.timeoutMs ?? 10_000,
   resumes: options.resumes ?? 4,
+  alarms: options.alarms ?? liveAlarms,
 })
 
 const attempt = <T>(repo: HubRepo, run: () => Promise<T>): TE.TaskEither<HubFailure, T> =>
@@ -174,7 +179,7 @@ const describeFile = async (setup: Setup, repo: HubRepo, path: string): Promise<
   const prefix = repo.kind === 'dataset' ? 'datasets/' : ''
   const at = path.split('/').map(encodeURIComponent).join('/')
   let url = `${setup.endpoint}/${prefix}${repo.name}/resolve/${encodeURIComponent(repo.revision)}/${at}`
-  const watch = startWatch(setup.timeoutMs)
+  const watch = startWatch(setup)
   try {
     for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
       const response = await ask(setup, repo, {
@@ -228,7 +233,7 @@ const fetchRest = async ({ setup, repo, file, incomplete, onProgress }: Download
     have = 0
   }
   if (have === file.size && have > 0) return true
-  const watch = startWatch(setup.timeoutMs)
+  const watch = startWatch(setup)
   try {
     const headers = have > 0 ? { range: `bytes=${have}-` } : {}
     const response = await ask(setup, repo, { url: file.url, headers, accepted: [416], watch })

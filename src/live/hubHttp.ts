@@ -1,5 +1,6 @@
 /** Requests to the Hugging Face hub: with time limits, and with every refusal as a failure that says what to do. */
 import { isRight } from 'fp-ts/lib/Either.js'
+import type { Alarms } from '../core/capabilities.js'
 import type { HubFailure, HubRepo } from '../core/hub.js'
 import { parseJson } from '../core/json.js'
 
@@ -9,6 +10,7 @@ export interface HubConnection {
   readonly token: string | undefined
   /** Longest silence: until an answer begins, and then for each KiB of it. */
   readonly timeoutMs: number
+  readonly alarms: Alarms
 }
 
 /** Thrown inside `live/hub`; becomes a Left there. */
@@ -103,17 +105,17 @@ export interface Watch {
 }
 
 /** Starts a watch. */
-export const startWatch = (timeoutMs: number): Watch => {
+export const startWatch = ({ timeoutMs, alarms }: Pick<HubConnection, 'timeoutMs' | 'alarms'>): Watch => {
   const abort = new AbortController()
   const ring = (): void => abort.abort(new DOMException('silent for too long', 'TimeoutError'))
-  let timer = setTimeout(ring, timeoutMs)
+  let cancel = alarms.after(timeoutMs, ring)
   return {
     signal: abort.signal,
     alive: () => {
-      clearTimeout(timer)
-      timer = setTimeout(ring, timeoutMs)
+      cancel()
+      cancel = alarms.after(timeoutMs, ring)
     },
-    stop: () => clearTimeout(timer),
+    stop: () => cancel(),
   }
 }
 
@@ -181,7 +183,7 @@ export const askJson = async (
   repo: HubRepo,
   url: string,
 ): Promise<{ readonly json: unknown; readonly headers: Headers }> => {
-  const watch = startWatch(connection.timeoutMs)
+  const watch = startWatch(connection)
   try {
     const response = await ask(connection, repo, { url, headers: { accept: 'application/json' }, watch })
     const parts: Uint8Array[] = []

@@ -1,6 +1,7 @@
 /** A proxy before a real server that spoils what it is told to: connections, answers, bytes, numbers. */
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
+import { settle } from './toldTime.js'
 
 /** A request as it came. */
 export interface SeenRequest {
@@ -108,13 +109,8 @@ const push = (response: ServerResponse, bytes: Uint8Array): Promise<void> =>
     else response.write(bytes, () => resolve())
   })
 
-/** What was sent is lost with a connection that is reset right afterwards. A client in this process reads in each of these turns of the event loop. */
-const settle = async (): Promise<void> => {
-  for (let turn = 0; turn < 5; turn++) await pause(4)
-}
-
 const cutOff = async (response: ServerResponse, how: 'reset' | 'end'): Promise<void> => {
-  await settle()
+  await settle() // what was sent is lost with a connection that is reset right afterwards
   if (how === 'reset') response.socket?.resetAndDestroy()
   else response.socket?.end()
 }

@@ -2,6 +2,11 @@
 import type { Alarms } from '../../src/core/capabilities.js'
 import type { Timing } from '../../src/live/transport/settings.js'
 
+/** Some turns of the event loop. A client in this process reads in each of them what was sent to it. */
+export const settle = async (): Promise<void> => {
+  for (let turn = 0; turn < 5; turn++) await new Promise((go) => setTimeout(go, 4))
+}
+
 /** Waits up to this are over at once: pauses between attempts. */
 const SHORT_MS = 50
 

@@ -29,7 +29,7 @@ beforeEach(async () => {
 afterEach(() => server.close())
 
 const download = async (): Promise<string> => {
-  const hub = liveHub({ endpoint: server.url, cacheFolder: cache, timeoutMs: 60_000, resumes: 0 })
+  const hub = liveHub({ endpoint: server.url, cacheFolder: cache, timeoutMs: 300_000, resumes: 0 })
   return sha256(readFileSync(await rightOf(hub.download(rows, TRAIN))))
 }
 
@@ -82,7 +82,7 @@ describe('a download goes on', () => {
       const options = JSON.parse(process.argv[1])
       const calls = [0, 1].map(() => liveHub(options).download(${JSON.stringify(rows)}, ${JSON.stringify(TRAIN)})())
       console.log(JSON.stringify(await Promise.all(calls)))`
-    const options = JSON.stringify({ endpoint: server.url, cacheFolder: cache, timeoutMs: 60_000, resumes: 0 })
+    const options = JSON.stringify({ endpoint: server.url, cacheFolder: cache, timeoutMs: 300_000, resumes: 0 })
     const run = promisify(execFile)
     const ends = await Promise.all(
       [0, 1, 2].map(() =>
