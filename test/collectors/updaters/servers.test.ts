@@ -8,6 +8,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { vLLMUpdater } from '../../../src/collectors/updaters/vLLMUpdater.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { own, scope } from '../../../src/engine/scope.js'
+import { liveTransport } from '../../../src/live/transport/liveTransport.js'
 import { modelEngine } from '../../../src/modules/generation/modelEngine.js'
 import { loadAdapter } from '../../../src/modules/lora/peft.js'
 import { adapterWeights } from '../../../src/modules/lora/weights.js'
@@ -45,9 +46,11 @@ const serverOf = async (arrays: ReturnType<typeof hostArrays>) => {
   })
   const { url } = await listen(app)
   const proxy = await faultProxy(url)
-  const client = vLLMClient({ url: proxy.url, model: 'policy', sharedFolder: shared })
+  const transport = liveTransport({ servers: proxy.url, retry: { baseMs: 1, capMs: 2 }, circuit: { failures: 99 } })
+  const client = vLLMClient({ transport, model: 'policy', sharedFolder: shared })
   const close = async () => {
     await client.close()
+    await transport.close()
     await proxy.close()
     await engine.close()
   }
@@ -76,7 +79,7 @@ describe('vLLMUpdater on tandem serve', () => {
     const updater = vLLMUpdater({
       clients: [one.client, two.client],
       how: 'full',
-      sync: { callMs: 30_000, onLost: 'fail' },
+      sync: { onLost: 'fail' },
       model: { config, checkpoints: { folder: shared, text: byteText() } },
     })
     const versions = fullVersions(config, arrays)
