@@ -70,12 +70,12 @@ const chooser = (servers: readonly Server[], settings: TransportSettings): Calle
     )
     if (well === undefined) {
       // Nobody can take it: it fails where it would have gone, and no conversation moves.
-      const any = route(
+      const nearest = route(
         routing,
         servers.map((server) => replicaOf(server, 'any')),
         request,
       )
-      return servers[any?.replica ?? 0]!
+      return servers[nearest?.replica ?? 0]!
     }
     routing = well.routing
     return servers[well.replica]!

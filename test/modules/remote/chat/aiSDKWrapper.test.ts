@@ -153,8 +153,8 @@ describe('a language model of the AI SDK as a policy', () => {
       }),
       doStream: () => Promise.reject(new Error('not asked for')),
     }
-    const any: Exclude<AnyLanguageModel, string> = model
-    const action = await rightOf(AISDKWrapper({ model: any }).act(asked('a'), key))
+    const taken: Exclude<AnyLanguageModel, string> = model
+    const action = await rightOf(AISDKWrapper({ model: taken }).act(asked('a'), key))
     expect(get(action, 'stopReason').items.get(0)).toBe('length')
     expect(get(action, 'history', 'response').items.get(0)!.isComplete).toBe(false)
     expect(get(action, 'answer').items.get(0)!.usage).toEqual({ promptTokens: 1, completionTokens: 2 })
