@@ -55,6 +55,14 @@ export type { Recompute } from './stepGradients.js'
 export { combineUpdates, type StepMetrics } from './stepMetrics.js'
 export { type TrainingRows, withNoise } from './stepRows.js'
 export {
+  type DPOMetrics,
+  type DPOStepOptions,
+  dpoStep,
+  type Preference,
+  type PreferenceRows,
+  withReference,
+} from './steps/dpoStep.js'
+export {
   type LossStep,
   type LossStepOptions,
   type MeasuredLoss,

@@ -1,0 +1,141 @@
+/** One optimizer step of direct preference optimization. */
+import * as tf from '@tensorflow/tfjs'
+import { maskedSum } from '../../engine/masked.js'
+import type { DecoderConfig } from '../../modules/transformer/config.js'
+import type { Params } from '../../modules/transformer/params.js'
+import type { Scorer } from '../../modules/transformer/scorer.js'
+import { type DPOLoss, type DPOSide, dpoLoss } from '../../objectives/dpoLoss.js'
+import type { StepLoss } from '../stepGradients.js'
+import { type LossStep, type LossStepOptions, lossStep, type MeasuredLoss, type StepCase } from './lossStep.js'
+import { rowLogits, rowLogProbs, summed } from './readout.js'
+import type { TokenRows } from './tokenRows.js'
+
+/** Something for each of two completions of a prompt. */
+export interface Preference<T> {
+  readonly chosen: T
+  readonly rejected: T
+}
+
+/** Pairs of completions. All lists have one element for each pair. */
+export interface PreferenceRows extends Preference<readonly ArrayLike<number>[]> {
+  readonly prompts: readonly ArrayLike<number>[]
+  /** Per token under the reference model: see `withReference`. */
+  readonly refLogProbs?: Preference<readonly ArrayLike<number>[]>
+  /** Per token: 1 for what counts. Default: everything does. */
+  readonly masks?: Preference<readonly ArrayLike<number>[]>
+}
+
+export interface DPOStepOptions<S> extends LossStepOptions<S> {
+  /** Default `dpoLoss()`. */
+  readonly loss?: DPOLoss
+}
+
+/** Means over the pairs, before the update. Rewards are `beta` times the log-ratio of a whole completion. */
+export interface DPOMetrics extends MeasuredLoss {
+  readonly chosenReward: number
+  readonly rejectedReward: number
+  /** The difference of both. */
+  readonly margin: number
+  /** Share of pairs whose chosen completion has the larger reward. */
+  readonly accuracy: number
+  /** Log-probability of a whole completion, in nats. */
+  readonly chosenLogProb: number
+  readonly rejectedLogProb: number
+}
+
+type Measure = Exclude<keyof DPOMetrics, 'loss' | 'gradNorm' | 'margin'>
+
+/** Pairs as neighbors, the chosen one first, so that each pair shares its prompt and stays together. */
+const interleaved = ({ chosen, rejected }: Preference<readonly ArrayLike<number>[]>): readonly ArrayLike<number>[] =>
+  chosen.flatMap((row, i) => [row, rejected[i]!]) // checked by `tokenRows`
+
+const tokenRows = ({ prompts, chosen, rejected, refLogProbs, masks }: PreferenceRows): TokenRows<'refLogProbs'> => {
+  const lists = { prompts, rejected, 'chosen refLogProbs': refLogProbs?.chosen, 'chosen masks': masks?.chosen }
+  const others = { 'rejected refLogProbs': refLogProbs?.rejected, 'rejected masks': masks?.rejected }
+  const problems = Object.entries({ ...lists, ...others }).flatMap(([name, list]) =>
+    list === undefined || list.length === chosen.length ? [] : [`${chosen.length} chosen but ${list.length} ${name}`],
+  )
+  if (problems.length > 0) throw new RangeError(`dpoStep: ${problems.join('; ')}`)
+  return {
+    groups: { prompts, group: 2 },
+    completions: interleaved({ chosen, rejected }),
+    ...(masks && { masks: interleaved(masks) }),
+    temperature: 1,
+    lists: refLogProbs ? { refLogProbs: interleaved(refLogProbs) } : {},
+  }
+}
+
+/** One side of interleaved rows: `[2 B, T]` to `[B, T]`. */
+const sideOf = (x: tf.Tensor, side: 'chosen' | 'rejected'): tf.Tensor => {
+  const [rows, length] = x.shape as [number, number] // [2 B, T] by contract
+  const pairs = tf.reshape(x, [rows / 2, 2, length])
+  return tf.reshape(tf.slice(pairs, [0, side === 'chosen' ? 0 : 1, 0], [rows / 2, 1, length]), [rows / 2, length])
+}
+
+const dpoStepLoss =
+  (config: DecoderConfig, loss: DPOLoss): StepLoss<'refLogProbs', Readonly<Record<Measure, tf.Tensor>>> =>
+  (readout, rows) => {
+    const { mask, lists, counts } = rows
+    const logProbs = rowLogProbs(rowLogits(config, readout, rows), rows)
+    const pairs = tf.div(counts.completions, 2)
+    const side = (name: 'chosen' | 'rejected'): DPOSide => ({
+      logProbs: sideOf(logProbs, name),
+      mask: sideOf(mask, name),
+      ...(lists.refLogProbs && { refLogProbs: sideOf(lists.refLogProbs, name) }),
+    })
+    const [chosen, rejected] = [side('chosen'), side('rejected')]
+    const output = loss.apply({ chosen, rejected, pairs })
+    const mean = (x: tf.Tensor): tf.Tensor => tf.div(tf.sum(x), pairs)
+    return {
+      value: output.lossDpo,
+      aux: {
+        chosenReward: mean(output.chosenRewards),
+        rejectedReward: mean(output.rejectedRewards),
+        accuracy: output.accuracy,
+        chosenLogProb: mean(maskedSum(chosen.logProbs, chosen.mask)),
+        rejectedLogProb: mean(maskedSum(rejected.logProbs, rejected.mask)),
+      },
+    }
+  }
+
+const dpoCase = (
+  config: DecoderConfig,
+  loss: DPOLoss,
+): StepCase<PreferenceRows, 'refLogProbs', Readonly<Record<Measure, tf.Tensor>>, DPOMetrics> => ({
+  name: 'dpoStep',
+  rows: tokenRows,
+  loss: dpoStepLoss(config, loss),
+  metrics: (parts, gradNorm) => {
+    const means = summed(parts)
+    return { ...means, margin: means.chosenReward - means.rejectedReward, gradNorm }
+  },
+})
+
+/**
+ * Makes the training step of direct preference optimization: see `lossStep`. A pair shares the computation of its prompt, and is never torn
+ * apart by micro-batches.
+ *
+ * Errors   as `lossStep`; `update` throws RangeError where the loss needs a reference and the rows have no `refLogProbs`.
+ * Effects  keeps `frozen` and the compiled graphs until `release`.
+ * Source   TRL's `DPOTrainer` with `precompute_ref_log_probs`; see `dpoLoss`.
+ */
+export const dpoStep = <S>({
+  loss = dpoLoss(),
+  ...options
+}: DPOStepOptions<S>): LossStep<S, PreferenceRows, DPOMetrics> => lossStep(dpoCase(options.config, loss), options)
+
+/**
+ * Pairs with the log-probabilities of the reference model, computed once for all steps. Where an adapter is trained the reference is its base,
+ * which the step has as `frozen` anyway.
+ *
+ * Errors   throws RangeError for pairs that do not fit each other.
+ */
+export const withReference = (
+  rows: PreferenceRows,
+  { scorer, params }: { readonly scorer: Scorer; readonly params: Params },
+): PreferenceRows => {
+  const { groups, completions, temperature } = tokenRows(rows)
+  const logProbs = scorer.score(params, { groups, completions, temperature })
+  const [chosen, rejected] = [0, 1].map((side) => logProbs.filter((_, i) => i % 2 === side))
+  return { ...rows, refLogProbs: { chosen: chosen!, rejected: rejected! } }
+}
