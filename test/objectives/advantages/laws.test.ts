@@ -97,14 +97,15 @@ describe.each(Object.entries(ESTIMATORS))('%s', (name, estimate) => {
     )
   })
 
-  it.skipIf(name === 'gpg')('is not changed by a shift of all returns: what is common says nothing', () => {
-    fc.assert(
-      fc.property(drawn, number, (rows, by) => {
-        fc.pre(isSpread(rows))
-        expectClose(estimate(shifted(rows, by)).flat(), estimate(rows).flat(), { absolute: 1e-5, relative: 1e-5 })
-      }),
-    )
-  })
+  if (name !== 'gpg')
+    it('is not changed by a shift of all returns: what is common says nothing', () => {
+      fc.assert(
+        fc.property(drawn, number, (rows, by) => {
+          fc.pre(isSpread(rows))
+          expectClose(estimate(shifted(rows, by)).flat(), estimate(rows).flat(), { absolute: 1e-5, relative: 1e-5 })
+        }),
+      )
+    })
 
   it('grows with the rewards where it has their unit, and is not changed by a positive scale where it has none', () => {
     const unit = ['dr-grpo', 'rloo', 'opo', 'gpg'].includes(name) ? 1 : 0

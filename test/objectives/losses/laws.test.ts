@@ -125,27 +125,28 @@ describe.each(CASES)('$name', ({ loss, over }) => {
     )
   })
 
-  it.skipIf(over === 'whole')('of a batch is the sum of those of its rows, with the counts of the whole', () => {
-    fc.assert(
-      fc.property(batches, (rows) => {
-        const whole = lossNumbers(loss, rows)
-        const parts = rows.mask.map((_, b) =>
-          lossNumbers(
-            loss,
-            mapRows(rows, (x) => [x[b]!]),
-            [tokensOf(rows), rows.mask.length],
-          ),
-        )
-        expectClose([parts.reduce((sum, { value }) => sum + value, 0)], [whole.value], CLOSE)
-        expectClose(
-          parts.flatMap(({ gradient }) => gradient.flat()),
-          whole.gradient.flat(),
-          CLOSE,
-        )
-      }),
-      FEW,
-    )
-  })
+  if (over !== 'whole')
+    it('of a batch is the sum of those of its rows, with the counts of the whole', () => {
+      fc.assert(
+        fc.property(batches, (rows) => {
+          const whole = lossNumbers(loss, rows)
+          const parts = rows.mask.map((_, b) =>
+            lossNumbers(
+              loss,
+              mapRows(rows, (x) => [x[b]!]),
+              [tokensOf(rows), rows.mask.length],
+            ),
+          )
+          expectClose([parts.reduce((sum, { value }) => sum + value, 0)], [whole.value], CLOSE)
+          expectClose(
+            parts.flatMap(({ gradient }) => gradient.flat()),
+            whole.gradient.flat(),
+            CLOSE,
+          )
+        }),
+        FEW,
+      )
+    })
 
   it('is 0 with gradient 0 where nothing counts', () => {
     fc.assert(
