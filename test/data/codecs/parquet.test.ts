@@ -10,6 +10,7 @@ import { optionalPackage } from '../../../src/data/codecs/optionalPackage.js'
 import { parquetInfo, type ReadParquetOptions, readParquet } from '../../../src/data/codecs/parquet.js'
 import { IFEVAL } from '../../../src/data/datasets/ifEval.js'
 import { fileBytes } from '../../../src/live/byteSource.js'
+import { collectGarbage } from '../../kit/memory.js'
 import { leftOf, rightOf } from '../../kit/results.js'
 
 const FOLDER = 'test/golden/parquet'
@@ -149,6 +150,7 @@ describe('a damaged file', () => {
       },
     )
     await fc.assert(law, { numRuns: 2000 })
+    await collectGarbage()
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(2 ** 28)
   })
 
