@@ -3,13 +3,11 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
+import { compiled } from '../kit/compiled.js'
 import { useTemporaryFolder } from '../kit/runs.js'
 
 const path = useTemporaryFolder()
-
-const MAIN = fileURLToPath(new URL('../kit/captureMain.ts', import.meta.url))
 
 const started: (() => void)[] = []
 afterAll(() => {
@@ -17,7 +15,7 @@ afterAll(() => {
 })
 
 const capture = async (args: readonly string[], env: NodeJS.ProcessEnv = {}) => {
-  const child = spawn(process.execPath, ['--import', import.meta.resolve('tsx'), MAIN, '--port', '0', ...args], {
+  const child = spawn(process.execPath, [compiled('test/kit/captureMain.ts'), '--port', '0', ...args], {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

@@ -13,7 +13,7 @@ let folders = 0
 const doctor = (packages: Packages, ...flags: readonly string[]): Promise<ProgramResult> => {
   const folder = path(`doctor-${folders++}`)
   mkdirSync(folder)
-  return runProgram(withPackages(folder, packages), ['src/cli/main.ts', 'doctor', ...flags])
+  return runProgram(withPackages(folder, packages), ['src/cli/main.js', 'doctor', ...flags])
 }
 
 const reportOf = ({ stdout, stderr }: ProgramResult): DoctorReport => {

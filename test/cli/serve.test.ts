@@ -2,15 +2,13 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterAll, describe, expect, it } from 'vitest'
 import type { Hub } from '../../src/core/hub.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { modelFolder } from '../../src/modules/modelFolder.js'
+import { compiled } from '../kit/compiled.js'
 import { leftOf, rightOf } from '../kit/results.js'
-
-const MAIN = fileURLToPath(new URL('../kit/serveMain.ts', import.meta.url))
 
 const started: (() => void)[] = []
 afterAll(() => {
@@ -19,14 +17,10 @@ afterAll(() => {
 
 /** Starts the command; resolves when it serves or has ended. */
 const serve = async (args: readonly string[], env: NodeJS.ProcessEnv = {}) => {
-  const child = spawn(
-    process.execPath,
-    ['--import', import.meta.resolve('tsx'), MAIN, '--port', '0', '--threads', '1', ...args],
-    {
-      env: { ...process.env, ...env },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    },
-  )
+  const child = spawn(process.execPath, [compiled('test/kit/serveMain.ts'), '--port', '0', '--threads', '1', ...args], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   started.push(() => child.kill('SIGKILL'))
   let stderr = ''
   child.stderr.setEncoding('utf8').on('data', (text: string) => {

@@ -3,6 +3,7 @@ import * as tf from '@tensorflow/tfjs'
 import { afterEach, describe, expect, it } from 'vitest'
 import { debugOwnership, liveOwned, type OwnedSite, siteIn } from '../../src/engine/ownership.js'
 import { own } from '../../src/engine/scope.js'
+import { compiledFolder } from '../kit/compiled.js'
 import { useEngine } from '../kit/engine.js'
 
 useEngine()
@@ -58,7 +59,8 @@ describe('the debug mode of ownership', () => {
 
 /** What a program prints that is run with a garbage collector at hand. */
 const run = (program: string, env: Readonly<Record<string, string>> = {}): string =>
-  execFileSync(process.execPath, ['--expose-gc', '--import', 'tsx', '--input-type=module', '--eval', program], {
+  execFileSync(process.execPath, ['--expose-gc', '--input-type=module', '--eval', program], {
+    cwd: compiledFolder(),
     encoding: 'utf8',
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -75,8 +77,8 @@ const COLLECT = `
 describe('a value that is collected', () => {
   it('without a release is reported with the line that owned it; one that was released is not', () => {
     const printed = run(
-      `import { debugOwnership } from './src/engine/ownership.ts'
-      import { own } from './src/engine/scope.ts'
+      `import { debugOwnership } from './src/engine/ownership.js'
+      import { own } from './src/engine/scope.js'
       import * as tf from '@tensorflow/tfjs'
       ${COLLECT}
       const leaks = []
@@ -93,8 +95,8 @@ describe('a value that is collected', () => {
 
   it('is reported on the console if TANDEM_DEBUG_OWNERSHIP is set', () => {
     const printed = run(
-      `import { own } from './src/engine/scope.ts'
-      import { liveOwned } from './src/engine/ownership.ts'
+      `import { own } from './src/engine/scope.js'
+      import { liveOwned } from './src/engine/ownership.js'
       ${COLLECT}
       let said = ''
       console.warn = (text) => { said ||= text }

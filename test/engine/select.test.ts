@@ -51,8 +51,8 @@ const choose = async (packages: Packages, options: object = {}, env: NodeJS.Proc
   const folder = path(`choice-${folders++}`)
   mkdirSync(folder)
   withPackages(folder, packages)
-  writeFileSync(join(folder, 'choose.ts'), PROGRAM)
-  const { stdout, stderr } = await runProgram(folder, ['choose.ts', JSON.stringify(options)], env)
+  writeFileSync(join(folder, 'choose.js'), PROGRAM)
+  const { stdout, stderr } = await runProgram(folder, ['choose.js', JSON.stringify(options)], env)
   expect(stdout, stderr).not.toBe('')
   return JSON.parse(stdout.trim().split('\n').at(-1)!) as Outcome // the last line is the program's
 }

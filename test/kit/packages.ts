@@ -1,7 +1,8 @@
-/** The sources in a folder of their own, next to other packages than those of this checkout. */
+/** The sources, as JavaScript, in a folder of their own, next to other packages than those of this checkout. */
 import { spawn } from 'node:child_process'
 import { cpSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
+import { compiledFolder } from './compiled.js'
 
 /** A package by name: the text of its main file, or nothing if it is to be missing. */
 export type Packages = Readonly<Record<string, string | undefined>>
@@ -22,7 +23,8 @@ const OPTIONAL = ['@tensorflow/tfjs-node-gpu', '@tensorflow/tfjs-node', '@tensor
  * the optional backends are missing.
  */
 export const withPackages = (folder: string, packages: Packages): string => {
-  for (const name of ['src', 'package.json', 'tsconfig.json']) cpSync(name, join(folder, name), { recursive: true })
+  cpSync(join(compiledFolder(), 'src'), join(folder, 'src'), { recursive: true })
+  cpSync('package.json', join(folder, 'package.json'))
   for (const name of installed()) {
     if (name in packages || OPTIONAL.includes(name)) continue
     const link = join(folder, 'node_modules', name)
@@ -55,7 +57,7 @@ export interface ProgramResult {
   readonly stderr: string
 }
 
-/** Runs a program of TypeScript in `folder` in a process of its own. The environment is this one's, changed by `env`. */
+/** Runs a program in `folder` in a process of its own. The environment is this one's, changed by `env`. */
 export const runProgram = (
   folder: string,
   args: readonly string[],
@@ -63,7 +65,7 @@ export const runProgram = (
 ): Promise<ProgramResult> =>
   new Promise((done, reject) => {
     const { TANDEM_BACKEND: _, TF_NUM_INTRAOP_THREADS: __, ...inherited } = process.env
-    const running = spawn(process.execPath, ['--import', import.meta.resolve('tsx'), ...args], {
+    const running = spawn(process.execPath, args, {
       cwd: folder,
       env: { ...inherited, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],

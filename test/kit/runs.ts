@@ -4,7 +4,6 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { afterAll, expect } from 'vitest'
 import { DEFAULT_SETTINGS, type RunSettings } from '../../src/collectors/run/settings.js'
 import { child, keyFromSeed, normals } from '../../src/core/key.js'
@@ -13,6 +12,7 @@ import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { loadPretrained, type ModelText, type Pretrained, pretrainedFiles } from '../../src/modules/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { parameterShapes } from '../../src/modules/transformer/params.js'
+import { compiled } from './compiled.js'
 import { tinyConfig } from './models.js'
 import { rightOf } from './results.js'
 
@@ -124,8 +124,6 @@ export const parseJsonLines = (text: string): Readonly<Record<string, unknown>>[
 export const withoutSeconds = (records: readonly object[]): readonly object[] =>
   records.map((record) => Object.fromEntries(Object.entries(record).filter(([name]) => !/seconds/i.test(name))))
 
-const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
-
 export interface CommandResult {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
@@ -140,7 +138,7 @@ export const tandem = (
 ): Promise<CommandResult> =>
   new Promise((resolve, reject) => {
     const { TANDEM_BACKEND: _, ...env } = process.env
-    const command = ['--import', import.meta.resolve('tsx'), MAIN, ...args]
+    const command = [compiled('src/cli/main.ts'), ...args]
     const running = spawn(process.execPath, command, { cwd: options.cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
     let [stdout, stderr] = ['', '']
     createInterface(running.stdout).on('line', (line) => {

@@ -1,9 +1,7 @@
 /** The real `tandem serve` as a process of its own. */
-import { fileURLToPath } from 'node:url'
 import { orThrow } from '../../src/core/failure.js'
 import { liveProcesses } from '../../src/live/processes.js'
-
-const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
+import { compiled } from './compiled.js'
 
 /** A server that listens. */
 interface ServeProcess {
@@ -23,7 +21,7 @@ export const startServe = async (folder: string, name: string): Promise<ServePro
     await liveProcesses.start({
       command: process.execPath,
       args: [
-        ...['--import', import.meta.resolve('tsx'), MAIN, 'serve', folder, '--served-model-name', name],
+        ...[compiled('src/cli/main.ts'), 'serve', folder, '--served-model-name', name],
         ...['--port', '0', '--threads', '1', '--dev', '--enable-lora', '--shutdown-seconds', '1'],
       ],
       onLine: (line) => {
@@ -39,6 +37,6 @@ export const startServe = async (folder: string, name: string): Promise<ServePro
   ])
   return {
     url,
-    stop: async () => void (await running.stop(5000)),
+    stop: async () => void (await running.stop(60_000)),
   }
 }

@@ -3,7 +3,6 @@
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 import { EMBEDDED_MODEL } from '../../../../src/live/embeddedModel.js'
 import {
@@ -11,12 +10,11 @@ import {
   type VLLMWorker,
   type VLLMWorkerOptions,
 } from '../../../../src/modules/remote/vllmWorker/vllmWorker.js'
+import { compiled } from '../../../kit/compiled.js'
 import { leftOf, rightOf } from '../../../kit/results.js'
 
-const MAIN = fileURLToPath(new URL('../../../kit/serveMain.ts', import.meta.url))
-
 const TANDEM: VLLMWorkerOptions = {
-  command: [process.execPath, '--import', import.meta.resolve('tsx'), MAIN],
+  command: [process.execPath, compiled('test/kit/serveMain.ts')],
   flavor: 'tandem',
 }
 
