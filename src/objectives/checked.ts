@@ -24,6 +24,9 @@ export const twoNumbers: Kind = {
   holds: (value) => Array.isArray(value) && value.length === 2 && value.every(isNumber),
 }
 
+/** A function. */
+export const aFunction: Kind = { expected: 'a function', holds: (value) => typeof value === 'function' }
+
 /** A record, whose parts are checked where they are used. */
 export const aRecord: Kind = {
   expected: 'a record',
@@ -65,6 +68,23 @@ export const checkSettings = <O extends object>(
   if (problems.length > 0)
     throw new RangeError(`${name}: ${problems.join('; ')} (the settings are ${[...known.keys()].join(', ')})`)
 }
+
+/**
+ * Refuses settings for all reasons at once; `false` is none.
+ *
+ * Errors   throws RangeError with the name of the function and the reasons.
+ *
+ * @example
+ * refuse('dro', [false]) // undefined
+ */
+export const refuse = (name: string, reasons: readonly (string | false)[]): void => {
+  const problems = reasons.filter((reason) => reason !== false)
+  if (problems.length > 0) throw new RangeError(`${name}: ${problems.join('; ')}`)
+}
+
+/** Why a number cannot be a weight or a bound: it is NaN, infinite or negative. `false` if it can. */
+export const notAWeight = (what: string, x: number): string | false =>
+  !(x >= 0 && Number.isFinite(x)) && `${what} must not be negative, got ${x}`
 
 /**
  * Refuses tensors of tokens that do not fit each other.

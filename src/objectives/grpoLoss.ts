@@ -1,9 +1,16 @@
 /** The clipped policy-gradient loss of GRPO with its metrics, in TorchRL's names. */
 import type { LossCounts } from './aggregation.js'
-import { aNumber, aNumberOrTwo, checkSettings, oneOf } from './checked.js'
+import { aList, aNumber, aNumberOrTwo, checkSettings, notAWeight, oneOf, refuse } from './checked.js'
 import { clippedSurrogate } from './losses/clippedSurrogate.js'
 import type { ClipEpsilon } from './losses/clipRange.js'
-import { type KLTerm, type PolicyLoss, type PolicyLossInput, type PolicyLossOutput, policyLoss } from './policyLoss.js'
+import {
+  type KLTerm,
+  type OptionalInput,
+  type PolicyLoss,
+  type PolicyLossInput,
+  type PolicyLossOutput,
+  policyLoss,
+} from './policyLoss.js'
 
 export interface GRPOLossOptions {
   /** How far the ratio may go: `e` for `1 - e .. 1 + e`, or `[low, high]` for `1 - low .. 1 + high`. Default 0.2. */
@@ -18,6 +25,8 @@ export interface GRPOLossOptions {
   readonly klToInferenceCoefficient?: number
   /** Leave out tokens with `(log pi - log pi_old)^2 / 2` above this. */
   readonly klMaskThreshold?: number
+  /** Which of the inputs that may be absent batches will have: see `PolicyLossOptions`. */
+  readonly inputs?: readonly OptionalInput[]
 }
 
 export type GRPOLossInput = PolicyLossInput
@@ -64,8 +73,14 @@ export const GRPOLoss = (options: GRPOLossOptions = {}): GRPOLoss => {
     klToRefCoefficient: aNumber,
     klToInferenceCoefficient: aNumber,
     klMaskThreshold: aNumber,
+    inputs: aList,
   })
-  const { clipEpsilon, aggregation, entropyCoefficient, klMaskThreshold } = options
+  const { clipEpsilon, aggregation, entropyCoefficient, klMaskThreshold, inputs } = options
+  const { klToRefCoefficient = 0, klToInferenceCoefficient = 0 } = options
+  refuse('GRPOLoss', [
+    notAWeight('klToRefCoefficient', klToRefCoefficient),
+    notAWeight('klToInferenceCoefficient', klToInferenceCoefficient),
+  ])
   const loss = policyLoss(
     {
       objective: clippedSurrogate(clipEpsilon === undefined ? {} : { clipEpsilon }),
@@ -73,6 +88,7 @@ export const GRPOLoss = (options: GRPOLossOptions = {}): GRPOLoss => {
       ...(aggregation !== undefined && { aggregation }),
       ...(entropyCoefficient !== undefined && { entropyCoefficient }),
       ...(klMaskThreshold !== undefined && { klMaskThreshold }),
+      ...(inputs !== undefined && { inputs }),
     },
     'GRPOLoss',
   )

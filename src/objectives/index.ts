@@ -98,6 +98,7 @@ export type { TokenLosses, TokenObjective, TokenTerms } from './losses/tokenObje
 export { type GammaWeight, type VESPOOptions, vespo } from './losses/vespo.js'
 export {
   type KLTerm,
+  type OptionalInput,
   type PolicyLoss,
   type PolicyLossInput,
   type PolicyLossOptions,

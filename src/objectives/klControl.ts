@@ -1,6 +1,6 @@
 /** Divergence in the reward, and controllers of its weight. */
 import { checkShapes, type TokenAdvantages, type TokenRows, underMask } from './advantages/rows.js'
-import { aNumber, checkSettings, oneOf } from './checked.js'
+import { aNumber, checkSettings, notAWeight, oneOf, refuse } from './checked.js'
 
 /** Forms of the divergence that a reward may have: values alone, no gradients. */
 export type RewardKLForm = 'k1' | 'abs' | 'k2' | 'k3-limited'
@@ -42,6 +42,7 @@ export const klPenalizedRewards = (
 ): { readonly rewards: TokenAdvantages; readonly kl: number } => {
   checkSettings('klPenalizedRewards', options, { form: oneOf(...Object.keys(forms)), coefficient: aNumber })
   const { form = 'k1', coefficient } = options
+  refuse('klPenalizedRewards', [notAWeight('coefficient', coefficient)])
   const { rewards, logProbs, reference, mask } = rows
   checkShapes('klPenalizedRewards', mask, { rewards, logProbs, reference })
   const [policy, other] = [underMask(logProbs, mask), underMask(reference, mask)]
@@ -61,13 +62,20 @@ export interface KLController {
   readonly update: (kl: number, count: number) => KLController
 }
 
+/** Throws RangeError for a divergence that is NaN, of which no weight follows, or a count that is none. */
+const checkObserved = (name: string, kl: number, count: number): void =>
+  refuse(name, [Number.isNaN(kl) && 'the divergence is NaN', notAWeight('the count of completions', count)])
+
 /**
  * The same weight for ever.
+ *
+ * Errors   throws RangeError for a weight that is negative or no number.
  *
  * @example
  * constantKLController(0.1).update(9, 256).coefficient // 0.1
  */
 export const constantKLController = (coefficient: number): KLController => {
+  refuse('constantKLController', [notAWeight('the coefficient', coefficient)])
   const controller: KLController = { coefficient, update: () => controller }
   return controller
 }
@@ -83,7 +91,8 @@ export interface AdaptiveKLOptions {
 /**
  * Follows a target: `beta <- beta (1 + clip(kl / target - 1, -0.2, 0.2) n / horizon)`.
  *
- * Errors   throws RangeError for a target or a horizon that is not positive, or a weight that is negative.
+ * Errors   throws RangeError for a target or a horizon that is not positive, or a weight that is negative; `update` for a divergence that is
+ *          NaN or a count that is negative.
  * Source   Ziegler et al. 2019, arXiv:1909.08593, section 2.2; TorchRL `AdaptiveKLController`.
  *
  * @example
@@ -92,13 +101,14 @@ export interface AdaptiveKLOptions {
 export const adaptiveKLController = (options: AdaptiveKLOptions): KLController => {
   checkSettings('adaptiveKLController', options, { initial: aNumber, target: aNumber, horizon: aNumber })
   const { initial, target, horizon } = options
-  if (!(target > 0 && horizon > 0 && initial >= 0))
+  if (!(target > 0 && horizon > 0 && initial >= 0 && Number.isFinite(target + horizon + initial)))
     throw new RangeError(
       `adaptiveKLController: target and horizon must be positive and initial not negative, got ${target}, ${horizon} and ${initial}`,
     )
   const at = (coefficient: number): KLController => ({
     coefficient,
     update: (kl, count) => {
+      checkObserved('adaptiveKLController', kl, count)
       const error = Math.min(0.2, Math.max(-0.2, kl / target - 1))
       return at(coefficient * (1 + (error * count) / horizon))
     },

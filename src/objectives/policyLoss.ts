@@ -10,7 +10,7 @@ import {
   countsOf,
   type LossCounts,
 } from './aggregation.js'
-import { aList, aNumber, aRecord, checkSettings, oneOf } from './checked.js'
+import { aList, aNumber, aRecord, checkSettings, notAWeight, oneOf, refuse } from './checked.js'
 import { KL_FORMS, type KLForm, klTerm } from './klForms.js'
 import { clippedSurrogate } from './losses/clippedSurrogate.js'
 import { limited, type TokenObjective, type TokenTerms } from './losses/tokenObjective.js'
@@ -45,7 +45,17 @@ export interface PolicyLossOptions {
   readonly entropyAggregation?: 'loss' | 'token-mean'
   /** Leave out tokens with `(log pi - log pi_old)^2 / 2` above this. */
   readonly klMaskThreshold?: number
+  /**
+   * Which of the inputs that may be absent batches will have: then a term without its input is refused here, not at the first batch. Default: not
+   * known.
+   */
+  readonly inputs?: readonly OptionalInput[]
 }
+
+/** Inputs that not every batch has. */
+export type OptionalInput = (typeof OPTIONAL_INPUTS)[number]
+
+const OPTIONAL_INPUTS = ['behaviorLogProbs', 'refLogProbs', 'entropy', 'weights', 'noise'] as const
 
 /** Axes: B completions, T tokens. All float32; log-probabilities in nats. */
 export interface PolicyLossInput {
@@ -151,7 +161,10 @@ const checkKinds = (name: string, options: PolicyLossOptions): void => {
     entropyCoefficient: aNumber,
     entropyAggregation: aggregated,
     klMaskThreshold: aNumber,
+    inputs: aList,
   })
+  for (const input of options.inputs ?? [])
+    checkSettings(name, { inputs: input }, { inputs: oneOf(...OPTIONAL_INPUTS) })
   for (const term of options.kl ?? [])
     checkSettings(`${name}, kl`, term, {
       to: oneOf('reference', 'behavior'),
@@ -162,21 +175,39 @@ const checkKinds = (name: string, options: PolicyLossOptions): void => {
     })
 }
 
+/** What terms need and batches will not have. */
+const missingInputs = (
+  { inputs, kl = [], entropyCoefficient = 0 }: PolicyLossOptions,
+  objective: TokenObjective,
+): readonly (string | false)[] => {
+  if (inputs === undefined) return []
+  const lacks = (input: OptionalInput, who: string): string | false =>
+    !inputs.includes(input) && `${who} needs \`${input}\`, and the inputs are ${inputs.join(', ') || 'none'}`
+  return [
+    kl.some(({ to }) => to === 'reference') && lacks('refLogProbs', 'the divergence to the reference'),
+    entropyCoefficient !== 0 && lacks('entropy', 'the entropy bonus'),
+    objective.noise === 'uniform' && lacks('noise', objective.name),
+  ]
+}
+
 const checkOptions = (name: string, options: PolicyLossOptions, objective: TokenObjective): Aggregation => {
   checkKinds(name, options)
-  const { aggregation = objective.aggregation ?? 'token-mean', kl = [], klMaskThreshold = 0 } = options
+  const { aggregation = objective.aggregation ?? 'token-mean', kl = [] } = options
+  const { entropyCoefficient = 0, klMaskThreshold = 0 } = options
   checkAggregation(name, aggregation)
-  if (objective.aggregation !== null && aggregation !== objective.aggregation) {
-    throw new RangeError(
-      `${name}: ${objective.name} is a loss of sequences: its aggregation is ${objective.aggregation}`,
-    )
-  }
   const targets = kl.map(({ to }) => to)
-  if (new Set(targets).size < targets.length) throw new RangeError(`${name}: two divergences to the same policy`)
-  const numbers = [...kl.map(({ coefficient }) => coefficient), options.entropyCoefficient ?? 0, klMaskThreshold]
-  const wrong = numbers.filter((x) => !Number.isFinite(x))
-  if (wrong.length > 0) throw new RangeError(`${name}: coefficients and thresholds must be finite, got ${wrong[0]}`)
-  if (klMaskThreshold < 0) throw new RangeError(`${name}: klMaskThreshold must not be negative, got ${klMaskThreshold}`)
+  refuse(name, [
+    objective.aggregation !== null &&
+      aggregation !== objective.aggregation &&
+      `${objective.name} is a loss of sequences: its aggregation is ${objective.aggregation}`,
+    new Set(targets).size < targets.length && 'two divergences to the same policy',
+    ...kl.map(({ to, coefficient }) =>
+      notAWeight(`the coefficient of the divergence to the ${to} policy`, coefficient),
+    ),
+    !Number.isFinite(entropyCoefficient) && `entropyCoefficient must be finite, got ${entropyCoefficient}`,
+    notAWeight('klMaskThreshold', klMaskThreshold),
+    ...missingInputs(options, objective),
+  ])
   return aggregation
 }
 

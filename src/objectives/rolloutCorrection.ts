@@ -168,6 +168,11 @@ const checkOptions = (options: RolloutCorrectionOptions): void => {
     const isWrong = isPair(limit) ? !(limit[0] >= 0 && limit[0] < limit[1]) : !(limit > 0)
     if (isWrong) throw new RangeError(`rolloutCorrection: limits must be positive and in order, got ${String(limit)}`)
   }
+  const narrow = reject.find(({ statistic, limit }) => statistic.endsWith('k1') && !isPair(limit) && limit < 1)
+  if (narrow !== undefined)
+    throw new RangeError(
+      `rolloutCorrection: one limit L of ${narrow.statistic} stands for 1/L to L and must be at least 1, got ${String(narrow.limit)}`,
+    )
   const wrong = reject.find(({ statistic, limit }) => !statistic.endsWith('k1') && isPair(limit))
   if (wrong !== undefined) throw new RangeError(`rolloutCorrection: ${wrong.statistic} has one limit, not two`)
 }

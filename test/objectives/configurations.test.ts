@@ -1,10 +1,13 @@
 /** Settings that make no sense are refused where they are given, with the reason. Records read from JSON have no types: theirs are checked too. */
 import { describe, expect, it } from 'vitest'
 import {
+  adafactor,
+  adamW,
   adaptiveKLController,
   cispo,
   clipCov,
   clippedSurrogate,
+  constantKLController,
   DistillationLoss,
   dpoLoss,
   dppo,
@@ -14,13 +17,18 @@ import {
   gdpoAdvantage,
   gmpo,
   gpgAdvantage,
+  groupAdvantage,
+  grouped,
   grpoAdvantage,
   gspo,
   klCov,
   klPenalizedRewards,
+  lion,
   luspo,
   MCAdvantage,
+  muon,
   opoAdvantage,
+  optimalTokenBaseline,
   passKAdvantage,
   policyLoss,
   reinforcePlusPlus,
@@ -29,9 +37,12 @@ import {
   rolloutCorrection,
   SFTLoss,
   sapo,
+  segmentGAE,
+  sgd,
   valueLoss,
   vespo,
   vTrace,
+  weightAverage,
 } from '../../src/objectives/index.js'
 
 /** A record as JSON gives it, for a function that says what it takes. */
@@ -59,6 +70,17 @@ const TAKERS: Readonly<Record<string, (text: string) => unknown>> = {
   dpoLoss: (text) => dpoLoss(fromJSON(text)),
   DistillationLoss: (text) => DistillationLoss(fromJSON(text)),
   valueLoss: (text) => valueLoss(fromJSON(text)),
+  adamW: (text) => adamW(fromJSON(text)),
+  sgd: (text) => sgd(fromJSON(text)),
+  lion: (text) => lion(fromJSON(text)),
+  muon: (text) => muon(fromJSON(text)),
+  adafactor: (text) => adafactor(fromJSON(text)),
+  weightAverage: (text) => weightAverage({ decay: 0.9, ...(fromJSON(text) as object) }),
+  grouped: (text) => grouped([{ name: 'all', optimizer: sgd(), ...(fromJSON(text) as object) }]),
+  segmentGAE: (text) => segmentGAE(ROWS, ROWS.rewards, fromJSON(text)),
+  optimalTokenBaseline: (text) =>
+    optimalTokenBaseline(ROWS, { chosen: ROWS.rewards, sumOfSquares: ROWS.rewards }, fromJSON(text)),
+  groupAdvantage: (text) => groupAdvantage([0, 1], fromJSON(text)),
   MCAdvantage: (text) => MCAdvantage({ groupSize: 2, ...(fromJSON(text) as object) }),
   grpoAdvantage: (text) => grpoAdvantage(ROWS, fromJSON(text)),
   gdpoAdvantage: (text) => gdpoAdvantage(ROWS, [{ rewards: ROWS.rewards, weight: 1 }], fromJSON(text)),
@@ -104,7 +126,34 @@ describe('settings', () => {
     ['policyLoss', '{"aggregation": {"mode": "seq-mean-token-sum-norm", "length": 0}}', /length .* must be positive/],
     ['policyLoss', '{"kl": [{"to": "ref", "coefficient": 1}]}', /to must be 'reference' or 'behavior', got "ref"/],
     ['policyLoss', '{"kl": [{"to": "reference", "coefficient": 1, "form": "k4"}]}', /form must be 'k1' or /],
-    ['policyLoss', '{"kl": [{"to": "reference"}]}', /must be finite, got undefined/],
+    ['policyLoss', '{"kl": [{"to": "reference"}]}', /must not be negative, got undefined/],
+    [
+      'policyLoss',
+      '{"kl": [{"to": "reference", "coefficient": -1}]}',
+      /divergence to the reference policy must not be/,
+    ],
+    ['policyLoss', '{"klMaskThreshold": -1}', /klMaskThreshold must not be negative, got -1/],
+    ['policyLoss', '{"inputs": ["rewards"]}', /inputs must be 'behaviorLogProbs' or .*, got "rewards"/],
+    ['GRPOLoss', '{"klToRefCoefficient": -0.1}', /klToRefCoefficient must not be negative/],
+    ['MCAdvantage', '{"epsilon": -1}', /epsilon must not be negative, got -1/],
+    ['groupAdvantage', '{"epsilonRule": "max"}', /epsilonRule must be 'floor' or 'add'/],
+    ['grpoAdvantage', '{"epsilon": -1}', /epsilon must not be negative/],
+    ['passKAdvantage', '{"epsilon": -1}', /epsilon must not be negative/],
+    ['adamW', '{"beta1": 1}', /beta1 must be from 0 to below 1, got 1/],
+    ['adamW', '{"lr": 1}', /there is no setting lr/],
+    ['sgd', '{"form": "heavy"}', /form must be 'classical' or 'nesterov'/],
+    ['lion', '{"weightDecay": -1}', /weightDecay must not be negative/],
+    ['muon', '{"iterations": 2.5}', /iterations must be a whole number from 1, got 2.5/],
+    ['muon', '{"scale": "adam"}', /scale must be 'original' or 'match-adamw'/],
+    ['adafactor', '{"clip": 0}', /clip must be positive, got 0/],
+    ['adafactor', '{"decay": 0.8}', /decay must be negative/],
+    ['weightAverage', '{"decay": 1}', /decay must be from 0 to below 1/],
+    ['grouped', '{"learningRateScale": -1}', /learningRateScale of all must not be negative, got -1/],
+    ['grouped', '{"has": "bias"}', /has must be a function, got "bias"/],
+    ['rolloutCorrection', '{"reject": [{"statistic": "token-k1", "limit": 0.5}]}', /stands for 1\/L to L .* got 0.5/],
+    ['klPenalizedRewards', '{"coefficient": -1}', /coefficient must not be negative, got -1/],
+    ['adaptiveKLController', '{"horizon": 0}', /must be positive/],
+    ['optimalTokenBaseline', '{"align": "rows"}', /align must be 'tokens' or 'columns'/],
     ['policyLoss', '{"kl": {"to": "reference"}}', /kl must be a list/],
     ['SFTLoss', '{"beta": 1}', /beta is a setting of minor_sft/],
     ['SFTLoss', '{"lossFunction": "minor_sft", "klToRefCoefficient": 0.1}', /has no klToRefCoefficient/],
@@ -121,6 +170,104 @@ describe('settings', () => {
   ])('%s refuses %s', (name, text, reason) => {
     expect(() => TAKERS[name]!(text)).toThrow(RangeError)
     expect(() => TAKERS[name]!(text)).toThrow(reason)
+  })
+
+  /** No setting that is a number may be NaN, and none infinite but those that then say "no limit". */
+  const NUMBERS: Readonly<Record<string, (x: number) => unknown>> = {
+    'clippedSurrogate low': (x) => clippedSurrogate({ clipEpsilon: [x, 0.2] }),
+    'clippedSurrogate high': (x) => clippedSurrogate({ clipEpsilon: [0.2, x] }),
+    'clippedSurrogate dualClip': (x) => clippedSurrogate({ dualClip: x }),
+    cispo: (x) => cispo({ clipEpsilon: x }),
+    gspo: (x) => gspo({ clipEpsilon: x }),
+    luspo: (x) => luspo({ clipEpsilon: x }),
+    gmpo: (x) => gmpo({ clipEpsilon: x }),
+    'sapo positive': (x) => sapo({ positive: x }),
+    'sapo negative': (x) => sapo({ negative: x }),
+    'vespo power': (x) => vespo({ positive: { power: x, decay: 1 } }),
+    'vespo decay': (x) => vespo({ negative: { power: 1, decay: x } }),
+    dppo: (x) => dppo({ epsilon: x }),
+    dro: (x) => dro({ beta: x }),
+    'clipCov share': (x) => clipCov({ share: x }),
+    'klCov share': (x) => klCov({ share: x }),
+    'klCov coefficient': (x) => klCov({ coefficient: x }),
+    'policyLoss entropyCoefficient': (x) => policyLoss({ entropyCoefficient: x }),
+    'policyLoss klMaskThreshold': (x) => policyLoss({ klMaskThreshold: x }),
+    'policyLoss kl': (x) => policyLoss({ kl: [{ to: 'behavior', coefficient: x }] }),
+    'policyLoss length': (x) => policyLoss({ aggregation: { mode: 'seq-mean-token-sum-norm', length: x } }),
+    'GRPOLoss clipEpsilon': (x) => GRPOLoss({ clipEpsilon: x }),
+    'GRPOLoss klToRefCoefficient': (x) => GRPOLoss({ klToRefCoefficient: x }),
+    'GRPOLoss klToInferenceCoefficient': (x) => GRPOLoss({ klToInferenceCoefficient: x }),
+    'SFTLoss beta': (x) => SFTLoss({ lossFunction: 'minor_sft', beta: x }),
+    'SFTLoss klToRefCoefficient': (x) => SFTLoss({ klToRefCoefficient: x }),
+    'dpoLoss beta': (x) => dpoLoss({ beta: x }),
+    'dpoLoss labelSmoothing': (x) => dpoLoss({ labelSmoothing: x }),
+    valueLoss: (x) => valueLoss({ clipEpsilon: x }),
+    'DistillationLoss length': (x) => DistillationLoss({ aggregation: { mode: 'seq-mean-token-sum-norm', length: x } }),
+    'MCAdvantage groupSize': (x) => MCAdvantage({ groupSize: x }),
+    'MCAdvantage epsilon': (x) => MCAdvantage({ groupSize: 2, epsilon: x }),
+    'gdpoAdvantage weight': (x) => gdpoAdvantage(ROWS, [{ rewards: ROWS.rewards, weight: x }]),
+    'gae gamma': (x) => gae(ROWS, ROWS.rewards, { gamma: x }),
+    'gae lambda': (x) => gae(ROWS, ROWS.rewards, { lambda: x }),
+    'reinforcePlusPlus gamma': (x) => reinforcePlusPlus(ROWS, { gamma: x }),
+    constantKLController,
+    'adaptiveKLController initial': (x) => adaptiveKLController({ initial: x, target: 1, horizon: 1 }),
+    'adaptiveKLController target': (x) => adaptiveKLController({ initial: 1, target: x, horizon: 1 }),
+    'klPenalizedRewards coefficient': (x) => klPenalizedRewards(CORRECTED, { coefficient: x }),
+    'adamW epsilon': (x) => adamW({ epsilon: x }),
+    'adamW beta2': (x) => adamW({ beta2: x }),
+    'sgd momentum': (x) => sgd({ momentum: x }),
+    'lion beta1': (x) => lion({ beta1: x }),
+    'muon weightDecay': (x) => muon({ weightDecay: x }),
+    'muon iterations': (x) => muon({ iterations: x }),
+    'adafactor epsilon1': (x) => adafactor({ epsilon1: x }),
+    weightAverage: (x) => weightAverage({ decay: x }),
+    'grouped learningRateScale': (x) => grouped([{ name: 'a', optimizer: sgd(), learningRateScale: x }]),
+  }
+
+  it.each(Object.keys(NUMBERS))('%s is refused NaN and infinity', (name) => {
+    for (const x of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])
+      expect(() => NUMBERS[name]!(x), String(x)).toThrow(RangeError)
+  })
+
+  it.each<readonly [string, (x: number) => unknown]>([
+    ['dppo largestRatio', (x) => dppo({ largestRatio: x })],
+    ['vTrace largestRho', (x) => vTrace(ROWS, { values: ROWS.rewards, logRatios: ROWS.rewards }, { largestRho: x })],
+    ['vTrace largestC', (x) => vTrace(ROWS, { values: ROWS.rewards, logRatios: ROWS.rewards }, { largestC: x })],
+    ['rolloutCorrection', (x) => rolloutCorrection([[0]], [[1]], { weights: { level: 'token', limit: x } })],
+  ])('%s may be infinite, for no limit, and is refused NaN, 0 and less', (_, take) => {
+    expect(() => take(Number.POSITIVE_INFINITY)).not.toThrow()
+    for (const x of [Number.NaN, 0, -1]) expect(() => take(x), String(x)).toThrow(RangeError)
+  })
+
+  it('a term without its input is refused when the loss is made, if it is told what batches will have', () => {
+    const reference = { kl: [{ to: 'reference', coefficient: 0.1 }] } as const
+    expect(() => policyLoss({ ...reference, inputs: ['entropy', 'refLogProbs'] })).not.toThrow()
+    expect(() => policyLoss({ ...reference, inputs: ['entropy'] })).toThrow(
+      /divergence to the reference needs `refLogProbs`, and the inputs are entropy/,
+    )
+    expect(() => GRPOLoss({ klToRefCoefficient: 0.1, inputs: [] })).toThrow(/GRPOLoss: .* the inputs are none/)
+    expect(() => GRPOLoss({ klToInferenceCoefficient: 0.1, inputs: [] })).not.toThrow()
+    expect(() => policyLoss({ objective: clipCov(), entropyCoefficient: 0.1, inputs: [] })).toThrow(
+      /the entropy bonus needs `entropy`, .*; clipCov needs `noise`/,
+    )
+  })
+
+  it('a controller is refused a divergence of which no weight follows', () => {
+    const controller = adaptiveKLController({ initial: 0.1, target: 6, horizon: 100 })
+    expect(() => controller.update(Number.NaN, 8)).toThrow(/the divergence is NaN/)
+    expect(() => controller.update(6, -1)).toThrow(/count of completions must not be negative, got -1/)
+    expect(controller.update(Number.POSITIVE_INFINITY, 10).coefficient).toBeCloseTo(0.1 * 1.02, 12)
+  })
+
+  it('tells all reasons of a loss at once', () => {
+    const kl = [
+      { to: 'reference', coefficient: -1 },
+      { to: 'reference', coefficient: 1 },
+    ] as const
+    expect(() => policyLoss({ objective: gspo(), aggregation: 'token-mean', kl, klMaskThreshold: -2 })).toThrow(
+      /gspo is a loss of sequences.*; two divergences to the same policy; .* got -1; klMaskThreshold .* got -2/,
+    )
+    expect(() => MCAdvantage({ groupSize: 0, keepReturnBounds: [1, 0] })).toThrow(/groupSize .*; keepReturnBounds /)
   })
 
   it('tells all problems of a record at once', () => {

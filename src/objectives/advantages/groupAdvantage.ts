@@ -1,5 +1,5 @@
 import * as E from 'fp-ts/lib/Either.js'
-import { aNumber, checkSettings, oneOf } from '../checked.js'
+import { aNumber, checkSettings, notAWeight, oneOf, refuse } from '../checked.js'
 
 /** A group cannot be used: a return is NaN or infinite. */
 export interface DegenerateGroup {
@@ -28,6 +28,12 @@ export const GROUP_SETTINGS = {
   single: oneOf('zero', 'return'),
 }
 
+/** Throws RangeError for settings that are none, or an epsilon that is negative or no number. */
+export const checkGroupOptions = (name: string, options: GroupAdvantageOptions): void => {
+  checkSettings(name, options, GROUP_SETTINGS)
+  refuse(name, [notAWeight('epsilon', options.epsilon ?? 0)])
+}
+
 /**
  * Group-relative advantage of each completion of one prompt.
  *
@@ -49,7 +55,7 @@ export const groupAdvantage = (
   returns: readonly number[],
   options: GroupAdvantageOptions = {},
 ): E.Either<DegenerateGroup, readonly number[]> => {
-  checkSettings('groupAdvantage', options, GROUP_SETTINGS)
+  checkGroupOptions('groupAdvantage', options)
   const { normalize = 'mean-std', epsilon = 1e-6, epsilonRule = 'floor', single = 'zero' } = options
   const size = returns.length
   if (size === 0) return E.left({ _tag: 'DegenerateGroup', reason: 'empty' })

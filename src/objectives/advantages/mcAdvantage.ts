@@ -1,7 +1,7 @@
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { Map as ImmutableMap, List } from 'immutable'
-import { aNumber, checkSettings, twoNumbers } from '../checked.js'
-import { GROUP_SETTINGS, type GroupAdvantageOptions, groupAdvantage } from './groupAdvantage.js'
+import { aNumber, checkSettings, refuse, twoNumbers } from '../checked.js'
+import { checkGroupOptions, GROUP_SETTINGS, type GroupAdvantageOptions, groupAdvantage } from './groupAdvantage.js'
 
 /** A finished trajectory on its way into a group. */
 export interface GroupMember<T> {
@@ -60,11 +60,11 @@ export interface MCAdvantage {
 export const MCAdvantage = (options: MCAdvantageOptions): MCAdvantage => {
   const { groupSize, keepReturnBounds: bounds, ...advantage } = options
   checkSettings('MCAdvantage', options, { ...GROUP_SETTINGS, groupSize: aNumber, keepReturnBounds: twoNumbers })
-  if (!Number.isInteger(groupSize) || groupSize < 1)
-    throw new RangeError(`MCAdvantage: groupSize must be at least 1, got ${groupSize}`)
-  if (bounds !== undefined && !(bounds[0] < bounds[1])) {
-    throw new RangeError(`MCAdvantage: keepReturnBounds must be in order, got ${bounds.join(', ')}`)
-  }
+  checkGroupOptions('MCAdvantage', advantage)
+  refuse('MCAdvantage', [
+    (!Number.isInteger(groupSize) || groupSize < 1) && `groupSize must be at least 1, got ${groupSize}`,
+    bounds !== undefined && !(bounds[0] < bounds[1]) && `keepReturnBounds must be in order, got ${bounds.join(', ')}`,
+  ])
   const finish = <T>(groupId: string, members: readonly GroupMember<T>[]): GroupOutcome<T> => {
     const returns = members.map((member) => member.return)
     const advantages = groupAdvantage(returns, advantage)

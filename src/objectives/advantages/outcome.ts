@@ -1,8 +1,13 @@
 /** Advantages from the return of whole completions: the same number for every token. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import { aNumber, checkSettings, oneOf } from '../checked.js'
-import { type DegenerateGroup, type GroupAdvantageOptions, groupAdvantage } from './groupAdvantage.js'
+import { aNumber, checkSettings, notAWeight, oneOf, refuse } from '../checked.js'
+import {
+  checkGroupOptions,
+  type DegenerateGroup,
+  type GroupAdvantageOptions,
+  groupAdvantage,
+} from './groupAdvantage.js'
 import {
   checkRows,
   finite,
@@ -57,6 +62,7 @@ const told = (rows: RewardedRows, values: E.Either<DegenerateGroup, readonly num
  * grpoAdvantage({ groups: ['a', 'a'], rewards: [[0, 1], [0]], mask: [[1, 1], [1]] }, { normalize: 'mean' }) // right([[0.5, 0.5], [-0.5]])
  */
 export const grpoAdvantage = (rows: RewardedRows, options: GroupAdvantageOptions = {}): Advantages => {
+  checkGroupOptions('grpoAdvantage', options)
   checkRows('grpoAdvantage', rows)
   const rule: GroupRule = ({ returns }) => E.getOrElse((): readonly number[] => [])(groupAdvantage(returns, options)) // finite
   return told(rows, byGroup(rows, rule))
@@ -132,6 +138,7 @@ export const passKAdvantage = (
 ): Advantages => {
   checkSettings('passKAdvantage', options, { normalize: oneOf('std', 'none'), epsilon: aNumber })
   const { normalize = 'std', epsilon = 1e-6 } = options
+  refuse('passKAdvantage', [notAWeight('epsilon', epsilon)])
   checkRows('passKAdvantage', rows)
   return told(
     rows,
@@ -176,8 +183,14 @@ export const gdpoAdvantage = (
   { groups, mask }: Omit<RewardedRows, 'rewards'>,
   parts: readonly WeightedRewards[],
   options: GroupAdvantageOptions = {},
-): Advantages =>
-  pipe(
+): Advantages => {
+  refuse('gdpoAdvantage', [
+    parts.length === 0 && 'there must be a reward',
+    ...parts.map(
+      ({ weight }, i) => !Number.isFinite(weight) && `the weight of reward ${i} must be finite, got ${weight}`,
+    ),
+  ])
+  return pipe(
     parts,
     E.traverseArray(({ rewards, weight }) =>
       pipe(
@@ -193,3 +206,4 @@ export const gdpoAdvantage = (
     ),
     E.chain(finite),
   )
+}

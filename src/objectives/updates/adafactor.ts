@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
 import type { NamedTensors } from '../../data/weights.js'
+import { aNumber, checkSettings } from '../checked.js'
 import { checkNumbers, decayed, mapNamed, type Optimizer } from './optimizer.js'
 
 export interface AdafactorOptions {
@@ -41,8 +42,16 @@ const FLOAT32_EPSILON = 2 ** -23
  * adafactor().name // 'adafactor'
  */
 export const adafactor = (options: AdafactorOptions = {}): Optimizer<AdafactorState> => {
+  checkSettings('adafactor', options, {
+    decay: aNumber,
+    epsilon1: aNumber,
+    epsilon2: aNumber,
+    clip: aNumber,
+    weightDecay: aNumber,
+  })
   const { decay = -0.8, epsilon1 = FLOAT32_EPSILON, epsilon2 = 1e-3, clip = 1, weightDecay = 0 } = options
   checkNumbers('adafactor', { positive: { epsilon1, epsilon2, clip, weightDecay } })
+  if (!(clip > 0)) throw new RangeError(`adafactor: clip must be positive, got ${clip}`)
   if (!(decay < 0)) throw new RangeError(`adafactor: decay must be negative, got ${decay}`)
   const factored = (params: NamedTensors): NamedTensors =>
     Object.fromEntries(Object.entries(params).filter(([, p]) => p.rank >= 2))

@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
 import type { NamedTensors } from '../../data/weights.js'
+import { aFunction, aNumber, aRecord, checkSettings, type Kind, notAWeight, refuse } from '../checked.js'
 import type { Optimizer } from './optimizer.js'
 
 /** An optimizer whose state only it knows. */
@@ -33,6 +34,8 @@ const membersOf = (groups: readonly ParameterGroup[], params: NamedTensors): Rea
   return members
 }
 
+const aName: Kind = { expected: 'a name', holds: (value) => typeof value === 'string' }
+
 const select = (tensors: NamedTensors, names: readonly string[]): NamedTensors =>
   Object.fromEntries(names.map((name) => [name, tensors[name]!]))
 
@@ -45,6 +48,10 @@ const select = (tensors: NamedTensors, names: readonly string[]): NamedTensors =
  * grouped([{ name: 'all', optimizer: sgd() }]).name // 'grouped(all: sgd)'
  */
 export const grouped = (groups: readonly ParameterGroup[]): Optimizer<GroupedState> => {
+  for (const group of groups) {
+    checkSettings('grouped', group, { name: aName, has: aFunction, optimizer: aRecord, learningRateScale: aNumber })
+    refuse('grouped', [notAWeight(`learningRateScale of ${group.name}`, group.learningRateScale ?? 1)])
+  }
   const names = groups.map(({ name }) => name)
   if (groups.length === 0 || new Set(names).size < names.length)
     throw new RangeError(`grouped: groups must have names of their own, got ${names.join(', ') || 'none'}`)

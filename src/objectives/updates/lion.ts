@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
 import type { NamedTensors } from '../../data/weights.js'
+import { aNumber, checkSettings } from '../checked.js'
 import { checkNumbers, decayed, mapNamed, type Optimizer } from './optimizer.js'
 
 export interface LionOptions {
@@ -26,7 +27,9 @@ export interface LionState {
  * @example
  * lion().name // 'lion'
  */
-export const lion = ({ beta1 = 0.9, beta2 = 0.99, weightDecay = 0 }: LionOptions = {}): Optimizer<LionState> => {
+export const lion = (options: LionOptions = {}): Optimizer<LionState> => {
+  checkSettings('lion', options, { beta1: aNumber, beta2: aNumber, weightDecay: aNumber })
+  const { beta1 = 0.9, beta2 = 0.99, weightDecay = 0 } = options
   checkNumbers('lion', { share: { beta1, beta2 }, positive: { weightDecay } })
   const mix = (beta: number) => (g?: tf.Tensor, m?: tf.Tensor) => tf.add(tf.mul(m!, beta), tf.mul(g!, 1 - beta))
   return {

@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
 import type { NamedTensors } from '../../data/weights.js'
+import { aNumber, checkSettings, oneOf, refuse } from '../checked.js'
 import { checkNumbers, decayed, mapNamed, type Optimizer } from './optimizer.js'
 
 export interface MuonOptions {
@@ -60,8 +61,18 @@ export const orthogonalized = (matrix: tf.Tensor, iterations: number): tf.Tensor
  * muon({ scale: 'match-adamw' }).name // 'muon'
  */
 export const muon = (options: MuonOptions = {}): Optimizer<MuonState> => {
+  checkSettings('muon', options, {
+    momentum: aNumber,
+    form: oneOf('classical', 'nesterov'),
+    weightDecay: aNumber,
+    iterations: aNumber,
+    scale: oneOf('original', 'match-adamw'),
+  })
   const { momentum = 0.95, form = 'nesterov', weightDecay = 0.1, iterations = 5, scale = 'original' } = options
-  checkNumbers('muon', { share: { momentum }, positive: { weightDecay, iterations } })
+  checkNumbers('muon', { share: { momentum }, positive: { weightDecay } })
+  refuse('muon', [
+    (!Number.isInteger(iterations) || iterations < 1) && `iterations must be a whole number from 1, got ${iterations}`,
+  ])
   const scaleOf = ([n = 1, m = 1]: readonly number[]): number =>
     scale === 'original' ? Math.sqrt(Math.max(1, n / m)) : 0.2 * Math.sqrt(Math.max(n, m))
   const toward = (g: tf.Tensor, m: tf.Tensor): tf.Tensor => tf.add(tf.mul(m, momentum), tf.mul(g, 1 - momentum))

@@ -41,12 +41,14 @@ export const globalNorm = (tensors: NamedTensors): tf.Tensor =>
 /**
  * Scales all gradients by one factor so that their global norm is at most `maxNorm`.
  *
+ * Errors   throws RangeError for a `maxNorm` that is not positive.
  * Source   Pascanu et al. 2013, arXiv:1211.5063, algorithm 1; `norm + 1e-6` in the denominator as in PyTorch's `clip_grad_norm_`.
  */
 export const clipByGlobalNorm = (
   grads: NamedTensors,
   maxNorm: number,
 ): { readonly grads: NamedTensors; readonly norm: tf.Tensor } => {
+  if (!(maxNorm > 0)) throw new RangeError(`clipByGlobalNorm: maxNorm must be positive, got ${maxNorm}`)
   const norm = globalNorm(grads)
   const factor = tf.minimum(tf.div(maxNorm, tf.add(norm, 1e-6)), 1)
   return { grads: mapNamed(grads, (g) => tf.mul(g!, factor)), norm }

@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
 import type { NamedTensors } from '../../data/weights.js'
+import { aNumber, checkSettings, oneOf } from '../checked.js'
 import { checkNumbers, mapNamed, type Optimizer } from './optimizer.js'
 
 export interface SGDOptions {
@@ -27,7 +28,9 @@ export interface SGDState {
  * @example
  * sgd({ momentum: 0.9 }).name // 'sgd'
  */
-export const sgd = ({ momentum = 0, form = 'classical', weightDecay = 0 }: SGDOptions = {}): Optimizer<SGDState> => {
+export const sgd = (options: SGDOptions = {}): Optimizer<SGDState> => {
+  checkSettings('sgd', options, { momentum: aNumber, form: oneOf('classical', 'nesterov'), weightDecay: aNumber })
+  const { momentum = 0, form = 'classical', weightDecay = 0 } = options
   checkNumbers('sgd', { share: { momentum }, positive: { weightDecay } })
   return {
     name: 'sgd',
