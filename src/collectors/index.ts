@@ -70,6 +70,14 @@ export {
   type TrainerState,
 } from './steps/lossStep.js'
 export {
+  type PPOMetrics,
+  type PPORows,
+  type PPOStepOptions,
+  ppoRows,
+  ppoStep,
+  type ValuedRewards,
+} from './steps/ppoStep.js'
+export {
   type MaskedTokens,
   maskedRows,
   type SFTRows,
@@ -77,6 +85,7 @@ export {
   sftRows,
 } from './steps/sftRows.js'
 export { type SFTMetrics, type SFTStepOptions, sftStep } from './steps/sftStep.js'
+export { type ValueMetrics, type ValueRows, type ValueStepOptions, valueStep } from './steps/valueStep.js'
 export { type TrainStep, type TrainStepOptions, trainStep } from './trainStep.js'
 export { type DecoderForms, type DecoderFormsOptions, decoderForms } from './updaters/decoderForms.js'
 export { type EngineUpdater, engineUpdater, type UpdaterState } from './updaters/engineUpdater.js'

@@ -21,7 +21,7 @@ export interface TrainStepOptions<S> extends LossStepOptions<S> {
 export type TrainStep<S> = LossStep<S, TrainingRows, StepMetrics>
 
 /** The lists of `TrainingRows`. */
-type PolicyList = Exclude<keyof TrainingRows, 'prompts' | 'completions' | 'masks' | 'temperature'>
+export type PolicyList = Exclude<keyof TrainingRows, 'prompts' | 'completions' | 'masks' | 'temperature'>
 
 const policyRows = ({ prompts, completions, masks, temperature, ...lists }: TrainingRows): TokenRows<PolicyList> => ({
   groups: groupPrompts(prompts),

@@ -175,3 +175,14 @@ export { type CompletionBatch, completionLogits } from './transformer/score.js'
 export { makeScorer, type Scorer } from './transformer/scorer.js'
 export { type TransformersPolicy, TransformersWrapper, type TransformersWrapperOptions } from './transformersWrapper.js'
 export { untieEmbeddings } from './untie.js'
+export {
+  initialValueHead,
+  loadValueHead,
+  makeValuer,
+  stateValues,
+  type ValuedRows,
+  type Valuer,
+  valueHeadFiles,
+  valueHeadShapes,
+  withoutValueHead,
+} from './valueHead.js'

@@ -42,12 +42,20 @@ export const promptsPerRun = (
   return Math.max(1, Math.floor(tokens / (longest(groups.prompts) + groups.group * longest(completions))))
 }
 
-/** Makes a scorer; graphs are compiled when first needed and kept. */
-export const makeScorer = (config: DecoderConfig): Scorer => {
-  const compiled = jit(({ params, ...scored }: ScoreInput) =>
-    gatherLogProbs(temperedLogits(params, config, scored), tf.reshape(scored.batch.completionIds, [-1])),
-  )
-  const scorePart = (params: Params, { groups, completions, temperature }: ScoreRequest): readonly Float32Array[] => {
+/** A number for each token of completions: what a scorer and a value function are. */
+export interface TokenReader {
+  /** Errors: throws RangeError unless there is a group of completions for each prompt. */
+  readonly read: (params: Params, request: ScoreRequest) => readonly Float32Array[]
+  readonly release: () => void
+}
+
+/** Compiles what reads one number for each completion token, `[P * G * Tr]`, and runs it in pieces of bounded size. */
+export const makeTokenReader = (
+  config: DecoderConfig,
+  numbers: (params: Params, scored: ScoredBatch) => tf.Tensor,
+): TokenReader => {
+  const compiled = jit(({ params, ...scored }: ScoreInput) => numbers(params, scored))
+  const readPart = (params: Params, { groups, completions, temperature }: ScoreRequest): readonly Float32Array[] => {
     const packed = packCompletions(groups, completions)
     const flat = scope(() =>
       compiled({
@@ -61,16 +69,24 @@ export const makeScorer = (config: DecoderConfig): Scorer => {
     )
   }
   return {
-    score: (params, { groups, completions, temperature }) => {
+    read: (params, { groups, completions, temperature }) => {
       const count = promptsPerRun(groups, completions, TOKENS_PER_RUN)
       const results: Float32Array[] = []
       for (let start = 0; start < groups.prompts.length; start += count) {
         const prompts = groups.prompts.slice(start, start + count)
         const rows = completions.slice(start * groups.group, (start + prompts.length) * groups.group)
-        results.push(...scorePart(params, { groups: { prompts, group: groups.group }, completions: rows, temperature }))
+        results.push(...readPart(params, { groups: { prompts, group: groups.group }, completions: rows, temperature }))
       }
       return results
     },
     release: () => compiled.release(),
   }
+}
+
+/** Makes a scorer; graphs are compiled when first needed and kept. */
+export const makeScorer = (config: DecoderConfig): Scorer => {
+  const { read, release } = makeTokenReader(config, (params, scored) =>
+    gatherLogProbs(temperedLogits(params, config, scored), tf.reshape(scored.batch.completionIds, [-1])),
+  )
+  return { score: read, release }
 }

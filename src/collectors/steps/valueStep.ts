@@ -1,0 +1,114 @@
+/** One optimizer step of a value function with a backbone of its own. */
+import * as tf from '@tensorflow/tfjs'
+import { masked, maskedSum } from '../../engine/masked.js'
+import type { Readout } from '../../modules/transformer/layerwise.js'
+import { groupPrompts } from '../../modules/transformer/pack.js'
+import { stateValues } from '../../modules/valueHead.js'
+import { type ValueLoss, valueLoss } from '../../objectives/valueLoss.js'
+import { type LossStep, type LossStepOptions, lossStep, type MeasuredLoss, type StepCase } from './lossStep.js'
+import { summed } from './readout.js'
+import type { RowTensors, TokenRows } from './tokenRows.js'
+
+/** What a value function learns from. All lists have one element for each row. */
+export interface ValueRows {
+  readonly prompts: readonly ArrayLike<number>[]
+  readonly completions: readonly ArrayLike<number>[]
+  /** Per token: what its value is to become. */
+  readonly returns: readonly ArrayLike<number>[]
+  /** Per token: its value when it was sampled. */
+  readonly oldValues?: readonly ArrayLike<number>[]
+  /** Per token: 1 for what counts. Default: everything does. */
+  readonly masks?: readonly ArrayLike<number>[]
+}
+
+/** The lists of a value function. */
+export type ValueList = 'returns' | 'oldValues'
+
+/** Means over the tokens that count, before the update. */
+export interface ValueMetrics {
+  readonly valueLoss: number
+  /** Share of tokens whose gradient the range of the values took away. */
+  readonly valueCutFraction: number
+  /** `1 - Var(R - V) / Var(R)`: 1 for a perfect value function, 0 for a constant one; null where all returns are alike. */
+  readonly explainedVariance: number | null
+}
+
+/** Parts of the means of the whole mini-batch. */
+export type ValueMeasures = Readonly<
+  Record<'valueLoss' | 'valueCutFraction' | 'error' | 'squaredError' | 'target' | 'squaredTarget', tf.Tensor>
+>
+
+/** The value loss of a micro-batch, and its measures. */
+export const valueTerms = (
+  { states, weights }: Readout,
+  { mask, lists, counts }: RowTensors<ValueList>,
+  loss: ValueLoss,
+): ValueMeasures => {
+  const values = tf.reshape(stateValues(weights, states), mask.shape)
+  const { oldValues } = lists
+  const returns = lists.returns! // rows have them
+  const { lossValue, cutFraction } = loss.apply({ values, returns, mask, counts, ...(oldValues && { oldValues }) })
+  const mean = (x: tf.Tensor): tf.Tensor => tf.div(maskedSum(x, mask), tf.maximum(counts.tokens, 1))
+  const [target, error] = [masked(returns, mask), masked(tf.sub(returns, values), mask)]
+  return {
+    valueLoss: lossValue,
+    valueCutFraction: cutFraction,
+    error: mean(error),
+    squaredError: mean(tf.square(error)),
+    target: mean(target),
+    squaredTarget: mean(tf.square(target)),
+  }
+}
+
+/** Below this share of the mean square a variance is rounding. */
+const ROUNDING = 1e-6
+
+/** The metrics of measures that are added up. */
+export const valueMetrics = (sums: { readonly [N in keyof ValueMeasures]: number }): ValueMetrics => {
+  const { error, squaredError, target, squaredTarget } = sums
+  const variance = squaredTarget - target ** 2
+  return {
+    valueLoss: sums.valueLoss,
+    valueCutFraction: sums.valueCutFraction,
+    explainedVariance: variance > ROUNDING * squaredTarget ? 1 - (squaredError - error ** 2) / variance : null,
+  }
+}
+
+export interface ValueStepOptions<S> extends LossStepOptions<S> {
+  /** Default `valueLoss()`. */
+  readonly loss?: ValueLoss
+}
+
+const tokenRows = ({ prompts, completions, masks, ...lists }: ValueRows): TokenRows<ValueList> => ({
+  groups: groupPrompts(prompts),
+  completions,
+  ...(masks && { masks }),
+  temperature: 1,
+  lists,
+})
+
+const valueCase = (loss: ValueLoss): StepCase<ValueRows, ValueList, ValueMeasures, ValueMetrics & MeasuredLoss> => ({
+  name: 'valueStep',
+  rows: tokenRows,
+  loss: (readout, rows) => {
+    const aux = valueTerms(readout, rows, loss)
+    return { value: aux.valueLoss, aux }
+  },
+  metrics: (parts, gradNorm) => {
+    const sums = summed(parts)
+    return { ...valueMetrics(sums), loss: sums.loss, gradNorm }
+  },
+})
+
+/**
+ * Makes the training step of a value function that shares nothing with the policy: a decoder with a value head (`initialValueHead`), all of it in
+ * the parameters. See `lossStep`.
+ *
+ * Errors   as `lossStep`; `update` throws RangeError without a value head, and for a loss with a range where the rows have no `oldValues`.
+ * Effects  keeps `frozen` and the compiled graphs until `release`.
+ * Source   the critic of PPO: see `valueLoss`.
+ */
+export const valueStep = <S>({
+  loss = valueLoss(),
+  ...options
+}: ValueStepOptions<S>): LossStep<S, ValueRows, ValueMetrics & MeasuredLoss> => lossStep(valueCase(loss), options)
