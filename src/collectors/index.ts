@@ -30,6 +30,40 @@ export {
 } from './memoryEstimate.js'
 export { type MiniBatchOptions, miniBatches } from './miniBatches.js'
 export {
+  addTask,
+  type DeliveredRollout,
+  deliverRollout,
+  expireLeases,
+  failRollout,
+  groupQueue,
+  type LeaseName,
+  type LeaseRequest,
+  leaseRollout,
+  type RolloutLease,
+  renewLease,
+} from './queues/groupQueue.js'
+export { groupQueueFromJson, groupQueueToJson } from './queues/queueJson.js'
+export type {
+  DropCause,
+  GroupQueueSettings,
+  GroupQueueState,
+  QueueRefusal,
+  Settled,
+} from './queues/queueState.js'
+export {
+  dropTask,
+  evictStale,
+  fateOf,
+  forgetSettled,
+  type Ledger,
+  ledger,
+  returnTaken,
+  settleGroup,
+  type TakenGroup,
+  type TaskFate,
+  takeGroups,
+} from './queues/takeGroups.js'
+export {
   type EvaluationOptions,
   type EvaluationScores,
   evaluateProblems,

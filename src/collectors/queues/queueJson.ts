@@ -1,0 +1,155 @@
+/** Group queues as JSON, for checkpoints. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import { Map as ImmutableMap, List } from 'immutable'
+import { z } from 'zod'
+import { type FormatFailure, problemList } from '../../core/failure.js'
+import { decodeValue, encodeValue, type Json } from '../../data/codecs/plainValues.js'
+import {
+  DROP_CAUSES,
+  type GroupQueueState,
+  openingOf,
+  type PendingGroup,
+  type Settled,
+  settingProblems,
+} from './queueState.js'
+
+const FORMAT = 'tandem group queue 1'
+
+const natural = z.int().min(0)
+const value = z.unknown()
+const place = z.discriminatedUnion('_tag', [
+  z.object({ _tag: z.literal('Open'), attempts: natural }),
+  z.object({ _tag: z.literal('Leased'), attempts: natural, lease: natural, worker: z.string(), expires: z.number() }),
+  z.object({ _tag: z.literal('Filled'), rollout: value, policyVersion: natural }),
+])
+const group = z.object({ task: value, places: z.array(place), stage: z.enum(['filling', 'ready', 'training']) })
+const cause = z.enum(['stale', 'failed', 'abandoned', 'filtered', 'cancelled'])
+const settled = z.discriminatedUnion('_tag', [
+  z.object({ _tag: z.literal('Trained'), step: z.number() }),
+  z.object({ _tag: z.literal('Dropped'), cause, reason: z.string() }),
+])
+const stored = z.object({
+  format: z.literal(FORMAT),
+  settings: z.object({
+    groupSize: z.number(),
+    capacity: z.number(),
+    leaseMs: z.number(),
+    maxAttempts: z.number(),
+    maxLag: z.number(),
+    order: z.enum(['completion', 'task']),
+  }),
+  nextTicket: natural,
+  nextLease: natural,
+  pending: z.array(z.tuple([natural, group])),
+  ready: z.array(natural),
+  settled: z.array(z.tuple([natural, settled])),
+  counts: z.object({ trained: natural, dropped: z.record(cause, natural) }),
+})
+
+type StoredQueue = z.infer<typeof stored>
+
+const byTicket = <V>(map: ImmutableMap<number, V>): readonly (readonly [number, V])[] =>
+  [...map].sort(([a], [b]) => a - b)
+
+/**
+ * A queue as JSON: the whole of its state. Tasks and rollouts may be what `encodeValue` writes.
+ *
+ * Errors   `Left(FormatFailure)` with all values in tasks and rollouts that cannot be written.
+ * Effects  none.
+ */
+export const groupQueueToJson = <T, R>(queue: GroupQueueState<T, R>): E.Either<FormatFailure, Json> =>
+  pipe(
+    encodeValue({
+      format: FORMAT,
+      settings: queue.settings,
+      nextTicket: queue.nextTicket,
+      nextLease: queue.nextLease,
+      pending: byTicket(queue.pending),
+      ready: queue.ready.toArray(),
+      settled: byTicket(queue.settled),
+      counts: queue.counts,
+    }),
+    E.mapLeft(
+      (values): FormatFailure => ({
+        _tag: 'FormatFailure',
+        format: FORMAT,
+        reason: problemList(values.map(({ path, reason }) => `${path.join('.')}: ${reason}`)),
+      }),
+    ),
+  )
+
+const stageProblems = (ticket: number, { stage, places }: StoredQueue['pending'][number][1]): readonly string[] => {
+  const isFilled = places.every(({ _tag }) => _tag === 'Filled')
+  return isFilled === (stage !== 'filling') ? [] : [`task ${ticket} is ${stage} but its rollouts say otherwise`]
+}
+
+/** What no queue can have come to. */
+const contradictions = (queue: StoredQueue): readonly string[] => {
+  const { settings, nextTicket, nextLease, pending, ready, counts } = queue
+  const tickets = [...pending, ...queue.settled].map(([ticket]) => ticket)
+  const complete = pending.flatMap(([ticket, { stage }]) => (stage === 'ready' ? [ticket] : []))
+  const leases = pending.flatMap(([, { places }]) =>
+    places.flatMap((each) => (each._tag === 'Leased' ? each.lease : [])),
+  )
+  const ended = counts.trained + DROP_CAUSES.reduce((sum, each) => sum + counts.dropped[each], 0)
+  return [
+    ...settingProblems(settings),
+    ...(new Set(tickets).size === tickets.length ? [] : ['a task comes twice']),
+    ...(tickets.every((ticket) => ticket < nextTicket) ? [] : [`a task is not below nextTicket, ${nextTicket}`]),
+    ...(new Set(leases).size === leases.length ? [] : ['a lease comes twice']),
+    ...(leases.every((lease) => lease < nextLease) ? [] : [`a lease is not below nextLease, ${nextLease}`]),
+    ...pending.flatMap(([ticket, { places }]) =>
+      places.length === settings.groupSize ? [] : [`task ${ticket} has ${places.length} rollouts`],
+    ),
+    ...pending.flatMap(([ticket, each]) => stageProblems(ticket, each)),
+    ...([...ready].sort().join() === complete.sort().join() ? [] : ['ready must be the tasks that are ready']),
+    ...(pending.length + ended === nextTicket
+      ? []
+      : [`${pending.length} held and ${ended} ended are not ${nextTicket} drawn`]),
+    ...(queue.settled.length <= ended ? [] : [`${queue.settled.length} tasks ended but ${ended} were counted`]),
+  ]
+}
+
+const rebuilt = <T, R>({ format: _, ...queue }: StoredQueue): GroupQueueState<T, R> => {
+  const pending = [...queue.pending].sort(([a], [b]) => a - b) as [number, PendingGroup<T, R>][] // as they were written
+  return {
+    _tag: 'GroupQueueState',
+    ...queue,
+    pending: ImmutableMap(pending),
+    openings: List(
+      pending.flatMap(([ticket, { places }]) =>
+        places.flatMap(({ _tag }, i) => (_tag === 'Open' ? [openingOf({ ticket, place: i }, queue.settings)] : [])),
+      ),
+    ),
+    ready: List(queue.ready),
+    settled: ImmutableMap<number, Settled>(queue.settled),
+  }
+}
+
+/**
+ * The queue that JSON of `groupQueueToJson` stands for. What tasks and rollouts must be is for the caller to check with the two functions.
+ *
+ * Errors   `Left(FormatFailure)` with what is wrong: another format, fields that are not what they must be, a state that no queue can have
+ *          come to, such as a task that comes twice or counts that do not add up. Never throws.
+ * Effects  none.
+ */
+export const groupQueueFromJson = <T, R>(
+  json: unknown,
+  is: { readonly task: (value: unknown) => value is T; readonly rollout: (value: unknown) => value is R },
+): E.Either<FormatFailure, GroupQueueState<T, R>> => {
+  const fail = (reason: string) => E.left<FormatFailure>({ _tag: 'FormatFailure', format: FORMAT, reason })
+  const decoded = decodeValue(json)
+  if (E.isLeft(decoded)) return fail(decoded.left)
+  const parsed = stored.safeParse(decoded.right)
+  if (!parsed.success)
+    return fail(problemList(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)))
+  const strange = parsed.data.pending.flatMap(([ticket, { task, places }]) => [
+    ...(is.task(task) ? [] : [`the task of ticket ${ticket} is none`]),
+    ...places.flatMap((each, i) =>
+      each._tag === 'Filled' && !is.rollout(each.rollout) ? [`rollout ${i} of task ${ticket} is none`] : [],
+    ),
+  ])
+  const problems = [...contradictions(parsed.data), ...strange]
+  return problems.length > 0 ? fail(problemList(problems)) : E.right(rebuilt(parsed.data))
+}

@@ -1,0 +1,201 @@
+/** The trainer's side of a group queue: complete groups come out whole and end once; the ledger says what became of each task. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import {
+  type DropCause,
+  type GroupQueueState,
+  isNatural,
+  type PendingGroup,
+  type QueueRefusal,
+  refuse,
+  type Settled,
+  settle,
+} from './queueState.js'
+
+/** A complete group. */
+export interface TakenGroup<T, R> {
+  readonly ticket: number
+  readonly task: T
+  /** One for each place, in order of the places, whoever came first. */
+  readonly rollouts: readonly { readonly rollout: R; readonly policyVersion: number }[]
+}
+
+const filled = <T, R>({ places }: PendingGroup<T, R>): TakenGroup<T, R>['rollouts'] =>
+  places.flatMap((place) =>
+    place._tag === 'Filled' ? [{ rollout: place.rollout, policyVersion: place.policyVersion }] : [],
+  )
+
+/** Ready tickets in the order in which they come out: none behind a task that is not ready, if the order is that of the tasks. */
+const takable = <T, R>({ settings, ready, pending }: GroupQueueState<T, R>): readonly number[] => {
+  if (settings.order === 'completion') return ready.toArray()
+  const first = pending.reduce(
+    (least, { stage }, ticket) => (stage === 'filling' ? Math.min(least, ticket) : least),
+    Infinity,
+  )
+  return ready
+    .filter((ticket) => ticket < first)
+    .toArray()
+    .sort((a, b) => a - b)
+}
+
+/**
+ * Takes up to `count` complete groups, whole. They are in training until `settleGroup` says how they ended, or `returnTaken` puts them back.
+ *
+ * Errors   throws RangeError unless `count` is a natural number.
+ * Effects  none.
+ */
+export const takeGroups = <T, R>(
+  queue: GroupQueueState<T, R>,
+  count: number,
+): readonly [groups: readonly TakenGroup<T, R>[], next: GroupQueueState<T, R>] => {
+  if (!isNatural(count)) throw new RangeError(`takeGroups: count must be a natural number, got ${count}`)
+  const tickets = takable(queue).slice(0, count)
+  const taken = new Set(tickets)
+  const groups = tickets.map((ticket) => {
+    const group = queue.pending.get(ticket)!
+    return { ticket, task: group.task, rollouts: filled(group) }
+  })
+  const pending = queue.pending.withMutations((map) => {
+    for (const ticket of tickets) map.update(ticket, (group) => ({ ...group!, stage: 'training' })) // ready ones are pending
+  })
+  return [groups, { ...queue, pending, ready: queue.ready.filter((ticket) => !taken.has(ticket)) }]
+}
+
+const pendingGroup = <T, R>(
+  { nextTicket, pending }: GroupQueueState<T, R>,
+  ticket: number,
+): E.Either<QueueRefusal, PendingGroup<T, R>> => {
+  if (!isNatural(ticket) || ticket >= nextTicket) return refuse('unknown', `no task ${ticket} was ever drawn`)
+  const group = pending.get(ticket)
+  return group === undefined ? refuse('settled', `task ${ticket} has ended`) : E.right(group)
+}
+
+/**
+ * Says how a group that was taken ended.
+ *
+ * Errors   `Left(QueueRefusal)`, and nothing is changed: `settled` for the second time, `not-taken`, `unknown`.
+ * Effects  none.
+ */
+export const settleGroup = <T, R>(
+  queue: GroupQueueState<T, R>,
+  ticket: number,
+  how: Settled,
+): E.Either<QueueRefusal, GroupQueueState<T, R>> =>
+  pipe(
+    pendingGroup(queue, ticket),
+    E.chain(({ stage }) =>
+      stage === 'training'
+        ? E.right(settle(queue, ticket, how))
+        : refuse('not-taken', `the group of task ${ticket} has not been taken`),
+    ),
+  )
+
+/** Puts all groups back that were taken and not settled, before the others: the trainer that had them is gone. */
+export const returnTaken = <T, R>(queue: GroupQueueState<T, R>): GroupQueueState<T, R> => {
+  const taken = [...queue.pending.filter(({ stage }) => stage === 'training').keys()].sort((a, b) => a - b)
+  const pending = queue.pending.withMutations((map) => {
+    for (const ticket of taken) map.update(ticket, (group) => ({ ...group!, stage: 'ready' })) // found in it
+  })
+  return { ...queue, pending, ready: queue.ready.unshift(...taken) }
+}
+
+/**
+ * Drops a task that was not taken; what its workers still bring is refused.
+ *
+ * Errors   `Left(QueueRefusal)`, and nothing is changed: `settled` for the second time, `taken` for a group in training, which
+ *          `settleGroup` ends, `unknown`.
+ * Effects  none.
+ */
+export const dropTask = <T, R>(
+  queue: GroupQueueState<T, R>,
+  ticket: number,
+  { cause, reason }: { readonly cause: DropCause; readonly reason: string },
+): E.Either<QueueRefusal, GroupQueueState<T, R>> =>
+  pipe(
+    pendingGroup(queue, ticket),
+    E.chain(({ stage }) =>
+      stage === 'training'
+        ? refuse('taken', `the group of task ${ticket} is in training`)
+        : E.right(settle(queue, ticket, { _tag: 'Dropped', cause, reason })),
+    ),
+  )
+
+/**
+ * Drops all groups (`stale`) that have a rollout more than `maxLag` updates older than `version`. Groups in training stay.
+ *
+ * Errors   throws RangeError unless `version` is a natural number.
+ * Effects  none.
+ */
+export const evictStale = <T, R>(queue: GroupQueueState<T, R>, version: number): GroupQueueState<T, R> => {
+  if (!isNatural(version)) throw new RangeError(`evictStale: version must be a natural number, got ${version}`)
+  const { maxLag } = queue.settings
+  return [...queue.pending].reduce((next, [ticket, group]) => {
+    if (group.stage === 'training') return next
+    const oldest = Math.min(...filled(group).map(({ policyVersion }) => policyVersion))
+    if (version - oldest <= maxLag) return next
+    const reason = `a rollout of version ${oldest} at version ${version}, more than ${maxLag} updates behind`
+    return settle(next, ticket, { _tag: 'Dropped', cause: 'stale', reason })
+  }, queue)
+}
+
+/** What became of a task. */
+export type TaskFate =
+  | Settled
+  /** Wanted; some of its rollouts may be there. */
+  | { readonly _tag: 'Queued'; readonly filled: number }
+  /** Workers make some of its rollouts. */
+  | { readonly _tag: 'Leased'; readonly filled: number; readonly workers: readonly string[] }
+  | { readonly _tag: 'Ready' }
+  | { readonly _tag: 'Training' }
+  /** It ended, and how was forgotten. */
+  | { readonly _tag: 'Forgotten' }
+  /** Never drawn. */
+  | { readonly _tag: 'Unknown' }
+
+/** What became of the task with a ticket. */
+export const fateOf = <T, R>(queue: GroupQueueState<T, R>, ticket: number): TaskFate => {
+  if (!isNatural(ticket) || ticket >= queue.nextTicket) return { _tag: 'Unknown' }
+  const group = queue.pending.get(ticket)
+  if (group === undefined) return queue.settled.get(ticket) ?? { _tag: 'Forgotten' }
+  if (group.stage === 'ready') return { _tag: 'Ready' }
+  if (group.stage === 'training') return { _tag: 'Training' }
+  const workers = group.places.flatMap((place) => (place._tag === 'Leased' ? [place.worker] : []))
+  const there = filled(group).length
+  return workers.length > 0
+    ? { _tag: 'Leased', filled: there, workers: [...new Set(workers)] }
+    : { _tag: 'Queued', filled: there }
+}
+
+/** How many tasks are where. */
+export interface Ledger {
+  readonly drawn: number
+  readonly queued: number
+  readonly leased: number
+  readonly ready: number
+  readonly training: number
+  readonly trained: number
+  readonly dropped: Readonly<Record<DropCause, number>>
+}
+
+/**
+ * How many tasks are where: `drawn` is the sum of all the others.
+ *
+ * Cost     a look at every task that has not ended.
+ */
+export const ledger = <T, R>(queue: GroupQueueState<T, R>): Ledger => {
+  const fates = queue.pending.keySeq().countBy((ticket) => fateOf(queue, ticket)._tag)
+  return {
+    drawn: queue.nextTicket,
+    queued: fates.get('Queued', 0),
+    leased: fates.get('Leased', 0),
+    ready: fates.get('Ready', 0),
+    training: fates.get('Training', 0),
+    ...queue.counts,
+  }
+}
+
+/** Forgets how tasks ended, so that the queue does not grow with the run. The counts stay, and what comes late is refused as before. */
+export const forgetSettled = <T, R>(queue: GroupQueueState<T, R>): GroupQueueState<T, R> => ({
+  ...queue,
+  settled: queue.settled.clear(),
+})
