@@ -49,6 +49,7 @@ export {
 export type { SafetensorsEntry } from './codecs/safetensorsHeader.js'
 export { openCheckpoint, type ShardOptions, shardedSafetensors } from './codecs/safetensorsShards.js'
 export { asInt32, type HostNumbers, type MemoryUse, type StorageType, type StoredArray } from './codecs/storage.js'
+export { type BoardEvent, encodeBoardEvent } from './codecs/tensorBoard.js'
 export {
   readTensorDict,
   readTensorDictAt,

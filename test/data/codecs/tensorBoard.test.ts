@@ -1,0 +1,67 @@
+import { readFileSync } from 'node:fs'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { crc32c } from '../../../src/data/codecs/crc32.js'
+import { protoInteger } from '../../../src/data/codecs/protobuf.js'
+import { type BoardEvent, encodeBoardEvent, tfRecord } from '../../../src/data/codecs/tensorBoard.js'
+
+interface Golden {
+  readonly events: readonly { readonly event: BoardEvent; readonly hex: string }[]
+}
+
+const golden = JSON.parse(readFileSync('test/golden/tensorBoard.json', 'utf8')) as Golden // written by generate/tensorBoard.py
+
+describe('encodeBoardEvent', () => {
+  it.each(golden.events)('writes the bytes of TensorBoard for $event.what at step $event.step', ({ event, hex }) => {
+    expect(Buffer.from(encodeBoardEvent(event)).toString('hex')).toBe(hex)
+  })
+
+  it('refuses a step that is not a natural number', () => {
+    const at = (step: number): BoardEvent => ({ what: 'restart', seconds: 1, step })
+    expect(() => encodeBoardEvent(at(-1))).toThrow('expected an integer of at least 0, got -1')
+    expect(() => encodeBoardEvent(at(0.5))).toThrow('got 0.5')
+  })
+})
+
+describe('tfRecord', () => {
+  it('has the length and the bytes in the places where a reader looks for them', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {
+        const record = tfRecord(bytes)
+        expect(record.length).toBe(bytes.length + 16)
+        expect(new DataView(record.buffer).getBigUint64(0, true)).toBe(BigInt(bytes.length))
+        expect(record.subarray(12, 12 + bytes.length)).toEqual(bytes)
+      }),
+    )
+  })
+})
+
+describe('crc32c', () => {
+  it('has the values of RFC 3720, appendix B.4', () => {
+    const hex = (bytes: Uint8Array): string => crc32c(bytes).toString(16)
+    expect(hex(new Uint8Array(32))).toBe('8a9136aa')
+    expect(hex(new Uint8Array(32).fill(0xff))).toBe('62a8ab43')
+    expect(hex(Uint8Array.from({ length: 32 }, (_, i) => i))).toBe('46dd794e')
+  })
+
+  it('of bytes after other bytes is that of both together', () => {
+    fc.assert(
+      fc.property(fc.uint8Array(), fc.uint8Array(), (a, b) => {
+        expect(crc32c(b, crc32c(a))).toBe(crc32c(Uint8Array.from([...a, ...b])))
+      }),
+    )
+  })
+})
+
+describe('protoInteger', () => {
+  it('holds every natural number in seven bits a byte', () => {
+    fc.assert(
+      fc.property(fc.maxSafeNat(), (value) => {
+        const [, ...bytes] = protoInteger(1, value)
+        const read = bytes.reduce((sum, byte, i) => sum + (byte & 0x7f) * 128 ** i, 0)
+        expect(read).toBe(value)
+        expect(bytes.slice(0, -1).every((byte) => byte >= 0x80)).toBe(true)
+      }),
+    )
+  })
+})
