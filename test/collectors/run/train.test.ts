@@ -188,7 +188,7 @@ const fullDisk = (n: number) => {
   }
   const refuse = (operation: string, path: string, part: TE.TaskEither<FileFailure, void>) =>
     TE.chain(() => TE.left(noSpace(operation, path)))(part)
-  const half = (contents: string): string => contents.slice(0, contents.length / 2)
+  const half = (contents: string | Uint8Array): string | Uint8Array => contents.slice(0, contents.length / 2)
   const files: Files = {
     ...liveFiles,
     write: (path, contents) =>

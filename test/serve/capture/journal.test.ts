@@ -62,7 +62,7 @@ describe('a journal', () => {
     } as const
     const disk = {
       ...liveFiles,
-      append: (name: string, text: string) => {
+      append: (name: string, text: string | Uint8Array) => {
         if (!isFull) return liveFiles.append(name, text)
         appendFileSync(name, text.slice(0, 7))
         return TE.left(full)
