@@ -120,6 +120,16 @@ export {
 } from './steps/sftRows.js'
 export { type SFTMetrics, type SFTStepOptions, sftStep } from './steps/sftStep.js'
 export { type ValueMetrics, type ValueRows, type ValueStepOptions, valueStep } from './steps/valueStep.js'
+  type RunStatus,
+  type SampleText,
+  type SettingValue,
+  type Sink,
+  type SinkFailure,
+  sinkFailure,
+  type TrackedEvent,
+} from './tracking/sink.js'
+export { tensorBoardSink } from './tracking/tensorBoard.js'
+export { makeTracker, type SinkReport, type Tracker, type TrackerOptions } from './tracking/tracker.js'
 export { type TrainStep, type TrainStepOptions, trainStep } from './trainStep.js'
 export { type DecoderForms, type DecoderFormsOptions, decoderForms } from './updaters/decoderForms.js'
 export { type EngineUpdater, engineUpdater, type UpdaterState } from './updaters/engineUpdater.js'
