@@ -120,6 +120,7 @@ export {
 } from './steps/sftRows.js'
 export { type SFTMetrics, type SFTStepOptions, sftStep } from './steps/sftStep.js'
 export { type ValueMetrics, type ValueRows, type ValueStepOptions, valueStep } from './steps/valueStep.js'
+export {
   type RunStatus,
   type SampleText,
   type SettingValue,

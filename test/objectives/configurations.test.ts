@@ -272,7 +272,7 @@ describe('settings', () => {
 
   it('tells all problems of a record at once', () => {
     expect(() => TAKERS.SFTLoss!('{"beta": "1", "reduction": "none", "x": 1}')).toThrow(
-      /beta must be a number, got "1"; reduction must be 'mean' or 'sum', got "none"; there is no setting x/,
+      /beta must be a number, got "1"; reduction must be 'mean' or 'sum' or 'token-mean', got "none"; there is no setting x/,
     )
   })
 
