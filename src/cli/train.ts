@@ -71,6 +71,20 @@ const FLAGS: readonly (readonly [
     'which probabilities ratios are taken against: sampled, or rescored before the first update of a step',
     oneOf(['sampled', 'rescored']),
   ],
+  [
+    'dynamicSampling',
+    '<rounds>',
+    'sample groups without a signal again, in so many rounds for a batch; 1: never, off: as the algorithm has it',
+    positiveInteger,
+  ],
+  [
+    'overlongCache',
+    '<n>',
+    'last tokens of the longest completion that cost something; 0: none, off: as the algorithm has it',
+    naturalNumber,
+  ],
+  ['overlongFactor', '<x>', 'what a completion of the longest length costs', nonNegativeNumber],
+  ['truncated', '<how>', 'learn from completions that the token limit cut off, or mask them', oneOf(['learn', 'mask'])],
   ['microBatch', '<n>', 'tokens computed in one run, about', positiveInteger],
   [
     'recompute',

@@ -8,6 +8,16 @@ export {
   type LeftOut,
 } from './captured.js'
 export { correctedRows, rescoredRows } from './correction.js'
+export {
+  type DynamicSamplingOptions,
+  dynamicSampling,
+  type SampledBatch,
+  type SampledGroup,
+  type SamplingCounts,
+  type SamplingDecision,
+  type SamplingRule,
+  samplingDecision,
+} from './dynamicSampling.js'
 export { type GroupedRows, groupRows, trainingRows } from './groups.js'
 export {
   type Collected,
@@ -87,7 +97,7 @@ export { evaluationTasks, loadTasks, openTasks, type RunTasks } from './run/task
 export { type RunEvent, type TrainOptions, train } from './run/train.js'
 export type { Recompute } from './stepGradients.js'
 export { combineUpdates, type StepMetrics } from './stepMetrics.js'
-export { type TrainingRows, withNoise } from './stepRows.js'
+export { type TrainingRows, withNoise, withoutRows } from './stepRows.js'
 export {
   type DPOMetrics,
   type DPOStepOptions,

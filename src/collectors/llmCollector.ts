@@ -257,12 +257,13 @@ export const LLMCollector = <O extends TokenPrompt>(options: LLMCollectorOptions
   }
 }
 
-/** Sum of the rewards of each trajectory, and its rows, in order of first appearance. */
+/** Sum of the rewards of each trajectory, and its rows, in order of first appearance. `rewards` may be others than the batch's own, one for each row. */
 export const trajectoryReturns = <O>(
   batch: CollectedBatch<O>,
+  rewards?: ArrayLike<number>,
 ): readonly { readonly trajectory: number; readonly rows: readonly number[]; readonly return: number }[] => {
   const plain = batch as unknown as TensorDict<TurnEntries & { readonly next: TensorDict<Outcome> }> // every batch has these
-  const rewards = get(plain, 'next', 'reward').dataSync()
+  const each = rewards ?? get(plain, 'next', 'reward').dataSync()
   const groups = new Map<number, number[]>()
   for (const [row, trajectory] of get(plain, 'trajectory').items.entries()) {
     groups.set(trajectory, [...(groups.get(trajectory) ?? []), row])
@@ -270,6 +271,6 @@ export const trajectoryReturns = <O>(
   return [...groups].map(([trajectory, rows]) => ({
     trajectory,
     rows,
-    return: rows.reduce((sum, row) => sum + rewards[row]!, 0),
+    return: rows.reduce((sum, row) => sum + each[row]!, 0),
   }))
 }

@@ -31,6 +31,29 @@ export const rowsAt = (rows: TrainingRows, places: readonly number[]): TrainingR
     ]),
   ) as unknown as TrainingRows // the same names, and lists of the same kinds
 
+/**
+ * The rows with some of them left out of the loss: their tokens count for nothing, neither in the objective nor in what it is divided by.
+ * Advantages stay what they are, those of a whole group.
+ *
+ * Errors   throws RangeError unless `isLeftOut` has one entry for each row.
+ *
+ * @example
+ * const rows = { prompts: [[1], [1]], completions: [[2], [3]], oldLogProbs: [[0], [0]], advantages: [1, -1], temperature: 1 }
+ * withoutRows(rows, [true, false]).masks // [[0], [1]]
+ */
+export const withoutRows = (rows: TrainingRows, isLeftOut: readonly boolean[]): TrainingRows => {
+  const size = rows.completions.length
+  if (isLeftOut.length !== size)
+    throw new RangeError(`withoutRows: ${size} completions but ${isLeftOut.length} entries of isLeftOut`)
+  const { completions, masks } = rows
+  return isLeftOut.includes(true)
+    ? {
+        ...rows,
+        masks: completions.map((row, i) => Array.from(row, (_, t) => (isLeftOut[i] ? 0 : (masks?.[i]?.[t] ?? 1)))),
+      }
+    : rows
+}
+
 /** Random numbers for objectives that choose at random, from a key: those of row i are of its child i, whatever the micro-batches. */
 export const withNoise = (rows: TrainingRows, key: Key): TrainingRows => ({
   ...rows,

@@ -4,6 +4,7 @@ export { DatasetChatEnv, type DatasetChatEnvOptions, type DatasetChatState } fro
 export { type Env, type EnvFailure, type EnvSpecs, nextRequest, type Outcome, outcomeSpec } from './env.js'
 export { GSM8K_SYSTEM_PROMPT, GSM8KEnv, type GSM8KEnvOptions, type GSM8KState } from './gsm8kEnv.js'
 export { canonicalNumber, type GSM8KReward, type GSM8KRewardOptions, gsm8kReward } from './rewards/gsm8k.js'
+export { type OverlongOptions, overlongReward } from './rewards/overlong.js'
 export {
   DataLoadingPrimer,
   type DataLoadingPrimerOptions,
@@ -17,6 +18,7 @@ export {
   type InputMode,
 } from './transforms/gsm8kRewardParser.js'
 export { type KLEntries, KLRewardTransform, type KLRewardTransformOptions } from './transforms/klRewardTransform.js'
+export { type LengthEntries, OverlongPenalty } from './transforms/overlongPenalty.js'
 export { PolicyVersion, type VersionEntry } from './transforms/policyVersion.js'
 export { type StepCount, StepCounter } from './transforms/stepCounter.js'
 export { TemplateTransform, type TemplateTransformOptions, type TextEntries } from './transforms/templateTransform.js'

@@ -39,6 +39,10 @@ export interface Algorithm {
   readonly objective: (clip: ClipPair) => TokenObjective
   /** The range of its source; null for objectives without one. */
   readonly clip: ClipPair | null
+  /** How often is sampled for one batch at most, until every group has a signal. Default 1: never again. */
+  readonly samplingRounds?: number
+  /** The share of the longest completion at whose end length costs something. Default 0: none. */
+  readonly overlongShare?: number
   /** `longest` is the length that Dr. GRPO divides by: the largest that a completion may have. */
   readonly aggregation: (longest: number) => Aggregation
 }
@@ -66,8 +70,9 @@ const NAMED = {
     ...GRPO,
     title: 'Decoupled Clip and Dynamic Sampling Policy Optimization',
     source: 'Yu et al. 2025, arXiv:2503.14476',
-    differs: 'groups without a signal are not sampled again, and there is no penalty of length',
     clip: [0.2, 0.28],
+    samplingRounds: 10,
+    overlongShare: 0.2,
   },
   'dr-grpo': {
     ...GRPO,

@@ -1,15 +1,19 @@
 /** The parts of a run on word problems, wired together. */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { List } from 'immutable'
 import { child, keyFromSeed } from '../../core/key.js'
-import type { LogProbModel, PolicyFailure, TokenAction, TokenPrompt } from '../../data/policy.js'
+import type { LogProbModel, PolicyFailure, StopReason, TokenAction, TokenPrompt } from '../../data/policy.js'
 import { shuffled, type TaskSource } from '../../data/task.js'
 import { ragged, raggedRows } from '../../data/tensorDict/leaf.js'
 import type { DeepMerge } from '../../data/tensorDict/merge.js'
+import { get } from '../../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../../data/weights.js'
 import type { Env } from '../../envs/env.js'
 import { GSM8KEnv, type GSM8KState } from '../../envs/gsm8kEnv.js'
+import type { OverlongOptions } from '../../envs/rewards/overlong.js'
 import { type KLEntries, KLRewardTransform } from '../../envs/transforms/klRewardTransform.js'
+import { OverlongPenalty } from '../../envs/transforms/overlongPenalty.js'
 import { PolicyVersion, type VersionEntry } from '../../envs/transforms/policyVersion.js'
 import { TemplateTransform, type TextEntries } from '../../envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../envs/transforms/tokenizer.js'
@@ -20,12 +24,14 @@ import { MCAdvantage } from '../../objectives/advantages/mcAdvantage.js'
 import { ALGORITHMS } from '../../objectives/algorithms.js'
 import { type AdamWState, adamW } from '../../objectives/updates/adamW.js'
 import { rescoredRows } from '../correction.js'
+import { dynamicSampling, type SampledBatch } from '../dynamicSampling.js'
 import { type GroupedRows, groupRows, trainingRows } from '../groups.js'
-import { type CollectedBatch, type CollectorPosition, LLMCollector } from '../llmCollector.js'
+import { type CollectedBatch, type CollectorFailure, type CollectorPosition, LLMCollector } from '../llmCollector.js'
 import { miniBatches } from '../miniBatches.js'
-import { type TrainingRows, withNoise } from '../stepRows.js'
+import { type TrainingRows, withNoise, withoutRows } from '../stepRows.js'
 import { type TrainStep, trainStep } from '../trainStep.js'
-import { lossOf, type RunSettings } from './settings.js'
+import { lossOf, overlongOf, samplingRoundsOf } from './choices.js'
+import type { RunSettings } from './settings.js'
 
 /** What the states of word problems have once text and tokens are added. */
 export type WordProblemState = DeepMerge<DeepMerge<GSM8KState, TextEntries>, TokenPrompt>
@@ -47,7 +53,9 @@ export type TrainingState = DeepMerge<DeepMerge<WordProblemState, KLEntries>, Ve
 
 export interface Pipeline {
   readonly policy: TransformersPolicy
-  readonly collector: LLMCollector<TrainingState>
+  readonly start: CollectorPosition
+  /** Collects the batch at a position, with groups without a signal sampled again as the settings say. */
+  readonly collect: (position: CollectorPosition) => TE.TaskEither<CollectorFailure, SampledBatch<TrainingState>>
   /** Advantages of the groups of a batch. */
   readonly group: (batch: CollectedBatch<TrainingState>) => GroupedRows
   /** What is learned from a batch. */
@@ -85,6 +93,25 @@ export interface PipelineParts {
   readonly start?: CollectorPosition
 }
 
+/** Word problems with a soft end. What it costs is in the reward; the entry that says so has no reader here. */
+const shaped = (problems: Env<WordProblemState, TokenAction>, overlong: OverlongOptions) =>
+  pipe(problems, append(OverlongPenalty(overlong))) as unknown as typeof problems // one entry more
+
+/** 0 for no answer, 1 for an answer, 2 for the right one: completions that are equal here earn the same before length and divergence cost something. */
+const outcomes = (batch: CollectedBatch<TrainingState>): readonly number[] => {
+  const [right, answered] = [
+    get(batch, 'next', 'rewardRight').dataSync(),
+    get(batch, 'next', 'rewardAnswer').dataSync(),
+  ]
+  return Array.from(right, (x, i) => x + answered[i]!)
+}
+
+/** Which of the rows end where the token limit is. */
+const cutOff = (batch: CollectedBatch<TrainingState>, { rows }: GroupedRows): readonly boolean[] => {
+  const stops: List<StopReason> = get(batch, 'stopReason').items
+  return rows.map((row) => stops.get(row) === 'length')
+}
+
 /** Rows with the policy's own log-probabilities, computed as they are for the gradient. */
 const rescored = (policy: LogProbModel, rows: TrainingRows): TE.TaskEither<PolicyFailure, TrainingRows> =>
   pipe(
@@ -109,11 +136,17 @@ export const makePipeline = (
     params,
     sampling: { temperature: settings.temperature, maxNewTokens: settings.maxNewTokens },
   })
+  const overlong = overlongOf(settings)
+  const problems = wordProblemEnv(shuffled(tasks, keys.tasks), text, {
+    prompts: settings.prompts,
+    repeats: settings.group,
+  })
   const env = pipe(
-    wordProblemEnv(shuffled(tasks, keys.tasks), text, { prompts: settings.prompts, repeats: settings.group }),
+    overlong === null ? problems : shaped(problems, overlong),
     append(KLRewardTransform({ reference, coefficient: settings.klCoefficient })),
     append(PolicyVersion()),
   )
+  const collector = LLMCollector({ env, policy, key: keys.rollouts, ...(start && { start }) })
   const loss = lossOf(settings)
   const estimator = MCAdvantage({ groupSize: settings.group })
   const step = trainStep({
@@ -133,10 +166,16 @@ export const makePipeline = (
   }
   return {
     policy,
-    collector: LLMCollector({ env, policy, key: keys.rollouts, ...(start && { start }) }),
+    start: collector.start,
+    collect: dynamicSampling(collector, {
+      groups: settings.prompts,
+      rounds: samplingRoundsOf(settings),
+      signal: outcomes,
+    }),
     group: (batch) => groupRows(batch, estimator, ALGORITHMS[settings.algorithm].advantage),
     rows: (batch, grouped) => {
-      const rows = trainingRows(batch, grouped)
+      const all = trainingRows(batch, grouped)
+      const rows = settings.truncated === 'learn' ? all : withoutRows(all, cutOff(batch, grouped))
       return settings.oldLogProbs === 'sampled' ? TE.right(rows) : rescored(policy, rows)
     },
     miniBatches: (rows, { groupIds }, number) =>

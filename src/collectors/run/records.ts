@@ -1,6 +1,7 @@
 /** What a run writes down: one record for each step, evaluation and sampled trajectory, and the summary. */
 import type { StopReason } from '../../data/policy.js'
 import type { EngineReport } from '../../engine/report.js'
+import type { SamplingCounts } from '../dynamicSampling.js'
 import type { StepMetrics } from '../stepMetrics.js'
 
 /** Seconds by phase. */
@@ -26,6 +27,8 @@ export interface StepRecord extends StepMetrics {
   readonly truncated: number
   /** Mean tokens of a completion. */
   readonly completionTokens: number
+  /** All that was sampled for the step, what was not learned from included. Records of earlier versions have none: they learned from everything. */
+  readonly sampling?: SamplingCounts
   readonly groupsUsed: number
   readonly groupsDropped: number
   /** Groups whose completions all had the same reward: nothing to learn from. */
@@ -120,7 +123,9 @@ export const summarize = (
   const last = evaluations.at(-1)
   if (first === undefined || last === undefined) throw new RangeError('summarize: a run has at least one evaluation')
   const phase = (name: keyof PhaseSeconds): number => sum(steps.map((record) => record.seconds[name]))
-  const sampled = sum(steps.map((record) => record.completionTokens * context.completionsPerStep))
+  const sampled = sum(
+    steps.map(({ sampling, completionTokens }) => sampling?.tokens ?? completionTokens * context.completionsPerStep),
+  )
   const late = evaluations.filter((record) => record.step * 2 >= last.step)
   return {
     status: context.status,

@@ -2,91 +2,47 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { type LoraConfig, loraConfig } from '../../modules/lora/config.js'
-import { ALGORITHM_NAMES, algorithmLoss } from '../../objectives/algorithms.js'
-import type { PolicyLoss } from '../../objectives/policyLoss.js'
+import { ALGORITHM_NAMES } from '../../objectives/algorithms.js'
+import { lossOf, overlongOf } from './choices.js'
+import { type RunSettings, settingsSchema } from './settingsSchema.js'
 
-export { ALGORITHM_NAMES }
+export { ALGORITHM_NAMES, type RunSettings }
 
-const count = z.number().int().positive()
+/** One thing that is wrong with settings that are each of their kind. */
+interface SettingProblem {
+  readonly name: keyof RunSettings
+  readonly reason: string
+}
 
-const settingsSchema = z.strictObject({
-  /** Folder of the model to begin with. */
-  model: z.string(),
-  /** GSM8K rows: a .jsonl or .parquet file, or `hub:` and a dataset on the hub; null for the built-in word problems. */
-  dataset: z.string().nullable(),
-  /** Rows to evaluate on; null for rows held out from the dataset, or held-out word problems. */
-  evalDataset: z.string().nullable(),
-  seed: z.number().int().nonnegative(),
-  steps: count,
-  /** Different problems in a step. */
-  prompts: count,
-  /** Completions of each problem. */
-  group: count.min(2),
-  maxNewTokens: count,
-  temperature: z.number().positive(),
-  learningRate: z.number().positive(),
-  /** How far a ratio may go below and above 1; null for the algorithm's own range. */
-  clipLow: z.number().min(0).lt(1).nullable(),
-  clipHigh: z.number().min(0).nullable(),
-  /** Weight of the divergence from the first weights in the reward; 0 only measures it. */
-  klCoefficient: z.number().min(0),
-  maxGradNorm: z.number().positive(),
-  /** Steps between evaluations. */
-  evalEvery: count,
-  evalProblems: count,
-  /** Steps between checkpoints. */
-  checkpointEvery: count,
-  /** Completions written to trajectories.jsonl in each step. */
-  trajectories: z.number().int().nonnegative(),
-  // What follows has defaults, so that runs of earlier versions can be resumed.
-  /** Rank of the adapter that is trained in the place of the model's own weights; null trains all of those. */
-  loraRank: count.nullable().default(null),
-  loraAlpha: z.number().positive().default(16),
-  /** Modules that the adapter changes: ends of paths with commas between them, or all-linear. */
-  loraTarget: z.string().default('all-linear'),
-  /** What the adapter's products are multiplied by. */
-  loraScaling: z.enum(['alpha/rank', 'alpha/sqrt(rank)']).default('alpha/rank'),
-  /** About how many tokens are computed in one run. */
-  microBatch: count.default(4096),
-  /** What is computed again for the gradient instead of being kept. */
-  recompute: z.enum(['none', 'layers']).default('none'),
-  /** How the numbers of the model folder are stored that is written at the end; null writes none. */
-  dtype: z.enum(['F32', 'BF16', 'F16']).nullable().default(null),
-  /** How advantages and the loss are made. */
-  algorithm: z.enum(ALGORITHM_NAMES).default('grpo'),
-  /** Passes over the completions of a step. */
-  epochs: count.default(1),
-  /** Optimizer steps of a pass. */
-  miniBatches: count.default(1),
-  /** Whose log-probabilities ratios are taken against: those of the sampler, or the trainer's own before the first update of the step. */
-  oldLogProbs: z.enum(['sampled', 'rescored']).default('sampled'),
-})
-
-/** The loss of settings. Errors: throws RangeError for a clip range that the algorithm cannot have. */
-export const lossOf = ({
-  algorithm,
-  clipLow,
-  clipHigh,
-  maxNewTokens,
-}: Pick<RunSettings, 'algorithm' | 'clipLow' | 'clipHigh' | 'maxNewTokens'>): PolicyLoss =>
-  algorithmLoss(algorithm, { clipLow, clipHigh, longest: maxNewTokens })
-
-const checkedSchema = settingsSchema.superRefine((settings, context) => {
-  if (settings.miniBatches > settings.prompts)
-    context.addIssue({
-      code: 'custom',
-      path: ['miniBatches'],
-      message: `${settings.miniBatches} mini-batches of whole groups need as many prompts, got ${settings.prompts}`,
-    })
+/** What a part of a run says about the settings that it is made of, if it cannot be made. */
+const refusal = (name: keyof RunSettings, make: () => unknown): readonly SettingProblem[] => {
   try {
-    lossOf(settings)
+    make()
+    return []
   } catch (error) {
     if (!(error instanceof RangeError)) throw error
-    context.addIssue({ code: 'custom', path: ['algorithm'], message: error.message })
+    return [{ name, reason: error.message }]
   }
-})
+}
 
-export type RunSettings = Readonly<z.infer<typeof settingsSchema>>
+/** Settings that do not agree with each other: all that does not. */
+const disagreements = (settings: RunSettings): readonly SettingProblem[] => [
+  ...(settings.miniBatches > settings.prompts
+    ? [
+        {
+          name: 'miniBatches' as const,
+          reason: `${settings.miniBatches} mini-batches of whole groups need as many prompts, got ${settings.prompts}`,
+        },
+      ]
+    : []),
+  ...refusal('algorithm', () => lossOf(settings)),
+  ...refusal('overlongCache', () => overlongOf(settings)),
+]
+
+const checkedSchema = settingsSchema.superRefine((settings, context) => {
+  for (const { name, reason } of disagreements(settings))
+    context.addIssue({ code: 'custom', path: [name], message: reason })
+})
 
 /** The settings of `npm start`, all but the model. */
 export const DEFAULT_SETTINGS: Omit<RunSettings, 'model'> = {
@@ -118,6 +74,10 @@ export const DEFAULT_SETTINGS: Omit<RunSettings, 'model'> = {
   epochs: 1,
   miniBatches: 1,
   oldLogProbs: 'sampled',
+  dynamicSampling: null,
+  overlongCache: null,
+  overlongFactor: 1,
+  truncated: 'learn',
 }
 
 /** The adapter that settings ask for; null if they train the model's own weights. */

@@ -149,7 +149,7 @@ const runStep = async (
   const { pipeline, options, clock } = session
   const { settings, model } = options
   const started = clock.now()
-  const collected = orThrow(await pipeline.collector.collect(progress.position)())
+  const collected = orThrow(await pipeline.collect(progress.position)())
   using held = collected.batch
   const batch = held.value
   const generation = get(batch, 'generationMs').value / 1000
@@ -165,6 +165,7 @@ const runStep = async (
     type: 'step',
     step,
     ...describeBatch(batch, settings),
+    sampling: collected.sampling,
     groupsUsed: grouped.groups,
     groupsDropped: grouped.dropped.length,
     learningRate,
@@ -298,7 +299,7 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
     ...(state && { start: state.position }),
   })
   const trainer = { last: startTrainer(pipeline, weights.trained, resume) }
-  let progress: Progress = { step: state?.step ?? 0, position: pipeline.collector.start }
+  let progress: Progress = { step: state?.step ?? 0, position: pipeline.start }
   try {
     const session: Session = {
       options,

@@ -31,6 +31,10 @@ const anySettings: fc.Arbitrary<RunSettings> = fc.record({
   epochs: natural,
   miniBatches: fc.constant(1),
   oldLogProbs: fc.constantFrom('sampled', 'rescored'),
+  dynamicSampling: fc.option(natural),
+  overlongCache: fc.constantFrom(null, 0, 1),
+  overlongFactor: positive,
+  truncated: fc.constantFrom('learn', 'mask'),
   maxGradNorm: positive,
   evalEvery: natural,
   evalProblems: natural,
@@ -61,6 +65,10 @@ const LATER = [
   'epochs',
   'miniBatches',
   'oldLogProbs',
+  'dynamicSampling',
+  'overlongCache',
+  'overlongFactor',
+  'truncated',
 ] as const
 
 const stored: RunSettings = { model: '/models/a', ...DEFAULT_SETTINGS }
@@ -81,11 +89,11 @@ describe('parseSettings', () => {
     fc.assert(law)
   })
 
-  it('reads settings of earlier versions, and takes the defaults for what came later', () => {
+  it('reads settings of earlier versions, which did neither more nor less than they do now', () => {
     const early = Object.fromEntries(
       Object.entries(stored).filter(([key]) => !(LATER as readonly string[]).includes(key)),
     )
-    expect(parseSettings(early)).toEqual(E.right(stored))
+    expect(parseSettings(early)).toEqual(E.right({ ...stored, dynamicSampling: 1, overlongCache: 0 }))
   })
 
   it('names the field that is missing', () => {
@@ -113,6 +121,9 @@ describe('parseSettings', () => {
     ['maxGradNorm', Number.POSITIVE_INFINITY],
     ['epochs', 0],
     ['miniBatches', 17],
+    ['dynamicSampling', 0],
+    ['overlongCache', 65],
+    ['truncated', 'drop'],
     ['oldLogProbs', 'old'],
     ['model', 3],
     ['trajectories', -1],

@@ -1,0 +1,68 @@
+/** The settings of a run, each of its kind. Whether they agree with each other is checked where they are read (`parseSettings`). */
+import { z } from 'zod'
+import { ALGORITHM_NAMES } from '../../objectives/algorithms.js'
+
+const count = z.number().int().positive()
+
+export const settingsSchema = z.strictObject({
+  /** Folder of the model to begin with. */
+  model: z.string(),
+  /** GSM8K rows: a .jsonl or .parquet file, or `hub:` and a dataset on the hub; null for the built-in word problems. */
+  dataset: z.string().nullable(),
+  /** Rows to evaluate on; null for rows held out from the dataset, or held-out word problems. */
+  evalDataset: z.string().nullable(),
+  seed: z.number().int().nonnegative(),
+  steps: count,
+  /** Different problems in a step. */
+  prompts: count,
+  /** Completions of each problem. */
+  group: count.min(2),
+  maxNewTokens: count,
+  temperature: z.number().positive(),
+  learningRate: z.number().positive(),
+  /** How far a ratio may go below and above 1; null for the algorithm's own range. */
+  clipLow: z.number().min(0).lt(1).nullable(),
+  clipHigh: z.number().min(0).nullable(),
+  /** Weight of the divergence from the first weights in the reward; 0 only measures it. */
+  klCoefficient: z.number().min(0),
+  maxGradNorm: z.number().positive(),
+  /** Steps between evaluations. */
+  evalEvery: count,
+  evalProblems: count,
+  /** Steps between checkpoints. */
+  checkpointEvery: count,
+  /** Completions written to trajectories.jsonl in each step. */
+  trajectories: z.number().int().nonnegative(),
+  // What follows has defaults, so that runs of earlier versions can be resumed.
+  /** Rank of the adapter that is trained in the place of the model's own weights; null trains all of those. */
+  loraRank: count.nullable().default(null),
+  loraAlpha: z.number().positive().default(16),
+  /** Modules that the adapter changes: ends of paths with commas between them, or all-linear. */
+  loraTarget: z.string().default('all-linear'),
+  /** What the adapter's products are multiplied by. */
+  loraScaling: z.enum(['alpha/rank', 'alpha/sqrt(rank)']).default('alpha/rank'),
+  /** About how many tokens are computed in one run. */
+  microBatch: count.default(4096),
+  /** What is computed again for the gradient instead of being kept. */
+  recompute: z.enum(['none', 'layers']).default('none'),
+  /** How the numbers of the model folder are stored that is written at the end; null writes none. */
+  dtype: z.enum(['F32', 'BF16', 'F16']).nullable().default(null),
+  /** How advantages and the loss are made. */
+  algorithm: z.enum(ALGORITHM_NAMES).default('grpo'),
+  /** Passes over the completions of a step. */
+  epochs: count.default(1),
+  /** Optimizer steps of a pass. */
+  miniBatches: count.default(1),
+  /** Whose log-probabilities ratios are taken against: those of the sampler, or the trainer's own before the first update of the step. */
+  oldLogProbs: z.enum(['sampled', 'rescored']).default('sampled'),
+  /** How often is sampled for one batch at most, until every group has a signal; null as the algorithm has it, 1 for once. */
+  dynamicSampling: count.nullable().default(1),
+  /** The last tokens of the longest completion that cost something; null as the algorithm has it, 0 for none. */
+  overlongCache: z.number().int().nonnegative().nullable().default(0),
+  /** What a completion of the longest length costs. */
+  overlongFactor: z.number().min(0).default(1),
+  /** Whether completions that the token limit cut off are learned from. */
+  truncated: z.enum(['learn', 'mask']).default('learn'),
+})
+
+export type RunSettings = Readonly<z.infer<typeof settingsSchema>>

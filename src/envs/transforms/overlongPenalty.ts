@@ -1,0 +1,47 @@
+import * as tf from '@tensorflow/tfjs'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { TokenAction } from '../../data/policy.js'
+import { tensorSpec } from '../../data/spec.js'
+import { rowLengths } from '../../data/tensorDict/leaf.js'
+import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { scope } from '../../engine/scope.js'
+import { envFailure } from '../env.js'
+import { checkOverlong, type OverlongOptions, overlongReward } from '../rewards/overlong.js'
+import { type Transform, transform } from './transform.js'
+
+/** What the length of the last completion cost, `[B]` float32, 0 or less. */
+export type LengthEntries = { readonly lengthPenalty: tf.Tensor }
+
+/**
+ * Adds `overlongReward` of each completion's length in tokens to the reward, and keeps it in `lengthPenalty`. In conversations it is the length of
+ * the turn.
+ *
+ * Shapes   reward `[B]`.
+ * Errors   throws RangeError as `overlongReward` does; `Left(EnvFailure)` if the action has no token ids.
+ * Source   DAPO, Yu et al. 2025, arXiv:2503.14476, section 3.4.
+ */
+export const OverlongPenalty = (options: OverlongOptions): Transform<null, unknown, LengthEntries> => {
+  checkOverlong('OverlongPenalty', options)
+  return transform<null, unknown, LengthEntries>({
+    name: 'OverlongPenalty',
+    initial: null,
+    adds: { lengthPenalty: tensorSpec('float32') },
+    reset: (td) =>
+      TE.right([scope(() => TensorDict({ lengthPenalty: tf.zeros([...td.batchShape]) }, td.batchShape)), null]),
+    step: (next, { action }) => {
+      if (find(action, ['tokens', 'response']) === undefined)
+        return TE.left(envFailure('OverlongPenalty', 'the action has no tokens.response'))
+      const lengths = rowLengths(get(action as TensorDict<TokenAction>, 'tokens', 'response')) // checked: it has them
+      const added = scope(() => {
+        const lengthPenalty = tf.tensor1d(
+          lengths.map((length) => overlongReward(length, options)),
+          'float32',
+        )
+        const given = find(next, ['reward'])
+        const reward = given instanceof tf.Tensor ? tf.add(given, lengthPenalty) : lengthPenalty
+        return TensorDict({ reward, lengthPenalty }, next.batchShape)
+      })
+      return TE.right([added, null])
+    },
+  })
+}
