@@ -58,6 +58,10 @@ export interface DistillationLoss {
  * `forward`. Over tokens that the student samples the expected value of `reverse` is `KL(student || teacher)`, and its expected gradient is
  * that of `KL(teacher || student)`. `vocabularyDivergence` is exact.
  *
+ * Equation $\ell_t = e^{x_t} - 1 - x_t$ with $x_t = \log \pi_{teacher} - \log \pi$ (`reverse`), or $\log \pi - \log \pi_{teacher}$ (`forward`)
+ * Gradient $\partial \ell_t / \partial \log \pi_t = 1 - e^{x_t}$, of `forward` $e^{x_t} - 1$
+ * When     with a stronger model that scores what the student samples: a signal for every token, cheaper than rewards.
+ * Used by  Qwen3 (arXiv:2505.09388), on-policy distillation; TorchRL `DistillationLoss`
  * Shapes   see `DistillationLossInput` and `DistillationLossOutput`.
  * Errors   throws RangeError for settings that are none, and for shapes that do not fit (all named).
  * Edges    without any token that counts the loss and its gradient are 0; what is under the mask never matters. A token that one of the models
@@ -127,6 +131,11 @@ const checkDivergence = (divergence: VocabularyDivergence): void => {
 /**
  * Exact divergence of student and teacher at each position, over the whole vocabulary.
  *
+ * Equation $\sum_v p_v \log \frac{p_v}{q_v}$ for `reverse` ($p$ the student), `forward` ($p$ the teacher); $b \, KL(q \| M) + (1 - b) KL(p \| M)$
+ *          with $M = b q + (1 - b) p$
+ * Gradient of `reverse` with respect to a logit of the student $p_v (\log \frac{p_v}{q_v} - KL)$, of `forward` $p_v - q_v$ with q the teacher
+ * When     where the logits of the teacher are at hand: exact, without the noise of sampled tokens.
+ * Used by  GKD (arXiv:2306.13649); TRL `GKDTrainer`
  * Shapes   both logits `[..., V]`; the result has the shape without V. Nats. Differentiable.
  * Errors   throws RangeError for shapes that differ, and for a divergence that is none.
  * Edges    a logit of -Infinity is a token of probability 0: it adds nothing where the first distribution lacks it, and makes the divergence

@@ -89,6 +89,13 @@ const checkInput = ({ chosen, rejected }: DPOLossInput, reference: 'model' | 'no
  * `-(1 - e) log sigmoid(beta h) - e log sigmoid(-beta h)` with the label smoothing e; `ipo` is `(h - 1 / (2 beta))^2`, with every r divided by its
  * tokens. The loss is the mean over pairs. The gradient with respect to h is `-beta (sigmoid(-beta h) - e)`, and `2 (h - 1 / (2 beta))`.
  *
+ * Equation `sigmoid`: $-(1 - e) \log \sigma(\beta h) - e \log \sigma(-\beta h)$; `ipo`: $(h - \frac{1}{2 \beta})^2$; with
+ *          $h = \sum_t \log \frac{\pi}{\pi_{ref}}(chosen) - \sum_t \log \frac{\pi}{\pi_{ref}}(rejected)$
+ * Gradient $\partial \ell / \partial \log \pi_t = -\beta (\sigma(-\beta h) - e)$ for tokens of the chosen completion, its opposite for the rejected
+ *          one; `ipo` $\pm 2 (h - \frac{1}{2 \beta}) / L$
+ * When     from pairs of preferences, without sampling. `ipo` where preferences are certain. Not where a reward can be computed: on-policy methods
+ *          go further.
+ * Used by  Zephyr (arXiv:2310.16944), Tulu 3 (arXiv:2411.15124), Llama 3 (arXiv:2407.21783); TRL `DPOTrainer` with `loss_type` `sigmoid` and `ipo`
  * Shapes   see `DPOLossInput` and `DPOLossOutput`. Both sides have B rows; they need not be equally wide.
  * Errors   throws RangeError for settings that are none or do not go together, for shapes that do not fit (all named), and for a missing
  *          `refLogProbs`.

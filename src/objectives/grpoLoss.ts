@@ -37,6 +37,10 @@ export type GRPOLoss = PolicyLoss<GRPOLossOptions>
 /**
  * Effective sample size as a share of the tokens, in (0, 1]: `(sum w)^2 / (n sum w^2)`. 0 if no token counts.
  *
+ * Equation $\frac{(\sum_t w_t)^2}{n \sum_t w_t^2}$
+ * When     as a metric of how far a batch is from the policy that is trained: near 1 on policy.
+ * Used by  TorchRL `ESS` of `GRPOLoss`
+ *
  * @example
  * essOf({ logSumWeights: Math.log(2), logSumSquaredWeights: Math.log(2), tokens: 2 }) // 1
  */
@@ -59,6 +63,10 @@ const divergences = ({ klToRefCoefficient = 0, klToInferenceCoefficient = 0 }: G
  * count. To it come, where their coefficients are not 0: `- entropyCoefficient * H` in the same aggregation, and k3 divergences to
  * the reference and to the sampling policy as means over tokens.
  *
+ * Equation $L = \operatorname{agg}_t(\max(-w_t A_t, -\operatorname{clip}(w_t, 1 - \epsilon_l, 1 + \epsilon_h) A_t)) - c_H \operatorname{agg}_t(H_t) + \sum_q c_q \operatorname{mean}_t(k_3(\log \pi_t - \log q_t))$
+ * Gradient of the first term $-w_t A_t$, and 0 where the clipped term is the larger one
+ * When     for code that comes from TorchRL: its names and its output. `policyLoss` has more settings.
+ * Used by  TorchRL `GRPOLoss`; the method: DeepSeekMath (arXiv:2402.03300), DeepSeek-R1 (arXiv:2501.12948)
  * Shapes   see `PolicyLossInput` and `PolicyLossOutput`.
  * Errors   throws RangeError for a clip range that makes no sense, Error for shapes that do not fit (both named) or a term without its input.
  * Edges    without any token that counts, every loss and metric is 0 and so is the gradient; what is under the mask never matters.

@@ -24,6 +24,9 @@ export interface KLRewardOptions {
 /**
  * Rewards minus the divergence of each token, `r_t - coefficient * kl_t`, and the mean divergence, which a controller wants to see.
  *
+ * Equation $r_t \leftarrow r_t - \beta k(\log \pi_t - \log q_t)$
+ * When     where the divergence is to be part of the return, as in PPO for preferences. Not together with one in the loss.
+ * Used by  InstructGPT (arXiv:2203.02155); verl `use_kl_in_reward`; TorchRL `KLRewardTransform`
  * Shapes   rows of equal lengths; what is under the mask stays as it is and is not counted.
  * Errors   throws RangeError for rows that do not fit each other.
  * Source   Ziegler et al. 2019, arXiv:1909.08593, equation 2; verl `apply_kl_penalty`; TorchRL `KLComputation`.
@@ -69,6 +72,9 @@ const checkObserved = (name: string, kl: number, count: number): void =>
 /**
  * The same weight for ever.
  *
+ * Equation $\beta \leftarrow \beta$
+ * When     the first choice.
+ * Used by  verl `kl_ctrl.type=fixed`; TorchRL `ConstantKLController`
  * Errors   throws RangeError for a weight that is negative or no number.
  *
  * @example
@@ -91,6 +97,9 @@ export interface AdaptiveKLOptions {
 /**
  * Follows a target: `beta <- beta (1 + clip(kl / target - 1, -0.2, 0.2) n / horizon)`.
  *
+ * Equation $\beta \leftarrow \beta (1 + \operatorname{clip}(\frac{KL}{KL_{target}} - 1, -0.2, 0.2) \frac{n}{horizon})$
+ * When     where the divergence is to stay near a number over a long run.
+ * Used by  arXiv:1909.08593; verl `kl_ctrl.type=adaptive`; TorchRL `AdaptiveKLController`
  * Errors   throws RangeError for a target or a horizon that is not positive, or a weight that is negative; `update` for a divergence that is
  *          NaN or a count that is negative.
  * Source   Ziegler et al. 2019, arXiv:1909.08593, section 2.2; TorchRL `AdaptiveKLController`.

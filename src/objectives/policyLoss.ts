@@ -124,7 +124,14 @@ export interface PolicyLoss<out O = unknown> {
   readonly apply: (input: PolicyLossInput) => PolicyLossOutput
 }
 
-/** The sum of all loss terms: what is differentiated. */
+/**
+ * The sum of all loss terms: what is differentiated.
+ *
+ * Equation $L = L_{objective} + L_{entropy} + L_{KL,ref} + L_{KL,behavior}$, those that are there
+ * Gradient the sum of theirs
+ * When     for what is to be differentiated.
+ * Used by  every training step; TorchRL sums the same fields by their prefix `loss_`
+ */
 export const totalLoss = (output: PolicyLossOutput): tf.Tensor =>
   [output.lossEntropy, output.lossKlToRef, output.lossKlToInference].reduce<tf.Tensor>(
     (sum, term) => (term === undefined ? sum : tf.add(sum, term)),
@@ -248,6 +255,11 @@ const klTerms = ({ input, mask, mean, aggregate }: Context, asked: readonly KLTe
  * The objective gives a loss for each token; the aggregation makes one number of those that count. To it come, where their coefficients are not 0:
  * `- entropyCoefficient * H` and the divergences, in the same aggregation unless said otherwise.
  *
+ * Equation $L = \operatorname{agg}_t(u_t \ell_t) - c_H \operatorname{agg}_t(H_t) + \sum_q c_q \operatorname{agg}_t(k(\log \pi_t - \log q_t))$
+ * Gradient $\partial L / \partial \log \pi_t$ is the sum of the gradients of its parts, each times the weight that the aggregation gives to token t
+ * When     always: every objective below is a part of it. Divergences and entropy have coefficients here, weights of off-policy tokens come as an
+ *          input.
+ * Used by  all algorithms of `ALGORITHMS`; verl has the same parts as `policy_loss.loss_mode`, `loss_agg_mode`, `use_kl_loss` and `entropy_coeff`
  * Shapes   see `PolicyLossInput` and `PolicyLossOutput`.
  * Errors   throws RangeError for settings that make no sense, all when it is made: an aggregation that the objective cannot have, two
  *          divergences to one policy, numbers that are not finite. `apply` throws Error for shapes that do not fit (all named) or a term

@@ -183,6 +183,11 @@ const checkOptions = (options: RolloutCorrectionOptions): void => {
  * With `x = log pi_train - log pi_sampler`: `w = e^x` of a token, or `e^(sum x)` of a completion, x and its sum limited to 20 nats. It is to be
  * taken over the whole mini-batch, before it is cut into micro-batches.
  *
+ * Equation $u_t = \min(w_t, c)$ (truncated) or $w_t [l \le w_t \le h]$ (IcePop), with $w_t = \frac{\pi_{train}}{\pi_{sampler}}$ of the token, or of
+ *          the completion $\exp(\sum_t \log w_t)$
+ * When     where another engine samples than trains: the same weights give other log-probabilities there. By tokens the weights are biased and
+ *          steady, by completions unbiased and noisy.
+ * Used by  Ring-1T (IcePop, arXiv:2510.18855); verl `rollout_correction`; TRL `vllm_importance_sampling_correction`
  * Shapes   `difference`, x, and `mask` are rows of equal lengths; what is under the mask never matters.
  * Errors   throws RangeError for limits that make no sense, or rows that do not fit.
  * Edges    without weights all are 1. A completion without tokens has no say.

@@ -87,6 +87,10 @@ const checked = (options: SFTLossOptions): Required<SFTLossOptions> => {
  * the same sum of the reference's log-probabilities. The loss is their mean, or their sum, or `-sum S / N` with all N tokens that count. To it comes, where its coefficient is not 0,
  * the divergence to the reference, `k3 = e^d - 1 - d` with `d = log pi_ref - log pi`, as a mean over the tokens that count.
  *
+ * Equation `sft`: $\ell_i = -S_i$ with $S_i = \frac{1}{L_i} \sum_t m \log \pi_t$; `minor_sft`: $-\log \sigma(\beta (S_i - S_i^{ref}))$
+ * Gradient $\partial \ell_i / \partial \log \pi_t = -1 / L_i$; of `minor_sft` $-\beta \, \sigma(-\beta (S_i - S_i^{ref})) / L_i$
+ * When     to begin with, from good completions. `minor_sft` where they must not be learned by heart.
+ * Used by  TorchRL `SFTLoss`; TRL `SFTTrainer`, which is `token-mean`
  * Shapes   see `SFTLossInput` and `SFTLossOutput`.
  * Errors   throws RangeError for settings that are none or do not go together, for shapes that do not fit (all named), and for a missing
  *          `refLogProbs`.

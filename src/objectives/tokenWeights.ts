@@ -13,6 +13,9 @@ const quantile = (sorted: readonly number[], q: number): number => {
  *
  * A token is kept if its entropy is at least the `1 - share` quantile of those of all tokens that count.
  *
+ * Equation $u_t = [H_t \ge Q_{1 - share}(H)]$
+ * When     for reasoning: most tokens only continue what was decided before.
+ * Used by  arXiv:2506.01939; TRL `top_entropy_quantile`
  * Shapes   rows of equal lengths; what is under the mask never matters and has weight 0. Entropies in nats.
  * Errors   throws RangeError for a share outside (0, 1], or rows that do not fit each other.
  * Source   Wang et al. 2025, "Beyond the 80/20 Rule", arXiv:2506.01939, equation 5; TRL `top_entropy_quantile`.
@@ -41,6 +44,9 @@ export const highEntropyWeights = (entropies: TokenRows, mask: TokenRows, share:
  *
  * A completion is left out if its advantage is negative and the mean of `log pi_sampler - log pi` over its tokens is above the limit.
  *
+ * Equation $u_i = 0$ where $A_i < 0$ and $\operatorname{mean}_t(\log \pi_{sampler} - \log \pi) > limit$, else 1
+ * When     for old batches, next to any objective.
+ * Used by  DeepSeek-V3.2 (arXiv:2512.02556); TRL `off_policy_mask_threshold`
  * Shapes   `difference`, `log pi - log pi_sampler`, and `mask` are rows of equal lengths, `advantages` one number for each row.
  * Errors   throws RangeError for rows that do not fit each other, or a limit that is NaN.
  * Source   DeepSeek-AI 2025, "DeepSeek-V3.2", arXiv:2512.02556, section 3.1; TRL `off_policy_mask_threshold`.

@@ -40,6 +40,11 @@ export const checkGroupOptions = (name: string, options: GroupAdvantageOptions):
  * `A_i = (R_i - mean(R)) / max(std(R), epsilon)`, where `std` divides by `G - 1`; `R_i - mean(R)`; or `R_i - mean of the others`, which is
  * `G / (G - 1)` times as much. Equal returns, or a group of one, carry no signal: every advantage is 0.
  *
+ * Equation $A_i = \frac{R_i - \bar R}{\max(\operatorname{std}(R), \epsilon)}$; `mean`: $R_i - \bar R$; `leave-one-out`:
+ *          $R_i - \frac{1}{G - 1} \sum_{j \ne i} R_j$
+ * When     `mean-std` is the first choice; `mean` where the difficulty of prompts must not be weighted (Dr. GRPO); `leave-one-out` for an unbiased
+ *          gradient.
+ * Used by  DeepSeek-R1 (arXiv:2501.12948); TorchRL `MCAdvantage`; TRL `scale_rewards`
  * Shapes   `returns` is `[G]`, one scalar per completion, `G >= 1`; the result is `[G]`, same order.
  * Units    `returns` in reward units; the result is a pure number (standard deviations), or reward units for `mean` and `leave-one-out`.
  * Errors   `Left(DegenerateGroup)` if there is no return, or one is NaN or infinite.

@@ -53,6 +53,9 @@ export interface MCAdvantage {
  * A trajectory waits until its group has `groupSize` members; then the group is ready, with its members in order of arrival and
  * their advantages (`groupAdvantage`), or dropped. Either way it leaves the queue.
  *
+ * Equation $A$ of `groupAdvantage` for a full group; with bounds a group is kept where $b_l < \bar R < b_h$
+ * When     where trajectories arrive one by one. With bounds it is the selection of DAPO: groups that all fail or all succeed teach nothing.
+ * Used by  TorchRL `MCAdvantage`; the bounds: DAPO (arXiv:2503.14476), verl `filter_groups`
  * Errors   throws RangeError unless `groupSize` is at least 1 and the bounds are in order.
  * Effects  none. Every pushed trajectory is in the queue or in exactly one outcome.
  * Source   TorchRL `MCAdvantage`, which tells waiting and dropped apart by nothing, and groups by the text of the prompt.

@@ -56,6 +56,9 @@ const told = (rows: RewardedRows, values: E.Either<DegenerateGroup, readonly num
 /**
  * `groupAdvantage` of each row's return, for every token that counts: GRPO, Dr. GRPO and RLOO by token.
  *
+ * Equation $A_{i,t} = A_i$ of `groupAdvantage` with $R_i = \sum_t m_{i,t} r_{i,t}$
+ * When     for rows of tokens with one group of completions for each prompt.
+ * Used by  verl `adv_estimator=grpo`, with `norm_adv_by_std_in_grpo`; TRL `GRPOTrainer`
  * Errors   `Left(DegenerateGroup)` for a return that is NaN or infinite; throws RangeError for rows that do not fit each other.
  *
  * @example
@@ -71,7 +74,11 @@ export const grpoAdvantage = (rows: RewardedRows, options: GroupAdvantageOptions
 /**
  * RLOO: the return minus the mean return of the group's others.
  *
- * Errors   as `grpoAdvantage`. Source   Ahmadian et al. 2024, arXiv:2402.14740, equation 8.
+ * Equation $A_i = R_i - \frac{1}{G - 1} \sum_{j \ne i} R_j$
+ * When     with few completions for a prompt, and where the gradient must be unbiased.
+ * Used by  arXiv:2402.14740; verl `adv_estimator=rloo`; TRL `RLOOTrainer`
+ * Errors   as `grpoAdvantage`.
+ * Source   Ahmadian et al. 2024, arXiv:2402.14740, equation 8.
  *
  * @example
  * rlooAdvantage({ groups: ['a', 'a'], rewards: [[1], [0]], mask: [[1], [1]] }) // right([[1], [-1]])
@@ -85,7 +92,11 @@ export const rlooAdvantage = (rows: RewardedRows, options: SingleOptions = {}): 
  * OPO: the return minus a baseline weighted by length, `b = sum L R / sum L`, which has the least variance if a token's gradient has the same
  * size everywhere.
  *
- * Errors   as `grpoAdvantage`. Source   Hao et al. 2025, "On-Policy RL with Optimal Reward Baseline", arXiv:2505.23585, equation 6.
+ * Equation $A_i = R_i - \frac{\sum_j L_j R_j}{\sum_j L_j}$
+ * When     on policy, with `policyGradient`, where lengths differ much.
+ * Used by  arXiv:2505.23585; verl `adv_estimator=opo`
+ * Errors   as `grpoAdvantage`.
+ * Source   Hao et al. 2025, "On-Policy RL with Optimal Reward Baseline", arXiv:2505.23585, equation 6.
  *
  * @example
  * opoAdvantage({ groups: ['a', 'a'], rewards: [[0, 0, 3], [0]], mask: [[1, 1, 1], [1]] }) // right([[0.75, 0.75, 0.75], [-2.25]])
@@ -109,7 +120,12 @@ export const opoAdvantage = (rows: RewardedRows, options: SingleOptions = {}): A
  * GPG: `alpha (R - mean of the group)`, with `alpha` the rows of the batch by those whose return is not 0, so that batches with few answers that
  * tell something are not drowned.
  *
- * Errors   as `grpoAdvantage`. Edges   all returns 0: all advantages 0. Source   Chu et al. 2025, arXiv:2504.02546, section 3.2; verl `gpg`.
+ * Equation $A_i = \alpha (R_i - \bar R)$ with $\alpha = B / |\{ j : R_j \ne 0 \}|$
+ * When     on policy, with `policyGradient` and rewards that are mostly 0.
+ * Used by  arXiv:2504.02546; verl `adv_estimator=gpg`
+ * Errors   as `grpoAdvantage`.
+ * Edges   all returns 0: all advantages 0.
+ * Source   Chu et al. 2025, arXiv:2504.02546, section 3.2; verl `gpg`.
  *
  * @example
  * gpgAdvantage({ groups: ['a', 'a'], rewards: [[1], [0]], mask: [[1], [1]] }) // right([[1], [-1]])
@@ -127,7 +143,12 @@ export const gpgAdvantage = (rows: RewardedRows, options: SingleOptions = {}): A
 /**
  * For pass@k: the best completion of a group gets its lead over the second, by the standard deviation or as it is; the others 0.
  *
- * Errors   as `grpoAdvantage`. Edges   0 for a group of one and for a tie. Source   Chow et al. 2024, arXiv:2412.15287; verl `grpo_passk`.
+ * Equation $A_i = \frac{R_{(1)} - R_{(2)}}{\operatorname{std}(R) + \epsilon}$ for the best of the group, 0 for the others
+ * When     where one good answer in k is enough. Not for pass@1: most completions teach nothing.
+ * Used by  arXiv:2412.15287; verl `adv_estimator=grpo_passk`
+ * Errors   as `grpoAdvantage`.
+ * Edges   0 for a group of one and for a tie.
+ * Source   Chow et al. 2024, arXiv:2412.15287; verl `grpo_passk`.
  *
  * @example
  * passKAdvantage({ groups: ['a', 'a'], rewards: [[1], [0]], mask: [[1], [1]] }, { normalize: 'none' }) // right([[1], [0]])
@@ -157,7 +178,11 @@ export const passKAdvantage = (
 /**
  * REINFORCE++ with a baseline: the return minus the mean of its group, whitened over the tokens of the batch.
  *
- * Errors   as `grpoAdvantage`. Source   Hu et al. 2025, arXiv:2501.03262, section 3.3; verl `reinforce_plus_plus_baseline`.
+ * Equation $A_{i,t} = \operatorname{whiten}(R_i - \bar R)$ over the tokens of the batch
+ * When     with groups, where dividing by the deviation of each small group is too noisy.
+ * Used by  arXiv:2501.03262; verl `adv_estimator=reinforce_plus_plus_baseline`
+ * Errors   as `grpoAdvantage`.
+ * Source   Hu et al. 2025, arXiv:2501.03262, section 3.3; verl `reinforce_plus_plus_baseline`.
  */
 export const reinforcePlusPlusBaseline = (rows: RewardedRows, options: SingleOptions = {}): Advantages => {
   checkSettings('reinforcePlusPlusBaseline', options, { single: oneOf('zero', 'return') })
@@ -177,7 +202,11 @@ export interface WeightedRewards {
  * GDPO: each reward is compared in its groups by itself (GRPO), then they are added by their weights and whitened over the tokens of the batch, so
  * that a reward with a large range does not hide the others.
  *
- * Errors   as `grpoAdvantage`. Source   Liu et al. 2026, "GDPO", arXiv:2601.05242, equations 4 to 6; verl `gdpo`.
+ * Equation $A_{i,t} = \operatorname{whiten}(\sum_k w_k A_i^{(k)})$ with $A^{(k)}$ of `groupAdvantage` for the k-th reward
+ * When     with several rewards of different ranges.
+ * Used by  arXiv:2601.05242; verl `adv_estimator=gdpo`
+ * Errors   as `grpoAdvantage`.
+ * Source   Liu et al. 2026, "GDPO", arXiv:2601.05242, equations 4 to 6; verl `gdpo`.
  */
 export const gdpoAdvantage = (
   { groups, mask }: Omit<RewardedRows, 'rewards'>,

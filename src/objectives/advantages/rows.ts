@@ -76,6 +76,9 @@ export const groupRows = (groups: readonly string[]): readonly (readonly number[
 /**
  * Centers the numbers that count and divides them by their standard deviation: `(x - mean) / sqrt(var + 1e-8)`, with `n - 1` in the variance.
  *
+ * Equation $y_t = \frac{x_t - \bar x}{\sqrt{\operatorname{var}(x) + 10^{-8}}}$ over the tokens that count
+ * When     as the last step of an estimator, over the whole mini-batch.
+ * Used by  `gae`, `reinforcePlusPlus`, `gdpoAdvantage`; verl `masked_whiten`
  * Edges    fewer than two numbers that count become 0.
  * Source   verl `masked_whiten`, which throws for those.
  *

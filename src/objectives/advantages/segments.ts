@@ -22,6 +22,9 @@ export type SegmentRule = 'last' | 'each' | 'uniform' | { readonly geometric: nu
  *
  * `geometric` g: `R g^(n - 1 - k) (1 - g) / (1 - g^n)`, so that later segments get more and all together R.
  *
+ * Equation `geometric`: $r_k = R g^{n - 1 - k} \frac{1 - g}{1 - g^n}$; `uniform`: $R / n$; `each`: $R$; `last`: $R$ for $k = n - 1$, else 0
+ * When     for trajectories that were cut into several rows.
+ * Used by  AgentFly, for folded conversations
  * Errors   throws RangeError for a number of segments that is none, or a g that is not between 0 and 1.
  * Source   AgentFly, rewards of folded trajectories; its g is 0.9.
  *
@@ -148,6 +151,10 @@ const twoLevel = (rows: RewardedRows, values: TokenRows, options: GAEOptions): E
  * sum of its rewards and its first value, and adds that to the last stretch of tokens without a gap of each segment but the last. What
  * comes after a segment counts twice in it.
  *
+ * Equation `chained`: `gae` with the first token of segment $k + 1$ behind the last of segment $k$; `two-level`:
+ *          $A_{k,t} = \operatorname{gae}_t(r_k) $ with the value of the next segment in place of the reward to come, plus an estimate over segments
+ * When     with a value function and conversations whose context was folded.
+ * Used by  verl and AgentFly, for agents of several turns
  * Shapes   rows of one group are the segments of one trajectory, in their order; `values` are as long as the rows.
  * Errors   as `gae`.
  * Edges    a segment without a token that counts is passed over.

@@ -72,6 +72,9 @@ export interface Estimated {
  * Generalized advantage estimation over the tokens that count, through all turns of a conversation:
  * `delta_t = r_t + gamma V_next - V_t`, `A_t = delta_t + gamma lambda A_next`; returns are `A + V` before whitening.
  *
+ * Equation $A_t = \delta_t + \gamma \lambda A_{t+1}$ with $\delta_t = r_t + \gamma V_{t+1} - V_t$; returns $A_t + V_t$
+ * When     with a value function (`valueLoss`): credit by token, one completion for a prompt is enough.
+ * Used by  PPO for InstructGPT (arXiv:2203.02155); verl `adv_estimator=gae`; TorchRL `GAE`
  * Shapes   rows as `RewardedRows`; `values` are as long.
  * Errors   `Left(DegenerateGroup)` for numbers that are NaN or infinite; throws RangeError for rows that do not fit, gamma or lambda not in [0, 1].
  * Source   Schulman et al. 2016, arXiv:1506.02438, equation 16; verl `gae`.
@@ -111,7 +114,11 @@ export const gae = (
 /**
  * REINFORCE++: rewards yet to come, whitened over the tokens of the batch.
  *
- * Errors   as `gae`. Source   Hu et al. 2025, arXiv:2501.03262, section 3; verl `reinforce_plus_plus`.
+ * Equation $A_t = \operatorname{whiten}(G_t)$ with $G_t = r_t + \gamma G_{t+1}$
+ * When     with one completion for a prompt and no value function.
+ * Used by  OpenRLHF (arXiv:2501.03262); verl `adv_estimator=reinforce_plus_plus`
+ * Errors   as `gae`.
+ * Source   Hu et al. 2025, arXiv:2501.03262, section 3; verl `reinforce_plus_plus`.
  *
  * @example
  * reinforcePlusPlus({ groups: ['a'], rewards: [[0, 0]], mask: [[1, 1]] }) // right({ advantages: [[0, 0]], returns: [[0, 0]] })
@@ -133,8 +140,12 @@ export const reinforcePlusPlus = (
 /**
  * ReMax: rewards yet to come minus the return of the greedy completion of the same prompt.
  *
+ * Equation $A_t = G_t - R_{greedy}$
+ * When     where a greedy completion is cheaper than a group.
+ * Used by  arXiv:2310.10505; verl `adv_estimator=remax`
  * Shapes   `greedy` has one return for each row.
- * Errors   as `gae`. Source   Li et al. 2024, arXiv:2310.10505, algorithm 1.
+ * Errors   as `gae`.
+ * Source   Li et al. 2024, arXiv:2310.10505, algorithm 1.
  *
  * @example
  * remaxAdvantage({ groups: ['a'], rewards: [[0, 1]], mask: [[1, 1]] }, [0.25]) // right([[0.75, 0.75]])
@@ -205,7 +216,11 @@ const besides = (
  * under the mask. Where one member alone has a token, the baseline is 0. With `align: 'columns'` members are compared column by column;
  * the baseline is 0 for a group of one, and for the longest member from the column on that is the number of tokens of the second longest.
  *
- * Errors   as `gae`. Source   Li et al. 2026, "Optimal Token Baseline", arXiv:2602.07078; verl `tir_optimal_token_baseline`, and for columns
+ * Equation $A_{i,t} = G_{i,t} - \frac{\sum_j G_{j,t} W_{j,t}}{\sum_j W_{j,t}}$ with $W_t = \sum_{u \le t} (1 - 2 p_u + \sum_v p_{u,v}^2)$
+ * When     with long completions, where the variance of the gradient grows with the length.
+ * Used by  arXiv:2602.07078; verl `adv_estimator` `optimal_token_baseline` and `tir_optimal_token_baseline`
+ * Errors   as `gae`.
+ * Source   Li et al. 2026, "Optimal Token Baseline", arXiv:2602.07078; verl `tir_optimal_token_baseline`, and for columns
  *          `optimal_token_baseline`.
  */
 export const optimalTokenBaseline = (
@@ -252,8 +267,13 @@ export interface VTraceOptions {
  * `delta_t = rho_t (r_t + gamma V_next - V_t)`, `v_t = V_t + delta_t + gamma c_t (v_next - V_next)`, `A_t = rho_t (r_t + gamma v_next - V_t)`, with
  * `rho_t = min(largestRho, pi / mu)` and `c_t = min(largestC, pi / mu)`. Behind the last token value and target are 0.
  *
+ * Equation $A_t = \rho_t (r_t + \gamma v_{t+1} - V_t)$ with $v_t = V_t + \delta_t + \gamma c_t (v_{t+1} - V_{t+1})$,
+ *          $\delta_t = \rho_t (r_t + \gamma V_{t+1} - V_t)$, $\rho_t = \min(\bar \rho, \pi / \mu)$, $c_t = \min(\bar c, \pi / \mu)$
+ * When     with a value function and completions of an older policy.
+ * Used by  IMPALA (arXiv:1802.01561); TorchRL `VTrace`
  * Shapes   `values` and `logRatios`, `log pi - log mu` in nats, are as long as the rows.
- * Errors   as `gae`. Source   Espeholt et al. 2018, arXiv:1802.01561, equation 1 and section 4.2.
+ * Errors   as `gae`.
+ * Source   Espeholt et al. 2018, arXiv:1802.01561, equation 1 and section 4.2.
  *
  * @example
  * vTrace({ groups: ['a'], rewards: [[1]], mask: [[1]] }, { values: [[0.25]], logRatios: [[0]] }) // right({ advantages: [[0.75]], returns: [[1]] })

@@ -43,6 +43,11 @@ export interface ClipCovOptions extends ClippedSurrogateOptions {
 /**
  * Clip-Cov: `clippedSurrogate`, and of the tokens that it leaves alone a random share with a large covariance gets no loss. Needs `noise`.
  *
+ * Equation $\ell_t$ of `clippedSurrogate`, and 0 for a random share of the tokens with
+ *          $b_l < (A_t - \bar A)(\log \pi_t - \overline{\log \pi}) < b_h$
+ * Gradient $-w_t A_t$; 0 where the range cuts, and for the tokens that were drawn
+ * When     where the entropy collapses early: the few tokens with a large covariance cause most of it.
+ * Used by  arXiv:2505.22617; verl `loss_mode=clip_cov`
  * Shapes   see `TokenTerms`. Means and the share are of the micro-batch.
  * Errors   throws RangeError for a share or bounds that make no sense.
  * Source   Cui et al. 2025, "The Entropy Mechanism", arXiv:2505.22617, equations 11 and 12; verl `clip_cov`.
@@ -86,6 +91,11 @@ export interface KLCovOptions {
 /**
  * KL-Cov: `l = -w A`, and for the share of tokens with the largest covariance besides `coefficient * |log w|`.
  *
+ * Equation $\ell_t = -w_t A_t + c \, h_t |\log w_t|$ with $h_t = 1$ for the share of tokens with the largest
+ *          $(A_t - \bar A)(\log \pi_t - \overline{\log \pi})$, else 0
+ * Gradient $\partial \ell_t / \partial \log \pi_t = -w_t A_t + c \, h_t \operatorname{sgn} \log w_t$
+ * When     as `clipCov`, gentler: tokens are pulled back to the old policy and still learn.
+ * Used by  arXiv:2505.22617; verl `loss_mode=kl_cov`
  * Shapes   see `TokenTerms`. Means and the share are of the micro-batch.
  * Errors   throws RangeError for a share or a coefficient that makes no sense.
  * Source   Cui et al. 2025, arXiv:2505.22617, equations 13 and 14; verl `kl_cov`.

@@ -25,6 +25,12 @@ const binaryKL = (logP: tf.Tensor, logQ: tf.Tensor): tf.Tensor => {
  * is inside while `p - p_old <= high`, any other while `p - p_old >= -low` (`tv`); or while the divergence `KL(p_old || p)` of "this token or
  * another" is at most the bound, and whenever the step leads back to the old policy (`kl`).
  *
+ * Equation $\ell_t = -\operatorname{sg}(\min(w_t, c)) A_t \log \pi_t$ inside of the region, else 0; for `tv` it is
+ *          $\pi_t - \pi_t^{old} \le \epsilon_h$ where $A_t > 0$ and $\pi_t - \pi_t^{old} \ge -\epsilon_l$ elsewhere
+ * Gradient $\partial \ell_t / \partial \log \pi_t = -\min(w_t, c) A_t$ inside, 0 outside. What is outside depends on the probability itself, not on
+ *          the ratio alone.
+ * When     where a clip of ratios holds rare tokens too tight and frequent ones too loosely: the bound is one of probabilities.
+ * Used by  arXiv:2602.04879; verl `loss_mode` `dppo_tv` and `dppo_kl`
  * Shapes   see `TokenTerms`.
  * Errors   throws RangeError for bounds that are not positive.
  * Source   Qi et al. 2026, "Divergence Proximal Policy Optimization", arXiv:2602.04879; verl `dppo_tv` and `dppo_kl`.

@@ -11,6 +11,10 @@ export interface DROOptions {
  * The objective of DRO, by tokens: `l = -(A log pi - beta / 2 (log pi - log pi_old)^2)`. Its gradient is `-(A - beta log w)`: no ratio is raised to a
  * power.
  *
+ * Equation $\ell_t = -A_t \log \pi_t + \frac{\beta}{2} (\log w_t)^2$
+ * Gradient $\partial \ell_t / \partial \log \pi_t = -(A_t - \beta \log w_t)$
+ * When     for batches of any age: no ratio is exponentiated. A token rests where $\log w_t = A_t / \beta$.
+ * Used by  arXiv:2405.19107; verl `loss_mode=dro`
  * Shapes   see `TokenTerms`.
  * Errors   throws RangeError for a beta that is not positive.
  * Source   Richemond et al. 2024, "Offline Regularised Reinforcement Learning", arXiv:2405.19107, equation 6; verl `dro`.

@@ -13,6 +13,11 @@ export interface SAPOOptions {
  * The objective of SAPO: a soft gate in place of a clip. `l = -A (4 / tau) sigmoid(tau (w - 1))`; near `w = 1` its gradient is that of `-w A`,
  * and it fades as the ratio goes away.
  *
+ * Equation $\ell_t = -A_t \frac{4}{\tau} \sigma(\tau (w_t - 1))$, $\tau = \tau_+$ where $A_t > 0$, else $\tau_-$
+ * Gradient $\partial \ell_t / \partial \log \pi_t = -4 w_t A_t \, \sigma(x) (1 - \sigma(x))$ with $x = \tau (w_t - 1)$: $-A_t$ at ratio 1, fading
+ *          on both sides
+ * When     where the edge of a clip range makes training unsteady. Not where a strict bound is wanted.
+ * Used by  Qwen3-VL (arXiv:2511.20347); verl `loss_mode=sapo`; TRL `loss_type="sapo"`
  * Shapes   see `TokenTerms`.
  * Errors   throws RangeError for a sharpness that is not positive.
  * Source   Gao et al. 2025, "Soft Adaptive Policy Optimization", arXiv:2511.20347; verl `sapo`.

@@ -42,6 +42,9 @@ const select = (tensors: NamedTensors, names: readonly string[]): NamedTensors =
 /**
  * An optimizer made of others: each parameter goes to the first group that has it.
  *
+ * Equation $p \leftarrow \operatorname{update}_{g(p)}(p)$ with the learning rate $\eta \, scale_{g(p)}$ of the first group that has it
+ * When     where parameters learn in different ways: no decay for gains, `muon` for matrices.
+ * Used by  parameter groups of `torch.optim`
  * Errors   throws RangeError for two groups of one name, for no group, and in `init` for a parameter that no group has.
  *
  * @example

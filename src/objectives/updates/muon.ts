@@ -29,6 +29,9 @@ const [A, B, C] = [3.4445, -4.775, 2.0315]
 /**
  * The nearest matrix whose singular values are all near 1 (0.7 to 1.2), by Newton-Schulz iterations `X <- a X + (b S + c S S) X`, `S = X X^T`.
  *
+ * Equation $X \leftarrow a X + (b S + c S^2) X$ with $S = X X^\top$, from $X = G / \|G\|$
+ * When     inside of `muon`.
+ * Used by  `muon`
  * Shapes   `[n, m]` to `[n, m]`. Cost three products of matrices for each iteration.
  * Source   Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks".
  *
@@ -54,6 +57,10 @@ export const orthogonalized = (matrix: tf.Tensor, iterations: number): tf.Tensor
  *
  * `m <- mu m + (1 - mu) g`; `d = orthogonalized(m)`, in Nesterov's form of `(1 - mu) g + mu m`; `p <- p (1 - lr wd) - lr scale d`.
  *
+ * Equation $m \leftarrow \mu m + (1 - \mu) g$, $d = \operatorname{orth}((1 - \mu) g + \mu m)$,
+ *          $p \leftarrow p (1 - \eta \lambda) - \eta \, scale \, d$
+ * When     for the matrices of hidden layers, the rest by `adamW` in `grouped`.
+ * Used by  Moonlight (arXiv:2502.16982), Kimi K2 (arXiv:2507.20534); `torch.optim.Muon`
  * Errors   `init` throws RangeError for a parameter that is no matrix, with its name; `muon` for options that make no sense.
  * Source   Jordan et al. 2024; the arithmetic of `torch.optim.Muon`, which iterates in bfloat16; `match-adamw`: Liu et al. 2025, arXiv:2502.16982.
  *

@@ -34,13 +34,22 @@ export const mapNamed = (
     }),
   )
 
-/** `sqrt(sum of all squares)` over all tensors. A scalar. */
+/**
+ * `sqrt(sum of all squares)` over all tensors. A scalar.
+ *
+ * Equation $\|g\| = \sqrt{\sum_i g_i^2}$ over all tensors
+ * When     as a metric of every step.
+ * Used by  `clipByGlobalNorm`
+ */
 export const globalNorm = (tensors: NamedTensors): tf.Tensor =>
   tf.sqrt(tf.addN(Object.values(tensors).map((tensor) => tf.sum(tf.square(tensor)))))
 
 /**
  * Scales all gradients by one factor so that their global norm is at most `maxNorm`.
  *
+ * Equation $g \leftarrow g \min(1, \frac{c}{\|g\| + 10^{-6}})$
+ * When     always, with 1 or below: a bad batch moves the weights no further than a good one.
+ * Used by  `torch.nn.utils.clip_grad_norm_`; verl `grad_clip`; TRL `max_grad_norm`
  * Errors   throws RangeError for a `maxNorm` that is not positive.
  * Source   Pascanu et al. 2013, arXiv:1211.5063, algorithm 1; `norm + 1e-6` in the denominator as in PyTorch's `clip_grad_norm_`.
  */

@@ -13,6 +13,9 @@ export interface WeightAverage {
 /**
  * `a <- d a + (1 - d) p` with the decay d (exponential), or the mean of all weights so far (`uniform`).
  *
+ * Equation $a \leftarrow d a + (1 - d) p$, or $a \leftarrow \frac{n a + p}{n + 1}$ (`uniform`)
+ * When     for a policy to evaluate, or a reference that follows slowly.
+ * Used by  arXiv:1703.01780; `torch.optim.swa_utils`
  * Errors   throws RangeError for a decay that is not in [0, 1).
  * Source   Polyak and Juditsky 1992; exponential: Tarvainen and Valpola 2017, arXiv:1703.01780, equation 2.
  *
