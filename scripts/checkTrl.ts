@@ -23,7 +23,7 @@ const LIMIT = 1e-6
 const ROUNDS = 5
 const LENGTH = 64
 
-type Rows = Required<Omit<LossRows, 'noise' | 'weights'>>
+type Rows = Required<Omit<LossRows, 'noise' | 'weights' | 'chosen'>>
 
 /** A loss in TRL's settings and in ours. */
 interface Variant {

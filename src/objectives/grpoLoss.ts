@@ -68,7 +68,7 @@ const divergences = ({ klToRefCoefficient = 0, klToInferenceCoefficient = 0 }: G
  * When     for code that comes from TorchRL: its names and its output. `policyLoss` has more settings.
  * Used by  TorchRL `GRPOLoss`; the method: DeepSeekMath (arXiv:2402.03300), DeepSeek-R1 (arXiv:2501.12948)
  * Shapes   see `PolicyLossInput` and `PolicyLossOutput`.
- * Errors   throws RangeError for a clip range that makes no sense, Error for shapes that do not fit (both named) or a term without its input.
+ * Errors   throws RangeError for settings that make no sense, for shapes that do not fit (all named), or a term without its input.
  * Edges    without any token that counts, every loss and metric is 0 and so is the gradient; what is under the mask never matters.
  * Source   Shao et al. 2024, arXiv:2402.03300, equation 3; asymmetric clipping: Yu et al. 2025, arXiv:2503.14476 (DAPO), section 3.1;
  *          TorchRL `GRPOLoss`, undiluted.

@@ -77,6 +77,8 @@ export interface PolicyLossInput {
   readonly weights?: tf.Tensor
   /** `[B, T]`, uniform in [0, 1), for objectives that choose tokens at random. */
   readonly noise?: tf.Tensor
+  /** `[B, T]`, the rows of `PolicyLoss.chosen` of the whole mini-batch, where this is a micro-batch. By default it chooses by itself. */
+  readonly chosen?: tf.Tensor
   /** What to divide by, so that micro-batches add up to the whole mini-batch. By default those of this input. */
   readonly counts?: LossCounts
 }
@@ -121,6 +123,11 @@ export interface PolicyLoss<out O = unknown> {
   readonly counted: (
     input: Pick<PolicyLossInput, 'logProbs' | 'oldLogProbs' | 'behaviorLogProbs' | 'mask'>,
   ) => tf.Tensor
+  /**
+   * The tokens that the objective chooses, float32 `[B, T]`, for objectives that treat a share of all tokens in another way; null for all others. Chosen
+   * in the whole mini-batch, they make micro-batches add up to it.
+   */
+  readonly chosen: (input: PolicyLossInput) => tf.Tensor | null
   readonly apply: (input: PolicyLossInput) => PolicyLossOutput
 }
 
@@ -144,16 +151,16 @@ const shapesOf = (tensors: readonly (tf.Tensor | undefined)[]): string =>
 const checkShapes = (name: string, input: PolicyLossInput): void => {
   const { logProbs, oldLogProbs, advantages, mask } = input
   const [b, t] = logProbs.shape
-  const optional = [input.behaviorLogProbs, input.refLogProbs, input.entropy, input.noise, input.weights]
+  const optional = [input.behaviorLogProbs, input.refLogProbs, input.entropy, input.noise, input.weights, input.chosen]
   const isSame = [oldLogProbs, mask, ...optional].every(
     (x) => x === undefined || x.shape.join() === logProbs.shape.join(),
   )
   const fits =
     advantages.rank === 2 && advantages.shape[0] === b && (advantages.shape[1] === 1 || advantages.shape[1] === t)
   if (logProbs.rank !== 2 || !isSame || !fits) {
-    throw new Error(
+    throw new RangeError(
       `${name}: expected logProbs, oldLogProbs and mask [B, T] and advantages [B, 1] or [B, T], got ` +
-        `${shapesOf([logProbs, oldLogProbs, mask, advantages])}; behaviorLogProbs, refLogProbs, entropy, noise and weights ${shapesOf(optional)}`,
+        `${shapesOf([logProbs, oldLogProbs, mask, advantages])}; behaviorLogProbs, refLogProbs, entropy, noise, weights and chosen ${shapesOf(optional)}`,
     )
   }
 }
@@ -262,7 +269,7 @@ const klTerms = ({ input, mask, mean, aggregate }: Context, asked: readonly KLTe
  * Used by  all algorithms of `ALGORITHMS`; verl has the same parts as `policy_loss.loss_mode`, `loss_agg_mode`, `use_kl_loss` and `entropy_coeff`
  * Shapes   see `PolicyLossInput` and `PolicyLossOutput`.
  * Errors   throws RangeError for settings that make no sense, all when it is made: an aggregation that the objective cannot have, two
- *          divergences to one policy, numbers that are not finite. `apply` throws Error for shapes that do not fit (all named) or a term
+ *          divergences to one policy, numbers that are not finite. `apply` throws RangeError for shapes that do not fit (all named) or a term
  *          without its input.
  * Edges    without any token that counts, every loss and metric is 0 and so is the gradient; what is under the mask never matters.
  *
@@ -294,7 +301,7 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
   }
 
   const termsOf = ({ input, mask }: Context): TokenTerms => {
-    const { noise } = input
+    const { noise, chosen } = input
     const logProbs = masked(input.logProbs, mask)
     const oldLogProbs = masked(input.oldLogProbs, mask)
     return {
@@ -305,6 +312,7 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
       mask,
       tokens: tf.sum(mask),
       ...(noise && { noise: masked(noise, mask) }),
+      ...(chosen && { chosen: masked(chosen, mask) }),
     }
   }
 
@@ -318,6 +326,15 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
           }),
         }
 
+  const check = (input: PolicyLossInput): void => {
+    checkShapes(name, input)
+    refuse(name, [
+      needsReference && input.refLogProbs === undefined && 'klToRef needs `refLogProbs`',
+      objective.noise === 'uniform' && input.noise === undefined && `${objective.name} needs \`noise\``,
+      entropyCoefficient !== 0 && input.entropy === undefined && 'the entropy bonus needs `entropy`',
+    ])
+  }
+
   return {
     name: objective.name,
     options,
@@ -328,13 +345,12 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
     },
     counting: klMaskThreshold === undefined ? 'mask' : 'computed',
     counted: nearEnough,
+    chosen: (input) => {
+      check(input)
+      return objective.choose === undefined ? null : objective.choose(termsOf(contextOf(input)))
+    },
     apply: (input) => {
-      checkShapes(name, input)
-      if (needsReference && input.refLogProbs === undefined) throw new Error(`${name}: klToRef needs \`refLogProbs\``)
-      if (objective.noise === 'uniform' && input.noise === undefined)
-        throw new Error(`${name}: ${objective.name} needs \`noise\``)
-      if (entropyCoefficient !== 0 && input.entropy === undefined)
-        throw new Error(`${name}: the entropy bonus needs \`entropy\``)
+      check(input)
       const context = contextOf(input)
       const terms = termsOf(context)
       const { losses, outside, cut } = objective.apply(terms)

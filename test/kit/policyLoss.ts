@@ -19,6 +19,7 @@ export interface LossRows {
   readonly noise?: Matrix
   readonly weights?: Matrix
   readonly entropy?: Matrix
+  readonly chosen?: Matrix
 }
 
 export interface LossNumbers {
@@ -40,7 +41,19 @@ const inputOf = (rows: LossRows, logProbs: tf.Tensor): PolicyLossInput => ({
   ...(rows.noise && { noise: tensor(rows.noise) }),
   ...(rows.weights && { weights: tensor(rows.weights) }),
   ...(rows.entropy && { entropy: tensor(rows.entropy) }),
+  ...(rows.chosen && { chosen: tensor(rows.chosen) }),
 })
+
+/** The tokens that the objective chooses in the whole of these rows, or null. */
+export const chosenRows = (loss: PolicyLoss, rows: LossRows): Matrix | null => {
+  let chosen: Matrix | null = null
+  scope(() => {
+    const tensors = loss.chosen(inputOf(rows, tensor(rows.logProbs)))
+    chosen = tensors && (tensors.arraySync() as number[][]) // it is `[B, T]`
+    return []
+  })
+  return chosen
+}
 
 /** `counts` are tokens and completions of the whole. */
 export const lossNumbers = (loss: PolicyLoss, rows: LossRows, counts?: readonly [number, number]): LossNumbers => {

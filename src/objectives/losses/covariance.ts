@@ -48,7 +48,7 @@ export interface ClipCovOptions extends ClippedSurrogateOptions {
  * Gradient $-w_t A_t$; 0 where the range cuts, and for the tokens that were drawn
  * When     where the entropy collapses early: the few tokens with a large covariance cause most of it.
  * Used by  arXiv:2505.22617; verl `loss_mode=clip_cov`
- * Shapes   see `TokenTerms`. Means and the share are of the micro-batch.
+ * Shapes   see `TokenTerms`. Means and the share are of the tokens that it is given, or of the mini-batch that `chosen` is from.
  * Errors   throws RangeError for a share or bounds that make no sense.
  * Source   Cui et al. 2025, "The Entropy Mechanism", arXiv:2505.22617, equations 11 and 12; verl `clip_cov`.
  *
@@ -66,16 +66,20 @@ export const clipCov = (options: ClipCovOptions = {}): TokenObjective => {
   checkShare('clipCov', share)
   if (!(bounds[0] < bounds[1])) throw new RangeError(`clipCov: bounds must be in order, got ${bounds.join(', ')}`)
   const surrogate = clippedSurrogate(clip)
+  const choose = (terms: TokenTerms, cut: tf.Tensor): tf.Tensor => {
+    const size = covariance(terms)
+    const isBetween = tf.logicalAnd(tf.greater(size, bounds[0]), tf.less(size, bounds[1]))
+    const candidates = tf.mul(tf.mul(tf.cast(isBetween, 'float32'), tf.sub(1, cut)), terms.mask)
+    return largestShare(terms.noise!, candidates, countOf(share, terms.tokens)) // there, by `noise`
+  }
   return {
     name: 'clipCov',
     aggregation: null,
     noise: 'uniform',
+    choose: (terms) => choose(terms, surrogate.apply(terms).cut),
     apply: (terms) => {
       const { losses, outside, cut } = surrogate.apply(terms)
-      const size = covariance(terms)
-      const isBetween = tf.logicalAnd(tf.greater(size, bounds[0]), tf.less(size, bounds[1]))
-      const candidates = tf.mul(tf.mul(tf.cast(isBetween, 'float32'), tf.sub(1, cut)), terms.mask)
-      const held = largestShare(terms.noise!, candidates, countOf(share, terms.tokens)) // there, by `noise`
+      const held = terms.chosen ?? choose(terms, cut)
       return { losses: tf.mul(losses, tf.sub(1, held)), outside, cut: tf.add(cut, held) }
     },
   }
@@ -96,7 +100,7 @@ export interface KLCovOptions {
  * Gradient $\partial \ell_t / \partial \log \pi_t = -w_t A_t + c \, h_t \operatorname{sgn} \log w_t$
  * When     as `clipCov`, gentler: tokens are pulled back to the old policy and still learn.
  * Used by  arXiv:2505.22617; verl `loss_mode=kl_cov`
- * Shapes   see `TokenTerms`. Means and the share are of the micro-batch.
+ * Shapes   see `TokenTerms`. Means and the share are of the tokens that it is given, or of the mini-batch that `chosen` is from.
  * Errors   throws RangeError for a share or a coefficient that makes no sense.
  * Source   Cui et al. 2025, arXiv:2505.22617, equations 13 and 14; verl `kl_cov`.
  *
@@ -109,13 +113,16 @@ export const klCov = (options: KLCovOptions = {}): TokenObjective => {
   checkShare('klCov', share)
   if (!(coefficient >= 0 && Number.isFinite(coefficient)))
     throw new RangeError(`klCov: coefficient must not be negative, got ${coefficient}`)
+  const choose = (terms: TokenTerms): tf.Tensor =>
+    largestShare(covariance(terms), terms.mask, countOf(share, terms.tokens))
   return {
     name: 'klCov',
     aggregation: null,
     noise: 'none',
+    choose,
     apply: (terms) => {
       const { logRatio, advantages, mask } = terms
-      const held = largestShare(covariance(terms), mask, countOf(share, terms.tokens))
+      const held = terms.chosen ?? choose(terms)
       const penalty = tf.mul(absolute(logRatio), tf.mul(held, coefficient))
       return {
         losses: tf.sub(penalty, tf.mul(tf.exp(limited(logRatio)), advantages)),

@@ -19,6 +19,8 @@ export interface TokenTerms {
   readonly tokens: tf.Tensor
   /** Uniform numbers in [0, 1), for objectives that choose tokens at random. */
   readonly noise?: tf.Tensor
+  /** 1 for the tokens that `choose` chose in the whole mini-batch, where these terms are a part of it. */
+  readonly chosen?: tf.Tensor
 }
 
 /** The loss of each token, and what its shape did to it. All `[B, T]`. */
@@ -37,6 +39,11 @@ export interface TokenObjective {
   readonly aggregation: Aggregation | null
   /** `uniform` where it chooses tokens at random: then `TokenTerms.noise` is there. */
   readonly noise: 'none' | 'uniform'
+  /**
+   * For objectives that treat a share of the tokens in another way: which ones, `[B, T]`. No gradient flows through it. Without `TokenTerms.chosen`
+   * `apply` chooses among its own tokens.
+   */
+  readonly choose?: (terms: TokenTerms) => tf.Tensor
   readonly apply: (terms: TokenTerms) => TokenLosses
 }
 

@@ -1,10 +1,9 @@
-/** What all policy losses have in common, and what each is at the policy that sampled. */
+/** What all policy losses have in common, and what each is at the policy that sampled. Gradients by finite differences: `oracle.test.ts`. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Aggregation } from '../../../src/objectives/aggregation.js'
 import {
   cispo,
-  clipCov,
   clippedSurrogate,
   dppo,
   dro,
@@ -17,144 +16,126 @@ import {
   type TokenObjective,
   vespo,
 } from '../../../src/objectives/index.js'
-import { policyLoss } from '../../../src/objectives/policyLoss.js'
+import { type PolicyLossOptions, policyLoss } from '../../../src/objectives/policyLoss.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
-import { type LossRows, lossNumbers } from '../../kit/policyLoss.js'
+import { chosenRows, type LossRows, lossNumbers } from '../../kit/policyLoss.js'
+import { AGGREGATIONS, type DrawnBatch, evenly, lossBatches, OBJECTIVE_CASES } from '../../kit/policyLossCases.js'
 
 useEngine()
 
 type Matrix = readonly (readonly number[])[]
 
-/** `whole`: covariances and shares are of the whole batch, so that it is not the sum of its rows. */
-const OBJECTIVES: readonly { readonly objective: TokenObjective; readonly over: 'rows' | 'whole' }[] = [
-  { objective: clippedSurrogate({ dualClip: 3 }), over: 'rows' },
-  { objective: cispo(), over: 'rows' },
-  { objective: policyGradient(), over: 'rows' },
-  { objective: dro(), over: 'rows' },
-  { objective: dppo(), over: 'rows' },
-  { objective: dppo({ divergence: 'kl' }), over: 'rows' },
-  { objective: gspo({ clipEpsilon: 0.2 }), over: 'rows' },
-  { objective: gspo({ clipEpsilon: 0.2, form: 'token' }), over: 'rows' },
-  { objective: luspo({ clipEpsilon: 0.2 }), over: 'rows' },
-  { objective: gmpo(), over: 'rows' },
-  { objective: sapo(), over: 'rows' },
-  { objective: vespo(), over: 'rows' },
-  { objective: clipCov({ share: 0.3, bounds: [0, 5] }), over: 'whole' },
-  { objective: klCov({ share: 0.3 }), over: 'whole' },
-]
+/** Everything that a loss may have besides its objective. */
+const EVERYTHING: PolicyLossOptions = {
+  kl: [
+    { to: 'reference', coefficient: 0.1, aggregation: 'token-mean' },
+    { to: 'behavior', coefficient: 0.2, form: 'k2', correction: 'ratio' },
+  ],
+  entropyCoefficient: 0.1,
+  klMaskThreshold: 0.2,
+}
 
-const CASES = OBJECTIVES.map(({ objective, over }, i) => ({
-  name: `${objective.name} (${i})`,
-  loss: policyLoss({ objective, kl: [{ to: 'reference', coefficient: 0.1, aggregation: 'token-mean' }] }),
-  over,
-}))
+const mapRows = (rows: LossRows, f: (matrix: Matrix) => Matrix): LossRows =>
+  Object.fromEntries(Object.entries(rows).map(([name, x]: [string, Matrix]) => [name, f(x)])) as unknown as LossRows // the same names
 
-const SIZE = [3, 4] as const
-
-const matrix = (element: fc.Arbitrary<number>): fc.Arbitrary<Matrix> =>
-  fc.array(fc.array(element, { minLength: SIZE[1], maxLength: SIZE[1] }), { minLength: SIZE[0], maxLength: SIZE[0] })
-
-const nats = fc.double({ min: -3, max: 0, noNaN: true }).map(Math.fround)
-const share = fc.double({ min: 0, max: 0.999, noNaN: true }).map(Math.fround)
-
-/** One advantage for all tokens of a completion, as groups give it. */
-const batches: fc.Arbitrary<LossRows> = fc.record({
-  logProbs: matrix(nats),
-  old: matrix(nats),
-  reference: matrix(nats),
-  noise: matrix(share),
-  mask: matrix(fc.constantFrom(0, 1, 1)),
-  advantages: fc.array(
-    fc.double({ min: -2, max: 2, noNaN: true }).map((a) => [Math.fround(a)]),
-    { minLength: SIZE[0], maxLength: SIZE[0] },
-  ),
+const wide = (rows: DrawnBatch): DrawnBatch => ({
+  ...rows,
+  advantages: rows.advantages.map((row, b) => rows.mask[b]!.map((_, t) => (row.length === 1 ? row[0]! : row[t]!))),
 })
 
-const mapRows = (rows: LossRows, f: (matrix: Matrix) => Matrix): LossRows => ({
-  logProbs: f(rows.logProbs),
-  old: f(rows.old),
-  mask: f(rows.mask),
-  advantages: f(rows.advantages),
-  reference: f(rows.reference!),
-  noise: f(rows.noise!),
-})
-
-const tokensOf = ({ mask }: LossRows): number => mask.flat().reduce((sum, m) => sum + m, 0)
-
-const countedOf = ({ mask }: LossRows, gradient: Matrix): readonly number[] =>
-  gradient.flatMap((row, b) => row.filter((_, t) => mask[b]![t] === 1))
-
-const FEW = { numRuns: 3 }
 const CLOSE = { absolute: 1e-5, relative: 1e-4 }
+const RUNS = { numRuns: 3 }
 
-describe.each(CASES)('$name', ({ loss, over }) => {
-  it('does not look under the mask, be it NaN or infinite there', () => {
-    fc.assert(
-      fc.property(
-        batches,
-        fc.constantFrom(Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY),
-        (rows, junk) => {
-          const soil = (x: Matrix): Matrix => x.map((row, b) => row.map((v, t) => (rows.mask[b]![t] === 1 ? v : junk)))
-          const spread = rows.advantages.map((row) => Array<number>(SIZE[1]).fill(row[0]!))
-          const soiled = { ...mapRows(rows, soil), mask: rows.mask, advantages: soil(spread) }
-          const [a, b] = [lossNumbers(loss, { ...rows, advantages: spread }), lossNumbers(loss, soiled)]
-          expect(b.value).toBe(a.value)
-          expect(b.metrics).toEqual(a.metrics)
-          expect(countedOf(rows, b.gradient)).toEqual(countedOf(rows, a.gradient))
-        },
-      ),
-      FEW,
-    )
-  })
+/** The parts of the rows of a batch, each with the rows that the objective chose in the whole, summed. */
+const inParts = (options: PolicyLossOptions, rows: LossRows, cuts: readonly boolean[]) => {
+  const loss = policyLoss(options)
+  const whole = lossNumbers(loss, rows)
+  const chosen = chosenRows(loss, rows)
+  const given: LossRows = chosen === null ? rows : { ...rows, chosen }
+  const starts = rows.mask.flatMap((_, b) => (b === 0 || cuts[b] ? [b] : []))
+  const parts = starts.map((start, i) =>
+    lossNumbers(
+      loss,
+      mapRows(given, (x) => x.slice(start, starts[i + 1])),
+      [whole.metrics.tokens!, rows.mask.length],
+    ),
+  )
+  return { whole, parts }
+}
 
-  it('does not depend on the order of the rows', () => {
+const expectSame = ({ whole, parts }: ReturnType<typeof inParts>): void => {
+  expectClose([parts.reduce((sum, { value }) => sum + value, 0)], [whole.value], CLOSE)
+  const gradient = parts.flatMap((part) => part.gradient.flat())
+  expectClose(gradient, whole.gradient.flat(), CLOSE)
+}
+
+const cuts = fc.array(fc.boolean(), { minLength: 3, maxLength: 3 })
+
+describe.each(OBJECTIVE_CASES)('$name', ({ objective, aggregations, over }) => {
+  const options = (aggregation: Aggregation): PolicyLossOptions => ({ ...EVERYTHING, objective, aggregation })
+  const aggregation = fc.constantFrom(...aggregations)
+
+  it('does not look under the mask, be it NaN or infinite there, and has gradient 0 there', () => {
+    const junk = fc.constantFrom(Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY)
     fc.assert(
-      fc.property(batches, (rows) => {
-        const [a, b] = [
+      fc.property(lossBatches('either'), aggregation, junk, (drawn, how, bad) => {
+        const loss = policyLoss(options(how))
+        const rows = wide(drawn)
+        const soil = (x: Matrix): Matrix => x.map((row, b) => row.map((v, t) => (rows.mask[b]![t] === 1 ? v : bad)))
+        const [clean, soiled] = [
           lossNumbers(loss, rows),
-          lossNumbers(
-            loss,
-            mapRows(rows, (x) => x.toReversed()),
-          ),
+          lossNumbers(loss, { ...mapRows(rows, soil), mask: rows.mask }),
         ]
-        expectClose([b.value], [a.value], CLOSE)
-        expectClose(b.gradient.toReversed().flat(), a.gradient.flat(), CLOSE)
+        expect(soiled.value).toBe(clean.value)
+        expect(soiled.metrics).toEqual(clean.metrics)
+        expectClose(soiled.gradient.flat(), clean.gradient.flat(), { absolute: 0, relative: 0 })
+        const under = soiled.gradient.flatMap((row, b) => row.filter((_, t) => rows.mask[b]![t] === 0))
+        expect(under.every((g) => g === 0)).toBe(true)
       }),
-      FEW,
+      RUNS,
     )
   })
 
-  if (over !== 'whole')
-    it('of a batch is the sum of those of its rows, with the counts of the whole', () => {
-      fc.assert(
-        fc.property(batches, (rows) => {
-          const whole = lossNumbers(loss, rows)
-          const parts = rows.mask.map((_, b) =>
-            lossNumbers(
-              loss,
-              mapRows(rows, (x) => [x[b]!]),
-              [tokensOf(rows), rows.mask.length],
-            ),
-          )
-          expectClose([parts.reduce((sum, { value }) => sum + value, 0)], [whole.value], CLOSE)
-          expectClose(
-            parts.flatMap(({ gradient }) => gradient.flat()),
-            whole.gradient.flat(),
-            CLOSE,
-          )
-        }),
-        FEW,
-      )
-    })
+  it('of a batch is the sum of those of its micro-batches, with the counts and the choice of the whole', () => {
+    fc.assert(
+      fc.property(lossBatches('either'), aggregation, cuts, (rows, how, at) => {
+        expectSame(inParts(options(how), rows, at))
+      }),
+      RUNS,
+    )
+  })
+
+  it('chooses tokens of the whole batch, if it chooses any', () => {
+    fc.assert(
+      fc.property(lossBatches('either'), (rows) => {
+        const chosen = chosenRows(policyLoss({ objective }), rows)
+        expect(chosen === null).toBe(over === 'rows')
+        expect((chosen ?? []).every((row, b) => row.every((c, t) => c === 0 || rows.mask[b]![t] === 1))).toBe(true)
+      }),
+      { numRuns: 1 },
+    )
+  })
 
   it('is 0 with gradient 0 where nothing counts', () => {
     fc.assert(
-      fc.property(batches, (rows) => {
-        const { value, gradient } = lossNumbers(loss, { ...rows, mask: rows.mask.map((row) => row.map(() => 0)) })
-        expectClose([value, ...gradient.flat()], Array(1 + SIZE[0] * SIZE[1]).fill(0), { absolute: 0, relative: 0 })
+      fc.property(lossBatches('either'), aggregation, (rows, how) => {
+        const none = { ...rows, mask: rows.mask.map((row) => row.map(() => 0)) }
+        const { value, gradient } = lossNumbers(policyLoss(options(how)), none)
+        expect([value, ...gradient.flat()].every((x) => x === 0)).toBe(true)
       }),
       { numRuns: 2 },
+    )
+  })
+})
+
+describe('a batch is the sum of its rows', () => {
+  it.each(AGGREGATIONS)('by %j', (aggregation) => {
+    fc.assert(
+      fc.property(lossBatches('token'), (rows) => {
+        expectSame(inParts({ ...EVERYTHING, aggregation }, rows, [true, true, true]))
+      }),
+      RUNS,
     )
   })
 })
@@ -175,74 +156,91 @@ describe('at ratio 1, without divergences, the gradient is that of REINFORCE in 
     AT_RATIO_ONE.map(([objective, aggregation], i) => ({ name: `${objective.name} (${i})`, objective, aggregation })),
   )('$name, $aggregation', ({ objective, aggregation }) => {
     fc.assert(
-      fc.property(batches, (drawn) => {
-        const rows = { ...drawn, old: drawn.logProbs }
+      fc.property(lossBatches('completion'), (drawn) => {
+        const { weights: _, ...plain } = drawn // a weight of one token is one of all tokens of its completion, where the ratio is theirs
+        const rows = { ...plain, old: drawn.logProbs }
         const gradientOf = (of: TokenObjective) =>
           lossNumbers(policyLoss({ objective: of, aggregation }), rows).gradient.flat()
         expectClose(gradientOf(objective), gradientOf(policyGradient()), CLOSE)
       }),
-      { numRuns: 3 },
+      { numRuns: 2 },
     )
   })
 })
 
-/** The gradient of one token against its ratio, with kinks at the clip. */
-const single = (objective: TokenObjective, logRatio: number, advantage: number): number => {
-  const rows = { logProbs: [[logRatio - 1]], old: [[-1]], mask: [[1]], advantages: [[advantage]] }
-  return lossNumbers(policyLoss({ objective }), rows).gradient[0]![0]!
+/** The gradient of one token against its ratio, and whether it is told to be cut. */
+const single = (objective: TokenObjective, logRatio: number, advantage: number) => {
+  const rows = { logProbs: [[logRatio]], old: [[0]], mask: [[1]], advantages: [[advantage]] }
+  const { gradient, metrics } = lossNumbers(policyLoss({ objective }), rows)
+  return { gradient: gradient[0]![0]!, cut: metrics.cutFraction! }
 }
 
 describe('a token loses its gradient exactly where the range takes it away', () => {
-  const away = fc.tuple(fc.double({ min: -1.5, max: 1.5, noNaN: true }), fc.constantFrom(-1.5, 1))
+  const clip = [0.2, 0.28] as const
+  const side = { below: evenly(Math.log(0.3), Math.log(0.799)), above: evenly(Math.log(1.281), Math.log(2.9)) }
+  const inside = evenly(Math.log(0.801), Math.log(1.279))
 
-  it('clippedSurrogate and gspo: beyond the bound on the side to which the advantage pushes', () => {
+  it.each([
+    { where: 'above the range, better than expected', ratio: side.above, advantage: 1.5, kept: false },
+    { where: 'above the range, worse than expected', ratio: side.above, advantage: -1.5, kept: true },
+    { where: 'below the range, better than expected', ratio: side.below, advantage: 1.5, kept: true },
+    { where: 'below the range, worse than expected', ratio: side.below, advantage: -1.5, kept: false },
+    { where: 'inside, better than expected', ratio: inside, advantage: 1.5, kept: true },
+    { where: 'inside, worse than expected', ratio: inside, advantage: -1.5, kept: true },
+  ])('$where: kept is $kept', ({ ratio, advantage, kept }) => {
+    const objectives = [
+      clippedSurrogate({ clipEpsilon: clip }),
+      gspo({ clipEpsilon: clip }),
+      luspo({ clipEpsilon: clip }),
+    ]
+    const bounded = [clippedSurrogate({ clipEpsilon: clip, dualClip: 3 }), gspo({ clipEpsilon: clip, form: 'token' })]
     fc.assert(
-      fc.property(away, ([logRatio, advantage]) => {
-        const ratio = Math.exp(logRatio)
-        fc.pre(Math.abs(ratio - 0.8) > 1e-3 && Math.abs(ratio - 1.2) > 1e-3)
-        const isCut = advantage > 0 ? ratio > 1.2 : ratio < 0.8
-        for (const objective of [clippedSurrogate(), gspo({ clipEpsilon: 0.2 })])
-          expectClose([single(objective, logRatio, advantage)], [isCut ? 0 : -ratio * advantage], CLOSE)
+      fc.property(ratio, (logRatio) => {
+        for (const objective of [...objectives, ...bounded]) {
+          const { gradient, cut } = single(objective, logRatio, advantage)
+          expectClose([gradient, cut], kept ? [-Math.exp(logRatio) * advantage, 0] : [0, 1], CLOSE)
+        }
       }),
-      { numRuns: 15 },
+      { numRuns: 3 },
     )
+  })
+
+  it('a dual clip takes it away above its bound, and only of tokens that are worse than expected', () => {
+    const dual = clippedSurrogate({ clipEpsilon: clip, dualClip: 3 })
+    fc.assert(
+      fc.property(evenly(Math.log(3.001), Math.log(20)), (logRatio) => {
+        const { gradient, cut } = single(dual, logRatio, -1.5)
+        expect([Math.abs(gradient), cut]).toEqual([0, 1])
+        expectClose(
+          [single(clippedSurrogate({ clipEpsilon: clip }), logRatio, -1.5).gradient],
+          [1.5 * Math.exp(logRatio)],
+          CLOSE,
+        )
+        expect(single(dual, logRatio, 1.5).cut).toBe(1) // by the range
+      }),
+      { numRuns: 4 },
+    )
+  })
+
+  it('on the bounds nothing is cut, and an advantage of 0 has no gradient anywhere', () => {
+    for (const logRatio of [Math.log1p(-0.2), Math.log1p(0.28)].map(Math.fround))
+      for (const advantage of [1, -1])
+        expect(single(clippedSurrogate({ clipEpsilon: clip }), logRatio, advantage).cut).toBe(0)
+    for (const logRatio of [-1, 0, 1])
+      for (const objective of [clippedSurrogate({ dualClip: 3 }), gspo(), cispo(), sapo(), gmpo(), vespo(), dppo()]) {
+        const { gradient } = single(objective, logRatio, 0)
+        expect(Math.abs(gradient), objective.name).toBe(0)
+      }
   })
 
   it('cispo: nowhere, its weight is limited instead', () => {
     fc.assert(
-      fc.property(away, ([logRatio, advantage]) => {
+      fc.property(evenly(-1.5, 1.5), fc.constantFrom(-1.5, 1), (logRatio, advantage) => {
         const weight = Math.min(1.2, Math.max(0.8, Math.exp(logRatio)))
-        expectClose([single(cispo(), logRatio, advantage)], [-weight * advantage], CLOSE)
+        const { gradient, cut } = single(cispo(), logRatio, advantage)
+        expectClose([gradient, cut], [-weight * advantage, 0], CLOSE)
       }),
-      { numRuns: 15 },
-    )
-  })
-})
-
-/** The losses whose value is the integral of their gradient: no part of theirs is held still, and none chooses tokens by rank. */
-const SMOOTH = [clippedSurrogate({ dualClip: 3 }), policyGradient(), dro(), gspo({ clipEpsilon: 0.2 }), gmpo(), sapo()]
-
-describe('the gradient is the one of finite differences', () => {
-  it.each(SMOOTH.map((objective) => ({ name: objective.name, objective })))('$name', ({ objective }) => {
-    const loss = policyLoss({ objective })
-    const step = 1e-2
-    const [logLow, logHigh] = [Math.log(0.8), Math.log(1.2)]
-    fc.assert(
-      fc.property(batches, fc.nat(SIZE[0] - 1), fc.nat(SIZE[1] - 1), (rows, b, t) => {
-        const moved = (by: number): number =>
-          lossNumbers(loss, {
-            ...rows,
-            logProbs: rows.logProbs.map((row, i) => row.map((x, j) => (i === b && j === t ? x + by : x))),
-          }).value
-        const own = rows.mask[b]!.flatMap((m, j) => (m === 1 ? [rows.logProbs[b]![j]! - rows.old[b]![j]!] : []))
-        const mean = own.reduce((sum, d) => sum + d, 0) / Math.max(own.length, 1)
-        const kinks = [logLow, logHigh, -0.4, 0.4, Math.log(3)]
-        const from = [rows.logProbs[b]![t]! - rows.old[b]![t]!, mean]
-        fc.pre(from.every((d) => kinks.every((kink) => Math.abs(d - kink) > 2 * step)))
-        const slope = (moved(step) - moved(-step)) / (2 * step)
-        expectClose([slope], [lossNumbers(loss, rows).gradient[b]![t]!], { absolute: 2e-3, relative: 5e-3 })
-      }),
-      { numRuns: 4 },
+      { numRuns: 12 },
     )
   })
 })
