@@ -3,11 +3,14 @@ import { defineConfig } from 'vitest/config'
 /** One seed for every property test: CI sets it, and a failure prints it. */
 const seed = process.env.FC_SEED ?? '20261121'
 
+const EXCLUDED = ['test/learning/**', 'test/soak/**', 'test/engines/**', 'node_modules/**']
+
+/** Folders whose tests leave a process as they found it: their files take turns in one, and most of the modules are loaded once. */
+const TIDY = ['core', 'data', 'envs', 'objectives', 'testing'].map((name) => `test/${name}/**/*.test.ts`)
+
 /** Limits are for what hangs, on a machine that is much slower and busier than this one: no test is to be ended by them while it works. */
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    exclude: ['test/learning/**', 'test/soak/**', 'test/engines/**', 'node_modules/**'],
     setupFiles: ['test/kit/setup.ts'],
     env: { FC_SEED: seed },
     pool: 'forks',
@@ -15,7 +18,18 @@ export default defineConfig({
     testTimeout: 300_000,
     hookTimeout: 300_000,
     expect: { poll: { timeout: 60_000 } },
-    // This is `npm run typecheck`, and tells the types of the tests one by one: an error in any file of the project fails the run.
-    typecheck: { enabled: true, include: ['test/types/**/*.test-d.ts'], tsconfig: './tsconfig.json' },
+    projects: [
+      { extends: true, test: { name: 'tidy', include: TIDY, isolate: false } },
+      {
+        extends: true,
+        test: {
+          name: 'isolated',
+          include: ['test/**/*.test.ts'],
+          exclude: [...EXCLUDED, ...TIDY],
+          // This is `npm run typecheck`, and tells the types of the tests one by one: an error in any file of the project fails the run.
+          typecheck: { enabled: true, include: ['test/types/**/*.test-d.ts'], tsconfig: './tsconfig.json' },
+        },
+      },
+    ],
   },
 })
