@@ -32,10 +32,14 @@ export interface HttpServer {
   readonly host: string
   readonly port: number
   /**
-   * Takes no more connections and requests, and waits until all answers are told; after `graceMs`, `atLimit` is to end them, and a second
-   * later what is still open is cut. Resolves when nothing is open.
+   * Takes no more connections and requests, and waits until all answers are told; after `graceMs`, `atLimit` is to end them, and what is
+   * still open `cutMs` later (default 5,000) is cut. Resolves when nothing is open.
    */
-  readonly close: (options: { readonly graceMs: number; readonly atLimit: () => Promise<void> }) => Promise<void>
+  readonly close: (options: {
+    readonly graceMs: number
+    readonly atLimit: () => Promise<void>
+    readonly cutMs?: number
+  }) => Promise<void>
 }
 
 const HINTS: Readonly<Record<string, string>> = {
@@ -107,9 +111,6 @@ const within = async (wait: Promise<void>, ms: number): Promise<'done' | 'late'>
   }
 }
 
-/** After this, what `atLimit` could not end is cut. */
-const CUT_MS = 1000
-
 /**
  * Listens for requests and answers them with `fetch`. A request's `signal` aborts when its client goes away before the answer is told.
  *
@@ -138,15 +139,15 @@ export const liveHttpServer = (
     },
   )
   server.on('clientError', (error, stream) => refuseSocket(error, stream as Socket, refusal)) // a server of TCP has no other streams
-  const close: HttpServer['close'] = async ({ graceMs, atLimit }) => {
+  const close: HttpServer['close'] = async ({ graceMs, atLimit, cutMs = 5000 }) => {
     isClosing = true
     const closed = new Promise<void>((resolve) => {
       server.close(() => resolve())
     })
     server.closeIdleConnections()
     if ((await within(closed, graceMs)) === 'late') {
-      await within(atLimit(), CUT_MS)
-      if ((await within(closed, CUT_MS)) === 'late') server.closeAllConnections()
+      await within(atLimit(), cutMs)
+      if ((await within(closed, cutMs)) === 'late') server.closeAllConnections()
     }
     await closed
   }

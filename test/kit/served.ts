@@ -114,7 +114,7 @@ export const framesOf = (text: string): readonly Json[] => {
 export const useServers = (): ((app: ServeApp, options?: { readonly requestMs?: number }) => Promise<HttpServer>) => {
   const open: HttpServer[] = []
   afterAll(async () => {
-    for (const server of open) await server.close({ graceMs: 0, atLimit: async () => {} })
+    for (const server of open) await server.close({ graceMs: 0, cutMs: 1000, atLimit: async () => {} })
   })
   return async (app, options = {}) => {
     const refusal = (status: number, reason: string): string => JSON.stringify(errorBody(apiFailure(status, reason)))

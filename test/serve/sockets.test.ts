@@ -184,7 +184,7 @@ describe('closing', () => {
     const { port, url, close } = await listen(served(saying('abc')))
     const stuck = raw(port, [head(100), '{'])
     expect((await fetch(`${url}/health`)).status).toBe(200) // who came before is connected, too
-    await close({ graceMs: 0, atLimit })
+    await close({ graceMs: 0, cutMs: 50, atLimit })
     expect(await stuck).toBe('')
   })
 

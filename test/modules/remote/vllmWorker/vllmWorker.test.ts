@@ -16,6 +16,7 @@ import { leftOf, rightOf } from '../../../kit/results.js'
 const TANDEM: VLLMWorkerOptions = {
   command: [process.execPath, compiled('test/kit/serveMain.ts')],
   flavor: 'tandem',
+  graceMs: 60_000,
 }
 
 const CONFIG = { model: EMBEDDED_MODEL, servedModelName: 'cat', threads: 1, shutdownSeconds: 0 }
