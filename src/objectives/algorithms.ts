@@ -24,7 +24,7 @@ import { policyGradient } from './losses/policyGradient.js'
 import { sapo } from './losses/sapo.js'
 import type { TokenObjective } from './losses/tokenObjective.js'
 import { vespo } from './losses/vespo.js'
-import { type PolicyLoss, type PolicyLossOptions, policyLoss } from './policyLoss.js'
+import { type KLTerm, type PolicyLoss, type PolicyLossOptions, policyLoss } from './policyLoss.js'
 
 /** `[low, high]` for ratios within `1 - low .. 1 + high`; for GMPO log-ratios within `-low .. high`. */
 export type ClipPair = readonly [low: number, high: number]
@@ -208,6 +208,8 @@ export interface AlgorithmOptions {
   readonly clipHigh: number | null
   /** Tokens of the longest completion that there may be. */
   readonly longest: number
+  /** A divergence in the loss. Default: none. */
+  readonly kl?: KLTerm
 }
 
 /**
@@ -220,14 +222,18 @@ export interface AlgorithmOptions {
  */
 export const algorithmLoss = (
   name: AlgorithmName,
-  { clipLow, clipHigh, longest }: AlgorithmOptions,
+  { clipLow, clipHigh, longest, kl }: AlgorithmOptions,
 ): PolicyLoss<PolicyLossOptions> => {
   const { clip, objective, aggregation } = ALGORITHMS[name]
   if (clip === null && (clipLow !== null || clipHigh !== null))
     throw new RangeError(`${name} clips no ratios: it takes neither clipLow nor clipHigh`)
   const [low, high] = clip ?? [0, 0]
   return policyLoss(
-    { objective: objective([clipLow ?? low, clipHigh ?? high]), aggregation: aggregation(longest) },
+    {
+      objective: objective([clipLow ?? low, clipHigh ?? high]),
+      aggregation: aggregation(longest),
+      ...(kl && { kl: [kl] }),
+    },
     name,
   )
 }

@@ -143,7 +143,8 @@ const metricsOf = (
 const isPair = (limit: number | readonly [number, number]): limit is readonly [number, number] =>
   typeof limit !== 'number'
 
-const STATISTICS: readonly RejectionStatistic[] = [
+/** All that completions and tokens can be rejected by. */
+export const REJECTION_STATISTICS: readonly RejectionStatistic[] = [
   ...(['token-k1', 'token-k2', 'token-k3', 'sequence-sum-k1', 'sequence-sum-k2', 'sequence-sum-k3'] as const),
   ...(['sequence-mean-k1', 'sequence-mean-k2', 'sequence-mean-k3', 'sequence-max-k2', 'sequence-max-k3'] as const),
 ]
@@ -158,7 +159,10 @@ const checkKinds = (options: RolloutCorrectionOptions): void => {
       normalized: oneOf('yes', 'no'),
     })
   for (const rejection of options.reject ?? [])
-    checkSettings('rolloutCorrection, reject', rejection, { statistic: oneOf(...STATISTICS), limit: aNumberOrTwo })
+    checkSettings('rolloutCorrection, reject', rejection, {
+      statistic: oneOf(...REJECTION_STATISTICS),
+      limit: aNumberOrTwo,
+    })
 }
 
 const checkOptions = (options: RolloutCorrectionOptions): void => {

@@ -1,17 +1,32 @@
 /** What settings choose: the parts that a run is made of. Where they leave something to the algorithm, its own choice counts. */
+import { constant, cosine, linear, type Schedule, warmUp } from '../../core/schedule.js'
 import { checkOverlong, type OverlongOptions } from '../../envs/rewards/overlong.js'
 import { ALGORITHMS, algorithmLoss } from '../../objectives/algorithms.js'
 import type { PolicyLoss } from '../../objectives/policyLoss.js'
+import {
+  type CorrectionWeights,
+  type RolloutCorrectionOptions,
+  rolloutCorrection,
+} from '../../objectives/rolloutCorrection.js'
 import type { RunSettings } from './settingsSchema.js'
 
-/** The loss of settings. Errors: throws RangeError for a clip range that the algorithm cannot have. */
-export const lossOf = ({
-  algorithm,
-  clipLow,
-  clipHigh,
-  maxNewTokens,
-}: Pick<RunSettings, 'algorithm' | 'clipLow' | 'clipHigh' | 'maxNewTokens'>): PolicyLoss =>
-  algorithmLoss(algorithm, { clipLow, clipHigh, longest: maxNewTokens })
+/**
+ * The loss of settings. Errors: throws RangeError for a clip range that the algorithm cannot have, and for a form of the divergence that a reward
+ * cannot have.
+ */
+export const lossOf = (settings: RunSettings): PolicyLoss => {
+  const { algorithm, clipLow, clipHigh, maxNewTokens, klIn, klForm, klCoefficient } = settings
+  if (klIn === 'reward' && klForm !== null && klForm !== 'k1')
+    throw new RangeError(`the divergence in the reward is k1: give klForm ${klForm} with klIn loss`)
+  return algorithmLoss(algorithm, {
+    ...{ clipLow, clipHigh, longest: maxNewTokens },
+    ...(klIn === 'loss' && { kl: { to: 'reference', form: klForm ?? 'k3', coefficient: klCoefficient } }),
+  })
+}
+
+/** The weight of the divergence in the reward: 0 measures it alone. */
+export const rewardKLOf = ({ klIn, klCoefficient }: Pick<RunSettings, 'klIn' | 'klCoefficient'>): number =>
+  klIn === 'reward' ? klCoefficient : 0
 
 /** How often is sampled for one batch at most. */
 export const samplingRoundsOf = ({
@@ -32,4 +47,71 @@ export const overlongOf = ({
   const options = { longest: maxNewTokens, cache, factor: overlongFactor }
   checkOverlong('overlongCache', options)
   return options
+}
+
+/** Limits of the weights where nobody gives any: verl's truncation, and the range of IcePop. */
+const LIMITS = { truncated: 2, masked: [0.5, 5] } as const
+
+type CorrectionSettings = Pick<
+  RunSettings,
+  'correction' | 'correctionLow' | 'correctionHigh' | 'rejection' | 'rejectionLimit' | 'oldLogProbs'
+>
+
+const weightsOf = ({
+  correction,
+  correctionLow,
+  correctionHigh,
+}: CorrectionSettings): CorrectionWeights | undefined => {
+  if (correction === 'none') return undefined
+  const [level, kind] = correction.split('-') as ['token' | 'sequence', keyof typeof LIMITS] // as the names are made
+  if (kind === 'truncated') return { level, limit: correctionHigh ?? LIMITS.truncated }
+  const [low, high] = LIMITS.masked
+  return { level, limit: [correctionLow ?? low, correctionHigh ?? high] }
+}
+
+/** Limits that nobody would look at, and log-probabilities that are not there. */
+const unread = (settings: CorrectionSettings): readonly string[] => {
+  const { correction, correctionLow, correctionHigh, rejection, rejectionLimit, oldLogProbs } = settings
+  return [
+    ...(correctionLow !== null && !correction.endsWith('masked')
+      ? [`correction ${correction} has no lower limit`]
+      : []),
+    ...(correctionHigh !== null && correction === 'none' ? ['correction none has no limits'] : []),
+    ...((rejection === 'none') !== (rejectionLimit === null)
+      ? ['rejection and rejectionLimit go together: give both or neither']
+      : []),
+    ...(oldLogProbs === 'sampled' && (correction !== 'none' || rejection !== 'none')
+      ? ['a correction compares the sampler with the trainer: it needs oldLogProbs rescored']
+      : []),
+  ]
+}
+
+/** How tokens are corrected that another policy sampled; null if they are not. Errors: throws RangeError for limits that make no sense, all of them. */
+export const correctionOf = (settings: CorrectionSettings): RolloutCorrectionOptions | null => {
+  const problems = unread(settings)
+  if (problems.length > 0) throw new RangeError(problems.join('; '))
+  const { rejection, rejectionLimit } = settings
+  const weights = weightsOf(settings)
+  if (weights === undefined && rejection === 'none') return null
+  const options: RolloutCorrectionOptions = {
+    ...(weights && { weights }),
+    ...(rejection !== 'none' &&
+      rejectionLimit !== null && { reject: [{ statistic: rejection, limit: rejectionLimit }] }),
+  }
+  rolloutCorrection([], [], options) // throws for limits that make no sense
+  return options
+}
+
+/** The learning rate by step. Errors: throws RangeError for a warm-up that is as long as the run. */
+export const scheduleOf = ({
+  schedule,
+  warmup,
+  learningRate,
+  steps,
+}: Pick<RunSettings, 'schedule' | 'warmup' | 'learningRate' | 'steps'>): Schedule => {
+  if (schedule !== 'constant' && warmup >= steps)
+    throw new RangeError(`a warm-up of ${warmup} steps leaves nothing of ${steps} steps for the schedule ${schedule}`)
+  const falling = { linear, cosine }
+  const after = schedule === 'constant' ? constant(learningRate) : falling[schedule](learningRate, 0, steps - warmup)
+  return warmup === 0 ? after : warmUp(warmup, after)
 }

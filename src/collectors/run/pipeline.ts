@@ -22,15 +22,16 @@ import type { ModelText, Pretrained } from '../../modules/pretrained.js'
 import { type TransformersPolicy, TransformersWrapper } from '../../modules/transformersWrapper.js'
 import { MCAdvantage } from '../../objectives/advantages/mcAdvantage.js'
 import { ALGORITHMS } from '../../objectives/algorithms.js'
+import type { CorrectionMetrics, RolloutCorrectionOptions } from '../../objectives/rolloutCorrection.js'
 import { type AdamWState, adamW } from '../../objectives/updates/adamW.js'
-import { rescoredRows } from '../correction.js'
+import { correctedRows, rescoredRows } from '../correction.js'
 import { dynamicSampling, type SampledBatch } from '../dynamicSampling.js'
 import { type GroupedRows, groupRows, trainingRows } from '../groups.js'
 import { type CollectedBatch, type CollectorFailure, type CollectorPosition, LLMCollector } from '../llmCollector.js'
 import { miniBatches } from '../miniBatches.js'
 import { type TrainingRows, withNoise, withoutRows } from '../stepRows.js'
 import { type TrainStep, trainStep } from '../trainStep.js'
-import { lossOf, overlongOf, samplingRoundsOf } from './choices.js'
+import { correctionOf, lossOf, overlongOf, rewardKLOf, samplingRoundsOf } from './choices.js'
 import type { RunSettings } from './settings.js'
 
 /** What the states of word problems have once text and tokens are added. */
@@ -51,6 +52,12 @@ export const wordProblemEnv = (
 /** The state with what training adds to it. */
 export type TrainingState = DeepMerge<DeepMerge<WordProblemState, KLEntries>, VersionEntry>
 
+/** Rows to learn from, and how far their sampler was from the trainer; null where that was not corrected. */
+export interface CorrectedRows {
+  readonly rows: TrainingRows
+  readonly correction: CorrectionMetrics | null
+}
+
 export interface Pipeline {
   readonly policy: TransformersPolicy
   readonly start: CollectorPosition
@@ -58,11 +65,11 @@ export interface Pipeline {
   readonly collect: (position: CollectorPosition) => TE.TaskEither<CollectorFailure, SampledBatch<TrainingState>>
   /** Advantages of the groups of a batch. */
   readonly group: (batch: CollectedBatch<TrainingState>) => GroupedRows
-  /** What is learned from a batch. */
+  /** What is learned from a batch, and what was corrected in it. */
   readonly rows: (
     batch: CollectedBatch<TrainingState>,
     grouped: GroupedRows,
-  ) => TE.TaskEither<PolicyFailure, TrainingRows>
+  ) => TE.TaskEither<PolicyFailure, CorrectedRows>
   /** The mini-batches of step `step`, in the order of its updates. */
   readonly miniBatches: (rows: TrainingRows, grouped: GroupedRows, step: number) => readonly TrainingRows[]
   readonly step: TrainStep<AdamWState>
@@ -119,6 +126,12 @@ const rescored = (policy: LogProbModel, rows: TrainingRows): TE.TaskEither<Polic
     TE.map((scores) => rescoredRows(rows, raggedRows(scores))),
   )
 
+const corrected = (rows: TrainingRows, options: RolloutCorrectionOptions | null): CorrectedRows => {
+  if (options === null) return { rows, correction: null }
+  const { rows: changed, metrics } = correctedRows(rows, options)
+  return { rows: changed, correction: metrics }
+}
+
 /**
  * Wires a run: environment, policy, collector, advantages, training step.
  *
@@ -137,13 +150,14 @@ export const makePipeline = (
     sampling: { temperature: settings.temperature, maxNewTokens: settings.maxNewTokens },
   })
   const overlong = overlongOf(settings)
+  const correction = correctionOf(settings)
   const problems = wordProblemEnv(shuffled(tasks, keys.tasks), text, {
     prompts: settings.prompts,
     repeats: settings.group,
   })
   const env = pipe(
     overlong === null ? problems : shaped(problems, overlong),
-    append(KLRewardTransform({ reference, coefficient: settings.klCoefficient })),
+    append(KLRewardTransform({ reference, coefficient: rewardKLOf(settings) })),
     append(PolicyVersion()),
   )
   const collector = LLMCollector({ env, policy, key: keys.rollouts, ...(start && { start }) })
@@ -176,7 +190,12 @@ export const makePipeline = (
     rows: (batch, grouped) => {
       const all = trainingRows(batch, grouped)
       const rows = settings.truncated === 'learn' ? all : withoutRows(all, cutOff(batch, grouped))
-      return settings.oldLogProbs === 'sampled' ? TE.right(rows) : rescored(policy, rows)
+      if (settings.oldLogProbs === 'sampled' || rows.completions.length === 0)
+        return TE.right({ rows, correction: null })
+      return pipe(
+        rescored(policy, rows),
+        TE.map((own) => corrected(own, correction)),
+      )
     },
     miniBatches: (rows, { groupIds }, number) =>
       Array.from({ length: settings.epochs }, (_, epoch) =>

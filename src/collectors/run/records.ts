@@ -1,6 +1,7 @@
 /** What a run writes down: one record for each step, evaluation and sampled trajectory, and the summary. */
 import type { StopReason } from '../../data/policy.js'
 import type { EngineReport } from '../../engine/report.js'
+import type { CorrectionMetrics } from '../../objectives/rolloutCorrection.js'
 import type { SamplingCounts } from '../dynamicSampling.js'
 import type { StepMetrics } from '../stepMetrics.js'
 
@@ -29,6 +30,8 @@ export interface StepRecord extends StepMetrics {
   readonly completionTokens: number
   /** All that was sampled for the step, what was not learned from included. Records of earlier versions have none: they learned from everything. */
   readonly sampling?: SamplingCounts
+  /** How far the sampler was from the trainer; null where that was not corrected. Not in records of earlier versions. */
+  readonly correction?: CorrectionMetrics | null
   readonly groupsUsed: number
   readonly groupsDropped: number
   /** Groups whose completions all had the same reward: nothing to learn from. */

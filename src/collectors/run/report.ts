@@ -122,7 +122,7 @@ const chartData = (metrics: ReportInput['metrics']) => {
     CHART_STEPS,
   )
   const evaluations = metrics.filter((record) => record.type === 'evaluation')
-  const column = (name: Exclude<keyof StepRecord, 'type' | 'seconds' | 'updates' | 'sampling'>) =>
+  const column = (name: Exclude<keyof StepRecord, 'type' | 'seconds' | 'updates' | 'sampling' | 'correction'>) =>
     steps.map((record) => record[name])
   return {
     step: column('step'),

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { type LoraConfig, loraConfig } from '../../modules/lora/config.js'
 import { ALGORITHM_NAMES } from '../../objectives/algorithms.js'
-import { lossOf, overlongOf } from './choices.js'
+import { correctionOf, lossOf, overlongOf, scheduleOf } from './choices.js'
 import { type RunSettings, settingsSchema } from './settingsSchema.js'
 
 export { ALGORITHM_NAMES, type RunSettings }
@@ -37,6 +37,8 @@ const disagreements = (settings: RunSettings): readonly SettingProblem[] => [
     : []),
   ...refusal('algorithm', () => lossOf(settings)),
   ...refusal('overlongCache', () => overlongOf(settings)),
+  ...refusal('correction', () => correctionOf(settings)),
+  ...refusal('schedule', () => scheduleOf(settings)),
 ]
 
 const checkedSchema = settingsSchema.superRefine((settings, context) => {
@@ -78,6 +80,15 @@ export const DEFAULT_SETTINGS: Omit<RunSettings, 'model'> = {
   overlongCache: null,
   overlongFactor: 1,
   truncated: 'learn',
+  correction: 'none',
+  correctionLow: null,
+  correctionHigh: null,
+  rejection: 'none',
+  rejectionLimit: null,
+  schedule: 'constant',
+  warmup: 0,
+  klIn: 'reward',
+  klForm: null,
 }
 
 /** The adapter that settings ask for; null if they train the model's own weights. */
@@ -129,7 +140,9 @@ export const resumeSettings = (
 ): E.Either<SettingsFailure, RunSettings> => {
   const keys = Object.keys(asked) as (keyof RunSettings)[] // keys of a partial RunSettings
   const changed = keys.filter((key) => asked[key] !== undefined && asked[key] !== stored[key])
-  const refused = changed.filter((key) => !EXTENDABLE.includes(key))
+  const isFixed = (key: keyof RunSettings): boolean =>
+    !EXTENDABLE.includes(key) || (key === 'steps' && stored.schedule !== 'constant') // such a schedule ends with the steps
+  const refused = changed.filter(isFixed)
   if (refused.length > 0) {
     const list = refused
       .map((key) => `${key} is ${JSON.stringify(stored[key])}, not ${JSON.stringify(asked[key])}`)

@@ -1,6 +1,11 @@
 /** The settings of a run, each of its kind. Whether they agree with each other is checked where they are read (`parseSettings`). */
 import { z } from 'zod'
 import { ALGORITHM_NAMES } from '../../objectives/algorithms.js'
+import { KL_FORMS } from '../../objectives/klForms.js'
+import { REJECTION_STATISTICS } from '../../objectives/rolloutCorrection.js'
+
+/** Truncated importance sampling limits weights; masked importance sampling makes those beyond the limits 0. */
+const CORRECTIONS = ['none', 'token-truncated', 'sequence-truncated', 'token-masked', 'sequence-masked'] as const
 
 const count = z.number().int().positive()
 
@@ -63,6 +68,22 @@ export const settingsSchema = z.strictObject({
   overlongFactor: z.number().min(0).default(1),
   /** Whether completions that the token limit cut off are learned from. */
   truncated: z.enum(['learn', 'mask']).default('learn'),
+  /** What becomes of tokens that the trainer finds more or less probable than the sampler did: weights with limits, of tokens or completions. */
+  correction: z.enum(CORRECTIONS).default('none'),
+  /** Limits of the weights; null for 2, or for 0.5 and 5 where weights beyond them become 0. */
+  correctionLow: z.number().min(0).nullable().default(null),
+  correctionHigh: z.number().positive().nullable().default(null),
+  /** What is left out of the loss if it is above a limit. */
+  rejection: z.enum(['none', ...REJECTION_STATISTICS]).default('none'),
+  rejectionLimit: z.number().positive().nullable().default(null),
+  /** How the learning rate goes from its first value to 0 at the end of the run. */
+  schedule: z.enum(['constant', 'linear', 'cosine']).default('constant'),
+  /** Steps in which it rises first. */
+  warmup: z.number().int().nonnegative().default(0),
+  /** Where the divergence from the first weights counts. */
+  klIn: z.enum(['reward', 'loss']).default('reward'),
+  /** How it is estimated; null for k1 in the reward and k3 in the loss. */
+  klForm: z.enum(KL_FORMS).nullable().default(null),
 })
 
 export type RunSettings = Readonly<z.infer<typeof settingsSchema>>

@@ -1,7 +1,6 @@
 /** A whole training run, from its settings to its summary, as a stream of events. */
 import type { Clock, Files } from '../../core/capabilities.js'
 import { orThrow } from '../../core/failure.js'
-import { constant, type Schedule } from '../../core/schedule.js'
 import type { StopReason } from '../../data/policy.js'
 import type { TaskSource } from '../../data/task.js'
 import { raggedRow, rowLengths } from '../../data/tensorDict/leaf.js'
@@ -28,6 +27,7 @@ import {
   optimizerState,
   saveCheckpoint,
 } from './checkpoint.js'
+import { scheduleOf } from './choices.js'
 import { evaluateProblems, type ProblemResult, scoresOf } from './evaluate.js'
 import { makePipeline, type Pipeline, runKeys, type TrainingState } from './pipeline.js'
 import { type EvaluationRecord, type RunSummary, type StepRecord, summarize, type TrajectoryRecord } from './records.js'
@@ -117,8 +117,6 @@ const sampleTrajectories = (
   }))
 }
 
-const schedule = (settings: RunSettings): Schedule => constant(settings.learningRate)
-
 /** Gives the policy what was trained, with what it needs besides. */
 const pushWeights = async (
   { pipeline, weights }: Pick<Session, 'pipeline' | 'weights'>,
@@ -156,8 +154,8 @@ const runStep = async (
   const collectedAt = clock.now()
   const grouped = pipeline.group(batch)
   const step = progress.step + 1
-  const learningRate = schedule(settings)(progress.step)
-  const rows = orThrow(await pipeline.rows(batch, grouped)())
+  const learningRate = scheduleOf(settings)(progress.step)
+  const { rows, correction } = orThrow(await pipeline.rows(batch, grouped)())
   const updates = learn(session, pipeline.miniBatches(rows, grouped, step), learningRate)
   const trainedAt = clock.now()
   await pushWeights(session, session.trainer.last.value, step)
@@ -166,6 +164,7 @@ const runStep = async (
     step,
     ...describeBatch(batch, settings),
     sampling: collected.sampling,
+    correction,
     groupsUsed: grouped.groups,
     groupsDropped: grouped.dropped.length,
     learningRate,

@@ -35,6 +35,15 @@ const anySettings: fc.Arbitrary<RunSettings> = fc.record({
   overlongCache: fc.constantFrom(null, 0, 1),
   overlongFactor: positive,
   truncated: fc.constantFrom('learn', 'mask'),
+  correction: fc.constant('none'),
+  correctionLow: fc.constant(null),
+  correctionHigh: fc.constant(null),
+  rejection: fc.constant('none'),
+  rejectionLimit: fc.constant(null),
+  schedule: fc.constant('constant'),
+  warmup: natural,
+  klIn: fc.constantFrom('reward', 'loss'),
+  klForm: fc.constantFrom(null, 'k1'),
   maxGradNorm: positive,
   evalEvery: natural,
   evalProblems: natural,
@@ -69,6 +78,15 @@ const LATER = [
   'overlongCache',
   'overlongFactor',
   'truncated',
+  'correction',
+  'correctionLow',
+  'correctionHigh',
+  'rejection',
+  'rejectionLimit',
+  'schedule',
+  'warmup',
+  'klIn',
+  'klForm',
 ] as const
 
 const stored: RunSettings = { model: '/models/a', ...DEFAULT_SETTINGS }
@@ -180,6 +198,28 @@ describe('resumeSettings', () => {
   it('do not count an option that was not given', () => {
     const asked = { seed: undefined } as unknown as Partial<RunSettings> // as a parser of options gives it
     expect(resumeSettings(stored, asked)).toEqual(E.right(stored))
+  })
+})
+
+describe('settings that do not agree', () => {
+  it.each([
+    [{ correctionHigh: 3 }, 'correction none has no limits'],
+    [{ correction: 'token-truncated' }, 'needs oldLogProbs rescored'],
+    [{ correction: 'token-truncated', oldLogProbs: 'rescored', correctionLow: 0.5 }, 'has no lower limit'],
+    [{ correction: 'token-masked', oldLogProbs: 'rescored', correctionLow: 6 }, 'positive and in order'],
+    [{ rejection: 'token-k2', oldLogProbs: 'rescored' }, 'give both or neither'],
+    [{ rejectionLimit: 1 }, 'give both or neither'],
+    [{ schedule: 'cosine', warmup: 60 }, 'leaves nothing of 60 steps'],
+    [{ klForm: 'k3' }, 'give klForm k3 with klIn loss'],
+    [{ klForm: 'k4' }, 'klForm'],
+  ])('%j are refused with the reason', (change, reason) => {
+    expect(reasonOf(parseSettings({ ...stored, ...change }))).toContain(reason)
+  })
+
+  it('are refused on resuming where a schedule ends with the steps', () => {
+    const falling = { ...stored, schedule: 'linear' } as const
+    expect(reasonOf(resumeSettings(falling, { steps: 90 }))).toContain('steps is 60, not 90')
+    expect(resumeSettings(falling, { evalEvery: 9 })).toEqual(E.right({ ...falling, evalEvery: 9 }))
   })
 })
 
