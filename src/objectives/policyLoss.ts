@@ -225,6 +225,23 @@ const checkOptions = (name: string, options: PolicyLossOptions, objective: Token
   return aggregation
 }
 
+/** The input, or one token that does not count in place of none: broadcasts and choices fail on tensors without elements. */
+const withPlaces = (input: PolicyLossInput): PolicyLossInput => {
+  const [b = 0, t = 0] = input.logProbs.shape
+  if (b > 0 && t > 0) return input
+  const none = tf.zeros([Math.max(b, 1), Math.max(t, 1)])
+  return {
+    logProbs: tf.add(none, tf.sum(input.logProbs)),
+    oldLogProbs: none,
+    advantages: none,
+    mask: none,
+    counts: input.counts ?? countsOf(input.mask),
+    ...(input.refLogProbs && { refLogProbs: none }),
+    ...(input.entropy && { entropy: none }),
+    ...(input.noise && { noise: none }),
+  }
+}
+
 interface Context {
   readonly input: PolicyLossInput
   readonly mask: tf.Tensor
@@ -347,10 +364,12 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
     counted: nearEnough,
     chosen: (input) => {
       check(input)
-      return objective.choose === undefined ? null : objective.choose(termsOf(contextOf(input)))
+      if (objective.choose === undefined) return null
+      return input.logProbs.size === 0 ? tf.clone(input.mask) : objective.choose(termsOf(contextOf(input)))
     },
-    apply: (input) => {
-      check(input)
+    apply: (given) => {
+      check(given)
+      const input = withPlaces(given)
       const context = contextOf(input)
       const terms = termsOf(context)
       const { losses, outside, cut } = objective.apply(terms)

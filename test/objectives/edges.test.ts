@@ -6,6 +6,7 @@ import { orThrow } from '../../src/core/failure.js'
 import { scope } from '../../src/engine/scope.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import * as objectives from '../../src/objectives/index.js'
+import { expectClose } from '../kit/close.js'
 import { useEngine, valuesOf } from '../kit/engine.js'
 
 useEngine()
@@ -85,6 +86,34 @@ describe('a group that lost members', () => {
     const left = orThrow(objectives.grpoAdvantage({ groups: ['a', 'a'], rewards: [[1], [0]], mask: [[1], [1]] }))
     expect(left.flat()).toEqual(orThrow(objectives.groupAdvantage([1, 0])))
   })
+
+  it.each(ESTIMATORS)(
+    '%s: what was dropped is as if it had never been, but for its rows without advantages',
+    (_, __, estimate) => {
+      const kept: Rows = {
+        groups: ['a', 'b', 'a', 'b'],
+        rewards: [[1], [0, 2], [0], [0]],
+        mask: [[1], [1, 1], [1], [1]],
+      }
+      const whole: Rows = {
+        groups: [...kept.groups, 'c'],
+        rewards: [...kept.rewards, [0.5, 3]],
+        mask: [...kept.mask, [0, 0]],
+      }
+      const rows = orThrow(estimate(whole))
+      // GPG counts rows: its scale is by the rows that there are
+      const scale = estimate(kept)._tag === 'Right' && _ === 'gpg' ? kept.groups.length / whole.groups.length : 1
+      expect(rows.at(-1)).toEqual([0, 0])
+      expectClose(
+        rows
+          .slice(0, -1)
+          .flat()
+          .map((a) => a * scale),
+        orThrow(estimate(kept)).flat(),
+        { absolute: 1e-9 },
+      )
+    },
+  )
 })
 
 /** A loss on one `[2, 2]` tensor of log-probabilities or values, whose other inputs are plain. */
@@ -103,21 +132,23 @@ const policy =
       noise: like(0.5),
     }).lossObjective
 
+const POLICY_OBJECTIVES = [
+  objectives.clippedSurrogate({ dualClip: 3 }),
+  objectives.cispo(),
+  objectives.policyGradient(),
+  objectives.dro(),
+  objectives.dppo(),
+  objectives.gspo(),
+  objectives.luspo(),
+  objectives.gmpo(),
+  objectives.sapo(),
+  objectives.vespo(),
+  objectives.klCov(),
+  objectives.clipCov(),
+]
+
 const LOSSES: readonly (readonly [string, Loss])[] = [
-  ...[
-    objectives.clippedSurrogate({ dualClip: 3 }),
-    objectives.cispo(),
-    objectives.policyGradient(),
-    objectives.dro(),
-    objectives.dppo(),
-    objectives.gspo(),
-    objectives.luspo(),
-    objectives.gmpo(),
-    objectives.sapo(),
-    objectives.vespo(),
-    objectives.klCov(),
-    objectives.clipCov(),
-  ].map((objective) => [objective.name, policy(objective)] as const),
+  ...POLICY_OBJECTIVES.map((objective) => [objective.name, policy(objective)] as const),
   ['sft', (logProbs, mask) => objectives.SFTLoss().apply({ logProbs, mask }).lossSft],
   [
     'minor_sft',
@@ -156,6 +187,57 @@ describe.each(LOSSES)('%s', (_, loss) => {
   it('never makes a number of a token that counts and has probability 0, or is no number', () => {
     for (const bad of [Number.NEGATIVE_INFINITY, Number.NaN])
       expect(Number.isFinite(graded(loss, [bad, -2, -1, -2], [1, 1, 1, 1]).value), String(bad)).toBe(false)
+  })
+})
+
+/** A loss, its gradient and the shape of that for tensors without a number. */
+const ofNothing = (loss: Loss, shape: readonly [number, number]) => {
+  let numbers: readonly unknown[] = []
+  scope(() => {
+    const empty = (): tf.Tensor => tf.zeros([...shape])
+    const { value, grads } = valueAndGrad({ x: empty() }, ({ x }) => ({ value: loss(x, empty()), aux: {} }))
+    numbers = [Math.abs(valuesOf(value)[0]!), ...grads.x!.shape]
+    return []
+  })
+  return numbers
+}
+
+const NOTHING: readonly (readonly [string, (shape: readonly [number, number]) => Loss])[] = [
+  ...POLICY_OBJECTIVES.map(
+    (objective) =>
+      [
+        objective.name,
+        ([b, t]: readonly [number, number]): Loss =>
+          (logProbs, mask) =>
+            objectives.totalLoss(
+              objectives.policyLoss({ objective, kl: [{ to: 'reference', coefficient: 1 }] }).apply({
+                logProbs,
+                mask,
+                oldLogProbs: tf.zeros([b, t]),
+                refLogProbs: tf.zeros([b, t]),
+                advantages: tf.zeros([b, 1]),
+                noise: tf.zeros([b, t]),
+              }),
+            ),
+      ] as const,
+  ),
+  ['sft', () => (logProbs, mask) => objectives.SFTLoss().apply({ logProbs, mask }).lossSft],
+  [
+    'distillation',
+    () => (logProbs, mask) =>
+      objectives.DistillationLoss().apply({ logProbs, mask, teacherLogProbs: logProbs }).lossDistillation,
+  ],
+  ['value', () => (values, mask) => objectives.valueLoss().apply({ values, mask, returns: values }).lossValue],
+]
+
+describe.each(NOTHING)('%s of nothing', (_, loss) => {
+  it('is 0: of completions without tokens, and of no completions', () => {
+    for (const shape of [
+      [2, 0],
+      [0, 3],
+      [0, 0],
+    ] as const)
+      expect(ofNothing(loss(shape), shape), String(shape)).toEqual([0, ...shape])
   })
 })
 
