@@ -124,6 +124,19 @@ const defectTable = [
   }),
 ]
 
+/** The tests of queues and buffers whose titles begin with `law: `. */
+const structureTable = [
+  row('What holds', 'In'),
+  '| --- | --- |',
+  ...tests
+    .filter(({ path }) => /^test\/(collectors\/queues|data\/buffers)\//.test(path))
+    .flatMap(({ path, text }) =>
+      [...text.matchAll(/\bit(?:\.each\([^\n]*\))?\('law: ((?:[^'\\]|\\.)*)'/g)].map(([, title]) =>
+        row(title!, linked(path)),
+      ),
+    ),
+]
+
 const filled = (page: string, mark: string, table: readonly string[]): string =>
   page.replace(new RegExp(`<!-- ${mark} -->\\n[\\s\\S]*?<!-- end -->`), () =>
     [`<!-- ${mark} -->`, '', ...table, '', '<!-- end -->'].join('\n'),
@@ -131,7 +144,8 @@ const filled = (page: string, mark: string, table: readonly string[]): string =>
 
 describe('docs/laws.md', () => {
   it('has the titles of the kits and tests, and the files that run them', async () => {
-    const page = filled(filled(readFileSync(PAGE, 'utf8'), 'laws', lawTable), 'defects', defectTable)
+    const numbered = filled(filled(readFileSync(PAGE, 'utf8'), 'laws', lawTable), 'defects', defectTable)
+    const page = filled(numbered, 'structures', structureTable)
     await expect(page).toMatchFileSnapshot(resolve(PAGE))
   })
 

@@ -1,0 +1,145 @@
+/** Rows that are kept to be learned from again: written to slots, drawn by a sampler. */
+import { concat } from '../tensorDict/joining.js'
+import { splitEach } from '../tensorDict/splitting.js'
+import { type TensorDict, TensorDictError } from '../tensorDict/tensorDict.js'
+import { rewardOf } from './promptGroupSampler.js'
+import type { Drawn, DrawRequest, Sampler, StoredRows } from './sampler.js'
+
+/** Where a row goes: a slot, or nowhere. The rows so far fill slots 0 .. n - 1. */
+export type Writer = (stored: StoredRows, row: TensorDict, place: WritePlace) => number | undefined
+
+/** What a writer knows beside the rows. */
+export interface WritePlace {
+  readonly capacity: number
+  /** Rows that were kept before this one, those that are gone included. */
+  readonly written: number
+}
+
+/**
+ * Writes one slot after the other and begins again at the first: a ring, in which a row replaces the oldest one.
+ *
+ * Source   TorchRL `RoundRobinWriter`.
+ */
+export const RoundRobinWriter: Writer = (_, __, { capacity, written }) => written % capacity
+
+/**
+ * Keeps the rows of the highest reward: in a full buffer a row replaces the one of the lowest reward, if its own is higher.
+ *
+ * Errors   throws RangeError for rows without a reward.
+ * Effects  reads the rewards.
+ * Cost     a look at every row of a full buffer for each row that is written.
+ * Source   TorchRL `TensorDictMaxValueWriter`.
+ */
+export const MaxValueWriter =
+  (rewardKey: string | readonly string[] = ['next', 'reward']): Writer =>
+  ({ rows }, row, { capacity }) => {
+    if (rows.length < capacity) return rows.length
+    const rewards = rows.map((each) => rewardOf('MaxValueWriter', each, rewardKey))
+    const worst = rewards.reduce((least, reward, slot) => (reward < rewards[least]! ? slot : least), 0)
+    return rewardOf('MaxValueWriter', row, rewardKey) > rewards[worst]! ? worst : undefined
+  }
+
+/** What is in a buffer: a value. `S` is the schema of the rows, `P` the sampler's state. */
+export interface ReplayBufferState<S, P> extends StoredRows {
+  readonly rows: readonly TensorDict<S>[]
+  /** Rows that were kept since the beginning. */
+  readonly written: number
+  readonly sampler: P
+}
+
+/** Rows drawn from a buffer. */
+export interface Sampled<S> extends Drawn {
+  /** `[count]`, or fewer where the sampler says so, in the order of `slots`. */
+  readonly rows: TensorDict<S>
+}
+
+export interface ReplayBufferOptions<P> {
+  /** Rows that it holds at most. */
+  readonly capacity: number
+  readonly sampler: Sampler<P>
+  /** Default `RoundRobinWriter`. */
+  readonly writer?: Writer
+}
+
+/** Operations on the state of a buffer. */
+export interface ReplayBuffer<P> extends Required<ReplayBufferOptions<P>> {
+  /** The empty buffer. */
+  readonly initial: <S>() => ReplayBufferState<S, P>
+  /**
+   * The buffer with the rows of a batch written, and the slot of each; undefined for a row that was not kept.
+   *
+   * Shapes   `[B]`.
+   * Errors   throws TensorDictError for more or fewer batch axes than one, RangeError where the writer does.
+   * Effects  makes tensors, where rows have some, that belong to the enclosing scope: `own` the state to keep it.
+   */
+  readonly extend: <S>(
+    state: ReplayBufferState<S, P>,
+    rows: TensorDict<S>,
+  ) => readonly [slots: readonly (number | undefined)[], next: ReplayBufferState<S, P>]
+  /**
+   * Rows by the sampler. The buffer keeps them.
+   *
+   * Errors   throws RangeError for a count below 1 and for an empty buffer; TensorDictError if rows differ in keys, kinds or shapes.
+   * Effects  makes tensors that belong to the enclosing scope.
+   */
+  readonly sample: <S>(
+    state: ReplayBufferState<S, P>,
+    request: DrawRequest,
+  ) => readonly [sampled: Sampled<S>, next: ReplayBufferState<S, P>]
+}
+
+const put = <X>(list: readonly X[], slot: number, item: X): readonly X[] =>
+  slot === list.length ? [...list, item] : list.with(slot, item)
+
+/**
+ * A replay buffer: rows of TensorDicts in slots, a writer that says where rows go, a sampler that says which ones come out.
+ *
+ * Nothing is hidden: what is in it is a state that `extend` and `sample` take and give; randomness is a key. `encodeReplayBuffer` saves it.
+ *
+ * Errors   throws RangeError unless the capacity is a natural number from 1.
+ * Cost     `extend` copies the list of slots for each row it keeps; rows are shared.
+ * Source   TorchRL `ReplayBuffer` with storage, sampler and writer.
+ *
+ * @example
+ * ReplayBuffer({ capacity: 100, sampler: RandomSampler() }).initial().rows.length // 0
+ */
+export const ReplayBuffer = <P>(options: ReplayBufferOptions<P>): ReplayBuffer<P> => {
+  const { capacity, sampler, writer = RoundRobinWriter } = options
+  if (!Number.isSafeInteger(capacity) || capacity < 1)
+    throw new RangeError(`ReplayBuffer: capacity must be a natural number from 1, got ${capacity}`)
+  return {
+    capacity,
+    sampler,
+    writer,
+    initial: () => ({ rows: [], writes: [], written: 0, sampler: sampler.initial }),
+    extend: <S>(state: ReplayBufferState<S, P>, batch: TensorDict<S>) => {
+      if (batch.batchShape.length !== 1)
+        throw new TensorDictError('extend', [], `expected one batch axis, got [${batch.batchShape.join(', ')}]`)
+      const [slots, next] = splitEach(batch).reduce<
+        readonly [readonly (number | undefined)[], ReplayBufferState<S, P>]
+      >(
+        ([before, stored], row) => {
+          const slot = writer(stored, row, { capacity, written: stored.written })
+          if (slot === undefined) return [[...before, slot], stored]
+          const rows = put(stored.rows, slot, row)
+          const writes = put(stored.writes, slot, stored.written)
+          return [[...before, slot], { ...stored, rows, writes, written: stored.written + 1 }]
+        },
+        [[], state],
+      )
+      const kept = slots.filter((slot) => slot !== undefined)
+      return [slots, { ...next, sampler: sampler.written(next.sampler, [...new Set(kept)], next) }]
+    },
+    sample: <S>(state: ReplayBufferState<S, P>, request: DrawRequest) => {
+      const { count } = request
+      if (!Number.isSafeInteger(count) || count < 1)
+        throw new RangeError(`sample: count must be a natural number from 1, got ${count}`)
+      if (state.rows.length === 0) throw new RangeError('sample: the buffer is empty')
+      const [drawn, next] = sampler.draw(state.sampler, state, request)
+      return [
+        { ...drawn, rows: concat(drawn.slots.map((slot) => state.rows[slot]!)) },
+        { ...state, sampler: next },
+      ]
+    },
+  }
+}
