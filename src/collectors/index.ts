@@ -130,6 +130,7 @@ export {
 } from './steps/sftRows.js'
 export { type SFTMetrics, type SFTStepOptions, sftStep } from './steps/sftStep.js'
 export { type ValueMetrics, type ValueRows, type ValueStepOptions, valueStep } from './steps/valueStep.js'
+export { type MlflowOptions, mlflowSink } from './tracking/mlflow.js'
 export {
   type RunStatus,
   type SampleText,
@@ -140,6 +141,7 @@ export {
   type TrackedEvent,
 } from './tracking/sink.js'
 export { tensorBoardSink } from './tracking/tensorBoard.js'
+export { type TrackedSession, trackedEvents } from './tracking/trackedEvents.js'
 export { makeTracker, type SinkReport, type Tracker, type TrackerOptions } from './tracking/tracker.js'
 export { type TrainStep, type TrainStepOptions, trainStep } from './trainStep.js'
 export { type DecoderForms, type DecoderFormsOptions, decoderForms } from './updaters/decoderForms.js'
