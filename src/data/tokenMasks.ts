@@ -21,6 +21,9 @@ export const tokensOfRoles =
 /**
  * The mask of a conversation: 1 for each token that the choice takes.
  *
+ * Equation $m_t = 1$ where the choice takes the message, the role and the origin of token t, else 0
+ * When     always: the end-of-turn token that the policy sampled is trained, what a template or a tool wrote is not. A choice is any function.
+ * Used by  every loss; TorchRL `masking_strategy`, verl `response_mask`
  * Shapes   `spans` in order, without overlap, within the `length` tokens; the result has that length. A token of no span is 0.
  * Errors   throws RangeError for spans out of order or outside of the conversation, with the first one.
  * Effects  none. Cost: one call of `choice` for each token that has a span.

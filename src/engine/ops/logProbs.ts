@@ -120,6 +120,10 @@ export const tokenScores = (logits: tf.Tensor, ids: tf.Tensor, options: TokenSco
 /**
  * Entropy of each row's distribution: `-sum_v p_v log p_v` with `p = softmax(logits)`.
  *
+ * Equation $H = -\sum_v p_v \log p_v$
+ * Gradient $\partial H / \partial x_v = -p_v (\log p_v + H)$ with respect to the logit of v
+ * When     as a bonus against an early collapse, with a small coefficient; as a metric always.
+ * Used by  `policyLoss`; verl `entropy_coeff`; TorchRL `entropy_coeff`
  * Shapes   logits `[N, V]`; result `[N]`. Units: nats. Differentiable.
  *
  * @example

@@ -154,7 +154,7 @@ const twoLevel = (rows: RewardedRows, values: TokenRows, options: GAEOptions): E
  * Equation `chained`: `gae` with the first token of segment $k + 1$ behind the last of segment $k$; `two-level`:
  *          $A_{k,t} = \operatorname{gae}_t(r_k) $ with the value of the next segment in place of the reward to come, plus an estimate over segments
  * When     with a value function and conversations whose context was folded.
- * Used by  verl and AgentFly, for agents of several turns
+ * Used by  AgentFly, for conversations whose context was folded
  * Shapes   rows of one group are the segments of one trajectory, in their order; `values` are as long as the rows.
  * Errors   as `gae`.
  * Edges    a segment without a token that counts is passed over.

@@ -49,7 +49,7 @@ export const globalNorm = (tensors: NamedTensors): tf.Tensor =>
  *
  * Equation $g \leftarrow g \min(1, \frac{c}{\|g\| + 10^{-6}})$
  * When     always, with 1 or below: a bad batch moves the weights no further than a good one.
- * Used by  `torch.nn.utils.clip_grad_norm_`; verl `grad_clip`; TRL `max_grad_norm`
+ * Used by  `torch.nn.utils.clip_grad_norm_`; verl `grad_clip`; Transformers `max_grad_norm`
  * Errors   throws RangeError for a `maxNorm` that is not positive.
  * Source   Pascanu et al. 2013, arXiv:1211.5063, algorithm 1; `norm + 1e-6` in the denominator as in PyTorch's `clip_grad_norm_`.
  */
