@@ -20,6 +20,7 @@ export interface Panel {
   readonly xScale?: 'linear' | 'log'
   /** By default what the points span. What lies outside is not drawn. */
   readonly xRange?: readonly [low: number, high: number]
+  /** By default a little more than the points span. */
   readonly yRange?: readonly [low: number, high: number]
   /** Thin upright lines, such as the bounds of a clip range. */
   readonly marks?: readonly number[]
@@ -70,6 +71,9 @@ const spanOf = (values: readonly number[]): Range => {
   return low === high ? [low - 1, high + 1] : [low, high]
 }
 
+/** A little more, so that no curve runs along the frame. */
+const widened = ([low, high]: Range): Range => [low - 0.04 * (high - low), high + 0.04 * (high - low)]
+
 /** About five round numbers within a range. */
 const linearTicks = ([low, high]: Range): readonly number[] => {
   const rough = (high - low) / 5
@@ -105,7 +109,7 @@ const INNER = {
 const axesOf = ({ series, xScale = 'linear', xRange, yRange }: Panel): Axes => {
   const points = series.flatMap((each) => each.points)
   const across = xRange ?? spanOf(points.map(([x]) => x))
-  const up = yRange ?? spanOf(points.map(([, y]) => y))
+  const up = yRange ?? widened(spanOf(points.map(([, y]) => y)))
   if (xScale === 'log' && !(across[0] > 0))
     throw new RangeError(`lineChart: a logarithmic axis begins above 0, got ${across[0]}`)
   const along = xScale === 'log' ? Math.log : (value: number): number => value

@@ -43,8 +43,11 @@ interface Probe {
 
 const COUNT = 61
 
-const spaced = ([low, high]: readonly [number, number]): readonly number[] =>
-  Array.from({ length: COUNT }, (_, i) => low * (high / low) ** (i / (COUNT - 1)))
+/** Fewer where each ratio has a batch of its own. */
+const BATCHES = 25
+
+const spaced = ([low, high]: readonly [number, number], count: number): readonly number[] =>
+  Array.from({ length: count }, (_, i) => low * (high / low) ** (i / (count - 1)))
 
 interface Rows {
   readonly logProbs: readonly (readonly number[])[]
@@ -101,7 +104,7 @@ const measured = (objective: TokenObjective, rows: Rows): readonly Readonly<Reco
 
 /** Objectives that look at the whole batch get one for each ratio, the others all ratios in one. */
 const curveOf = (probe: Probe, objective: TokenObjective, advantage: number): Curve => {
-  const ratios = spaced(probe.range ?? [0.3, 3])
+  const ratios = spaced(probe.range ?? [0.3, 3], probe.others === undefined ? COUNT : BATCHES)
   const found =
     probe.others === undefined
       ? measured(objective, rowsOf(probe, ratios, advantage))
@@ -115,7 +118,7 @@ const SEQUENCE = 'ratio of the completion'
 const narrow = {
   length: 4,
   xLabel: SEQUENCE,
-  range: [0.999, 1.001],
+  range: [0.9989, 1.0011],
   marks: [1 - 3e-4, 1 + 4e-4],
 } as const
 

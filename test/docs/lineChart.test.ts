@@ -5,6 +5,7 @@ const panel = (fields: Partial<Panel> = {}): Panel => ({
   title: 'a panel',
   xLabel: 'across',
   yLabel: 'up',
+  yRange: [0, 5],
   series: [
     {
       name: 'line',
@@ -36,8 +37,13 @@ describe('lineChart', () => {
   it('has steps of equal ratio on a logarithmic axis', () => {
     const points = [0.1, 1, 10].map((x) => [x, 1] as const)
     const svg = chart([panel({ xScale: 'log', series: [{ name: 'line', points }] })])
-    expect(pathsOf(svg)).toEqual(['M58 113L222 113L386 113'])
+    expect(pathsOf(svg)).toEqual(['M58 162.8L222 162.8L386 162.8'])
     expect(ticksOf(svg, 'middle')).toEqual([0.1, 0.2, 0.3, 0.5, 1, 2, 3, 5, 10])
+  })
+
+  it('leaves room above and below the curves of an axis without a range', () => {
+    const { yRange: _, ...open } = panel()
+    expect(pathsOf(chart([open]))).toEqual(['M58 189.9L386 36.1'])
   })
 
   it('refuses a logarithmic axis that begins at 0', () => {
@@ -52,7 +58,9 @@ describe('lineChart', () => {
       [3, 1],
       [4, 0],
     ] as const
-    expect(pathsOf(chart([panel({ series: [{ name: 'line', points }] })]))).toEqual(['M58 196L140 30M304 30L386 196'])
+    expect(pathsOf(chart([panel({ series: [{ name: 'line', points }], yRange: [0, 1] })]))).toEqual([
+      'M58 196L140 30M304 30L386 196',
+    ])
   })
 
   it('has one entry of the legend and one color for a name in several panels', () => {
