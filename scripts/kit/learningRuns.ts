@@ -1,0 +1,138 @@
+/** Short training runs of many algorithms under one set of settings, and the file that keeps their numbers. */
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { finishRun, prepareRun } from '../../src/collectors/run/prepare.js'
+import type { EvaluationRecord, StepRecord } from '../../src/collectors/run/records.js'
+import { DEFAULT_SETTINGS, type RunSettings } from '../../src/collectors/run/settings.js'
+import { train } from '../../src/collectors/run/train.js'
+import { orThrow } from '../../src/core/failure.js'
+import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
+import type { AlgorithmName } from '../../src/objectives/algorithms.js'
+
+/** What is kept of each update. */
+export type Kept = 'accuracy' | 'reward' | 'gradNorm' | 'clipFraction' | 'cutFraction' | 'entropy' | 'klToRef'
+
+/** A run by name. */
+export interface RunName {
+  readonly setup: string
+  readonly algorithm: AlgorithmName
+  readonly seed: number
+}
+
+/** The numbers of a run: of its evaluations, of which there is one more than updates, and of its updates. */
+export interface LearningRun extends RunName, Readonly<Record<Kept, readonly number[]>> {
+  /** Share of right greedy answers to held-out problems, before the first update and after each. */
+  readonly heldOut: readonly number[]
+  /** Median processor time of an update, all threads together, without evaluations. */
+  readonly cpuSeconds: number
+}
+
+/** What all runs of one picture have in common: what differs from the defaults of `tandem train`. */
+export type SharedSettings = Partial<RunSettings> & Pick<RunSettings, 'steps' | 'evalEvery'>
+
+/** The file: settings by the name of their setup, and runs. */
+export interface LearningData {
+  readonly settings: Readonly<Record<string, SharedSettings>>
+  readonly runs: readonly LearningRun[]
+}
+
+const rounded = (value: number): number => Number(value.toPrecision(4))
+
+const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
+
+const sameRun = (a: RunName, b: RunName): boolean =>
+  a.setup === b.setup && a.algorithm === b.algorithm && a.seed === b.seed
+
+/** The file's contents; nothing if there is no file. */
+export const readLearningData = (path: string): LearningData =>
+  existsSync(path)
+    ? (JSON.parse(readFileSync(path, 'utf8')) as LearningData) // written by `addRun`
+    : { settings: {}, runs: [] }
+
+/** Whether a run is in the file. Errors: throws Error if the runs of its setup were made with other settings. */
+export const isDone = (data: LearningData, name: RunName, settings: SharedSettings): boolean => {
+  const stored = data.settings[name.setup]
+  if (stored !== undefined && JSON.stringify(stored) !== JSON.stringify(settings))
+    throw new Error(
+      `the runs of ${name.setup} were made with ${JSON.stringify(stored)}, not ${JSON.stringify(settings)}: remove them from the file first`,
+    )
+  return data.runs.some((run) => sameRun(run, name))
+}
+
+/** Puts a run into the file, one line for each list of numbers, in the order of names. The file is whole at any time;
+ * of two programs that write at the same moment one loses its run and makes it again. */
+export const addRun = (path: string, run: LearningRun, settings: SharedSettings): LearningData => {
+  const data = readLearningData(path)
+  const order = ({ setup, algorithm, seed }: RunName): string => `${setup} ${algorithm} ${seed}`
+  const added: LearningData = {
+    settings: { ...data.settings, [run.setup]: settings },
+    runs: [...data.runs.filter((each) => !sameRun(each, run)), run].sort((a, b) => (order(a) < order(b) ? -1 : 1)),
+  }
+  const lines = JSON.stringify(added, undefined, 2).replaceAll(
+    /\[\s+([-\d.,e\s]+?)\s+\]/g,
+    (_, numbers: string) => `[${numbers.replaceAll(/\s+/g, ' ')}]`,
+  )
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(`${path}.part`, `${lines}\n`)
+  renameSync(`${path}.part`, path)
+  return added
+}
+
+/** Processor time of this process so far, in seconds. */
+const cpuNow = (): number => {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1e6
+}
+
+/**
+ * Trains as `tandem train` does, in a folder below `parent` that stays.
+ *
+ * Errors   throws what `prepareRun` and `train` give.
+ * Effects  writes the run folder; calls `say` after each update with one line.
+ */
+export const learn = async (
+  name: RunName,
+  shared: SharedSettings,
+  { parent, say }: { readonly parent: string; readonly say: (line: string) => void },
+): Promise<LearningRun> => {
+  const folder = join(parent, `${name.setup}-${name.algorithm}-${name.seed}`)
+  rmSync(folder, { recursive: true, force: true }) // a run that was stopped: it takes a minute to make again
+  const { algorithm, seed } = name
+  const settings: RunSettings = {
+    ...{ ...DEFAULT_SETTINGS, model: EMBEDDED_MODEL },
+    ...{ ...shared, algorithm, seed, checkpointEvery: shared.steps, trajectories: 0 },
+  }
+  const run = orThrow(await prepareRun({ _tag: 'New', folder, settings })())
+  const steps: StepRecord[] = []
+  const evaluations: EvaluationRecord[] = []
+  const seconds: number[] = []
+  let before = cpuNow()
+  for await (const event of train(run)) {
+    const now = cpuNow()
+    if (event.type === 'step') {
+      steps.push(event)
+      seconds.push(now - before)
+    }
+    if (event.type === 'evaluation') {
+      evaluations.push(event)
+      say(
+        `${algorithm}, seed ${seed}: ${(100 * event.accuracy).toFixed(1)} % after ${event.step} of ${shared.steps} updates`,
+      )
+    }
+    if (event.type === 'end') orThrow(await finishRun(run.paths, event.summary)())
+    before = cpuNow()
+  }
+  const curve = (key: Kept): readonly number[] => steps.map((step) => rounded(step[key] ?? Number.NaN))
+  return {
+    ...name,
+    heldOut: evaluations.map(({ accuracy }) => rounded(accuracy)),
+    accuracy: curve('accuracy'),
+    reward: curve('reward'),
+    gradNorm: curve('gradNorm'),
+    clipFraction: curve('clipFraction'),
+    cutFraction: curve('cutFraction'),
+    entropy: curve('entropy'),
+    klToRef: curve('klToRef'),
+    cpuSeconds: rounded(median(seconds)),
+  }
+}
