@@ -45,7 +45,7 @@ export const SETUPS: readonly Setup[] = [
     id: 'four-updates',
     title: 'Four updates for each batch',
     settings: { ...SHARED, steps: 4, miniBatches: 4 },
-    algorithms: ['grpo', 'cispo', 'gmpo'],
+    algorithms: COMPARED,
     seeds: [1],
     threshold: null,
   },
@@ -152,7 +152,7 @@ const columnsOf = ({ threshold }: Setup): readonly Column[] => [
 const row = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
 
 /** The table of a setup: one line for each algorithm. */
-export const curvesTable = (data: LearningData, setup: Setup): readonly string[] => {
+const curvesTable = (data: LearningData, setup: Setup): readonly string[] => {
   const columns = columnsOf(setup)
   return [
     row(['Algorithm', ...columns.map(([title]) => title)]),
