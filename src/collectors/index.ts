@@ -99,6 +99,17 @@ export type { Recompute } from './stepGradients.js'
 export { combineUpdates, type StepMetrics } from './stepMetrics.js'
 export { type TrainingRows, withNoise, withoutRows } from './stepRows.js'
 export {
+  type DistillationMetrics,
+  type DistillationStepOptions,
+  type DistilledRows,
+  distillationStep,
+  type GKDMetrics,
+  type GKDStepOptions,
+  gkdStep,
+  type TaughtRows,
+  type Teacher,
+} from './steps/distillationStep.js'
+export {
   type DPOMetrics,
   type DPOStepOptions,
   dpoStep,

@@ -117,7 +117,8 @@ const mixture = (x: tf.Tensor, y: tf.Tensor, share: number): tf.Tensor => {
   return tf.logSumExp(tf.stack([tf.add(floor(x), Math.log(1 - share)), tf.add(floor(y), Math.log(share))]), 0)
 }
 
-const checkDivergence = (divergence: VocabularyDivergence): void => {
+/** Errors: throws RangeError for a divergence that is none. */
+export const checkDivergence = (divergence: VocabularyDivergence): void => {
   if (typeof divergence !== 'object') {
     checkSettings('vocabularyDivergence', { divergence }, { divergence: oneOf('reverse', 'forward') })
     return

@@ -81,6 +81,8 @@ export interface StepCase<R, K extends string, X, M extends MeasuredLoss> {
   readonly rows: (rows: R) => TokenRows<K>
   /** The loss of a micro-batch, divided by the counts of the whole mini-batch, so that micro-batches add up. */
   readonly loss: StepLoss<K, X>
+  /** What the loss reads besides the lists of the rows, computed for each micro-batch. The tensors belong to the enclosing scope. */
+  readonly made?: (rows: TokenRows<K>) => RowTensors<K>['lists']
   /** The tokens that count, `[B, T]`, where they are not those of the mask. */
   readonly counted?: (readout: Readout, rows: Omit<RowTensors<K>, 'counts'>) => tf.Tensor
   readonly metrics: (parts: readonly StepPart<X>[], gradNorm: number) => M
@@ -155,8 +157,13 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
     return { part, ...learn({ state, learningRate, grads }) }
   })
 
+  const tensorsOf = (rows: TokenRows<K>): Omit<RowTensors<K>, 'counts'> => {
+    const tensors = tensorsOfRows(rows, config)
+    return stepCase.made === undefined ? tensors : { ...tensors, lists: { ...tensors.lists, ...stepCase.made(rows) } }
+  }
+
   const countPart = (params: NamedTensors, rows: TokenRows<K>): number =>
-    scope(() => count({ params: { ...frozen, ...params }, ...tensorsOfRows(rows, config) }).dataSync()[0]!)
+    scope(() => count({ params: { ...frozen, ...params }, ...tensorsOf(rows) }).dataSync()[0]!)
 
   /** The tokens that count, of the whole mini-batch. Which ones do is known beforehand, unless the loss decides. */
   const tokensThatCount = (params: NamedTensors, micros: readonly TokenRows<K>[]): number =>
@@ -172,7 +179,7 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
     counts: LossCounts,
   ): { readonly grads: NamedTensors; readonly parts: readonly StepPart<X>[] } => {
     const run = (rows: TokenRows<K>): GradOutput<X> =>
-      scope(() => gradients.run({ params, frozen, counts, ...tensorsOfRows(rows, config) }))
+      scope(() => gradients.run({ params, frozen, counts, ...tensorsOf(rows) }))
     const first = run(micros[0]!)
     return micros.slice(1).reduce(
       (sum, rows) => {
@@ -197,7 +204,7 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
         frozen,
         learningRate,
         counts,
-        ...tensorsOfRows(only, config),
+        ...tensorsOf(only),
       })
       return { parts: [part], ...learned }
     }

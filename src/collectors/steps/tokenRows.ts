@@ -12,7 +12,7 @@ import { promptsPerRun } from '../../modules/transformer/scorer.js'
 import type { LossCounts } from '../../objectives/aggregation.js'
 
 /** One number for each row, or one for each token of each row. */
-export type RowList = readonly number[] | readonly ArrayLike<number>[]
+type RowList = readonly number[] | readonly ArrayLike<number>[]
 
 /** Completions, with what a loss needs besides under the names `K`. What has `group` neighbors is never torn apart by micro-batches. */
 export interface TokenRows<K extends string> {
@@ -33,7 +33,7 @@ export interface RowTensors<K extends string> {
   readonly inverseTemperature: tf.Tensor
   /** `[B, T]` */
   readonly mask: tf.Tensor
-  /** `[B, T]`, or `[B, 1]` for what has one number for each row. */
+  /** `[B, T]`, or `[B, 1]` for what has one number for each row; what is made for a micro-batch has its own shapes. */
   readonly lists: { readonly [N in K]?: tf.Tensor }
   /** Of the whole mini-batch. */
   readonly counts: LossCounts

@@ -43,7 +43,7 @@ export const promptsPerRun = (
 }
 
 /** A number for each token of completions: what a scorer and a value function are. */
-export interface TokenReader {
+interface TokenReader {
   /** Errors: throws RangeError unless there is a group of completions for each prompt. */
   readonly read: (params: Params, request: ScoreRequest) => readonly Float32Array[]
   readonly release: () => void
