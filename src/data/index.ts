@@ -1,52 +1,6 @@
 /** The values that everything else exchanges: TensorDict, History, tokenizers, tasks, specs, policies, files. */
 
-export { balancedPartition, type PartitionOptions } from './buffers/balancedPartition.js'
-export {
-  type Curriculum,
-  type CurriculumOptions,
-  curriculum,
-  drawTasks,
-  observe,
-  type TaskDraw,
-  type TaskRecord,
-  taskWeight,
-} from './buffers/curriculum.js'
-export { type PackRowsOptions, packRows } from './buffers/packRows.js'
-export {
-  type PrioritizedOptions,
-  PrioritizedSampler,
-  type PriorityState,
-  type PriorityUpdate,
-} from './buffers/prioritizedSampler.js'
-export { type GroupStrategy, type PromptGroupOptions, PromptGroupSampler } from './buffers/promptGroupSampler.js'
-export {
-  MaxValueWriter,
-  ReplayBuffer,
-  type ReplayBufferOptions,
-  type ReplayBufferState,
-  RoundRobinWriter,
-  type Sampled,
-  type WritePlace,
-  type Writer,
-} from './buffers/replayBuffer.js'
-export { decodeReplayBuffer, encodeReplayBuffer } from './buffers/replayBufferFile.js'
-export {
-  type Drawn,
-  type DrawRequest,
-  type PassState,
-  RandomSampler,
-  type Sampler,
-  SamplerWithoutReplacement,
-  type StoredRows,
-  type WithoutReplacementOptions,
-} from './buffers/sampler.js'
-export {
-  type RewardedMember,
-  type TopKOutcome,
-  type TopKQueue,
-  TopKRewardSelector,
-  type TopKRewardSelectorOptions,
-} from './buffers/topKRewardSelector.js'
+export * from './buffers/index.js'
 export { type BytePairEncodingOptions, type TokenizerJson, trainBytePairEncoding } from './bytePairEncoding.js'
 export { readCapture } from './capture/records.js'
 export type { CapturedCall, CapturedCompletion, CapturedSession } from './capture/session.js'

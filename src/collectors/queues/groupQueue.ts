@@ -63,6 +63,9 @@ export const groupQueue = <T, R>(
  * Errors   `Left(QueueRefusal)` of kind `full` while the queue holds as many tasks as it may: back-pressure.
  * Effects  none.
  * Cost     O(groupSize), and the logarithm of the tasks that are held.
+ *
+ * @example
+ * addTask(groupQueue({ groupSize: 8, capacity: 64 }), 'task').right[0] // 0
  */
 export const addTask = <T, R>(
   queue: GroupQueueState<T, R>,
@@ -105,6 +108,9 @@ export interface LeaseRequest {
  *
  * Errors   `Left(QueueRefusal)` of kind `empty` if no rollout is open, `invalid` for a clock that shows no number.
  * Effects  none.
+ *
+ * @example
+ * leaseRollout(groupQueue({ groupSize: 8, capacity: 64 }), { worker: 'w', now: 0 }).left.kind // 'empty'
  */
 export const leaseRollout = <T, R>(
   queue: GroupQueueState<T, R>,
@@ -165,6 +171,9 @@ export interface DeliveredRollout<R> extends LeaseName {
  *          after the lease has run out, `settled` after the task has ended, `unknown` for what was never given; `invalid` for a version that
  *          is no natural number.
  * Effects  none.
+ *
+ * @example
+ * deliverRollout(groupQueue({ groupSize: 1, capacity: 1 }), { ticket: 0, place: 0, lease: 0, rollout: 'x', policyVersion: 0 }).left.kind // 'unknown'
  */
 export const deliverRollout = <T, R>(
   queue: GroupQueueState<T, R>,
@@ -214,6 +223,9 @@ export const renewLease = <T, R>(
  *
  * Effects  none. What a dead worker delivers after all is refused.
  * Cost     a look at every rollout of the queue.
+ *
+ * @example
+ * expireLeases(groupQueue({ groupSize: 8, capacity: 64 }), 0).pending.size // 0
  */
 export const expireLeases = <T, R>(queue: GroupQueueState<T, R>, now: number): GroupQueueState<T, R> => {
   const expired = [...queue.pending].flatMap(([ticket, { places }]) =>

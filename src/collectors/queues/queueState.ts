@@ -60,7 +60,7 @@ export type Settled =
   | { readonly _tag: 'Dropped'; readonly cause: DropCause; readonly reason: string }
 
 /** Tasks that ended, by how. */
-export interface SettledCounts {
+interface SettledCounts {
   readonly trained: number
   readonly dropped: Readonly<Record<DropCause, number>>
 }

@@ -43,6 +43,9 @@ const takable = <T, R>({ settings, ready, pending }: GroupQueueState<T, R>): rea
  *
  * Errors   throws RangeError unless `count` is a natural number.
  * Effects  none.
+ *
+ * @example
+ * takeGroups(groupQueue({ groupSize: 8, capacity: 64 }), 1)[0] // []
  */
 export const takeGroups = <T, R>(
   queue: GroupQueueState<T, R>,
@@ -75,6 +78,9 @@ const pendingGroup = <T, R>(
  *
  * Errors   `Left(QueueRefusal)`, and nothing is changed: `settled` for the second time, `not-taken`, `unknown`.
  * Effects  none.
+ *
+ * @example
+ * settleGroup(groupQueue({ groupSize: 8, capacity: 64 }), 0, { _tag: 'Trained', step: 1 }).left.kind // 'unknown'
  */
 export const settleGroup = <T, R>(
   queue: GroupQueueState<T, R>,
@@ -152,7 +158,12 @@ export type TaskFate =
   /** Never drawn. */
   | { readonly _tag: 'Unknown' }
 
-/** What became of the task with a ticket. */
+/**
+ * What became of the task with a ticket.
+ *
+ * @example
+ * fateOf(groupQueue({ groupSize: 8, capacity: 64 }), 0) // { _tag: 'Unknown' }
+ */
 export const fateOf = <T, R>(queue: GroupQueueState<T, R>, ticket: number): TaskFate => {
   if (!isNatural(ticket) || ticket >= queue.nextTicket) return { _tag: 'Unknown' }
   const group = queue.pending.get(ticket)
@@ -181,6 +192,9 @@ export interface Ledger {
  * How many tasks are where: `drawn` is the sum of all the others.
  *
  * Cost     a look at every task that has not ended.
+ *
+ * @example
+ * ledger(groupQueue({ groupSize: 8, capacity: 64 })).drawn // 0
  */
 export const ledger = <T, R>(queue: GroupQueueState<T, R>): Ledger => {
   const fates = queue.pending.keySeq().countBy((ticket) => fateOf(queue, ticket)._tag)

