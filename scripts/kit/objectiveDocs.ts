@@ -181,7 +181,7 @@ export const problemsOf = (docs: readonly Documented[]): readonly string[] => {
 /** `$x$` as GitHub reads it whatever is in it. */
 const math = (text: string): string => text.replace(/\$([^$`]+)\$/g, (_, inner) => `$\`${inner}\`$`)
 
-const firstSentence = (text: string): string => /^.*?[.:](?= |$)/.exec(text)?.[0].replace(/:$/, '.') ?? text
+const firstSentence = (text: string): string => /^.*?\.(?= |$)/.exec(text)?.[0] ?? text
 
 /** What a figure shows besides its curves. */
 export type Captions = ReadonlyMap<string, string>
