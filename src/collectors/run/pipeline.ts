@@ -53,7 +53,7 @@ export const wordProblemEnv = (
 export type TrainingState = DeepMerge<DeepMerge<WordProblemState, KLEntries>, VersionEntry>
 
 /** Rows to learn from, and how far their sampler was from the trainer; null where that was not corrected. */
-export interface CorrectedRows {
+interface CorrectedRows {
   readonly rows: TrainingRows
   readonly correction: CorrectionMetrics | null
 }
