@@ -70,16 +70,16 @@ export const OBJECTIVE_CASES: readonly ObjectiveCase[] = [
   case_('luspo', luspo({ clipEpsilon: clip }), { name: 'luspo', clip, form: 'sequence' }),
   case_('gmpo', gmpo({ clipEpsilon: [0.4, 0.3] }), { name: 'gmpo', clip: [0.4, 0.3] }),
   case_('vespo', vespo(), { name: 'vespo', positive: [2, 3], negative: [3, 2] }),
-  case_('dppo, total variation', dppo({ epsilon: [0.15, 0.1], largestRatio: 2 }), {
+  case_('dppo, total variation', dppo({ epsilon: [0.3, 0.01], largestRatio: 2 }), {
     name: 'dppo',
     divergence: 'tv',
-    epsilon: [0.15, 0.1],
+    epsilon: [0.3, 0.01],
     largest: 2,
   }),
-  case_('dppo, divergence', dppo({ divergence: 'kl', epsilon: [0.04, 0.06], largestRatio: 2 }), {
+  case_('dppo, divergence', dppo({ divergence: 'kl', epsilon: [0.005, 0.1], largestRatio: 2 }), {
     name: 'dppo',
     divergence: 'kl',
-    epsilon: [0.04, 0.06],
+    epsilon: [0.005, 0.1],
     largest: 2,
   }),
   case_('klCov', klCov({ share: 0.3, coefficient: 0.7 }), { name: 'klCov', share: 0.3, coefficient: 0.7 }, 'batch'),
