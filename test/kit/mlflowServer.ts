@@ -28,7 +28,7 @@ const bodies = {
   'runs/update': z.strictObject({ run_id: z.string(), status: z.string(), end_time: z.number().int().optional() }),
 }
 
-export type LoggedMetric = z.infer<typeof metric>
+type LoggedMetric = z.infer<typeof metric>
 
 interface LoggedRun {
   readonly name: string
