@@ -132,29 +132,32 @@ describe('the file of a replay buffer', () => {
       ReplayBuffer<unknown>({ capacity: 5, sampler: PrioritizedSampler({ alpha: 0.5, beta: 0.5 }) as never }),
   }
 
-  it.each(Object.entries(buffers))('law: a buffer that was read back gives the same samples for the same keys: %s', (_, make) => {
-    const batches = fc.array(fc.array(fc.nat(99), { minLength: 1, maxLength: 4 }), { maxLength: 4 })
-    fc.assert(
-      fc.property(batches, fc.nat(), (written, seed) => {
-        const buffer = make()
-        const state = written.reduce((before, ids) => {
-          const [, next] = buffer.extend(before, rowsOf(ids))
-          return buffer.sample(next, { count: 2, key: keyFromSeed(seed) })[1]
-        }, buffer.initial<Row>())
-        const read = orThrow(decodeReplayBuffer(buffer, encodeReplayBuffer(buffer, state)))
-        expect(read.writes).toEqual(state.writes)
-        expect(read.written).toBe(state.written)
-        expect(read.sampler).toEqual(state.sampler)
-        if (state.rows.length === 0) return
-        const sampled = (from: ReplayBufferState<unknown, unknown>) => {
-          const [{ rows, ...drawn }] = buffer.sample(from, { count: 4, key: keyFromSeed(seed + 1) })
-          return { ...drawn, rows: toNested(rows) }
-        }
-        expect(sampled(read)).toEqual(sampled(state))
-      }),
-      { numRuns: 40 },
-    )
-  })
+  it.each(Object.entries(buffers))(
+    'law: a buffer that was read back gives the same samples for the same keys: %s',
+    (_, make) => {
+      const batches = fc.array(fc.array(fc.nat(99), { minLength: 1, maxLength: 4 }), { maxLength: 4 })
+      fc.assert(
+        fc.property(batches, fc.nat(), (written, seed) => {
+          const buffer = make()
+          const state = written.reduce((before, ids) => {
+            const [, next] = buffer.extend(before, rowsOf(ids))
+            return buffer.sample(next, { count: 2, key: keyFromSeed(seed) })[1]
+          }, buffer.initial<Row>())
+          const read = orThrow(decodeReplayBuffer(buffer, encodeReplayBuffer(buffer, state)))
+          expect(read.writes).toEqual(state.writes)
+          expect(read.written).toBe(state.written)
+          expect(read.sampler).toEqual(state.sampler)
+          if (state.rows.length === 0) return
+          const sampled = (from: ReplayBufferState<unknown, unknown>) => {
+            const [{ rows, ...drawn }] = buffer.sample(from, { count: 4, key: keyFromSeed(seed + 1) })
+            return { ...drawn, rows: toNested(rows) }
+          }
+          expect(sampled(read)).toEqual(sampled(state))
+        }),
+        { numRuns: 40 },
+      )
+    },
+  )
 
   const buffer = ReplayBuffer({ capacity: 2, sampler: SamplerWithoutReplacement() })
   const [, full] = buffer.extend(buffer.initial(), rowsOf([1, 2]))
