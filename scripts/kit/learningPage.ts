@@ -1,7 +1,7 @@
 /** `docs/algorithms.md`: which runs it shows, and its pictures and tables from their numbers. */
 import type { AlgorithmName } from '../../src/objectives/algorithms.js'
 import type { Kept, LearningData, LearningRun, SharedSettings } from './learningRuns.js'
-import { lineChart, type Panel, type Series } from './lineChart.js'
+import { lineChart, type Panel } from './lineChart.js'
 
 export const DATA = 'docs/data/algorithms.json'
 export const PAGE = 'docs/algorithms.md'
@@ -69,6 +69,8 @@ const runsOf = ({ runs }: LearningData, setup: string, algorithm: AlgorithmName)
 /** The algorithms of a setup that were run. */
 const algorithmsOf = (data: LearningData, { id, algorithms }: Setup): readonly AlgorithmName[] =>
   algorithms.filter((algorithm) => runsOf(data, id, algorithm).length > 0)
+
+type Series = Panel['series'][number]
 
 /** Points of a curve in percent, numbered by the batches that came before. */
 const pointsOf = (curve: readonly number[]): Series['points'] => curve.map((value, i) => [i, 100 * value])
