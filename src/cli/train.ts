@@ -22,8 +22,9 @@ import {
   startEngine,
 } from './options.js'
 import { barDisplay, type Display, jsonDisplay, lineDisplay } from './progress.js'
+import { startTracking, type Tracking, type TrackingFlags, trackingOptions } from './tracking.js'
 
-interface TrainFlags extends EngineOptions, Partial<RunSettings> {
+interface TrainFlags extends EngineOptions, TrackingFlags, Partial<RunSettings> {
   readonly out?: string
   readonly resume?: string
   readonly json?: boolean
@@ -145,7 +146,7 @@ const displayFor = (flags: TrainFlags): Display => {
 /** Runs to the end, or to the end of the step in which somebody presses Ctrl-C. */
 const runToEnd = async (
   run: PreparedRun,
-  display: Display,
+  { display, tracking }: { readonly display: Display; readonly tracking: Tracking },
   say: (text: string) => void,
 ): Promise<RunEvent | undefined> => {
   const abort = new AbortController()
@@ -160,12 +161,15 @@ const runToEnd = async (
   try {
     for await (const event of train({ ...run, signal: abort.signal })) {
       display.show(event)
+      tracking.show(event)
       last = event
     }
   } catch (error) {
+    tracking.fail()
     throw asCommandError(error)
   } finally {
     display.close()
+    await tracking.close()
     process.off('SIGINT', onSignal)
     process.off('SIGTERM', onSignal)
   }
@@ -226,7 +230,8 @@ const action = async (flags: TrainFlags): Promise<void> => {
   say(
     `${engine.backend} backend (${engine.packageName}); run folder ${run.paths.folder}\n${formatEstimate(run.memory)}\n`,
   )
-  await conclude(run, await runToEnd(run, displayFor(flags), say), say)
+  const tracking = await startTracking(flags, run, say)
+  await conclude(run, await runToEnd(run, { display: displayFor(flags), tracking }, say), say)
 }
 
 export const trainCommand = (): Command => {
@@ -244,7 +249,7 @@ export const trainCommand = (): Command => {
     const shown = value === null ? 'off' : String(value)
     command.addOption(new Option(`--${kebab(name)} ${argument}`, `${help} (default: ${shown})`).argParser(read))
   }
-  for (const option of engineOptions()) command.addOption(option)
+  for (const option of [...engineOptions(), ...trackingOptions()]) command.addOption(option)
   command.addOption(
     new Option(
       '--memory <mode>',

@@ -11,6 +11,8 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   train: [
     ...Object.keys(DEFAULT_SETTINGS).map(kebab),
     'merge',
+    'tensorboard',
+    'mlflow',
     'memory',
     'out',
     'resume',
