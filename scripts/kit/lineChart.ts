@@ -1,7 +1,7 @@
 /** Line charts as SVG text: panels side by side, one legend, colors for light and for dark pages. */
 
 /** A curve. Places that are not finite are gaps. */
-export interface Series {
+interface Series {
   readonly name: string
   readonly points: readonly (readonly [x: number, y: number])[]
   /** Index of its color; by default its place among the names of the chart. */
