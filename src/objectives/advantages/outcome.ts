@@ -54,7 +54,7 @@ const told = (rows: RewardedRows, values: E.Either<DegenerateGroup, readonly num
   )
 
 /**
- * `groupAdvantage` of each row's return, for every token that counts: GRPO, Dr. GRPO and RLOO by token.
+ * `groupAdvantage` of each row's return, for every token that counts, as GRPO, its form "done right" and RLOO by token have it.
  *
  * Equation $A_{i,t} = A_i$ of `groupAdvantage` with $R_i = \sum_t m_{i,t} r_{i,t}$
  * When     for rows of tokens with one group of completions for each prompt.
