@@ -12,6 +12,7 @@ import type { TrainingRows } from './stepRows.js'
 import { type LossStep, type LossStepOptions, lossStep, type StepCase } from './steps/lossStep.js'
 import { rowIds, rowLogits, rowLogProbs } from './steps/readout.js'
 import type { RowTensors, TokenRows } from './steps/tokenRows.js'
+import type { WholeChoice } from './steps/wholeChoice.js'
 
 export interface TrainStepOptions<S> extends LossStepOptions<S> {
   /** Any policy loss, or settings of GRPO's. Default: GRPO's with its defaults. */
@@ -20,8 +21,8 @@ export interface TrainStepOptions<S> extends LossStepOptions<S> {
 
 export type TrainStep<S> = LossStep<S, TrainingRows, StepMetrics>
 
-/** The lists of `TrainingRows`. */
-export type PolicyList = Exclude<keyof TrainingRows, 'prompts' | 'completions' | 'masks' | 'temperature'>
+/** The lists of `TrainingRows`, and the tokens that the objective chose in the whole mini-batch. */
+export type PolicyList = Exclude<keyof TrainingRows, 'prompts' | 'completions' | 'masks' | 'temperature'> | 'chosen'
 
 const policyRows = ({ prompts, completions, masks, temperature, ...lists }: TrainingRows): TokenRows<PolicyList> => ({
   groups: groupPrompts(prompts),
@@ -46,13 +47,30 @@ const policyStepLoss =
     return { value: totalLoss(output), aux: { output, gap } }
   }
 
+/** Log-probabilities of the tokens of a micro-batch, `[B, T]`. */
+const readLogProbs =
+  (config: DecoderConfig) =>
+  (readout: Readout, rows: Omit<RowTensors<PolicyList>, 'counts'>): tf.Tensor =>
+    rowLogProbs(rowLogits(config, readout, rows), rows)
+
 const countedBy =
   (config: DecoderConfig, loss: PolicyLoss) =>
   (readout: Readout, rows: Omit<RowTensors<PolicyList>, 'counts'>): tf.Tensor => {
     const { mask, lists } = rows
-    const logProbs = rowLogProbs(rowLogits(config, readout, rows), rows)
+    const logProbs = readLogProbs(config)(readout, rows)
     return loss.counted({ ...lists, oldLogProbs: lists.oldLogProbs!, mask, logProbs }) // rows have them
   }
+
+/** The tokens that the objective chooses. */
+const choiceOf = (config: DecoderConfig, loss: PolicyLoss): WholeChoice<PolicyList> => ({
+  list: 'chosen',
+  read: readLogProbs(config),
+  decide: (logProbs, { mask, lists }) => {
+    const { oldLogProbs, advantages } = lists as typeof lists &
+      Pick<Required<typeof lists>, 'oldLogProbs' | 'advantages'> // rows have them
+    return loss.chosen({ ...lists, oldLogProbs, advantages, mask, logProbs })! // such a loss chooses
+  },
+})
 
 /** What makes a step of a policy loss. */
 export const policyCase = (
@@ -63,6 +81,7 @@ export const policyCase = (
   rows: policyRows,
   loss: policyStepLoss(config, loss),
   ...(loss.counting === 'computed' && { counted: countedBy(config, loss) }),
+  ...(loss.choosing === 'tokens' && { choice: choiceOf(config, loss) }),
   metrics: combineMetrics,
 })
 

@@ -123,6 +123,8 @@ export interface PolicyLoss<out O = unknown> {
   readonly counted: (
     input: Pick<PolicyLossInput, 'logProbs' | 'oldLogProbs' | 'behaviorLogProbs' | 'mask'>,
   ) => tf.Tensor
+  /** Whether the objective treats a share of all tokens in another way: then `chosen` says which. */
+  readonly choosing: 'none' | 'tokens'
   /**
    * The tokens that the objective chooses, float32 `[B, T]`, for objectives that treat a share of all tokens in another way; null for all others. Chosen
    * in the whole mini-batch, they make micro-batches add up to it.
@@ -343,11 +345,14 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
           }),
         }
 
+  const missingNoise = ({ noise }: PolicyLossInput): string | false =>
+    objective.noise === 'uniform' && noise === undefined && `${objective.name} needs \`noise\``
+
   const check = (input: PolicyLossInput): void => {
     checkShapes(name, input)
     refuse(name, [
       needsReference && input.refLogProbs === undefined && 'klToRef needs `refLogProbs`',
-      objective.noise === 'uniform' && input.noise === undefined && `${objective.name} needs \`noise\``,
+      missingNoise(input),
       entropyCoefficient !== 0 && input.entropy === undefined && 'the entropy bonus needs `entropy`',
     ])
   }
@@ -362,8 +367,10 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
     },
     counting: klMaskThreshold === undefined ? 'mask' : 'computed',
     counted: nearEnough,
+    choosing: objective.choose === undefined ? 'none' : 'tokens',
     chosen: (input) => {
-      check(input)
+      checkShapes(name, input)
+      refuse(name, [missingNoise(input)])
       if (objective.choose === undefined) return null
       return input.logProbs.size === 0 ? tf.clone(input.mask) : objective.choose(termsOf(contextOf(input)))
     },

@@ -8,7 +8,7 @@ import { type Owned, own, scope } from '../../src/engine/scope.js'
 import { initialParams, type Params } from '../../src/modules/transformer/params.js'
 import { cispo } from '../../src/objectives/losses/cispo.js'
 import { clippedSurrogate } from '../../src/objectives/losses/clippedSurrogate.js'
-import { clipCov } from '../../src/objectives/losses/covariance.js'
+import { clipCov, klCov } from '../../src/objectives/losses/covariance.js'
 import { gmpo } from '../../src/objectives/losses/gmpo.js'
 import { gspo } from '../../src/objectives/losses/gspo.js'
 import { sapo } from '../../src/objectives/losses/sapo.js'
@@ -91,6 +91,48 @@ describe('every objective', () => {
     expectSame(stepOnce(full, { loss, recompute: 'layers' }), whole)
     expect(stepOnce(withNoise(full, keyFromSeed(6)), { loss }).after).not.toEqual(whole.after)
     expect(() => stepOnce(plain, { loss })).toThrow('clipCov needs `noise`')
+  })
+})
+
+describe('objectives that choose tokens', () => {
+  const loss = (share: number) => ({
+    clipCov: policyLoss({ objective: clipCov({ share, bounds: [-9, 9] }), entropyCoefficient: 0.01 }),
+    klCov: policyLoss({ objective: klCov({ share, coefficient: 2 }), klMaskThreshold: 5 }),
+  })
+
+  it.each(['clipCov', 'klCov'] as const)('%s: chooses in the whole mini-batch, whatever its micro-batches', (name) => {
+    const some = loss(0.1)[name]
+    const whole = stepOnce(full, { loss: some })
+    expectSame(stepOnce(full, { loss: some, microBatchTokens: 1, recompute: 'layers' }), whole)
+    expect(stepOnce(full, { loss: loss(0.5)[name] }).after).not.toEqual(whole.after) // the choice matters
+  })
+})
+
+describe('settings of a step', () => {
+  it.each([
+    [
+      { maxGradNorm: 0, microBatchTokens: Number.NaN },
+      /^trainStep: maxGradNorm must be .* 0; microBatchTokens must be .* NaN$/,
+    ],
+    [{ maxGradNorm: Number.NaN }, /maxGradNorm must be positive, got NaN/],
+    [{ maxGradNorm: -1 }, /got -1/],
+    [{ microBatchTokens: 0 }, /microBatchTokens must be at least 1, got 0/],
+    [{ microBatchTokens: -4096 }, /got -4096/],
+  ])('%o are refused when it is made', (options, reason) => {
+    expect(() => trainStep({ config, optimizer: descent, ...options })).toThrow(reason)
+  })
+
+  it('may be without limits', () => {
+    const whole = { maxGradNorm: Number.POSITIVE_INFINITY, microBatchTokens: Number.POSITIVE_INFINITY }
+    expectSame(stepOnce(plain, whole), stepOnce(plain, {}))
+  })
+
+  it.each([Number.NaN, Number.POSITIVE_INFINITY, -1])('a learning rate of %s is refused', (rate) => {
+    const step = trainStep({ config, optimizer: descent })
+    expect(() => step.update({ params: params.value, optimizer: {} }, plain, rate)).toThrow(
+      /^trainStep: the learning rate must not be negative/,
+    )
+    step.release()
   })
 })
 

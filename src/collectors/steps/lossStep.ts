@@ -7,6 +7,7 @@ import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { Readout } from '../../modules/transformer/layerwise.js'
 import { completionStates } from '../../modules/transformer/score.js'
 import type { LossCounts } from '../../objectives/aggregation.js'
+import { notAWeight, refuse } from '../../objectives/checked.js'
 import { clipByGlobalNorm, mapNamed, type Optimizer } from '../../objectives/updates/optimizer.js'
 import {
   type GradInput,
@@ -25,6 +26,7 @@ import {
   type TokenRows,
   tensorsOfRows,
 } from './tokenRows.js'
+import { makeChooser, type WholeChoice } from './wholeChoice.js'
 
 /** Everything that training changes: weights that are not frozen, and what the optimizer remembers of them. */
 export interface TrainerState<S> {
@@ -36,9 +38,9 @@ export interface TrainerState<S> {
 export interface LossStepOptions<S> {
   readonly config: DecoderConfig
   readonly optimizer: Optimizer<S>
-  /** Default 1. */
+  /** Infinity for no limit. Default 1. */
   readonly maxGradNorm?: number
-  /** About how many tokens are computed in one run; gradients of several runs are added up. Default 4096. */
+  /** About how many tokens are computed in one run; gradients of several runs are added up. Infinity for one run. Default 4096. */
   readonly microBatchTokens?: number
   /**
    * Weights that the model needs and that the step leaves alone, such as the base of an adapter and its scalings. No gradient of them is
@@ -56,7 +58,7 @@ export interface LossStep<S, R, M> {
   /**
    * One step. Tensors of `state` are not freed: the caller owns them, and the result.
    *
-   * Errors   throws RangeError for rows that do not fit each other or for no rows; throws NonFiniteLoss for NaN, before anything is changed.
+   * Errors   throws RangeError for rows that do not fit each other, for no rows, and for a learning rate that is negative or not finite; throws NonFiniteLoss for NaN, before anything is changed.
    */
   readonly update: (
     state: TrainerState<S>,
@@ -85,6 +87,8 @@ export interface StepCase<R, K extends string, X, M extends MeasuredLoss> {
   readonly made?: (rows: TokenRows<K>) => RowTensors<K>['lists']
   /** The tokens that count, `[B, T]`, where they are not those of the mask. */
   readonly counted?: (readout: Readout, rows: Omit<RowTensors<K>, 'counts'>) => tf.Tensor
+  /** What the loss decides over the whole mini-batch, if it does. */
+  readonly choice?: WholeChoice<K>
   readonly metrics: (parts: readonly StepPart<X>[], gradNorm: number) => M
 }
 
@@ -106,6 +110,16 @@ interface LearnOutput<S> {
   readonly state: TrainerState<S>
   readonly norm: tf.Tensor
 }
+
+/** Errors: throws RangeError for settings that make no sense, all of them. */
+const checkOptions = (
+  step: string,
+  { maxGradNorm, microBatchTokens }: Required<Pick<LossStepOptions<unknown>, 'maxGradNorm' | 'microBatchTokens'>>,
+): void =>
+  refuse(step, [
+    !(maxGradNorm > 0) && `maxGradNorm must be positive, got ${maxGradNorm}`,
+    !(microBatchTokens >= 1) && `microBatchTokens must be at least 1, got ${microBatchTokens}`,
+  ])
 
 /** Names that are to be trained and frozen at once: none may be. */
 const checkApart = (step: string, params: NamedTensors, frozen: NamedTensors): void => {
@@ -130,6 +144,7 @@ const compiledCount = <R, K extends string, X, M extends MeasuredLoss>(
  * with one prompt share its computation, forward and backward. What is frozen has neither gradients nor optimizer state, and is no part of
  * the trainer's state.
  *
+ * Errors   throws RangeError for a `maxGradNorm` that is not positive and `microBatchTokens` below 1, all reasons at once.
  * Effects  keeps `frozen` and the compiled graphs until `release`.
  */
 export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
@@ -137,10 +152,12 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
   options: LossStepOptions<S>,
 ): LossStep<S, R, M> => {
   const { config, optimizer, maxGradNorm = 1, microBatchTokens = 4096, recompute = 'none' } = options
+  checkOptions(stepCase.name, { maxGradNorm, microBatchTokens })
   const kept = options.frozen && own(options.frozen)
   const frozen = options.frozen ?? {}
   const gradients = stepGradients(config, stepCase.loss, recompute)
   const count = compiledCount(stepCase, config)
+  const chooser = stepCase.choice && makeChooser(config, stepCase.choice)
   const add = jit(({ a, b }: { readonly a: NamedTensors; readonly b: NamedTensors }) =>
     mapNamed(a, (x, y) => tf.add(x!, y!), b),
   )
@@ -171,6 +188,14 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
       (sum, micro) => sum + (stepCase.counted === undefined ? learnedTokens(micro) : countPart(params, micro)),
       0,
     )
+
+  /** Rows in micro-batches. What the loss decides over all of them is decided before, unless one run sees them all. */
+  const inMicroBatches = (params: NamedTensors, rows: TokenRows<K>): readonly TokenRows<K>[] => {
+    const micros = microBatches(rows, microBatchTokens)
+    return chooser === undefined || micros.length === 1
+      ? micros
+      : microBatches(chooser.choose({ ...frozen, ...params }, rows, micros), microBatchTokens)
+  }
 
   /** Gradients of each micro-batch, added up; one set of them is alive at a time. */
   const accumulate = (
@@ -221,8 +246,9 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
       const rows = stepCase.rows(given)
       checkTokenRows(stepCase.name, rows, config.vocabularySize)
       checkApart(stepCase.name, state.params, frozen)
+      refuse(stepCase.name, [notAWeight('the learning rate', learningRate)])
       return scope(() => {
-        const micros = microBatches(rows, microBatchTokens)
+        const micros = inMicroBatches(state.params, rows)
         const tokens = tokensThatCount(state.params, micros)
         const counts = { tokens: tf.scalar(tokens), completions: tf.scalar(rows.completions.length) }
         const { parts, ...learned } = learnFrom(state, micros, { counts, learningRate: tf.scalar(learningRate) })
@@ -236,6 +262,7 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
     release: () => {
       kept?.release()
       gradients.release()
+      chooser?.release()
       for (const graph of [count, compiledLearn, compiledWhole, add]) graph.release()
     },
   }

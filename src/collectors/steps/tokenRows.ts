@@ -100,7 +100,7 @@ const groupsBetween = <K extends string>(rows: TokenRows<K>, from: number, to: n
 /** Rows in runs of about `tokens` tokens, whole groups each. The runs together are the rows, in order. */
 export const microBatches = <K extends string>(rows: TokenRows<K>, tokens: number): readonly TokenRows<K>[] => {
   const { prompts } = rows.groups
-  const size = promptsPerRun(rows.groups, rows.completions, tokens)
+  const size = Math.min(prompts.length, promptsPerRun(rows.groups, rows.completions, tokens))
   return Array.from({ length: Math.ceil(prompts.length / size) }, (_, i) =>
     groupsBetween(rows, i * size, Math.min((i + 1) * size, prompts.length)),
   )
@@ -119,18 +119,37 @@ const padded = (rows: readonly ArrayLike<number>[], { completionLength }: Packed
   return tf.tensor2d(values, [rows.length, completionLength])
 }
 
+/** Mask and lists of rows, without what a model reads. They belong to the enclosing scope. */
+export const listTensors = <K extends string>(
+  rows: TokenRows<K>,
+  packed: PackedCompletions = packCompletions(rows.groups, rows.completions),
+): Pick<RowTensors<K>, 'mask' | 'lists'> => {
+  const { completions, masks } = rows
+  const count = completions.length
+  return {
+    mask: masks ? padded(masks, packed) : tf.tensor2d(packed.completionMask, [count, packed.completionLength]),
+    lists: mapLists(rows, (list) => (isPerRow(list) ? tf.tensor2d([...list], [count, 1]) : padded(list, packed))),
+  }
+}
+
 /** The tensors of rows, prompts shared by their groups. They belong to the enclosing scope. */
 export const tensorsOfRows = <K extends string>(
   rows: TokenRows<K>,
   config: DecoderConfig,
 ): Omit<RowTensors<K>, 'counts'> => {
-  const { groups, completions, masks, temperature } = rows
-  const packed = packCompletions(groups, completions)
-  const count = completions.length
+  const packed = packCompletions(rows.groups, rows.completions)
   return {
     batch: completionBatch(packed, config),
-    mask: masks ? padded(masks, packed) : tf.tensor2d(packed.completionMask, [count, packed.completionLength]),
-    lists: mapLists(rows, (list) => (isPerRow(list) ? tf.tensor2d([...list], [count, 1]) : padded(list, packed))),
-    inverseTemperature: tf.scalar(1 / temperature),
+    ...listTensors(rows, packed),
+    inverseTemperature: tf.scalar(1 / rows.temperature),
   }
+}
+
+/** The numbers of a tensor `[B, T]`, as many of each row as its completion has tokens. */
+export const tokenNumbers = (
+  values: tf.Tensor,
+  completions: readonly ArrayLike<number>[],
+): readonly ArrayLike<number>[] => {
+  const [all, width] = [values.dataSync(), values.shape[1]!]
+  return completions.map(({ length }, row) => all.slice(row * width, row * width + length))
 }

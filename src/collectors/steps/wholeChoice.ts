@@ -1,0 +1,48 @@
+/** What a loss decides over a whole mini-batch, so that its micro-batches add up to it. */
+import type * as tf from '@tensorflow/tfjs'
+import type { NamedTensors } from '../../data/weights.js'
+import { jit } from '../../engine/jit.js'
+import { scope } from '../../engine/scope.js'
+import type { DecoderConfig } from '../../modules/transformer/config.js'
+import type { Readout } from '../../modules/transformer/layerwise.js'
+import { completionStates } from '../../modules/transformer/score.js'
+import { listTensors, type RowTensors, type TokenRows, tensorsOfRows, tokenNumbers } from './tokenRows.js'
+
+/** A decision for each token that depends on all tokens of the mini-batch. */
+export interface WholeChoice<K extends string> {
+  /** The list in which micro-batches get it. Without the list, the loss decides for itself. */
+  readonly list: K
+  /** What it depends on besides the lists, `[B, T]`, read from a micro-batch. */
+  readonly read: (readout: Readout, rows: Omit<RowTensors<K>, 'counts'>) => tf.Tensor
+  /** The decision for all rows of the mini-batch, `[B, T]`, from what was read of them. */
+  readonly decide: (read: tf.Tensor, rows: Pick<RowTensors<K>, 'mask' | 'lists'>) => tf.Tensor
+}
+
+/** Rows with the decision among their lists. */
+export interface Chooser<K extends string> {
+  readonly choose: (params: NamedTensors, rows: TokenRows<K>, micros: readonly TokenRows<K>[]) => TokenRows<K>
+  readonly release: () => void
+}
+
+/**
+ * Compiles a decision: one forward pass of each micro-batch, and what was read of all of them on the host.
+ *
+ * Effects  keeps the compiled graph until `release`.
+ */
+export const makeChooser = <K extends string>(config: DecoderConfig, choice: WholeChoice<K>): Chooser<K> => {
+  const read = jit(({ params, ...rows }: { readonly params: NamedTensors } & Omit<RowTensors<K>, 'counts'>) =>
+    choice.read({ states: completionStates(params, config, rows.batch), weights: params }, rows),
+  )
+  const readPart = (params: NamedTensors, rows: TokenRows<K>): readonly ArrayLike<number>[] =>
+    scope(() => tokenNumbers(read({ params, ...tensorsOfRows(rows, config) }), rows.completions))
+  return {
+    choose: (params, rows, micros) =>
+      scope(() => {
+        const numbers = micros.flatMap((micro) => readPart(params, micro))
+        const { lists } = listTensors<'read'>({ ...rows, lists: { read: numbers } })
+        const chosen = choice.decide(lists.read!, listTensors(rows)) // it was given just now
+        return { ...rows, lists: { ...rows.lists, [choice.list]: tokenNumbers(chosen, rows.completions) } }
+      }),
+    release: () => read.release(),
+  }
+}
