@@ -4,7 +4,7 @@ import { Command, Option } from 'commander'
 import { formatEstimate } from '../collectors/memoryEstimate.js'
 import { finishRun, type PreparedRun, prepareRun } from '../collectors/run/prepare.js'
 import type { RunSummary } from '../collectors/run/records.js'
-import { ALGORITHM_NAMES, DEFAULT_SETTINGS, type RunSettings } from '../collectors/run/settings.js'
+import { ALGORITHM_NAMES, DEFAULT_SETTINGS, OPTIMIZER_NAMES, type RunSettings } from '../collectors/run/settings.js'
 import { type RunEvent, train } from '../collectors/run/train.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { asCommandError, CommandError, orFail } from './failure.js'
@@ -46,7 +46,7 @@ const FLAGS: readonly (readonly [
   ['group', '<n>', 'completions of each problem', positiveInteger],
   ['maxNewTokens', '<n>', 'longest completion in tokens', positiveInteger],
   ['temperature', '<x>', 'sampling temperature', positiveNumber],
-  ['learningRate', '<x>', 'learning rate of AdamW', positiveNumber],
+  ['learningRate', '<x>', 'learning rate', positiveNumber],
   ['clipLow', '<x>', 'how far a ratio may fall below 1; off: as the algorithm has it', nonNegativeNumber],
   ['clipHigh', '<x>', 'how far a ratio may rise above 1; off: as the algorithm has it', nonNegativeNumber],
   ['klCoefficient', '<x>', 'weight of the KL divergence from the first weights', nonNegativeNumber],
@@ -101,6 +101,7 @@ const FLAGS: readonly (readonly [
   ],
   ['rejection', '<what>', 'leave out what is above a limit in this statistic of the page about runs', String],
   ['rejectionLimit', '<x>', 'that limit', positiveNumber],
+  ['optimizer', '<name>', `how weights follow gradients: ${OPTIMIZER_NAMES.join(', ')}`, oneOf(OPTIMIZER_NAMES)],
   [
     'schedule',
     '<name>',

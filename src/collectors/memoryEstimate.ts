@@ -28,7 +28,7 @@ export interface MemoryEstimate {
   /** Of the model, and of what is trained beside it. */
   readonly weights: number
   readonly gradients: number
-  /** Both moments of AdamW and the weights, before and after an update, the old ones until they are collected. */
+  /** Both moments of AdamW, which keeps the most of all optimizers, and the weights, before and after an update, the old ones until they are collected. */
   readonly optimizer: number
   /** What the layers keep for the gradient. */
   readonly activations: number

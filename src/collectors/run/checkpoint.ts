@@ -1,5 +1,4 @@
 /** Everything that a run needs to go on exactly where it was, in one folder that is there completely or not at all. */
-import * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -9,13 +8,12 @@ import type { FileFailure, ModelFailure } from '../../core/failure.js'
 import { encodeSafetensors, type HostArray } from '../../data/codecs/safetensors.js'
 import { readSafetensors } from '../../data/codecs/safetensorsFile.js'
 import type { StoredArray } from '../../data/codecs/storage.js'
-import type { NamedTensors } from '../../data/weights.js'
 import type { LoraConfig } from '../../modules/lora/config.js'
 import { type AdapterFilesOptions, adapterFiles, loadAdapter } from '../../modules/lora/peft.js'
 import { hostArrays, loadPretrained, type Pretrained, pretrainedFiles } from '../../modules/pretrained.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
-import type { AdamWState } from '../../objectives/updates/adamW.js'
 import type { TrainerState } from '../steps/lossStep.js'
+import { type AnyStateOptimizer, stateArrays, stateShapes } from './optimizerState.js'
 
 const stateSchema = z.strictObject({
   format: z.literal(1),
@@ -57,32 +55,18 @@ const checkpointName = (step: number): string => `step-${String(step).padStart(6
 
 const CHECKPOINT_NAME = /^step-\d{6,}$/
 
-const PREFIXES = { mean: 'mean.', square: 'square.' } as const
-
-const withPrefix = (
-  prefix: string,
-  arrays: ReadonlyMap<string, HostArray>,
-): readonly (readonly [string, HostArray])[] => [...arrays].map(([name, array]) => [prefix + name, array] as const)
-
-const optimizerArrays = ({ step, mean, square }: AdamWState): ReadonlyMap<string, HostArray> =>
-  new Map([
-    ...hostArrays({ step }),
-    ...withPrefix(PREFIXES.mean, hostArrays(mean)),
-    ...withPrefix(PREFIXES.square, hostArrays(square)),
-  ])
-
 const progressFiles = (
-  trainer: TrainerState<AdamWState>,
+  trainer: TrainerState<object>,
   state: CheckpointState,
 ): Readonly<Record<string, Uint8Array | string>> => ({
-  [OPTIMIZER_FILE]: encodeSafetensors(optimizerArrays(trainer.optimizer)),
+  [OPTIMIZER_FILE]: encodeSafetensors(stateArrays(trainer.optimizer)),
   [STATE_FILE]: `${JSON.stringify(state, undefined, 2)}\n`,
 })
 
 /** The files of a checkpoint: a model folder that Transformers can load, the optimizer, and where the run stood. */
 export const checkpointFiles = (
   model: Pick<Pretrained, 'config' | 'text'>,
-  trainer: TrainerState<AdamWState>,
+  trainer: TrainerState<object>,
   state: CheckpointState,
 ): Readonly<Record<string, Uint8Array | string>> => ({
   ...pretrainedFiles({ ...model, arrays: hostArrays(trainer.params) }),
@@ -92,7 +76,7 @@ export const checkpointFiles = (
 /** The files of a checkpoint of an adapter: a folder that PEFT can load, the optimizer, and where the run stood. */
 export const adapterCheckpointFiles = (
   { config, ...origin }: { readonly config: LoraConfig } & Pick<AdapterFilesOptions, 'baseModel' | 'layout'>,
-  trainer: TrainerState<AdamWState>,
+  trainer: TrainerState<object>,
   state: CheckpointState,
 ): Readonly<Record<string, Uint8Array | string>> => ({
   ...adapterFiles({ config, arrays: hostArrays(trainer.params) }, origin),
@@ -173,7 +157,7 @@ const readOptimizer = (
 const loadProgress = (
   files: Files,
   folder: string,
-  trained: ReadonlyMap<string, HostArray>,
+  { trained, optimizer: learner }: { readonly trained: Checkpoint['trained']; readonly optimizer: AnyStateOptimizer },
 ): TE.TaskEither<CheckpointFailure, Checkpoint> =>
   pipe(
     readState(files, folder),
@@ -181,19 +165,23 @@ const loadProgress = (
     TE.bind('optimizer', () =>
       pipe(
         readOptimizer(files, folder),
-        TE.chainEitherKW((optimizer) => checkOptimizer(folder, trained, optimizer)),
+        TE.chainEitherKW((optimizer) => checkOptimizer(folder, stateShapes(learner, trained), optimizer)),
       ),
     ),
     TE.map(({ state, optimizer }) => ({ trained, optimizer, state })),
   )
 
-/** Reads a checkpoint of a model. Errors: `Left` naming the file that is missing, truncated or malformed. */
-export const loadCheckpoint = (files: Files, folder: string): TE.TaskEither<CheckpointFailure, ModelCheckpoint> =>
+/** Reads a checkpoint of a model that `optimizer` trained. Errors: `Left` naming the file that is missing, truncated or malformed. */
+export const loadCheckpoint = (
+  files: Files,
+  folder: string,
+  optimizer: AnyStateOptimizer,
+): TE.TaskEither<CheckpointFailure, ModelCheckpoint> =>
   pipe(
     loadPretrained(folder, files),
     TE.chainW((model) =>
       pipe(
-        loadProgress(files, folder, model.arrays),
+        loadProgress(files, folder, { trained: model.arrays, optimizer }),
         TE.map((progress) => ({ ...progress, model })),
       ),
     ),
@@ -203,25 +191,19 @@ export const loadCheckpoint = (files: Files, folder: string): TE.TaskEither<Chec
 export const loadAdapterCheckpoint = (
   files: Files,
   folder: string,
-  config: DecoderConfig,
+  { config, optimizer }: { readonly config: DecoderConfig; readonly optimizer: AnyStateOptimizer },
 ): TE.TaskEither<CheckpointFailure, Checkpoint> =>
   pipe(
     loadAdapter(folder, config, files),
-    TE.chainW(({ adapter }) => loadProgress(files, folder, adapter.arrays)),
+    TE.chainW(({ adapter }) => loadProgress(files, folder, { trained: adapter.arrays, optimizer })),
   )
 
 const checkOptimizer = (
   folder: string,
-  trained: ReadonlyMap<string, HostArray>,
+  shapes: ReadonlyMap<string, readonly number[]>,
   optimizer: ReadonlyMap<string, StoredArray>,
 ): E.Either<ModelFailure, ReadonlyMap<string, HostArray>> => {
   const checked = new Map<string, HostArray>()
-  const shapes = new Map<string, readonly number[]>([
-    ['step', []],
-    ...Object.values(PREFIXES).flatMap((prefix) =>
-      withPrefix(prefix, trained).map(([name, { shape }]) => [name, shape] as const),
-    ),
-  ])
   for (const [name, shape] of shapes) {
     const array = optimizer.get(name)
     if (array === undefined) return E.left(failure(folder, OPTIMIZER_FILE, `'${name}' is missing`))
@@ -232,17 +214,4 @@ const checkOptimizer = (
     checked.set(name, { shape, data: array.data })
   }
   return E.right(checked)
-}
-
-const toTensor = ({ data, shape }: HostArray): tf.Tensor => tf.tensor(data, [...shape], 'float32')
-
-/** The tensors of an optimizer's stored numbers. They belong to the enclosing scope. */
-export const optimizerState = (arrays: ReadonlyMap<string, HostArray>): AdamWState => {
-  const named = (prefix: string): NamedTensors =>
-    Object.fromEntries(
-      [...arrays]
-        .filter(([name]) => name.startsWith(prefix))
-        .map(([name, array]) => [name.slice(prefix.length), toTensor(array)]),
-    )
-  return { step: toTensor(arrays.get('step')!), mean: named(PREFIXES.mean), square: named(PREFIXES.square) } // checked when loaded
 }

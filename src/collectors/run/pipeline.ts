@@ -23,7 +23,6 @@ import { type TransformersPolicy, TransformersWrapper } from '../../modules/tran
 import { MCAdvantage } from '../../objectives/advantages/mcAdvantage.js'
 import { ALGORITHMS } from '../../objectives/algorithms.js'
 import type { CorrectionMetrics, RolloutCorrectionOptions } from '../../objectives/rolloutCorrection.js'
-import { type AdamWState, adamW } from '../../objectives/updates/adamW.js'
 import { correctedRows, rescoredRows } from '../correction.js'
 import { dynamicSampling, type SampledBatch } from '../dynamicSampling.js'
 import { type GroupedRows, groupRows, trainingRows } from '../groups.js'
@@ -31,7 +30,8 @@ import { type CollectedBatch, type CollectorFailure, type CollectorPosition, LLM
 import { miniBatches } from '../miniBatches.js'
 import { type TrainingRows, withNoise, withoutRows } from '../stepRows.js'
 import { type TrainStep, trainStep } from '../trainStep.js'
-import { correctionOf, lossOf, overlongOf, rewardKLOf, samplingRoundsOf } from './choices.js'
+import { correctionOf, lossOf, optimizerOf, overlongOf, rewardKLOf, samplingRoundsOf } from './choices.js'
+import type { AnyStateOptimizer } from './optimizerState.js'
 import type { RunSettings } from './settings.js'
 
 /** What the states of word problems have once text and tokens are added. */
@@ -72,7 +72,8 @@ export interface Pipeline {
   ) => TE.TaskEither<PolicyFailure, CorrectedRows>
   /** The mini-batches of step `step`, in the order of its updates. */
   readonly miniBatches: (rows: TrainingRows, grouped: GroupedRows, step: number) => readonly TrainingRows[]
-  readonly step: TrainStep<AdamWState>
+  readonly optimizer: AnyStateOptimizer
+  readonly step: TrainStep<object>
   readonly release: () => void
 }
 
@@ -163,9 +164,10 @@ export const makePipeline = (
   const collector = LLMCollector({ env, policy, key: keys.rollouts, ...(start && { start }) })
   const loss = lossOf(settings)
   const estimator = MCAdvantage({ groupSize: settings.group })
+  const optimizer = optimizerOf(settings, config)
   const step = trainStep({
     config,
-    optimizer: adamW(),
+    optimizer,
     loss,
     maxGradNorm: settings.maxGradNorm,
     microBatchTokens: settings.microBatch,
@@ -204,6 +206,7 @@ export const makePipeline = (
           key: child(child(keys.order, number), epoch),
         }),
       ).flat(),
+    optimizer,
     step,
     release: () => {
       policy.release()

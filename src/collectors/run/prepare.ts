@@ -11,6 +11,7 @@ import { type Adapter, initialLora } from '../../modules/lora/adapter.js'
 import { loadPretrained, type Pretrained } from '../../modules/pretrained.js'
 import { type MemoryEstimate, type MemoryFailure, memoryEstimate, requireMemory } from '../memoryEstimate.js'
 import { latestCheckpoint, loadAdapterCheckpoint, loadCheckpoint } from './checkpoint.js'
+import { optimizerOf } from './choices.js'
 import { promptTokens, runMemoryRequest } from './memory.js'
 import { runKeys } from './pipeline.js'
 import type { RunSummary } from './records.js'
@@ -121,8 +122,12 @@ const resumePoint = (
     latestCheckpoint(files, paths.checkpoints),
     TE.chainW((folder): TE.TaskEither<PrepareFailure, PreparedRun['resume']> => {
       if (folder === undefined) return TE.right(undefined)
+      const { config } = model
+      const optimizer = optimizerOf(settings, config)
       return pipe(
-        loraOf(settings) === null ? loadCheckpoint(files, folder) : loadAdapterCheckpoint(files, folder, model.config),
+        loraOf(settings) === null
+          ? loadCheckpoint(files, folder, optimizer)
+          : loadAdapterCheckpoint(files, folder, { config, optimizer }),
         TE.bindTo('checkpoint'),
         // What was written after the checkpoint belongs to steps that are done again: it is cut off before the records are read.
         TE.chainFirstW(({ checkpoint }) => openLog(files, paths.metrics, checkpoint.state.metricsBytes)),

@@ -4,9 +4,9 @@ import { z } from 'zod'
 import { type LoraConfig, loraConfig } from '../../modules/lora/config.js'
 import { ALGORITHM_NAMES } from '../../objectives/algorithms.js'
 import { correctionOf, lossOf, overlongOf, scheduleOf } from './choices.js'
-import { type RunSettings, settingsSchema } from './settingsSchema.js'
+import { OPTIMIZER_NAMES, type RunSettings, settingsSchema } from './settingsSchema.js'
 
-export { ALGORITHM_NAMES, type RunSettings }
+export { ALGORITHM_NAMES, OPTIMIZER_NAMES, type RunSettings }
 
 /** One thing that is wrong with settings that are each of their kind. */
 interface SettingProblem {
@@ -85,6 +85,7 @@ export const DEFAULT_SETTINGS: Omit<RunSettings, 'model'> = {
   correctionHigh: null,
   rejection: 'none',
   rejectionLimit: null,
+  optimizer: 'adamw',
   schedule: 'constant',
   warmup: 0,
   klIn: 'reward',

@@ -7,6 +7,9 @@ import { REJECTION_STATISTICS } from '../../objectives/rolloutCorrection.js'
 /** Truncated importance sampling limits weights; masked importance sampling makes those beyond the limits 0. */
 const CORRECTIONS = ['none', 'token-truncated', 'sequence-truncated', 'token-masked', 'sequence-masked'] as const
 
+/** How weights follow gradients. */
+export const OPTIMIZER_NAMES = ['adamw', 'sgd', 'lion', 'adafactor', 'muon'] as const
+
 const count = z.number().int().positive()
 
 export const settingsSchema = z.strictObject({
@@ -76,6 +79,8 @@ export const settingsSchema = z.strictObject({
   /** What is left out of the loss if it is above a limit. */
   rejection: z.enum(['none', ...REJECTION_STATISTICS]).default('none'),
   rejectionLimit: z.number().positive().nullable().default(null),
+  /** How weights follow gradients. Muon is for the matrices of hidden layers; the rest is AdamW's. */
+  optimizer: z.enum(OPTIMIZER_NAMES).default('adamw'),
   /** How the learning rate goes from its first value to 0 at the end of the run. */
   schedule: z.enum(['constant', 'linear', 'cosine']).default('constant'),
   /** Steps in which it rises first. */

@@ -12,7 +12,6 @@ import { liveClock } from '../../live/clock.js'
 import { liveFiles } from '../../live/files.js'
 import { parameterCount } from '../../modules/transformer/params.js'
 import { TransformersWrapper } from '../../modules/transformersWrapper.js'
-import type { AdamWState } from '../../objectives/updates/adamW.js'
 import type { GroupedRows } from '../groups.js'
 import type { CollectedBatch, CollectorPosition } from '../llmCollector.js'
 import { combineUpdates, type StepMetrics } from '../stepMetrics.js'
@@ -24,11 +23,11 @@ import {
   type Checkpoint,
   type CheckpointState,
   checkpointFiles,
-  optimizerState,
   saveCheckpoint,
 } from './checkpoint.js'
 import { scheduleOf } from './choices.js'
 import { evaluateProblems, type ProblemResult, scoresOf } from './evaluate.js'
+import { restoredState } from './optimizerState.js'
 import { makePipeline, type Pipeline, runKeys, type TrainingState } from './pipeline.js'
 import { type EvaluationRecord, type RunSummary, type StepRecord, summarize, type TrajectoryRecord } from './records.js'
 import { type LineLog, openLog, type RunPaths } from './runFolder.js'
@@ -120,7 +119,7 @@ const sampleTrajectories = (
 /** Gives the policy what was trained, with what it needs besides. */
 const pushWeights = async (
   { pipeline, weights }: Pick<Session, 'pipeline' | 'weights'>,
-  { params }: TrainerState<AdamWState>,
+  { params }: TrainerState<object>,
   version: number,
 ): Promise<void> => {
   orThrow(await inProcessUpdater(pipeline.policy).push({ ...weights.frozen, ...params }, version)())
@@ -196,7 +195,7 @@ interface Session {
   readonly records: (StepRecord | EvaluationRecord)[]
   readonly startedAt: number
   /** What the last update left. */
-  readonly trainer: { last: Owned<TrainerState<AdamWState>> }
+  readonly trainer: { last: Owned<TrainerState<object>> }
   /** Seconds of earlier sessions. */
   readonly secondsBefore: number
   checkpointSeconds: number
@@ -262,15 +261,15 @@ async function* exportTrained({ options, files, weights, trainer }: Session): As
 }
 
 const startTrainer = (
-  pipeline: Pick<Pipeline, 'step'>,
+  { step, optimizer }: Pick<Pipeline, 'step' | 'optimizer'>,
   params: NamedTensors,
   resume: TrainOptions['resume'],
-): Owned<TrainerState<AdamWState>> =>
+): Owned<TrainerState<object>> =>
   own(
     scope(() =>
       resume === undefined
-        ? pipeline.step.init(params)
-        : { params, optimizer: optimizerState(resume.checkpoint.optimizer) },
+        ? step.init(params)
+        : { params, optimizer: restoredState(optimizer, params, resume.checkpoint.optimizer) },
     ),
   )
 
