@@ -111,6 +111,8 @@ const FLAGS: readonly (readonly [
   ['warmup', '<n>', 'steps in which the learning rate rises first', naturalNumber],
   ['klIn', '<where>', 'where the KL divergence counts: in the reward or in the loss', oneOf(['reward', 'loss'])],
   ['klForm', '<name>', 'estimate of the KL divergence; off: k1 in the reward, k3 in the loss', String],
+  ['klTarget', '<nats>', 'divergence of a completion that the weight in the reward leads to', positiveNumber],
+  ['klHorizon', '<n>', 'completions in which that weight changes by a factor of about e', positiveNumber],
   ['microBatch', '<n>', 'tokens computed in one run, about', positiveInteger],
   [
     'recompute',

@@ -188,6 +188,7 @@ export type {
   TokenAction,
   TokenPrompt,
 } from './policy.js'
+export { REWARD_KL_FORMS, type RewardKLForm, rewardKL } from './rewardKL.js'
 export {
   dataSpec,
   type Infer,

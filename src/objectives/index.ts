@@ -80,7 +80,6 @@ export {
   type KLController,
   type KLRewardOptions,
   klPenalizedRewards,
-  type RewardKLForm,
 } from './klControl.js'
 export { type KLForm, klTerm } from './klForms.js'
 export { type CISPOOptions, cispo } from './losses/cispo.js'

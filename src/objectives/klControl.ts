@@ -1,19 +1,7 @@
 /** Divergence in the reward, and controllers of its weight. */
+import { REWARD_KL_FORMS, type RewardKLForm, rewardKL } from '../data/rewardKL.js'
 import { checkShapes, type TokenAdvantages, type TokenRows, underMask } from './advantages/rows.js'
 import { aNumber, checkSettings, notAWeight, oneOf, refuse } from './checked.js'
-
-/** Forms of the divergence that a reward may have: values alone, no gradients. */
-export type RewardKLForm = 'k1' | 'abs' | 'k2' | 'k3-limited'
-
-const forms: Readonly<Record<RewardKLForm, (d: number) => number>> = {
-  k1: (d) => d,
-  abs: Math.abs,
-  k2: (d) => 0.5 * d * d,
-  'k3-limited': (d) => {
-    const x = Math.min(20, Math.max(-20, -d))
-    return Math.min(10, Math.exp(x) - 1 - x)
-  },
-}
 
 export interface KLRewardOptions {
   /** Default k1. */
@@ -43,13 +31,13 @@ export const klPenalizedRewards = (
   },
   options: KLRewardOptions,
 ): { readonly rewards: TokenAdvantages; readonly kl: number } => {
-  checkSettings('klPenalizedRewards', options, { form: oneOf(...Object.keys(forms)), coefficient: aNumber })
+  checkSettings('klPenalizedRewards', options, { form: oneOf(...REWARD_KL_FORMS), coefficient: aNumber })
   const { form = 'k1', coefficient } = options
   refuse('klPenalizedRewards', [notAWeight('coefficient', coefficient)])
   const { rewards, logProbs, reference, mask } = rows
   checkShapes('klPenalizedRewards', mask, { rewards, logProbs, reference })
   const [policy, other] = [underMask(logProbs, mask), underMask(reference, mask)]
-  const kl = policy.map((row, b) => row.map((x, t) => forms[form](x - other[b]![t]!)))
+  const kl = policy.map((row, b) => row.map((x, t) => rewardKL(form, x - other[b]![t]!)))
   const tokens = mask.reduce((sum, row) => sum + Array.from(row).filter((m) => m !== 0).length, 0)
   const total = kl.reduce((sum, row) => sum + row.reduce((a, x) => a + x, 0), 0)
   return {

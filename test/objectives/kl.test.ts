@@ -1,15 +1,11 @@
 /** Divergences in the loss and in the reward, their controllers, aggregation: verl's numbers. */
 import * as tf from '@tensorflow/tfjs'
 import { describe, expect, it } from 'vitest'
+import { REWARD_KL_FORMS, type RewardKLForm, rewardKL } from '../../src/data/rewardKL.js'
 import { scope } from '../../src/engine/scope.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import { type Aggregation, aggregate, countsOf } from '../../src/objectives/aggregation.js'
-import {
-  adaptiveKLController,
-  constantKLController,
-  klPenalizedRewards,
-  type RewardKLForm,
-} from '../../src/objectives/klControl.js'
+import { adaptiveKLController, constantKLController, klPenalizedRewards } from '../../src/objectives/klControl.js'
 import { type KLForm, klTerm } from '../../src/objectives/klForms.js'
 import { expectClose } from '../kit/close.js'
 import { useEngine } from '../kit/engine.js'
@@ -54,6 +50,15 @@ describe('klTerm against verl', () => {
 })
 
 describe('divergence in the reward', () => {
+  it.each(REWARD_KL_FORMS)('%s is the number that the loss has, without a gradient', (form) => {
+    scope(() => {
+      const expected = Array.from(klTerm(form, tf.tensor1d(DIFFERENCES.slice(0, 4))).dataSync())
+      const actual = DIFFERENCES.slice(0, 4).map((d) => rewardKL(form, d))
+      expectClose(actual, expected, { absolute: 1e-6, relative: 1e-6 })
+      return []
+    })
+  })
+
   it.each<readonly [RewardKLForm, readonly number[]]>([
     ['k1', DIFFERENCES],
     ['abs', [0.2, 0.4, 0, 3, 29]],

@@ -21,6 +21,8 @@ const stateSchema = z.strictObject({
   step: z.number().int().nonnegative(),
   policyVersion: z.number().int().nonnegative(),
   position: z.strictObject({ batch: z.number().int().nonnegative(), remembered: z.record(z.string(), z.unknown()) }),
+  /** Weight of the divergence in the step that comes. Runs of earlier versions have the one of their settings. */
+  klCoefficient: z.number().nonnegative().optional(),
   /** Of the run so far. */
   secondsTotal: z.number(),
   checkpointSeconds: z.number(),

@@ -1,8 +1,11 @@
 /** What settings choose: the parts that a run is made of. Where they leave something to the algorithm, its own choice counts. */
 import { constant, cosine, linear, type Schedule, warmUp } from '../../core/schedule.js'
+import { REWARD_KL_FORMS, type RewardKLForm } from '../../data/rewardKL.js'
 import { checkOverlong, type OverlongOptions } from '../../envs/rewards/overlong.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { ALGORITHMS, algorithmLoss } from '../../objectives/algorithms.js'
+import { refuse } from '../../objectives/checked.js'
+import { adaptiveKLController, constantKLController, type KLController } from '../../objectives/klControl.js'
 import type { PolicyLoss } from '../../objectives/policyLoss.js'
 import {
   type CorrectionWeights,
@@ -19,23 +22,47 @@ import { sgd } from '../../objectives/updates/sgd.js'
 import type { AnyStateOptimizer } from './optimizerState.js'
 import type { RunSettings } from './settingsSchema.js'
 
-/**
- * The loss of settings. Errors: throws RangeError for a clip range that the algorithm cannot have, and for a form of the divergence that a reward
- * cannot have.
- */
+/** The loss of settings. Errors: throws RangeError for a clip range that the algorithm cannot have. */
 export const lossOf = (settings: RunSettings): PolicyLoss => {
   const { algorithm, clipLow, clipHigh, maxNewTokens, klIn, klForm, klCoefficient } = settings
-  if (klIn === 'reward' && klForm !== null && klForm !== 'k1')
-    throw new RangeError(`the divergence in the reward is k1: give klForm ${klForm} with klIn loss`)
   return algorithmLoss(algorithm, {
     ...{ clipLow, clipHigh, longest: maxNewTokens },
     ...(klIn === 'loss' && { kl: { to: 'reference', form: klForm ?? 'k3', coefficient: klCoefficient } }),
   })
 }
 
-/** The weight of the divergence in the reward: 0 measures it alone. */
-export const rewardKLOf = ({ klIn, klCoefficient }: Pick<RunSettings, 'klIn' | 'klCoefficient'>): number =>
-  klIn === 'reward' ? klCoefficient : 0
+/**
+ * The form of the divergence in the reward, or of the one that is measured where the divergence is in the loss. Errors: throws RangeError for
+ * a form that only a gradient tells from another.
+ */
+export const rewardFormOf = ({ klIn, klForm }: Pick<RunSettings, 'klIn' | 'klForm'>): RewardKLForm => {
+  if (klIn === 'loss' || klForm === null) return 'k1'
+  const found = REWARD_KL_FORMS.find((form) => form === klForm)
+  if (found === undefined)
+    throw new RangeError(
+      `a reward has no gradient: its divergence is ${REWARD_KL_FORMS.join(', ')}; give klForm ${klForm} with klIn loss`,
+    )
+  return found
+}
+
+/**
+ * What the weight of the divergence in the reward becomes, from a weight on. Errors: throws RangeError for a target that nothing follows, with all
+ * reasons.
+ */
+export const klControllerOf = (
+  { klIn, klTarget, klHorizon }: Pick<RunSettings, 'klIn' | 'klTarget' | 'klHorizon'>,
+  coefficient: number,
+): KLController => {
+  const isAdaptive = klTarget !== null
+  refuse('klTarget', [
+    isAdaptive !== (klHorizon !== null) && 'klTarget and klHorizon go together: give both or neither',
+    isAdaptive && klIn === 'loss' && 'the weight that follows a target is that in the reward: give klIn reward',
+    isAdaptive && coefficient === 0 && 'a weight of 0 stays 0: give klCoefficient',
+  ])
+  return klTarget === null || klHorizon === null
+    ? constantKLController(coefficient)
+    : adaptiveKLController({ initial: coefficient, target: klTarget, horizon: klHorizon })
+}
 
 /** How often is sampled for one batch at most. */
 export const samplingRoundsOf = ({

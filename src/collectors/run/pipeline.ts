@@ -30,7 +30,7 @@ import { type CollectedBatch, type CollectorFailure, type CollectorPosition, LLM
 import { miniBatches } from '../miniBatches.js'
 import { type TrainingRows, withNoise, withoutRows } from '../stepRows.js'
 import { type TrainStep, trainStep } from '../trainStep.js'
-import { correctionOf, lossOf, optimizerOf, overlongOf, rewardKLOf, samplingRoundsOf } from './choices.js'
+import { correctionOf, lossOf, optimizerOf, overlongOf, rewardFormOf, samplingRoundsOf } from './choices.js'
 import type { AnyStateOptimizer } from './optimizerState.js'
 import type { RunSettings } from './settings.js'
 
@@ -61,8 +61,14 @@ interface CorrectedRows {
 export interface Pipeline {
   readonly policy: TransformersPolicy
   readonly start: CollectorPosition
-  /** Collects the batch at a position, with groups without a signal sampled again as the settings say. */
-  readonly collect: (position: CollectorPosition) => TE.TaskEither<CollectorFailure, SampledBatch<TrainingState>>
+  /**
+   * Collects the batch at a position, with groups without a signal sampled again as the settings say. `klCoefficient` weighs the divergence, where
+   * it is in the reward.
+   */
+  readonly collect: (
+    position: CollectorPosition,
+    klCoefficient: number,
+  ) => TE.TaskEither<CollectorFailure, SampledBatch<TrainingState>>
   /** Advantages of the groups of a batch. */
   readonly group: (batch: CollectedBatch<TrainingState>) => GroupedRows
   /** What is learned from a batch, and what was corrected in it. */
@@ -156,12 +162,16 @@ export const makePipeline = (
     prompts: settings.prompts,
     repeats: settings.group,
   })
-  const env = pipe(
-    overlong === null ? problems : shaped(problems, overlong),
-    append(KLRewardTransform({ reference, coefficient: rewardKLOf(settings) })),
-    append(PolicyVersion()),
-  )
-  const collector = LLMCollector({ env, policy, key: keys.rollouts, ...(start && { start }) })
+  /** The weight of the divergence is a setting of the environment: a batch with another weight is one of another environment. */
+  const collectorAt = (klCoefficient: number): LLMCollector<TrainingState> => {
+    const coefficient = settings.klIn === 'reward' ? klCoefficient : 0 // 0 measures it alone
+    const env = pipe(
+      overlong === null ? problems : shaped(problems, overlong),
+      append(KLRewardTransform({ reference, coefficient, form: rewardFormOf(settings) })),
+      append(PolicyVersion()),
+    )
+    return LLMCollector({ env, policy, key: keys.rollouts, ...(start && { start }) })
+  }
   const loss = lossOf(settings)
   const estimator = MCAdvantage({ groupSize: settings.group })
   const optimizer = optimizerOf(settings, config)
@@ -182,12 +192,13 @@ export const makePipeline = (
   }
   return {
     policy,
-    start: collector.start,
-    collect: dynamicSampling(collector, {
-      groups: settings.prompts,
-      rounds: samplingRoundsOf(settings),
-      signal: outcomes,
-    }),
+    start: collectorAt(settings.klCoefficient).start,
+    collect: (position, klCoefficient) =>
+      dynamicSampling(collectorAt(klCoefficient), {
+        groups: settings.prompts,
+        rounds: samplingRoundsOf(settings),
+        signal: outcomes,
+      })(position),
     group: (batch) => groupRows(batch, estimator, ALGORITHMS[settings.algorithm].advantage),
     rows: (batch, grouped) => {
       const all = trainingRows(batch, grouped)

@@ -36,6 +36,10 @@ export interface StepRecord extends StepMetrics {
   readonly groupsDropped: number
   /** Groups whose completions all had the same reward: nothing to learn from. */
   readonly groupsWithoutSignal: number
+  /** Mean divergence of a completion from the first weights in nats, as klForm estimates it: what klTarget is a target for. Not in records of earlier versions. */
+  readonly completionKL?: number
+  /** Weight of the divergence in this step. Not in records of earlier versions. */
+  readonly klCoefficient?: number
   readonly learningRate: number
   /** Of each optimizer step, in order; the fields of the record are those of all of them together. */
   readonly updates: readonly StepMetrics[]

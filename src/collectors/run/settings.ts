@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { type LoraConfig, loraConfig } from '../../modules/lora/config.js'
 import { ALGORITHM_NAMES } from '../../objectives/algorithms.js'
-import { correctionOf, lossOf, overlongOf, scheduleOf } from './choices.js'
+import { correctionOf, klControllerOf, lossOf, overlongOf, rewardFormOf, scheduleOf } from './choices.js'
 import { OPTIMIZER_NAMES, type RunSettings, settingsSchema } from './settingsSchema.js'
 
 export { ALGORITHM_NAMES, OPTIMIZER_NAMES, type RunSettings }
@@ -38,6 +38,8 @@ const disagreements = (settings: RunSettings): readonly SettingProblem[] => [
   ...refusal('algorithm', () => lossOf(settings)),
   ...refusal('overlongCache', () => overlongOf(settings)),
   ...refusal('correction', () => correctionOf(settings)),
+  ...refusal('klForm', () => rewardFormOf(settings)),
+  ...refusal('klTarget', () => klControllerOf(settings, settings.klCoefficient)),
   ...refusal('schedule', () => scheduleOf(settings)),
 ]
 
@@ -90,6 +92,8 @@ export const DEFAULT_SETTINGS: Omit<RunSettings, 'model'> = {
   warmup: 0,
   klIn: 'reward',
   klForm: null,
+  klTarget: null,
+  klHorizon: null,
 }
 
 /** The adapter that settings ask for; null if they train the model's own weights. */

@@ -89,6 +89,10 @@ export const settingsSchema = z.strictObject({
   klIn: z.enum(['reward', 'loss']).default('reward'),
   /** How it is estimated; null for k1 in the reward and k3 in the loss. */
   klForm: z.enum(KL_FORMS).nullable().default(null),
+  /** The divergence of a completion in nats that the weight in the reward is to lead to, from klCoefficient on; null leaves the weight as it is. */
+  klTarget: z.number().positive().nullable().default(null),
+  /** Completions over which an error of 1 changes that weight by a factor of about e. */
+  klHorizon: z.number().positive().nullable().default(null),
 })
 
 export type RunSettings = Readonly<z.infer<typeof settingsSchema>>

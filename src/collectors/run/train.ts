@@ -3,7 +3,7 @@ import type { Clock, Files } from '../../core/capabilities.js'
 import { orThrow } from '../../core/failure.js'
 import type { StopReason } from '../../data/policy.js'
 import type { TaskSource } from '../../data/task.js'
-import { raggedRow, rowLengths } from '../../data/tensorDict/leaf.js'
+import { raggedRow, raggedRows, rowLengths } from '../../data/tensorDict/leaf.js'
 import { get } from '../../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { engineReport } from '../../engine/report.js'
@@ -25,7 +25,7 @@ import {
   checkpointFiles,
   saveCheckpoint,
 } from './checkpoint.js'
-import { scheduleOf } from './choices.js'
+import { klControllerOf, scheduleOf } from './choices.js'
 import { evaluateProblems, type ProblemResult, scoresOf } from './evaluate.js'
 import { restoredState } from './optimizerState.js'
 import { makePipeline, type Pipeline, runKeys, type TrainingState } from './pipeline.js'
@@ -66,6 +66,8 @@ export interface TrainOptions extends Trainable {
 
 interface Progress {
   readonly step: number
+  /** Weight of the divergence in the step that comes. */
+  readonly klCoefficient: number
   readonly position: CollectorPosition
 }
 
@@ -84,6 +86,7 @@ const describeBatch = (batch: CollectedBatch<TrainingState>, settings: RunSettin
     accuracy: mean(numbers(get(batch, 'next', 'rewardRight').dataSync())),
     worked: mean(numbers(get(batch, 'next', 'rewardThink').dataSync())),
     answered: mean(numbers(get(batch, 'next', 'rewardAnswer').dataSync())),
+    completionKL: mean(raggedRows(get(batch, 'next', 'klPenalty')).map((row) => row.reduce((sum, kl) => sum + kl, 0))),
     truncated: mean(stops.map((reason) => (reason === 'length' ? 1 : 0))),
     completionTokens: mean(rowLengths(get(batch, 'tokens', 'response'))),
     groupsWithoutSignal: flat.filter((group) => group.every((r) => r === group[0])).length,
@@ -146,7 +149,7 @@ const runStep = async (
   const { pipeline, options, clock } = session
   const { settings, model } = options
   const started = clock.now()
-  const collected = orThrow(await pipeline.collect(progress.position)())
+  const collected = orThrow(await pipeline.collect(progress.position, progress.klCoefficient)())
   using held = collected.batch
   const batch = held.value
   const generation = get(batch, 'generationMs').value / 1000
@@ -158,10 +161,12 @@ const runStep = async (
   const updates = learn(session, pipeline.miniBatches(rows, grouped, step), learningRate)
   const trainedAt = clock.now()
   await pushWeights(session, session.trainer.last.value, step)
+  const described = describeBatch(batch, settings)
   const record: StepRecord = {
     type: 'step',
     step,
-    ...describeBatch(batch, settings),
+    ...described,
+    klCoefficient: progress.klCoefficient,
     sampling: collected.sampling,
     correction,
     groupsUsed: grouped.groups,
@@ -178,7 +183,14 @@ const runStep = async (
   }
   const decode = (id: number): string => model.text.tokenizer.decode([id], 'keep')
   return {
-    progress: { step, position: collected.position },
+    progress: {
+      step,
+      position: collected.position,
+      klCoefficient: klControllerOf(settings, progress.klCoefficient).update(
+        described.completionKL,
+        batch.batchShape[0]!,
+      ).coefficient,
+    },
     record,
     samples: sampleTrajectories(batch, grouped, { step, settings, decode }),
   }
@@ -234,6 +246,7 @@ const checkpoint = async (session: Session, progress: Progress): Promise<RunEven
     format: 1,
     step: progress.step,
     policyVersion: session.pipeline.policy.version(),
+    klCoefficient: progress.klCoefficient,
     position: { batch: progress.position.batch, remembered: { ...progress.position.remembered } },
     secondsTotal: secondsTotal(session),
     checkpointSeconds: session.checkpointSeconds,
@@ -297,7 +310,11 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
     ...(state && { start: state.position }),
   })
   const trainer = { last: startTrainer(pipeline, weights.trained, resume) }
-  let progress: Progress = { step: state?.step ?? 0, position: pipeline.start }
+  let progress: Progress = {
+    step: state?.step ?? 0,
+    position: pipeline.start,
+    klCoefficient: state?.klCoefficient ?? settings.klCoefficient,
+  }
   try {
     const session: Session = {
       options,

@@ -2,6 +2,7 @@ import * as tf from '@tensorflow/tfjs'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { LogProbModel, TokenAction, TokenPrompt } from '../../data/policy.js'
+import { type RewardKLForm, rewardKL } from '../../data/rewardKL.js'
 import { raggedSpec } from '../../data/spec.js'
 import { type Ragged, ragged, raggedRow, rowLengths } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
@@ -19,13 +20,15 @@ export interface KLRewardTransformOptions {
   readonly reference: LogProbModel
   /** Reward units per nat. Default 1. */
   readonly coefficient?: number
+  /** Default k1. */
+  readonly form?: RewardKLForm
 }
 
 /**
  * Subtracts the divergence from a reference model from the reward.
  *
- * `reward <- reward - coefficient * sum_t (log pi(x_t) - log pi_ref(x_t))`: the k1 estimate, summed over the completion, of
- * the sampled log-probabilities against the reference's. Per token it is kept in `klPenalty`, and the reference's numbers in
+ * `reward <- reward - coefficient * sum_t k(log pi(x_t) - log pi_ref(x_t))`: the estimate of the form, by default k1 with
+ * `k(d) = d`, summed over the completion, of the sampled log-probabilities against the reference's. Per token it is kept in `klPenalty`, and the reference's numbers in
  * `refLogProbs.response`.
  *
  * Shapes   reward `[B]`; ragged rows as long as `tokens.response`.
@@ -33,7 +36,7 @@ export interface KLRewardTransformOptions {
  * Source   TorchRL `KLRewardTransform`, in tokens mode.
  */
 export const KLRewardTransform = (options: KLRewardTransformOptions): Transform<null, TokenPrompt, KLEntries> => {
-  const { reference, coefficient = 1 } = options
+  const { reference, coefficient = 1, form = 'k1' } = options
   return transform<null, TokenPrompt, KLEntries>({
     name: 'KLRewardTransform',
     initial: null,
@@ -69,7 +72,7 @@ export const KLRewardTransform = (options: KLRewardTransformOptions): Transform<
               `the reference ${reference.name} answered with rows of [${rowLengths(scores).join(', ')}] tokens for completions of [${rowLengths(completions).join(', ')}]`,
             ),
         ),
-        TE.map((scores) => [penalized(next, sampled, scores, coefficient), null] as const),
+        TE.map((scores) => [penalized(next, { sampled, reference: scores }, { coefficient, form }), null] as const),
       )
     },
   })
@@ -77,13 +80,12 @@ export const KLRewardTransform = (options: KLRewardTransformOptions): Transform<
 
 const penalized = (
   next: TensorDict,
-  sampled: Ragged<'float32'>,
-  reference: Ragged<'float32'>,
-  coefficient: number,
+  { sampled, reference }: Readonly<Record<'sampled' | 'reference', Ragged<'float32'>>>,
+  { coefficient, form }: Required<Pick<KLRewardTransformOptions, 'coefficient' | 'form'>>,
 ): TensorDict<KLEntries> => {
   const rows = Array.from({ length: sampled.offsets.length - 1 }, (_, i) => {
     const expected = raggedRow(reference, i)
-    return raggedRow(sampled, i).map((logProb, t) => logProb - expected[t]!)
+    return raggedRow(sampled, i).map((logProb, t) => rewardKL(form, logProb - expected[t]!))
   })
   const sums = rows.map((row) => row.reduce((sum, x) => sum + x, 0))
   return scope(() => {

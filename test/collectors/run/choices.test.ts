@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { correctionOf, overlongOf, samplingRoundsOf, scheduleOf } from '../../../src/collectors/run/choices.js'
 import { DEFAULT_SETTINGS, type RunSettings } from '../../../src/collectors/run/settings.js'
+import { adaptiveKLController } from '../../../src/objectives/klControl.js'
 import { useEngine } from '../../kit/engine.js'
 import { useTemporaryFolder, writeAnsweringModel } from '../../kit/runs.js'
 import { trainingRuns } from '../../kit/trainingRuns.js'
@@ -88,6 +89,21 @@ describe('a run', () => {
   it('with a schedule resumes in the middle of it, bit for bit', async () => {
     const steps = await runs.expectResumed('falling', { ...SHORT, steps: 2, schedule: 'linear', learningRate: 0.01 })
     expect(steps.map(({ learningRate }) => learningRate)).toEqual([0.01, 0.005])
+  })
+
+  it('whose weight of the divergence follows a target resumes with the weight that it had, bit for bit', async () => {
+    const control = { klCoefficient: 0.5, klTarget: 1e-3, klHorizon: 8, klForm: 'k3' } as const
+    const off = { ...SHORT, ...control, steps: 3, learningRate: 0.05 }
+    const steps = await runs.expectResumed('controlled', off)
+    let weight: number = control.klCoefficient
+    for (const step of steps) {
+      expect(step.klCoefficient).toBe(weight)
+      const controller = adaptiveKLController({ initial: weight, target: control.klTarget, horizon: control.klHorizon })
+      weight = controller.update(step.completionKL!, 4).coefficient
+    }
+    expect(steps.map(({ completionKL }) => completionKL! >= 0)).toEqual([true, true, true]) // k3 is never negative
+    expect(steps[1]!.klCoefficient).toBeLessThan(0.5) // nothing moved before the first update
+    expect(steps[2]!.klCoefficient).toBeGreaterThan(steps[1]!.klCoefficient!) // the policy went beyond the target
   })
 
   it('has the divergence in the loss or in the reward, and not in both', async () => {

@@ -45,6 +45,8 @@ const anySettings: fc.Arbitrary<RunSettings> = fc.record({
   warmup: natural,
   klIn: fc.constantFrom('reward', 'loss'),
   klForm: fc.constantFrom(null, 'k1'),
+  klTarget: fc.constant(null),
+  klHorizon: fc.constant(null),
   maxGradNorm: positive,
   evalEvery: natural,
   evalProblems: natural,
@@ -89,6 +91,8 @@ const LATER = [
   'warmup',
   'klIn',
   'klForm',
+  'klTarget',
+  'klHorizon',
 ] as const
 
 const stored: RunSettings = { model: '/models/a', ...DEFAULT_SETTINGS }
@@ -212,7 +216,11 @@ describe('settings that do not agree', () => {
     [{ rejection: 'token-k2', oldLogProbs: 'rescored' }, 'give both or neither'],
     [{ rejectionLimit: 1 }, 'give both or neither'],
     [{ schedule: 'cosine', warmup: 60 }, 'leaves nothing of 60 steps'],
-    [{ klForm: 'k3' }, 'give klForm k3 with klIn loss'],
+    [{ klForm: 'k3+' }, 'its divergence is k1, abs, k2, k3, k3-limited; give klForm k3+ with klIn loss'],
+    [{ klTarget: 6, klCoefficient: 0.1 }, 'klTarget and klHorizon go together'],
+    [{ klHorizon: 100, klCoefficient: 0.1 }, 'klTarget and klHorizon go together'],
+    [{ klTarget: 6, klHorizon: 100, klCoefficient: 0 }, 'a weight of 0 stays 0'],
+    [{ klTarget: 6, klHorizon: 100, klCoefficient: 0.1, klIn: 'loss' }, 'give klIn reward'],
     [{ klForm: 'k4' }, 'klForm'],
   ])('%j are refused with the reason', (change, reason) => {
     expect(reasonOf(parseSettings({ ...stored, ...change }))).toContain(reason)

@@ -4,6 +4,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
 import type { LogProbModel } from '../../../src/data/policy.js'
+import { REWARD_KL_FORMS, rewardKL } from '../../../src/data/rewardKL.js'
 import { raggedSpec } from '../../../src/data/spec.js'
 import { data, ragged, raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
@@ -120,6 +121,17 @@ describe('KLRewardTransform', () => {
       keep(added)
       expect(numbersAt(added, 'reward')).toEqual([-0.5, -1]) // log pi - log pi_ref = -0.5 + 1
     }))
+
+  it.each(REWARD_KL_FORMS)('takes the form %s of the divergence where it is asked for', (form) =>
+    freeing(async (keep) => {
+      const completion = { ids: [8, 4, 2], logProbs: [-0.5, -1, -0.25] } // against -1, -0.5 and -0.25
+      const [added] = await answered(stepped({ reference, coefficient: 2, form }, empty(1), actionOf([completion])))
+      keep(added)
+      const each = [0.5, -0.5, 0].map((d) => rewardKL(form, d))
+      expect(rowsAt(added, 'klPenalty')).toEqual([Array.from(Float32Array.from(each))])
+      expect(numbersAt(added, 'reward')[0]).toBeCloseTo(-2 * sum(each), 6)
+    }),
+  )
 
   it('keeps the estimate and the reference of every token', async () => {
     const law = fc.asyncProperty(rows, (completions) =>
