@@ -1,5 +1,5 @@
 /**
- * Compares policy losses with those of TRL's GRPOTrainer, values and gradients, on fresh random batches: `npm run check:trl -- [SEED]`, with
+ * Compares losses with those of TRL's trainers, values and gradients, and advantages, on fresh random batches: `npm run check:trl -- [SEED]`, with
  * PEERS_VENV set to the peers' virtual environment. Prints a table; exits with 1 if anything differs by more than the limit.
  */
 import { execFileSync } from 'node:child_process'
@@ -9,6 +9,7 @@ import { selectBackend } from '../src/engine/select.js'
 import type { Aggregation } from '../src/objectives/aggregation.js'
 import { cispo } from '../src/objectives/losses/cispo.js'
 import { type ClippedSurrogateOptions, clippedSurrogate } from '../src/objectives/losses/clippedSurrogate.js'
+import { gmpo } from '../src/objectives/losses/gmpo.js'
 import { gspo } from '../src/objectives/losses/gspo.js'
 import { luspo } from '../src/objectives/losses/luspo.js'
 import { sapo } from '../src/objectives/losses/sapo.js'
@@ -16,21 +17,22 @@ import { vespo } from '../src/objectives/losses/vespo.js'
 import { type KLTerm, type PolicyLossOptions, policyLoss } from '../src/objectives/policyLoss.js'
 import { type CorrectionWeights, rolloutCorrection } from '../src/objectives/rolloutCorrection.js'
 import { highEntropyWeights, offPolicyWeights } from '../src/objectives/tokenWeights.js'
-import { type LossNumbers, type LossRows, lossNumbers } from '../test/kit/policyLoss.js'
+import { type LossRows, lossNumbers } from '../test/kit/policyLoss.js'
+import { type Comparison, type Numbers, OTHER_COMPARISONS, type PolicyRows, rlooLoss } from './kit/trlLosses.js'
 
 /** Largest difference of a value or of an entry of a gradient, as a share of the largest entry of TRL's. float32 here, float64 there. */
 const LIMIT = 1e-6
 const ROUNDS = 5
 const LENGTH = 64
 
-type Rows = Required<Omit<LossRows, 'noise' | 'weights' | 'chosen'>>
-
-/** A loss in TRL's settings and in ours. */
+/** A policy loss in TRL's settings and in ours. */
 interface Variant {
   readonly name: string
   readonly trl: Readonly<Record<string, unknown>>
   readonly ours: PolicyLossOptions
-  readonly weights?: (rows: Rows) => LossRows['mask']
+  readonly weights?: (rows: PolicyRows) => LossRows['mask']
+  /** Of the last completion, which is empty, where TRL lets such a one count: it has no gradient. */
+  readonly lastAdvantage?: 0
 }
 
 const clip = (options: ClippedSurrogateOptions, aggregation: Aggregation): PolicyLossOptions => ({
@@ -45,9 +47,12 @@ const reference = (term: Partial<KLTerm>): Pick<PolicyLossOptions, 'kl'> => ({
 const differences = (a: LossRows['mask'], b: LossRows['mask']): LossRows['mask'] =>
   a.map((row, i) => row.map((x, t) => x - b[i]![t]!))
 
-const correction = (mode: string, cap: number, weights: CorrectionWeights): Variant => ({
-  name: `vLLM importance sampling, ${mode}`,
-  trl: { loss_type: 'dapo', ratio: [mode, cap] },
+const correction = (mode: string, weights: CorrectionWeights): Variant => ({
+  name: `vLLM importance sampling, ${mode}, ${JSON.stringify(weights.limit)}`,
+  trl: {
+    loss_type: 'dapo',
+    ratio: [mode, ...(typeof weights.limit === 'number' ? [null, weights.limit] : weights.limit)],
+  },
   ours: CLIP,
   weights: ({ old, behavior, mask }) => rolloutCorrection(differences(old, behavior), mask, { weights }).weights,
 })
@@ -115,17 +120,36 @@ const VARIANTS: readonly Variant[] = [
     weights: ({ logProbs, old, mask, advantages }) =>
       offPolicyWeights({ difference: differences(logProbs, old), advantages: advantages.map(([a]) => a!), mask }, 0.05),
   },
-  correction('token_truncate', 1.3, { level: 'token', limit: 1.3 }),
-  correction('token_mask', 1.3, { level: 'token', limit: [0, 1.3] }),
-  correction('sequence_truncate', 1.5, { level: 'sequence', limit: 1.5 }),
-  correction('sequence_mask', 1.5, { level: 'sequence', limit: [0, 1.5] }),
+  correction('token_truncate', { level: 'token', limit: 1.3 }),
+  correction('token_mask', { level: 'token', limit: [0, 1.3] }),
+  correction('token_mask', { level: 'token', limit: [0.8, 1.3] }),
+  correction('sequence_truncate', { level: 'sequence', limit: 1.5 }),
+  correction('sequence_mask', { level: 'sequence', limit: [0, 1.5] }),
+  correction('sequence_mask', { level: 'sequence', limit: [0.7, 1.5] }),
+  {
+    name: 'experimental.gmpo',
+    trl: { trainer: 'gmpo', loss_type: 'grpo', epsilon: 0.3, epsilon_high: 0.4 },
+    ours: { objective: gmpo({ clipEpsilon: [0.3, 0.4] }) },
+    lastAdvantage: 0,
+  },
+  {
+    name: 'experimental.gspo_token',
+    trl: {
+      trainer: 'gspo_token',
+      loss_type: 'grpo',
+      importance_sampling_level: 'sequence_token',
+      epsilon: 0.1,
+      epsilon_high: 0.15,
+    },
+    ours: { objective: gspo({ clipEpsilon: [0.1, 0.15], form: 'token' }) },
+  },
 ]
 
 const B = 6
 const T = 9
 
 /** A batch: completions of 0 to T tokens, with holes, whose last one is empty. All numbers are float32. */
-const randomRows = (key: Key): Rows => {
+const randomRows = (key: Key): PolicyRows => {
   const matrix = (name: string, f: (x: number) => number): LossRows['mask'] => {
     const numbers = normals(child(key, name), B * T)
     return Array.from({ length: B }, (_, b) => Array.from({ length: T }, (_, t) => Math.fround(f(numbers[b * T + t]!))))
@@ -150,7 +174,26 @@ const randomRows = (key: Key): Rows => {
   }
 }
 
-const gapOf = (actual: LossNumbers, expected: Pick<LossNumbers, 'value' | 'gradient'>) => {
+const policyComparison = ({ name, trl, ours, weights, lastAdvantage }: Variant): Comparison => ({
+  name,
+  draw: (key) => {
+    const drawn = randomRows(key)
+    const advantages = drawn.advantages.map(([a], b) => [b === B - 1 ? (lastAdvantage ?? a!) : a!])
+    const rows = { ...drawn, advantages }
+    return {
+      asked: { kind: 'policy', settings: trl, rows: { ...rows } },
+      ours: () => lossNumbers(policyLoss(ours), { ...rows, ...(weights && { weights: weights(rows) }) }),
+    }
+  },
+})
+
+const COMPARISONS: readonly Comparison[] = [
+  ...VARIANTS.map(policyComparison),
+  rlooLoss(randomRows),
+  ...OTHER_COMPARISONS,
+]
+
+const gapOf = (actual: Numbers, expected: Numbers) => {
   const flat = expected.gradient.flat()
   const scale = flat.reduce((most, g) => Math.max(most, Math.abs(g)), 0)
   const entries = actual.gradient.flat().map((g, i) => Math.abs(g - flat[i]!))
@@ -168,30 +211,26 @@ if (venv === undefined) {
 }
 await selectBackend()
 const first = Number(process.argv[2] ?? Date.now() % 1_000_000)
-const cases = VARIANTS.flatMap((variant) =>
-  Array.from({ length: ROUNDS }, (_, i) => ({ variant, rows: randomRows(keyFromSeed(first + i)) })),
+const cases = COMPARISONS.flatMap(({ name, draw }) =>
+  Array.from({ length: ROUNDS }, (_, i) => ({ name, ...draw(keyFromSeed(first + i)) })),
 )
 const answer = execFileSync(join(venv, 'bin/python'), ['scripts/checkTrl.py'], {
-  input: JSON.stringify(cases.map(({ variant, rows }) => ({ settings: variant.trl, rows }))),
+  input: JSON.stringify(cases.map(({ asked }) => asked)),
   stdio: ['pipe', 'pipe', 'inherit'],
   maxBuffer: 2 ** 26,
 })
 const { version, results } = JSON.parse(answer.toString()) as {
   readonly version: string
-  readonly results: readonly Pick<LossNumbers, 'value' | 'gradient'>[]
+  readonly results: readonly Numbers[]
 } // written by checkTrl.py
 console.log(`TRL ${version}, float64 there, float32 here; seeds ${first} to ${first + ROUNDS - 1}; limit ${LIMIT}`)
-for (const variant of VARIANTS) {
-  const gaps = cases.flatMap(({ variant: { name, ours, weights }, rows }, i) => {
-    if (name !== variant.name) return []
-    const numbers = lossNumbers(policyLoss(ours), { ...rows, ...(weights && { weights: weights(rows) }) })
-    return [gapOf(numbers, results[i]!)]
-  })
+for (const { name: title } of COMPARISONS) {
+  const gaps = cases.flatMap(({ name, ours }, i) => (name === title ? [gapOf(ours(), results[i]!)] : []))
   const most = (name: keyof (typeof gaps)[number]): number =>
     gaps.reduce((m, gap) => (Number.isFinite(gap[name]) ? Math.max(m, gap[name]) : Number.POSITIVE_INFINITY), 0)
   const ok = most('value') <= LIMIT && most('gradient') <= LIMIT && most('scale') > 1e-3
   if (!ok) process.exitCode = 1
   console.log(
-    `${ok ? 'same     ' : 'DIFFERENT'}  ${variant.name.padEnd(46)} value ${most('value').toExponential(1)}  gradient ${most('gradient').toExponential(1)}  (largest entry ${most('scale').toExponential(1)})`,
+    `${ok ? 'same     ' : 'DIFFERENT'}  ${title.padEnd(56)} value ${most('value').toExponential(1)}  gradient ${most('gradient').toExponential(1)}  (largest entry ${most('scale').toExponential(1)})`,
   )
 }
