@@ -181,16 +181,11 @@ const runStep = async (
       weightSync: (clock.now() - trainedAt) / 1000,
     },
   }
+  const controller = klControllerOf(settings, progress.klCoefficient)
+  const klCoefficient = controller.update(described.completionKL, batch.batchShape[0]!).coefficient
   const decode = (id: number): string => model.text.tokenizer.decode([id], 'keep')
   return {
-    progress: {
-      step,
-      position: collected.position,
-      klCoefficient: klControllerOf(settings, progress.klCoefficient).update(
-        described.completionKL,
-        batch.batchShape[0]!,
-      ).coefficient,
-    },
+    progress: { step, position: collected.position, klCoefficient },
     record,
     samples: sampleTrajectories(batch, grouped, { step, settings, decode }),
   }
@@ -273,6 +268,12 @@ async function* exportTrained({ options, files, weights, trainer }: Session): As
   }
 }
 
+/** Where a run begins, or goes on. */
+const firstProgress = ({ settings, resume }: TrainOptions, { start }: Pick<Pipeline, 'start'>): Progress => {
+  const { step = 0, klCoefficient = settings.klCoefficient } = resume?.checkpoint.state ?? {}
+  return { step, position: start, klCoefficient }
+}
+
 const startTrainer = (
   { step, optimizer }: Pick<Pipeline, 'step' | 'optimizer'>,
   params: NamedTensors,
@@ -310,11 +311,7 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
     ...(state && { start: state.position }),
   })
   const trainer = { last: startTrainer(pipeline, weights.trained, resume) }
-  let progress: Progress = {
-    step: state?.step ?? 0,
-    position: pipeline.start,
-    klCoefficient: state?.klCoefficient ?? settings.klCoefficient,
-  }
+  let progress = firstProgress(options, pipeline)
   try {
     const session: Session = {
       options,
