@@ -24,6 +24,8 @@ interface Section {
   readonly intro: string
   readonly names: readonly string[]
   readonly required: readonly Block[]
+  /** A figure of all of them. */
+  readonly figure?: string
 }
 
 const ALL: readonly Block[] = ['Equation', 'Gradient', 'When', 'Used by']
@@ -84,6 +86,13 @@ const SECTIONS: readonly Section[] = [
     ],
     required: PLAIN,
   },
+  {
+    title: 'Schedules',
+    intro: 'Numbers that change with the step s, counted from 0: learning rates and coefficients.',
+    names: ['constant', 'linear', 'cosine', 'warmUp'],
+    required: PLAIN,
+    figure: 'schedules',
+  },
 ]
 
 /** Exports without mathematics of their own. */
@@ -93,6 +102,10 @@ const PLUMBING: readonly string[] = ['countsOf', 'algorithmLoss', 'mapNamed']
 const GUESTS: Readonly<Record<string, string>> = {
   entropy: 'src/engine/ops/logProbs.ts',
   maskOfSpans: 'src/data/tokenMasks.ts',
+  constant: 'src/core/schedule.ts',
+  linear: 'src/core/schedule.ts',
+  cosine: 'src/core/schedule.ts',
+  warmUp: 'src/core/schedule.ts',
 }
 
 const FOLDER = 'src/objectives'
@@ -186,12 +199,17 @@ const firstSentence = (text: string): string => /^.*?\.(?= |$)/.exec(text)?.[0] 
 /** What a figure shows besides its curves. */
 export type Captions = ReadonlyMap<string, string>
 
+/** A figure and what it shows; nothing where there is none of this name. */
+const figureOf = (name: string, captions: Captions): readonly string[] => {
+  const caption = captions.get(name)
+  return caption === undefined ? [] : [`![${caption}](images/objectives/${name}.svg)`, '', caption, '']
+}
+
 const entry = ({ name, file, prose, blocks, example }: Documented, captions: Captions): readonly string[] => {
   const parts = [...ALL, 'Shapes', 'Edges', 'Errors', 'Source'].flatMap((block) => {
     const text = blocks.get(block)
     return text === undefined ? [] : [`- **${block}** ${math(text)}`]
   })
-  const caption = captions.get(name)
   return [
     `### ${name}`,
     '',
@@ -200,7 +218,7 @@ const entry = ({ name, file, prose, blocks, example }: Documented, captions: Cap
     ...prose.flatMap((text) => [math(text), '']),
     ...parts,
     '',
-    ...(caption === undefined ? [] : [`![${caption}](images/objectives/${name}.svg)`, '', `${caption}`, '']),
+    ...figureOf(name, captions),
     ...(example.length === 0 ? [] : ['```ts', ...example, '```', '']),
   ]
 }
@@ -246,11 +264,12 @@ export const objectivesPage = (docs: readonly Documented[], captions: Captions):
     ),
     '',
   ])
-  const sections = SECTIONS.flatMap(({ title, intro, names }) => [
+  const sections = SECTIONS.flatMap(({ title, intro, names, figure }) => [
     `## ${title}`,
     '',
     math(intro),
     '',
+    ...(figure === undefined ? [] : figureOf(figure, captions)),
     ...found(names).flatMap((each) => entry(each, captions)),
   ])
   return [math(HEAD), ...contents, ...algorithmTable(), ...sections].join('\n').trimEnd().concat('\n')

@@ -1,5 +1,6 @@
 /** Figures of objectives, computed by the functions themselves and differentiated by the engine. */
 import * as tf from '@tensorflow/tfjs'
+import { constant, cosine, linear, type Schedule, warmUp } from '../../src/core/schedule.js'
 import { scope } from '../../src/engine/scope.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import { type KLForm, klTerm } from '../../src/objectives/klForms.js'
@@ -236,15 +237,45 @@ const klChart = (): LineChart => {
   }
 }
 
-/** The caption of each figure, by the name of its function. */
+const STEPS = 100
+
+const SCHEDULES: readonly (readonly [name: string, schedule: Schedule])[] = [
+  ['constant(1)', constant(1)],
+  ['linear(1, 0, 100)', linear(1, 0, STEPS)],
+  ['cosine(1, 0, 100)', cosine(1, 0, STEPS)],
+  ['warmUp(20, cosine(1, 0, 80))', warmUp(20, cosine(1, 0, STEPS - 20))],
+]
+
+const SCHEDULES_CAPTION =
+  'The four schedules side by side: 1 at every step, from 1 to 0 in 100 steps by a line and by half a cosine, and a warm-up of 20 steps before such a cosine of 80.'
+
+const scheduleChart = (): LineChart => ({
+  title: 'Schedules: the value at each step',
+  description: SCHEDULES_CAPTION,
+  panels: [
+    {
+      title: 'value at each step',
+      xLabel: 'step',
+      yLabel: 'value',
+      series: SCHEDULES.map(([name, schedule]) => ({
+        name,
+        points: Array.from({ length: STEPS + 21 }, (_, step) => [step, schedule(step)] as const),
+      })),
+    },
+  ],
+})
+
+/** The caption of each figure, by the name of its function or of what it compares. */
 export const objectiveCaptions: ReadonlyMap<string, string> = new Map([
   ...Object.entries(PROBES).map(([name, probe]) => [name, captionOf(name, probe)] as const),
   ['klTerm', KL_CAPTION],
+  ['schedules', SCHEDULES_CAPTION],
 ])
 
-/** The figures, by the name of their function. Needs a backend. */
+/** The figures, by the name of their function or of what they compare. Needs a backend. */
 export const objectiveFigures = (): ReadonlyMap<string, LineChart> =>
   new Map([
     ...Object.entries(PROBES).map(([name, probe]) => [name, chartOf(name, probe)] as const),
     ['klTerm', klChart()],
+    ['schedules', scheduleChart()],
   ])

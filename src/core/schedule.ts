@@ -7,7 +7,16 @@ const requireSteps = (name: string, steps: number): void => {
   if (!Number.isInteger(steps) || steps < 1) throw new RangeError(`${name}: steps must be at least 1, got ${steps}`)
 }
 
-/** The same value at every step. */
+/**
+ * The same value at every step.
+ *
+ * Equation $v_s = c$
+ * When     for a coefficient, and for a learning rate in short runs; after a `warmUp` for one that is to go on without a known end.
+ * Used by  Transformers `constant`
+ *
+ * @example
+ * constant(0.1)(1000) // 0.1
+ */
 export const constant =
   (value: number): Schedule =>
   () =>
@@ -15,6 +24,11 @@ export const constant =
 
 /**
  * From `start` to `end` in `steps` equal steps, and `end` from then on.
+ *
+ * Equation $v_s = a + (b - a) \min(1, s / n)$ with a the start, b the end and n the steps
+ * When     to end a run of known length, most often at 0; for a coefficient that is to fade.
+ * Used by  Transformers `linear`, which is the default of TRL's trainers
+ * Errors   throws RangeError for a number of steps that is no whole number of at least 1.
  *
  * @example
  * linear(1, 0, 4)(1) // 0.75
@@ -27,6 +41,10 @@ export const linear = (start: number, end: number, steps: number): Schedule => {
 /**
  * Half a cosine from `start` to `end` over `steps`, and `end` from then on.
  *
+ * Equation $v_s = b + \frac{a - b}{2} (1 + \cos(\pi \min(1, s / n)))$ with a the start, b the end and n the steps
+ * When     as `linear`; it stays near its start for longer, and lands softly.
+ * Used by  Transformers `cosine`
+ * Errors   as `linear`.
  * Source   Loshchilov and Hutter 2017, arXiv:1608.03983, equation 5, without restarts.
  *
  * @example
@@ -40,6 +58,11 @@ export const cosine = (start: number, end: number, steps: number): Schedule => {
 /**
  * Rises to the value that `after` has at its step 0 during `steps` steps, then follows `after`. Step 0 is not 0: it is the first of the
  * `steps` equal parts.
+ *
+ * Equation $v_s = u_0 \frac{s + 1}{n}$ for the n steps, then $u_{s - n}$, with u the schedule `after`
+ * When     in front of a schedule of the learning rate: the moments of an optimizer are of few gradients at first.
+ * Used by  Transformers `warmup_steps`, whose step 0 is 0
+ * Errors   as `linear`.
  *
  * @example
  * warmUp(4, constant(1))(0) // 0.25
