@@ -27,7 +27,7 @@ export const constant =
  *
  * Equation $v_s = a + (b - a) \min(1, s / n)$ with a the start, b the end and n the steps
  * When     to end a run of known length, most often at 0; for a coefficient that is to fade.
- * Used by  Transformers `linear`, which is the default of TRL's trainers
+ * Used by  Transformers `linear`, its default `lr_scheduler_type`
  * Errors   throws RangeError for a number of steps that is no whole number of at least 1.
  *
  * @example

@@ -12,6 +12,7 @@ import {
 } from '../../src/data/index.js'
 import { append, GSM8KEnv, TemplateTransform, Tokenizer } from '../../src/envs/index.js'
 import type { LLMCollector } from '../../src/collectors/index.js'
+import { type AlgorithmName, cispo, clippedSurrogate, dpoLoss, gspo, policyLoss } from '../../src/objectives/index.js'
 const td = TensorDict({ query: data(['2 + 2?']), tokens: { prompt: ragged('int32', [[1]]), full: { mask: meta(1) } }, next: { reward: tf.zeros([1]) } }, [1])
 const spec = { reward: tensorSpec('float32'), text: dataSpec<string>('string') }
 declare const policy: Policy<TokenPrompt, TokenAction>
@@ -20,8 +21,8 @@ declare const env: ReturnType<typeof GSM8KEnv>
 declare const template: ReturnType<typeof TemplateTransform>
 declare const tokenizer: ReturnType<typeof Tokenizer>
 declare const prompts: TensorDict<TokenPrompt>
-export { add, append, assign, autoBatch, cast, concat, dataSpec, E, env, exclude, find, flattenKeys, fromNested, get, mapLeaves, merge, metaSpec, modify, partitionKeys, pipe, policy, prompts, raggedSpec, refine, remove, rename, select, set, spec, take, template, textPolicy, tokenizer, traverseLeaves, unflattenKeys, withBatchShape, zeros, zipLeaves, td }
-export type { Data, HistoryAction, Infer, LLMCollector, Meta }
+export { add, append, assign, autoBatch, cast, cispo, clippedSurrogate, concat, dataSpec, dpoLoss, E, env, exclude, find, flattenKeys, fromNested, get, gspo, mapLeaves, merge, metaSpec, modify, partitionKeys, pipe, policy, prompts, raggedSpec, refine, remove, rename, select, set, spec, take, template, textPolicy, tokenizer, traverseLeaves, unflattenKeys, withBatchShape, zeros, zipLeaves, td }
+export type { AlgorithmName, Data, HistoryAction, Infer, LLMCollector, Meta }
 `
 
 /** A wrong expression, the right one, and a part of what the compiler says of the wrong one. */
@@ -234,5 +235,72 @@ export const WRONG_PROGRAMS: readonly WrongProgram[] = [
     'env: tokens before there is text',
     ['pipe(env, append(tokenizer))', 'pipe(env, append(template), append(tokenizer))'],
     "'text'",
+  ),
+  program(
+    'policyLoss: an aggregation that there is not',
+    ["policyLoss({ aggregation: 'token-avg' })", "policyLoss({ aggregation: 'token-mean' })"],
+    '"token-avg"',
+  ),
+  program(
+    'policyLoss: a mode without its length',
+    [
+      "policyLoss({ aggregation: { mode: 'seq-mean-token-sum-norm' } })",
+      "policyLoss({ aggregation: { mode: 'seq-mean-token-sum-norm', length: 8 } })",
+    ],
+    "Property 'length' is missing",
+  ),
+  program(
+    'policyLoss: an option that there is not',
+    ['policyLoss({ entropyCoeff: 0.1 })', 'policyLoss({ entropyCoefficient: 0.1 })'],
+    "'entropyCoeff' does not exist in type 'PolicyLossOptions'",
+  ),
+  program(
+    'policyLoss: a misspelt form of the divergence',
+    [
+      "policyLoss({ kl: [{ to: 'reference', form: 'K3', coefficient: 0.1 }] })",
+      "policyLoss({ kl: [{ to: 'reference', form: 'k3', coefficient: 0.1 }] })",
+    ],
+    '"K3"',
+  ),
+  program(
+    'policyLoss: a policy that there is not',
+    [
+      "policyLoss({ kl: [{ to: 'teacher', coefficient: 0.1 }] })",
+      "policyLoss({ kl: [{ to: 'behavior', coefficient: 0.1 }] })",
+    ],
+    '"teacher"',
+  ),
+  program(
+    'policyLoss: a boolean for a mode',
+    [
+      "policyLoss({ kl: [{ to: 'reference', coefficient: 0.1, correction: true }] })",
+      "policyLoss({ kl: [{ to: 'reference', coefficient: 0.1, correction: 'ratio' }] })",
+    ],
+    '\'true\' is not assignable to type \'"none" | "ratio"\'',
+  ),
+  program(
+    'policyLoss: the name of an objective for the objective',
+    ["policyLoss({ objective: 'cispo' })", 'policyLoss({ objective: cispo() })'],
+    "'TokenObjective'",
+  ),
+  program(
+    'gspo: a boolean for its form',
+    ['gspo({ form: true })', "gspo({ form: 'token' })"],
+    "'true' is not assignable to type",
+  ),
+  program(
+    'clippedSurrogate: three bounds',
+    ['clippedSurrogate({ clipEpsilon: [0.2, 0.3, 0.4] })', 'clippedSurrogate({ clipEpsilon: [0.2, 0.3] })'],
+    "'number' is not assignable to type 'undefined'",
+  ),
+  program(
+    'dpoLoss: a boolean for a mode',
+    ['dpoLoss({ normalizeBySeqLength: true })', "dpoLoss({ normalizeBySeqLength: 'yes' })"],
+    "'true' is not assignable to type",
+  ),
+  program(
+    'algorithmLoss: an algorithm that there is not',
+    ["((name: AlgorithmName) => name)('gropo')", "((name: AlgorithmName) => name)('grpo')"],
+    '"gropo"',
   ),
 ]

@@ -116,7 +116,7 @@ export const gae = (
  *
  * Equation $A_t = \operatorname{whiten}(G_t)$ with $G_t = r_t + \gamma G_{t+1}$
  * When     with one completion for a prompt and no value function.
- * Used by  OpenRLHF (arXiv:2501.03262); verl `adv_estimator=reinforce_plus_plus`
+ * Used by  arXiv:2501.03262; verl `adv_estimator=reinforce_plus_plus`
  * Errors   as `gae`.
  * Source   Hu et al. 2025, arXiv:2501.03262, section 3; verl `reinforce_plus_plus`.
  *
