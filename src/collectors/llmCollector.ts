@@ -130,7 +130,7 @@ interface Turn<O> {
 const OUTCOME = ['reward', 'terminated', 'truncated', 'done'] as const satisfies readonly (keyof Outcome)[]
 
 /** One row for each element that took part in a turn. */
-const turnRows = <O extends TokenPrompt>({
+export const turnRows = <O extends TokenPrompt>({
   state,
   action,
   next,
@@ -163,11 +163,11 @@ const turnRows = <O extends TokenPrompt>({
   return assign(root, entries) as unknown as CollectedBatch<O> // state, action and entries, by the definition of CollectedBatch
 }
 
-const isDone = (next: TensorDict): readonly boolean[] =>
+export const isDone = (next: TensorDict): readonly boolean[] =>
   Array.from(get(next as TensorDict<Outcome>, 'done').dataSync(), (done) => done === 1) // every env adds an Outcome
 
 /** All turns in one TensorDict, trajectory by trajectory. The time of the turns is added up. */
-const joinTurns = <O>(turns: readonly CollectedBatch<O>[]): CollectedBatch<O> => {
+export const joinTurns = <O>(turns: readonly CollectedBatch<O>[]): CollectedBatch<O> => {
   const first = turns[0]!
   if (turns.length === 1) return first
   const total = turns.reduce((sum, rows) => sum + (find(rows, ['generationMs']) as Meta<number>).value, 0) // by `turnRows`

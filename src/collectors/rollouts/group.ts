@@ -1,0 +1,175 @@
+/** A task of a collector: one reset, and as many rollouts from it as the environment has elements. */
+import * as E from 'fp-ts/lib/Either.js'
+import { ABORTED, unlessAborted } from '../../core/cancellation.js'
+import type { Alarms } from '../../core/capabilities.js'
+import { child, type Key, uniform } from '../../core/key.js'
+import type { TokenAction, TokenPrompt } from '../../data/policy.js'
+import { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { own } from '../../engine/scope.js'
+import type { Env } from '../../envs/env.js'
+import {
+  type Attempted,
+  type PlayedRollout,
+  playRollout,
+  type RolloutCause,
+  type RolloutRules,
+  unlessCalledOff,
+} from './rollout.js'
+
+/** How groups are played, and what becomes of what goes wrong. */
+export interface GroupRules extends RolloutRules {
+  readonly key: Key
+  /** For a reset, and for each rollout, each time that it is tried. */
+  readonly deadlineMs: number
+  /** How often something that failed is tried again, and how long is waited before the first time. */
+  readonly retries: number
+  readonly pauseMs: number
+  readonly alarms: Alarms
+}
+
+/** A task without trajectories, and why. */
+export interface FailedTask {
+  readonly task: number
+  /** The member of the group that failed; undefined if the reset did. */
+  readonly member?: number
+  /** How often it was tried. */
+  readonly attempts: number
+  readonly cause: RolloutCause
+}
+
+export type GroupOutcome<O> =
+  | { readonly _tag: 'Complete'; readonly members: readonly PlayedRollout<O>[] }
+  | { readonly _tag: 'Failed'; readonly failure: FailedTask }
+  | { readonly _tag: 'Cancelled' }
+
+/** A group that is being played. */
+export interface RunningGroup<O> {
+  /** Resolves, never rejects, when nothing of it goes on. */
+  readonly outcome: Promise<GroupOutcome<O>>
+  readonly cancel: () => void
+}
+
+/** Work of a group that is called off together. */
+interface Crew {
+  readonly controllers: Set<AbortController>
+  readonly isOff: () => boolean
+  readonly callOff: () => void
+}
+
+const crew = (): Crew => {
+  const controllers = new Set<AbortController>()
+  let isOff = false
+  const callOff = (): void => {
+    isOff = true
+    for (const controller of controllers) controller.abort()
+  }
+  return { controllers, isOff: () => isOff, callOff }
+}
+
+type Tried<T> = E.Either<Pick<FailedTask, 'attempts' | 'cause'>, T> | typeof ABORTED
+
+const thrown = (error: unknown): RolloutCause => ({
+  _tag: 'ThrownRollout',
+  reason: error instanceof Error ? `${error.name}: ${error.message}` : String(error),
+  error,
+})
+
+/** One try, for as long as the group goes on and the time is not over. */
+const tryOnce = async <T>(
+  run: (signal: AbortSignal) => Promise<Attempted<T>>,
+  { deadlineMs, alarms }: GroupRules,
+  { controllers, isOff }: Crew,
+): Promise<Attempted<T>> => {
+  if (isOff()) return ABORTED
+  const controller = new AbortController()
+  controllers.add(controller)
+  const silence = Number.isFinite(deadlineMs) ? alarms.after(deadlineMs, () => controller.abort()) : () => {}
+  try {
+    const result = await run(controller.signal)
+    if (result !== ABORTED || isOff()) return result
+    return E.left({ _tag: 'LateRollout', deadlineMs, reason: `a rollout was not over within ${deadlineMs} ms` })
+  } catch (error) {
+    return E.left(thrown(error))
+  } finally {
+    silence()
+    controllers.delete(controller)
+  }
+}
+
+/** Full jitter around pauses that double: `pause * 2^(n - 1) * (1 + u) / 2`. */
+const pauseOf = ({ pauseMs }: GroupRules, key: Key, attempt: number): number =>
+  (pauseMs * 2 ** (attempt - 1) * (1 + uniform(child(key, 'pause'), attempt))) / 2
+
+/** Tries until it succeeds, the tries are used up or the group is called off. Each try draws from the same key. */
+const tried = async <T>(
+  run: (signal: AbortSignal) => Promise<Attempted<T>>,
+  key: Key,
+  rules: GroupRules,
+  mine: Crew,
+): Promise<Tried<T>> => {
+  for (let attempts = 1; ; attempts++) {
+    const result = await tryOnce(run, rules, mine)
+    if (result === ABORTED || E.isRight(result)) return result
+    if (attempts > rules.retries) return E.left({ attempts, cause: result.left })
+    const pause = pauseOf(rules, key, attempts)
+    const waited = await tryOnce<null>(
+      async (signal) => {
+        const over = new Promise<E.Either<never, null>>((go) => {
+          const silence = rules.alarms.after(pause, () => go(E.right(null)))
+          signal.addEventListener('abort', silence, { once: true })
+        })
+        return unlessAborted(over, signal)
+      },
+      { ...rules, deadlineMs: Number.POSITIVE_INFINITY },
+      mine,
+    )
+    if (waited === ABORTED) return ABORTED
+  }
+}
+
+/** Keeps what all members played, or frees it and says what went wrong first. */
+const outcomeOf = <O>(task: number, members: readonly Tried<PlayedRollout<O>>[]): GroupOutcome<O> => {
+  const played = members.flatMap((result) => (result !== ABORTED && E.isRight(result) ? [result.right] : []))
+  if (played.length === members.length) return { _tag: 'Complete', members: played }
+  for (const { rows } of played) rows.release()
+  const failures = members.flatMap((result, member) =>
+    result !== ABORTED && E.isLeft(result) ? [{ task, member, ...result.left }] : [],
+  )
+  return failures[0] === undefined ? { _tag: 'Cancelled' } : { _tag: 'Failed', failure: failures[0] }
+}
+
+/**
+ * Resets the environment and plays every element of it, each by itself. Task `t` resets with `child(child(key, t), 'reset')`, and member
+ * `i` draws from `child(child(child(key, t), 'member'), i)`, whenever it plays and however often it is tried. A member that fails for good
+ * ends the others: groups are whole.
+ */
+export const playGroup = <O extends TokenPrompt>(
+  task: number,
+  env: Env<O, TokenAction>,
+  rules: GroupRules & { /** A member needs its place no longer. */ readonly onPlaceFree: () => void },
+): RunningGroup<O> => {
+  const key = child(rules.key, task)
+  const mine = crew()
+  const resetKey = child(key, 'reset')
+  const play = async (): Promise<GroupOutcome<O>> => {
+    const opened = await tried(
+      (signal) => unlessCalledOff(env.reset(TensorDict({}, [env.batchSize]), resetKey), signal),
+      resetKey,
+      rules,
+      mine,
+    )
+    if (opened === ABORTED) return { _tag: 'Cancelled' }
+    if (E.isLeft(opened)) return { _tag: 'Failed', failure: { task, ...opened.left } }
+    using group = own(opened.right)
+    const members = Array.from({ length: env.batchSize }, async (_, member) => {
+      const memberKey = child(child(key, 'member'), member)
+      const start = { env, group: group.value, member, key: memberKey }
+      const result = await tried((signal) => playRollout(start, rules, signal), memberKey, rules, mine)
+      if (result !== ABORTED && E.isLeft(result)) mine.callOff()
+      rules.onPlaceFree()
+      return result
+    })
+    return outcomeOf(task, await Promise.all(members))
+  }
+  return { outcome: play(), cancel: mine.callOff }
+}

@@ -1,0 +1,133 @@
+/** One rollout: a conversation that is played by itself from a state to its end, within its limits. */
+import * as tf from '@tensorflow/tfjs'
+import * as E from 'fp-ts/lib/Either.js'
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import { ABORTED, unlessAborted } from '../../core/cancellation.js'
+import type { Clock } from '../../core/capabilities.js'
+import { child, type Key } from '../../core/key.js'
+import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
+import { raggedRow } from '../../data/tensorDict/leaf.js'
+import { assign } from '../../data/tensorDict/merge.js'
+import { take } from '../../data/tensorDict/selecting.js'
+import { get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { discard, type Owned, own, scope } from '../../engine/scope.js'
+import type { Env } from '../../envs/env.js'
+import type { Stepped } from '../../envs/transforms/transform.js'
+import { type CollectedBatch, type CollectorFailure, isDone, joinTurns, turnRows } from '../llmCollector.js'
+
+/** A rollout was not over in its time. */
+export interface LateRollout {
+  readonly _tag: 'LateRollout'
+  readonly deadlineMs: number
+  readonly reason: string
+}
+
+/** The environment or the policy threw: there is an error in a program. */
+export interface ThrownRollout {
+  readonly _tag: 'ThrownRollout'
+  readonly reason: string
+  /** What was thrown. */
+  readonly error: unknown
+}
+
+/** Why there is no trajectory. */
+export type RolloutCause = CollectorFailure | LateRollout | ThrownRollout
+
+/** What a piece of work came to: a result, a failure, or nothing, because it was called off. */
+export type Attempted<T> = E.Either<RolloutCause, T> | typeof ABORTED
+
+/** How rollouts are played. */
+export interface RolloutRules {
+  readonly policy: Policy<TokenPrompt, TokenAction>
+  readonly maxTurns: number
+  /** Tokens that the policy may sample in all turns of a conversation together. */
+  readonly tokenBudget: number
+  /** Which turns of a conversation are kept. */
+  readonly turns: 'all' | 'last'
+  readonly clock: Clock
+}
+
+/** Where a rollout begins. */
+export interface RolloutStart<O> {
+  readonly env: Env<O, TokenAction>
+  /** The state of its group after the reset, and which element of it plays. */
+  readonly group: TensorDict<O>
+  readonly member: number
+  readonly key: Key
+}
+
+export interface PlayedRollout<O> {
+  readonly rows: Owned<CollectedBatch<O>>
+  /** Turns that were played, also if only the last one is kept. */
+  readonly turns: number
+  /** Whether it was cut off because its tokens were used up. */
+  readonly isCut: boolean
+}
+
+/** Waits for work until the signal aborts; what comes after that is freed. */
+export const unlessCalledOff = async <T>(
+  work: TaskEither<RolloutCause, T>,
+  signal: AbortSignal,
+): Promise<Attempted<T>> => {
+  if (signal.aborted) return ABORTED
+  const running = work()
+  const result = await unlessAborted(running, signal)
+  if (result === ABORTED) {
+    running.then(
+      (late) => E.isRight(late) && discard(late.right),
+      () => {}, // nobody waits for it any longer, and how it ends is its own affair
+    )
+  }
+  return result
+}
+
+/** The state after a step as that of an episode that was cut off there. */
+const cutOff = <O>(next: TensorDict<Stepped<O>>): TensorDict<Stepped<O>> =>
+  scope(() => {
+    const ended = { truncated: tf.ones([1], 'bool'), done: tf.ones([1], 'bool') }
+    return assign(next as TensorDict, ended) as unknown as TensorDict<Stepped<O>> // the same entries
+  })
+
+/**
+ * Plays one element of a group to its end. The tokens of a turn are counted when it is over: a budget may be passed by the last turn.
+ *
+ * Errors   `Left(RolloutCause)`, or `ABORTED` when the signal aborts; rejects as environment and policy do.
+ */
+export const playRollout = async <O extends TokenPrompt>(
+  { env, group, member, key }: RolloutStart<O>,
+  { policy, maxTurns, tokenBudget, turns: kept, clock }: RolloutRules,
+  signal: AbortSignal,
+): Promise<Attempted<PlayedRollout<O>>> => {
+  const held: Owned<unknown>[] = []
+  const hold = <T>(value: T): T => {
+    held.push(own(value))
+    return value
+  }
+  try {
+    let state = hold(take(group, [member]))
+    let tokens = 0
+    const turns: CollectedBatch<O>[] = []
+    for (let turn = 0; turn < maxTurns; turn++) {
+      const started = clock.now()
+      const action = await unlessCalledOff(policy.act(state, child(key, turn), { signal }), signal)
+      if (action === ABORTED || E.isLeft(action)) return action
+      hold(action.right)
+      const generationMs = clock.now() - started
+      const stepped = await unlessCalledOff(env.step(state, action.right), signal)
+      if (stepped === ABORTED || E.isLeft(stepped)) return stepped
+      hold(stepped.right)
+      tokens += raggedRow(get(action.right, 'tokens', 'response'), 0).length
+      const isCut = tokens >= tokenBudget && isDone(stepped.right)[0] === false
+      const next = isCut ? hold(cutOff<O>(stepped.right)) : stepped.right
+      turns.push(turnRows({ state, action: action.right, next, rows: [member], turn, generationMs }))
+      if (isDone(next)[0] === true) {
+        const rows = own(scope(() => joinTurns(kept === 'all' ? turns : turns.slice(-1))))
+        return E.right({ rows, turns: turns.length, isCut })
+      }
+      state = next as unknown as TensorDict<O> // a stepped state is a state
+    }
+    return E.left({ _tag: 'EndlessEpisode', maxTurns, reason: `an episode did not end within ${maxTurns} turns` })
+  } finally {
+    for (const owned of held) owned.release()
+  }
+}

@@ -1,0 +1,107 @@
+/** What a collector of rollouts is told, and what it makes of that. */
+import type { Alarms, Clock } from '../../core/capabilities.js'
+import type { Key } from '../../core/key.js'
+import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
+import type { Env } from '../../envs/env.js'
+import { liveAlarms, liveClock } from '../../live/clock.js'
+import type { GroupRules } from './group.js'
+
+/** What becomes of a rollout that failed: the run stops, it is tried again, or its group is left out. */
+export type OnRolloutFailure =
+  | 'failFast'
+  | 'skip'
+  | { readonly retry: number /** Default 100. */; readonly pauseMs?: number }
+
+export interface AsyncLLMCollectorOptions<O extends TokenPrompt> {
+  /** The environment of a task, counted from 0: its batch is one group. Equal tasks must give equal environments. */
+  readonly env: (task: number) => Env<O, TokenAction>
+  readonly policy: Policy<TokenPrompt, TokenAction>
+  readonly key: Key
+  /** How many tasks there are. Default: no end. */
+  readonly tasks?: number
+  /** Rollouts that are played at a time, all members of all groups. */
+  readonly maxInFlight: number
+  /** A batch is given out when so many turns of whole groups are there. Default 1: group by group. */
+  readonly dialogTurnsPerBatch?: number
+  /** Only the last turn of each trajectory. Default: all. */
+  readonly yieldOnlyLastSteps?: boolean
+  /** `completion`: what is complete first comes first. `drawn`: as the tasks were drawn, so that batches do not depend on time. Default `completion`. */
+  readonly order?: 'completion' | 'drawn'
+  /** Default 64. */
+  readonly maxTurns?: number
+  /** For a reset, and for a rollout. Default: none. */
+  readonly deadlineMs?: number
+  /** A rollout whose policy has sampled so many tokens is cut off (`truncated`). Default: none. */
+  readonly tokenBudget?: number
+  /** Default `skip`. */
+  readonly onFailure?: OnRolloutFailure
+  /** The run stops when more than this share of the tasks that ended, or of ten if those are fewer, has failed. Default 0.5. */
+  readonly maxFailureShare?: number
+  readonly clock?: Clock
+  readonly alarms?: Alarms
+}
+
+/** Options with their defaults. */
+export interface RunRules<O extends TokenPrompt> extends GroupRules {
+  readonly env: AsyncLLMCollectorOptions<O>['env']
+  readonly tasks: number
+  readonly maxInFlight: number
+  readonly dialogTurnsPerBatch: number
+  readonly order: 'completion' | 'drawn'
+  readonly isFailFast: boolean
+  readonly maxFailureShare: number
+}
+
+type Limits = Omit<
+  RunRules<TokenPrompt>,
+  'policy' | 'key' | 'env' | 'turns' | 'order' | 'clock' | 'alarms' | 'isFailFast'
+>
+
+const isNatural = (value: number): boolean => Number.isSafeInteger(value) && value >= 0
+const isCount = (value: number): boolean => Number.isSafeInteger(value) && value >= 1
+const isLimit = (value: number): boolean => isCount(value) || value === Number.POSITIVE_INFINITY
+
+const PROMISED: { readonly [K in keyof Limits]: readonly [is: (value: number) => boolean, what: string] } = {
+  tasks: [isLimit, 'an integer of at least 1'],
+  maxInFlight: [isCount, 'an integer of at least 1'],
+  dialogTurnsPerBatch: [isCount, 'an integer of at least 1'],
+  maxTurns: [isCount, 'an integer of at least 1'],
+  tokenBudget: [isLimit, 'an integer of at least 1'],
+  deadlineMs: [(value) => value > 0, 'above 0'],
+  retries: [isNatural, 'an integer of at least 0'],
+  pauseMs: [(value) => Number.isFinite(value) && value >= 0, 'at least 0'],
+  maxFailureShare: [(value) => value >= 0 && value <= 1, 'from 0 to 1'],
+}
+
+/** Fills in what is not said. Throws RangeError with all options that are wrong. */
+export const runRules = <O extends TokenPrompt>(options: AsyncLLMCollectorOptions<O>): RunRules<O> => {
+  const { onFailure = 'skip', yieldOnlyLastSteps = false, order = 'completion' } = options
+  const again = typeof onFailure === 'string' ? { retry: 0 } : onFailure
+  const limits: Limits = {
+    tasks: options.tasks ?? Number.POSITIVE_INFINITY,
+    maxInFlight: options.maxInFlight,
+    dialogTurnsPerBatch: options.dialogTurnsPerBatch ?? 1,
+    maxTurns: options.maxTurns ?? 64,
+    tokenBudget: options.tokenBudget ?? Number.POSITIVE_INFINITY,
+    deadlineMs: options.deadlineMs ?? Number.POSITIVE_INFINITY,
+    retries: again.retry,
+    pauseMs: again.pauseMs ?? 100,
+    maxFailureShare: options.maxFailureShare ?? 0.5,
+  }
+  const problems = Object.entries(PROMISED).flatMap(([name, [is, what]]) => {
+    const value = limits[name as keyof Limits] // the keys of PROMISED
+    return is(value) ? [] : [`${name} must be ${what}, got ${value}`]
+  })
+  if (problems.length > 0) throw new RangeError(`AsyncLLMCollector: ${problems.join('; ')}`)
+  return {
+    ...limits,
+    env: options.env,
+    policy: options.policy,
+    key: options.key,
+    turns: yieldOnlyLastSteps ? 'last' : 'all',
+    order,
+    isFailFast: onFailure === 'failFast',
+    clock: options.clock ?? liveClock,
+    alarms: options.alarms ?? liveAlarms,
+  }
+}

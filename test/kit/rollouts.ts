@@ -1,0 +1,85 @@
+/** Rollouts of a scripted policy in scripted environments, one environment for each task. */
+import * as E from 'fp-ts/lib/Either.js'
+import { AsyncLLMCollector } from '../../src/collectors/rollouts/asyncLLMCollector.js'
+import type { FailedTask } from '../../src/collectors/rollouts/group.js'
+import type { RolloutPosition, RolloutsEnd, RolloutsStopped } from '../../src/collectors/rollouts/rolloutBatch.js'
+import type { RolloutRun } from '../../src/collectors/rollouts/rolloutRun.js'
+import type { AsyncLLMCollectorOptions } from '../../src/collectors/rollouts/settings.js'
+import { keyFromSeed, uniform, uniformInteger } from '../../src/core/key.js'
+import type { TokenAction, TokenPrompt } from '../../src/data/policy.js'
+import { toNested } from '../../src/data/tensorDict/inspect.js'
+import { get } from '../../src/data/tensorDict/tensorDict.js'
+import type { Env } from '../../src/envs/env.js'
+import { fakeClock } from '../../src/testing/fakeClock.js'
+import { ScriptedEnv, type ScriptedState } from '../../src/testing/scriptedEnv.js'
+import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
+
+/** The turns of each member of a group. */
+export type GroupTurns = readonly number[]
+
+/** The environment of each task: turn `t` has reward `t`, the prompt is the task's number and 1 more. A step that is not run makes nothing. */
+export const groupEnvs =
+  (groups: readonly GroupTurns[]) =>
+  (task: number): Env<ScriptedState, TokenAction> => {
+    const env = ScriptedEnv(
+      groups[task % groups.length]!.map((turns) => ({
+        rewards: Array.from({ length: turns }, (_, turn) => turn),
+        prompt: [task + 1],
+        groupId: `${task}`,
+      })),
+    )
+    return { ...env, step: (state, action) => () => env.step(state, action)() }
+  }
+
+/** Says one to four ids, by its key alone. */
+export const keyedPolicy = (): ScriptedPolicy<TokenPrompt, TokenAction> =>
+  ScriptedPolicy({
+    answers: (_, key) => {
+      const ids = Array.from({ length: 1 + uniformInteger(key, 4) }, (_each, t) => 5 + t)
+      return { ids, logProbs: ids.map((_id, t) => -uniform(key, t)) }
+    },
+  })
+
+export const collectorOf = (
+  groups: readonly GroupTurns[],
+  options: Partial<AsyncLLMCollectorOptions<ScriptedState>> = {},
+): AsyncLLMCollector<ScriptedState> =>
+  AsyncLLMCollector({
+    env: groupEnvs(groups),
+    policy: keyedPolicy(),
+    key: keyFromSeed(1),
+    tasks: groups.length,
+    maxInFlight: 8,
+    clock: fakeClock(), // stands still, so that measured times are equal too
+    ...options,
+  })
+
+/** One batch on the host. */
+export interface TakenBatch {
+  readonly tasks: readonly number[]
+  readonly groupIds: readonly string[]
+  readonly turns: number
+  readonly cut: readonly number[]
+  readonly failed: readonly FailedTask[]
+  readonly position: RolloutPosition
+  readonly rows: Readonly<Record<string, unknown>>
+}
+
+/** All batches of a run, and its end. They are freed. */
+export const takeAll = async (
+  run: RolloutRun<ScriptedState>,
+  onBatch: (batches: number) => Promise<unknown> = () => Promise.resolve(),
+): Promise<{ readonly batches: readonly TakenBatch[]; readonly end: RolloutsEnd | RolloutsStopped }> => {
+  const batches: TakenBatch[] = []
+  while (true) {
+    const taken = await run.next()
+    if (E.isLeft(taken)) return { batches, end: taken.left }
+    if (taken.right._tag === 'End') return { batches, end: taken.right }
+    const { batch: owned, tasks, turns, cut, failed, position } = taken.right
+    using batch = owned
+    const rows = toNested(batch.value) as Readonly<Record<string, unknown>> // a TensorDict is a record
+    const groupIds = get(batch.value, 'groupId').items.toArray()
+    batches.push({ tasks, groupIds, turns, cut, failed, position, rows })
+    await onBatch(batches.length)
+  }
+}
