@@ -32,6 +32,10 @@ const counted = ({ parameters, trained }: { readonly parameters: number; readonl
     : `${text(parameters)} parameters and ${text(trained)} trained`
 }
 
+/** What is wrong since when, and where the batch is. */
+const alarmText = ({ step, message, path }: Extract<RunEvent, { readonly type: 'alarm' }>): string =>
+  `alarm in step ${step}: ${message} (the batch is in ${path})`
+
 /** One JSON object a line, every event. */
 export const jsonDisplay = (write: (line: string) => void): Display => ({
   show: (event) => write(`${JSON.stringify(event)}\n`),
@@ -53,6 +57,9 @@ export const lineDisplay = (write: (line: string) => void): Display => {
           write(`step ${event.step}/${steps}  reward ${reward}  accuracy ${accuracy}  KL ${kl}  ${speed} tokens/s\n`)
           return
         }
+        case 'alarm':
+          write(`${alarmText(event)}\n`)
+          return
         case 'evaluation':
           write(
             `held-out problems after ${event.step} steps: ${percent(event.accuracy)} right, ${percent(event.worked)} worked out\n`,
@@ -99,6 +106,9 @@ export const barDisplay = (stream: NodeJS.WriteStream): Display => {
           return
         case 'step':
           bar.update(event.step, { ...stepText(event), note: '' })
+          return
+        case 'alarm':
+          above(`\u001b[33m${alarmText(event)}\u001b[39m`) // yellow
           return
         case 'evaluation':
           above(

@@ -87,6 +87,13 @@ const FLAGS: readonly (readonly [
   ['overlongFactor', '<x>', 'what a completion of the longest length costs', nonNegativeNumber],
   ['truncated', '<how>', 'learn from completions that the token limit cut off, or mask them', oneOf(['learn', 'mask'])],
   [
+    'alarms',
+    '<mode>',
+    'when a run gets into trouble: off, warn, or stop after the step, saved',
+    oneOf(['off', 'warn', 'stop']),
+  ],
+  ['alarmLimits', '<list>', 'other limits of alarms, such as truncation=0.2,zero-variance=off', String],
+  [
     'correction',
     '<how>',
     'weights for tokens that the trainer rates otherwise than the sampler, by token or sequence, truncated or masked at limits',

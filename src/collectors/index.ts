@@ -79,6 +79,19 @@ export type { LateRollout, RolloutCause, ThrownRollout } from './rollouts/rollou
 export type { RolloutBatch, RolloutPosition, RolloutsEnd, RolloutsStopped } from './rollouts/rolloutBatch.js'
 export type { RolloutRun, RolloutRunOptions } from './rollouts/rolloutRun.js'
 export type { AsyncLLMCollectorOptions, OnRolloutFailure } from './rollouts/settings.js'
+export { rowsToTensorDict } from './run/alarmFolder.js'
+export {
+  ALARM_KINDS,
+  type Alarm,
+  type AlarmKind,
+  type AlarmLimits,
+  type AlarmState,
+  alarmLimits,
+  DEFAULT_ALARM_LIMITS,
+  NO_ALARMS,
+  watchStep,
+  watchSteps,
+} from './run/alarms.js'
 export {
   type EvaluationOptions,
   type EvaluationScores,

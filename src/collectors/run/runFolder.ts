@@ -14,6 +14,8 @@ export interface RunPaths {
   readonly metrics: string
   readonly trajectories: string
   readonly checkpoints: string
+  /** Batches of steps that raised alarms. */
+  readonly alarms: string
   readonly summary: string
   readonly report: string
   /** The trained adapter, as PEFT reads it. */
@@ -28,6 +30,7 @@ const runPaths = (folder: string): RunPaths => ({
   metrics: `${folder}/metrics.jsonl`,
   trajectories: `${folder}/trajectories.jsonl`,
   checkpoints: `${folder}/checkpoints`,
+  alarms: `${folder}/alarms`,
   summary: `${folder}/summary.json`,
   report: `${folder}/report.html`,
   adapter: `${folder}/adapter`,

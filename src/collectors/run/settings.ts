@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { type LoraConfig, loraConfig } from '../../modules/lora/config.js'
 import { ALGORITHM_NAMES } from '../../objectives/algorithms.js'
+import { alarmLimits } from './alarms.js'
 import { correctionOf, klControllerOf, lossOf, overlongOf, rewardFormOf, scheduleOf } from './choices.js'
 import { OPTIMIZER_NAMES, type RunSettings, settingsSchema } from './settingsSchema.js'
 
@@ -36,6 +37,7 @@ const disagreements = (settings: RunSettings): readonly SettingProblem[] => [
       ]
     : []),
   ...refusal('algorithm', () => lossOf(settings)),
+  ...refusal('alarmLimits', () => alarmLimits(settings.alarmLimits)),
   ...refusal('overlongCache', () => overlongOf(settings)),
   ...refusal('correction', () => correctionOf(settings)),
   ...refusal('klForm', () => rewardFormOf(settings)),
@@ -82,6 +84,8 @@ export const DEFAULT_SETTINGS: Omit<RunSettings, 'model'> = {
   overlongCache: null,
   overlongFactor: 1,
   truncated: 'learn',
+  alarms: 'warn',
+  alarmLimits: 'none',
   correction: 'none',
   correctionLow: null,
   correctionHigh: null,
@@ -132,6 +136,8 @@ const EXTENDABLE: readonly (keyof RunSettings)[] = [
   'checkpointEvery',
   'trajectories',
   'dtype',
+  'alarms',
+  'alarmLimits',
 ]
 
 /**

@@ -71,6 +71,10 @@ export const settingsSchema = z.strictObject({
   overlongFactor: z.number().min(0).default(1),
   /** Whether completions that the token limit cut off are learned from. */
   truncated: z.enum(['learn', 'mask']).default('learn'),
+  /** What happens when a run gets into trouble: nothing, a warning, or the end of the run. */
+  alarms: z.enum(['off', 'warn', 'stop']).default('warn'),
+  /** Limits of alarms other than the defaults: none, or `name=number` and `name=off` with commas between them. */
+  alarmLimits: z.string().default('none'),
   /** What becomes of tokens that the trainer finds more or less probable than the sampler did: weights with limits, of tokens or completions. */
   correction: z.enum(CORRECTIONS).default('none'),
   /** Limits of the weights; null for 2, or for 0.5 and 5 where weights beyond them become 0. */

@@ -1,9 +1,7 @@
 /** A whole training run, from its settings to its summary, as a stream of events. */
 import type { Clock, Files } from '../../core/capabilities.js'
 import { orThrow } from '../../core/failure.js'
-import type { StopReason } from '../../data/policy.js'
 import type { TaskSource } from '../../data/task.js'
-import { raggedRow, raggedRows, rowLengths } from '../../data/tensorDict/leaf.js'
 import { get } from '../../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { engineReport } from '../../engine/report.js'
@@ -16,8 +14,10 @@ import type { GroupedRows } from '../groups.js'
 import type { CollectedBatch, CollectorPosition } from '../llmCollector.js'
 import { combineUpdates, type StepMetrics } from '../stepMetrics.js'
 import type { TrainingRows } from '../stepRows.js'
-import type { TrainerState } from '../steps/lossStep.js'
+import { NonFiniteLoss, type TrainerState } from '../steps/lossStep.js'
 import { inProcessUpdater } from '../weightSync.js'
+import { type AlarmedStep, alarmedFiles, alarmFolder } from './alarmFolder.js'
+import { type Alarm, type AlarmState, alarmLimits, nonFiniteAlarm, watchStep, watchSteps } from './alarms.js'
 import {
   adapterCheckpointFiles,
   type Checkpoint,
@@ -26,6 +26,7 @@ import {
   saveCheckpoint,
 } from './checkpoint.js'
 import { klControllerOf, scheduleOf } from './choices.js'
+import { describeBatch, sampleTrajectories, shownRows } from './describeBatch.js'
 import { evaluateProblems, type ProblemResult, scoresOf } from './evaluate.js'
 import { restoredState } from './optimizerState.js'
 import { makePipeline, type Pipeline, runKeys, type TrainingState } from './pipeline.js'
@@ -47,6 +48,7 @@ export type RunEvent =
   | { readonly type: 'evaluating'; readonly step: number; readonly done: number; readonly problems: number }
   | EvaluationRecord
   | StepRecord
+  | ({ readonly type: 'alarm'; readonly path: string } & Alarm)
   | { readonly type: 'checkpoint'; readonly step: number; readonly path: string }
   | { readonly type: 'export'; readonly path: string }
   | { readonly type: 'end'; readonly summary: RunSummary }
@@ -71,54 +73,6 @@ interface Progress {
   readonly position: CollectorPosition
 }
 
-const mean = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0) / Math.max(1, numbers.length)
-
-/** The part of a step's record that describes what was sampled. */
-const describeBatch = (batch: CollectedBatch<TrainingState>, settings: RunSettings) => {
-  const numbers = (values: ArrayLike<number>): readonly number[] => Array.from(values)
-  const rewards = numbers(get(batch, 'next', 'reward').dataSync())
-  const stops: readonly StopReason[] = get(batch, 'stopReason').items.toArray()
-  const flat = Array.from({ length: rewards.length / settings.group }, (_, i) =>
-    rewards.slice(i * settings.group, (i + 1) * settings.group),
-  )
-  return {
-    reward: mean(rewards),
-    accuracy: mean(numbers(get(batch, 'next', 'rewardRight').dataSync())),
-    worked: mean(numbers(get(batch, 'next', 'rewardThink').dataSync())),
-    answered: mean(numbers(get(batch, 'next', 'rewardAnswer').dataSync())),
-    completionKL: mean(raggedRows(get(batch, 'next', 'klPenalty')).map((row) => row.reduce((sum, kl) => sum + kl, 0))),
-    truncated: mean(stops.map((reason) => (reason === 'length' ? 1 : 0))),
-    completionTokens: mean(rowLengths(get(batch, 'tokens', 'response'))),
-    groupsWithoutSignal: flat.filter((group) => group.every((r) => r === group[0])).length,
-    policyVersion: get(batch, 'policyVersion').items.first() ?? -1,
-  }
-}
-
-/** The first completions of a batch, to be looked at: two of each group, as many groups as fit. */
-const sampleTrajectories = (
-  batch: CollectedBatch<TrainingState>,
-  grouped: GroupedRows,
-  context: { readonly step: number; readonly settings: RunSettings; readonly decode: (id: number) => string },
-): readonly TrajectoryRecord[] => {
-  const { step, settings, decode } = context
-  const advantages = new Map(grouped.rows.map((row, i) => [row, grouped.advantages[i]!]))
-  const rewards = get(batch, 'next', 'reward').dataSync()
-  const [size = 0] = batch.batchShape
-  const rows = Array.from({ length: size }, (_, i) => i).filter((i) => i % settings.group < 2)
-  return rows.slice(0, settings.trajectories).map((i) => ({
-    step,
-    groupId: get(batch, 'groupId').items.get(i)!,
-    query: get(batch, 'query').items.get(i)!,
-    answer: get(batch, 'answer').items.get(i)!,
-    tokens: Array.from(raggedRow(get(batch, 'tokens', 'response'), i), decode),
-    logProbs: Array.from(raggedRow(get(batch, 'logProbs', 'response'), i), (x) => Number(x.toFixed(4))),
-    reward: rewards[i]!,
-    advantage: advantages.get(i) ?? null,
-    stopReason: get(batch, 'stopReason').items.get(i)!,
-    policyVersion: get(batch, 'policyVersion').items.get(i)!,
-  }))
-}
-
 /** Gives the policy what was trained, with what it needs besides. */
 const pushWeights = async (
   { pipeline, weights }: Pick<Session, 'pipeline' | 'weights'>,
@@ -137,17 +91,68 @@ const learn = (session: Session, batches: readonly TrainingRows[], learningRate:
     return metrics
   })
 
-/** One step of the run: collect, learn, update the policy. */
-const runStep = async (
+/** Keeps the batch of alarms and tells them. */
+async function* raise(session: Session, alarmed: AlarmedStep): AsyncGenerator<RunEvent> {
+  const [first] = alarmed.alarms
+  if (first === undefined) return
+  const path = alarmFolder(session.options.paths, first.step)
+  orThrow(await session.files.writeFolder(path, alarmedFiles(alarmed))())
+  for (const alarm of alarmed.alarms) yield { type: 'alarm', path, ...alarm }
+}
+
+/** The alarms of a step, which may end the run. */
+const watch = (session: Session, record: StepRecord): readonly Alarm[] => {
+  const { alarms: mode, alarmLimits: limits } = session.options.settings
+  if (mode === 'off') return []
+  const { state, alarms } = watchStep(session.watched, record, alarmLimits(limits))
+  session.watched = state
+  if (mode === 'stop' && alarms.length > 0) session.isStopped = true
+  return alarms
+}
+
+/** A batch that was sampled for a step, and what is learned from it. */
+interface Sampled {
+  readonly step: number
+  readonly batch: CollectedBatch<TrainingState>
+  readonly grouped: GroupedRows
+  readonly rows: TrainingRows
+}
+
+const trajectoriesOf = (
+  { options: { model } }: Session,
+  { step, batch, grouped }: Sampled,
+  rows?: readonly number[],
+): readonly TrajectoryRecord[] =>
+  sampleTrajectories(batch, grouped, {
+    step,
+    decode: (id) => model.text.tokenizer.decode([id], 'keep'),
+    ...(rows && { rows }),
+  })
+
+/** Learns from a batch. If that gives no numbers, the batch is kept and the run ends. */
+async function* learnFrom(
   session: Session,
-  progress: Progress,
-): Promise<{
-  readonly progress: Progress
-  readonly record: StepRecord
-  readonly samples: readonly TrajectoryRecord[]
-}> => {
+  sampled: Sampled,
+  learningRate: number,
+): AsyncGenerator<RunEvent, readonly StepMetrics[]> {
+  const { step, batch, grouped, rows } = sampled
+  const { settings } = session.options
+  try {
+    return learn(session, session.pipeline.miniBatches(rows, grouped, step), learningRate)
+  } catch (error) {
+    if (error instanceof NonFiniteLoss && settings.alarms !== 'off') {
+      const record = { type: 'step', step, ...describeBatch(batch, settings), learningRate }
+      const alarms = [nonFiniteAlarm(step, error.message)]
+      yield* raise(session, { alarms, record, rows, trajectories: trajectoriesOf(session, sampled) })
+    }
+    throw error
+  }
+}
+
+/** One step of the run: collect, learn, update the policy, write down what happened. */
+async function* runStep(session: Session, progress: Progress): AsyncGenerator<RunEvent, Progress> {
   const { pipeline, options, clock } = session
-  const { settings, model } = options
+  const { settings } = options
   const started = clock.now()
   const collected = orThrow(await pipeline.collect(progress.position, progress.klCoefficient)())
   using held = collected.batch
@@ -158,7 +163,8 @@ const runStep = async (
   const step = progress.step + 1
   const learningRate = scheduleOf(settings)(progress.step)
   const { rows, correction } = orThrow(await pipeline.rows(batch, grouped)())
-  const updates = learn(session, pipeline.miniBatches(rows, grouped, step), learningRate)
+  const sampled: Sampled = { step, batch, grouped, rows }
+  const updates = yield* learnFrom(session, sampled, learningRate)
   const trainedAt = clock.now()
   await pushWeights(session, session.trainer.last.value, step)
   const described = describeBatch(batch, settings)
@@ -183,12 +189,13 @@ const runStep = async (
   }
   const controller = klControllerOf(settings, progress.klCoefficient)
   const klCoefficient = controller.update(described.completionKL, batch.batchShape[0]!).coefficient
-  const decode = (id: number): string => model.text.tokenizer.decode([id], 'keep')
-  return {
-    progress: { step, position: collected.position, klCoefficient },
-    record,
-    samples: sampleTrajectories(batch, grouped, { step, settings, decode }),
-  }
+  session.records.push(record)
+  orThrow(await session.metrics.append([record])())
+  orThrow(await session.trajectories.append(trajectoriesOf(session, sampled, shownRows(batch, settings)))())
+  yield record
+  const alarms = watch(session, record)
+  if (alarms.length > 0) yield* raise(session, { alarms, record, rows, trajectories: trajectoriesOf(session, sampled) })
+  return { step, position: collected.position, klCoefficient }
 }
 
 interface Session {
@@ -205,6 +212,9 @@ interface Session {
   readonly trainer: { last: Owned<TrainerState<object>> }
   /** Seconds of earlier sessions. */
   readonly secondsBefore: number
+  watched: AlarmState
+  /** By an alarm: the run saves and ends. */
+  isStopped: boolean
   checkpointSeconds: number
 }
 
@@ -323,6 +333,11 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
       metrics: orThrow(await openLog(files, paths.metrics, state?.metricsBytes ?? 0)()),
       trajectories: orThrow(await openLog(files, paths.trajectories, state?.trajectoriesBytes ?? 0)()),
       records: [...(resume?.records ?? [])],
+      watched: watchSteps(
+        resume?.records.filter((record) => record.type === 'step') ?? [],
+        alarmLimits(settings.alarmLimits),
+      ).state,
+      isStopped: false,
       startedAt,
       secondsBefore: state?.secondsTotal ?? 0,
       checkpointSeconds: state?.checkpointSeconds ?? 0,
@@ -332,13 +347,8 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
       await pushWeights(session, trainer.last.value, state.policyVersion)
     if (!session.records.some(({ type }) => type === 'evaluation')) yield* evaluate(session, progress.step)
     let saved = progress.step
-    while (progress.step < settings.steps && options.signal?.aborted !== true) {
-      const result = await runStep(session, progress)
-      progress = result.progress
-      session.records.push(result.record)
-      orThrow(await session.metrics.append([result.record])())
-      orThrow(await session.trajectories.append(result.samples)())
-      yield result.record
+    while (progress.step < settings.steps && !session.isStopped && options.signal?.aborted !== true) {
+      progress = yield* runStep(session, progress)
       const isLast = progress.step === settings.steps
       if (progress.step % settings.evalEvery === 0 || isLast) yield* evaluate(session, progress.step)
       if (progress.step % settings.checkpointEvery === 0 || isLast) {

@@ -69,6 +69,8 @@ export const trackedEvents = (event: RunEvent, { run, isResumed, at }: TrackedSe
       return [{ type: 'scalars', at, step: event.step, ...stepScalars(event) }]
     case 'evaluation':
       return [{ type: 'scalars', at, step: event.step, ...evaluationScalars(event) }]
+    case 'alarm':
+      return [{ type: 'alarm', at, step: event.step, name: event.alarm, text: event.message }]
     case 'checkpoint':
       return [{ type: 'saved', at, step: event.step, what: 'checkpoint', path: event.path }]
     case 'end':

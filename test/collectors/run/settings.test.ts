@@ -35,6 +35,8 @@ const anySettings: fc.Arbitrary<RunSettings> = fc.record({
   overlongCache: fc.constantFrom(null, 0, 1),
   overlongFactor: positive,
   truncated: fc.constantFrom('learn', 'mask'),
+  alarms: fc.constantFrom('off', 'warn', 'stop'),
+  alarmLimits: fc.constantFrom('none', 'truncation=0.2'),
   correction: fc.constant('none'),
   correctionLow: fc.constant(null),
   correctionHigh: fc.constant(null),
@@ -62,7 +64,16 @@ const anySettings: fc.Arbitrary<RunSettings> = fc.record({
 })
 
 /** They change how long a run goes on and what it writes, not what it computes. */
-const EXTENDABLE = ['steps', 'evalEvery', 'evalProblems', 'checkpointEvery', 'trajectories', 'dtype'] as const
+const EXTENDABLE = [
+  'steps',
+  'evalEvery',
+  'evalProblems',
+  'checkpointEvery',
+  'trajectories',
+  'dtype',
+  'alarms',
+  'alarmLimits',
+] as const
 
 /** They came later: runs that do not name them did what their defaults say. */
 const LATER = [
@@ -81,6 +92,8 @@ const LATER = [
   'overlongCache',
   'overlongFactor',
   'truncated',
+  'alarms',
+  'alarmLimits',
   'correction',
   'correctionLow',
   'correctionHigh',
