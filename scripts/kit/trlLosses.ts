@@ -20,7 +20,7 @@ import type { LossNumbers, LossRows } from '../../test/kit/policyLoss.js'
 export type Numbers = Pick<LossNumbers, 'value' | 'gradient'>
 
 /** What a case asks of `checkTrl.py`: rows of numbers, by name, of any rank. */
-export interface Asked {
+interface Asked {
   readonly kind: 'policy' | 'sft' | 'dpo' | 'distillation' | 'advantages'
   readonly settings: Readonly<Record<string, unknown>>
   readonly rows: Readonly<Record<string, readonly unknown[]>>
