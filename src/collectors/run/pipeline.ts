@@ -41,7 +41,7 @@ export type WordProblemState = DeepMerge<DeepMerge<GSM8KState, TextEntries>, Tok
 export const wordProblemEnv = (
   source: TaskSource,
   text: ModelText,
-  batch: { readonly prompts: number; readonly repeats?: number },
+  batch: { readonly prompts: number; readonly repeats?: number /** The row to begin with. */; readonly start?: number },
 ): Env<WordProblemState, TokenAction> =>
   pipe(
     GSM8KEnv({ source, ...batch }),

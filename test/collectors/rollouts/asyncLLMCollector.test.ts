@@ -1,0 +1,154 @@
+import { isLeft } from 'fp-ts/lib/Either.js'
+import { describe, expect, it } from 'vitest'
+import { FailureError } from '../../../src/core/failure.js'
+import { find, get } from '../../../src/data/tensorDict/tensorDict.js'
+import { failNth, withFaults } from '../../../src/testing/faults.js'
+import { useEngine } from '../../kit/engine.js'
+import { collectorOf, groupEnvs, keyedPolicy, takeAll } from '../../kit/rollouts.js'
+import { toldTime } from '../../kit/toldTime.js'
+
+useEngine()
+
+const NO = { _tag: 'PolicyFailure', policy: 'test', reason: 'no' } as const
+
+describe('batches of AsyncLLMCollector', () => {
+  it('are whole groups with as many turns as are asked for, and the rest at the end', async () => {
+    const { batches, end } = await takeAll(
+      collectorOf(
+        [
+          [1, 2],
+          [2, 2],
+          [1, 1],
+        ],
+        { dialogTurnsPerBatch: 6, order: 'drawn' },
+      ).start(),
+    )
+    expect(batches.map(({ tasks, turns }) => [tasks, turns])).toEqual([
+      [[0, 1], 7],
+      [[2], 2],
+    ])
+    expect(batches[0]!.rows.trajectory).toEqual([0, 1, 1, 2, 2, 3, 3])
+    expect(batches[0]!.rows.turn).toEqual([0, 0, 1, 0, 1, 0, 1])
+    expect(batches[0]!.rows.status).toEqual(Array(7).fill('ok'))
+    expect(end).toMatchObject({ why: 'complete', failed: [], cancelled: [], position: { next: 3, open: [] } })
+  })
+
+  it('have only the last step of each trajectory if that is wanted, and count all', async () => {
+    const { batches } = await takeAll(collectorOf([[3, 1]], { yieldOnlyLastSteps: true }).start())
+    expect(batches[0]).toMatchObject({ turns: 4, rows: { turn: [2, 0], trajectory: [0, 1] } })
+  })
+
+  it('are iterated over, and leaving early frees what was not taken', async () => {
+    const ids: string[] = []
+    for await (const batch of collectorOf([[1], [2], [1]], { order: 'drawn' })) {
+      ids.push(get(batch, 'groupId').items.first()!)
+      expect(find(batch, ['policyVersion'])).toBeDefined()
+      if (ids.length === 2) break
+    }
+    expect(ids).toEqual(['0', '1'])
+  })
+
+  it('are drawn only while somebody waits for one', async () => {
+    const policy = keyedPolicy()
+    const run = collectorOf(
+      Array.from({ length: 9 }, () => [1]),
+      { policy, maxInFlight: 2 },
+    ).start()
+    expect(policy.calls().length).toBe(0)
+    const taken = await run.next()
+    if (!isLeft(taken) && taken.right._tag === 'Batch') taken.right.batch.release()
+    for (let turn = 0; turn < 20; turn++) await new Promise((go) => setImmediate(go))
+    expect(policy.calls().length).toBeLessThanOrEqual(4)
+    expect(run.inFlight()).toBe(0)
+    expect(await run.close()).toMatchObject({ _tag: 'End', why: 'cancelled' })
+  })
+})
+
+describe('limits of AsyncLLMCollector', () => {
+  it('cut off a conversation whose tokens are used up, and say so', async () => {
+    const { batches } = await takeAll(collectorOf([[3, 1]], { tokenBudget: 1 }).start())
+    expect(batches[0]!.cut).toEqual([0])
+    expect(batches[0]!.rows).toMatchObject({
+      turn: [0, 0],
+      next: { truncated: [1, 0], terminated: [0, 1], done: [1, 1] },
+    })
+  })
+
+  it('record an environment that hangs as late, with its cause, and give out the others', async () => {
+    const time = toldTime()
+    const env = (task: number) => {
+      const made = groupEnvs([[1], [1]])(task)
+      return task === 0 ? withFaults(made, () => ({ _tag: 'Wait', until: () => new Promise(() => {}) })) : made
+    }
+    const run = collectorOf([[1], [1]], { env, alarms: time, deadlineMs: 1000 }).start()
+    const all = takeAll(run, async () => time.pass(1000))
+    const { batches, end } = await all
+    expect(batches.map(({ tasks }) => tasks)).toEqual([[1]])
+    expect(end.failed).toMatchObject([{ task: 0, attempts: 1, cause: { _tag: 'LateRollout', deadlineMs: 1000 } }])
+  })
+
+  it('are refused all at once if they make no sense', () => {
+    expect(() => collectorOf([[1]], { maxInFlight: 0, deadlineMs: -1, onFailure: { retry: 0.5 } })).toThrow(
+      /maxInFlight must be .*; deadlineMs must be above 0, got -1; retries must be/,
+    )
+  })
+
+  it('refuse a group that is larger than what may be in flight', async () => {
+    await expect(
+      collectorOf([[1, 1, 1]], { maxInFlight: 2 })
+        .start()
+        .next(),
+    ).rejects.toThrow('has 3 members, more than maxInFlight 2')
+  })
+})
+
+describe('failures', () => {
+  const failing = (options: Parameters<typeof collectorOf>[1]) =>
+    collectorOf([[1], [1], [1]], {
+      policy: withFaults(keyedPolicy(), failNth('act', 0, NO)),
+      maxInFlight: 1,
+      ...options,
+    })
+
+  it('leave the group out, with its cause', async () => {
+    const { batches, end } = await takeAll(failing({ onFailure: 'skip' }).start())
+    expect(batches.flatMap(({ tasks }) => tasks)).toEqual([1, 2])
+    expect([...batches, end].flatMap(({ failed }) => failed)).toEqual([{ task: 0, member: 0, attempts: 1, cause: NO }])
+  })
+
+  it('are tried again', async () => {
+    const { batches } = await takeAll(failing({ onFailure: { retry: 1, pauseMs: 0 } }).start())
+    expect(batches.flatMap(({ tasks }) => tasks)).toEqual([0, 1, 2])
+  })
+
+  it.each([
+    ['failFast', { onFailure: 'failFast' }],
+    ['maxFailureShare', { maxFailureShare: 0 }],
+  ] as const)('end the run by %s, as a typed failure', async (rule, options) => {
+    const { end } = await takeAll(failing(options).start())
+    expect(end).toMatchObject({ _tag: 'RolloutsStopped', rule, cause: NO, failed: [{ task: 0 }] })
+    await expect(failing(options)[Symbol.asyncIterator]().next()).rejects.toThrow(FailureError)
+  })
+})
+
+describe('a run that is called off', () => {
+  it('gives out what is complete, and goes on from its position as if nothing had been', async () => {
+    const groups = [
+      [1, 1],
+      [2, 3],
+      [1, 2],
+      [3, 1],
+    ]
+    const options = { order: 'drawn', maxInFlight: 4 } as const
+    const whole = await takeAll(collectorOf(groups, options).start())
+    const controller = new AbortController()
+    const first = await takeAll(collectorOf(groups, options).start({ signal: controller.signal }), async () =>
+      controller.abort(),
+    )
+    expect(first.end).toMatchObject({ _tag: 'End', why: 'cancelled' })
+    const position = JSON.parse(JSON.stringify(first.end.position)) as typeof first.end.position // written here
+    const rest = await takeAll(collectorOf(groups, options).start({ position }))
+    const rowsOf = ({ batches }: typeof whole) => batches.map(({ tasks, rows }) => [tasks, rows])
+    expect([...rowsOf(first), ...rowsOf(rest)]).toEqual(rowsOf(whole))
+  })
+})
