@@ -191,9 +191,9 @@ export const alarmLimits = (text: string): AlarmLimits => {
 const isBeyond = (value: number, limit: number, bad: Rule['bad']): boolean =>
   bad === 'above' ? !(value <= limit) : !(value >= limit)
 
-const nextBell = (bell: Bell, isBad: boolean, steps: number): Bell => {
-  const beyond = isBad ? bell.beyond + 1 : 0
-  const within = isBad ? 0 : bell.within + 1
+const nextBell = (bell: Bell, side: 'beyond' | 'within', steps: number): Bell => {
+  const beyond = side === 'beyond' ? bell.beyond + 1 : 0
+  const within = side === 'beyond' ? 0 : bell.within + 1
   if (bell.state === 'ringing') return { beyond, within, state: within >= CALM_STEPS ? 'quiet' : 'ringing' }
   return { beyond, within, state: beyond >= steps ? 'ringing' : 'quiet' }
 }
@@ -236,7 +236,7 @@ export const watchStep = (
     const limit = limits[kind]
     const value = limit === null ? null : rule.value(record, state)
     const isBad = value !== null && limit !== null && isBeyond(value, limit, rule.bad)
-    const bell = nextBell(state.bells[kind], isBad, rule.steps)
+    const bell = nextBell(state.bells[kind], isBad ? 'beyond' : 'within', rule.steps)
     const isNew = isBad && bell.state === 'ringing' && state.bells[kind].state === 'quiet'
     return { bell, alarms: isNew ? [alarmOf(kind, record.step, { value, limit })] : [] }
   })

@@ -6,6 +6,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
 import type { FileFailure } from '../../core/failure.js'
 import { liveFiles } from '../../live/files.js'
+import { alarmLimits, watchSteps } from './alarms.js'
 import type { EvaluationRecord, RunSummary, StepRecord, TrajectoryRecord } from './records.js'
 import type { RunSettings } from './settings.js'
 
@@ -115,6 +116,16 @@ const tableOf = (entries: Iterable<readonly [string, unknown]>): string => {
   return `<table class="settings"><tbody>${rows.join('')}</tbody></table>`
 }
 
+/** The alarms of the run: nothing if there were none, or if nobody wanted any. */
+const alarmList = ({ metrics, settings }: ReportInput): string => {
+  if (settings.alarms === 'off') return ''
+  const steps = metrics.filter((record) => record.type === 'step')
+  const { alarms } = watchSteps(steps, alarmLimits(settings.alarmLimits))
+  if (alarms.length === 0) return ''
+  const items = alarms.map(({ step, message }) => `<li>Step ${step}: ${escapeHtml(message)}</li>`)
+  return `<section>\n<h2>Alarms</h2>\n<ul class="alarms">${items.join('')}</ul>\n</section>\n`
+}
+
 /** The columns that the charts draw. */
 const chartData = (metrics: ReportInput['metrics']) => {
   const steps = evenly(
@@ -166,7 +177,8 @@ const readAssets = (files: Files): TE.TaskEither<FileFailure, Assets> => {
   )
 }
 
-const page = ({ summary, settings, metrics, trajectories }: ReportInput, assets: Assets): string => {
+const page = (input: ReportInput, assets: Assets): string => {
+  const { summary, settings, metrics, trajectories } = input
   const shown = shownTrajectories(trajectories)
   const left = trajectories.length - shown.length
   const data = { charts: chartData(metrics), trajectories: shown }
@@ -187,7 +199,7 @@ const page = ({ summary, settings, metrics, trajectories }: ReportInput, assets:
 <p class="verdict">${escapeHtml(verdict(summary))}</p>
 <dl class="cards">${cards(summary)}</dl>
 </header>
-<section>
+${alarmList(input)}<section>
 <h2>What was learned</h2>
 <div id="chart-learning" class="chart large"></div>
 </section>

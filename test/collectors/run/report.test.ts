@@ -123,6 +123,14 @@ describe('renderReport', () => {
     expect(html).toContain('The run was interrupted.')
   })
 
+  it('lists alarms, if there were any and somebody wanted them', async () => {
+    const cut = [1, 2, 3].map((number) => step(number, { truncated: 0.9 }))
+    const input = reportInput({ metrics: [evaluation(0, 0.1), ...cut, evaluation(3, 0.9)] })
+    expect(await render(input)).toContain('<li>Step 3: truncation: the share of completions')
+    expect(await render({ ...input, settings: { ...input.settings, alarms: 'off' } })).not.toContain('Alarms')
+    expect(await render(reportInput())).not.toContain('Alarms')
+  })
+
   it('runs no text that a model, a dataset or a path brought along', async () => {
     await fc.assert(
       fc.asyncProperty(fc.string(), async (noise) => {
