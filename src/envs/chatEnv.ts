@@ -1,4 +1,5 @@
 import * as tf from '@tensorflow/tfjs'
+import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { append, History, type Message, message } from '../data/history.js'
 import type { HistoryAction } from '../data/policy.js'
@@ -84,13 +85,14 @@ export const ChatEnv = (options: ChatEnvOptions): Env<ChatState, HistoryAction> 
           `ChatEnv: the action has batch shape [${action.batchShape.join(', ')}], the state [${state.batchShape.join(', ')}]`,
         )
       }
-      const prompts = get(state, 'history', 'prompt').items
-      const responses = get(action, 'history', 'response').items
-      const histories = prompts.map((history, i) => append(history, responses.get(i)!)) // equal batch shapes
-      const next = TensorDict({ history: { prompt: data(histories) } }, state.batchShape)
-      return TE.right(
-        merge(merge(state, next), openOutcome(state.batchShape)) as TensorDict<DeepMerge<ChatState, Outcome>>, // both merged in
-      )
+      return async () => {
+        const prompts = get(state, 'history', 'prompt').items
+        const responses = get(action, 'history', 'response').items
+        const histories = prompts.map((history, i) => append(history, responses.get(i)!)) // equal batch shapes
+        const next = TensorDict({ history: { prompt: data(histories) } }, state.batchShape)
+        const after = merge(merge(state, next), openOutcome(state.batchShape))
+        return E.right(after as TensorDict<DeepMerge<ChatState, Outcome>>) // both merged in
+      }
     },
   }
 }

@@ -1,5 +1,6 @@
 /** An environment whose rewards and ends are written down. */
 import * as tf from '@tensorflow/tfjs'
+import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { TokenAction, TokenPrompt } from '../data/policy.js'
 import { dataSpec, raggedSpec } from '../data/spec.js'
@@ -114,7 +115,7 @@ export const ScriptedEnv = (episodes: readonly ScriptedEpisode[]): Env<ScriptedS
       })
       return TE.right(merge(request, stateOf(first)) as TensorDict<ScriptedState>) // the state's own entries win
     },
-    step: (state, action) => {
+    step: (state, action) => async () => {
       const played = get(state, 'turns').items.map((turns) => turns + 1)
       const episode = get(state, 'episode').items
       const next = Array.from({ length: played.size }, (_, i) => {
@@ -138,7 +139,7 @@ export const ScriptedEnv = (episodes: readonly ScriptedEpisode[]): Env<ScriptedS
         }
       })
       const outcome = outcomeOf(episode.toArray(), played.toArray())
-      return TE.right(merge(merge(state, stateOf(next)), outcome) as TensorDict<DeepMerge<ScriptedState, Outcome>>) // both merged in
+      return E.right(merge(merge(state, stateOf(next)), outcome) as TensorDict<DeepMerge<ScriptedState, Outcome>>) // both merged in
     },
   }
 }

@@ -115,6 +115,15 @@ describe('ChatEnv', () => {
       expect(get(state, 'history', 'prompt').items.get(0)!.messages.size).toBe(1)
     }))
 
+  it('a step that is not run makes nothing', async () => {
+    const env = ChatEnv({ batchSize: 1 })
+    const state = await answered(env.reset(asking('a'), key))
+    const before = tf.memory().numTensors
+    const step = env.step(state, replies('1'))
+    expect(tf.memory().numTensors).toBe(before)
+    expect(step).toBeTypeOf('function')
+  })
+
   it.each([
     ['no query', () => empty(2)],
     ['too few queries', () => asking('a')],

@@ -17,18 +17,17 @@ import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 /** The turns of each member of a group. */
 export type GroupTurns = readonly number[]
 
-/** The environment of each task: turn `t` has reward `t`, the prompt is the task's number and 1 more. A step that is not run makes nothing. */
+/** The environment of each task: turn `t` has reward `t`, the prompt is the task's number and 1 more. */
 export const groupEnvs =
   (groups: readonly GroupTurns[]) =>
   (task: number): Env<ScriptedState, TokenAction> => {
-    const env = ScriptedEnv(
+    return ScriptedEnv(
       groups[task % groups.length]!.map((turns) => ({
         rewards: Array.from({ length: turns }, (_, turn) => turn),
         prompt: [task + 1],
         groupId: `${task}`,
       })),
     )
-    return { ...env, step: (state, action) => () => env.step(state, action)() }
   }
 
 /** Says one to four ids, by its key alone. */
