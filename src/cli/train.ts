@@ -92,7 +92,12 @@ const FLAGS: readonly (readonly [
     'when a run gets into trouble: off, warn, or stop after the step, saved',
     oneOf(['off', 'warn', 'stop']),
   ],
-  ['alarmLimits', '<list>', 'other limits of alarms, such as truncation=0.2,zero-variance=off', String],
+  [
+    'alarmLimits',
+    '<list>',
+    'other limits of alarms, such as truncation=0.2 or truncation=off, with commas between them',
+    String,
+  ],
   [
     'correction',
     '<how>',
