@@ -12,9 +12,12 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const BESIDE = ['models', 'assets', 'package.json', 'node_modules']
 
 let folder: string | undefined
-afterAll(() => {
+const remove = (): void => {
   if (folder !== undefined) rmSync(folder, { recursive: true, force: true })
-})
+}
+// Scripts use the kit, too: there are no tests to come after.
+if ('__vitest_worker__' in globalThis) afterAll(remove)
+else process.once('exit', remove)
 
 const compile = (): string => {
   const made = mkdtempSync(join(tmpdir(), 'tandem-compiled-'))
@@ -28,7 +31,7 @@ const compile = (): string => {
   return made
 }
 
-/** The folder with the JavaScript of `src` and of this folder, at the same paths. It is removed after the tests of the file. */
+/** The folder with the JavaScript of `src` and of this folder, at the same paths. It is removed after the tests of the file, or with the process. */
 export const compiledFolder = (): string => {
   folder ??= compile()
   return folder
