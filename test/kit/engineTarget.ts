@@ -1,4 +1,5 @@
 /** The real server that `npm run test:engines` starts, and what is asked of it besides answers. */
+import { Client } from 'undici'
 
 /** What `scripts/testEngines.ts` says of the server. */
 export interface EngineTarget {
@@ -18,7 +19,10 @@ export const engineTarget = (): EngineTarget => {
 
 /** Requests that run on a server that tells metrics as vLLM does. */
 export const runningAt = (url: string) => async (): Promise<number> => {
-  const text = await (await fetch(`${url}/metrics`)).text()
+  const client = new Client(url) // of its own: servers close idle connections without a word
+  const { body } = await client.request({ path: '/metrics', method: 'GET' })
+  const text = await body.text()
+  await client.close()
   const counts = [...text.matchAll(/^vllm:num_requests_running(?:\{[^}]*\})? (\S+)$/gm)].map(([, count]) =>
     Number(count),
   )
