@@ -1,14 +1,14 @@
 /** What holds for a training step of any loss. */
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   type LossStep,
   type LossStepOptions,
   type MeasuredLoss,
   NonFiniteLoss,
 } from '../../src/collectors/steps/lossStep.js'
-import { liveTensors, ownedCount, scope } from '../../src/engine/scope.js'
+import { liveTensors, type Owned, own, ownedCount, scope } from '../../src/engine/scope.js'
 import type { Params } from '../../src/modules/transformer/params.js'
 import { mapNamed } from '../../src/objectives/updates/optimizer.js'
 import { expectClose } from './close.js'
@@ -16,6 +16,26 @@ import { valuesOf } from './engine.js'
 import { descent } from './trainingRows.js'
 
 type Descent = ReturnType<typeof descent.init>
+
+/** One layer of eight numbers: enough for the law of a step. */
+export const SMALL_DECODER = {
+  layers: 1,
+  hiddenSize: 8,
+  intermediateSize: 8,
+  heads: 2,
+  keyValueHeads: 1,
+  headSize: 4,
+} as const
+
+/** Weights that are made before the tests of a file, and freed after them. */
+export const useParams = (make: () => Params): (() => Params) => {
+  let params: Owned<Params>
+  beforeAll(() => {
+    params = own(scope(make))
+  })
+  afterAll(() => params.release())
+  return () => params.value
+}
 
 /** Settings of a step that a law changes. */
 export type StepChanges = Partial<Omit<LossStepOptions<Descent>, 'config' | 'optimizer'>>

@@ -1,12 +1,12 @@
 /** Whole training runs in this process, on real folders: started, stopped after a step, resumed, and what they leave behind. */
 import { readFileSync } from 'node:fs'
-import { expect } from 'vitest'
+import { beforeAll, expect } from 'vitest'
 import { prepareRun } from '../../src/collectors/run/prepare.js'
 import type { StepRecord } from '../../src/collectors/run/records.js'
 import type { RunSettings } from '../../src/collectors/run/settings.js'
 import { train } from '../../src/collectors/run/train.js'
 import { rightOf } from './results.js'
-import { contentsOf, parseJsonLines, smallSettings, withoutSeconds } from './runs.js'
+import { contentsOf, parseJsonLines, smallSettings, withoutSeconds, writeAnsweringModel } from './runs.js'
 
 /** Runs a request to its end, or until the step `stopAt` is done. The steps that it took. */
 const follow = async (request: Parameters<typeof prepareRun>[0], stopAt?: number): Promise<readonly StepRecord[]> => {
@@ -34,10 +34,14 @@ const remainsOf = (folder: string, step: number) => {
   }
 }
 
-/** Small runs in folders of `path` by name, with a model that is there when they start. */
-export const trainingRuns = (path: (name: string) => string, model: () => string) => {
+/** Small runs in folders of `path` by name, of a model that answers, which is written there before the tests of the file. */
+export const useTrainingRuns = (path: (name: string) => string) => {
+  let model = ''
+  beforeAll(async () => {
+    model = await writeAnsweringModel(path('model'))
+  })
   const start = (name: string, settings: Partial<RunSettings> = {}, stopAt?: number): Promise<readonly StepRecord[]> =>
-    follow({ _tag: 'New', folder: path(name), settings: smallSettings(model(), settings) }, stopAt)
+    follow({ _tag: 'New', folder: path(name), settings: smallSettings(model, settings) }, stopAt)
   const resume = (name: string): Promise<readonly StepRecord[]> =>
     follow({ _tag: 'Resume', folder: path(name), asked: {} })
   return {

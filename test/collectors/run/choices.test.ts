@@ -1,20 +1,15 @@
 /** What settings make of a run, alone and in one: corrections, schedules, and where the divergence counts. */
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { correctionOf, overlongOf, samplingRoundsOf, scheduleOf } from '../../../src/collectors/run/choices.js'
 import { DEFAULT_SETTINGS, type RunSettings } from '../../../src/collectors/run/settings.js'
 import { adaptiveKLController } from '../../../src/objectives/klControl.js'
 import { useEngine } from '../../kit/engine.js'
-import { useTemporaryFolder, writeAnsweringModel } from '../../kit/runs.js'
-import { trainingRuns } from '../../kit/trainingRuns.js'
+import { useTemporaryFolder } from '../../kit/runs.js'
+import { useTrainingRuns } from '../../kit/trainingRuns.js'
 
 useEngine({ threads: 1 })
 const path = useTemporaryFolder()
-
-let model = ''
-beforeAll(async () => {
-  model = await writeAnsweringModel(path('model'))
-})
-const runs = trainingRuns(path, () => model)
+const runs = useTrainingRuns(path)
 
 const settings = (changes: Partial<RunSettings>): RunSettings => ({ model: 'm', ...DEFAULT_SETTINGS, ...changes })
 

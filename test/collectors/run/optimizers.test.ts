@@ -8,8 +8,8 @@ import { scope } from '../../../src/engine/scope.js'
 import { hostArrays, type Pretrained } from '../../../src/modules/pretrained.js'
 import { parameterShapes } from '../../../src/modules/transformer/params.js'
 import { useEngine } from '../../kit/engine.js'
-import { answeringModel, useTemporaryFolder, writeAnsweringModel } from '../../kit/runs.js'
-import { trainingRuns } from '../../kit/trainingRuns.js'
+import { answeringModel, useTemporaryFolder } from '../../kit/runs.js'
+import { useTrainingRuns } from '../../kit/trainingRuns.js'
 
 useEngine({ threads: 1 })
 const path = useTemporaryFolder()
@@ -17,9 +17,8 @@ const path = useTemporaryFolder()
 let model: Pretrained
 beforeAll(async () => {
   model = await answeringModel()
-  await writeAnsweringModel(path('model'))
 })
-const runs = trainingRuns(path, () => path('model'))
+const runs = useTrainingRuns(path)
 
 const made = () => ({
   params: Object.fromEntries([...parameterShapes(model.config)].map(([name, shape]) => [name, tf.ones([...shape])])),

@@ -1,19 +1,14 @@
 /** Runs that sample groups without a signal again, and that make or take away the reward of long completions. */
 import { readFileSync } from 'node:fs'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { DEFAULT_SETTINGS, parseSettings } from '../../../src/collectors/run/settings.js'
 import { useEngine } from '../../kit/engine.js'
-import { parseJsonLines, useTemporaryFolder, writeAnsweringModel } from '../../kit/runs.js'
-import { trainingRuns } from '../../kit/trainingRuns.js'
+import { parseJsonLines, useTemporaryFolder } from '../../kit/runs.js'
+import { useTrainingRuns } from '../../kit/trainingRuns.js'
 
 useEngine({ threads: 1 })
 const path = useTemporaryFolder()
-
-let model = ''
-beforeAll(async () => {
-  model = await writeAnsweringModel(path('model'))
-})
-const runs = trainingRuns(path, () => model)
+const runs = useTrainingRuns(path)
 
 const SETTINGS = { steps: 2, prompts: 2, group: 2, evalProblems: 1 }
 
@@ -46,7 +41,7 @@ describe('a run with a soft end', () => {
   })
 
   it('refuses a cache that is longer than a completion', () => {
-    const settings = { model, ...DEFAULT_SETTINGS, maxNewTokens: 8, overlongCache: 9 }
+    const settings = { model: path('model'), ...DEFAULT_SETTINGS, maxNewTokens: 8, overlongCache: 9 }
     expect(parseSettings(settings)).toMatchObject({ left: { reason: expect.stringContaining('from 1 to 8, got 9') } })
   })
 })

@@ -1,18 +1,13 @@
 /** Runs with several updates for each batch: what the later ones see, and that they resume bit for bit. */
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { combineUpdates } from '../../../src/collectors/stepMetrics.js'
 import { useEngine } from '../../kit/engine.js'
-import { useTemporaryFolder, writeAnsweringModel } from '../../kit/runs.js'
-import { trainingRuns } from '../../kit/trainingRuns.js'
+import { useTemporaryFolder } from '../../kit/runs.js'
+import { useTrainingRuns } from '../../kit/trainingRuns.js'
 
 useEngine({ threads: 1 })
 const path = useTemporaryFolder()
-
-let model = ''
-beforeAll(async () => {
-  model = await writeAnsweringModel(path('model'))
-})
-const runs = trainingRuns(path, () => model)
+const runs = useTrainingRuns(path)
 
 const SETTINGS = { steps: 2, prompts: 4, group: 2, epochs: 2, miniBatches: 2, evalProblems: 1, learningRate: 0.05 }
 

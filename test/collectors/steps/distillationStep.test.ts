@@ -1,5 +1,5 @@
 /** Distillation: the loss is the pure one on what both models say, and the student becomes the teacher. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
   type DistillationMetrics,
   type DistilledRows,
@@ -9,35 +9,26 @@ import {
   type TaughtRows,
 } from '../../../src/collectors/steps/distillationStep.js'
 import { keyFromSeed } from '../../../src/core/key.js'
-import { type Owned, own, scope } from '../../../src/engine/scope.js'
+import { own, scope } from '../../../src/engine/scope.js'
 import { completionBatch, packCompletions } from '../../../src/modules/transformer/pack.js'
-import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
+import { initialParams } from '../../../src/modules/transformer/params.js'
 import { completionLogits } from '../../../src/modules/transformer/score.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { DistillationLoss, vocabularyDivergence } from '../../../src/objectives/distillationLoss.js'
 import { adamW } from '../../../src/objectives/updates/adamW.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
-import { describeStep, gradientOf, type StepSubject } from '../../kit/lossSteps.js'
+import { describeStep, gradientOf, SMALL_DECODER, type StepSubject, useParams } from '../../kit/lossSteps.js'
 import { tinyConfig } from '../../kit/models.js'
 import { paddedTensor, rowsOf as randomRows } from '../../kit/trainingRows.js'
 
 useEngine({ threads: 1 })
 
-const small = { layers: 1, hiddenSize: 8, intermediateSize: 8, heads: 2, keyValueHeads: 1, headSize: 4 } as const
-const config = tinyConfig(small)
-const teacherConfig = tinyConfig({ ...small, intermediateSize: 12 })
+const config = tinyConfig(SMALL_DECODER)
+const teacherConfig = tinyConfig({ ...SMALL_DECODER, intermediateSize: 12 })
 
-let params: Owned<Params>
-let teacher: Owned<Params>
-beforeAll(() => {
-  params = own(scope(() => initialParams(config, keyFromSeed(1), 0.5)))
-  teacher = own(scope(() => initialParams(teacherConfig, keyFromSeed(2), 0.5)))
-})
-afterAll(() => {
-  params.release()
-  teacher.release()
-})
+const params = useParams(() => initialParams(config, keyFromSeed(1), 0.5))
+const teacher = useParams(() => initialParams(teacherConfig, keyFromSeed(2), 0.5))
 
 const rowsOf = (seed: number): Required<TaughtRows> => {
   const { prompts, completions, refLogProbs } = randomRows(config.vocabularySize, [2, 1, 1], seed)
@@ -49,7 +40,7 @@ describe('distillationStep', () => {
   const loss = DistillationLoss({ klDirection: 'forward' })
   const subject: StepSubject<TaughtRows, DistillationMetrics> = {
     step: (changes) => distillationStep({ config, loss, ...changes }),
-    params: () => params.value,
+    params,
     rows: rowsOf,
     broken: (rows) => ({ ...rows, teacherLogProbs: rows.completions.map((row) => Array.from(row, () => Number.NaN)) }),
   }
@@ -58,7 +49,7 @@ describe('distillationStep', () => {
     const rows = rowsOf(7)
     const scorer = makeScorer(config)
     const groups = { prompts: rows.prompts, group: 1 }
-    const logProbs = scorer.score(params.value, { groups, completions: rows.completions, temperature: 0.8 })
+    const logProbs = scorer.score(params(), { groups, completions: rows.completions, temperature: 0.8 })
     scorer.release()
     const expected = scope(() => {
       const { lossDistillation, kl, teacherZeros } = loss.apply({
@@ -80,11 +71,11 @@ describe('gkdStep', () => {
     step: (changes) =>
       gkdStep({
         config,
-        teacher: { config: teacherConfig, params: teacher.value },
+        teacher: { config: teacherConfig, params: teacher() },
         divergence: { teacherShare: 0.3 },
         ...changes,
       }),
-    params: () => params.value,
+    params,
     rows: rowsOf,
     broken: (rows) => ({ ...rows, temperature: 1e-45 }),
   }
@@ -92,7 +83,7 @@ describe('gkdStep', () => {
   it('has the mean divergence of the distributions of both models', () => {
     const { prompts, completions } = rowsOf(7)
     const expected = scope(() => {
-      const logits = ([params.value, teacher.value] as const).map((weights, i) => {
+      const logits = ([params(), teacher()] as const).map((weights, i) => {
         const of = [config, teacherConfig][i]!
         return completionLogits(weights, of, completionBatch(packCompletions({ prompts, group: 1 }, completions), of))
       })
@@ -108,11 +99,11 @@ describe('gkdStep', () => {
   it('makes the student say what the teacher says', () => {
     const step = gkdStep({
       config,
-      teacher: { config: teacherConfig, params: teacher.value },
+      teacher: { config: teacherConfig, params: teacher() },
       optimizer: adamW({ weightDecay: 0 }),
     })
     const { prompts, completions } = rowsOf(3)
-    let state = own(scope(() => step.init(params.value)))
+    let state = own(scope(() => step.init(params())))
     const seen: number[] = []
     for (let i = 0; i < 80; i++) {
       const { state: next, metrics } = step.update(state.value, { prompts, completions }, 0.03)
@@ -126,9 +117,9 @@ describe('gkdStep', () => {
   })
 
   it('refuses a teacher of another vocabulary and a divergence that is none', () => {
-    const other = tinyConfig({ ...small, vocabularySize: config.vocabularySize + 1 })
+    const other = tinyConfig({ ...SMALL_DECODER, vocabularySize: config.vocabularySize + 1 })
     const made = (changes: object) => () =>
-      gkdStep({ config, optimizer: adamW(), teacher: { config: teacherConfig, params: teacher.value }, ...changes })
+      gkdStep({ config, optimizer: adamW(), teacher: { config: teacherConfig, params: teacher() }, ...changes })
     expect(made({ teacher: { config: other, params: {} } })).toThrow('gkdStep: the teacher has')
     expect(made({ divergence: { teacherShare: 1 } })).toThrow('teacherShare')
     expect(made({ aggregation: { mode: 'seq-mean-token-sum-norm', length: 0 } })).toThrow('length')

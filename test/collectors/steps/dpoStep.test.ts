@@ -1,31 +1,27 @@
 /** Direct preference optimization: its loss is the pure one on the model's log-probabilities, and it learns what is preferred. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { type DPOMetrics, dpoStep, type PreferenceRows, withReference } from '../../../src/collectors/steps/dpoStep.js'
 import { keyFromSeed } from '../../../src/core/key.js'
-import { type Owned, own, scope } from '../../../src/engine/scope.js'
+import { own, scope } from '../../../src/engine/scope.js'
 import { initialLora, loraScalings } from '../../../src/modules/lora/adapter.js'
 import { loraConfig } from '../../../src/modules/lora/config.js'
 import { makeParams } from '../../../src/modules/pretrained.js'
-import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
+import { initialParams } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { type DPOLoss, dpoLoss } from '../../../src/objectives/dpoLoss.js'
 import { adamW } from '../../../src/objectives/updates/adamW.js'
 import { requireRight } from '../../../src/testing/results.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
-import { describeStep, gradientOf, type StepSubject } from '../../kit/lossSteps.js'
+import { describeStep, gradientOf, SMALL_DECODER, type StepSubject, useParams } from '../../kit/lossSteps.js'
 import { tinyConfig } from '../../kit/models.js'
 import { paddedTensor, rowsOf as randomRows } from '../../kit/trainingRows.js'
 
 useEngine({ threads: 1 })
 
-const config = tinyConfig({ layers: 1, hiddenSize: 8, intermediateSize: 8, heads: 2, keyValueHeads: 1, headSize: 4 })
+const config = tinyConfig(SMALL_DECODER)
 
-let params: Owned<Params>
-beforeAll(() => {
-  params = own(scope(() => initialParams(config, keyFromSeed(1), 0.5)))
-})
-afterAll(() => params.release())
+const params = useParams(() => initialParams(config, keyFromSeed(1), 0.5))
 
 /** Three pairs; the last token of a chosen completion does not count. */
 const rowsOf = (seed: number): Required<PreferenceRows> => {
@@ -40,7 +36,7 @@ const rowsOf = (seed: number): Required<PreferenceRows> => {
 
 const subjectOf = (loss?: DPOLoss): StepSubject<PreferenceRows, DPOMetrics> => ({
   step: (changes) => dpoStep({ config, ...(loss && { loss }), ...changes }),
-  params: () => params.value,
+  params,
   rows: rowsOf,
   broken: (rows) => ({
     ...rows,
@@ -61,7 +57,7 @@ describe('dpoStep', () => {
     (_, loss) => {
       const rows = rowsOf(7)
       const scorer = makeScorer(config)
-      const scored = withReference(rows, { scorer, params: params.value }).refLogProbs!
+      const scored = withReference(rows, { scorer, params: params() }).refLogProbs!
       scorer.release()
       const expected = scope(() => {
         const side = (which: 'chosen' | 'rejected') => ({
@@ -92,14 +88,14 @@ describe('dpoStep', () => {
       ],
     }
     const scorer = makeScorer(config)
-    const referred = withReference(rows, { scorer, params: params.value })
+    const referred = withReference(rows, { scorer, params: params() })
     scorer.release()
     const lora = own(scope(() => ({ config: fresh.config, tensors: makeParams(fresh.arrays) })))
     const step = scope(() =>
       dpoStep({
         config,
         optimizer: adamW({ weightDecay: 0 }),
-        frozen: { ...params.value, ...loraScalings(lora.value) },
+        frozen: { ...params(), ...loraScalings(lora.value) },
         loss: dpoLoss({ beta: 0.5 }),
       }),
     )
@@ -119,7 +115,7 @@ describe('dpoStep', () => {
 
   it('refuses pairs that do not fit, all lists at once, and pairs without the reference that they need', () => {
     const step = dpoStep({ config, optimizer: adamW() })
-    using state = own(scope(() => step.init(params.value)))
+    using state = own(scope(() => step.init(params())))
     const update = (rows: PreferenceRows) => () => step.update(state.value, rows, 0.1)
     expect(update({ prompts: [[1]], chosen: [[1], [2]], rejected: [[1]] })).toThrow(
       'dpoStep: 2 chosen but 1 prompts; 2 chosen but 1 rejected',

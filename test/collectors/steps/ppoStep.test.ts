@@ -1,13 +1,13 @@
 /** PPO with a value head: its loss is that of policy and value on what the model says, and both learn. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { type PPOMetrics, type PPORows, ppoRows, ppoStep } from '../../../src/collectors/steps/ppoStep.js'
 import { valueStep } from '../../../src/collectors/steps/valueStep.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { child, keyFromSeed, normals } from '../../../src/core/key.js'
 import { raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { get } from '../../../src/data/tensorDict/tensorDict.js'
-import { type Owned, own, scope } from '../../../src/engine/scope.js'
-import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
+import { own, scope } from '../../../src/engine/scope.js'
+import { initialParams } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { TransformersWrapper } from '../../../src/modules/transformersWrapper.js'
 import { initialValueHead, makeValuer, withoutValueHead } from '../../../src/modules/valueHead.js'
@@ -17,7 +17,7 @@ import { valueLoss } from '../../../src/objectives/valueLoss.js'
 import { requireRight } from '../../../src/testing/results.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
-import { describeStep, gradientOf, type StepSubject } from '../../kit/lossSteps.js'
+import { describeStep, gradientOf, SMALL_DECODER, type StepSubject, useParams } from '../../kit/lossSteps.js'
 import { tinyConfig } from '../../kit/models.js'
 import { rightOf } from '../../kit/results.js'
 import { tokenPrompt } from '../../kit/small.js'
@@ -25,16 +25,12 @@ import { paddedTensor, rowsOf as randomRows } from '../../kit/trainingRows.js'
 
 useEngine({ threads: 1 })
 
-const config = tinyConfig({ layers: 1, hiddenSize: 8, intermediateSize: 8, heads: 2, keyValueHeads: 1, headSize: 4 })
+const config = tinyConfig(SMALL_DECODER)
 
-let params: Owned<Params>
-beforeAll(() => {
+const params = useParams(() => {
   const key = keyFromSeed(1)
-  params = own(
-    scope(() => ({ ...initialParams(config, key, 0.5), ...initialValueHead(config, child(key, 'head'), 1) })),
-  )
+  return { ...initialParams(config, key, 0.5), ...initialValueHead(config, child(key, 'head'), 1) }
 })
-afterAll(() => params.release())
 
 const rowsOf = (seed: number): PPORows => {
   const rows = randomRows(config.vocabularySize, [2, 1, 1], seed)
@@ -51,7 +47,7 @@ const losses = {
 
 const subject: StepSubject<PPORows, PPOMetrics> = {
   step: (changes) => ppoStep({ config, ...losses, ...changes }),
-  params: () => params.value,
+  params,
   rows: rowsOf,
   broken: (rows) => ({ ...rows, returns: rows.returns.map((row) => Array.from(row, () => Number.NaN)) }),
 }
@@ -85,8 +81,8 @@ describe('ppoStep', () => {
     const rows = rowsOf(7)
     const [scorer, valuer] = [makeScorer(config), makeValuer(config)]
     const groups = { prompts: rows.prompts, group: 1 }
-    const logProbs = scorer.score(params.value, { groups, completions: rows.completions, temperature: 1 })
-    const values = valuer.values(params.value, rows)
+    const logProbs = scorer.score(params(), { groups, completions: rows.completions, temperature: 1 })
+    const values = valuer.values(params(), rows)
     for (const used of [scorer, valuer]) used.release()
     const expected = scope(() => {
       const mask = paddedTensor(rows.masks!)
@@ -113,7 +109,7 @@ describe('ppoStep', () => {
   it('says how much of the returns the values explain', () => {
     const rows = rowsOf(7)
     const valuer = makeValuer(config)
-    const known = valuer.values(params.value, rows)
+    const known = valuer.values(params(), rows)
     valuer.release()
     const explained = (returns: PPORows['returns']) =>
       gradientOf(subject, { ...rows, returns }).metrics.explainedVariance
@@ -125,7 +121,7 @@ describe('ppoStep', () => {
   it('learns from sampled rewards which token pays, with its values on the way', async () => {
     const step = ppoStep({ config, optimizer: adamW({ weightDecay: 0 }), valueCoefficient: 0.5 })
     const valuer = makeValuer(config)
-    const first = scope(() => ({ ...params.value, ...initialValueHead(config, keyFromSeed(2)) }))
+    const first = scope(() => ({ ...params(), ...initialValueHead(config, keyFromSeed(2)) }))
     let state = own(scope(() => step.init(first)))
     const sampling = { maxNewTokens: 2, temperature: 1 }
     const policy = TransformersWrapper({ config, params: withoutValueHead(first), sampling, stopTokens: [] })
@@ -152,7 +148,7 @@ describe('ppoStep', () => {
   it('refuses a negative coefficient, and parameters without a value head', () => {
     expect(() => ppoStep({ config, optimizer: adamW(), valueCoefficient: -1 })).toThrow('valueCoefficient')
     const step = ppoStep({ config, optimizer: adamW() })
-    using state = own(scope(() => step.init(withoutValueHead(params.value))))
+    using state = own(scope(() => step.init(withoutValueHead(params()))))
     expect(() => step.update(state.value, rowsOf(1), 0.1)).toThrow("there is no 'value_head.weight'")
     step.release()
   })
@@ -174,7 +170,7 @@ describe('valueStep', () => {
         [0, -1],
       ],
     }
-    let state = own(scope(() => step.init(params.value)))
+    let state = own(scope(() => step.init(params())))
     const seen: (number | null)[] = []
     for (let i = 0; i < 60; i++) {
       const { state: next, metrics } = step.update(state.value, rows, 0.03)
@@ -185,7 +181,7 @@ describe('valueStep', () => {
     }
     state.release()
     expect(seen.at(-1)!).toBeGreaterThan(0.99)
-    using start = own(scope(() => step.init(params.value)))
+    using start = own(scope(() => step.init(params())))
     expect(() => step.update(start.value, { ...rows, returns: [[1], [0, -1]] }, 0)).toThrow(
       'valueStep: row 0 has 3 tokens but 1 returns',
     )

@@ -1,29 +1,25 @@
 /** Supervised fine-tuning: its loss is the pure one on the model's log-probabilities, and it learns. */
 import * as tf from '@tensorflow/tfjs'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { SFTRows } from '../../../src/collectors/steps/sftRows.js'
 import { type SFTMetrics, sftStep } from '../../../src/collectors/steps/sftStep.js'
 import { keyFromSeed } from '../../../src/core/key.js'
-import { type Owned, own, scope } from '../../../src/engine/scope.js'
-import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
+import { own, scope } from '../../../src/engine/scope.js'
+import { initialParams } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { SFTLoss } from '../../../src/objectives/sftLoss.js'
 import { adamW } from '../../../src/objectives/updates/adamW.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
-import { describeStep, gradientOf, type StepSubject } from '../../kit/lossSteps.js'
+import { describeStep, gradientOf, SMALL_DECODER, type StepSubject, useParams } from '../../kit/lossSteps.js'
 import { tinyConfig } from '../../kit/models.js'
 import { paddedTensor, rowsOf as randomRows } from '../../kit/trainingRows.js'
 
 useEngine({ threads: 1 })
 
-const config = tinyConfig({ layers: 1, hiddenSize: 8, intermediateSize: 8, heads: 2, keyValueHeads: 1, headSize: 4 })
+const config = tinyConfig(SMALL_DECODER)
 
-let params: Owned<Params>
-beforeAll(() => {
-  params = own(scope(() => initialParams(config, keyFromSeed(1), 0.5)))
-})
-afterAll(() => params.release())
+const params = useParams(() => initialParams(config, keyFromSeed(1), 0.5))
 
 /** Rows with holes in their masks; the last one has nothing to learn. */
 const rowsOf = (seed: number): Required<SFTRows> => {
@@ -34,7 +30,7 @@ const rowsOf = (seed: number): Required<SFTRows> => {
 
 const subjectOf = (loss?: SFTLoss): StepSubject<SFTRows, SFTMetrics> => ({
   step: (changes) => sftStep({ config, ...(loss && { loss }), ...changes }),
-  params: () => params.value,
+  params,
   rows: rowsOf,
   broken: (rows) => ({ ...rows, refLogProbs: rows.completions.map((row) => Array.from(row, () => Number.NaN)) }),
 })
@@ -49,7 +45,7 @@ describe('sftStep', () => {
   it.each(Object.entries(losses))('has the loss of the log-probabilities of its rows (%s)', (_, loss) => {
     const rows = rowsOf(7)
     const scorer = makeScorer(config)
-    const logProbs = scorer.score(params.value, {
+    const logProbs = scorer.score(params(), {
       groups: { prompts: rows.prompts, group: 1 },
       completions: rows.completions,
       temperature: 1,
@@ -98,7 +94,7 @@ describe('sftStep', () => {
         [8, 9],
       ],
     }
-    let state = own(scope(() => step.init(params.value)))
+    let state = own(scope(() => step.init(params())))
     const seen: SFTMetrics[] = []
     for (let i = 0; i < 60; i++) {
       const { state: next, metrics } = step.update(state.value, rows, 0.03)
@@ -115,7 +111,7 @@ describe('sftStep', () => {
 
   it('refuses, all at once, rows that do not fit', () => {
     const step = sftStep({ config, optimizer: adamW() })
-    using state = own(scope(() => step.init(params.value)))
+    using state = own(scope(() => step.init(params())))
     const update = (rows: SFTRows) => () => step.update(state.value, rows, 0.1)
     expect(update({ prompts: [], completions: [] })).toThrow('sftStep: there are no rows to learn from')
     expect(
