@@ -204,6 +204,8 @@ const batchOf = (event: TrackedEvent): Partial<Batch> => {
       return { tags: [pair(`tandem.${event.what}`, event.path)] }
     case 'alarm':
       return { tags: [pair(`tandem.alarm.${event.name}`, `step ${event.step}: ${event.text}`)] }
+    case 'failure':
+      return { tags: [pair(`tandem.failure.${event.name}`, `step ${event.step}: ${event.text}`)] }
     case 'samples':
     case 'end':
       return {}

@@ -12,11 +12,20 @@ export interface SampleText {
   readonly text: string
 }
 
+/** When a phase began and ended, in milliseconds since 1970. */
+export interface PhaseSpan {
+  readonly name: string
+  readonly from: number
+  readonly to: number
+}
+
 /**
  * An event of a run. `at` is a time of the calendar in milliseconds since 1970.
  *
  * `start`: told first in every session. `from`: steps from here on are told again; what an earlier session told of them no longer counts.
  * `scalars`: numbers by name, such as `train/loss`, and seconds by phase, such as `generation`, in the order in which the phases came.
+ * `saved`: something was written down, such as a checkpoint. `failure`: something failed and the run went on, such as a rollout.
+ * `spans`: when phases were, where that is known. What happened before the first step is told of step 0.
  */
 export type TrackedEvent =
   | {
@@ -32,10 +41,25 @@ export type TrackedEvent =
       readonly step: number
       readonly values: Readonly<Record<string, number>>
       readonly seconds: Readonly<Record<string, number>>
+      readonly spans?: readonly PhaseSpan[]
     }
   | { readonly type: 'samples'; readonly at: number; readonly step: number; readonly samples: readonly SampleText[] }
-  | { readonly type: 'saved'; readonly at: number; readonly step: number; readonly what: string; readonly path: string }
+  | {
+      readonly type: 'saved'
+      readonly at: number
+      readonly step: number
+      readonly what: string
+      readonly path: string
+      readonly spans?: readonly PhaseSpan[]
+    }
   | { readonly type: 'alarm'; readonly at: number; readonly step: number; readonly name: string; readonly text: string }
+  | {
+      readonly type: 'failure'
+      readonly at: number
+      readonly step: number
+      readonly name: string
+      readonly text: string
+    }
   | { readonly type: 'end'; readonly at: number; readonly step: number; readonly status: RunStatus }
 
 /** How a session ended. */
@@ -60,7 +84,7 @@ export interface SinkFailure {
 export interface Sink {
   readonly name: string
   readonly write: (events: readonly TrackedEvent[]) => TE.TaskEither<SinkFailure, void>
-  /** To be called once, after the last write. */
+  /** After the last write. A second time does nothing. */
   readonly close: TE.TaskEither<SinkFailure, void>
 }
 

@@ -39,6 +39,8 @@ const boardEvents = (event: TrackedEvent): readonly BoardEvent[] => {
       return [{ seconds, step: event.step, what: 'texts', values: { [`saved/${event.what}`]: literal(event.path) } }]
     case 'alarm':
       return [{ seconds, step: event.step, what: 'texts', values: { [`alarms/${event.name}`]: literal(event.text) } }]
+    case 'failure':
+      return [{ seconds, step: event.step, what: 'texts', values: { [`failures/${event.name}`]: literal(event.text) } }]
     case 'end':
       return [{ seconds, step: event.step, what: 'texts', values: { status: event.status } }]
   }
