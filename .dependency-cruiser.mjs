@@ -31,7 +31,8 @@ const PACKAGES = {
   zod: ['data', 'modules', 'collectors', 'serve'],
   hono: ['serve'],
   '@hono/node-server': ['live/httpServer'],
-  'prom-client': ['serve/metrics'],
+  'prom-client': ['serve/metrics', 'collectors/tracking/prometheus'],
+  '@opentelemetry/api': ['collectors/tracking/openTelemetry'],
   undici: ['live/transport'],
   'eventsource-parser': ['live/transport'],
 }

@@ -43,7 +43,7 @@ export interface HttpServer {
 }
 
 const HINTS: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'the port is in use; choose another with --port',
+  EADDRINUSE: 'the port is in use; choose another one',
   EACCES: 'permission denied for this port; choose one above 1023',
   EADDRNOTAVAIL: 'this computer has no such address',
   ENOTFOUND: 'no such host',
