@@ -5,31 +5,35 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { PreparedRun } from '../collectors/run/prepare.js'
 import type { RunEvent } from '../collectors/run/train.js'
+import { type MetricsServer, serveMetrics } from '../collectors/tracking/metricsServer.js'
 import { mlflowSink } from '../collectors/tracking/mlflow.js'
+import { type PrometheusSink, prometheusSink } from '../collectors/tracking/prometheus.js'
 import type { Sink } from '../collectors/tracking/sink.js'
 import { tensorBoardSink } from '../collectors/tracking/tensorBoard.js'
-import { trackedEvents } from '../collectors/tracking/trackedEvents.js'
-import { makeTracker, type SinkReport } from '../collectors/tracking/tracker.js'
+import { trackedRun } from '../collectors/tracking/trackedRun.js'
+import { makeTracker, type SinkReport, type Tracker } from '../collectors/tracking/tracker.js'
 import type { Environment, Files } from '../core/capabilities.js'
 import { describe, type FileFailure } from '../core/failure.js'
-import { liveCalendar } from '../live/clock.js'
+import type { Transport } from '../core/http.js'
 import { liveEnvironment } from '../live/environment.js'
 import { liveFiles } from '../live/files.js'
 import { liveIds } from '../live/ids.js'
 import { liveTransport } from '../live/transport/liveTransport.js'
 import { CommandError, orFail } from './failure.js'
+import { naturalNumber } from './options.js'
 
 export interface TrackingFlags {
   readonly tensorboard?: string | true
   readonly mlflow?: string
+  readonly metricsPort?: number
+  readonly metricsHost?: string
 }
 
-/** Follows a run. */
+/** Places that are ready to follow a run. */
 export interface Tracking {
-  readonly show: (event: RunEvent) => void
-  /** Says that the run failed. */
-  readonly fail: () => void
-  /** Waits for what the places still take, and says what they have not taken. */
+  /** The events of a run, followed at the places. To be called once. */
+  readonly follow: (run: PreparedRun, events: AsyncIterable<RunEvent>) => AsyncIterable<RunEvent>
+  /** Waits for what the places still take, says what they have not taken, and closes them. A second time does nothing. */
   readonly close: () => Promise<void>
 }
 
@@ -42,6 +46,11 @@ export const trackingOptions = (): readonly Option[] => [
     '--mlflow <url>',
     'log to an MLflow server; MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, are sent to it',
   ),
+  new Option(
+    '--metrics-port <n>',
+    'serve metrics for Prometheus at /metrics of this port while the run goes on; 0 takes a free one',
+  ).argParser(naturalNumber),
+  new Option('--metrics-host <address>', 'address for --metrics-port (default: 127.0.0.1)'),
 ]
 
 /** What tells the server who asks. */
@@ -68,42 +77,77 @@ const markOf = (files: Files, folder: string): TE.TaskEither<FileFailure, string
   )
 }
 
-const mlflowOf = async (url: string, folder: string): Promise<Sink> => {
-  const runId = await orFail(markOf(liveFiles, folder))
+const mlflowTransport = (url: string): Transport => {
   try {
-    const headers = authorization(liveEnvironment)
-    return mlflowSink({ transport: liveTransport({ servers: url, headers, retry: { attempts: 2 } }), runId })
+    return liveTransport({ servers: url, headers: authorization(liveEnvironment), retry: { attempts: 2 } })
   } catch (error) {
     throw new CommandError(`--mlflow: ${error instanceof Error ? error.message : String(error)}`)
   }
 }
 
+/** Metrics, and where they are served. */
+interface ServedMetrics {
+  readonly sink: PrometheusSink
+  readonly server: MetricsServer
+}
+
+const servedMetrics = async ({
+  metricsPort: port,
+  metricsHost: host,
+}: TrackingFlags): Promise<ServedMetrics | null> => {
+  if (port === undefined) {
+    if (host !== undefined) throw new CommandError('--metrics-host is where --metrics-port listens: give that, too')
+    return null
+  }
+  const sink = prometheusSink()
+  return { sink, server: await orFail(serveMetrics(sink.registry, { port, ...(host !== undefined && { host }) })) }
+}
+
 const untold = ({ sink, dropped, waiting, lastFailure }: SinkReport): string =>
   `${sink} lacks ${dropped + waiting} events${lastFailure === null ? '' : `: ${describe(lastFailure)}`}\n`
 
-/** Starts to follow a run at the places of the flags. `say` is told once of each place that fails, and at the end of what it lacks. */
-export const startTracking = async (
-  { tensorboard, mlflow }: TrackingFlags,
-  run: PreparedRun,
-  say: (text: string) => void,
-): Promise<Tracking> => {
-  const { folder } = run.paths
+/** The sinks of a run: those that need its folder are made for it. */
+const sinksOf = async (
+  { tensorboard }: TrackingFlags,
+  { folder }: PreparedRun['paths'],
+  { transport, metrics }: { readonly transport: Transport | null; readonly metrics: ServedMetrics | null },
+): Promise<readonly Sink[]> => {
   const board = tensorboard === true ? `${folder}/tensorboard` : tensorboard
-  const sinks = [
+  return [
     ...(board === undefined ? [] : [tensorBoardSink(resolve(board))]),
-    ...(mlflow === undefined ? [] : [await mlflowOf(mlflow, folder)]),
+    ...(transport === null ? [] : [mlflowSink({ transport, runId: await orFail(markOf(liveFiles, folder)) })]),
+    ...(metrics === null ? [] : [metrics.sink]),
   ]
-  const tracker = makeTracker(sinks, { onFailure: (failure) => say(`${describe(failure)}\n`) })
-  const now = (): number => liveCalendar.today().getTime()
-  let step = 0
+}
+
+/**
+ * Opens the places of the flags, before there is a run. `say` is told where metrics are, once of each place that fails, and at the end of
+ * what each lacks.
+ *
+ * Errors   throws CommandError for a port that cannot be taken and an address that is none.
+ */
+export const openTracking = async (flags: TrackingFlags, say: (text: string) => void): Promise<Tracking> => {
+  const transport = flags.mlflow === undefined ? null : mlflowTransport(flags.mlflow)
+  const metrics = await servedMetrics(flags)
+  if (metrics !== null) say(`metrics at ${metrics.server.url}\n`)
+  let tracker: Tracker | undefined
+  let closed: Promise<void> | undefined
+
+  async function* follow(run: PreparedRun, events: AsyncIterable<RunEvent>): AsyncGenerator<RunEvent> {
+    const sinks = await sinksOf(flags, run.paths, { transport, metrics })
+    tracker = makeTracker(sinks, { onFailure: (failure) => say(`${describe(failure)}\n`) })
+    yield* trackedRun(events, { tracker, run: run.paths.folder, isResumed: run.resume !== undefined })
+  }
+  const close = async (): Promise<void> => {
+    for (const report of (await tracker?.close()) ?? []) if (report.dropped + report.waiting > 0) say(untold(report))
+    await metrics?.server.close()
+    if (tracker === undefined) await transport?.close()
+  }
   return {
-    show: (event) => {
-      if ('step' in event) step = event.step
-      tracker.track(trackedEvents(event, { run: folder, isResumed: run.resume !== undefined, at: now() }))
-    },
-    fail: () => tracker.track([{ type: 'end', at: now(), step, status: 'failed' }]),
-    close: async () => {
-      for (const report of await tracker.close()) if (report.dropped + report.waiting > 0) say(untold(report))
+    follow,
+    close: () => {
+      closed ??= close()
+      return closed
     },
   }
 }

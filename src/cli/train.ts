@@ -6,6 +6,7 @@ import { finishRun, type PreparedRun, prepareRun } from '../collectors/run/prepa
 import type { RunSummary } from '../collectors/run/records.js'
 import { ALGORITHM_NAMES, DEFAULT_SETTINGS, OPTIMIZER_NAMES, type RunSettings } from '../collectors/run/settings.js'
 import { type RunEvent, train } from '../collectors/run/train.js'
+import type { SelectedBackend } from '../engine/select.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { asCommandError, CommandError, orFail } from './failure.js'
 import {
@@ -22,7 +23,7 @@ import {
   startEngine,
 } from './options.js'
 import { barDisplay, type Display, jsonDisplay, lineDisplay } from './progress.js'
-import { startTracking, type Tracking, type TrackingFlags, trackingOptions } from './tracking.js'
+import { openTracking, type Tracking, type TrackingFlags, trackingOptions } from './tracking.js'
 
 interface TrainFlags extends EngineOptions, TrackingFlags, Partial<RunSettings> {
   readonly out?: string
@@ -174,13 +175,11 @@ const runToEnd = async (
   process.on('SIGTERM', onSignal)
   let last: RunEvent | undefined
   try {
-    for await (const event of train({ ...run, signal: abort.signal })) {
+    for await (const event of tracking.follow(run, train({ ...run, signal: abort.signal }))) {
       display.show(event)
-      tracking.show(event)
       last = event
     }
   } catch (error) {
-    tracking.fail()
     throw asCommandError(error)
   } finally {
     display.close()
@@ -216,19 +215,12 @@ const conclude = async (run: PreparedRun, last: RunEvent | undefined, say: (text
   )
 }
 
-const action = async (flags: TrainFlags): Promise<void> => {
-  const say = (text: string): void => {
-    process.stderr.write(text)
-  }
-  if (flags.resume !== undefined && flags.out !== undefined) {
-    throw new CommandError('--resume goes on in its own folder: leave out --out')
-  }
-  if (flags.merge === true && flags.resume === undefined && flags.loraRank === undefined) {
-    throw new CommandError(
-      '--merge merges an adapter into the model: give its --lora-rank, or --dtype for a model without one',
-    )
-  }
-  const engine = await startEngine(flags)
+/** Prepares the run of the flags, and follows it to its end. */
+const trainRun = async (
+  flags: TrainFlags,
+  { engine, tracking }: { readonly engine: SelectedBackend; readonly tracking: Tracking },
+  say: (text: string) => void,
+): Promise<void> => {
   const given = givenSettings(flags)
   const run = await orFail(
     prepareRun(
@@ -245,8 +237,28 @@ const action = async (flags: TrainFlags): Promise<void> => {
   say(
     `${engine.backend} backend (${engine.packageName}); run folder ${run.paths.folder}\n${formatEstimate(run.memory)}\n`,
   )
-  const tracking = await startTracking(flags, run, say)
   await conclude(run, await runToEnd(run, { display: displayFor(flags), tracking }, say), say)
+}
+
+const action = async (flags: TrainFlags): Promise<void> => {
+  const say = (text: string): void => {
+    process.stderr.write(text)
+  }
+  if (flags.resume !== undefined && flags.out !== undefined) {
+    throw new CommandError('--resume goes on in its own folder: leave out --out')
+  }
+  if (flags.merge === true && flags.resume === undefined && flags.loraRank === undefined) {
+    throw new CommandError(
+      '--merge merges an adapter into the model: give its --lora-rank, or --dtype for a model without one',
+    )
+  }
+  const engine = await startEngine(flags)
+  const tracking = await openTracking(flags, say)
+  try {
+    await trainRun(flags, { engine, tracking }, say)
+  } finally {
+    await tracking.close()
+  }
 }
 
 export const trainCommand = (): Command => {

@@ -160,8 +160,11 @@ export {
 } from './steps/sftRows.js'
 export { type SFTMetrics, type SFTStepOptions, sftStep } from './steps/sftStep.js'
 export { type ValueMetrics, type ValueRows, type ValueStepOptions, valueStep } from './steps/valueStep.js'
+export { type MetricsServer, type MetricsServerOptions, serveMetrics } from './tracking/metricsServer.js'
 export { type MlflowOptions, mlflowSink } from './tracking/mlflow.js'
+export { type PrometheusOptions, type PrometheusSink, prometheusSink } from './tracking/prometheus.js'
 export {
+  type PhaseSpan,
   type RunStatus,
   type SampleText,
   type SettingValue,
@@ -172,6 +175,7 @@ export {
 } from './tracking/sink.js'
 export { tensorBoardSink } from './tracking/tensorBoard.js'
 export { type TrackedSession, trackedEvents } from './tracking/trackedEvents.js'
+export { type TrackedRunOptions, trackedRun } from './tracking/trackedRun.js'
 export { makeTracker, type SinkReport, type Tracker, type TrackerOptions } from './tracking/tracker.js'
 export { type TrainStep, type TrainStepOptions, trainStep } from './trainStep.js'
 export { type DecoderForms, type DecoderFormsOptions, decoderForms } from './updaters/decoderForms.js'

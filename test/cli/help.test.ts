@@ -13,6 +13,8 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
     'merge',
     'tensorboard',
     'mlflow',
+    'metrics-port',
+    'metrics-host',
     'memory',
     'out',
     'resume',

@@ -131,10 +131,14 @@ export interface CommandResult {
   readonly stderr: string
 }
 
-/** Runs the real `tandem` in a process of its own. `onLine` may send a signal when a line of output calls for it. */
+/** Runs the real `tandem` in a process of its own. `onLine` may send a signal when a line of output calls for it; `onSaid` is told what it says to people, as it says more. */
 export const tandem = (
   args: readonly string[],
-  options: { readonly cwd: string; readonly onLine?: (line: string) => NodeJS.Signals | undefined },
+  options: {
+    readonly cwd: string
+    readonly onLine?: (line: string) => NodeJS.Signals | undefined
+    readonly onSaid?: (stderr: string) => void
+  },
 ): Promise<CommandResult> =>
   new Promise((resolve, reject) => {
     const { TANDEM_BACKEND: _, ...env } = process.env
@@ -148,6 +152,7 @@ export const tandem = (
     })
     running.stderr.setEncoding('utf8').on('data', (text: string) => {
       stderr += text
+      options.onSaid?.(stderr)
     })
     running.on('error', reject)
     running.on('close', (code, signal) => resolve({ code, signal, stdout, stderr }))
