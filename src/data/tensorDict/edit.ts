@@ -17,7 +17,7 @@ import {
   type SetAt,
   startsWith,
 } from './keys.js'
-import { spineFrom, valueAt, withValue } from './spine.js'
+import { filterEntries, spineFrom, valueAt, withValue } from './spine.js'
 import {
   absence,
   type Entry,
@@ -31,10 +31,6 @@ import {
   TensorDictError,
   type TensorDictProblem,
 } from './tensorDict.js'
-
-/** A node over changed entries: the very node if nothing has changed. */
-const rebuilt = (td: TensorDict, entries: TensorDict['entries']): TensorDict =>
-  entries === td.entries ? td : nodeOf(entries, td.batchShape)
 
 interface Change {
   readonly operation: string
@@ -112,14 +108,25 @@ export const modify = <S, const K extends KeyOf<S>, const E extends Entry>(
   return change(td, { operation: 'modify', path, to }) as TensorDict<SetAt<S, K, E>> // E is what `f` gave
 }
 
+/** A node over a changed spine: the very node if nothing has changed. */
+const over = (td: TensorDict, spine: TensorDict['spine']): TensorDict =>
+  spine === td.spine ? td : nodeOver(spine, td.batchShape)
+
+/** The nodes of a spine that a tree names in part, each replaced by what `f` makes of it. */
+const inside = (
+  spine: TensorDict['spine'],
+  tree: Exclude<KeyTree, 'all'>,
+  f: (node: TensorDict, part: KeyTree) => TensorDict,
+): TensorDict['spine'] =>
+  [...tree].reduce((changed, [name, part]) => {
+    const entry = part === 'all' ? undefined : valueAt(changed, name)
+    return entry !== undefined && isTensorDict(entry) ? withValue(changed, name, f(entry, part)) : changed
+  }, spine)
+
 const without = (td: TensorDict, tree: KeyTree): TensorDict => {
   if (tree === 'all') return td
-  const entries = [...tree].reduce((left, [name, part]) => {
-    const entry = left.get(name)
-    if (part === 'all') return left.delete(name)
-    return isTensorDict(entry) ? left.set(name, without(entry, part)) : left
-  }, td.entries)
-  return rebuilt(td, entries)
+  const spine = filterEntries(td.spine, (_, name) => tree.get(name) !== 'all')
+  return over(td, inside(spine, tree, without))
 }
 
 /**
@@ -151,11 +158,8 @@ export const remove = <S, const K extends Key>(td: TensorDict<S>, key: K): Tenso
 
 const only = (td: TensorDict, tree: KeyTree): TensorDict => {
   if (tree === 'all') return td
-  const entries = td.entries
-    .filter((_, name) => tree.has(name))
-    .map((entry, name) => (isTensorDict(entry) ? only(entry, tree.get(name)!) : entry)) // kept by the filter
-  const unchanged = entries.size === td.entries.size && entries.every((entry, name) => entry === td.entries.get(name))
-  return unchanged ? td : nodeOf(entries, td.batchShape)
+  const spine = filterEntries(td.spine, (_, name) => tree.has(name))
+  return over(td, inside(spine, tree, only))
 }
 
 const requireAll = (operation: string, td: TensorDict, paths: readonly Path[]): void => {

@@ -1,13 +1,13 @@
 /** Putting TensorDicts together by their keys. */
 import { scope } from '../../engine/scope.js'
 import type { Leaf } from './leaf.js'
+import { forEntries, mergeEntries, valueAt } from './spine.js'
 import {
   type Entries,
-  type Entry,
   type Flat,
   isTensorDict,
   misfits,
-  nodeOf,
+  nodeOver,
   type SchemaOf,
   TensorDict,
   TensorDictError,
@@ -38,22 +38,28 @@ export type DeepMerge<S, X> = Flat<
   }
 >
 
+const sameSizes = (a: readonly number[], b: readonly number[]): boolean =>
+  a === b || (a.length === b.length && a.every((size, i) => size === b[i]))
+
 /** Every reason why two nodes cannot be merged. */
 const mergeProblems = (left: TensorDict, right: TensorDict, path: readonly string[]): readonly TensorDictProblem[] => {
   if (left === right) return []
-  const shapes = [left, right].map((node) => `[${node.batchShape.join(', ')}]`)
-  const here = shapes[0] === shapes[1] ? [] : [{ path, reason: `batch shapes ${shapes[0]} and ${shapes[1]} differ` }]
-  const inside = [...right.entries].flatMap(([name, entry]): readonly TensorDictProblem[] => {
-    const present = left.entries.get(name)
-    if (present === undefined) return []
-    if (isTensorDict(present) && isTensorDict(entry)) return mergeProblems(present, entry, [...path, name])
-    if (!isTensorDict(present) && !isTensorDict(entry)) return []
-    const sides = isTensorDict(present)
-      ? 'a node on the left and a leaf on the right'
-      : 'a leaf on the left and a node on the right'
-    return [{ path: [...path, name], reason: sides }]
+  const problems: TensorDictProblem[] = []
+  if (!sameSizes(left.batchShape, right.batchShape)) {
+    const shapes = [left, right].map((node) => `[${node.batchShape.join(', ')}]`)
+    problems.push({ path, reason: `batch shapes ${shapes[0]} and ${shapes[1]} differ` })
+  }
+  forEntries(right.spine, (entry, name) => {
+    const present = valueAt(left.spine, name)
+    if (present === undefined) return
+    const isNode = isTensorDict(present)
+    if (isNode && isTensorDict(entry)) problems.push(...mergeProblems(present, entry, [...path, name]))
+    else if (isNode || isTensorDict(entry)) {
+      const sides = isNode ? 'a node on the left and a leaf on the right' : 'a leaf on the left and a node on the right'
+      problems.push({ path: [...path, name], reason: sides })
+    }
   })
-  return [...here, ...inside]
+  return problems
 }
 
 const requireMergeable = (operation: string, left: TensorDict, right: TensorDict): void => {
@@ -76,17 +82,13 @@ const mergeNodes = (
   resolve: Resolve,
 ): TensorDict => {
   const [left, right] = nodes
-  const entries = right.entries.reduce((merged, entry, name) => {
-    const present = merged.get(name)
-    if (present === undefined) return merged.set(name, entry)
+  const spine = mergeEntries(left.spine, right.spine, (present, entry, name) => {
     const place = [...path, name]
-    const next: Entry =
-      isTensorDict(present) && isTensorDict(entry)
-        ? mergeNodes([present, entry], place, resolve)
-        : resolve(present as Leaf, entry as Leaf, place) // neither is a node alone
-    return merged.set(name, next)
-  }, left.entries)
-  return entries === left.entries ? left : nodeOf(entries, left.batchShape)
+    return isTensorDict(present) && isTensorDict(entry)
+      ? mergeNodes([present, entry], place, resolve)
+      : resolve(present as Leaf, entry as Leaf, place) // neither is a node alone
+  })
+  return spine === left.spine ? left : nodeOver(spine, left.batchShape)
 }
 
 /**

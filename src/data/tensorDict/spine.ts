@@ -102,3 +102,55 @@ export const mapValues = <V, W>(spine: Spine<V>, f: (value: V, name: string) => 
   for (let i = 0; i < values.length; i++) mapped[i] = f(values[i]!, names[i]!)
   return few(names, mapped)
 }
+
+/** The names and values for which `f` holds, in order: the same spine if it holds for all. */
+export const filterEntries = <V>(spine: Spine<V>, f: (value: V, name: string) => boolean): Spine<V> => {
+  if (spine._tag === 'Many') {
+    const map = spine.map.filter(f)
+    return map.size === spine.map.size ? spine : spineOf(map)
+  }
+  const { names, values } = spine
+  const kept = names.flatMap((name, i) => (f(values[i]!, name) ? [i] : []))
+  if (kept.length === names.length) return spine
+  return few(
+    kept.map((i) => names[i]!),
+    kept.map((i) => values[i]!),
+  )
+}
+
+/** Calls `f` with each value and its name, in order. */
+export const forEntries = <V>(spine: Spine<V>, f: (value: V, name: string) => void): void => {
+  if (spine._tag === 'Many') spine.map.forEach((value, name) => void f(value, name))
+  else for (let i = 0; i < spine.names.length; i++) f(spine.values[i]!, spine.names[i]!)
+}
+
+/**
+ * The entries of both: where both have a name, what `f` makes of the two, in the place that it has on the left; others of the right one
+ * come last. The left spine itself if nothing changes.
+ */
+export const mergeEntries = <V>(
+  left: Spine<V>,
+  right: Spine<V>,
+  f: (left: V, right: V, name: string) => V,
+): Spine<V> => {
+  if (left._tag === 'Many') {
+    const map = left.map.withMutations((merged) => {
+      forEntries(right, (value, name) => {
+        const present = merged.get(name)
+        merged.set(name, present === undefined ? value : f(present, value, name))
+      })
+    })
+    return map === left.map ? left : { _tag: 'Many', map }
+  }
+  const [names, values] = [[...left.names], [...left.values]]
+  let isChanged = false
+  forEntries(right, (value, name) => {
+    const at = left.names.indexOf(name)
+    const next = at < 0 ? value : f(left.values[at]!, value, name)
+    if (at < 0) names.push(name)
+    isChanged ||= next !== left.values[at]
+    values[at < 0 ? names.length - 1 : at] = next
+  })
+  if (!isChanged) return left
+  return names.length === left.names.length ? few(left.names, values) : spineFrom(names, values)
+}
