@@ -1,0 +1,134 @@
+/** What a long run holds from minute to minute, and whether that grows. */
+import { lineChart, type Panel } from './lineChart.js'
+
+/** What a process held at a moment between two rounds, after garbage collection. */
+export interface Reading {
+  readonly minutes: number
+  /** Rounds that were done before. */
+  readonly rounds: number
+  readonly memory: { readonly rss: number; readonly heapUsed: number; readonly external: number }
+  /** Live tensors and the values that own them. */
+  readonly tensors: { readonly count: number; readonly bytes: number; readonly owned: number }
+  /** Open file descriptors by kind: file, socket, pipe and others. */
+  readonly descriptors: Readonly<Record<string, number>>
+  /** What keeps the event loop awake, by kind. */
+  readonly resources: Readonly<Record<string, number>>
+}
+
+/** What is judged of a reading. */
+const MEASURES = ['rss', 'javascript', 'tensors', 'tensorBytes', 'owned', 'descriptors', 'resources'] as const
+type Measure = (typeof MEASURES)[number]
+
+const sum = (counts: Readonly<Record<string, number>>): number => Object.values(counts).reduce((a, b) => a + b, 0)
+const megabytes = (bytes: number): number => bytes / 2 ** 20
+
+/** The numbers that are judged: memory in MiB, all else counted. */
+export const measuresOf = ({
+  memory,
+  tensors,
+  descriptors,
+  resources,
+}: Reading): Readonly<Record<Measure, number>> => ({
+  rss: megabytes(memory.rss),
+  javascript: megabytes(memory.heapUsed + memory.external),
+  tensors: tensors.count,
+  tensorBytes: megabytes(tensors.bytes),
+  owned: tensors.owned,
+  descriptors: sum(descriptors),
+  resources: sum(resources),
+})
+
+/** How much an hour may add. What is counted is the same between rounds: it may not grow at all. Allocators keep what they once had: rss has slack. */
+const LIMITS: Readonly<Record<Measure, number>> = {
+  ...{ rss: 48, javascript: 4, tensors: 0, tensorBytes: 0, owned: 0, descriptors: 0, resources: 0 },
+}
+
+/** Minutes in which every kind of round has been seen, and the allocator has found its pace. */
+export const WARM_UP_MINUTES = 10
+
+/** Minutes of readings after the warm-up that slopes of memory are told from: fewer say nothing about an hour. */
+const FEWEST_MINUTES = 20
+
+const median = (values: readonly number[]): number => {
+  const sorted = [...values].sort((a, b) => a - b)
+  const middle = sorted.length / 2
+  return sorted.length === 0 ? 0 : (sorted[Math.floor(middle - 0.25)]! + sorted[Math.floor(middle)]!) / 2
+}
+
+/**
+ * The slope of a line through points: the median of the slopes between any two of them, so that few outliers change nothing.
+ *
+ * `b = median over i < j of (y_j - y_i) / (x_j - x_i)`; 0 for fewer than two points.
+ *
+ * Source   Theil 1950, Sen 1968.
+ */
+export const medianSlope = (points: readonly (readonly [x: number, y: number])[]): number =>
+  median(
+    points.flatMap(([x, y], i) =>
+      points.slice(i + 1).flatMap(([nextX, nextY]) => (nextX === x ? [] : [(nextY - y) / (nextX - x)])),
+    ),
+  )
+
+export interface Verdict {
+  readonly verdict: 'flat' | 'grows' | 'too short'
+  readonly minutes: number
+  readonly rounds: number
+  /** Readings after the warm-up. */
+  readonly readings: number
+  /** In MiB, or as a number, by measure. */
+  readonly perHour: Readonly<Record<Measure, number>>
+  readonly limits: Readonly<Record<Measure, number>>
+  /** The lowest and the highest of each measure after the warm-up. */
+  readonly range: Readonly<Record<Measure, readonly [number, number]>>
+  /** What grows by more than its limit. */
+  readonly grows: readonly Measure[]
+}
+
+const byMeasure = <T>(of: (measure: Measure) => T): Readonly<Record<Measure, T>> =>
+  Object.fromEntries(MEASURES.map((measure) => [measure, of(measure)])) as Record<Measure, T> // by MEASURES
+
+/** Whether what was read after the warm-up grows by more than the limits. What is counted is judged however short the run was. */
+export const verdictOf = (readings: readonly Reading[], warmUpMinutes = WARM_UP_MINUTES): Verdict => {
+  const judged = readings.filter(({ minutes }) => minutes >= warmUpMinutes)
+  const last = readings.at(-1)
+  const points = (measure: Measure) =>
+    judged.map((reading) => [reading.minutes / 60, measuresOf(reading)[measure]] as const)
+  const perHour = byMeasure((measure) => Number(medianSlope(points(measure)).toFixed(3)))
+  const range = byMeasure((measure) => {
+    const values = points(measure).map(([, y]) => y)
+    return [Math.min(...values), Math.max(...values)] as const
+  })
+  const span = (last?.minutes ?? 0) - (judged[0]?.minutes ?? 0)
+  const isShort = judged.length < 3 || span < FEWEST_MINUTES
+  const grows = MEASURES.filter(
+    (measure) => perHour[measure] > LIMITS[measure] && !(isShort && (measure === 'rss' || measure === 'javascript')),
+  )
+  return {
+    verdict: grows.length > 0 ? 'grows' : isShort ? 'too short' : 'flat',
+    ...{ minutes: last?.minutes ?? 0, rounds: last?.rounds ?? 0, readings: judged.length },
+    ...{ perHour, limits: LIMITS, range, grows },
+  }
+}
+
+/** Memory, tensors and handles over time. */
+export const soakPicture = (readings: readonly Reading[]): string => {
+  const series = (name: string, measure: Measure): Panel['series'][number] => ({
+    name,
+    points: readings.map((reading) => [reading.minutes, measuresOf(reading)[measure]]),
+  })
+  const panel = (title: string, yLabel: string, list: Panel['series']): Panel => {
+    const highest = Math.max(1, ...list.flatMap(({ points }) => points.map(([, y]) => y)))
+    return { title, xLabel: 'minutes', yLabel, series: list, yRange: [0, 1.15 * highest] }
+  }
+  return lineChart({
+    title: 'A long run of the whole loop',
+    description: 'Memory of the process, live tensors and open handles, each minute between two rounds.',
+    panels: [
+      panel('memory', 'MiB', [series('resident', 'rss'), series('JavaScript and buffers', 'javascript')]),
+      panel('held between rounds', 'count', [
+        ...[series('file descriptors', 'descriptors'), series('active resources', 'resources')],
+        ...[series('live tensors', 'tensors'), series('owned values', 'owned')],
+      ]),
+    ],
+  })
+}

@@ -1,0 +1,221 @@
+/** The rounds of a long run: each does a part of what training does from end to end, and leaves nothing behind. */
+import { rmSync } from 'node:fs'
+import * as E from 'fp-ts/lib/Either.js'
+import { finishRun, prepareRun } from '../../src/collectors/run/prepare.js'
+import { DEFAULT_SETTINGS, type RunSettings } from '../../src/collectors/run/settings.js'
+import { train } from '../../src/collectors/run/train.js'
+import { orThrow } from '../../src/core/failure.js'
+import { child, type Key, keyFromSeed, uniform } from '../../src/core/key.js'
+import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
+import { own, scope } from '../../src/engine/scope.js'
+import * as T from '../../src/index.js'
+import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
+import { liveHttpServer } from '../../src/live/httpServer.js'
+import type { FolderEngineOptions } from '../../src/modules/generation/folderEngine.js'
+import { LLMOnDevice } from '../../src/modules/generation/onDevice.js'
+import type { Pretrained } from '../../src/modules/pretrained.js'
+import { serveApp } from '../../src/serve/app.js'
+
+/** What a round is given. */
+export interface SoakWorld {
+  readonly model: Pretrained
+  /** Of the round alone; it may leave files there. */
+  readonly folder: string
+  readonly key: Key
+  /** To be called between two pieces of work: leaves the processor to others. */
+  readonly rest: () => Promise<void>
+}
+
+/** What was done. */
+export interface Work {
+  readonly steps: number
+  readonly evaluations: number
+  readonly checkpoints: number
+  readonly resumes: number
+  /** Groups of rollouts that were given out, and those that failed. */
+  readonly groups: number
+  readonly failures: number
+}
+
+export const NO_WORK: Work = { steps: 0, evaluations: 0, checkpoints: 0, resumes: 0, groups: 0, failures: 0 }
+
+export const addWork = (a: Work, b: Work): Work => ({
+  steps: a.steps + b.steps,
+  evaluations: a.evaluations + b.evaluations,
+  checkpoints: a.checkpoints + b.checkpoints,
+  resumes: a.resumes + b.resumes,
+  groups: a.groups + b.groups,
+  failures: a.failures + b.failures,
+})
+
+export type Round = (world: SoakWorld) => Promise<Work>
+
+const SMALL: Omit<RunSettings, 'model'> = {
+  ...DEFAULT_SETTINGS,
+  ...{ steps: 6, prompts: 4, group: 4, maxNewTokens: 32, evalEvery: 3, evalProblems: 16, checkpointEvery: 2 },
+}
+
+/** One session of a run, until its end or until step `stopAt` is done. */
+const session = async (
+  request: Parameters<typeof prepareRun>[0],
+  { rest }: SoakWorld,
+  stopAt?: number,
+): Promise<Work> => {
+  const abort = new AbortController()
+  let work = NO_WORK
+  const run = orThrow(await prepareRun(request, { memory: 'ignore' })())
+  for await (const event of train({ ...run, signal: abort.signal })) {
+    if (event.type === 'step') {
+      work = addWork(work, { ...NO_WORK, steps: 1 })
+      if (event.step === stopAt) abort.abort()
+    }
+    if (event.type === 'evaluation') work = addWork(work, { ...NO_WORK, evaluations: 1 })
+    if (event.type === 'checkpoint') work = addWork(work, { ...NO_WORK, checkpoints: 1 })
+    if (event.type === 'end') orThrow(await finishRun(run.paths, event.summary)())
+    await rest()
+  }
+  return work
+}
+
+/** A run that is stopped after a random step and taken up again, to its end with summary and report. */
+const stoppedRun =
+  (changes: Partial<RunSettings>): Round =>
+  async (world) => {
+    const folder = `${world.folder}/run`
+    const seed = Math.floor(uniform(world.key) * 2 ** 31)
+    const settings = { ...SMALL, model: EMBEDDED_MODEL, seed, ...changes }
+    const first = await session({ _tag: 'New', folder, settings }, world, 1 + (seed % (settings.steps - 1)))
+    const second = await session({ _tag: 'Resume', folder, asked: {} }, world)
+    return addWork(addWork(first, second), { ...NO_WORK, resumes: 1 })
+  }
+
+/** How often a conversation fails for reasons that are not its own. */
+const FAILURE_SHARE = 0.1
+
+/** The same policy over a bad connection. */
+const failing = (policy: Policy<TokenPrompt, TokenAction>): Policy<TokenPrompt, TokenAction> => {
+  let calls = 0
+  const chance = child(keyFromSeed(0), 'failures')
+  return {
+    name: `failing ${policy.name}`,
+    act: (td, key, options) => {
+      if (uniform(chance, calls++) >= FAILURE_SHARE) return policy.act(td, key, options)
+      return async () =>
+        E.left({ _tag: 'PolicyFailure', policy: policy.name, kind: 'infrastructure', reason: 'the line was cut' })
+    },
+  }
+}
+
+const TASKS = 12
+const GROUP = 4
+
+/** Steps of training on groups that come as they are complete, by a policy that fails now and then. */
+const learnFromRollouts = async (
+  { model, key, rest }: SoakWorld,
+  remote: Policy<TokenPrompt, TokenAction>,
+  push: (params: T.NamedTensors, version: number) => Promise<unknown>,
+): Promise<Work> => {
+  const { config, text } = model
+  const problems = T.wordProblems(key, { split: 'rl' })
+  const run = T.AsyncLLMCollector({
+    env: (task) => T.wordProblemEnv(problems, text, { prompts: 1, repeats: GROUP, start: task }),
+    policy: failing(remote),
+    key,
+    ...{ tasks: TASKS, maxInFlight: 8, dialogTurnsPerBatch: 4 * GROUP, tokenBudget: 64, maxFailureShare: 1 },
+    ...{ onFailure: { retry: 1, pauseMs: 1 }, deadlineMs: 300_000 },
+  }).start()
+  const learner = T.trainStep({ config, optimizer: T.adamW() })
+  let state = own(scope(() => learner.init(T.makeParams(model.arrays))))
+  let work = NO_WORK
+  try {
+    for (let taken = orThrow(await run.next()); taken._tag === 'Batch'; taken = orThrow(await run.next())) {
+      const { tasks, failed, batch: owned } = taken
+      using batch = owned
+      const rows = T.trainingRows(batch.value, T.groupRows(batch.value, T.MCAdvantage({ groupSize: GROUP })))
+      const next = learner.update(state.value, rows, 1e-4)
+      state.release()
+      state = next.state
+      work = addWork(work, { ...NO_WORK, steps: 1, groups: tasks.length, failures: failed.length })
+      await push(state.value.params, work.steps)
+      await rest()
+    }
+    return work
+  } finally {
+    await run.close()
+    state.release()
+    learner.release()
+  }
+}
+
+/** Rollouts in this process. */
+const rolloutsHere: Round = async (world) => {
+  const { config, arrays } = world.model
+  const policy = scope(() =>
+    T.TransformersWrapper({ config, params: T.makeParams(arrays), sampling: { maxNewTokens: 32 } }),
+  )
+  const updater = T.inProcessUpdater(policy)
+  try {
+    return await learnFromRollouts(world, policy, async (params, version) =>
+      orThrow(await updater.push(params, version)()),
+    )
+  } finally {
+    policy.release()
+  }
+}
+
+/** The engine of the shipped model on a thread of its own. */
+const threadEngine = LLMOnDevice(
+  {
+    module: new URL('../../src/modules/generation/folderEngine.ts', import.meta.url).href,
+    exportName: 'folderEngine',
+    options: { folder: EMBEDDED_MODEL, threads: 1 } satisfies FolderEngineOptions,
+  },
+  { weights: 'move' },
+)
+
+/** Rollouts by an engine on a thread of its own, over HTTP, which gets the new weights after each step. All of it is started and ended. */
+const rolloutsOverHttp: Round = async (world) => {
+  const { config, text } = world.model
+  const engine = orThrow(await threadEngine())
+  const app = serveApp({
+    engine,
+    model: { names: ['policy'], root: EMBEDDED_MODEL },
+    text,
+    key: world.key,
+    features: { control: 'on' },
+  })
+  const server = orThrow(await liveHttpServer(app.fetch, { port: 0, refusal: (_, reason) => reason })())
+  const client = T.vLLMClient({ url: server.url, model: 'policy', sharedFolder: world.folder })
+  const stopTokens = [text.tokenizer.idOf(text.endOfTurn)!]
+  const policy = T.vLLMWrapper({ clients: [client], sampling: { maxTokens: 32, stopTokens } })
+  const checkpoints = { folder: world.folder, text }
+  const updater = T.vLLMUpdater({ clients: [client], how: 'full', model: { config, checkpoints } })
+  try {
+    return await learnFromRollouts(world, policy, async (params, version) =>
+      orThrow(await updater.push(params, version)()),
+    )
+  } finally {
+    updater.release()
+    await client.close()
+    await server.close({ graceMs: 1000, atLimit: async () => void (await engine.abort()) })
+    await engine.close()
+  }
+}
+
+/** In turns. */
+export const ROUNDS: readonly (readonly [name: string, round: Round])[] = [
+  ['run', stoppedRun({})],
+  ['rollouts', rolloutsHere],
+  ['dapo', stoppedRun({ algorithm: 'dapo', epochs: 2, miniBatches: 2, oldLogProbs: 'rescored', klCoefficient: 0.01 })],
+  ['server', rolloutsOverHttp],
+  ['adapter', stoppedRun({ loraRank: 4, optimizer: 'muon', recompute: 'layers', dtype: 'BF16' })],
+]
+
+/** One round in a folder of its own, which is removed. */
+export const playRound = async (round: Round, world: SoakWorld): Promise<Work> => {
+  try {
+    return await round(world)
+  } finally {
+    rmSync(world.folder, { recursive: true, force: true })
+  }
+}
