@@ -23,7 +23,7 @@ const sum = (counts: Readonly<Record<string, number>>): number => Object.values(
 const megabytes = (bytes: number): number => bytes / 2 ** 20
 
 /** The numbers that are judged: memory in MiB, all else counted. */
-export const measuresOf = ({
+const measuresOf = ({
   memory,
   tensors,
   descriptors,
