@@ -30,30 +30,38 @@ export const attentionRules: RuleTable = {
     if (!given.every((value): value is Value => value !== undefined && isFloat(value))) return undefined
     const [queries, keys, values, bias, self, pastKeys, pastValues] = given as [Value, ...Value[]] & { length: 7 }
     const [rows, heads, , width] = queries.shape as [number, number, number, number] // checked by the operation
-    const groups = keys!.shape[1]!
-    const scale = numberAttribute(attributes, 'scale')
+    const [groups, places] = [keys!.shape[1]!, bias!.shape[3]!]
     const floats = (...shape: readonly number[]): OutputSpec => ({ shape, type: 'float32' })
-    const reshape = (x: Value, ...shape: readonly number[]): Value =>
-      emitter.emit('Reshape', [x, emitter.integers(shape)], floats(...shape))
-    const grouped = [rows, groups, heads / groups] as const
-    const own = emitter.emit('FusedMatMul', [reshape(queries, ...grouped, width), keys!], floats(...grouped, 1), {
-      domain: 'com.microsoft',
-      attributes: { transA: 0, transB: 1, alpha: { float: scale } },
-    })
-    const all = floats(rows, heads, 1, bias!.shape[3]!)
-    const placed = emitter.emit('Mul', [reshape(own, rows, heads, 1, 1), self!], all)
-    const scores = emitter.emit('Add', [placed, bias!], all)
-    const [mixed, , , weights] = emitter.emitMany(
-      'Attention',
-      [queries, pastKeys!, pastValues!, scores],
-      [queries, { ...all, wanted: 'no' }, { ...all, wanted: 'no' }, all],
-      { attributes: { scale: { float: scale }, qk_matmul_output_mode: 3 } },
+    /** `[S, K, Q / K, 1, ...]`: every product has one row, for which onnxruntime has quicker kernels than for several. */
+    const each = (size: number): OutputSpec => floats(rows, groups, heads / groups, 1, size)
+    const opened = (x: Value, axis: number): Value =>
+      emitter.emit(
+        'Unsqueeze',
+        [x, emitter.integers([axis])],
+        floats(...x.shape.slice(0, axis), 1, ...x.shape.slice(axis)),
+      )
+    // Scaled beforehand: products that scale their result take a slower kernel.
+    const scaled = emitter.emit(
+      'Mul',
+      [queries, emitter.fixed(numberAttribute(attributes, 'scale'), 'float32')],
+      queries,
     )
-    const first = emitter.emit('Gather', [weights!, emitter.integers([0])], floats(rows, heads, 1, 1), {
-      attributes: { axis: 3 },
+    const grouped = emitter.emit('Reshape', [scaled, emitter.integers(each(width).shape)], each(width))
+    const cached = emitter.emit('FusedMatMul', [grouped, opened(pastKeys!, 2)], each(places), {
+      domain: 'com.microsoft',
+      attributes: { transA: 0, transB: 1, alpha: { float: 1 } },
     })
-    const added = emitter.emit('Mul', [reshape(first, ...grouped, 1), values!], floats(...grouped, width))
-    return emitter.emit('Add', [mixed!, reshape(added, rows, heads, 1, width)], queries)
+    const products = emitter.emit('Mul', [grouped, opened(keys!, 2)], each(width))
+    const own = emitter.emit('ReduceSum', [products, emitter.integers([-1])], each(1), { attributes: { keepdims: 1 } })
+    const placed = emitter.emit('Mul', [own, self!], each(places))
+    const hidden = emitter.emit('Add', [placed, opened(bias!, 1)], each(places))
+    const scores = emitter.emit('Add', [cached, hidden], each(places))
+    const weights = emitter.emit('Softmax', [scores], each(places), { attributes: { axis: -1 } })
+    const mixed = emitter.emit('MatMul', [weights, opened(pastValues!, 2)], each(width))
+    const first = emitter.emit('Gather', [weights, emitter.integers([0])], each(1), { attributes: { axis: 4 } })
+    const added = emitter.emit('Mul', [first, opened(values!, 2)], each(width))
+    const all = emitter.emit('Add', [mixed, added], each(width))
+    return emitter.emit('Reshape', [all, emitter.integers(queries.shape)], queries)
   },
   /** The largest number along the last axis, kept as an axis of size 1. */
   RowMax: (emitter, inputs) => {
