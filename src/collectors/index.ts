@@ -160,7 +160,12 @@ export {
 } from './steps/sftRows.js'
 export { type SFTMetrics, type SFTStepOptions, sftStep } from './steps/sftStep.js'
 export { type ValueMetrics, type ValueRows, type ValueStepOptions, valueStep } from './steps/valueStep.js'
-export { type MetricsServer, type MetricsServerOptions, serveMetrics } from './tracking/metricsServer.js'
+export {
+  type MetricsServer,
+  type MetricsServerOptions,
+  type ReadableMetrics,
+  serveMetrics,
+} from './tracking/metricsServer.js'
 export { type MlflowOptions, mlflowSink } from './tracking/mlflow.js'
 export { type PrometheusOptions, type PrometheusSink, prometheusSink } from './tracking/prometheus.js'
 export {

@@ -2,7 +2,6 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Registry } from 'prom-client'
 import { type ListenFailure, liveHttpServer } from '../../live/httpServer.js'
 
 export interface MetricsServerOptions {
@@ -10,6 +9,12 @@ export interface MetricsServerOptions {
   readonly host?: string
   /** 0 takes a free one. */
   readonly port: number
+}
+
+/** Metrics in a text format: a `Registry` of prom-client, such as that of `prometheusSink`. */
+export interface ReadableMetrics {
+  readonly contentType: string
+  readonly metrics: () => Promise<string>
 }
 
 /** Answers until it is closed. */
@@ -23,7 +28,7 @@ const plain = (status: number, text: string, headers: Readonly<Record<string, st
   new Response(text, { status, headers: { 'content-type': 'text/plain; charset=utf-8', ...headers } })
 
 const answer =
-  (registry: Registry) =>
+  (registry: ReadableMetrics) =>
   async ({ url, method }: Request): Promise<Response> => {
     if (new URL(url).pathname !== '/metrics') return plain(404, 'metrics are at /metrics\n')
     if (method !== 'GET' && method !== 'HEAD') return plain(405, 'GET is all there is\n', { allow: 'GET, HEAD' })
@@ -34,7 +39,7 @@ const answer =
 const GRACE_MS = 1000
 
 /**
- * Serves the metrics of a registry at `/metrics`, in Prometheus's text format.
+ * Serves metrics at `/metrics`, as Prometheus scrapes them.
  *
  * Errors   `Left(ListenFailure)` where the port cannot be taken.
  * Effects  a listening socket, until `close`.
@@ -43,7 +48,7 @@ const GRACE_MS = 1000
  * serveMetrics(prometheusSink().registry, { port: 9464 })
  */
 export const serveMetrics = (
-  registry: Registry,
+  registry: ReadableMetrics,
   options: MetricsServerOptions,
 ): TE.TaskEither<ListenFailure, MetricsServer> =>
   pipe(

@@ -2,6 +2,7 @@
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { cell } from '../../core/cell.js'
+import { distinctNames, snakeCase } from './metricNames.js'
 import { nothingToClose, type Sink, type TrackedEvent } from './sink.js'
 
 export interface PrometheusOptions {
@@ -33,32 +34,8 @@ const checkOptions = ({ prefix, buckets }: Required<PrometheusOptions>): void =>
   if (problems.length > 0) throw new RangeError(`prometheusSink: ${problems.join('; ')}`)
 }
 
-/** `train/maxLogProbGap` as `train_max_log_prob_gap`. */
-const cleanName = (name: string): string =>
-  name
-    .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
-    .toLowerCase()
-    .replace(/[^a-z0-9_]/g, '_')
-
 /** Under these names the text has the parts of the histogram. */
 const HISTOGRAM_SERIES = ['bucket', 'sum', 'count'].map((part) => `phase_seconds_${part}`)
-
-/** Names of a registry: each scalar has the same in all its events, and no two have one. */
-const namesOf = (registry: Registry, prefix: string): ((scalar: string, suffix: '' | '_total') => string) => {
-  const given = cell<ReadonlyMap<string, string>>(new Map())
-  return (scalar, suffix) => {
-    const key = scalar + suffix
-    const known = given.get().get(key)
-    if (known !== undefined) return known
-    const wanted = prefix + cleanName(scalar)
-    const taken = (name: string): boolean =>
-      registry.getSingleMetric(name) !== undefined || HISTOGRAM_SERIES.some((each) => name === prefix + each)
-    let name = wanted + suffix
-    for (let i = 2; taken(name); i++) name = `${wanted}_${i}${suffix}`
-    given.update((names) => new Map([...names, [key, name]]))
-    return name
-  }
-}
 
 /** The metrics that every run has. */
 const ownMetrics = (registry: Registry, { prefix, buckets }: Required<PrometheusOptions>) => {
@@ -105,21 +82,25 @@ export const prometheusSink = (options: PrometheusOptions = {}): PrometheusSink 
   checkOptions(settings)
   const registry = new Registry()
   const own = ownMetrics(registry, settings)
-  const nameOf = namesOf(registry, settings.prefix)
+  const series = HISTOGRAM_SERIES.map((name) => settings.prefix + name)
+  const isTaken = (name: string): boolean => registry.getSingleMetric(name) !== undefined || series.includes(name)
+  const named = (suffix: '' | '_total') =>
+    distinctNames((scalar) => `${settings.prefix}${snakeCase(scalar).replace(/[^a-z0-9_]/g, '_')}`, { suffix, isTaken })
+  const [gaugeName, counterName] = [named(''), named('_total')]
   const gauges = new Map<string, Gauge>()
   const counters = new Map<string, Counter>()
   const lastStep = cell(0)
 
   const setScalar = (scalar: string, value: number): void => {
     const gauge =
-      gauges.get(scalar) ?? new Gauge({ name: nameOf(scalar, ''), help: `Scalar ${scalar}.`, registers: [registry] })
+      gauges.get(scalar) ?? new Gauge({ name: gaugeName(scalar), help: `Scalar ${scalar}.`, registers: [registry] })
     gauges.set(scalar, gauge)
     gauge.set(value)
   }
   const addUp = (scalar: string, value: number): void => {
     const counter =
       counters.get(scalar) ??
-      new Counter({ name: nameOf(scalar, '_total'), help: `Sum of scalar ${scalar}.`, registers: [registry] })
+      new Counter({ name: counterName(scalar), help: `Sum of scalar ${scalar}.`, registers: [registry] })
     counters.set(scalar, counter)
     if (value > 0 && Number.isFinite(value)) counter.inc(value)
   }

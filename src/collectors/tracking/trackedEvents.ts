@@ -1,7 +1,8 @@
 /** What a training run tells trackers. */
 import type { StepRecord } from '../run/records.js'
 import type { RunEvent } from '../run/train.js'
-import type { PhaseSpan, TrackedEvent } from './sink.js'
+import { phaseSpans } from './phases.js'
+import type { TrackedEvent } from './sink.js'
 
 /** The session that an event belongs to. */
 export interface TrackedSession {
@@ -47,21 +48,9 @@ const namedBy = (record: object, groupOf: (name: string) => string): Named =>
       .map(([name, value]) => [`${groupOf(name.split('/', 1).join())}/${name}`, value]),
   )
 
-/** Phases that followed each other, from `since` on if they had ended by `at`, and up to `at` otherwise. */
-const spansOf = (seconds: Named, { at, since }: TrackedSession): readonly PhaseSpan[] => {
-  const lasted = (each: number): number => 1000 * Math.max(0, each)
-  const total = Object.values(seconds).reduce((sum, each) => sum + lasted(each), 0)
-  let from = since !== undefined && since + total <= at ? since : at - total
-  return Object.entries(seconds).map(([name, each]) => {
-    const span = { name, from, to: from + lasted(each) }
-    from = span.to
-    return span
-  })
-}
-
 /** What is told of a step or an evaluation. */
 const scalars = (step: number, values: Named, seconds: Named, session: TrackedSession): TrackedEvent => ({
-  ...{ type: 'scalars', at: session.at, step, values, seconds, spans: spansOf(seconds, session) },
+  ...{ type: 'scalars', at: session.at, step, values, seconds, spans: phaseSpans(seconds, session) },
 })
 
 /**
