@@ -7,6 +7,7 @@ import type { PreparedRun } from '../collectors/run/prepare.js'
 import type { RunEvent } from '../collectors/run/train.js'
 import { type MetricsServer, serveMetrics } from '../collectors/tracking/metricsServer.js'
 import { mlflowSink } from '../collectors/tracking/mlflow.js'
+import { openTelemetrySink } from '../collectors/tracking/openTelemetry.js'
 import { type PrometheusSink, prometheusSink } from '../collectors/tracking/prometheus.js'
 import type { Sink } from '../collectors/tracking/sink.js'
 import { tensorBoardSink } from '../collectors/tracking/tensorBoard.js'
@@ -27,6 +28,7 @@ export interface TrackingFlags {
   readonly mlflow?: string
   readonly metricsPort?: number
   readonly metricsHost?: string
+  readonly otel?: true
 }
 
 /** Places that are ready to follow a run. */
@@ -51,6 +53,10 @@ export const trackingOptions = (): readonly Option[] => [
     'serve metrics for Prometheus at /metrics of this port while the run goes on; 0 takes a free one',
   ).argParser(naturalNumber),
   new Option('--metrics-host <address>', 'address for --metrics-port (default: 127.0.0.1)'),
+  new Option(
+    '--otel',
+    "record metrics and a trace of each step with OpenTelemetry's API, to the SDK that NODE_OPTIONS=--import sets up",
+  ),
 ]
 
 /** What tells the server who asks. */
@@ -106,17 +112,25 @@ const servedMetrics = async ({
 const untold = ({ sink, dropped, waiting, lastFailure }: SinkReport): string =>
   `${sink} lacks ${dropped + waiting} events${lastFailure === null ? '' : `: ${describe(lastFailure)}`}\n`
 
+/** What is there before the run. */
+interface Places {
+  readonly transport: Transport | null
+  readonly metrics: ServedMetrics | null
+  readonly telemetry: Sink | null
+}
+
 /** The sinks of a run: those that need its folder are made for it. */
 const sinksOf = async (
   { tensorboard }: TrackingFlags,
   { folder }: PreparedRun['paths'],
-  { transport, metrics }: { readonly transport: Transport | null; readonly metrics: ServedMetrics | null },
+  { transport, metrics, telemetry }: Places,
 ): Promise<readonly Sink[]> => {
   const board = tensorboard === true ? `${folder}/tensorboard` : tensorboard
   return [
     ...(board === undefined ? [] : [tensorBoardSink(resolve(board))]),
     ...(transport === null ? [] : [mlflowSink({ transport, runId: await orFail(markOf(liveFiles, folder)) })]),
     ...(metrics === null ? [] : [metrics.sink]),
+    ...(telemetry === null ? [] : [telemetry]),
   ]
 }
 
@@ -124,17 +138,18 @@ const sinksOf = async (
  * Opens the places of the flags, before there is a run. `say` is told where metrics are, once of each place that fails, and at the end of
  * what each lacks.
  *
- * Errors   throws CommandError for a port that cannot be taken and an address that is none.
+ * Errors   throws CommandError for a port that cannot be taken, an address that is none, and OpenTelemetry that is not set up.
  */
 export const openTracking = async (flags: TrackingFlags, say: (text: string) => void): Promise<Tracking> => {
   const transport = flags.mlflow === undefined ? null : mlflowTransport(flags.mlflow)
+  const telemetry = flags.otel === true ? await orFail(openTelemetrySink()) : null
   const metrics = await servedMetrics(flags)
   if (metrics !== null) say(`metrics at ${metrics.server.url}\n`)
   let tracker: Tracker | undefined
   let closed: Promise<void> | undefined
 
   async function* follow(run: PreparedRun, events: AsyncIterable<RunEvent>): AsyncGenerator<RunEvent> {
-    const sinks = await sinksOf(flags, run.paths, { transport, metrics })
+    const sinks = await sinksOf(flags, run.paths, { transport, metrics, telemetry })
     tracker = makeTracker(sinks, { onFailure: (failure) => say(`${describe(failure)}\n`) })
     yield* trackedRun(events, { tracker, run: run.paths.folder, isResumed: run.resume !== undefined })
   }

@@ -167,6 +167,7 @@ export {
   serveMetrics,
 } from './tracking/metricsServer.js'
 export { type MlflowOptions, mlflowSink } from './tracking/mlflow.js'
+export { type OpenTelemetryFailure, type OpenTelemetryOptions, openTelemetrySink } from './tracking/openTelemetry.js'
 export { type PrometheusOptions, type PrometheusSink, prometheusSink } from './tracking/prometheus.js'
 export {
   type PhaseSpan,

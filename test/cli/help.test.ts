@@ -15,6 +15,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
     'mlflow',
     'metrics-port',
     'metrics-host',
+    'otel',
     'memory',
     'out',
     'resume',

@@ -1,6 +1,8 @@
 /** Places that `tandem train` is followed at: which there are for which options, what is refused before a run begins, and how it ends. */
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { trace } from '@opentelemetry/api'
+import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openTracking, type TrackingFlags } from '../../src/cli/tracking.js'
@@ -117,6 +119,14 @@ describe('openTracking', () => {
     expect(server.runs.at(-1)!.states).toEqual(['RUNNING', 'FAILED'])
   })
 
+  it('records to the OpenTelemetry that is set up in the process', async () => {
+    const spans = new InMemorySpanExporter()
+    trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(spans)] }))
+    await follow({ otel: true }, EVENTS)
+    trace.disable()
+    expect(spans.getFinishedSpans().map(({ name }) => name)).toEqual(['generation', 'step', 'generation', 'step'])
+  })
+
   it('says once that a place does not answer, what it lacks at the end, and goes on', async () => {
     const { said, seen } = await follow({ mlflow: 'http://127.0.0.1:1', tensorboard: true }, EVENTS)
     expect(seen).toEqual(EVENTS)
@@ -142,12 +152,15 @@ describe('openTracking refuses', () => {
       (error: unknown) => error,
     )
 
-  it('an address without a port, and a server that is no address', async () => {
+  it('an address without a port, a server that is no address, and OpenTelemetry that nobody has set up', async () => {
     expect(await refused({ metricsHost: '127.0.0.1' })).toMatchObject({
       ...{ name: 'CommandError', message: '--metrics-host is where --metrics-port listens: give that, too' },
     })
     expect(await refused({ mlflow: 'nowhere' })).toMatchObject({
       ...{ name: 'CommandError', message: expect.stringMatching(/^--mlflow: /) },
+    })
+    expect(await refused({ otel: true })).toMatchObject({
+      ...{ name: 'CommandError', message: expect.stringContaining('no SDK of OpenTelemetry is set up') },
     })
   })
 })

@@ -1,5 +1,7 @@
 /** Events as metrics and traces of OpenTelemetry. */
 import type { Attributes, Context, HrTime, Meter, Span, Tracer } from '@opentelemetry/api'
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { cell } from '../../core/cell.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
@@ -26,6 +28,14 @@ interface OpenStep {
   /** The last moment of what belongs to it. */
   readonly end: number
 }
+
+/** There is nothing to record to, or what was recorded was not exported. */
+export interface OpenTelemetryFailure {
+  readonly _tag: 'OpenTelemetryFailure'
+  readonly reason: string
+}
+
+const failure = (reason: string): OpenTelemetryFailure => ({ _tag: 'OpenTelemetryFailure', reason })
 
 const SCOPE = 'tandem-rl'
 
@@ -164,6 +174,22 @@ const flushed = async (provider: unknown): Promise<void> => {
   else if ('forceFlush' in provider && typeof provider.forceFlush === 'function') await provider.forceFlush()
 }
 
+/** The meter and the tracer: those that are given, or the global ones if anybody has set up any. */
+const instruments = (
+  api: Api,
+  { meter, tracer }: OpenTelemetryOptions,
+): E.Either<OpenTelemetryFailure, { readonly api: Api; readonly meter: Meter; readonly tracer: Tracer }> => {
+  const [meters, tracers] = [api.metrics.getMeterProvider(), api.trace.getTracerProvider()]
+  const nobodysTracers = new api.ProxyTracerProvider().getDelegate()
+  const isNobodys =
+    meters.getMeter(SCOPE) === api.createNoopMeter() &&
+    tracers instanceof api.ProxyTracerProvider &&
+    tracers.getDelegate() === nobodysTracers
+  return isNobodys && meter === undefined && tracer === undefined
+    ? E.left(failure('no SDK of OpenTelemetry is set up in this process: nothing would be recorded'))
+    : E.right({ api, meter: meter ?? meters.getMeter(SCOPE), tracer: tracer ?? tracers.getTracer(SCOPE) })
+}
+
 /** When the phases of an event were. */
 const spansOf = (event: TrackedEvent): readonly PhaseSpan[] => {
   if (event.type === 'scalars') return event.spans ?? phaseSpans(event.seconds, event)
@@ -183,40 +209,46 @@ const spansOf = (event: TrackedEvent): readonly PhaseSpan[] => {
  * given meter or tracer.
  *
  * Units    seconds, steps, tokens; scalars as they are.
- * Errors   `Left(PackageFailure)` without @opentelemetry/api. Closing: `never` if a provider does not flush.
+ * Errors   `Left(PackageFailure)` without @opentelemetry/api; `Left(OpenTelemetryFailure)` without a meter, a tracer, and an SDK that is set
+ *          up. Closing: `never` if a provider does not flush.
  * Effects  those of the meter and the tracer.
  *
  * @example
  * openTelemetrySink({ totals: ['train/tokens'] })
  */
-export const openTelemetrySink = (options: OpenTelemetryOptions = {}): TE.TaskEither<PackageFailure, Sink> =>
-  TE.map((api: Api): Sink => {
-    const { meter = api.metrics.getMeter(SCOPE), tracer = api.trace.getTracer(SCOPE) } = options
-    const record = metricsOf(meter, options.totals ?? ['rollout/sampling/tokens', 'train/tokens'])
-    const traces = tracesOf(api, tracer)
-    const run = cell<Attributes>({})
-    return {
-      name: 'opentelemetry',
-      write: (events) =>
-        TE.fromIO(() => {
-          for (const event of events) {
-            if (event.type === 'start') run.set({ 'tandem.run': event.run })
-            const spans = spansOf(event)
-            record(event, spans, run.get())
-            traces.take(event, spans, run.get())
-          }
-        }),
-      close: TE.tryCatch(
-        async () => {
-          traces.finish()
-          if (options.tracer === undefined) await flushed(api.trace.getTracerProvider())
-          if (options.meter === undefined) await flushed(api.metrics.getMeterProvider())
-        },
-        (error): SinkFailure =>
-          sinkFailure('opentelemetry', 'never', {
-            _tag: 'OpenTelemetryFailure',
-            reason: `it was not flushed: ${error instanceof Error ? error.message : String(error)}`,
+export const openTelemetrySink = (
+  options: OpenTelemetryOptions = {},
+): TE.TaskEither<PackageFailure | OpenTelemetryFailure, Sink> =>
+  pipe(
+    optionalPackage('@opentelemetry/api', 'OpenTelemetry', () => import('@opentelemetry/api')),
+    TE.chainEitherKW((api) => instruments(api, options)),
+    TE.map(({ api, meter, tracer }): Sink => {
+      const record = metricsOf(meter, options.totals ?? ['rollout/sampling/tokens', 'train/tokens'])
+      const traces = tracesOf(api, tracer)
+      const run = cell<Attributes>({})
+      const take = (event: TrackedEvent): void => {
+        if (event.type === 'start') run.set({ 'tandem.run': event.run })
+        const spans = spansOf(event)
+        record(event, spans, run.get())
+        traces.take(event, spans, run.get())
+      }
+      return {
+        name: 'opentelemetry',
+        write: (events) =>
+          TE.fromIO(() => {
+            for (const event of events) take(event)
           }),
-      ),
-    }
-  })(optionalPackage('@opentelemetry/api', 'OpenTelemetry', () => import('@opentelemetry/api')))
+        close: TE.tryCatch(
+          async () => {
+            traces.finish()
+            if (options.tracer === undefined) await flushed(api.trace.getTracerProvider())
+            if (options.meter === undefined) await flushed(api.metrics.getMeterProvider())
+          },
+          (error): SinkFailure => {
+            const what = error instanceof Error ? error.message : String(error)
+            return sinkFailure('opentelemetry', 'never', failure(`it was not flushed: ${what}`))
+          },
+        ),
+      }
+    }),
+  )
