@@ -7,6 +7,7 @@
  */
 import * as tf from '@tensorflow/tfjs'
 import type { OnnxArray, OnnxType } from './binding.js'
+import { folded } from './folding.js'
 import { collect, type Graph, makeOperation, sameShape, sizeOf, type Value } from './graph.js'
 import { type Origin, originOf } from './origin.js'
 import type { EmitOptions, Emitter, KernelInputs } from './rule.js'
@@ -74,7 +75,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
   let currentTrace = 0
   let traceCount = 0
   let recorded = 0
-  let origin: Origin | null = null
+  let origin: (() => Origin) | null = null
   const pending = new Set<Slot>()
 
   const slotOf = (dataId: object): Slot => storage.get(dataId)
@@ -187,8 +188,13 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
   let storage = makeStorage()
 
   const emitMany: Emitter['emitMany'] = (name, inputs, outputs, options: EmitOptions = {}) => {
+    const [output] = outputs
+    if (currentTrace === 0 && outputs.length === 1) {
+      const data = folded(name, inputs, { output: output!, attributes: options.attributes ?? {} })
+      if (data !== undefined) return [leaf(data, output!.shape, output!.type, { isConstant: false, trace: 0 })]
+    }
     recorded++
-    return makeOperation(name, inputs, outputs, { ...options, trace: currentTrace, origin }).outputs
+    return makeOperation(name, inputs, outputs, { ...options, trace: currentTrace, origin: origin?.() ?? null }).outputs
   }
   const emit: Emitter['emit'] = (name, inputs, output, options) => emitMany(name, inputs, [output], options)[0]!
   const integers = (values: readonly number[]): Value =>
@@ -303,7 +309,8 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     },
     recordAs: (kernel, inputs, f) => {
       const outer = origin
-      origin = originOf(kernel, inputs, runtime.stacks)
+      let known: Origin | undefined
+      origin = () => (known ??= originOf(kernel, inputs, runtime.stacks)) // a stack is taken if something is recorded
       try {
         return f()
       } finally {

@@ -90,7 +90,7 @@ describe('recording', () => {
   })
 
   it('a loop that never reads stays bounded and right', () => {
-    let x: tf.Tensor = tf.tensor1d([1, 2])
+    let x: tf.Tensor = tf.tensor1d(Array<number>(300).fill(1)) // more than are computed at once
     const before = backend().stats().runs
     for (let i = 0; i < 10_000; i++) {
       const next = tf.add(x, 1)
@@ -98,7 +98,7 @@ describe('recording', () => {
       x = next
     }
     expect(backend().stats().runs).toBe(before + 1) // 8,192 recorded operations run on their own
-    expect(valuesOf(x)).toEqual([10_001, 10_002])
+    expect(new Set(valuesOf(x))).toEqual(new Set([10_001]))
     x.dispose()
   })
 
