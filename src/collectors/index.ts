@@ -51,8 +51,19 @@ export {
   leaseRollout,
   type RolloutLease,
   renewLease,
+  returnRollout,
 } from './queues/groupQueue.js'
+export type { LeaseQueue, TaskEnd } from './queues/queueEvents.js'
 export { groupQueueFromJson, groupQueueToJson } from './queues/queueJson.js'
+export {
+  type LogRead,
+  type LogRecord,
+  type LogSnapshot,
+  memoryQueueLog,
+  type QueueFailure,
+  type QueueLog,
+  type RolloutBytes,
+} from './queues/queueLog.js'
 export type {
   DropCause,
   GroupQueueSettings,
@@ -60,6 +71,16 @@ export type {
   QueueRefusal,
   Settled,
 } from './queues/queueState.js'
+export {
+  type FinishedRollout,
+  openRolloutQueue,
+  type QueueProblem,
+  type RolloutQueue,
+  type RolloutQueueOptions,
+  type TakenRollouts,
+  type TrainerQueue,
+  type WorkerQueue,
+} from './queues/rolloutQueue.js'
 export {
   dropTask,
   evictStale,

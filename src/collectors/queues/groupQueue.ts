@@ -18,6 +18,7 @@ import {
   type Place,
   type QueueRefusal,
   refuse,
+  reopen,
   type Spot,
   setPlace,
   settingProblems,
@@ -199,6 +200,21 @@ export const failRollout = <T, R>(
   pipe(
     leasedPlace(queue, name),
     E.map(() => giveUp(queue, name, { cause: 'failed', reason })),
+  )
+
+/**
+ * Gives a lease back unused, as a worker that is told to end does: the rollout is open again, and the attempt does not count.
+ *
+ * Errors   those of `deliverRollout`.
+ * Effects  none.
+ */
+export const returnRollout = <T, R>(
+  queue: GroupQueueState<T, R>,
+  name: LeaseName,
+): E.Either<QueueRefusal, GroupQueueState<T, R>> =>
+  pipe(
+    leasedPlace(queue, name),
+    E.map(({ attempts }) => reopen(queue, name, attempts - 1)),
   )
 
 /**

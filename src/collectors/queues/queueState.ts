@@ -181,6 +181,16 @@ export const settle = <T, R>(queue: GroupQueueState<T, R>, ticket: number, settl
   }
 }
 
+/** The queue with a place open again, tried so often. */
+export const reopen = <T, R>(queue: GroupQueueState<T, R>, spot: Spot, attempts: number): GroupQueueState<T, R> => {
+  const opening = openingOf(spot, queue.settings)
+  const at = queue.openings.findIndex((other) => other > opening)
+  return {
+    ...setPlace(queue, spot, { _tag: 'Open', attempts }),
+    openings: queue.openings.insert(at < 0 ? queue.openings.size : at, opening),
+  }
+}
+
 /** The queue with a place open again that was leased; without its task if it has been tried as often as it may be. */
 export const giveUp = <T, R>(
   queue: GroupQueueState<T, R>,
@@ -189,12 +199,7 @@ export const giveUp = <T, R>(
 ): GroupQueueState<T, R> => {
   const place = queue.pending.get(spot.ticket)!.places[spot.place]!
   const attempts = place._tag === 'Filled' ? 0 : place.attempts
-  if (attempts >= queue.settings.maxAttempts)
-    return settle(queue, spot.ticket, { _tag: 'Dropped', cause, reason: `${reason}, in attempt ${attempts}` })
-  const opening = openingOf(spot, queue.settings)
-  const at = queue.openings.findIndex((other) => other > opening)
-  return {
-    ...setPlace(queue, spot, { _tag: 'Open', attempts }),
-    openings: queue.openings.insert(at < 0 ? queue.openings.size : at, opening),
-  }
+  return attempts >= queue.settings.maxAttempts
+    ? settle(queue, spot.ticket, { _tag: 'Dropped', cause, reason: `${reason}, in attempt ${attempts}` })
+    : reopen(queue, spot, attempts)
 }
