@@ -83,7 +83,7 @@ const endAfterTurns = transform<null, TaskEntries & StepCount & Outcome, unknown
 /** Conversations in `byteText` of as many turns as their tasks say. */
 export const turnEnv = (
   turns: readonly number[],
-  batch: { readonly prompts: number; readonly repeats?: number },
+  batch: { readonly prompts: number; readonly repeats?: number; readonly start?: number },
 ): Env<TurnState, TokenAction> => {
   const text = byteText()
   return pipe(

@@ -1,0 +1,79 @@
+/** Groups of rollouts, task by task: the environments and the policy of a collector as a source for overlapped training. */
+import type { TokenPrompt } from '../../data/policy.js'
+import type { Data } from '../../data/tensorDict/leaf.js'
+import { get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { playGroup } from '../rollouts/group.js'
+import type { PlayedRollout } from '../rollouts/rollout.js'
+import { type CompleteGroup, joinGroups, type RolloutBatch } from '../rollouts/rolloutBatch.js'
+import { type AsyncLLMCollectorOptions, runRules } from '../rollouts/settings.js'
+import type { GroupSource, PlayingTask } from './samplerAhead.js'
+
+/** How groups are played: as a collector of rollouts is told, without what a batch is and how many are in flight. */
+export type RolloutGroupsOptions<O extends TokenPrompt> = Pick<
+  AsyncLLMCollectorOptions<O>,
+  | 'env'
+  | 'policy'
+  | 'key'
+  | 'maxTurns'
+  | 'yieldOnlyLastSteps'
+  | 'deadlineMs'
+  | 'tokenBudget'
+  | 'onFailure'
+  | 'clock'
+  | 'alarms'
+> & {
+  /** Whether a group teaches anything: where it does not, others may be sampled for it. Default: every group does. */
+  readonly signal?: (group: CompleteGroup<O>) => 'yes' | 'no'
+}
+
+/** A source of groups of rollouts. */
+export interface RolloutGroups<O> extends GroupSource<CompleteGroup<O>> {
+  /** The rows of groups as one batch. The groups are freed. */
+  readonly join: (groups: readonly CompleteGroup<O>[]) => Pick<RolloutBatch<O>, 'batch' | 'tasks' | 'cut' | 'turns'>
+}
+
+const versionsOf = <O>({ rows }: PlayedRollout<O>): readonly number[] =>
+  get(rows.value as TensorDict as TensorDict<{ readonly policyVersion: Data<number> }>, 'policyVersion').items.toArray() // every action has it
+
+/**
+ * Plays a group for each task: task `t` is the environment `env(t)`, and draws as the task `t` of `AsyncLLMCollector` does.
+ *
+ * Errors   throws RangeError with all options that are wrong. A group that fails for good is `Failed` with its `RolloutCause`.
+ * Effects  those of environment and policy.
+ */
+export const rolloutGroups = <O extends TokenPrompt>({
+  signal = () => 'yes',
+  ...options
+}: RolloutGroupsOptions<O>): RolloutGroups<O> => {
+  const rules = runRules({ ...options, maxInFlight: 1 })
+  const play = (task: number): PlayingTask<CompleteGroup<O>> => {
+    const { outcome, cancel } = playGroup(task, rules.env(task), { ...rules, onPlaceFree: () => {} })
+    return {
+      cancel,
+      outcome: outcome.then((ended) => {
+        switch (ended._tag) {
+          case 'Cancelled':
+            return ended
+          case 'Failed': {
+            const { member, attempts, cause } = ended.failure
+            const reason = `${member === undefined ? 'the reset' : `rollout ${member}`} of task ${task} failed in attempt ${attempts}`
+            return { _tag: 'Failed', failure: { _tag: 'RolloutFailure', reason, cause } }
+          }
+          case 'Complete': {
+            const { members } = ended
+            const group = { task, members, turns: members.reduce((sum, { turns }) => sum + turns, 0) }
+            const oldest = members.flatMap(versionsOf).reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY)
+            return { _tag: 'Played', group, oldest, signal: signal(group) }
+          }
+        }
+      }),
+    }
+  }
+  return {
+    play,
+    discard: ({ members }) => {
+      for (const { rows } of members) rows.release()
+    },
+    join: joinGroups,
+  }
+}
