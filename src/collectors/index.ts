@@ -97,7 +97,14 @@ export {
 export { AsyncLLMCollector } from './rollouts/asyncLLMCollector.js'
 export type { FailedTask } from './rollouts/group.js'
 export type { LateRollout, RolloutCause, ThrownRollout } from './rollouts/rollout.js'
-export type { RolloutBatch, RolloutPosition, RolloutsEnd, RolloutsStopped } from './rollouts/rolloutBatch.js'
+export type {
+  MemberTurns,
+  RolloutBatch,
+  RolloutPosition,
+  RolloutsEnd,
+  RolloutsStopped,
+  Trajectory,
+} from './rollouts/rolloutBatch.js'
 export type { RolloutRun, RolloutRunOptions } from './rollouts/rolloutRun.js'
 export type { AsyncLLMCollectorOptions, OnRolloutFailure } from './rollouts/settings.js'
 export { rowsToTensorDict } from './run/alarmFolder.js'

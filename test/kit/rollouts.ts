@@ -2,7 +2,12 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { AsyncLLMCollector } from '../../src/collectors/rollouts/asyncLLMCollector.js'
 import type { FailedTask } from '../../src/collectors/rollouts/group.js'
-import type { RolloutPosition, RolloutsEnd, RolloutsStopped } from '../../src/collectors/rollouts/rolloutBatch.js'
+import type {
+  RolloutPosition,
+  RolloutsEnd,
+  RolloutsStopped,
+  Trajectory,
+} from '../../src/collectors/rollouts/rolloutBatch.js'
 import type { RolloutRun } from '../../src/collectors/rollouts/rolloutRun.js'
 import type { AsyncLLMCollectorOptions } from '../../src/collectors/rollouts/settings.js'
 import { keyFromSeed, uniform, uniformInteger } from '../../src/core/key.js'
@@ -57,6 +62,7 @@ export const collectorOf = (
 export interface TakenBatch {
   readonly tasks: readonly number[]
   readonly groupIds: readonly string[]
+  readonly trajectories: readonly Trajectory[]
   readonly turns: number
   readonly cut: readonly number[]
   readonly failed: readonly FailedTask[]
@@ -74,11 +80,11 @@ export const takeAll = async (
     const taken = await run.next()
     if (E.isLeft(taken)) return { batches, end: taken.left }
     if (taken.right._tag === 'End') return { batches, end: taken.right }
-    const { batch: owned, tasks, turns, cut, failed, position } = taken.right
+    const { batch: owned, _tag: _, ...told } = taken.right
     using batch = owned
     const rows = toNested(batch.value) as Readonly<Record<string, unknown>> // a TensorDict is a record
     const groupIds = get(batch.value, 'groupId').items.toArray()
-    batches.push({ tasks, groupIds, turns, cut, failed, position, rows })
+    batches.push({ ...told, groupIds, rows })
     await onBatch(batches.length)
   }
 }

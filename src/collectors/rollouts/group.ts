@@ -10,6 +10,7 @@ import type { Env } from '../../envs/env.js'
 import {
   type Attempted,
   type PlayedRollout,
+  type PlayedTurn,
   playRollout,
   type RolloutCause,
   type RolloutRules,
@@ -146,7 +147,12 @@ const outcomeOf = <O>(task: number, members: readonly Tried<PlayedRollout<O>>[])
 export const playGroup = <O extends TokenPrompt>(
   task: number,
   env: Env<O, TokenAction>,
-  rules: GroupRules & { /** A member needs its place no longer. */ readonly onPlaceFree: () => void },
+  rules: GroupRules & {
+    /** A member needs its place no longer. */
+    readonly onPlaceFree: () => void
+    /** Told of each turn of each member; of all of them again if a rollout is tried again. */
+    readonly onTurn?: (turn: PlayedTurn<O>) => void
+  },
 ): RunningGroup<O> => {
   const key = child(rules.key, task)
   const mine = crew()
@@ -163,7 +169,8 @@ export const playGroup = <O extends TokenPrompt>(
     using group = own(opened.right)
     const members = Array.from({ length: env.batchSize }, async (_, member) => {
       const memberKey = child(child(key, 'member'), member)
-      const start = { env, group: group.value, member, key: memberKey }
+      const { onTurn } = rules
+      const start = { env, group: group.value, member, key: memberKey, ...(onTurn && { onTurn }) }
       const result = await tried((signal) => playRollout(start, rules, signal), memberKey, rules, mine)
       if (result !== ABORTED && E.isLeft(result)) mine.callOff()
       rules.onPlaceFree()

@@ -54,6 +54,18 @@ export interface RolloutStart<O> {
   readonly group: TensorDict<O>
   readonly member: number
   readonly key: Key
+  /** Told of each turn that was played, in their order; what it keeps of it, it owns. */
+  readonly onTurn?: (turn: PlayedTurn<O>) => void
+}
+
+/** A turn of a rollout, the moment it is over. */
+export interface PlayedTurn<O> {
+  readonly member: number
+  /** Its place in the conversation. */
+  readonly turn: number
+  readonly rows: CollectedBatch<O>
+  /** Whether the conversation ended with it, or was cut off because its tokens were used up. */
+  readonly end: 'none' | 'done' | 'cut'
 }
 
 export interface PlayedRollout<O> {
@@ -94,19 +106,21 @@ const cutOff = <O>(next: TensorDict<Stepped<O>>): TensorDict<Stepped<O>> =>
  * Errors   `Left(RolloutCause)`, or `ABORTED` when the signal aborts; rejects as environment and policy do.
  */
 export const playRollout = async <O extends TokenPrompt>(
-  { env, group, member, key }: RolloutStart<O>,
+  { env, group, member, key, onTurn }: RolloutStart<O>,
   { policy, maxTurns, tokenBudget, turns: kept, clock }: RolloutRules,
   signal: AbortSignal,
 ): Promise<Attempted<PlayedRollout<O>>> => {
-  const held: Owned<unknown>[] = []
+  // What the turn before and this one made: also the rows of all turns, if all are kept.
+  const held: Owned<unknown>[][] = [[], []]
   const hold = <T>(value: T): T => {
-    held.push(own(value))
+    held.at(-1)!.push(own(value))
     return value
   }
+  const release = (what: readonly Owned<unknown>[] | undefined): void => what?.forEach((owned) => owned.release())
   try {
     let state = hold(take(group, [member]))
     let tokens = 0
-    const turns: CollectedBatch<O>[] = []
+    let rows: readonly CollectedBatch<O>[] = []
     for (let turn = 0; turn < maxTurns; turn++) {
       const started = clock.now()
       const action = await unlessCalledOff(policy.act(state, child(key, turn), { signal }), signal)
@@ -117,17 +131,19 @@ export const playRollout = async <O extends TokenPrompt>(
       if (stepped === ABORTED || E.isLeft(stepped)) return stepped
       hold(stepped.right)
       tokens += raggedRow(get(action.right, 'tokens', 'response'), 0).length
-      const isCut = tokens >= tokenBudget && isDone(stepped.right)[0] === false
+      const isDoneBySelf = isDone(stepped.right)[0] === true
+      const isCut = tokens >= tokenBudget && !isDoneBySelf
       const next = isCut ? hold(cutOff<O>(stepped.right)) : stepped.right
-      turns.push(turnRows({ state, action: action.right, next, rows: [member], turn, generationMs }))
-      if (isDone(next)[0] === true) {
-        const rows = own(scope(() => joinTurns(kept === 'all' ? turns : turns.slice(-1))))
-        return E.right({ rows, turns: turns.length, isCut })
-      }
+      const row = turnRows({ state, action: action.right, next, rows: [member], turn, generationMs })
+      rows = kept === 'all' ? [...rows, row] : [row]
+      onTurn?.({ member, turn, rows: row, end: isCut ? 'cut' : isDoneBySelf ? 'done' : 'none' })
+      if (isCut || isDoneBySelf) return E.right({ rows: own(scope(() => joinTurns(rows))), turns: turn + 1, isCut })
       state = next as unknown as TensorDict<O> // a stepped state is a state
+      held.push([])
+      if (kept === 'last') release(held.shift())
     }
     return E.left({ _tag: 'EndlessEpisode', maxTurns, reason: `an episode did not end within ${maxTurns} turns` })
   } finally {
-    for (const owned of held) owned.release()
+    for (const each of held) release(each)
   }
 }

@@ -9,20 +9,34 @@ import type { CollectedBatch } from '../llmCollector.js'
 import type { FailedTask } from './group.js'
 import type { PlayedRollout, RolloutCause } from './rollout.js'
 
+/** How many turns of a member were given out: all of them, if its conversation has ended. */
+export type MemberTurns = number | 'all'
+
+/** Which rollout a trajectory is. */
+export interface Trajectory {
+  readonly task: number
+  /** Its element of the environment. */
+  readonly member: number
+}
+
 /** Where collecting goes on: plain JSON, to be stored in a checkpoint. */
 export interface RolloutPosition {
   /** Tasks below this one were drawn. */
   readonly next: number
   /** Those of them that are neither delivered nor failed, in the order in which they were drawn: they are drawn again first. */
   readonly open: readonly number[]
+  /** If turns are given out as they happen: those of open tasks that were given out, by members. They are not given out again. */
+  readonly given?: Readonly<Record<string, readonly MemberTurns[]>>
 }
 
-/** Whole groups, one row for each turn of each trajectory. */
+/** Whole groups, or turns as they happened: one row for each turn of each trajectory. */
 export interface RolloutBatch<O> {
   readonly _tag: 'Batch'
   readonly batch: Owned<CollectedBatch<O>>
-  /** The tasks of its groups, in their order. */
+  /** The tasks that have been given out wholly with this batch: those of its groups, in their order. */
   readonly tasks: readonly number[]
+  /** Which rollouts its trajectories are, by their numbers in the batch. */
+  readonly trajectories: readonly Trajectory[]
   /** Trajectories of the batch that were cut off because their tokens were used up. */
   readonly cut: readonly number[]
   /** Turns that were played for it. */
@@ -58,24 +72,32 @@ export interface CompleteGroup<O> {
   readonly turns: number
 }
 
-/** The rows of groups as one batch, with trajectories numbered through. The groups' own are freed. */
-export const joinGroups = <O>(
-  groups: readonly CompleteGroup<O>[],
-): Pick<RolloutBatch<O>, 'batch' | 'tasks' | 'cut' | 'turns'> => {
-  const members = groups.flatMap((group) => group.members)
-  const parts = members.map(({ rows }) => rows.value as TensorDict)
-  const batch = own(
+/** The rows of trajectories as one batch, with trajectories numbered through. */
+export const joinRowsOf = <O>(trajectories: readonly (readonly CollectedBatch<O>[])[]): Owned<CollectedBatch<O>> => {
+  const parts = trajectories.flat() as readonly TensorDict[]
+  return own(
     scope(() => {
       const ms = parts.reduce((sum, part) => sum + (find(part, ['generationMs']) as Meta<number>).value, 0) // by `turnRows`
       const joined = concat(parts.map((part) => exclude(part, 'generationMs') as TensorDict))
-      const trajectory = parts.flatMap((part, i) => Array<number>(part.batchShape[0]!).fill(i)) // batches have one axis
+      const trajectory = trajectories.flatMap(
+        (rows, i) => rows.flatMap((part) => Array<number>(part.batchShape[0]!).fill(i)), // batches have one axis
+      )
       return assign(joined, { trajectory: data(trajectory), generationMs: meta(ms) }) as unknown as CollectedBatch<O> // the same entries
     }),
   )
+}
+
+/** The rows of groups as one batch, with trajectories numbered through. The groups' own are freed. */
+export const joinGroups = <O>(
+  groups: readonly CompleteGroup<O>[],
+): Pick<RolloutBatch<O>, 'batch' | 'tasks' | 'trajectories' | 'cut' | 'turns'> => {
+  const members = groups.flatMap((group) => group.members)
+  const batch = joinRowsOf(members.map(({ rows }) => [rows.value]))
   for (const { rows } of members) rows.release()
   return {
     batch,
     tasks: groups.map(({ task }) => task),
+    trajectories: groups.flatMap(({ task, members }) => members.map((_, member) => ({ task, member }))),
     cut: members.flatMap(({ isCut }, i) => (isCut ? [i] : [])),
     turns: groups.reduce((sum, { turns }) => sum + turns, 0),
   }

@@ -2,16 +2,12 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { TokenPrompt } from '../../data/policy.js'
-import { type FailedTask, type GroupOutcome, playGroup, type RunningGroup } from './group.js'
-import {
-  type CompleteGroup,
-  joinGroups,
-  type RolloutBatch,
-  type RolloutPosition,
-  type RolloutsEnd,
-  type RolloutsStopped,
-} from './rolloutBatch.js'
+import { type FailedTask, playGroup, type RunningGroup } from './group.js'
+import { groupOutbox, type Joined, type Outbox } from './outbox.js'
+import type { PlayedTurn } from './rollout.js'
+import type { RolloutBatch, RolloutPosition, RolloutsEnd, RolloutsStopped } from './rolloutBatch.js'
 import type { RunRules } from './settings.js'
+import { turnOutbox } from './turnOutbox.js'
 
 export interface RolloutRunOptions {
   /** Default: the beginning. */
@@ -23,8 +19,8 @@ export interface RolloutRunOptions {
 /** Rollouts that are being collected. */
 export interface RolloutRun<O> {
   /**
-   * The next batch, or the end. Tasks are drawn only while somebody waits here; those that were drawn go on meanwhile. Asking again
-   * after the end gives the end again. Rejects if it is asked twice at a time, and with what `env` throws.
+   * The next batch, or the end. Tasks are drawn while somebody waits here, and afterwards `ahead` of it; those that were drawn go on.
+   * Asking again after the end gives the end again. Rejects if it is asked twice at a time, and with what `env` throws.
    */
   readonly next: TaskEither<RolloutsStopped, RolloutBatch<O> | RolloutsEnd>
   /** Calls everything off and frees what was not taken. */
@@ -33,33 +29,8 @@ export interface RolloutRun<O> {
   readonly inFlight: () => number
 }
 
-/** A task that was drawn and has not ended. */
-type Drawn<O> =
-  | { readonly _tag: 'Running'; readonly group: RunningGroup<O> }
-  | ({ readonly _tag: 'Ready' } & CompleteGroup<O>)
-  | { readonly _tag: 'Cancelled' }
-
 /** The number of tasks that a share of failures is taken of, if fewer have ended. */
 const FEWEST_ENDED = 10
-
-/** Groups to give out together: the first ones with enough turns, or nothing if there are too few of them. */
-const enoughOf = <O>(
-  drawn: Iterable<Drawn<O>>,
-  { dialogTurnsPerBatch, order }: Pick<RunRules<O & TokenPrompt>, 'dialogTurnsPerBatch' | 'order'>,
-): readonly CompleteGroup<O>[] => {
-  const taken: CompleteGroup<O>[] = []
-  let turns = 0
-  for (const each of drawn) {
-    if (each._tag !== 'Ready') {
-      if (order === 'drawn') return []
-      continue
-    }
-    taken.push(each)
-    turns += each.turns
-    if (turns >= dialogTurnsPerBatch) return taken
-  }
-  return []
-}
 
 /**
  * Begins to collect. Nothing is drawn before somebody asks.
@@ -70,28 +41,34 @@ export const rolloutRun = <O extends TokenPrompt>(rules: RunRules<O>, options: R
   const { position = { next: 0, open: [] }, signal } = options
   const again = [...position.open]
   let nextTask = position.next
-  /** In the order in which they were drawn, and those that are ready in the order in which they became so. */
-  const drawn = new Map<number, Drawn<O>>()
-  const ready = new Map<number, Drawn<O>>()
-  let readyTurns = 0
-  let running = 0
+  const outbox: Outbox<O> =
+    rules.unit === 'turn' ? turnOutbox(rules.dialogTurnsPerBatch, position.given ?? {}) : groupOutbox(rules)
+  const running = new Map<number, RunningGroup<O>>()
   let inFlight = 0
   /** The next task, while it waits for places. */
   let coming: { readonly task: number; readonly env: ReturnType<RunRules<O>['env']> } | undefined
+  /** What `env` threw while nobody waited. */
+  let trouble: { readonly error: unknown } | undefined
   let ended = 0
   let failures = 0
   let failed: FailedTask[] = []
   let stop: 'cancelled' | Pick<RolloutsStopped, 'rule' | 'reason' | 'cause'> | undefined
   let end: RolloutsEnd | RolloutsStopped | undefined
+  let isAsked = false
   let wake: (() => void) | undefined
 
-  const here = (): RolloutPosition => ({ next: nextTask, open: [...drawn.keys(), ...again] })
+  const here = (): RolloutPosition => {
+    const { open, given } = outbox.open()
+    const before = again.flatMap((task) => (position.given?.[task] === undefined ? [] : [[task, position.given[task]]]))
+    const all = { ...given, ...Object.fromEntries(before) }
+    return { next: nextTask, open: [...open, ...again], ...(Object.keys(all).length > 0 && { given: all }) }
+  }
 
   const halt = (why: NonNullable<typeof stop>): void => {
     if (stop !== undefined) return
     stop = why
     signal?.removeEventListener('abort', onAbort)
-    for (const each of drawn.values()) if (each._tag === 'Running') each.group.cancel()
+    for (const group of running.values()) group.cancel()
     wake?.()
   }
   const onAbort = (): void => halt('cancelled')
@@ -108,39 +85,43 @@ export const rolloutRun = <O extends TokenPrompt>(rules: RunRules<O>, options: R
     }
   }
 
-  const settle = (task: number, outcome: GroupOutcome<O>): void => {
-    running--
-    if (outcome._tag === 'Cancelled') drawn.set(task, outcome)
+  /** Something has changed: who waits looks again, and if nobody does, tasks are drawn ahead. */
+  const onChange = (): void => {
+    if (isAsked) wake?.()
     else {
-      ended++
-      if (outcome._tag === 'Failed') {
-        drawn.delete(task)
-        onFailed(outcome.failure)
-      } else {
-        const turns = outcome.members.reduce((sum, member) => sum + member.turns, 0)
-        const group = { _tag: 'Ready', task, members: outcome.members, turns } as const
-        drawn.set(task, group)
-        ready.set(task, group)
-        readyTurns += turns
+      try {
+        draw()
+      } catch (error) {
+        trouble = { error } // for who asks next
       }
     }
-    wake?.()
   }
 
   const begin = (task: number, env: ReturnType<RunRules<O>['env']>): void => {
     let places = env.batchSize
     inFlight += places
-    running++
+    outbox.begin(task, places)
     const onPlaceFree = (): void => {
       places--
       inFlight--
-      wake?.()
+      onChange()
     }
-    const group = playGroup(task, env, { ...rules, onPlaceFree })
-    drawn.set(task, { _tag: 'Running', group })
+    const { onTurn } = outbox
+    const told =
+      onTurn &&
+      ((turn: PlayedTurn<O>): void => {
+        onTurn(task, turn)
+        onChange()
+      })
+    const group = playGroup(task, env, { ...rules, onPlaceFree, ...(told && { onTurn: told }) })
+    running.set(task, group)
     group.outcome.then((outcome) => {
       inFlight -= places
-      settle(task, outcome)
+      running.delete(task)
+      if (outcome._tag !== 'Cancelled') ended++
+      outbox.settle(task, outcome)
+      if (outcome._tag === 'Failed') onFailed(outcome.failure)
+      onChange()
     })
   }
 
@@ -156,8 +137,9 @@ export const rolloutRun = <O extends TokenPrompt>(rules: RunRules<O>, options: R
     return { task, env }
   }
 
+  /** Draws while there are places; if nobody waits, also while fewer than `ahead` tasks are open. */
   const draw = (): void => {
-    while (hasMore() && inFlight < rules.maxInFlight) {
+    while (hasMore() && inFlight < rules.maxInFlight && (isAsked || outbox.size() < rules.ahead)) {
       coming ??= comingTask()
       const { task, env } = coming
       if (inFlight + env.batchSize > rules.maxInFlight) return
@@ -168,13 +150,7 @@ export const rolloutRun = <O extends TokenPrompt>(rules: RunRules<O>, options: R
     }
   }
 
-  const give = (groups: readonly CompleteGroup<O>[]): RolloutBatch<O> => {
-    const joined = joinGroups(groups)
-    for (const { task, turns } of groups) {
-      drawn.delete(task)
-      ready.delete(task)
-      readyTurns -= turns
-    }
+  const give = (joined: Joined<O>): RolloutBatch<O> => {
     const told = failed
     failed = []
     return { _tag: 'Batch', ...joined, failed: told, position: here() }
@@ -182,23 +158,19 @@ export const rolloutRun = <O extends TokenPrompt>(rules: RunRules<O>, options: R
 
   const conclude = (): RolloutsEnd | RolloutsStopped => {
     signal?.removeEventListener('abort', onAbort)
-    const rest = { failed, cancelled: [...drawn.keys()], position: here() }
+    const rest = { failed, cancelled: outbox.open().open, position: here() }
     if (stop === undefined || stop === 'cancelled') return { _tag: 'End', why: stop ?? 'complete', ...rest }
     return { _tag: 'RolloutsStopped', ...stop, ...rest }
   }
 
-  const readyGroups = (): readonly CompleteGroup<O>[] =>
-    [...(rules.order === 'drawn' ? drawn : ready).values()].flatMap((each) => (each._tag === 'Ready' ? [each] : []))
-
   const take = async (): Promise<RolloutBatch<O> | RolloutsEnd | RolloutsStopped> => {
     while (end === undefined) {
-      const isEnough = readyTurns >= rules.dialogTurnsPerBatch
-      const enough = isEnough ? enoughOf((rules.order === 'drawn' ? drawn : ready).values(), rules) : []
-      if (enough.length > 0) return give(enough)
+      const enough = outbox.take('enough')
+      if (enough !== undefined) return give(enough)
       draw()
-      if (running === 0) {
-        const rest = readyGroups()
-        if (rest.length > 0) return give(rest)
+      if (running.size === 0) {
+        const rest = outbox.take('anything')
+        if (rest !== undefined) return give(rest)
         end = conclude()
       } else {
         await new Promise<void>((resolve) => {
@@ -210,7 +182,6 @@ export const rolloutRun = <O extends TokenPrompt>(rules: RunRules<O>, options: R
     return end
   }
 
-  let isAsked = false
   if (signal?.aborted === true) halt('cancelled')
   else signal?.addEventListener('abort', onAbort, { once: true })
   return {
@@ -218,18 +189,20 @@ export const rolloutRun = <O extends TokenPrompt>(rules: RunRules<O>, options: R
       if (isAsked) throw new Error('AsyncLLMCollector: next is asked for while it is being waited for')
       isAsked = true
       try {
+        const known = trouble
+        trouble = undefined
+        if (known !== undefined) throw known.error
         const taken = await take()
         return taken._tag === 'RolloutsStopped' ? E.left(taken) : E.right(taken)
       } finally {
         isAsked = false
+        onChange()
       }
     },
     close: async () => {
       halt('cancelled')
-      while (running > 0)
-        await Promise.all([...drawn.values()].map((each) => each._tag === 'Running' && each.group.outcome))
-      for (const { members } of readyGroups()) for (const { rows } of members) rows.release()
-      ready.clear()
+      while (running.size > 0) await Promise.all([...running.values()].map(({ outcome }) => outcome))
+      outbox.release()
       end ??= conclude()
       return end
     },

@@ -25,6 +25,16 @@ export interface AsyncLLMCollectorOptions<O extends TokenPrompt> {
   readonly dialogTurnsPerBatch?: number
   /** Only the last turn of each trajectory. Default: all. */
   readonly yieldOnlyLastSteps?: boolean
+  /**
+   * Default true. If false, turns are given out as they happen, `dialogTurnsPerBatch` at a time: the turns of a trajectory may be in several
+   * batches, in their order, and some of a trajectory that fails later may have been given out.
+   */
+  readonly yieldCompletedTrajectories?: boolean
+  /**
+   * How many tasks may be drawn and not be given out while nobody waits for a batch: they are played while the caller does something
+   * else. Default 0: nothing is drawn then, and what was drawn goes on.
+   */
+  readonly ahead?: number
   /** `completion`: what is complete first comes first. `drawn`: as the tasks were drawn, so that batches do not depend on time. Default `completion`. */
   readonly order?: 'completion' | 'drawn'
   /** Default 64. */
@@ -47,14 +57,17 @@ export interface RunRules<O extends TokenPrompt> extends GroupRules {
   readonly tasks: number
   readonly maxInFlight: number
   readonly dialogTurnsPerBatch: number
+  readonly ahead: number
   readonly order: 'completion' | 'drawn'
+  /** What is given out together. */
+  readonly unit: 'group' | 'turn'
   readonly isFailFast: boolean
   readonly maxFailureShare: number
 }
 
 type Limits = Omit<
   RunRules<TokenPrompt>,
-  'policy' | 'key' | 'env' | 'turns' | 'order' | 'clock' | 'alarms' | 'isFailFast'
+  'policy' | 'key' | 'env' | 'turns' | 'order' | 'unit' | 'clock' | 'alarms' | 'isFailFast'
 >
 
 const isNatural = (value: number): boolean => Number.isSafeInteger(value) && value >= 0
@@ -65,6 +78,7 @@ const PROMISED: { readonly [K in keyof Limits]: readonly [is: (value: number) =>
   tasks: [isLimit, 'an integer of at least 1'],
   maxInFlight: [isCount, 'an integer of at least 1'],
   dialogTurnsPerBatch: [isCount, 'an integer of at least 1'],
+  ahead: [isNatural, 'an integer of at least 0'],
   maxTurns: [isCount, 'an integer of at least 1'],
   tokenBudget: [isLimit, 'an integer of at least 1'],
   deadlineMs: [(value) => value > 0, 'above 0'],
@@ -73,7 +87,27 @@ const PROMISED: { readonly [K in keyof Limits]: readonly [is: (value: number) =>
   maxFailureShare: [(value) => value >= 0 && value <= 1, 'from 0 to 1'],
 }
 
-/** Fills in what is not said. Throws RangeError with all options that are wrong. */
+/** What turns that are given out as they happen cannot be. */
+const contradictions = (options: {
+  readonly yieldCompletedTrajectories?: boolean
+  readonly yieldOnlyLastSteps?: boolean
+  readonly order?: 'completion' | 'drawn'
+}): readonly string[] => {
+  if (options.yieldCompletedTrajectories !== false) return []
+  const wrong = [
+    [
+      options.yieldOnlyLastSteps === true,
+      'yieldOnlyLastSteps: true',
+      'which turn is the last one is known when all were played',
+    ],
+    [options.order === 'drawn', "order: 'drawn'", 'turns are given out as they happen'],
+  ] as const
+  return wrong.flatMap(([is, what, why]) =>
+    is ? [`${what} makes no sense with yieldCompletedTrajectories: false: ${why}`] : [],
+  )
+}
+
+/** Fills in what is not said. Throws RangeError with all options that are wrong, also with one another. */
 export const runRules = <O extends TokenPrompt>(options: AsyncLLMCollectorOptions<O>): RunRules<O> => {
   const { onFailure = 'skip', yieldOnlyLastSteps = false, order = 'completion' } = options
   const again = typeof onFailure === 'string' ? { retry: 0 } : onFailure
@@ -81,6 +115,7 @@ export const runRules = <O extends TokenPrompt>(options: AsyncLLMCollectorOption
     tasks: options.tasks ?? Number.POSITIVE_INFINITY,
     maxInFlight: options.maxInFlight,
     dialogTurnsPerBatch: options.dialogTurnsPerBatch ?? 1,
+    ahead: options.ahead ?? 0,
     maxTurns: options.maxTurns ?? 64,
     tokenBudget: options.tokenBudget ?? Number.POSITIVE_INFINITY,
     deadlineMs: options.deadlineMs ?? Number.POSITIVE_INFINITY,
@@ -88,17 +123,20 @@ export const runRules = <O extends TokenPrompt>(options: AsyncLLMCollectorOption
     pauseMs: again.pauseMs ?? 100,
     maxFailureShare: options.maxFailureShare ?? 0.5,
   }
-  const problems = Object.entries(PROMISED).flatMap(([name, [is, what]]) => {
+  const wrong = Object.entries(PROMISED).flatMap(([name, [is, what]]) => {
     const value = limits[name as keyof Limits] // the keys of PROMISED
     return is(value) ? [] : [`${name} must be ${what}, got ${value}`]
   })
+  const problems = [...wrong, ...contradictions(options)]
   if (problems.length > 0) throw new RangeError(`AsyncLLMCollector: ${problems.join('; ')}`)
+  const unit = options.yieldCompletedTrajectories === false ? 'turn' : 'group'
   return {
     ...limits,
+    unit,
     env: options.env,
     policy: options.policy,
     key: options.key,
-    turns: yieldOnlyLastSteps ? 'last' : 'all',
+    turns: yieldOnlyLastSteps || unit === 'turn' ? 'last' : 'all', // turns that were given out are not kept
     order,
     isFailFast: onFailure === 'failFast',
     clock: options.clock ?? liveClock,

@@ -33,7 +33,7 @@ const counted = (policy: Policy<TokenPrompt, TokenAction>) => {
 }
 
 describe('rollouts under any interleaving', () => {
-  it('law: every task drawn is given out whole, fails with a cause or is cancelled, once, and never too many are in flight', async () => {
+  it('law: every task drawn is given out whole, fails with a cause or is cancelled, once, and never too many are in flight or drawn ahead', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.scheduler(),
@@ -44,6 +44,7 @@ describe('rollouts under any interleaving', () => {
           order: fc.constantFrom('completion' as const, 'drawn' as const),
           onFailure: fc.constantFrom('failFast' as const, 'skip' as const, { retry: 1 }, { retry: 3 }),
           maxFailureShare: fc.constantFrom(0, 0.3, 1),
+          ahead: fc.integer({ min: 0, max: 4 }),
         }),
         fc.array(fc.integer({ min: 0, max: 19 }), { minLength: 8, maxLength: 8 }),
         fc.option(fc.nat(30)),
@@ -72,8 +73,20 @@ describe('rollouts under any interleaving', () => {
           const { policy, most } = counted(
             withFaults(keyedPolicy(), ({ operation }) => disturb(operation, policyFails)),
           )
-          const env = (task: number) =>
-            withFaults(groupEnvs(groups)(task), ({ operation }) => disturb(operation, envFails))
+          let isTraining = false
+          let drawnAhead = 0
+          const env = (task: number) => {
+            if (isTraining) drawnAhead++
+            return withFaults(groupEnvs(groups)(task), ({ operation }) => disturb(operation, envFails))
+          }
+          const train = async () => {
+            isTraining = true
+            drawnAhead = 0
+            await pause('training')
+            await pause('training')
+            expect(drawnAhead).toBeLessThanOrEqual(options.ahead)
+            isTraining = false
+          }
           const controller = new AbortController()
           const run = collectorOf(groups, { ...options, env, policy, alarms, deadlineMs: 5 }).start({
             signal: controller.signal,
@@ -83,7 +96,7 @@ describe('rollouts under any interleaving', () => {
             controller.abort()
           }
           const [{ batches, end }] = await s.waitFor(
-            Promise.all([takeAll(run, () => pause('training')), cancelAfter === null ? null : cancel()]),
+            Promise.all([takeAll(run, train), cancelAfter === null ? null : cancel()]),
           )
 
           const delivered = batches.flatMap(({ tasks }) => tasks)

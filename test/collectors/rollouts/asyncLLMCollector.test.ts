@@ -64,6 +64,44 @@ describe('batches of AsyncLLMCollector', () => {
   })
 })
 
+describe('ahead', () => {
+  const ONES = Array.from({ length: 9 }, () => [1])
+  const idle = async () => {
+    for (let turn = 0; turn < 20; turn++) await new Promise((go) => setImmediate(go))
+  }
+
+  it('goes on drawing while nobody waits, until so many groups are there', async () => {
+    const policy = keyedPolicy()
+    const run = collectorOf(ONES, { policy, maxInFlight: 1, ahead: 3 }).start()
+    await idle()
+    expect(policy.calls().length).toBe(0) // nobody has asked
+    for (const played of [1 + 3, 2 + 3]) {
+      const taken = await run.next()
+      if (!isLeft(taken) && taken.right._tag === 'Batch') taken.right.batch.release()
+      await idle()
+      expect(policy.calls().length).toBe(played)
+    }
+    const before = policy.calls().length
+    const { batches } = await takeAll(run)
+    expect(batches.length).toBe(7)
+    expect(batches[0]!.position.open.length).toBeGreaterThanOrEqual(2) // they were there, and a checkpoint knows of them
+    expect(before).toBe(5)
+  })
+
+  it('is told by next what the environment of a task threw while nobody waited', async () => {
+    const env = (task: number) => {
+      if (task === 2) throw new RangeError('no such task')
+      return groupEnvs(ONES)(task)
+    }
+    const run = collectorOf(ONES, { env, maxInFlight: 1, ahead: 3 }).start()
+    const taken = await run.next()
+    if (!isLeft(taken) && taken.right._tag === 'Batch') taken.right.batch.release()
+    await idle()
+    await expect(run.next()).rejects.toThrow('no such task')
+    await run.close()
+  })
+})
+
 describe('limits of AsyncLLMCollector', () => {
   it('cut off a conversation whose tokens are used up, and say so', async () => {
     const { batches } = await takeAll(collectorOf([[3, 1]], { tokenBudget: 1 }).start())
@@ -90,6 +128,13 @@ describe('limits of AsyncLLMCollector', () => {
   it('are refused all at once if they make no sense', () => {
     expect(() => collectorOf([[1]], { maxInFlight: 0, deadlineMs: -1, onFailure: { retry: 0.5 } })).toThrow(
       /maxInFlight must be .*; deadlineMs must be above 0, got -1; retries must be/,
+    )
+  })
+
+  it('are refused with one another where turns are given out as they happen', () => {
+    const options = { yieldCompletedTrajectories: false, yieldOnlyLastSteps: true, order: 'drawn', ahead: -1 } as const
+    expect(() => collectorOf([[1]], options)).toThrow(
+      /ahead must be .*; yieldOnlyLastSteps: true makes no sense .*; order: 'drawn' makes no sense/,
     )
   })
 

@@ -1,0 +1,109 @@
+/** Turns that were played and have not been given out, one by one. */
+import { type Owned, own } from '../../engine/scope.js'
+import type { CollectedBatch } from '../llmCollector.js'
+import type { Joined, Outbox } from './outbox.js'
+import type { PlayedTurn } from './rollout.js'
+import { joinRowsOf, type MemberTurns } from './rolloutBatch.js'
+
+/** A turn that waits. */
+interface WaitingTurn<O> extends PlayedTurn<O> {
+  readonly task: number
+  readonly owned: Owned<CollectedBatch<O>>
+}
+
+/** What became of the turns of a task, by members. */
+interface TaskTurns {
+  /** Turns that were passed on: given out, or waiting. */
+  readonly passed: MemberTurns[]
+  readonly given: MemberTurns[]
+}
+
+/** The turns of a batch, trajectory by trajectory in the order of their first turns. */
+const byTrajectory = <O>(turns: readonly WaitingTurn<O>[]): readonly (readonly WaitingTurn<O>[])[] => {
+  const groups = new Map<string, WaitingTurn<O>[]>()
+  for (const turn of turns) {
+    const place = `${turn.task} ${turn.member}`
+    groups.set(place, [...(groups.get(place) ?? []), turn])
+  }
+  return [...groups.values()]
+}
+
+const joinTurnsOf = <O>(turns: readonly WaitingTurn<O>[]): Omit<Joined<O>, 'tasks'> => {
+  const trajectories = byTrajectory(turns)
+  const batch = joinRowsOf(trajectories.map((each) => each.map(({ owned }) => owned.value)))
+  for (const { owned } of turns) owned.release()
+  return {
+    batch,
+    trajectories: trajectories.map(([first]) => ({ task: first!.task, member: first!.member })), // each has a turn
+    cut: trajectories.flatMap((each, i) => (each.at(-1)!.end === 'cut' ? [i] : [])), // each has a turn
+    turns: turns.length,
+  }
+}
+
+/**
+ * Turns as they happen, so many at a time. A turn that was passed on is not passed on again when its rollout is tried again or a run goes
+ * on from a position: equal keys give equal turns. (If they do not, a trajectory may end with a turn that comes earlier than its last one.)
+ */
+export const turnOutbox = <O>(
+  turnsPerBatch: number,
+  before: Readonly<Record<string, readonly MemberTurns[]>>,
+): Outbox<O> => {
+  const tasks = new Map<number, TaskTurns>()
+  const waiting: WaitingTurn<O>[] = []
+
+  const drop = (task: number): void => {
+    for (const turn of waiting.splice(0)) {
+      if (turn.task === task) turn.owned.release()
+      else waiting.push(turn)
+    }
+  }
+
+  const give = (turns: readonly WaitingTurn<O>[]): Joined<O> => {
+    const ended: number[] = []
+    for (const { task, member, turn, end } of turns) {
+      const { given } = tasks.get(task)! // those of tasks that failed were dropped
+      given[member] = end === 'none' ? turn + 1 : 'all'
+      if (given.every((each) => each === 'all')) {
+        ended.push(task)
+        tasks.delete(task)
+      }
+    }
+    return { ...joinTurnsOf(turns), tasks: ended }
+  }
+
+  return {
+    begin: (task, members) => {
+      const given = before[task] ?? Array<MemberTurns>(members).fill(0)
+      tasks.set(task, { passed: [...given], given: [...given] })
+    },
+    onTurn: (task, turn) => {
+      const { passed } = tasks.get(task)! // it has begun
+      const known = passed[turn.member]!
+      const isKnown = known === 'all' || (turn.turn < known && turn.end === 'none')
+      if (isKnown) return
+      passed[turn.member] = turn.end === 'none' ? turn.turn + 1 : 'all'
+      waiting.push({ ...turn, task, owned: own(turn.rows) })
+    },
+    settle: (task, outcome) => {
+      if (outcome._tag === 'Complete') for (const { rows } of outcome.members) rows.release()
+      if (outcome._tag !== 'Failed') return
+      drop(task)
+      tasks.delete(task)
+    },
+    take: (least) => {
+      if (waiting.length === 0 || (least === 'enough' && waiting.length < turnsPerBatch)) return undefined
+      return give(waiting.splice(0, turnsPerBatch))
+    },
+    open: () => {
+      const given = [...tasks].filter(([, turns]) => turns.given.some((each) => each !== 0))
+      return {
+        open: [...tasks.keys()],
+        ...(given.length > 0 && { given: Object.fromEntries(given.map(([task, turns]) => [task, [...turns.given]])) }),
+      }
+    },
+    size: () => tasks.size,
+    release: () => {
+      for (const { owned } of waiting.splice(0)) owned.release()
+    },
+  }
+}
