@@ -7,17 +7,7 @@ import { child, type Key } from '../core/key.js'
 import type { Policy, PolicyFailure, TokenAction, TokenPrompt } from '../data/policy.js'
 import { exclude } from '../data/tensorDict/edit.js'
 import { concat } from '../data/tensorDict/joining.js'
-import {
-  type Data,
-  data,
-  joinRows,
-  type Meta,
-  meta,
-  type Ragged,
-  ragged,
-  raggedLength,
-  raggedRow,
-} from '../data/tensorDict/leaf.js'
+import { type Data, data, filledRows, joinRows, type Meta, meta, type Ragged } from '../data/tensorDict/leaf.js'
 import { assign, type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { take } from '../data/tensorDict/selecting.js'
 import { find, get, isTensorDict, TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -106,17 +96,6 @@ const requestOf = (remembered: Readonly<Record<string, unknown>>, batchSize: num
     ),
   )
 
-const fullLogProbs = (prompts: Ragged<'int32'>, response: Ragged<'float32'>): Ragged<'float32'> =>
-  joinRows(
-    ragged(
-      'float32',
-      Array.from({ length: raggedLength(prompts) }, (_, i) => raggedRow(prompts, i)).map((row) =>
-        new Float32Array(row.length).fill(Number.NaN),
-      ),
-    ),
-    response,
-  )
-
 interface Turn<O> {
   readonly state: TensorDict<O>
   readonly action: TensorDict<TokenAction>
@@ -141,18 +120,13 @@ export const turnRows = <O extends TokenPrompt>({
   const prompt = get(state as TensorDict<TokenPrompt>, 'tokens', 'prompt') // O has what TokenPrompt has
   const response = get(action, 'tokens', 'response')
   const full = joinRows(prompt, response)
-  const bools = (value: (t: number, promptLength: number) => number): Ragged<'bool'> =>
-    ragged(
-      'bool',
-      Array.from({ length: raggedLength(full) }, (_, i) => {
-        const promptLength = raggedRow(prompt, i).length
-        return raggedRow(full, i).map((_id, t) => value(t, promptLength))
-      }),
-    )
   const entries = {
     tokens: { full },
-    logProbs: { full: fullLogProbs(prompt, get(action, 'logProbs', 'response')) },
-    masks: { attention: bools(() => 1), assistant: bools((t, promptLength) => (t >= promptLength ? 1 : 0)) },
+    logProbs: { full: joinRows(filledRows(prompt, 'float32', Number.NaN), get(action, 'logProbs', 'response')) },
+    masks: {
+      attention: filledRows(full, 'bool', 1),
+      assistant: joinRows(filledRows(prompt, 'bool', 0), filledRows(response, 'bool', 1)),
+    },
     trajectory: data(rows),
     turn: data(rows.map(() => turn)),
     status: data(rows.map(() => 'ok' as const)),

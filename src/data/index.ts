@@ -270,6 +270,7 @@ export type {
 export {
   type Data,
   data,
+  filledRows,
   fromPadded,
   isLeaf,
   joinRows,

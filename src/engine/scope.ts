@@ -26,13 +26,13 @@ export const tensorsOf = (value: unknown): readonly tf.Tensor[] => {
   const found = new Set<tf.Tensor>()
   const seen = new Set<object>()
   const visit = (item: unknown): void => {
-    if (typeof item !== 'object' || item === null || seen.has(item)) return
+    if (typeof item !== 'object' || item === null || ArrayBuffer.isView(item)) return
     if (item instanceof tf.Tensor) {
       found.add(item)
       return
     }
+    if (seen.has(item)) return
     seen.add(item)
-    if (ArrayBuffer.isView(item)) return
     if (holdsTensors(item)) {
       for (const part of item[TENSORS]()) visit(part)
       return

@@ -6,7 +6,7 @@ import { ABORTED, unlessAborted } from '../../core/cancellation.js'
 import type { Clock } from '../../core/capabilities.js'
 import { child, type Key } from '../../core/key.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
-import { raggedRow } from '../../data/tensorDict/leaf.js'
+import { rowLengths } from '../../data/tensorDict/leaf.js'
 import { assign } from '../../data/tensorDict/merge.js'
 import { take } from '../../data/tensorDict/selecting.js'
 import { get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
@@ -130,7 +130,7 @@ export const playRollout = async <O extends TokenPrompt>(
       const stepped = await unlessCalledOff(env.step(state, action.right), signal)
       if (stepped === ABORTED || E.isLeft(stepped)) return stepped
       hold(stepped.right)
-      tokens += raggedRow(get(action.right, 'tokens', 'response'), 0).length
+      tokens += rowLengths(get(action.right, 'tokens', 'response'))[0]! // of one element
       const isDoneBySelf = isDone(stepped.right)[0] === true
       const isCut = tokens >= tokenBudget && !isDoneBySelf
       const next = isCut ? hold(cutOff<O>(stepped.right)) : stepped.right

@@ -103,10 +103,30 @@ export const joinRows = <T extends RaggedType>(first: Ragged<T>, second: Ragged<
       `joinRows: ${raggedLength(first)} rows of ${first.type} cannot be joined with ${raggedLength(second)} of ${second.type}`,
     )
   }
-  return ragged(
-    first.type,
-    Array.from({ length: raggedLength(first) }, (_, i) => [...raggedRow(first, i), ...raggedRow(second, i)]),
-  )
+  const [a, b] = [raggedArray(first), raggedArray(second)]
+  const offsets = new Int32Array(first.offsets.length)
+  for (let i = 0; i < offsets.length; i++) {
+    offsets[i] = first.offsets[i]! - first.offsets[0]! + second.offsets[i]! - second.offsets[0]!
+  }
+  const values = allocate(first.type, offsets.at(-1)!)
+  for (let i = 0; i + 1 < offsets.length; i++) {
+    const row = a.subarray(first.offsets[i], first.offsets[i + 1])
+    values.set(row, offsets[i])
+    values.set(b.subarray(second.offsets[i], second.offsets[i + 1]), offsets[i]! + row.length)
+  }
+  return raggedOf(first.type, values, offsets)
+}
+
+/**
+ * Rows of the lengths of others, of one value.
+ *
+ * @example
+ * raggedRows(filledRows(ragged('int32', [[7, 8], [9]]), 'bool', 1)) // [[1, 1], [1]]
+ */
+export const filledRows = <T extends RaggedType>(rows: Ragged, type: T, value: number): Ragged<T> => {
+  const first = rows.offsets[0]!
+  const offsets = Int32Array.from(rows.offsets, (offset) => offset - first)
+  return raggedOf(type, allocate(type, offsets.at(-1)!).fill(value), offsets)
 }
 
 /** Whether a number is a value of a type: any for float32, a whole one for int32, 0 or 1 for bool. None is for other dtypes. */

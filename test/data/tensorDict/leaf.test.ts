@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   data,
+  filledRows,
   fromPadded,
   isLeaf,
   isValueOf,
@@ -76,6 +77,19 @@ describe('ragged', () => {
     expect(raggedLength(none)).toBe(0)
     expect(() => raggedRow(none, 0)).toThrow('there is no row 0 among 0')
     expect(padRows(none, { side: 'right', value: 0 })).toEqual({ values: new Float32Array(0), width: 0 })
+  })
+})
+
+describe('filledRows', () => {
+  it('has the lengths of the rows, and one value', () => {
+    const rows = fc.array(fc.array(fc.integer({ min: 0, max: 9 }), { maxLength: 5 }), { maxLength: 5 })
+    fc.assert(
+      fc.property(rows, (given) => {
+        const filled = filledRows(ragged('int32', given), 'float32', 0.5)
+        expect(raggedRows(filled)).toEqual(given.map((row) => row.map(() => 0.5)))
+        expect(filled.type).toBe('float32')
+      }),
+    )
   })
 })
 
