@@ -31,6 +31,7 @@ const PACKAGES = {
   zod: ['data', 'modules', 'collectors', 'serve'],
   hono: ['serve'],
   '@hono/node-server': ['live/httpServer'],
+  '@redis/client': ['collectors/queues/redisConnection'],
   'prom-client': ['serve/metrics', 'collectors/tracking/prometheus'],
   '@opentelemetry/api': ['collectors/tracking/openTelemetry'],
   undici: ['live/transport'],

@@ -71,6 +71,7 @@ export type {
   QueueRefusal,
   Settled,
 } from './queues/queueState.js'
+export { type RedisQueueLogOptions, redisQueueLog } from './queues/redisQueueLog.js'
 export {
   type FinishedRollout,
   openRolloutQueue,

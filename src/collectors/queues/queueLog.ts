@@ -105,14 +105,14 @@ export const memoryQueueLog = (
   options: { readonly clock?: Pick<Clock, 'now'>; readonly alarms?: Alarms } = {},
 ): QueueLog => {
   const { clock = liveClock, alarms = liveAlarms } = options
-  let records: readonly LogRecord[] = []
+  let records: LogRecord[] = []
   let snapshot: LogSnapshot | undefined
   let count = 0
   const blobs = new Map<string, Uint8Array>()
   const waiting = new Set<() => void>()
   const add = (text: string): void => {
     count++
-    records = [...records, { place: String(count), at: clock.now(), text }]
+    records.push({ place: String(count), at: clock.now(), text })
     for (const wake of [...waiting]) wake()
   }
   return {
@@ -137,7 +137,8 @@ export const memoryQueueLog = (
       return E.right(undefined)
     },
     compact: (next, base) => async () => {
-      if ((snapshot?.place ?? null) !== base) return E.right(undefined)
+      const isOld = base !== null && orderOf(next.place) <= orderOf(base)
+      if (isOld || (snapshot?.place ?? null) !== base) return E.right(undefined)
       snapshot = next
       records = records.filter(({ place }) => orderOf(place) >= orderOf(next.place))
       return E.right(undefined)

@@ -248,22 +248,22 @@ const trainerCalls = (log: QueueLog, client: QueueClient): TrainerQueue => {
   /** A queue that has no room left, not even for this, has some when it forgets what is settled. */
   const settle = (ends: readonly TaskEnd[]): TE.TaskEither<QueueProblem, null> => {
     const event = { _tag: 'Settle', ends } as const
+    const makeRoom = pipe(
+      client.read,
+      TE.map(({ shared }) =>
+        namesOf(
+          shared.queue,
+          ends.map(({ ticket }) => ticket),
+        ),
+      ),
+      TE.chain((names) => client.patiently(log.forget(names))),
+    )
     return pipe(
       client.happen(event),
       TE.orElse((problem) =>
         problem.kind === 'memory'
           ? pipe(
-              client.read,
-              TE.chain(({ shared }) =>
-                client.patiently(
-                  log.forget(
-                    namesOf(
-                      shared.queue,
-                      ends.map(({ ticket }) => ticket),
-                    ),
-                  ),
-                ),
-              ),
+              makeRoom,
               TE.chainW(() => client.happen(event)),
             )
           : TE.left(problem),
@@ -308,7 +308,7 @@ const queueOf = (log: QueueLog, client: QueueClient, name: string): RolloutQueue
     client.read,
     TE.map(({ shared }) => shared.queue),
   ),
-  changed: (limitMs) => () => log.changed(client.place(), limitMs)(),
+  changed: (limitMs) => () => client.patiently(log.changed(client.place(), limitMs))(),
   close: async () => {
     client.close()
     await log.close()
