@@ -39,6 +39,31 @@ export {
   memoryEstimate,
 } from './memoryEstimate.js'
 export { type MiniBatchOptions, miniBatches } from './miniBatches.js'
+export { type InFlightUpdaterOptions, inFlightUpdater } from './overlap/inFlightUpdater.js'
+export {
+  type OverlappedLearning,
+  type OverlappedStep,
+  type OverlappedTrainingOptions,
+  overlappedTraining,
+} from './overlap/overlappedTraining.js'
+export type { OverlapCounts, OverlapDrop, OverlapRules, OverlapStart, StaleRule } from './overlap/overlapState.js'
+export type { TrainedTask } from './overlap/overlapStep.js'
+export { type RolloutGroups, type RolloutGroupsOptions, rolloutGroups } from './overlap/rolloutGroups.js'
+export {
+  type GroupSource,
+  type OverlapEnd,
+  type OverlapSeconds,
+  type OverlapStopped,
+  type PlayedTask,
+  type PlayingTask,
+  type PushVersion,
+  type SamplerAhead,
+  type SamplerAheadOptions,
+  sampleAhead,
+  type TakenStep,
+  type TakenTask,
+} from './overlap/samplerAhead.js'
+export { correctStaleRows, type StaleTokens, tokenLags } from './overlap/staleRows.js'
 export {
   addTask,
   type DeliveredRollout,

@@ -44,7 +44,7 @@ export interface EnginePolicyOptions {
    * to cut the prompt alike.
    */
   readonly truncate?: Truncation
-  /** Default `refuse`: such a row has log-probabilities of several policies. */
+  /** Default `refuse`: such a row has log-probabilities of several policies. With `each` actions have `versions.response`, one for each token. */
   readonly mixedVersions?: MixedVersions
   /** Default: the name of the engine. */
   readonly name?: string
@@ -181,7 +181,11 @@ const recordOf = (sampling: SamplingParams, maxTokens: number): SamplingRecord =
   minNewTokens: sampling.minTokens,
 })
 
-const actionOf = (rows: readonly ActionRow[], record: SamplingRecord): TensorDict<TokenAction> => {
+const actionOf = (
+  rows: readonly ActionRow[],
+  record: SamplingRecord,
+  mixedVersions: MixedVersions,
+): TensorDict<TokenAction> => {
   const ids = rows.map((row) => row.ids)
   const logProbs = rows.map((row) => row.logProbs)
   return TensorDict(
@@ -191,6 +195,14 @@ const actionOf = (rows: readonly ActionRow[], record: SamplingRecord): TensorDic
       stopReason: data(rows.map(({ stopReason }) => stopReason)),
       policyVersion: data(rows.map(({ version }) => version)),
       sampling: data(rows.map(() => record)),
+      ...(mixedVersions === 'each' && {
+        versions: {
+          response: ragged(
+            'int32',
+            rows.map(({ versions }) => versions),
+          ),
+        },
+      }),
     },
     [rows.length],
   )
@@ -232,7 +244,7 @@ const sampler =
         if (E.isLeft(checked)) return E.left(policyFailure(shared.name, 'infrastructure', checked.left))
         rows.push(...rowsOfAnswer(plan.right[i]!, checked.right))
       }
-      return E.right(actionOf(rows, recordOf(sampling, maxTokens)))
+      return E.right(actionOf(rows, recordOf(sampling, maxTokens), mixedVersions))
     })
 
 const scoring =

@@ -11,11 +11,17 @@ export interface ActionRow {
   /** Nats. */
   readonly logProbs: Float32Array
   readonly stopReason: StopReason
+  /** Of the oldest token. */
   readonly version: number
+  /** Of each token. */
+  readonly versions: Int32Array
 }
 
-/** A completion whose tokens come from several versions of the weights: the oldest counts, or none does. */
-export type MixedVersions = 'refuse' | 'oldest'
+/**
+ * A completion whose tokens come from several versions of the weights: none does, the oldest counts, or that of each token is told besides
+ * (`versions.response`).
+ */
+export type MixedVersions = 'refuse' | 'oldest' | 'each'
 
 export interface RowRules {
   readonly sampling: SamplingParams
@@ -72,7 +78,7 @@ export const actionRow = (
   if (newest !== version && rules.mixedVersions === 'refuse') {
     return E.left(
       `the weights changed inside a completion, from version ${version} to ${newest}: let running requests end before ` +
-        "(pause mode 'wait'), or give mixedVersions: 'oldest'",
+        "(pause mode 'wait'), or give mixedVersions: 'oldest' or 'each'",
     )
   }
   return E.right({
@@ -80,6 +86,7 @@ export const actionRow = (
     logProbs: Float32Array.from(tokens, ({ temperedLogProb }) => temperedLogProb),
     stopReason: finishReason,
     version,
+    versions: Int32Array.from(tokens, (token) => token.version),
   })
 }
 
