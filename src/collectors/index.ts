@@ -153,6 +153,7 @@ export {
   type ProblemResult,
   scoresOf,
 } from './run/evaluate.js'
+export type { RunEvent } from './run/events.js'
 export { makePipeline, type Pipeline, wordProblemEnv } from './run/pipeline.js'
 export {
   finishRun,
@@ -167,7 +168,7 @@ export { renderReport } from './run/report.js'
 export { type SampledText, type SampleOptions, sampleCompletions } from './run/sample.js'
 export { DEFAULT_SETTINGS, type RunSettings } from './run/settings.js'
 export { evaluationTasks, loadTasks, openTasks, type RunTasks } from './run/tasks.js'
-export { type RunEvent, type TrainOptions, train } from './run/train.js'
+export { type TrainOptions, train } from './run/train.js'
 export type { Recompute } from './stepGradients.js'
 export { combineUpdates, type StepMetrics } from './stepMetrics.js'
 export { type TrainingRows, withNoise, withoutRows } from './stepRows.js'

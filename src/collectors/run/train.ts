@@ -2,20 +2,11 @@
 import type { Clock, Files } from '../../core/capabilities.js'
 import { orThrow } from '../../core/failure.js'
 import type { TaskSource } from '../../data/task.js'
-import { get } from '../../data/tensorDict/tensorDict.js'
-import type { NamedTensors } from '../../data/weights.js'
 import { engineReport } from '../../engine/report.js'
-import { type Owned, own, scope } from '../../engine/scope.js'
 import { liveClock } from '../../live/clock.js'
 import { liveFiles } from '../../live/files.js'
 import { parameterCount } from '../../modules/transformer/params.js'
-import { TransformersWrapper } from '../../modules/transformersWrapper.js'
-import type { GroupedRows } from '../groups.js'
-import type { CollectedBatch, CollectorPosition } from '../llmCollector.js'
-import { combineUpdates, type StepMetrics } from '../stepMetrics.js'
-import type { TrainingRows } from '../stepRows.js'
-import { NonFiniteLoss, type TrainerState } from '../steps/lossStep.js'
-import { inProcessUpdater } from '../weightSync.js'
+import { NonFiniteLoss } from '../steps/lossStep.js'
 import { type AlarmedStep, alarmedFiles, alarmFolder } from './alarmFolder.js'
 import { type Alarm, type AlarmState, alarmLimits, nonFiniteAlarm, watchStep, watchSteps } from './alarms.js'
 import {
@@ -25,33 +16,16 @@ import {
   checkpointFiles,
   saveCheckpoint,
 } from './checkpoint.js'
-import { klControllerOf, scheduleOf } from './choices.js'
-import { describeBatch, sampleTrajectories, shownRows } from './describeBatch.js'
+import { describeBatch, shownRows } from './describeBatch.js'
 import { evaluateProblems, type ProblemResult, scoresOf } from './evaluate.js'
-import { restoredState } from './optimizerState.js'
-import { makePipeline, type Pipeline, runKeys, type TrainingState } from './pipeline.js'
-import { type EvaluationRecord, type RunSummary, type StepRecord, summarize, type TrajectoryRecord } from './records.js'
+import type { RunEvent } from './events.js'
+import { type Learner, openLearner, type Progress } from './learner.js'
+import { runKeys } from './pipeline.js'
+import { type EvaluationRecord, type RunSummary, type StepRecord, summarize } from './records.js'
 import { type LineLog, openLog, type RunPaths } from './runFolder.js'
 import type { RunSettings } from './settings.js'
-import { countsOf, originOf, type RunWeights, startWeights, type Trainable, trainedFolders } from './weights.js'
-
-/** What happens during a run, in order. */
-export type RunEvent =
-  | {
-      readonly type: 'start'
-      readonly parameters: number
-      /** How many numbers are trained. */
-      readonly trained: number
-      readonly firstStep: number
-      readonly settings: RunSettings
-    }
-  | { readonly type: 'evaluating'; readonly step: number; readonly done: number; readonly problems: number }
-  | EvaluationRecord
-  | StepRecord
-  | ({ readonly type: 'alarm'; readonly path: string } & Alarm)
-  | { readonly type: 'checkpoint'; readonly step: number; readonly path: string }
-  | { readonly type: 'export'; readonly path: string }
-  | { readonly type: 'end'; readonly summary: RunSummary }
+import { learnStep, type SampledStep, sampleStep, trajectoriesOf } from './trainingStep.js'
+import { countsOf, originOf, type Trainable, trainedFolders } from './weights.js'
 
 export interface TrainOptions extends Trainable {
   readonly settings: RunSettings
@@ -65,31 +39,6 @@ export interface TrainOptions extends Trainable {
   readonly files?: Files
   readonly clock?: Clock
 }
-
-interface Progress {
-  readonly step: number
-  /** Weight of the divergence in the step that comes. */
-  readonly klCoefficient: number
-  readonly position: CollectorPosition
-}
-
-/** Gives the policy what was trained, with what it needs besides. */
-const pushWeights = async (
-  { pipeline, weights }: Pick<Session, 'pipeline' | 'weights'>,
-  { params }: TrainerState<object>,
-  version: number,
-): Promise<void> => {
-  orThrow(await inProcessUpdater(pipeline.policy).push({ ...weights.frozen, ...params }, version)())
-}
-
-/** Learns from mini-batches, one after the other. Weights that were replaced are freed at once; after a failure the last ones are there. */
-const learn = (session: Session, batches: readonly TrainingRows[], learningRate: number): readonly StepMetrics[] =>
-  batches.map((rows) => {
-    const { state, metrics } = session.pipeline.step.update(session.trainer.last.value, rows, learningRate)
-    session.trainer.last.release()
-    session.trainer.last = state
-    return metrics
-  })
 
 /** Keeps the batch of alarms and tells them. */
 async function* raise(session: Session, alarmed: AlarmedStep): AsyncGenerator<RunEvent> {
@@ -110,106 +59,51 @@ const watch = (session: Session, record: StepRecord): readonly Alarm[] => {
   return alarms
 }
 
-/** A batch that was sampled for a step, and what is learned from it. */
-interface Sampled {
-  readonly step: number
-  readonly batch: CollectedBatch<TrainingState>
-  readonly grouped: GroupedRows
-  readonly rows: TrainingRows
-}
-
-const trajectoriesOf = (
-  { options: { model } }: Session,
-  { step, batch, grouped }: Sampled,
-  rows?: readonly number[],
-): readonly TrajectoryRecord[] =>
-  sampleTrajectories(batch, grouped, {
-    step,
-    decode: (id) => model.text.tokenizer.decode([id], 'keep'),
-    ...(rows && { rows }),
-  })
-
 /** Learns from a batch. If that gives no numbers, the batch is kept and the run ends. */
 async function* learnFrom(
   session: Session,
-  sampled: Sampled,
-  learningRate: number,
-): AsyncGenerator<RunEvent, readonly StepMetrics[]> {
-  const { step, batch, grouped, rows } = sampled
+  sampled: SampledStep,
+): AsyncGenerator<RunEvent, Awaited<ReturnType<typeof learnStep>>> {
+  const { learner, clock } = session
   const { settings } = session.options
   try {
-    return learn(session, session.pipeline.miniBatches(rows, grouped, step), learningRate)
+    return await learnStep(learner, sampled, clock)
   } catch (error) {
     if (error instanceof NonFiniteLoss && settings.alarms !== 'off') {
+      const { step, batch, rows, learningRate } = sampled
       const record = { type: 'step', step, ...describeBatch(batch, settings), learningRate }
       const alarms = [nonFiniteAlarm(step, error.message)]
-      yield* raise(session, { alarms, record, rows, trajectories: trajectoriesOf(session, sampled) })
+      yield* raise(session, { alarms, record, rows, trajectories: trajectoriesOf(learner, sampled) })
     }
     throw error
   }
 }
 
-/** One step of the run: collect, learn, update the policy, write down what happened. */
-async function* runStep(session: Session, progress: Progress): AsyncGenerator<RunEvent, Progress> {
-  const { pipeline, options, clock } = session
-  const { settings } = options
-  const started = clock.now()
-  const collected = orThrow(await pipeline.collect(progress.position, progress.klCoefficient)())
-  using held = collected.batch
-  const batch = held.value
-  const generation = get(batch, 'generationMs').value / 1000
-  const collectedAt = clock.now()
-  const grouped = pipeline.group(batch)
-  const step = progress.step + 1
-  const learningRate = scheduleOf(settings)(progress.step)
-  const { rows, correction } = orThrow(await pipeline.rows(batch, grouped)())
-  const sampled: Sampled = { step, batch, grouped, rows }
-  const updates = yield* learnFrom(session, sampled, learningRate)
-  const trainedAt = clock.now()
-  await pushWeights(session, session.trainer.last.value, step)
-  const described = describeBatch(batch, settings)
-  const record: StepRecord = {
-    type: 'step',
-    step,
-    ...described,
-    klCoefficient: progress.klCoefficient,
-    sampling: collected.sampling,
-    correction,
-    groupsUsed: grouped.groups,
-    groupsDropped: grouped.dropped.length,
-    learningRate,
-    ...combineUpdates(updates),
-    updates,
-    seconds: {
-      generation,
-      environment: (collectedAt - started) / 1000 - generation,
-      training: (trainedAt - collectedAt) / 1000,
-      weightSync: (clock.now() - trainedAt) / 1000,
-    },
-  }
-  const controller = klControllerOf(settings, progress.klCoefficient)
-  const klCoefficient = controller.update(described.completionKL, batch.batchShape[0]!).coefficient
+/** One step of the run, written down. */
+async function* runStep(session: Session, before: Progress): AsyncGenerator<RunEvent, Progress> {
+  const { learner, options } = session
+  using sampled = await sampleStep(learner, before, session.clock)
+  const { record, progress } = yield* learnFrom(session, sampled)
   session.records.push(record)
   orThrow(await session.metrics.append([record])())
-  orThrow(await session.trajectories.append(trajectoriesOf(session, sampled, shownRows(batch, settings)))())
+  const shown = trajectoriesOf(learner, sampled, shownRows(sampled.batch, options.settings))
+  orThrow(await session.trajectories.append(shown)())
   yield record
   const alarms = watch(session, record)
-  if (alarms.length > 0) yield* raise(session, { alarms, record, rows, trajectories: trajectoriesOf(session, sampled) })
-  return { step, position: collected.position, klCoefficient }
+  if (alarms.length > 0)
+    yield* raise(session, { alarms, record, rows: sampled.rows, trajectories: trajectoriesOf(learner, sampled) })
+  return progress
 }
 
 interface Session {
   readonly options: TrainOptions
   readonly files: Files
   readonly clock: Clock
-  readonly pipeline: Pipeline
-  readonly weights: RunWeights
+  readonly learner: Learner
   readonly metrics: LineLog
   readonly trajectories: LineLog
   readonly records: (StepRecord | EvaluationRecord)[]
   readonly startedAt: number
-  /** What the last update left. */
-  readonly trainer: { last: Owned<TrainerState<object>> }
   /** Seconds of earlier sessions. */
   readonly secondsBefore: number
   watched: AlarmState
@@ -222,13 +116,13 @@ const secondsTotal = ({ clock, startedAt, secondsBefore }: Session): number =>
   secondsBefore + (clock.now() - startedAt) / 1000
 
 async function* evaluate(session: Session, step: number): AsyncGenerator<RunEvent> {
-  const { options, clock, pipeline } = session
+  const { options, clock, learner } = session
   const { settings, model } = options
   const started = clock.now()
   const results: ProblemResult[] = []
   const parts = evaluateProblems({
     text: model.text,
-    policy: pipeline.policy.withSampling({ temperature: 0 }),
+    policy: learner.pipeline.policy.withSampling({ temperature: 0 }),
     source: options.evalTasks,
     problems: settings.evalProblems,
     key: runKeys(settings.seed).evaluation,
@@ -250,7 +144,7 @@ const checkpoint = async (session: Session, progress: Progress): Promise<RunEven
   const state: CheckpointState = {
     format: 1,
     step: progress.step,
-    policyVersion: session.pipeline.policy.version(),
+    policyVersion: session.learner.pipeline.policy.version(),
     klCoefficient: progress.klCoefficient,
     position: { batch: progress.position.batch, remembered: { ...progress.position.remembered } },
     secondsTotal: secondsTotal(session),
@@ -258,7 +152,7 @@ const checkpoint = async (session: Session, progress: Progress): Promise<RunEven
     metricsBytes: metrics.bytes(),
     trajectoriesBytes: trajectories.bytes(),
   }
-  const trainer = session.trainer.last.value
+  const trainer = session.learner.trainer()
   const contents =
     options.adapter === null
       ? checkpointFiles(options.model, trainer, state)
@@ -271,31 +165,12 @@ const checkpoint = async (session: Session, progress: Progress): Promise<RunEven
 }
 
 /** Writes what was trained in the forms that the settings ask for. */
-async function* exportTrained({ options, files, weights, trainer }: Session): AsyncGenerator<RunEvent> {
-  for (const [path, contents] of trainedFolders(options, weights, trainer.last.value.params)) {
+async function* exportTrained({ options, files, learner }: Session): AsyncGenerator<RunEvent> {
+  for (const [path, contents] of trainedFolders(options, learner.weights, learner.trainer().params)) {
     orThrow(await files.writeFolder(path, contents)())
     yield { type: 'export', path }
   }
 }
-
-/** Where a run begins, or goes on. */
-const firstProgress = ({ settings, resume }: TrainOptions, { start }: Pick<Pipeline, 'start'>): Progress => {
-  const { step = 0, klCoefficient = settings.klCoefficient } = resume?.checkpoint.state ?? {}
-  return { step, position: start, klCoefficient }
-}
-
-const startTrainer = (
-  { step, optimizer }: Pick<Pipeline, 'step' | 'optimizer'>,
-  params: NamedTensors,
-  resume: TrainOptions['resume'],
-): Owned<TrainerState<object>> =>
-  own(
-    scope(() =>
-      resume === undefined
-        ? step.init(params)
-        : { params, optimizer: restoredState(optimizer, params, resume.checkpoint.optimizer) },
-    ),
-  )
 
 /**
  * Runs the algorithm of the settings: evaluates, then collects, learns and updates for the given number of steps, with evaluations and checkpoints on the way.
@@ -309,27 +184,15 @@ const startTrainer = (
 export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
   const { settings, paths, model, files = liveFiles, clock = liveClock, resume } = options
   const startedAt = clock.now()
-  using held = startWeights(options, resume?.checkpoint.trained)
-  const weights = held.value
-  const reference = TransformersWrapper({ config: model.config, params: weights.first })
+  const learner = await openLearner({ ...options, ...(resume && { checkpoint: resume.checkpoint }) })
   const state = resume?.checkpoint.state
-  const pipeline = makePipeline(settings, model, {
-    params: { ...weights.frozen, ...weights.trained },
-    frozen: weights.frozen,
-    reference,
-    tasks: options.tasks,
-    ...(state && { start: state.position }),
-  })
-  const trainer = { last: startTrainer(pipeline, weights.trained, resume) }
-  let progress = firstProgress(options, pipeline)
+  let progress = learner.start
   try {
     const session: Session = {
       options,
       files,
       clock,
-      pipeline,
-      weights,
-      trainer,
+      learner,
       metrics: orThrow(await openLog(files, paths.metrics, state?.metricsBytes ?? 0)()),
       trajectories: orThrow(await openLog(files, paths.trajectories, state?.trajectoriesBytes ?? 0)()),
       records: [...(resume?.records ?? [])],
@@ -342,9 +205,7 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
       secondsBefore: state?.secondsTotal ?? 0,
       checkpointSeconds: state?.checkpointSeconds ?? 0,
     }
-    yield { type: 'start', ...countsOf(model, weights), firstStep: progress.step + 1, settings }
-    if (state !== undefined && state.policyVersion > 0)
-      await pushWeights(session, trainer.last.value, state.policyVersion)
+    yield { type: 'start', ...countsOf(model, learner.weights), firstStep: progress.step + 1, settings }
     if (!session.records.some(({ type }) => type === 'evaluation')) yield* evaluate(session, progress.step)
     let saved = progress.step
     while (progress.step < settings.steps && !session.isStopped && options.signal?.aborted !== true) {
@@ -360,15 +221,13 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
     yield* exportTrained(session)
     yield { type: 'end', summary: summaryOf(session, progress) }
   } finally {
-    trainer.last.release()
-    pipeline.release()
-    reference.release()
+    learner.release()
   }
 }
 
 const summaryOf = (session: Session, progress: Progress): RunSummary => {
   const { settings, model } = session.options
-  const { records, pipeline } = session
+  const { records, learner } = session
   return summarize(
     records.filter((record): record is StepRecord => record.type === 'step'),
     records.filter((record): record is EvaluationRecord => record.type === 'evaluation'),
@@ -378,7 +237,7 @@ const summaryOf = (session: Session, progress: Progress): RunSummary => {
       completionsPerStep: settings.prompts * settings.group,
       secondsTotal: secondsTotal(session),
       checkpointSeconds: session.checkpointSeconds,
-      policyVersion: pipeline.policy.version(),
+      policyVersion: learner.pipeline.policy.version(),
       parameters: parameterCount(model.config),
       engine: engineReport(),
     },

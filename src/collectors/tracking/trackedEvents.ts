@@ -1,6 +1,7 @@
 /** What a training run tells trackers. */
+
+import type { RunEvent } from '../run/events.js'
 import type { StepRecord } from '../run/records.js'
-import type { RunEvent } from '../run/train.js'
 import { phaseSpans } from './phases.js'
 import type { TrackedEvent } from './sink.js'
 

@@ -1,7 +1,7 @@
 /** A run whose events are tracked on their way to whoever asked for them. */
 import type { Calendar } from '../../core/capabilities.js'
 import { liveCalendar } from '../../live/clock.js'
-import type { RunEvent } from '../run/train.js'
+import type { RunEvent } from '../run/events.js'
 import type { RunStatus } from './sink.js'
 import { type TrackedSession, trackedEvents } from './trackedEvents.js'
 import type { Tracker } from './tracker.js'

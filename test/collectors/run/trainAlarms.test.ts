@@ -1,9 +1,10 @@
 /** Alarms in a real run: told, kept, and able to end it. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
+import type { RunEvent } from '../../../src/collectors/run/events.js'
 import { prepareRun } from '../../../src/collectors/run/prepare.js'
 import type { RunSettings } from '../../../src/collectors/run/settings.js'
-import { type RunEvent, train } from '../../../src/collectors/run/train.js'
+import { train } from '../../../src/collectors/run/train.js'
 import { NonFiniteLoss } from '../../../src/collectors/steps/lossStep.js'
 import { readTensorDict } from '../../../src/data/codecs/tensorDictFile.js'
 import { useEngine } from '../../kit/engine.js'

@@ -1,9 +1,10 @@
 /** Runs that train an adapter: what they save, that they resume bit for bit, and what they leave behind. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
+import type { RunEvent } from '../../../src/collectors/run/events.js'
 import { prepareRun } from '../../../src/collectors/run/prepare.js'
 import type { RunSettings } from '../../../src/collectors/run/settings.js'
-import { type RunEvent, train } from '../../../src/collectors/run/train.js'
+import { train } from '../../../src/collectors/run/train.js'
 import { own, scope } from '../../../src/engine/scope.js'
 import { mergeLora } from '../../../src/modules/lora/adapter.js'
 import { loadAdapter } from '../../../src/modules/lora/peft.js'

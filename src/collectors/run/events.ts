@@ -1,0 +1,22 @@
+/** What a run tells while it goes. */
+import type { Alarm } from './alarms.js'
+import type { EvaluationRecord, RunSummary, StepRecord } from './records.js'
+import type { RunSettings } from './settings.js'
+
+/** What happens during a run, in order. */
+export type RunEvent =
+  | {
+      readonly type: 'start'
+      readonly parameters: number
+      /** How many numbers are trained. */
+      readonly trained: number
+      readonly firstStep: number
+      readonly settings: RunSettings
+    }
+  | { readonly type: 'evaluating'; readonly step: number; readonly done: number; readonly problems: number }
+  | EvaluationRecord
+  | StepRecord
+  | ({ readonly type: 'alarm'; readonly path: string } & Alarm)
+  | { readonly type: 'checkpoint'; readonly step: number; readonly path: string }
+  | { readonly type: 'export'; readonly path: string }
+  | { readonly type: 'end'; readonly summary: RunSummary }

@@ -1,0 +1,112 @@
+/** The part of a run that samples and learns, without its files. */
+import { orThrow } from '../../core/failure.js'
+import type { TaskSource } from '../../data/task.js'
+import { type Owned, own, scope } from '../../engine/scope.js'
+import { TransformersWrapper } from '../../modules/transformersWrapper.js'
+import type { CollectorPosition } from '../llmCollector.js'
+import type { StepMetrics } from '../stepMetrics.js'
+import type { TrainingRows } from '../stepRows.js'
+import type { TrainerState } from '../steps/lossStep.js'
+import { inProcessUpdater } from '../weightSync.js'
+import type { Checkpoint } from './checkpoint.js'
+import { restoredState } from './optimizerState.js'
+import { makePipeline, type Pipeline } from './pipeline.js'
+import type { RunSettings } from './settings.js'
+import { type RunWeights, startWeights, type Trainable } from './weights.js'
+
+/** Where a run stands between two steps. */
+export interface Progress {
+  /** Steps done. */
+  readonly step: number
+  /** Weight of the divergence in the step that comes. */
+  readonly klCoefficient: number
+  readonly position: CollectorPosition
+}
+
+export interface LearnerOptions extends Trainable {
+  readonly settings: RunSettings
+  readonly tasks: TaskSource
+  /** Where to go on. Default: at the beginning. */
+  readonly checkpoint?: Checkpoint
+}
+
+/** A policy, a trainer, and the weights that they share. */
+export interface Learner {
+  readonly options: LearnerOptions
+  readonly pipeline: Pipeline
+  readonly weights: RunWeights
+  readonly start: Progress
+  /** What the last update left. */
+  readonly trainer: () => TrainerState<object>
+  /** One update for each mini-batch. After a failure the weights are those of the last update that was done. */
+  readonly learn: (batches: readonly TrainingRows[], learningRate: number) => readonly StepMetrics[]
+  /** Gives the policy what was trained, with what it needs besides. Throws FailureError. */
+  readonly push: (version: number) => Promise<void>
+  readonly release: () => void
+}
+
+const startTrainer = (
+  { step, optimizer }: Pick<Pipeline, 'step' | 'optimizer'>,
+  { trained }: RunWeights,
+  checkpoint: Checkpoint | undefined,
+): Owned<TrainerState<object>> =>
+  own(
+    scope(() =>
+      checkpoint === undefined
+        ? step.init(trained)
+        : { params: trained, optimizer: restoredState(optimizer, trained, checkpoint.optimizer) },
+    ),
+  )
+
+/**
+ * Loads weights, and wires all that samples and learns from them. A policy that had been given weights has them again.
+ *
+ * Effects  holds the tensors of policy, reference and trainer until `release`.
+ */
+export const openLearner = async (options: LearnerOptions): Promise<Learner> => {
+  const { settings, model, tasks, checkpoint } = options
+  using held = startWeights(options, checkpoint?.trained)
+  const weights = held.value
+  const reference = TransformersWrapper({ config: model.config, params: weights.first })
+  const state = checkpoint?.state
+  const pipeline = makePipeline(settings, model, {
+    params: { ...weights.frozen, ...weights.trained },
+    frozen: weights.frozen,
+    reference,
+    tasks,
+    ...(state && { start: state.position }),
+  })
+  let last = startTrainer(pipeline, weights, checkpoint)
+  const updater = inProcessUpdater(pipeline.policy)
+  const push: Learner['push'] = async (version) => {
+    orThrow(await updater.push({ ...weights.frozen, ...last.value.params }, version)())
+  }
+  const release = (): void => {
+    last.release()
+    pipeline.release()
+    reference.release()
+  }
+  const { step = 0, klCoefficient = settings.klCoefficient, policyVersion = 0 } = state ?? {}
+  try {
+    if (policyVersion > 0) await push(policyVersion)
+  } catch (error) {
+    release()
+    throw error
+  }
+  return {
+    options,
+    pipeline,
+    weights,
+    start: { step, klCoefficient, position: pipeline.start },
+    trainer: () => last.value,
+    learn: (batches, learningRate) =>
+      batches.map((rows) => {
+        const { state: next, metrics } = pipeline.step.update(last.value, rows, learningRate)
+        last.release()
+        last = next
+        return metrics
+      }),
+    push,
+    release,
+  }
+}
