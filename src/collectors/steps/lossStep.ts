@@ -137,20 +137,78 @@ const compiledCount = <R, K extends string, X, M extends MeasuredLoss>(
     tf.sum(counted?.({ states: completionStates(params, config, rows.batch), weights: params }, rows) ?? rows.mask),
   )
 
+/** The tensors of a micro-batch, with those that the case makes. They belong to the enclosing scope. */
+export const stepTensors = <R, K extends string, X, M extends MeasuredLoss>(
+  { made }: Pick<StepCase<R, K, X, M>, 'made'>,
+  rows: TokenRows<K>,
+  config: DecoderConfig,
+): Omit<RowTensors<K>, 'counts'> => {
+  const tensors = tensorsOfRows(rows, config)
+  return made === undefined ? tensors : { ...tensors, lists: { ...tensors.lists, ...made(rows) } }
+}
+
+/** Counts as a loss reads them. They belong to the enclosing scope. */
+export const countTensors = ({ tokens, completions }: StepPlan<string>['counts']): LossCounts => ({
+  tokens: tf.scalar(tokens),
+  completions: tf.scalar(completions),
+})
+
+/** A mini-batch in micro-batches, and what its gradients are divided by. */
+export interface StepPlan<K extends string> {
+  readonly micros: readonly TokenRows<K>[]
+  readonly counts: { readonly tokens: number; readonly completions: number }
+}
+
+/** What an update needs besides the state. */
+interface StepNumbers {
+  readonly counts: LossCounts
+  readonly learningRate: tf.Tensor
+}
+
+/** The parts that an update is put together from: in one thread, or with gradients from several. */
+export interface StepPieces<S, R, K extends string, X, M> {
+  readonly init: LossStep<S, R, M>['init']
+  /**
+   * Checks an update and cuts its rows, into at least `leastMicros` micro-batches where there are as many groups, and a multiple of them.
+   *
+   * Errors   those of `LossStep.update`.
+   */
+  readonly plan: (
+    params: NamedTensors,
+    given: { readonly rows: R; readonly learningRate: number },
+    leastMicros: number,
+  ) => StepPlan<K>
+  /** Gradients of a micro-batch. The results belong to the enclosing scope. */
+  readonly run: (params: NamedTensors, rows: TokenRows<K>, counts: LossCounts) => GradOutput<X>
+  /** The sum of two sets of gradients. The result belongs to the enclosing scope. */
+  readonly add: (a: NamedTensors, b: NamedTensors) => NamedTensors
+  /** Clips gradients and changes the state by them. */
+  readonly learn: (input: LearnInput<S>) => LearnOutput<S>
+  /** Gradients and change in one graph, for a mini-batch that is one micro-batch; undefined where that cannot be. */
+  readonly whole:
+    | ((
+        state: TrainerState<S>,
+        rows: TokenRows<K>,
+        numbers: StepNumbers,
+      ) => LearnOutput<S> & { readonly parts: readonly StepPart<X>[] })
+    | undefined
+  /** Errors: throws NonFiniteLoss. */
+  readonly conclude: (
+    learned: LearnOutput<S> & { readonly parts: readonly StepPart<X>[] },
+  ) => ReturnType<LossStep<S, R, M>['update']>
+  readonly release: () => void
+}
+
 /**
- * Makes a training step: forward and backward pass in micro-batches, gradient clipping, optimizer.
- *
- * Gradients are normalized by the tokens and rows of the whole mini-batch, so that the size of micro-batches changes nothing but rounding. Rows
- * with one prompt share its computation, forward and backward. What is frozen has neither gradients nor optimizer state, and is no part of
- * the trainer's state.
+ * Makes the parts of a training step.
  *
  * Errors   throws RangeError for a `maxGradNorm` that is not positive and `microBatchTokens` below 1, all reasons at once.
  * Effects  keeps `frozen` and the compiled graphs until `release`.
  */
-export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
+export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
   stepCase: StepCase<R, K, X, M>,
   options: LossStepOptions<S>,
-): LossStep<S, R, M> => {
+): StepPieces<S, R, K, X, M> => {
   const { config, optimizer, maxGradNorm = 1, microBatchTokens = 4096, recompute = 'none' } = options
   checkOptions(stepCase.name, { maxGradNorm, microBatchTokens })
   const kept = options.frozen && own(options.frozen)
@@ -173,11 +231,7 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
     const { grads, ...part } = wholeGradients(config, stepCase.loss)({ ...rows, params: state.params })
     return { part, ...learn({ state, learningRate, grads }) }
   })
-
-  const tensorsOf = (rows: TokenRows<K>): Omit<RowTensors<K>, 'counts'> => {
-    const tensors = tensorsOfRows(rows, config)
-    return stepCase.made === undefined ? tensors : { ...tensors, lists: { ...tensors.lists, ...stepCase.made(rows) } }
-  }
+  const tensorsOf = (rows: TokenRows<K>): Omit<RowTensors<K>, 'counts'> => stepTensors(stepCase, rows, config)
 
   const countPart = (params: NamedTensors, rows: TokenRows<K>): number =>
     scope(() => count({ params: { ...frozen, ...params }, ...tensorsOf(rows) }).dataSync()[0]!)
@@ -190,12 +244,68 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
     )
 
   /** Rows in micro-batches. What the loss decides over all of them is decided before, unless one run sees them all. */
-  const inMicroBatches = (params: NamedTensors, rows: TokenRows<K>): readonly TokenRows<K>[] => {
-    const micros = microBatches(rows, microBatchTokens)
+  const inMicroBatches = (params: NamedTensors, rows: TokenRows<K>, leastMicros: number): readonly TokenRows<K>[] => {
+    const cut = { tokens: microBatchTokens, least: leastMicros }
+    const micros = microBatches(rows, cut)
     return chooser === undefined || micros.length === 1
       ? micros
-      : microBatches(chooser.choose({ ...frozen, ...params }, rows, micros), microBatchTokens)
+      : microBatches(chooser.choose({ ...frozen, ...params }, rows, micros), cut)
   }
+
+  return {
+    init: (params) => {
+      checkApart(stepCase.name, params, frozen)
+      return { params, optimizer: optimizer.init(params) }
+    },
+    plan: (params, { rows: given, learningRate }, leastMicros) => {
+      const rows = stepCase.rows(given)
+      checkTokenRows(stepCase.name, rows, config.vocabularySize)
+      checkApart(stepCase.name, params, frozen)
+      refuse(stepCase.name, [notAWeight('the learning rate', learningRate)])
+      const micros = inMicroBatches(params, rows, leastMicros)
+      return { micros, counts: { tokens: tokensThatCount(params, micros), completions: rows.completions.length } }
+    },
+    run: (params, rows, counts) => gradients.run({ params, frozen, counts, ...tensorsOf(rows) }),
+    add: (a, b) => add({ a, b }),
+    learn: compiledLearn,
+    whole:
+      recompute === 'none'
+        ? (state, rows, numbers) => {
+            const { part, ...learned } = compiledWhole({ state, frozen, ...numbers, ...tensorsOf(rows) })
+            return { parts: [part], ...learned }
+          }
+        : undefined,
+    conclude: ({ parts, state, norm }) => {
+      const metrics = stepCase.metrics(parts, norm.dataSync()[0]!)
+      if (!Number.isFinite(metrics.loss) || !Number.isFinite(metrics.gradNorm)) {
+        throw new NonFiniteLoss(metrics.loss, metrics.gradNorm)
+      }
+      return { state: own(state), metrics }
+    },
+    release: () => {
+      kept?.release()
+      gradients.release()
+      chooser?.release()
+      for (const graph of [count, compiledLearn, compiledWhole, add]) graph.release()
+    },
+  }
+}
+
+/**
+ * Makes a training step: forward and backward pass in micro-batches, gradient clipping, optimizer.
+ *
+ * Gradients are normalized by the tokens and rows of the whole mini-batch, so that the size of micro-batches changes nothing but rounding. Rows
+ * with one prompt share its computation, forward and backward. What is frozen has neither gradients nor optimizer state, and is no part of
+ * the trainer's state.
+ *
+ * Errors   throws RangeError for a `maxGradNorm` that is not positive and `microBatchTokens` below 1, all reasons at once.
+ * Effects  keeps `frozen` and the compiled graphs until `release`.
+ */
+export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
+  stepCase: StepCase<R, K, X, M>,
+  options: LossStepOptions<S>,
+): LossStep<S, R, M> => {
+  const pieces = stepPieces(stepCase, options)
 
   /** Gradients of each micro-batch, added up; one set of them is alive at a time. */
   const accumulate = (
@@ -203,13 +313,12 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
     micros: readonly TokenRows<K>[],
     counts: LossCounts,
   ): { readonly grads: NamedTensors; readonly parts: readonly StepPart<X>[] } => {
-    const run = (rows: TokenRows<K>): GradOutput<X> =>
-      scope(() => gradients.run({ params, frozen, counts, ...tensorsOf(rows) }))
+    const run = (rows: TokenRows<K>): GradOutput<X> => scope(() => pieces.run(params, rows, counts))
     const first = run(micros[0]!)
     return micros.slice(1).reduce(
       (sum, rows) => {
         const part = run(rows)
-        const grads = add({ a: sum.grads, b: part.grads })
+        const grads = pieces.add(sum.grads, part.grads)
         discard([sum.grads, part.grads], grads)
         return { grads, parts: [...sum.parts, part] }
       },
@@ -220,50 +329,22 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
   const learnFrom = (
     state: TrainerState<S>,
     micros: readonly TokenRows<K>[],
-    { counts, learningRate }: { readonly counts: LossCounts; readonly learningRate: tf.Tensor },
+    numbers: StepNumbers,
   ): LearnOutput<S> & { readonly parts: readonly StepPart<X>[] } => {
     const [only, ...more] = micros
-    if (recompute === 'none' && only !== undefined && more.length === 0) {
-      const { part, ...learned } = compiledWhole({
-        state,
-        frozen,
-        learningRate,
-        counts,
-        ...tensorsOf(only),
-      })
-      return { parts: [part], ...learned }
-    }
-    const { grads, parts } = accumulate(state.params, micros, counts)
-    return { parts, ...compiledLearn({ state, grads, learningRate }) }
+    if (pieces.whole !== undefined && only !== undefined && more.length === 0) return pieces.whole(state, only, numbers)
+    const { grads, parts } = accumulate(state.params, micros, numbers.counts)
+    return { parts, ...pieces.learn({ state, grads, learningRate: numbers.learningRate }) }
   }
 
   return {
-    init: (params) => {
-      checkApart(stepCase.name, params, frozen)
-      return { params, optimizer: optimizer.init(params) }
-    },
-    update: (state, given, learningRate) => {
-      const rows = stepCase.rows(given)
-      checkTokenRows(stepCase.name, rows, config.vocabularySize)
-      checkApart(stepCase.name, state.params, frozen)
-      refuse(stepCase.name, [notAWeight('the learning rate', learningRate)])
-      return scope(() => {
-        const micros = inMicroBatches(state.params, rows)
-        const tokens = tokensThatCount(state.params, micros)
-        const counts = { tokens: tf.scalar(tokens), completions: tf.scalar(rows.completions.length) }
-        const { parts, ...learned } = learnFrom(state, micros, { counts, learningRate: tf.scalar(learningRate) })
-        const metrics = stepCase.metrics(parts, learned.norm.dataSync()[0]!)
-        if (!Number.isFinite(metrics.loss) || !Number.isFinite(metrics.gradNorm)) {
-          throw new NonFiniteLoss(metrics.loss, metrics.gradNorm)
-        }
-        return { state: own(learned.state), metrics }
-      })
-    },
-    release: () => {
-      kept?.release()
-      gradients.release()
-      chooser?.release()
-      for (const graph of [count, compiledLearn, compiledWhole, add]) graph.release()
-    },
+    init: pieces.init,
+    update: (state, rows, learningRate) =>
+      scope(() => {
+        const { micros, counts } = pieces.plan(state.params, { rows, learningRate }, 1)
+        const numbers = { counts: countTensors(counts), learningRate: tf.scalar(learningRate) }
+        return pieces.conclude(learnFrom(state, micros, numbers))
+      }),
+    release: pieces.release,
   }
 }

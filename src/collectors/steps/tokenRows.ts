@@ -97,13 +97,24 @@ const groupsBetween = <K extends string>(rows: TokenRows<K>, from: number, to: n
   }
 }
 
-/** Rows in runs of about `tokens` tokens, whole groups each. The runs together are the rows, in order. */
-export const microBatches = <K extends string>(rows: TokenRows<K>, tokens: number): readonly TokenRows<K>[] => {
+/** How rows are cut into micro-batches. */
+interface MicroBatchCut {
+  /** About so many tokens each. */
+  readonly tokens: number
+  /** Their number is a multiple of this, where there are as many groups. */
+  readonly least: number
+}
+
+/** Rows in runs of about `tokens` tokens, whole groups each, as even as groups allow. The runs together are the rows, in order. */
+export const microBatches = <K extends string>(
+  rows: TokenRows<K>,
+  { tokens, least }: MicroBatchCut,
+): readonly TokenRows<K>[] => {
   const { prompts } = rows.groups
   const size = Math.min(prompts.length, promptsPerRun(rows.groups, rows.completions, tokens))
-  return Array.from({ length: Math.ceil(prompts.length / size) }, (_, i) =>
-    groupsBetween(rows, i * size, Math.min((i + 1) * size, prompts.length)),
-  )
+  const count = Math.min(prompts.length, Math.ceil(Math.ceil(prompts.length / size) / least) * least)
+  const start = (i: number): number => Math.floor((i * prompts.length) / count)
+  return Array.from({ length: count }, (_, i) => groupsBetween(rows, start(i), start(i + 1)))
 }
 
 /** The tokens that are learned. */
