@@ -11,7 +11,12 @@ import { liveClock } from '../live/clock.js'
 import { adapterMismatch } from './lora/adapter.js'
 import { moduleOfLora } from './lora/apply.js'
 import type { DecoderConfig } from './transformer/config.js'
-import { type Completion, type GenerationOptions, makeGenerator } from './transformer/generate.js'
+import {
+  type Completion,
+  type CompletionGenerator,
+  type GenerationOptions,
+  makeGenerator,
+} from './transformer/generate.js'
 import { groupPrompts } from './transformer/pack.js'
 import { type Params, parameterShapes } from './transformer/params.js'
 import { makeScorer } from './transformer/scorer.js'
@@ -23,6 +28,8 @@ export interface TransformersWrapperOptions {
   readonly sampling?: Partial<Omit<GenerationOptions, 'stopTokens'>>
   /** Default: the model's end tokens. */
   readonly stopTokens?: readonly number[]
+  /** What samples; the policy releases it. Default: `makeGenerator`, in this thread. */
+  readonly generator?: CompletionGenerator
   readonly clock?: Clock
 }
 
@@ -100,7 +107,7 @@ const mismatch = (config: DecoderConfig, params: Params): string | undefined => 
  */
 export const TransformersWrapper = (options: TransformersWrapperOptions): TransformersPolicy => {
   const { config, stopTokens = config.endTokens, clock = liveClock } = options
-  const generator = makeGenerator(config)
+  const generator = options.generator ?? makeGenerator(config)
   const scorer = makeScorer(config)
   const problem = mismatch(config, options.params)
   if (problem !== undefined) throw new Error(`TransformersWrapper: ${problem}`)

@@ -1,0 +1,80 @@
+/**
+ * What a replica on another thread and its owner say to each other: plain values that survive `structuredClone`. Jobs are done one after the
+ * other, in the order in which they were sent, with the weights that were sent before them.
+ */
+import type { TreeShape } from '../../core/tree.js'
+import type { BackendName } from '../../engine/select.js'
+import type { DecoderConfig } from '../../modules/transformer/config.js'
+import type { Completion, CompletionRequest } from '../../modules/transformer/generate.js'
+import type { Recompute } from '../stepGradients.js'
+import type { StepPlan } from '../steps/lossStep.js'
+import type { TokenRows } from '../steps/tokenRows.js'
+
+/** An exported function `(input: unknown) => StepCase` of an ES module, which every thread calls. */
+export interface StepCaseModule {
+  /** `file:` URL, such as `import.meta.url` of the module that has the function. */
+  readonly module: string
+  readonly exportName: string
+  /** Its argument: anything that survives `structuredClone`. */
+  readonly input: unknown
+}
+
+/** What a replica is started with. */
+export interface ReplicaInput {
+  readonly config: DecoderConfig
+  readonly stepCase: StepCaseModule
+  readonly recompute: Recompute
+  readonly backend: BackendName
+  /** Threads inside one operation; null for the backend's own number. */
+  readonly threads: number | null
+}
+
+/** The numbers of a tensor. */
+export interface PlainTensor {
+  readonly data: Float32Array | Int32Array | Uint8Array
+  readonly shape: readonly number[]
+  readonly dtype: 'float32' | 'int32' | 'bool'
+}
+
+/** Tensors in nested records, as plain values. */
+export interface PlainTree {
+  readonly shape: TreeShape
+  readonly leaves: readonly PlainTensor[]
+}
+
+/** Gradients and measures of a micro-batch. */
+export interface PlainGradients {
+  readonly grads: Readonly<Record<string, PlainTensor>>
+  readonly part: PlainTree
+}
+
+export type ReplicaJob =
+  | { readonly _tag: 'Generate'; readonly request: CompletionRequest }
+  | {
+      readonly _tag: 'Gradients'
+      /** Names of the weights that are trained. */
+      readonly trained: readonly string[]
+      readonly rows: TokenRows<string>
+      readonly counts: StepPlan<string>['counts']
+    }
+
+/** What each kind of job gives. */
+export interface ReplicaResults {
+  readonly Generate: readonly Completion[]
+  readonly Gradients: PlainGradients
+}
+
+/** From the owner to a replica. */
+export type ReplicaMessage =
+  /** Weights that are new or have changed; others stay. */
+  | { readonly _tag: 'Weights'; readonly weights: Readonly<Record<string, PlainTensor>> }
+  | { readonly _tag: 'Job'; readonly number: number; readonly job: ReplicaJob }
+  /** Frees everything; answered by `Closed`. */
+  | { readonly _tag: 'Close' }
+
+/** From a replica to its owner. */
+export type ReplicaNews =
+  | { readonly _tag: 'Ready' }
+  | { readonly _tag: 'Done'; readonly number: number; readonly result: ReplicaResults[keyof ReplicaResults] }
+  | { readonly _tag: 'Threw'; readonly number: number; readonly name: string; readonly message: string }
+  | { readonly _tag: 'Closed' }

@@ -1,0 +1,35 @@
+/** Tensors as plain values, and back. */
+import * as tf from '@tensorflow/tfjs'
+import { flatten, type Tree, unflatten } from '../../core/tree.js'
+import type { NamedTensors } from '../../data/weights.js'
+import { isTensor } from '../../engine/jit.js'
+import type { PlainTensor, PlainTree } from './messages.js'
+
+const DTYPES: readonly string[] = ['float32', 'int32', 'bool'] satisfies readonly PlainTensor['dtype'][]
+
+const isPlainDtype = (dtype: string): dtype is PlainTensor['dtype'] => DTYPES.includes(dtype)
+
+/** The numbers of a tensor; they may be the tensor's own. Errors: throws TypeError for strings and complex numbers. */
+export const plainTensor = (tensor: tf.Tensor): PlainTensor => {
+  const { dtype, shape } = tensor
+  if (!isPlainDtype(dtype)) throw new TypeError(`a tensor of dtype ${dtype} cannot be sent to a thread`)
+  return { data: tensor.dataSync() as PlainTensor['data'], shape, dtype } // the arrays of these dtypes
+}
+
+/** A tensor of these numbers, which belongs to the enclosing scope. */
+export const tensorOf = ({ data, shape, dtype }: PlainTensor): tf.Tensor => tf.tensor(data, [...shape], dtype)
+
+export const plainTensors = (tensors: NamedTensors): Readonly<Record<string, PlainTensor>> =>
+  Object.fromEntries(Object.entries(tensors).map(([name, tensor]) => [name, plainTensor(tensor)]))
+
+export const tensorsOfPlain = (plain: Readonly<Record<string, PlainTensor>>): NamedTensors =>
+  Object.fromEntries(Object.entries(plain).map(([name, tensor]) => [name, tensorOf(tensor)]))
+
+/** Tensors in nested records and lists, as plain values. */
+export const plainTree = (tree: unknown): PlainTree => {
+  const { shape, leaves } = flatten(tree as Tree<tf.Tensor>, isTensor) // throws for what is none
+  return { shape, leaves: leaves.map(plainTensor) }
+}
+
+/** The inverse of `plainTree`. The tensors belong to the enclosing scope. */
+export const treeOf = ({ shape, leaves }: PlainTree): Tree<tf.Tensor> => unflatten(shape, leaves.map(tensorOf))

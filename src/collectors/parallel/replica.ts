@@ -1,0 +1,132 @@
+/** A model on a thread of its own: it samples and computes gradients with the weights that it was sent last. */
+import type { ThreadPort, ThreadProgram } from '../../core/capabilities.js'
+import type { NamedTensors } from '../../data/weights.js'
+import { engineReport } from '../../engine/report.js'
+import { type Owned, own, scope } from '../../engine/scope.js'
+import { selectBackend } from '../../engine/select.js'
+import { liveClock } from '../../live/clock.js'
+import type { DecoderConfig } from '../../modules/transformer/config.js'
+import { makeGenerator } from '../../modules/transformer/generate.js'
+import { stepGradients } from '../stepGradients.js'
+import { countTensors, type MeasuredLoss, type StepCase, stepTensors } from '../steps/lossStep.js'
+import type {
+  PlainGradients,
+  PlainTensor,
+  ReplicaInput,
+  ReplicaJob,
+  ReplicaMessage,
+  ReplicaNews,
+  ReplicaResults,
+  StepCaseModule,
+} from './messages.js'
+import { plainTensors, plainTree, tensorsOfPlain } from './plainTensors.js'
+
+type AnyCase = StepCase<never, string, unknown, MeasuredLoss>
+
+/** The case of a step, from the module that makes it. Errors: rejects if there is no such function. */
+export const stepCaseOf = async <C>({ module, exportName, input }: StepCaseModule): Promise<C> => {
+  const exported: Readonly<Record<string, unknown>> = await import(module)
+  const make = exported[exportName]
+  if (typeof make !== 'function') throw new TypeError(`${module} exports no function '${exportName}'`)
+  return make(input) as C // what the function promises
+}
+
+/** Numbers that no other value shares, so that their buffers can be moved. */
+const moved = (gradients: PlainGradients): PlainGradients => ({
+  ...gradients,
+  grads: Object.fromEntries(
+    Object.entries(gradients.grads).map(([name, tensor]) => [name, { ...tensor, data: tensor.data.slice() }]),
+  ),
+})
+
+const buffersOf = (result: ReplicaResults[ReplicaJob['_tag']]): readonly ArrayBuffer[] =>
+  'grads' in result ? Object.values(result.grads).map(({ data }) => data.buffer as ArrayBuffer /* of a slice */) : []
+
+/** What a replica holds and does. Mutable: it lives as long as its thread. */
+const makeReplica = (config: DecoderConfig, stepCase: AnyCase, { recompute }: Pick<ReplicaInput, 'recompute'>) => {
+  const held = new Map<string, Owned<NamedTensors>>()
+  const generator = makeGenerator(config)
+  const gradients = stepGradients(config, stepCase.loss, recompute)
+
+  const hold = (weights: Readonly<Record<string, PlainTensor>>): void => {
+    for (const [name, tensor] of Object.entries(weights)) {
+      const next = own(scope(() => tensorsOfPlain({ [name]: tensor })))
+      held.get(name)?.release()
+      held.set(name, next)
+    }
+  }
+
+  const weights = (): NamedTensors => Object.assign({}, ...[...held.values()].map(({ value }) => value))
+
+  const gradientsOf = ({ trained, rows, counts }: Extract<ReplicaJob, { readonly _tag: 'Gradients' }>) =>
+    scope(() => {
+      const all = Object.entries(weights())
+      const isTrained = new Set(trained)
+      const some = (kind: boolean): NamedTensors =>
+        Object.fromEntries(all.filter(([name]) => isTrained.has(name) === kind))
+      const { grads, loss, aux } = gradients.run({
+        params: some(true),
+        frozen: some(false),
+        counts: countTensors(counts),
+        ...stepTensors(stepCase, rows, config),
+      })
+      return moved({ grads: plainTensors(grads), part: plainTree({ loss, aux }) })
+    })
+
+  return {
+    hold,
+    run: async (job: ReplicaJob): Promise<ReplicaResults[ReplicaJob['_tag']]> =>
+      job._tag === 'Gradients' ? gradientsOf(job) : generator.generate(weights(), job.request, liveClock.breathe),
+    release: (): void => {
+      for (const owned of held.values()) owned.release()
+      held.clear()
+      generator.release()
+      gradients.release()
+    },
+  }
+}
+
+/**
+ * What the thread runs.
+ *
+ * Errors   rejects, which ends the thread, if the module of the case cannot be imported or its function throws.
+ *
+ * @public by its name, in the thread
+ */
+export const runReplica = async (port: ThreadPort, given: unknown): Promise<void> => {
+  const input = given as ReplicaInput // what `startReplicas` gave
+  const { config, backend, threads } = input
+  if (engineReport().backend !== backend) await selectBackend({ backend, ...(threads !== null && { threads }) })
+  const replica = makeReplica(config, await stepCaseOf<AnyCase>(input.stepCase), input)
+  const post = (news: ReplicaNews, transfer?: readonly ArrayBuffer[]): void => port.post(news, transfer)
+
+  const perform = async ({ number, job }: Extract<ReplicaMessage, { readonly _tag: 'Job' }>): Promise<void> => {
+    try {
+      const result = await replica.run(job)
+      post({ _tag: 'Done', number, result }, buffersOf(result))
+    } catch (error) {
+      const [name, message] = error instanceof Error ? [error.name, error.message] : ['Error', String(error)]
+      post({ _tag: 'Threw', number, name, message })
+    }
+  }
+
+  const handle = async (message: ReplicaMessage): Promise<void> => {
+    switch (message._tag) {
+      case 'Weights':
+        return replica.hold(message.weights)
+      case 'Job':
+        return perform(message)
+      case 'Close':
+        replica.release()
+        return post({ _tag: 'Closed' })
+    }
+  }
+
+  let last = Promise.resolve()
+  port.listen((message) => {
+    last = last.then(() => handle(message as ReplicaMessage)) // from `startReplicas`; a rejection ends the thread
+  })
+  post({ _tag: 'Ready' })
+}
+
+export const REPLICA_PROGRAM: ThreadProgram = { module: import.meta.url, exportName: 'runReplica' }

@@ -1,0 +1,187 @@
+/** Several models in threads of their own that hold the same weights. */
+import type * as tf from '@tensorflow/tfjs'
+import * as E from 'fp-ts/lib/Either.js'
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import type { Thread, Threads } from '../../core/capabilities.js'
+import { FailureError, type ThreadFailure } from '../../core/failure.js'
+import type { NamedTensors } from '../../data/weights.js'
+import { engineReport } from '../../engine/report.js'
+import { type BackendName, isBackendName } from '../../engine/select.js'
+import { liveThreads } from '../../live/threads.js'
+import type { DecoderConfig } from '../../modules/transformer/config.js'
+import type { Recompute } from '../stepGradients.js'
+import type {
+  PlainTensor,
+  ReplicaInput,
+  ReplicaJob,
+  ReplicaMessage,
+  ReplicaNews,
+  ReplicaResults,
+  StepCaseModule,
+} from './messages.js'
+import { plainTensor } from './plainTensors.js'
+import { REPLICA_PROGRAM } from './replica.js'
+
+export interface ReplicasOptions {
+  readonly config: DecoderConfig
+  /** What makes the case of the step in every thread: see `policyStepCase`. */
+  readonly stepCase: StepCaseModule
+  /** All that compute: this thread and `workers - 1` others. */
+  readonly workers: number
+  /** Default none. */
+  readonly recompute?: Recompute
+  /** Threads inside one operation, of each of the others. Default: as many as in this thread. */
+  readonly threadsEach?: number
+  /** Longest wait for a thread to begin. Default ten minutes. */
+  readonly startLimitMs?: number
+  /** Default: real ones. */
+  readonly threads?: Threads
+}
+
+/** Threads with the same weights. They are counted from 1: 0 is the thread that asks. */
+export interface Replicas {
+  readonly workers: number
+  /** Sends weights to all of them: those tensors that they do not have yet. Jobs that come later are done with these. */
+  readonly hold: (weights: NamedTensors) => void
+  /** Rejects with what the job threw, and with FailureError of ThreadFailure when its thread has ended. */
+  readonly run: <T extends ReplicaJob['_tag']>(
+    worker: number,
+    job: Extract<ReplicaJob, { readonly _tag: T }>,
+  ) => Promise<ReplicaResults[T]>
+  /** Resolves when all threads are gone. Jobs that are under way are done first, as far as ten seconds reach; later ones are rejected. */
+  readonly close: () => Promise<void>
+}
+
+interface Pending {
+  readonly resolve: (value: ReplicaResults[ReplicaJob['_tag']]) => void
+  readonly reject: (error: Error) => void
+}
+
+/** One thread, with the jobs that it has not answered. Mutable. */
+interface Member {
+  readonly post: (message: ReplicaMessage) => void
+  readonly ask: (job: ReplicaJob) => Promise<ReplicaResults[ReplicaJob['_tag']]>
+  readonly close: () => Promise<void>
+}
+
+/** Errors of the language keep their class, others their name. */
+const thrown = (name: string, message: string): Error =>
+  name === 'RangeError' ? new RangeError(message) : Object.assign(new Error(message), { name })
+
+/** Longest wait of `close` for what a thread is doing. */
+const CLOSE_LIMIT_MS = 10_000
+
+const member = (thread: Thread): { readonly member: Member; readonly hear: (news: ReplicaNews) => void } => {
+  const jobs = new Map<number, Pending>()
+  let count = 0
+  let over: ThreadFailure | undefined
+  let onClosed = (): void => {}
+  const isClosed = new Promise<void>((resolve) => {
+    onClosed = resolve
+  })
+  void thread.ended.then((failure) => {
+    over ??= failure
+    for (const { reject } of jobs.values()) reject(new FailureError(failure))
+    jobs.clear()
+  })
+  const post = (message: ReplicaMessage): void => thread.post(message)
+  const ask: Member['ask'] = async (job) => {
+    if (over !== undefined) throw new FailureError(over)
+    const number = count++
+    post({ _tag: 'Job', number, job })
+    return new Promise((resolve, reject) => jobs.set(number, { resolve, reject }))
+  }
+  const hear = (news: ReplicaNews): void => {
+    if (news._tag === 'Closed') onClosed()
+    if (news._tag !== 'Done' && news._tag !== 'Threw') return
+    const job = jobs.get(news.number)
+    jobs.delete(news.number)
+    if (news._tag === 'Done') job?.resolve(news.result)
+    else job?.reject(thrown(news.name, news.message))
+  }
+  const close = async (): Promise<void> => {
+    if (over === undefined) post({ _tag: 'Close' })
+    over ??= { _tag: 'ThreadFailure', kind: 'exit', reason: 'the replicas are closed' }
+    await thread.stop(isClosed, CLOSE_LIMIT_MS)
+  }
+  return { member: { post, ask, close }, hear }
+}
+
+const startMember =
+  (
+    input: ReplicaInput,
+    { threads, startLimitMs }: { readonly threads: Threads; readonly startLimitMs: number },
+  ): TaskEither<ThreadFailure, Member> =>
+  async () => {
+    const started = await threads.start(REPLICA_PROGRAM, { input, firstWordMs: startLimitMs })()
+    if (E.isLeft(started)) return started
+    const thread = started.right
+    const made = member(thread)
+    const failure = await new Promise<ThreadFailure | undefined>((resolve) => {
+      thread.listen((message) => {
+        const news = message as ReplicaNews // from `runReplica`
+        if (news._tag === 'Ready') resolve(undefined)
+        else made.hear(news)
+      })
+      void thread.ended.then(resolve)
+    })
+    return failure === undefined ? E.right(made.member) : E.left(failure)
+  }
+
+/** The backend that this thread uses. Errors: throws where it is none that other threads could choose. */
+const backendHere = (): BackendName => {
+  const { backend } = engineReport()
+  if (!isBackendName(backend)) throw new RangeError(`startReplicas: no backend is chosen yet: call selectBackend first`)
+  return backend
+}
+
+/**
+ * Starts the threads. Each loads the backend of this thread, and the case of the step from its module.
+ *
+ * Errors   `Left(ThreadFailure)`: one of them did not begin; the others are ended. Throws RangeError for a number of workers that is no
+ *          positive integer, and before a backend is chosen.
+ * Effects  `workers - 1` threads, which keep the process alive until `close`.
+ * Cost     each holds the weights once more, and computes beside the others.
+ */
+export const startReplicas =
+  (options: ReplicasOptions): TaskEither<ThreadFailure, Replicas> =>
+  async () => {
+    const { config, stepCase, workers, recompute = 'none', threads = liveThreads, startLimitMs = 600_000 } = options
+    if (!(Number.isInteger(workers) && workers >= 1))
+      throw new RangeError(`startReplicas: workers must be a positive integer, got ${workers}`)
+    const each = options.threadsEach ?? engineReport().threads
+    const input: ReplicaInput = { config, stepCase, recompute, backend: backendHere(), threads: each }
+    const started = await Promise.all(
+      Array.from({ length: workers - 1 }, () => startMember(input, { threads, startLimitMs })()),
+    )
+    const members = started.flatMap((each) => (E.isRight(each) ? [each.right] : []))
+    const closeAll = async (): Promise<void> => {
+      await Promise.all(members.map((each) => each.close()))
+    }
+    const failed = started.find(E.isLeft)
+    if (failed !== undefined) {
+      await closeAll()
+      return failed
+    }
+    /** What all of them have. The tensors are looked at for their identity only. */
+    const sent = new Map<string, tf.Tensor>()
+    let closing: Promise<void> | undefined
+    return E.right({
+      workers,
+      hold: (weights) => {
+        const fresh = Object.entries(weights).filter(([name, tensor]) => sent.get(name) !== tensor)
+        if (fresh.length === 0 || members.length === 0) return
+        const plain: Readonly<Record<string, PlainTensor>> = Object.fromEntries(
+          fresh.map(([name, tensor]) => [name, plainTensor(tensor)]),
+        )
+        for (const each of members) each.post({ _tag: 'Weights', weights: plain })
+        for (const [name, tensor] of fresh) sent.set(name, tensor)
+      },
+      run: async (worker, job) => {
+        const one = members[worker - 1]
+        if (one === undefined) throw new RangeError(`replicas: there is no worker ${worker} of ${workers}`)
+        return one.ask(job) as never // a thread answers a job with what its kind gives
+      },
+      close: () => (closing ??= closeAll()),
+    })
+  }
