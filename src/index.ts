@@ -1,7 +1,7 @@
 /** Tandem: reinforcement-learning post-training of language models. Everything but `tandem-rl/testing`. */
 export * from './collectors/index.js'
 export { type ByteSource, memoryBytes } from './core/byteSource.js'
-export type { Calendar, Clock, Files, Ids } from './core/capabilities.js'
+export type { Calendar, Clock, Files, Ids, Output } from './core/capabilities.js'
 export {
   type ConfigFailure,
   describe,
@@ -10,6 +10,7 @@ export {
   type FileFailure,
   type FormatFailure,
   type ModelFailure,
+  type OutputFailure,
   orThrow,
   type TemplateFailure,
 } from './core/failure.js'
@@ -47,6 +48,7 @@ export { EMBEDDED_MODEL } from './live/embeddedModel.js'
 export { liveFiles } from './live/files.js'
 export { type HttpServer, type HttpServerOptions, type ListenFailure, liveHttpServer } from './live/httpServer.js'
 export { type LiveHubOptions, liveHub } from './live/hub.js'
+export { liveOutput } from './live/output.js'
 export { liveTransport } from './live/transport/liveTransport.js'
 export type { TransportOptions } from './live/transport/settings.js'
 export * from './modules/index.js'

@@ -223,6 +223,7 @@ export {
 } from './tracking/metricsServer.js'
 export { type MlflowOptions, mlflowSink } from './tracking/mlflow.js'
 export { type OpenTelemetryFailure, type OpenTelemetryOptions, openTelemetrySink } from './tracking/openTelemetry.js'
+export { phaseSpans } from './tracking/phases.js'
 export { type PrometheusOptions, type PrometheusSink, prometheusSink } from './tracking/prometheus.js'
 export {
   type PhaseSpan,

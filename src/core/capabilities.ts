@@ -1,6 +1,6 @@
 /** What pure code may ask of the world, as types. The real ones are in `src/live`. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { FileFailure, ProcessFailure, ThreadFailure } from './failure.js'
+import type { FileFailure, OutputFailure, ProcessFailure, ThreadFailure } from './failure.js'
 
 /** What a file is to hold: bytes, text, or pieces that are written one after the other and made only then. */
 export type FileContents = Uint8Array | string | Iterable<Uint8Array>
@@ -67,6 +67,12 @@ export interface Clock {
 export interface Alarms {
   /** Rings after so many milliseconds, unless the function that it gives is called before. */
   readonly after: (ms: number, ring: () => void) => () => void
+}
+
+/** Where text for people goes. */
+export interface Output {
+  /** Resolves when the text is handed on; nobody reading it is a failure. */
+  readonly write: (text: string) => TaskEither<OutputFailure, void>
 }
 
 /** What the process was told from outside. */

@@ -111,6 +111,14 @@ export interface FileFailure {
   readonly reason: string
 }
 
+/** Text was not handed on: nobody reads it any more. */
+export interface OutputFailure {
+  readonly _tag: 'OutputFailure'
+  /** The system's error code, such as EPIPE. */
+  readonly code: string
+  readonly reason: string
+}
+
 /** A model folder that cannot be used: which file, and why. */
 export interface ModelFailure {
   readonly _tag: 'ModelFailure'

@@ -1,6 +1,6 @@
 /** A strict reader of Prometheus's text format, version 0.0.4. */
 
-export interface Series {
+interface Series {
   readonly labels: Readonly<Record<string, string>>
   readonly value: number
 }

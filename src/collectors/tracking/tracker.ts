@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Alarms } from '../../core/capabilities.js'
+import { cell } from '../../core/cell.js'
 import { liveAlarms } from '../../live/clock.js'
 import { type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
@@ -24,14 +25,16 @@ export interface Tracker {
   readonly track: (events: readonly TrackedEvent[]) => void
   /** One for each sink, in their order. */
   readonly reports: () => readonly SinkReport[]
-  /** Waits for what the sinks take within the limit, and closes them. To be called once. */
+  /** Waits for what the sinks take within the limit of `close`, and gives what they could not take once more. */
+  readonly flush: Task<readonly SinkReport[]>
+  /** Flushes and closes the sinks. A second time gives the same, and closes nothing twice. */
   readonly close: Task<readonly SinkReport[]>
 }
 
 export interface TrackerOptions {
   /** Events that may wait for a sink; more are dropped and counted, but for the first and the last of a session. Default 4,096. */
   readonly waiting?: number
-  /** Longest wait in `close` for each of: what is not written yet, and the closing itself. Default 15,000. */
+  /** Longest wait in `flush`, and in `close` for each of: what is not written yet, and the closing itself. Default 15,000. */
   readonly closeMs?: number
   /** Told of the first failure of each sink, and not of others. */
   readonly onFailure?: (failure: SinkFailure) => void
@@ -45,6 +48,7 @@ const WRITE_EVENTS = 256
 interface Lane {
   readonly add: (events: readonly TrackedEvent[]) => void
   readonly report: () => SinkReport
+  readonly flush: Task<void>
   readonly close: Task<void>
 }
 
@@ -102,6 +106,12 @@ const makeLane = (sink: Sink, options: Required<TrackerOptions>): Lane => {
     return pumping
   }
 
+  /** The first wait is for a write that is underway, the second for one more attempt if that one failed. */
+  const flush = async (): Promise<void> => {
+    const drained = (pumping ?? Promise.resolve()).then(() => (queue.length > 0 ? start() : undefined))
+    await within(drained, options.closeMs, options.alarms)
+  }
+
   return {
     add: (events) => {
       const room = options.waiting - queue.length
@@ -112,11 +122,10 @@ const makeLane = (sink: Sink, options: Required<TrackerOptions>): Lane => {
       if (queue.length > 0) void start()
     },
     report: () => ({ sink: sink.name, written, dropped, waiting: queue.length, failures, lastFailure }),
+    flush,
     close: async () => {
       state = 'closing'
-      // The first wait is for a write that is underway, the second for one more attempt if that one failed.
-      const drained = (pumping ?? Promise.resolve()).then(() => (queue.length > 0 ? start() : undefined))
-      await within(drained, options.closeMs, options.alarms)
+      await flush()
       state = 'closed'
       const closing = guarded(sink, () => sink.close)().then((result) => {
         if (E.isLeft(result)) fail(result.left)
@@ -128,7 +137,7 @@ const makeLane = (sink: Sink, options: Required<TrackerOptions>): Lane => {
 
 /**
  * Gives each event to every sink, in order. Each sink has a queue of its own and takes what waits there in one write, as soon as its last
- * write is over. Events that it could not take wait for the next event, and are given once more when the tracker is closed.
+ * write is over. Events that it could not take wait for the next event, and are given once more when the tracker is flushed or closed.
  *
  * Errors   none: what sinks fail with, or throw, is in the reports.
  * Effects  those of the sinks; alarms during `close`.
@@ -141,13 +150,20 @@ export const makeTracker = (sinks: readonly Sink[], options: TrackerOptions = {}
   const settings = { waiting: 4096, closeMs: 15_000, onFailure: () => undefined, alarms: liveAlarms, ...options }
   const lanes = sinks.map((sink) => makeLane(sink, settings))
   const reports = (): readonly SinkReport[] => lanes.map(({ report }) => report())
+  const closed = cell<Promise<unknown> | null>(null)
   return {
     track: (events) => {
       for (const lane of lanes) lane.add(events)
     },
     reports,
+    flush: async () => {
+      await Promise.all(lanes.map(({ flush }) => flush()))
+      return reports()
+    },
     close: async () => {
-      await Promise.all(lanes.map(({ close }) => close()))
+      const closing = closed.get() ?? Promise.all(lanes.map(({ close }) => close()))
+      closed.set(closing)
+      await closing
       return reports()
     },
   }

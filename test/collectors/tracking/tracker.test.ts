@@ -142,6 +142,28 @@ describe('makeTracker', () => {
     expect(second).toMatchObject({ written: 0, waiting: 3, failures: 2, lastFailure: { cause: TROUBLE } })
   })
 
+  it('can be flushed at any time: what waits is given once more, and it goes on', async () => {
+    const flaky = plannedSink('flaky', ['later'])
+    const tracker = makeTracker([flaky.sink])
+    tracker.track(events(2))
+    expect(await tracker.flush()).toMatchObject([{ written: 2, waiting: 0, failures: 1 }])
+    expect(await tracker.flush()).toMatchObject([{ written: 2, waiting: 0, failures: 1 }])
+    tracker.track(events(1, 2))
+    expect(await tracker.flush()).toMatchObject([{ written: 3, waiting: 0 }])
+    expect(flaky.taken).toEqual(events(3))
+    expect(flaky.calls).toMatchObject({ closed: 0, writes: 3 })
+  })
+
+  it('closes nothing twice', async () => {
+    const sink = plannedSink('once', [])
+    const tracker = makeTracker([sink.sink])
+    tracker.track(events(2))
+    const [first, second] = await Promise.all([tracker.close(), tracker.close()])
+    expect(second).toEqual(first)
+    expect(await tracker.close()).toEqual(first)
+    expect(sink.calls.closed).toBe(1)
+  })
+
   it('drops events beyond the limit, counts them, and keeps the first and the last of a session', async () => {
     const dead = plannedSink(
       'dead',
