@@ -17,6 +17,7 @@ import { runKeys } from './pipeline.js'
 import type { RunSummary } from './records.js'
 import { renderReport } from './report.js'
 import {
+  clearUnfinished,
   createRun,
   openLog,
   openRun,
@@ -147,6 +148,7 @@ const oldRun = (
     TE.bindW('agreed', ({ settings }) => TE.fromEither(resumeSettings(settings, asked))),
     TE.bindW('inputs', ({ agreed }) => loadInputs(agreed, around)),
     TE.bindW('resume', ({ paths, inputs }) => resumePoint(paths, inputs, files)),
+    TE.chainFirstW(({ paths }) => clearUnfinished(files, paths)),
     TE.chainFirstW(({ paths, inputs }) => writeSettings(files, paths, inputs.settings)),
     TE.map(({ paths, inputs, resume }) => ({ ...inputs, paths, files, ...(resume && { resume }) })),
   )

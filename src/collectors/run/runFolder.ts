@@ -48,9 +48,26 @@ export type RunFailure = RunFolderFailure | FileFailure | SettingsFailure
 
 const refuse = (folder: string, reason: string): RunFolderFailure => ({ _tag: 'RunFolderFailure', folder, reason })
 
+/** How `Files` names what it has not written to its end. */
+const UNFINISHED = /\.tmp-\d+-\d+$/
+
 /** Writes config.json. */
 export const writeSettings = (files: Files, paths: RunPaths, settings: RunSettings): TE.TaskEither<FileFailure, void> =>
   files.write(paths.config, `${JSON.stringify(settings, undefined, 2)}\n`)
+
+/** Removes what a process that was killed had begun to write in a run folder: files and folders have other names until they are whole. */
+export const clearUnfinished = (files: Files, paths: RunPaths): TE.TaskEither<FileFailure, void> =>
+  pipe(
+    [paths.folder, paths.checkpoints, paths.alarms],
+    TE.traverseSeqArray((folder) =>
+      pipe(
+        files.list(folder),
+        TE.map((names) => names.filter((name) => UNFINISHED.test(name)).map((name) => `${folder}/${name}`)),
+      ),
+    ),
+    TE.chain((found) => TE.traverseSeqArray(files.remove)(found.flat())),
+    TE.map(() => undefined),
+  )
 
 /**
  * Makes the folder of a new run.
@@ -67,6 +84,7 @@ export const createRun = (files: Files, folder: string, settings: RunSettings): 
       () => refuse(folder, 'there is a run already: go on with it by --resume, or choose another folder with --out'),
     ),
     TE.chainW(() => files.makeFolder(folder)),
+    TE.chainW(() => clearUnfinished(files, paths)),
     TE.chainW(() => writeSettings(files, paths, settings)),
     TE.map(() => paths),
   )

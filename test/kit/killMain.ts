@@ -1,0 +1,118 @@
+/**
+ * A training run as a process that is to be killed: it says which phase begins, and kills itself at the one that it is told. Checkpoints and
+ * logs are written in halves with a phase between them, so that they can be torn.
+ */
+import { writeSync } from 'node:fs'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { finishRun, prepareRun } from '../../src/collectors/run/prepare.js'
+import type { RunSettings } from '../../src/collectors/run/settings.js'
+import { train } from '../../src/collectors/run/train.js'
+import type { Clock, FileContents, Files } from '../../src/core/capabilities.js'
+import { orThrow } from '../../src/core/failure.js'
+import type { TaskSource } from '../../src/data/task.js'
+import { selectBackend } from '../../src/engine/select.js'
+import { liveClock } from '../../src/live/clock.js'
+import { liveFiles } from '../../src/live/files.js'
+import type { KillPhase } from './kills.js'
+
+/** What the process is told, as JSON. */
+export interface KillOrder {
+  readonly folder: string
+  readonly settings: RunSettings
+  /** Where it kills itself: when the phase begins for the n-th time, counted from 1. Null: nowhere. */
+  readonly at: { readonly phase: KillPhase; readonly nth: number } | null
+}
+
+const { folder, settings, at } = JSON.parse(process.argv[2]!) as KillOrder // from `kills.ts`
+
+let now: KillPhase = 'opening'
+let seen = 0
+const enter = (phase: KillPhase): void => {
+  now = phase
+  writeSync(1, `${phase}\n`)
+  if (phase === at?.phase && ++seen === at.nth) process.kill(process.pid, 'SIGKILL')
+}
+
+/** After which look at the clock what begins. */
+const AFTER: Partial<Record<KillPhase, KillPhase>> = {
+  collecting: 'training',
+  training: 'syncing',
+  syncing: 'recording',
+}
+
+const clock: Clock = {
+  ...liveClock,
+  now: () => {
+    const next = AFTER[now]
+    if (next !== undefined) enter(next)
+    return liveClock.now()
+  },
+}
+
+const watched = (source: TaskSource, phase: KillPhase): TaskSource => ({
+  ...source,
+  at: (index) => {
+    if (now !== phase) enter(phase)
+    return source.at(index)
+  },
+})
+
+/** The same bytes in two pieces. */
+const inHalves = (contents: FileContents, phase: KillPhase): Iterable<Uint8Array> => {
+  const parts = typeof contents === 'string' || contents instanceof Uint8Array ? [contents] : [...contents]
+  const bytes = Buffer.concat(parts.map((part) => Buffer.from(part as Uint8Array))) // Buffer reads both
+  const middle = Math.floor(bytes.length / 2)
+  return (function* () {
+    yield bytes.subarray(0, middle)
+    enter(phase)
+    yield bytes.subarray(middle)
+  })()
+}
+
+const files: Files = {
+  ...liveFiles,
+  writeFolder: (path, contents) => async () => {
+    enter('checkpointing')
+    const torn = Object.fromEntries(
+      Object.entries(contents).map(([name, each]) => [name, inHalves(each, 'inside a checkpoint')]),
+    )
+    const written = await liveFiles.writeFolder(path, torn)()
+    enter('checkpointed')
+    return written
+  },
+  remove: (path) => async () => {
+    enter('removing')
+    return liveFiles.remove(path)()
+  },
+  append: (path, contents) => {
+    const bytes = Buffer.from(contents as Uint8Array) // Buffer reads both
+    if (bytes.length === 0) return liveFiles.append(path, contents)
+    const middle = Math.floor(bytes.length / 2)
+    return pipe(
+      liveFiles.append(path, bytes.subarray(0, middle)),
+      TE.chain(() => {
+        enter('inside a log')
+        return liveFiles.append(path, bytes.subarray(middle))
+      }),
+    )
+  },
+  write: (path, contents) => async () => {
+    enter('writing')
+    return liveFiles.write(path, inHalves(contents, 'inside a file'))()
+  },
+}
+
+enter('opening')
+await selectBackend({ threads: 1, spinning: 'off' })
+const isOld = orThrow(await files.exists(`${folder}/config.json`)())
+const request = isOld ? ({ _tag: 'Resume', folder, asked: {} } as const) : ({ _tag: 'New', folder, settings } as const)
+const run = orThrow(await prepareRun(request, { files })())
+const options = {
+  ...{ ...run, files, clock },
+  tasks: watched(run.tasks, 'collecting'),
+  evalTasks: watched(run.evalTasks, 'evaluating'),
+}
+for await (const event of train(options)) {
+  if (event.type === 'end') orThrow(await finishRun(run.paths, event.summary, files)())
+}
