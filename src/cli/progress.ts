@@ -34,7 +34,7 @@ const counted = ({ parameters, trained }: { readonly parameters: number; readonl
 
 /** What is wrong since when, and where the batch is. */
 const alarmText = ({ step, message, path }: Extract<RunEvent, { readonly type: 'alarm' }>): string =>
-  `alarm in step ${step}: ${message} (the batch is in ${path})`
+  `alarm in step ${step}: ${message}${path === null ? '' : ` (the batch is in ${path})`}`
 
 /** One JSON object a line, every event. */
 export const jsonDisplay = (write: (line: string) => void): Display => ({

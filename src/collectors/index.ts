@@ -133,7 +133,6 @@ export type {
 } from './rollouts/rolloutBatch.js'
 export type { RolloutRun, RolloutRunOptions } from './rollouts/rolloutRun.js'
 export type { AsyncLLMCollectorOptions, OnRolloutFailure } from './rollouts/settings.js'
-export { rowsToTensorDict } from './run/alarmFolder.js'
 export {
   ALARM_KINDS,
   type Alarm,
@@ -146,6 +145,7 @@ export {
   watchStep,
   watchSteps,
 } from './run/alarms.js'
+export { type RowsFailure, rowsFromTensorDict, rowsToTensorDict } from './run/batchFolder.js'
 export {
   type EvaluationOptions,
   type EvaluationScores,

@@ -21,12 +21,16 @@ export type KillMoment =
   | { readonly at: 'phase'; readonly phase: KillPhase; readonly nth: number }
   | { readonly at: 'time'; readonly lines: number; readonly delayMs: number }
 
+/** What a session does once, until the run ends. */
+const ONCE: readonly KillPhase[] = ['opening', 'writing', 'inside a file']
+
 /** Moments drawn from a key: every other one at a phase, which take turns, the rest at any time of the first few steps. */
 export const killMoments = (key: Key, count: number): readonly KillMoment[] =>
   Array.from({ length: count }, (_, i) => {
     const own = child(key, i)
+    const phase = KILL_PHASES[Math.floor(i / 2) % KILL_PHASES.length]!
     return i % 2 === 0
-      ? { at: 'phase', phase: KILL_PHASES[(i / 2) % KILL_PHASES.length]!, nth: 1 + uniformInteger(own, 2) }
+      ? { at: 'phase', phase, nth: ONCE.includes(phase) ? 1 : 1 + uniformInteger(own, 2) }
       : { at: 'time', lines: 1 + uniformInteger(own, 24), delayMs: 40 * uniform(child(own, 'delay')) }
   })
 

@@ -1,14 +1,14 @@
 /** `kill -9` at 50 moments of a run, each session taken up by the next one. */
 import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../src/core/key.js'
-import { histogramOf, KILL_PHASES, killMoments, playKilled, remainsOfRun } from '../kit/kills.js'
+import { histogramOf, killMoments, playKilled, remainsOfRun } from '../kit/kills.js'
 import { parseJsonLines, smallSettings, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
 
 const path = useTemporaryFolder()
 
 const KILLS = 50
 /** More than so many sessions do before they are killed. */
-const STEPS = 150
+const STEPS = 200
 
 describe(`a run that is killed ${KILLS} times`, () => {
   it('ends with the parameters of one that was never stopped, bit for bit; no trajectory is lost or twice', async () => {
@@ -22,7 +22,6 @@ describe(`a run that is killed ${KILLS} times`, () => {
     console.log(`${kills.length} kills: ${JSON.stringify(histogram)}`)
     expect(kills.length).toBe(KILLS)
     expect(Object.keys(histogram).filter((phase) => histogram[phase] === 0)).toEqual([])
-    expect(KILL_PHASES.length).toBeGreaterThan(10)
     const [a, b] = [remainsOfRun(whole), remainsOfRun(killed)]
     expect(b.files).toEqual(a.files)
     expect(b.states).toEqual(a.states)

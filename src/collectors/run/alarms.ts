@@ -16,8 +16,8 @@ export type AlarmKind = (typeof ALARM_KINDS)[number]
 
 /** Trouble that has begun. */
 export interface Alarm {
-  /** `non-finite`: the loss or its gradient is NaN or infinite, and the run ends. */
-  readonly alarm: AlarmKind | 'non-finite'
+  /** `non-finite`: the loss or its gradient is NaN or infinite. `failed`: environment or policy failed. Both end the run. */
+  readonly alarm: AlarmKind | 'non-finite' | 'failed'
   readonly step: number
   /** The step in which the trouble began: the alarm comes when it has lasted for as long as its kind is given. */
   readonly since: number
@@ -267,8 +267,15 @@ export const watchSteps = (
   return { state, alarms }
 }
 
-/** The alarm of a step that was not done because its loss or gradient is no number. */
-export const nonFiniteAlarm = (step: number, reason: string): Alarm => ({
-  ...{ alarm: 'non-finite', step, since: step, value: null, limit: null },
-  message: `non-finite: ${reason}`,
+/** The steps in which trouble may have begun that is not told yet: after so many steps, what has been remembered of them. */
+export const suspectSteps = ({ bells }: AlarmState, step: number): readonly number[] =>
+  ALARM_KINDS.flatMap((kind) => {
+    const { beyond, state } = bells[kind]
+    return state === 'quiet' && beyond > 0 ? [step - beyond + 1] : []
+  })
+
+/** The alarm of a step that was not done: its loss or gradient is no number, or environment or policy failed. */
+export const endingAlarm = (alarm: 'non-finite' | 'failed', step: number, reason: string): Alarm => ({
+  ...{ alarm, step, since: step, value: null, limit: null },
+  message: `${alarm}: ${reason}`,
 })

@@ -16,7 +16,10 @@ export type RunEvent =
   | { readonly type: 'evaluating'; readonly step: number; readonly done: number; readonly problems: number }
   | EvaluationRecord
   | StepRecord
-  | ({ readonly type: 'alarm'; readonly path: string } & Alarm)
+  | ({
+      readonly type: 'alarm' /** Of the batch; null if it could not be kept. */
+      readonly path: string | null
+    } & Alarm)
   | { readonly type: 'checkpoint'; readonly step: number; readonly path: string }
   | { readonly type: 'export'; readonly path: string }
   | { readonly type: 'end'; readonly summary: RunSummary }

@@ -1,14 +1,16 @@
 /** A whole training run, from its settings to its summary, as a stream of events. */
+import * as E from 'fp-ts/lib/Either.js'
 import type { Clock, Files } from '../../core/capabilities.js'
-import { orThrow } from '../../core/failure.js'
+import { describe, FailureError, type FileFailure, orThrow } from '../../core/failure.js'
 import type { TaskSource } from '../../data/task.js'
 import { engineReport } from '../../engine/report.js'
 import { liveClock } from '../../live/clock.js'
 import { liveFiles } from '../../live/files.js'
 import { parameterCount } from '../../modules/transformer/params.js'
 import { NonFiniteLoss } from '../steps/lossStep.js'
-import { type AlarmedStep, alarmedFiles, alarmFolder } from './alarmFolder.js'
-import { type Alarm, type AlarmState, alarmLimits, nonFiniteAlarm, watchStep, watchSteps } from './alarms.js'
+import { type Alarm, alarmLimits, endingAlarm } from './alarms.js'
+import { type AlarmWatch, alarmWatch, type RaisedAlarms } from './alarmWatch.js'
+import { batchName, type KeptBatch, saveAlarms } from './batchFolder.js'
 import {
   adapterCheckpointFiles,
   type Checkpoint,
@@ -40,58 +42,78 @@ export interface TrainOptions extends Trainable {
   readonly clock?: Clock
 }
 
-/** Keeps the batch of alarms and tells them. */
-async function* raise(session: Session, alarmed: AlarmedStep): AsyncGenerator<RunEvent> {
-  const [first] = alarmed.alarms
-  if (first === undefined) return
-  const path = alarmFolder(session.options.paths, first.step)
-  orThrow(await session.files.writeFolder(path, alarmedFiles(alarmed))())
-  for (const alarm of alarmed.alarms) yield { type: 'alarm', path, ...alarm }
+/** Tells alarms, and keeps their batch. What hinders that is told with them, and is the result. */
+async function* raise(
+  { files, options }: Session,
+  { alarms, batch }: RaisedAlarms,
+): AsyncGenerator<RunEvent, E.Either<FileFailure, void>> {
+  const path = `${options.paths.alarms}/${batchName(batch.step)}`
+  const kept = await saveAlarms(files, path, { alarms, batch })()
+  const rest = E.isRight(kept) ? '' : ` (its batch is not kept: ${describe(kept.left)})`
+  for (const alarm of alarms)
+    yield { type: 'alarm', path: E.isRight(kept) ? path : null, ...alarm, message: `${alarm.message}${rest}` }
+  return kept
 }
 
-/** The alarms of a step, which may end the run. */
-const watch = (session: Session, record: StepRecord): readonly Alarm[] => {
-  const { alarms: mode, alarmLimits: limits } = session.options.settings
-  if (mode === 'off') return []
-  const { state, alarms } = watchStep(session.watched, record, alarmLimits(limits))
-  session.watched = state
-  if (mode === 'stop' && alarms.length > 0) session.isStopped = true
-  return alarms
+/** What is kept of a batch that was collected. */
+const keptBatch = (learner: Learner, sampled: SampledStep, record: object): KeptBatch => ({
+  step: sampled.step,
+  record,
+  learned: { rows: sampled.rows, groupIds: sampled.grouped.groupIds },
+  trajectories: trajectoriesOf(learner, sampled),
+})
+
+/** Why a step that ends the run was not done, if that is nobody's mistake. */
+const endOf = (step: number, error: unknown): Alarm | undefined => {
+  if (error instanceof NonFiniteLoss) return endingAlarm('non-finite', step, error.message)
+  return error instanceof FailureError ? endingAlarm('failed', step, error.message) : undefined
 }
 
-/** Learns from a batch. If that gives no numbers, the batch is kept and the run ends. */
-async function* learnFrom(
+/** Does a part of a step. If that ends the run, it is told with the batch that it happened with, as far as there is one, and thrown. */
+async function* orTell<T>(
   session: Session,
-  sampled: SampledStep,
-): AsyncGenerator<RunEvent, Awaited<ReturnType<typeof learnStep>>> {
-  const { learner, clock } = session
-  const { settings } = session.options
+  before: Progress,
+  part: {
+    readonly run: () => Promise<T>
+    readonly batch: () => Pick<KeptBatch, 'record' | 'learned' | 'trajectories'>
+  },
+): AsyncGenerator<RunEvent, T> {
+  const step = before.step + 1
   try {
-    return await learnStep(learner, sampled, clock)
+    return await part.run()
   } catch (error) {
-    if (error instanceof NonFiniteLoss && settings.alarms !== 'off') {
-      const { step, batch, rows, learningRate } = sampled
-      const record = { type: 'step', step, ...describeBatch(batch, settings), learningRate }
-      const alarms = [nonFiniteAlarm(step, error.message)]
-      yield* raise(session, { alarms, record, rows, trajectories: trajectoriesOf(learner, sampled) })
-    }
+    const alarm = endOf(step, error)
+    if (alarm !== undefined && session.options.settings.alarms !== 'off')
+      yield* raise(session, { alarms: [alarm], batch: { step, ...part.batch() } }) // the error is thrown, whether it was kept or not
     throw error
   }
 }
 
 /** One step of the run, written down. */
 async function* runStep(session: Session, before: Progress): AsyncGenerator<RunEvent, Progress> {
-  const { learner, options } = session
-  using sampled = await sampleStep(learner, before, session.clock)
-  const { record, progress } = yield* learnFrom(session, sampled)
+  const { learner, options, clock } = session
+  const { settings } = options
+  const start = { type: 'step', step: before.step + 1, klCoefficient: before.klCoefficient, position: before.position }
+  using sampled = yield* orTell(session, before, {
+    run: () => sampleStep(learner, before, clock),
+    batch: () => ({ record: start, learned: null, trajectories: [] }),
+  })
+  const { record, progress } = yield* orTell(session, before, {
+    run: () => learnStep(learner, sampled, clock),
+    batch: () =>
+      keptBatch(learner, sampled, {
+        ...{ ...start, ...describeBatch(sampled.batch, settings), learningRate: sampled.learningRate },
+      }),
+  })
   session.records.push(record)
   orThrow(await session.metrics.append([record])())
-  const shown = trajectoriesOf(learner, sampled, shownRows(sampled.batch, options.settings))
+  const shown = trajectoriesOf(learner, sampled, shownRows(sampled.batch, settings))
   orThrow(await session.trajectories.append(shown)())
   yield record
-  const alarms = watch(session, record)
-  if (alarms.length > 0)
-    yield* raise(session, { alarms, record, rows: sampled.rows, trajectories: trajectoriesOf(learner, sampled) })
+  for (const raised of session.watch?.see(record, () => keptBatch(learner, sampled, record)) ?? []) {
+    if (settings.alarms === 'stop') session.isStopped = true
+    orThrow(yield* raise(session, raised))
+  }
   return progress
 }
 
@@ -106,7 +128,8 @@ interface Session {
   readonly startedAt: number
   /** Seconds of earlier sessions. */
   readonly secondsBefore: number
-  watched: AlarmState
+  /** Null if nobody wants alarms. */
+  readonly watch: AlarmWatch | null
   /** By an alarm: the run saves and ends. */
   isStopped: boolean
   checkpointSeconds: number
@@ -196,10 +219,13 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
       metrics: orThrow(await openLog(files, paths.metrics, state?.metricsBytes ?? 0)()),
       trajectories: orThrow(await openLog(files, paths.trajectories, state?.trajectoriesBytes ?? 0)()),
       records: [...(resume?.records ?? [])],
-      watched: watchSteps(
-        resume?.records.filter((record) => record.type === 'step') ?? [],
-        alarmLimits(settings.alarmLimits),
-      ).state,
+      watch:
+        settings.alarms === 'off'
+          ? null
+          : alarmWatch(
+              alarmLimits(settings.alarmLimits),
+              resume?.records.filter((record) => record.type === 'step') ?? [],
+            ),
       isStopped: false,
       startedAt,
       secondsBefore: state?.secondsTotal ?? 0,

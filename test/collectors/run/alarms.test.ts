@@ -8,8 +8,8 @@ import {
   type AlarmState,
   alarmLimits,
   DEFAULT_ALARM_LIMITS,
+  endingAlarm,
   NO_ALARMS,
-  nonFiniteAlarm,
   watchStep,
   watchSteps,
 } from '../../../src/collectors/run/alarms.js'
@@ -113,7 +113,7 @@ describe('alarms of a run', () => {
           'they earn nothing for what they did not come to say: more --max-new-tokens, or --truncated mask',
       },
     ])
-    expect(nonFiniteAlarm(4, 'the loss is NaN')).toMatchObject({
+    expect(endingAlarm('non-finite', 4, 'the loss is NaN')).toMatchObject({
       step: 4,
       since: 4,
       message: 'non-finite: the loss is NaN',

@@ -53,18 +53,22 @@ const json = (file: string): unknown => JSON.parse(readFileSync(path(file), 'utf
 const CUT_OFF = { maxNewTokens: 1, prompts: 2, group: 2 }
 
 describe('a run in trouble', () => {
-  it('tells it once and keeps the batch', async () => {
+  it('tells it once and keeps the batch that it began with', async () => {
     const told = await start('warned', CUT_OFF)
     expect(told.error).toBeNull()
     expect(outline(told)).toEqual([
       ...['step 1', 'step 2', 'checkpoint 2', 'step 3', 'truncation 3', 'step 4', 'checkpoint 4'],
     ])
-    const folder = 'warned/alarms/step-000003'
-    expect(readdirSync(path(folder))).toEqual(['alarms.json', 'record.json', 'rows.td', 'trajectories.jsonl'])
+    const folder = 'warned/alarms/step-000001'
+    expect(readdirSync(path(folder))).toEqual([
+      ...['alarms.json', 'groups.json', 'record.json', 'rows.td', 'trajectories.jsonl'],
+    ])
+    expect(readdirSync(path('warned/alarms'))).toEqual(['step-000001'])
     const { type, path: place, ...alarm } = told.events.find((event) => event.type === 'alarm')!
+    expect(alarm).toMatchObject({ step: 3, since: 1 })
     expect(place).toBe(path(folder))
     expect(json(`${folder}/alarms.json`)).toEqual([alarm])
-    expect(json(`${folder}/record.json`)).toEqual(told.events.find((e) => e.type === 'step' && e.step === 3))
+    expect(json(`${folder}/record.json`)).toEqual(told.events.find((e) => e.type === 'step' && e.step === 1))
     const trajectories = parseJsonLines(readFileSync(path(`${folder}/trajectories.jsonl`), 'utf8'))
     expect(trajectories.map(({ stopReason }) => stopReason)).toEqual(['length', 'length', 'length', 'length'])
     using held = await rightOf(readTensorDict(path(`${folder}/rows.td`)))
