@@ -5,10 +5,12 @@ import { formatEstimate } from '../collectors/memoryEstimate.js'
 import type { RunEvent } from '../collectors/run/events.js'
 import { finishRun, type PreparedRun, prepareRun } from '../collectors/run/prepare.js'
 import type { RunSummary } from '../collectors/run/records.js'
+import { openRun } from '../collectors/run/runFolder.js'
 import { ALGORITHM_NAMES, DEFAULT_SETTINGS, OPTIMIZER_NAMES, type RunSettings } from '../collectors/run/settings.js'
 import { train } from '../collectors/run/train.js'
 import type { SelectedBackend } from '../engine/select.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
+import { liveFiles } from '../live/files.js'
 import { asCommandError, CommandError, orFail } from './failure.js'
 import {
   DATASET_ARGUMENT,
@@ -32,6 +34,7 @@ interface TrainFlags extends EngineOptions, TrackingFlags, Partial<RunSettings> 
   readonly json?: boolean
   readonly merge?: boolean
   readonly memory?: 'check' | 'ignore'
+  readonly samplerThreads?: number
 }
 
 /** Settings that can be given on the command line: flag, argument, what it is, how it is read. */
@@ -127,6 +130,18 @@ const FLAGS: readonly (readonly [
   ['klForm', '<name>', 'estimate of the KL divergence; off: k1 in the reward, k3 in the loss', String],
   ['klTarget', '<nats>', 'divergence of a completion that the weight in the reward leads to', positiveNumber],
   ['klHorizon', '<n>', 'completions in which that weight changes by a factor of about e', positiveNumber],
+  [
+    'maxLag',
+    '<n>',
+    'updates that a completion may be behind what learns from it: above 0, sampling goes on beside learning, on a thread of its own',
+    naturalNumber,
+  ],
+  [
+    'stale',
+    '<how>',
+    'groups that would be older: wait for them in time, drop them, or correct their tokens',
+    oneOf(['wait', 'drop', 'correct']),
+  ],
   ['microBatch', '<n>', 'tokens computed in one run, about', positiveInteger],
   [
     'recompute',
@@ -238,7 +253,19 @@ const trainRun = async (
   say(
     `${engine.backend} backend (${engine.packageName}); run folder ${run.paths.folder}\n${formatEstimate(run.memory)}\n`,
   )
-  await conclude(run, await runToEnd(run, { display: displayFor(flags), tracking }, say), say)
+  const sampler = {
+    ...(flags.backend && { backend: flags.backend }),
+    ...(flags.samplerThreads !== undefined && { threads: flags.samplerThreads }),
+  }
+  await conclude(run, await runToEnd({ ...run, sampler }, { display: displayFor(flags), tracking }, say), say)
+}
+
+/** The run's own engine. Where sampling goes on beside learning each has a thread, unless somebody says otherwise. */
+const besideSampler = async (flags: TrainFlags): Promise<EngineOptions> => {
+  if (flags.threads !== undefined) return flags
+  const { resume } = flags
+  const settings = resume === undefined ? flags : (await orFail(openRun(liveFiles, resolve(resume)))).settings
+  return (settings.maxLag ?? 0) === 0 ? flags : { ...flags, threads: 1 }
 }
 
 const action = async (flags: TrainFlags): Promise<void> => {
@@ -253,7 +280,7 @@ const action = async (flags: TrainFlags): Promise<void> => {
       '--merge merges an adapter into the model: give its --lora-rank, or --dtype for a model without one',
     )
   }
-  const engine = await startEngine(flags)
+  const engine = await startEngine(await besideSampler(flags))
   const tracking = await openTracking(flags, say)
   try {
     await trainRun(flags, { engine, tracking }, say)
@@ -278,6 +305,12 @@ export const trainCommand = (): Command => {
     command.addOption(new Option(`--${kebab(name)} ${argument}`, `${help} (default: ${shown})`).argParser(read))
   }
   for (const option of [...engineOptions(), ...trackingOptions()]) command.addOption(option)
+  command.addOption(
+    new Option(
+      '--sampler-threads <n>',
+      'threads of what samples beside the run, with --max-lag (default: 1)',
+    ).argParser(positiveInteger),
+  )
   command.addOption(
     new Option(
       '--memory <mode>',

@@ -46,6 +46,7 @@ export const useTrainingRuns = (path: (name: string) => string) => {
     follow({ _tag: 'Resume', folder: path(name), asked: {} })
   return {
     start,
+    resume,
     /** A run of so many steps that is stopped after its first ends as one that was never stopped, bit for bit. Gives its steps. */
     expectResumed: async (
       name: string,

@@ -5,7 +5,6 @@ import type { Changing } from '../../core/changing.js'
 import { type Failure, orThrow } from '../../core/failure.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { type Owned, own } from '../../engine/scope.js'
-import type { RolloutPosition } from '../rollouts/rolloutBatch.js'
 import type { LossStep, MeasuredLoss, TrainerState } from '../steps/lossStep.js'
 import type { WeightUpdater } from '../weightSync.js'
 import type { GivenRules, OverlapStart } from './overlapState.js'
@@ -38,14 +37,13 @@ export interface OverlappedTrainingOptions<G, S, R, M> {
 }
 
 /** A step that was done. */
-export interface OverlappedStep<S, M> extends Pick<TakenStep<unknown>, 'dropped' | 'failures' | 'seconds'> {
+export interface OverlappedStep<S, M>
+  extends Pick<TakenStep<unknown>, 'dropped' | 'failures' | 'seconds' | 'position'> {
   /** Of the parameters after it. */
   readonly version: number
   /** One for each mini-batch. */
   readonly metrics: readonly M[]
   readonly tasks: readonly TrainedTask[]
-  /** For a checkpoint, with the state: where to go on after this step. */
-  readonly position: RolloutPosition
   /** Alive until the next step is asked for. */
   readonly state: TrainerState<S>
 }
@@ -101,13 +99,12 @@ export async function* overlappedTraining<G, S, R, M extends MeasuredLoss>(
       for (;;) {
         const taken = orThrow(await ahead.take())
         if (taken._tag === 'End') return
-        const { groups, dropped, failures, seconds, version } = taken
+        const { groups, dropped, failures, seconds, position, version } = taken
         const batches = orThrow(await learning.rows(taken, trainer.last.value.params)())
         const metrics = learnFrom(learning, trainer, { batches, version })
         ahead.trained()
         const tasks = groups.map(({ task, lag }) => ({ task, lag }))
-        const done = { version: version + 1, metrics, tasks, dropped, failures, seconds }
-        yield { ...done, position: ahead.position(), state: trainer.last.value }
+        yield { version: version + 1, metrics, tasks, dropped, failures, seconds, position, state: trainer.last.value }
       }
     } finally {
       await ahead.close()

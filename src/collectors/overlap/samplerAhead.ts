@@ -71,6 +71,8 @@ export interface TakenStep<G> {
   /** Why tasks failed since the step before. */
   readonly failures: readonly Failure[]
   readonly seconds: OverlapSeconds
+  /** Where to go on after the step: all that was drawn and has no end is open, but for what the step learns from. */
+  readonly position: RolloutPosition
 }
 
 /** Nothing more comes. */
@@ -294,7 +296,9 @@ export const sampleAhead = <G>(
     }
     for (const { task } of tasks) there.delete(task)
     ;[told, failures] = [counts.dropped, []]
-    return taken
+    const { next, open } = overlapPosition(state)
+    const isOpen = (task: number): boolean => !tasks.some((each) => each.task === task)
+    return { ...taken, position: { next, open: open.filter(isOpen) } }
   }
 
   /** What there is to say now; undefined as long as there is nothing. */

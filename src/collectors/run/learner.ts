@@ -1,8 +1,11 @@
 /** The part of a run that samples and learns, without its files. */
-import { orThrow } from '../../core/failure.js'
+import type * as E from 'fp-ts/lib/Either.js'
+import { type Failure, orThrow } from '../../core/failure.js'
 import type { TaskSource } from '../../data/task.js'
+import type { NamedTensors } from '../../data/weights.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
 import { TransformersWrapper } from '../../modules/transformersWrapper.js'
+import type { SampledBatch } from '../dynamicSampling.js'
 import type { CollectorPosition } from '../llmCollector.js'
 import type { StepMetrics } from '../stepMetrics.js'
 import type { TrainingRows } from '../stepRows.js'
@@ -10,7 +13,8 @@ import type { TrainerState } from '../steps/lossStep.js'
 import { inProcessUpdater } from '../weightSync.js'
 import type { Checkpoint } from './checkpoint.js'
 import { restoredState } from './optimizerState.js'
-import { makePipeline, type Pipeline } from './pipeline.js'
+import { makePipeline, type Pipeline, type TrainingState } from './pipeline.js'
+import { type OverlappedBatch, openRunSampler, type RunSampler, type SamplerEngine } from './runSampler.js'
 import type { RunSettings } from './settings.js'
 import { type RunWeights, startWeights, type Trainable } from './weights.js'
 
@@ -28,6 +32,8 @@ export interface LearnerOptions extends Trainable {
   readonly tasks: TaskSource
   /** Where to go on. Default: at the beginning. */
   readonly checkpoint?: Checkpoint
+  /** What samples beside the run, where `maxLag` is not 0. */
+  readonly sampler?: SamplerEngine
 }
 
 /** A policy, a trainer, and the weights that they share. */
@@ -36,14 +42,20 @@ export interface Learner {
   readonly pipeline: Pipeline
   readonly weights: RunWeights
   readonly start: Progress
+  /** The batch of the step that comes. */
+  readonly collect: (before: Progress) => Promise<E.Either<Failure, RunBatch>>
   /** What the last update left. */
   readonly trainer: () => TrainerState<object>
   /** One update for each mini-batch. After a failure the weights are those of the last update that was done. */
   readonly learn: (batches: readonly TrainingRows[], learningRate: number) => readonly StepMetrics[]
   /** Gives the policy what was trained, with what it needs besides. Throws FailureError. */
   readonly push: (version: number) => Promise<void>
-  readonly release: () => void
+  /** Ends what samples beside it, and frees everything. */
+  readonly close: () => Promise<void>
 }
+
+/** A batch, and how it came about if it was sampled while the run was learning. */
+type RunBatch = SampledBatch<TrainingState> & Partial<Pick<OverlappedBatch, 'overlap'>>
 
 const startTrainer = (
   { step, optimizer }: Pick<Pipeline, 'step' | 'optimizer'>,
@@ -61,7 +73,7 @@ const startTrainer = (
 /**
  * Loads weights, and wires all that samples and learns from them. A policy that had been given weights has them again.
  *
- * Effects  holds the tensors of policy, reference and trainer until `release`.
+ * Effects  holds the tensors of policy, reference and trainer until `close`; with `maxLag` a thread besides.
  */
 export const openLearner = async (options: LearnerOptions): Promise<Learner> => {
   const { settings, model, tasks, checkpoint } = options
@@ -78,26 +90,36 @@ export const openLearner = async (options: LearnerOptions): Promise<Learner> => 
   })
   let last = startTrainer(pipeline, weights, checkpoint)
   const updater = inProcessUpdater(pipeline.policy)
-  const push: Learner['push'] = async (version) => {
-    orThrow(await updater.push({ ...weights.frozen, ...last.value.params }, version)())
+  const current = (): NamedTensors => ({ ...weights.frozen, ...last.value.params })
+  const push = async (version: number): Promise<void> => {
+    orThrow(await updater.push(current(), version)())
   }
-  const release = (): void => {
+  const { step = 0, klCoefficient = settings.klCoefficient, policyVersion = 0 } = state ?? {}
+  const start: Progress = { step, klCoefficient, position: pipeline.start }
+  let sampler: RunSampler | null = null
+  const close = async (): Promise<void> => {
+    await sampler?.close()
     last.release()
     pipeline.release()
     reference.release()
   }
-  const { step = 0, klCoefficient = settings.klCoefficient, policyVersion = 0 } = state ?? {}
   try {
     if (policyVersion > 0) await push(policyVersion)
+    if (settings.maxLag > 0)
+      sampler = await openRunSampler({
+        ...{ settings, config: model.config, groupEnv: pipeline.groupEnv, weights: current, start },
+        ...(options.sampler && { engine: options.sampler }),
+      })
   } catch (error) {
-    release()
+    await close()
     throw error
   }
   return {
-    options,
-    pipeline,
-    weights,
-    start: { step, klCoefficient, position: pipeline.start },
+    ...{ options, pipeline, weights, start, close },
+    collect: (before) =>
+      sampler === null
+        ? pipeline.collect(before.position, before.klCoefficient)()
+        : sampler.collect(before.klCoefficient),
     trainer: () => last.value,
     learn: (batches, learningRate) =>
       batches.map((rows) => {
@@ -106,7 +128,9 @@ export const openLearner = async (options: LearnerOptions): Promise<Learner> => 
         last = next
         return metrics
       }),
-    push,
-    release,
+    push: async (version) => {
+      await push(version)
+      sampler?.trained()
+    },
   }
 }

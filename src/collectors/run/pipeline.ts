@@ -28,6 +28,7 @@ import { dynamicSampling, type SampledBatch } from '../dynamicSampling.js'
 import { type GroupedRows, groupRows, trainingRows } from '../groups.js'
 import { type CollectedBatch, type CollectorFailure, type CollectorPosition, LLMCollector } from '../llmCollector.js'
 import { miniBatches } from '../miniBatches.js'
+import { correctStaleRows, type StaleTokens, tokenLags } from '../overlap/staleRows.js'
 import { type TrainingRows, withNoise, withoutRows } from '../stepRows.js'
 import { type TrainStep, trainStep } from '../trainStep.js'
 import { correctionOf, lossOf, optimizerOf, overlongOf, rewardFormOf, samplingRoundsOf } from './choices.js'
@@ -69,6 +70,8 @@ export interface Pipeline {
     position: CollectorPosition,
     klCoefficient: number,
   ) => TE.TaskEither<CollectorFailure, SampledBatch<TrainingState>>
+  /** A task of the run, counted from 0, as an environment of one group. */
+  readonly groupEnv: (task: number, klCoefficient: number) => Env<TrainingState, TokenAction>
   /** Advantages of the groups of a batch. */
   readonly group: (batch: CollectedBatch<TrainingState>) => GroupedRows
   /** What is learned from a batch, and what was corrected in it. */
@@ -112,7 +115,7 @@ const shaped = (problems: Env<WordProblemState, TokenAction>, overlong: Overlong
   pipe(problems, append(OverlongPenalty(overlong))) as unknown as typeof problems // one entry more
 
 /** 0 for no answer, 1 for an answer, 2 for the right one: completions that are equal here earn the same before length and divergence cost something. */
-const outcomes = (batch: CollectedBatch<TrainingState>): readonly number[] => {
+export const outcomes = (batch: CollectedBatch<TrainingState>): readonly number[] => {
   const [right, answered] = [
     get(batch, 'next', 'rewardRight').dataSync(),
     get(batch, 'next', 'rewardAnswer').dataSync(),
@@ -139,6 +142,18 @@ const corrected = (rows: TrainingRows, options: RolloutCorrectionOptions | null)
   return { rows: changed, correction: metrics }
 }
 
+/** Rows whose tokens of older weights are weighed by what the policy thinks of them now. */
+const staleCorrected = (
+  policy: LogProbModel,
+  rows: TrainingRows,
+  lags: StaleTokens['lags'],
+): TE.TaskEither<PolicyFailure, CorrectedRows> =>
+  pipe(
+    rescored(policy, rows),
+    TE.map(({ oldLogProbs }) => correctStaleRows(rows, { own: oldLogProbs, lags })),
+    TE.map(({ rows: changed, metrics }) => ({ rows: changed, correction: metrics })),
+  )
+
 /**
  * Wires a run: environment, policy, collector, advantages, training step.
  *
@@ -158,20 +173,19 @@ export const makePipeline = (
   })
   const overlong = overlongOf(settings)
   const correction = correctionOf(settings)
-  const problems = wordProblemEnv(shuffled(tasks, keys.tasks), text, {
-    prompts: settings.prompts,
-    repeats: settings.group,
-  })
+  const source = shuffled(tasks, keys.tasks)
+  const problems = wordProblemEnv(source, text, { prompts: settings.prompts, repeats: settings.group })
   /** The weight of the divergence is a setting of the environment: a batch with another weight is one of another environment. */
-  const collectorAt = (klCoefficient: number): LLMCollector<TrainingState> => {
+  const rewarded = (given: typeof problems, klCoefficient: number): Env<TrainingState, TokenAction> => {
     const coefficient = settings.klIn === 'reward' ? klCoefficient : 0 // 0 measures it alone
-    const env = pipe(
-      overlong === null ? problems : shaped(problems, overlong),
+    return pipe(
+      overlong === null ? given : shaped(given, overlong),
       append(KLRewardTransform({ reference, coefficient, form: rewardFormOf(settings) })),
       append(PolicyVersion()),
     )
-    return LLMCollector({ env, policy, key: keys.rollouts, ...(start && { start }) })
   }
+  const collectorAt = (klCoefficient: number): LLMCollector<TrainingState> =>
+    LLMCollector({ env: rewarded(problems, klCoefficient), policy, key: keys.rollouts, ...(start && { start }) })
   const loss = lossOf(settings)
   const estimator = MCAdvantage({ groupSize: settings.group })
   const optimizer = optimizerOf(settings, config)
@@ -199,12 +213,20 @@ export const makePipeline = (
         rounds: samplingRoundsOf(settings),
         signal: outcomes,
       })(position),
+    groupEnv: (task, klCoefficient) =>
+      rewarded(wordProblemEnv(source, text, { prompts: 1, repeats: settings.group, start: task }), klCoefficient),
     group: (batch) => groupRows(batch, estimator, ALGORITHMS[settings.algorithm].advantage),
     rows: (batch, grouped) => {
       const all = trainingRows(batch, grouped)
       const rows = settings.truncated === 'learn' ? all : withoutRows(all, cutOff(batch, grouped))
-      if (settings.oldLogProbs === 'sampled' || rows.completions.length === 0)
-        return TE.right({ rows, correction: null })
+      if (rows.completions.length === 0) return TE.right({ rows, correction: null })
+      if (settings.stale === 'correct' && correction === null) {
+        const lags = tokenLags(batch, grouped.rows, policy.version())
+        return lags.flat().some((lag) => lag > 0)
+          ? staleCorrected(policy, rows, lags)
+          : TE.right({ rows, correction: null })
+      }
+      if (settings.oldLogProbs === 'sampled') return TE.right({ rows, correction: null })
       return pipe(
         rescored(policy, rows),
         TE.map((own) => corrected(own, correction)),

@@ -7,11 +7,26 @@ import type { StepMetrics } from '../stepMetrics.js'
 
 /** Seconds by phase. */
 export interface PhaseSeconds {
+  /** Where sampling goes on beside learning: only what the run waited for it. */
   readonly generation: number
   /** Rendering, rewards, reference scores. */
   readonly environment: number
   readonly training: number
   readonly weightSync: number
+}
+
+/** How sampling and learning went beside each other. */
+export interface OverlapRecord {
+  /** Updates between the weights that sampled a token and those that learned from it: over all tokens of the step. */
+  readonly meanLag: number
+  readonly maxLag: number
+  /** Groups since the step before: too old, failed, without a signal. */
+  readonly stale: number
+  readonly failed: number
+  readonly filtered: number
+  /** Seconds since the step before in which something was sampled, and in which it was while the run was learning. */
+  readonly samplingSeconds: number
+  readonly bothSeconds: number
 }
 
 /** One line of metrics.jsonl. */
@@ -45,6 +60,8 @@ export interface StepRecord extends StepMetrics {
   readonly updates: readonly StepMetrics[]
   /** Of the weights that sampled the step. It counts steps, not updates: a policy gets the weights after the last update of a step. */
   readonly policyVersion: number
+  /** Null where sampling and learning take turns. Not in records of earlier versions. */
+  readonly overlap?: OverlapRecord | null
   readonly seconds: PhaseSeconds
 }
 

@@ -43,6 +43,9 @@ const disagreements = (settings: RunSettings): readonly SettingProblem[] => [
   ...refusal('klForm', () => rewardFormOf(settings)),
   ...refusal('klTarget', () => klControllerOf(settings, settings.klCoefficient)),
   ...refusal('schedule', () => scheduleOf(settings)),
+  ...(settings.maxLag === 0 && settings.stale !== 'wait'
+    ? [{ name: 'stale' as const, reason: `with maxLag 0 nothing is stale: give maxLag with stale ${settings.stale}` }]
+    : []),
 ]
 
 const checkedSchema = settingsSchema.superRefine((settings, context) => {
@@ -98,6 +101,8 @@ export const DEFAULT_SETTINGS: Omit<RunSettings, 'model'> = {
   klForm: null,
   klTarget: null,
   klHorizon: null,
+  maxLag: 0,
+  stale: 'wait',
 }
 
 /** The adapter that settings ask for; null if they train the model's own weights. */

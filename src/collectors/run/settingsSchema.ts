@@ -97,6 +97,10 @@ export const settingsSchema = z.strictObject({
   klTarget: z.number().positive().nullable().default(null),
   /** Completions over which an error of 1 changes that weight by a factor of about e. */
   klHorizon: z.number().positive().nullable().default(null),
+  /** Updates that the weights of a completion's oldest token may be behind those that learn from it. 0: sampling and learning take turns. */
+  maxLag: z.number().int().nonnegative().default(0),
+  /** What becomes of groups that would be older. */
+  stale: z.enum(['wait', 'drop', 'correct']).default('wait'),
 })
 
 export type RunSettings = Readonly<z.infer<typeof settingsSchema>>

@@ -25,6 +25,7 @@ import { type Learner, openLearner, type Progress } from './learner.js'
 import { runKeys } from './pipeline.js'
 import { type EvaluationRecord, type RunSummary, type StepRecord, summarize } from './records.js'
 import { type LineLog, openLog, type RunPaths } from './runFolder.js'
+import type { SamplerEngine } from './runSampler.js'
 import type { RunSettings } from './settings.js'
 import { learnStep, type SampledStep, sampleStep, trajectoriesOf } from './trainingStep.js'
 import { countsOf, originOf, type Trainable, trainedFolders } from './weights.js'
@@ -36,6 +37,8 @@ export interface TrainOptions extends Trainable {
   readonly evalTasks: TaskSource
   /** Where to go on, with the records up to there. */
   readonly resume?: { readonly checkpoint: Checkpoint; readonly records: readonly (StepRecord | EvaluationRecord)[] }
+  /** What samples beside the run, where `maxLag` is not 0. */
+  readonly sampler?: SamplerEngine
   /** When aborted, the run finishes its step, saves and ends. */
   readonly signal?: AbortSignal
   readonly files?: Files
@@ -247,7 +250,7 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
     yield* exportTrained(session)
     yield { type: 'end', summary: summaryOf(session, progress) }
   } finally {
-    learner.release()
+    await learner.close()
   }
 }
 

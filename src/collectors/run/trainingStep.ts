@@ -12,7 +12,7 @@ import { klControllerOf, scheduleOf } from './choices.js'
 import { describeBatch, sampleTrajectories } from './describeBatch.js'
 import type { Learner, Progress } from './learner.js'
 import type { TrainingState } from './pipeline.js'
-import type { PhaseSeconds, StepRecord, TrajectoryRecord } from './records.js'
+import type { OverlapRecord, PhaseSeconds, StepRecord, TrajectoryRecord } from './records.js'
 
 /** A batch that was sampled for a step, and what is learned from it. Disposing of it frees the batch. */
 export interface SampledStep extends Disposable {
@@ -23,6 +23,8 @@ export interface SampledStep extends Disposable {
   readonly grouped: GroupedRows
   readonly rows: TrainingRows
   readonly correction: CorrectionMetrics | null
+  /** Null where sampling and learning take turns. */
+  readonly overlap: OverlapRecord | null
   readonly before: Progress
   readonly next: Pick<Progress, 'position'>
   readonly seconds: Pick<PhaseSeconds, 'generation' | 'environment'>
@@ -32,12 +34,12 @@ export interface SampledStep extends Disposable {
 
 /** Collects the batch of the next step. Errors: throws FailureError where environment or policy fail. */
 export const sampleStep = async (
-  { pipeline, options }: Learner,
+  { pipeline, options, collect }: Learner,
   before: Progress,
   clock: Clock,
 ): Promise<SampledStep> => {
   const started = clock.now()
-  const collected = orThrow(await pipeline.collect(before.position, before.klCoefficient)())
+  const collected = orThrow(await collect(before))
   const collectedAt = clock.now()
   try {
     const batch = collected.batch.value
@@ -49,6 +51,7 @@ export const sampleStep = async (
       learningRate: scheduleOf(options.settings)(before.step),
       ...{ batch, sampling: collected.sampling, grouped, rows, correction, before },
       next: { position: collected.position },
+      overlap: collected.overlap ?? null,
       seconds: { generation, environment: (collectedAt - started) / 1000 - generation },
       collectedAt,
       [Symbol.dispose]: collected.batch.release,
@@ -86,6 +89,7 @@ export const learnStep = async (
     learningRate,
     ...combineUpdates(updates),
     updates,
+    overlap: sampled.overlap,
     seconds: {
       ...sampled.seconds,
       training: (trainedAt - sampled.collectedAt) / 1000,

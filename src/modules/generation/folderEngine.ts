@@ -7,6 +7,7 @@ import { type BackendName, type SelectOptions, selectBackend } from '../../engin
 import { loadPretrained, loadWeights, makeParams, type Pretrained } from '../pretrained.js'
 import type { EngineLimits, LocalLLMEngine } from './llmEngine.js'
 import { modelEngine } from './modelEngine.js'
+import type { EngineModule } from './onDevice.js'
 import type { Rounding } from './runner/runner.js'
 
 /** A model folder and how it is served. Plain data: it crosses to a thread. */
@@ -56,3 +57,10 @@ export const folderEngine = (options: FolderEngineOptions): TE.TaskEither<Failur
     ),
   )
 }
+
+/** `folderEngine` as `LLMOnDevice` starts it on a thread of its own. */
+export const folderEngineModule = (options: FolderEngineOptions): EngineModule => ({
+  module: import.meta.url,
+  exportName: 'folderEngine',
+  options,
+})

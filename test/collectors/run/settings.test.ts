@@ -49,6 +49,8 @@ const anySettings: fc.Arbitrary<RunSettings> = fc.record({
   klForm: fc.constantFrom(null, 'k1'),
   klTarget: fc.constant(null),
   klHorizon: fc.constant(null),
+  maxLag: fc.nat(3),
+  stale: fc.constant('wait'),
   maxGradNorm: positive,
   evalEvery: natural,
   evalProblems: natural,
@@ -106,6 +108,8 @@ const LATER = [
   'klForm',
   'klTarget',
   'klHorizon',
+  'maxLag',
+  'stale',
 ] as const
 
 const stored: RunSettings = { model: '/models/a', ...DEFAULT_SETTINGS }
@@ -234,6 +238,7 @@ describe('settings that do not agree', () => {
     [{ klHorizon: 100, klCoefficient: 0.1 }, 'klTarget and klHorizon go together'],
     [{ klTarget: 6, klHorizon: 100, klCoefficient: 0 }, 'a weight of 0 stays 0'],
     [{ klTarget: 6, klHorizon: 100, klCoefficient: 0.1, klIn: 'loss' }, 'give klIn reward'],
+    [{ stale: 'drop' }, 'with maxLag 0 nothing is stale'],
     [{ klForm: 'k4' }, 'klForm'],
   ])('%j are refused with the reason', (change, reason) => {
     expect(reasonOf(parseSettings({ ...stored, ...change }))).toContain(reason)
