@@ -1,4 +1,5 @@
 /** `tandem train`: options to settings, events to the screen. */
+import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { formatEstimate } from '../collectors/memoryEstimate.js'
@@ -142,6 +143,12 @@ const FLAGS: readonly (readonly [
     'groups that would be older: wait for them in time, drop them, or correct their tokens',
     oneOf(['wait', 'drop', 'correct']),
   ],
+  [
+    'workers',
+    '<n>',
+    'threads that sample and compute gradients side by side, each with the weights; the cores are shared out to them',
+    positiveInteger,
+  ],
   ['microBatch', '<n>', 'tokens computed in one run, about', positiveInteger],
   [
     'recompute',
@@ -260,12 +267,14 @@ const trainRun = async (
   await conclude(run, await runToEnd({ ...run, sampler }, { display: displayFor(flags), tracking }, say), say)
 }
 
-/** The run's own engine. Where sampling goes on beside learning each has a thread, unless somebody says otherwise. */
-const besideSampler = async (flags: TrainFlags): Promise<EngineOptions> => {
+/** The run's own engine. Threads that compute side by side share the cores out, unless somebody says otherwise. */
+const besideOthers = async (flags: TrainFlags): Promise<EngineOptions> => {
   if (flags.threads !== undefined) return flags
   const { resume } = flags
   const settings = resume === undefined ? flags : (await orFail(openRun(liveFiles, resolve(resume)))).settings
-  return (settings.maxLag ?? 0) === 0 ? flags : { ...flags, threads: 1 }
+  const { maxLag = 0, workers = 1 } = settings
+  const computing = workers + (maxLag === 0 ? 0 : 1)
+  return computing === 1 ? flags : { ...flags, threads: Math.max(1, Math.floor(availableParallelism() / computing)) }
 }
 
 const action = async (flags: TrainFlags): Promise<void> => {
@@ -280,7 +289,7 @@ const action = async (flags: TrainFlags): Promise<void> => {
       '--merge merges an adapter into the model: give its --lora-rank, or --dtype for a model without one',
     )
   }
-  const engine = await startEngine(await besideSampler(flags))
+  const engine = await startEngine(await besideOthers(flags))
   const tracking = await openTracking(flags, say)
   try {
     await trainRun(flags, { engine, tracking }, say)

@@ -64,6 +64,11 @@ export {
   type TakenTask,
 } from './overlap/samplerAhead.js'
 export { correctStaleRows, type StaleTokens, tokenLags } from './overlap/staleRows.js'
+export type { StepCaseModule } from './parallel/messages.js'
+export { parallelGenerator } from './parallel/parallelGenerator.js'
+export { inThisThread, type ParallelStep, parallelStep } from './parallel/parallelStep.js'
+export { type NamedPolicyLoss, namedPolicyCase, policyStepCase } from './parallel/policyStepCase.js'
+export { type Replicas, type ReplicasOptions, startReplicas } from './parallel/replicas.js'
 export {
   addTask,
   type DeliveredRollout,

@@ -34,6 +34,15 @@ export interface ParallelStep<S, R, M> extends Pick<LossStep<S, R, M>, 'init' | 
   ) => TaskEither<ThreadFailure, ReturnType<LossStep<S, R, M>['update']>>
 }
 
+/** A step of this thread alone, for those who wait for threads. */
+export const inThisThread = <S, R, M>(step: LossStep<S, R, M>): ParallelStep<S, R, M> => ({
+  ...step,
+  update:
+    (...given) =>
+    async () =>
+      E.right(step.update(...given)),
+})
+
 type Result<X> = PromiseSettledResult<Owned<GradOutput<X>>>
 
 const isThreadFailure = (error: unknown): error is FailureError & { readonly failure: ThreadFailure } =>

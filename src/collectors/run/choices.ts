@@ -19,16 +19,26 @@ import { lion } from '../../objectives/updates/lion.js'
 import { muon } from '../../objectives/updates/muon.js'
 import type { Optimizer } from '../../objectives/updates/optimizer.js'
 import { sgd } from '../../objectives/updates/sgd.js'
+import type { NamedPolicyLoss } from '../parallel/policyStepCase.js'
 import type { AnyStateOptimizer } from './optimizerState.js'
 import type { RunSettings } from './settingsSchema.js'
 
+/** The loss of settings, by its name. */
+export const namedLossOf = (settings: RunSettings): Omit<NamedPolicyLoss, 'config'> => {
+  const { algorithm, clipLow, clipHigh, maxNewTokens, klIn, klForm, klCoefficient } = settings
+  return {
+    algorithm,
+    options: {
+      ...{ clipLow, clipHigh, longest: maxNewTokens },
+      ...(klIn === 'loss' && { kl: { to: 'reference', form: klForm ?? 'k3', coefficient: klCoefficient } }),
+    },
+  }
+}
+
 /** The loss of settings. Errors: throws RangeError for a clip range that the algorithm cannot have. */
 export const lossOf = (settings: RunSettings): PolicyLoss => {
-  const { algorithm, clipLow, clipHigh, maxNewTokens, klIn, klForm, klCoefficient } = settings
-  return algorithmLoss(algorithm, {
-    ...{ clipLow, clipHigh, longest: maxNewTokens },
-    ...(klIn === 'loss' && { kl: { to: 'reference', form: klForm ?? 'k3', coefficient: klCoefficient } }),
-  })
+  const { algorithm, options } = namedLossOf(settings)
+  return algorithmLoss(algorithm, options)
 }
 
 /**

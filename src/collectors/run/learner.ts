@@ -4,14 +4,18 @@ import { type Failure, orThrow } from '../../core/failure.js'
 import type { TaskSource } from '../../data/task.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
+import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { TransformersWrapper } from '../../modules/transformersWrapper.js'
 import type { SampledBatch } from '../dynamicSampling.js'
 import type { CollectorPosition } from '../llmCollector.js'
+import { policyStepCase } from '../parallel/policyStepCase.js'
+import { type Replicas, startReplicas } from '../parallel/replicas.js'
 import type { StepMetrics } from '../stepMetrics.js'
 import type { TrainingRows } from '../stepRows.js'
 import type { TrainerState } from '../steps/lossStep.js'
 import { inProcessUpdater } from '../weightSync.js'
 import type { Checkpoint } from './checkpoint.js'
+import { namedLossOf } from './choices.js'
 import { restoredState } from './optimizerState.js'
 import { makePipeline, type Pipeline, type TrainingState } from './pipeline.js'
 import { type OverlappedBatch, openRunSampler, type RunSampler, type SamplerEngine } from './runSampler.js'
@@ -47,7 +51,7 @@ export interface Learner {
   /** What the last update left. */
   readonly trainer: () => TrainerState<object>
   /** One update for each mini-batch. After a failure the weights are those of the last update that was done. */
-  readonly learn: (batches: readonly TrainingRows[], learningRate: number) => readonly StepMetrics[]
+  readonly learn: (batches: readonly TrainingRows[], learningRate: number) => Promise<readonly StepMetrics[]>
   /** Gives the policy what was trained, with what it needs besides. Throws FailureError. */
   readonly push: (version: number) => Promise<void>
   /** Ends what samples beside it, and frees everything. */
@@ -70,10 +74,18 @@ const startTrainer = (
     ),
   )
 
+/** The threads beside this one that settings ask for. Throws FailureError. */
+const openReplicas = async (settings: RunSettings, config: DecoderConfig): Promise<Replicas | undefined> => {
+  const { workers, recompute } = settings
+  if (workers === 1) return undefined
+  const stepCase = policyStepCase({ config, ...namedLossOf(settings) })
+  return orThrow(await startReplicas({ config, stepCase, workers, recompute })())
+}
+
 /**
  * Loads weights, and wires all that samples and learns from them. A policy that had been given weights has them again.
  *
- * Effects  holds the tensors of policy, reference and trainer until `close`; with `maxLag` a thread besides.
+ * Effects  holds the tensors of policy, reference and trainer until `close`; with `maxLag` a thread besides, and `workers - 1` more.
  */
 export const openLearner = async (options: LearnerOptions): Promise<Learner> => {
   const { settings, model, tasks, checkpoint } = options
@@ -81,12 +93,14 @@ export const openLearner = async (options: LearnerOptions): Promise<Learner> => 
   const weights = held.value
   const reference = TransformersWrapper({ config: model.config, params: weights.first })
   const state = checkpoint?.state
+  const replicas = await openReplicas(settings, model.config)
   const pipeline = makePipeline(settings, model, {
     params: { ...weights.frozen, ...weights.trained },
     frozen: weights.frozen,
     reference,
     tasks,
     ...(state && { start: state.position }),
+    ...(replicas && { replicas }),
   })
   let last = startTrainer(pipeline, weights, checkpoint)
   const updater = inProcessUpdater(pipeline.policy)
@@ -99,6 +113,7 @@ export const openLearner = async (options: LearnerOptions): Promise<Learner> => 
   let sampler: RunSampler | null = null
   const close = async (): Promise<void> => {
     await sampler?.close()
+    await replicas?.close()
     last.release()
     pipeline.release()
     reference.release()
@@ -121,13 +136,16 @@ export const openLearner = async (options: LearnerOptions): Promise<Learner> => 
         ? pipeline.collect(before.position, before.klCoefficient)()
         : sampler.collect(before.klCoefficient),
     trainer: () => last.value,
-    learn: (batches, learningRate) =>
-      batches.map((rows) => {
-        const { state: next, metrics } = pipeline.step.update(last.value, rows, learningRate)
+    learn: async (batches, learningRate) => {
+      const all: StepMetrics[] = []
+      for (const rows of batches) {
+        const { state: next, metrics } = orThrow(await pipeline.step.update(last.value, rows, learningRate)())
         last.release()
         last = next
-        return metrics
-      }),
+        all.push(metrics)
+      }
+      return all
+    },
     push: async (version) => {
       await push(version)
       sampler?.trained()

@@ -19,6 +19,7 @@ import { TemplateTransform, type TextEntries } from '../../envs/transforms/templ
 import { Tokenizer } from '../../envs/transforms/tokenizer.js'
 import { append } from '../../envs/transforms/transform.js'
 import type { ModelText, Pretrained } from '../../modules/pretrained.js'
+import { makeGenerator } from '../../modules/transformer/generate.js'
 import { type TransformersPolicy, TransformersWrapper } from '../../modules/transformersWrapper.js'
 import { MCAdvantage } from '../../objectives/advantages/mcAdvantage.js'
 import { ALGORITHMS } from '../../objectives/algorithms.js'
@@ -29,8 +30,13 @@ import { type GroupedRows, groupRows, trainingRows } from '../groups.js'
 import { type CollectedBatch, type CollectorFailure, type CollectorPosition, LLMCollector } from '../llmCollector.js'
 import { miniBatches } from '../miniBatches.js'
 import { correctStaleRows, type StaleTokens, tokenLags } from '../overlap/staleRows.js'
+import { parallelGenerator } from '../parallel/parallelGenerator.js'
+import { inThisThread, type ParallelStep, parallelStep } from '../parallel/parallelStep.js'
+import type { Replicas } from '../parallel/replicas.js'
+import type { StepMetrics } from '../stepMetrics.js'
 import { type TrainingRows, withNoise, withoutRows } from '../stepRows.js'
-import { type TrainStep, trainStep } from '../trainStep.js'
+import type { LossStepOptions } from '../steps/lossStep.js'
+import { policyCase, trainStep } from '../trainStep.js'
 import { correctionOf, lossOf, optimizerOf, overlongOf, rewardFormOf, samplingRoundsOf } from './choices.js'
 import type { AnyStateOptimizer } from './optimizerState.js'
 import type { RunSettings } from './settings.js'
@@ -82,7 +88,7 @@ export interface Pipeline {
   /** The mini-batches of step `step`, in the order of its updates. */
   readonly miniBatches: (rows: TrainingRows, grouped: GroupedRows, step: number) => readonly TrainingRows[]
   readonly optimizer: AnyStateOptimizer
-  readonly step: TrainStep<object>
+  readonly step: ParallelStep<object, TrainingRows, StepMetrics>
   readonly release: () => void
 }
 
@@ -108,6 +114,8 @@ export interface PipelineParts {
   readonly tasks: TaskSource
   /** Default: the beginning. */
   readonly start?: CollectorPosition
+  /** What samples and computes gradients beside this thread. Default: nothing. */
+  readonly replicas?: Replicas
 }
 
 /** Word problems with a soft end. What it costs is in the reward; the entry that says so has no reader here. */
@@ -162,7 +170,7 @@ const staleCorrected = (
 export const makePipeline = (
   settings: RunSettings,
   model: Pick<Pretrained, 'config' | 'text'>,
-  { params, frozen, reference, tasks, start }: PipelineParts,
+  { params, frozen, reference, tasks, start, replicas }: PipelineParts,
 ): Pipeline => {
   const { config, text } = model
   const keys = runKeys(settings.seed)
@@ -170,6 +178,7 @@ export const makePipeline = (
     config,
     params,
     sampling: { temperature: settings.temperature, maxNewTokens: settings.maxNewTokens },
+    ...(replicas && { generator: parallelGenerator(makeGenerator(config), replicas) }),
   })
   const overlong = overlongOf(settings)
   const correction = correctionOf(settings)
@@ -189,15 +198,18 @@ export const makePipeline = (
   const loss = lossOf(settings)
   const estimator = MCAdvantage({ groupSize: settings.group })
   const optimizer = optimizerOf(settings, config)
-  const step = trainStep({
+  const learning: LossStepOptions<object> = {
     config,
     optimizer,
-    loss,
     maxGradNorm: settings.maxGradNorm,
     microBatchTokens: settings.microBatch,
     recompute: settings.recompute,
     ...(frozen && { frozen }),
-  })
+  }
+  const step =
+    replicas === undefined
+      ? inThisThread(trainStep({ ...learning, loss }))
+      : parallelStep(policyCase(config, loss), learning, replicas)
   /** Each pass has random numbers of its own. */
   const noisy = (rows: TrainingRows, number: number, epoch: number): TrainingRows => {
     if (loss.needs.noise === 'no') return rows

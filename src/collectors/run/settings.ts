@@ -103,6 +103,7 @@ export const DEFAULT_SETTINGS: Omit<RunSettings, 'model'> = {
   klHorizon: null,
   maxLag: 0,
   stale: 'wait',
+  workers: 1,
 }
 
 /** The adapter that settings ask for; null if they train the model's own weights. */

@@ -101,6 +101,8 @@ export const settingsSchema = z.strictObject({
   maxLag: z.number().int().nonnegative().default(0),
   /** What becomes of groups that would be older. */
   stale: z.enum(['wait', 'drop', 'correct']).default('wait'),
+  /** Threads that sample and compute gradients, each with the weights. Other numbers of them round otherwise. */
+  workers: count.default(1),
 })
 
 export type RunSettings = Readonly<z.infer<typeof settingsSchema>>

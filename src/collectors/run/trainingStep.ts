@@ -73,7 +73,7 @@ export const learnStep = async (
 ): Promise<{ readonly record: StepRecord; readonly progress: Progress }> => {
   const { pipeline, options } = learner
   const { step, batch, grouped, rows, learningRate, before } = sampled
-  const updates = learner.learn(pipeline.miniBatches(rows, grouped, step), learningRate)
+  const updates = await learner.learn(pipeline.miniBatches(rows, grouped, step), learningRate)
   const trainedAt = clock.now()
   await learner.push(step)
   const described = describeBatch(batch, options.settings)

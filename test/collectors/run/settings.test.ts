@@ -51,6 +51,7 @@ const anySettings: fc.Arbitrary<RunSettings> = fc.record({
   klHorizon: fc.constant(null),
   maxLag: fc.nat(3),
   stale: fc.constant('wait'),
+  workers: fc.integer({ min: 1, max: 16 }),
   maxGradNorm: positive,
   evalEvery: natural,
   evalProblems: natural,
@@ -110,6 +111,7 @@ const LATER = [
   'klHorizon',
   'maxLag',
   'stale',
+  'workers',
 ] as const
 
 const stored: RunSettings = { model: '/models/a', ...DEFAULT_SETTINGS }
