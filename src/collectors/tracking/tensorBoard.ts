@@ -97,9 +97,9 @@ export const tensorBoardSink = (folder: string, files: Files = liveFiles): Sink 
     return pipe(
       TE.fromIO(file.get),
       TE.chain((open) => (open === null ? beginFile(folder, first.at, files) : TE.right(open))),
+      TE.chainFirstIOK((open) => () => file.set(open)),
       TE.chainFirst((open) => cutToGood(open, files)),
       TE.chain((open) => {
-        file.set(open)
         const version: BoardEvent = { what: 'version', seconds: first.at / 1000, step: 0 }
         const told = [...(open.bytes === 0 ? [version] : []), ...events.flatMap(boardEvents)]
         const bytes = joinBytes(told.map(encodeBoardEvent))

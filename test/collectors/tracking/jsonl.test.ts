@@ -1,13 +1,10 @@
 import { appendFileSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
-import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { eventLine, parseEventLine } from '../../../src/collectors/tracking/eventLines.js'
 import { jsonlSink } from '../../../src/collectors/tracking/jsonl.js'
 import type { TrackedEvent } from '../../../src/collectors/tracking/sink.js'
-import type { Files } from '../../../src/core/capabilities.js'
-import { liveFiles } from '../../../src/live/files.js'
 import { leftOf, rightOf } from '../../kit/results.js'
 import { useTemporaryFolder } from '../../kit/runs.js'
 import { anyTrackedEvent } from '../../kit/trackedEvents.js'
@@ -109,44 +106,6 @@ describe('jsonlSink', () => {
       expect(readFileSync(file)).toEqual(bytes)
     },
   )
-
-  it('has no half line and none twice after writes that failed in their middle', async () => {
-    const operations = fc.array(fc.constantFrom('works', 'half', 'none'), { maxLength: 12 })
-    await fc.assert(
-      fc.asyncProperty(operations, fc.boolean(), async (plan, isResumed) => {
-        const file = newFile()
-        const before = [start(0), scalars(1), scalars(2)]
-        if (isResumed) await rightOf(jsonlSink(file).write(before))
-        const full = TE.left({
-          _tag: 'FileFailure',
-          operation: 'append to',
-          path: '',
-          code: 'ENOSPC',
-          reason: 'full',
-        } as const)
-        let next = 0
-        const files: Files = {
-          ...liveFiles,
-          append: (name, contents) => {
-            const how = contents.length === 0 ? 'works' : (plan[next++] ?? 'works')
-            if (how === 'half') appendFileSync(name, contents.slice(0, contents.length >> 1))
-            return how === 'works' ? liveFiles.append(name, contents) : full
-          },
-          write: (name, contents) => ((plan[next++] ?? 'works') === 'works' ? liveFiles.write(name, contents) : full),
-        }
-        const sink = jsonlSink(file, files)
-        const told = [start(isResumed ? 2 : 0), ...[2, 3, 4, 5].map(scalars)]
-        let waiting: readonly TrackedEvent[] = []
-        for (const [i, event] of told.entries()) {
-          waiting = [...waiting, event]
-          if (i % 2 === 1 && E.isRight(await sink.write(waiting)())) waiting = []
-        }
-        while (E.isLeft(await sink.write(waiting)())) expect(next).toBeLessThanOrEqual(plan.length)
-        expect(eventsIn(file)).toEqual([...(isResumed ? before.slice(0, 2) : []), ...told])
-      }),
-      { numRuns: 60 },
-    )
-  })
 
   it('fails with what the system said where there is no folder', async () => {
     const failure = await leftOf(jsonlSink(path('no/folder/a.jsonl')).write([start(0)]))

@@ -1,0 +1,26 @@
+/** Real files whose writes fail when they are told to. */
+import { appendFileSync } from 'node:fs'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Files } from '../../src/core/capabilities.js'
+import { liveFiles } from '../../src/live/files.js'
+
+/** Asks `trouble` at each write of something: `half` leaves the first half of what is appended. */
+export const faultyFiles = (trouble: () => 'none' | 'fails' | 'half'): Files => {
+  const full = TE.left({
+    _tag: 'FileFailure',
+    operation: 'append to',
+    path: '',
+    code: 'ENOSPC',
+    reason: 'full',
+  } as const)
+  return {
+    ...liveFiles,
+    append: (path, contents) => {
+      const how = contents.length === 0 ? 'none' : trouble()
+      if (how === 'half') appendFileSync(path, contents.slice(0, contents.length >> 1))
+      return how === 'none' ? liveFiles.append(path, contents) : full
+    },
+    write: (path, contents) => (trouble() === 'none' ? liveFiles.write(path, contents) : full),
+    truncate: (path, length) => (trouble() === 'none' ? liveFiles.truncate(path, length) : full),
+  }
+}
