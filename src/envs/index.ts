@@ -18,6 +18,7 @@ export {
   type InputMode,
 } from './transforms/gsm8kRewardParser.js'
 export { type KLEntries, KLRewardTransform, type KLRewardTransformOptions } from './transforms/klRewardTransform.js'
+export { ObservationLimit, type ObservationLimitOptions } from './transforms/observationLimit.js'
 export { type LengthEntries, OverlongPenalty } from './transforms/overlongPenalty.js'
 export { PolicyVersion, type VersionEntry } from './transforms/policyVersion.js'
 export { type StepCount, StepCounter } from './transforms/stepCounter.js'

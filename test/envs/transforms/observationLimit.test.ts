@@ -1,0 +1,87 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { keyFromSeed } from '../../../src/core/key.js'
+import { append, History, message, textOf } from '../../../src/data/history.js'
+import type { HistoryPrompt } from '../../../src/data/policy.js'
+import { dataSpec } from '../../../src/data/spec.js'
+import { data } from '../../../src/data/tensorDict/leaf.js'
+import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import { ObservationLimit } from '../../../src/envs/transforms/observationLimit.js'
+import { checkLaws } from '../../../src/testing/law.js'
+import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
+import { answered, refused, replies } from '../../kit/conversation.js'
+import { useEngine } from '../../kit/engine.js'
+
+useEngine()
+
+const stateOf = (...histories: readonly History[]): TensorDict<HistoryPrompt> =>
+  TensorDict({ history: { prompt: data(histories) } }, [histories.length])
+
+const texts = fc.string({ unit: 'grapheme', maxLength: 30 })
+const asked = History([message('user', 'Go')])
+const said = append(asked, message('assistant', 'an answer of the policy that is longer than all limits here'))
+
+/** Whether no character is cut in two. */
+const isWhole = (text: string): boolean => !/\p{Surrogate}/u.test(text)
+
+const samples = texts.map((text) => ({
+  inner: {
+    observation: { history: { prompt: dataSpec<History>('History') } },
+    action: { history: { response: dataSpec('Message') } },
+  },
+  state: () => stateOf(asked),
+  action: () => replies('an answer'),
+  next: () => stateOf(append(said, message('tool', text))),
+}))
+
+describe('ObservationLimit', () => {
+  checkLaws(it, transformLaws(fc.constant(erased(ObservationLimit({ characters: 8 }))), samples))
+
+  it('law: what the environment says is at most so long and begins as it did; the rest of the conversation is the same', async () => {
+    await fc.assert(
+      fc.asyncProperty(texts, texts, fc.nat(12), async (first, second, characters) => {
+        const parts = [first, second].map((text) => ({ type: 'text', text }) as const)
+        const next = stateOf(append(said, message('tool', parts)))
+        const limit = ObservationLimit({ characters })
+        const [added] = await answered(limit.step(next, { previous: stateOf(asked), action: replies('x') }, null))
+        const messages = get(added, 'history', 'prompt').items.get(0)!.messages
+        const [whole, kept] = [first + second, textOf(messages.get(2)!)]
+        expect(messages.slice(0, 2)).toEqual(said.messages)
+        if (whole.length <= characters) expect(kept).toBe(whole)
+        else {
+          const [beginning, note] = kept.split(/\n(?=\[\d+ more characters\]$)/)
+          expect(whole.startsWith(beginning!)).toBe(true)
+          expect(beginning!.length).toBeGreaterThanOrEqual(characters - 2) // a pair in each part stays whole
+          expect(beginning!.length).toBeLessThanOrEqual(characters)
+          expect(note).toBe(`[${whole.length - characters} more characters]`)
+          expect(isWhole(kept)).toBe(isWhole(whole))
+        }
+      }),
+    )
+  })
+
+  it('makes 100 MB a failure that says whose they are, if that is wanted', async () => {
+    const next = stateOf(append(said, message('tool', 'a'.repeat(100_000_000))))
+    const limit = ObservationLimit({ characters: 10, longer: 'fail' })
+    const failure = await refused(limit.step(next, { previous: stateOf(asked), action: replies('x') }, null))
+    expect(failure.reason).toBe('message 2 (tool) has 100000000 characters, more than 10')
+  })
+
+  it('looks at the first messages, too, and lets pictures through', async () => {
+    const picture = { type: 'image', source: { url: 'file:cat.png' } } as const
+    const long = History([message('user', [picture, { type: 'text', text: 'What is this?' }])])
+    const [added] = await answered(ObservationLimit({ characters: 4 }).reset(stateOf(long), null, keyFromSeed(1)))
+    const [kept] = get(added, 'history', 'prompt').items.get(0)!.messages
+    expect(kept!.content).toEqual([
+      picture,
+      { type: 'text', text: 'What' },
+      { type: 'text', text: '\n[9 more characters]' },
+    ])
+  })
+
+  it.each([-1, 0.5, Number.NaN])('refuses a limit of %d characters', (characters) => {
+    expect(() => ObservationLimit({ characters })).toThrow(
+      'ObservationLimit: characters must be an integer of at least 0',
+    )
+  })
+})
