@@ -1,0 +1,216 @@
+/** GRPO through `AsyncLLMCollector` while the engine, the reward, the environment and a tool go wrong, against the same run without trouble. */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { describe, expect, it } from 'vitest'
+import { evaluateProblems, scoresOf } from '../../src/collectors/run/evaluate.js'
+import type { Alarms } from '../../src/core/capabilities.js'
+import { orThrow } from '../../src/core/failure.js'
+import { type History, message, append as say } from '../../src/data/history.js'
+import type { HistoryPrompt } from '../../src/data/policy.js'
+import { dataSpec } from '../../src/data/spec.js'
+import { own, scope } from '../../src/engine/scope.js'
+import * as T from '../../src/index.js'
+import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
+import { modelEngine } from '../../src/modules/generation/modelEngine.js'
+import { loadPretrained, makeParams, type Pretrained } from '../../src/modules/pretrained.js'
+import { localClient } from '../../src/modules/remote/localClient.js'
+import { vLLMWrapper } from '../../src/modules/remote/vLLMWrapper.js'
+import { type Fault, withFaults } from '../../src/testing/faults.js'
+import { useEngine } from '../kit/engine.js'
+import { useTemporaryFolder } from '../kit/runs.js'
+
+useEngine()
+
+const at = useTemporaryFolder()
+const STEPS = 10
+const PROMPTS = 8
+const GROUP = 8
+const PROBLEMS = 200
+
+/** What goes wrong in a hundred calls. */
+const CHAOS = { engine: 20, reward: 3, hangs: 2, floods: 3 } as const
+
+/** Alarms that ring when the work that they watch says so: an environment that hangs lets its deadline pass, and nobody waits for it. */
+const toldAlarms = (): { readonly alarms: Alarms; readonly ring: () => void } => {
+  const watching = new AsyncLocalStorage<() => void>()
+  return {
+    alarms: {
+      after: (ms, ring) => {
+        if (ms >= 60_000) watching.enterWith(ring)
+        else setImmediate(ring) // a pause between two tries
+        return () => {}
+      },
+    },
+    ring: () => watching.getStore()!(),
+  }
+}
+
+/** A draw from 0 to 99 for each call, the same in every run. */
+const luck = (key: T.Key) => {
+  let calls = 0
+  return (): number => T.uniformInteger(T.child(key, calls++), 100)
+}
+
+/** A tool whose output follows the answer, now and then 100 MB of it. The conversation is over then: it costs memory alone. */
+const flooding = (isFlooded: () => boolean) =>
+  T.transform<null, HistoryPrompt, HistoryPrompt>({
+    name: 'flood',
+    initial: null,
+    adds: { history: { prompt: dataSpec<History>('History') } },
+    step: (next) => {
+      if (!isFlooded()) return TE.right([T.TensorDict({}, next.batchShape) as never, null]) // adds nothing
+      const flooded = T.get(next, 'history', 'prompt').items.map((history) =>
+        say(history, message('tool', 'a'.repeat(100_000_000))),
+      )
+      return TE.right([T.TensorDict({ history: { prompt: T.data(flooded) } }, next.batchShape), null])
+    },
+  })
+
+interface Learned {
+  readonly before: number
+  readonly after: number
+  readonly tasks: number
+  /** How often each trouble was met. */
+  readonly met: Readonly<Record<string, number>>
+  /** Why tasks failed for good. */
+  readonly causes: readonly string[]
+  /** Resident, after each step. */
+  readonly medianMegabytes: number
+  readonly peakMegabytes: number
+}
+
+const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
+
+/** Ten steps of GRPO. `chances` are those of 100 calls that go wrong. */
+const learn = async ({ config, arrays, text }: Pretrained, chances: typeof CHAOS | null): Promise<Learned> => {
+  const key = T.keyFromSeed(1)
+  const met: Record<string, number> = { engine: 0, reward: 0, hangs: 0, floods: 0 }
+  const draws = luck(T.child(key, 'chaos'))
+  /** Whether a call goes wrong, and what is told of it. */
+  const strikes = (what: keyof typeof CHAOS): boolean => {
+    const isStruck = chances !== null && draws() < chances[what]
+    if (isStruck) met[what]!++
+    return isStruck
+  }
+  const { alarms, ring } = toldAlarms()
+  const hang = (): Promise<never> => {
+    ring()
+    return new Promise(() => {})
+  }
+  const engine = scope(() => modelEngine({ config, params: makeParams(arrays) }))
+  const client = localClient(engine, 'here')
+  const sampling = { maxTokens: 64, stopTokens: [text.tokenizer.idOf(text.endOfTurn)!] }
+  const sampler = vLLMWrapper({ clients: [client], sampling })
+  const failure: T.PolicyFailure = {
+    _tag: 'PolicyFailure',
+    policy: 'here',
+    kind: 'infrastructure',
+    reason: 'the engine failed',
+  }
+  const policy = withFaults({ name: sampler.name, act: sampler.act }, () =>
+    strikes('engine') ? { _tag: 'Fail', failure } : undefined,
+  )
+  const source = T.shuffled(T.wordProblems(T.child(key, 'tasks'), { split: 'rl' }), T.child(key, 'order'))
+  const spoiled = ({ operation }: { readonly operation: string }): Fault<T.EnvFailure> | undefined => {
+    if (operation !== 'step') return undefined
+    if (strikes('reward')) return { _tag: 'Throw', error: new Error('the reward threw') }
+    if (!strikes('hangs')) return undefined
+    return { _tag: 'Wait', until: hang }
+  }
+  const env = (task: number) =>
+    withFaults(
+      pipe(
+        T.GSM8KEnv({ source, prompts: 1, repeats: GROUP, start: task }),
+        T.append(flooding(() => strikes('floods'))),
+        T.append(T.ObservationLimit({ characters: 2000 })),
+        T.append(T.TemplateTransform({ template: text.template, endOfTurn: text.endOfTurn })),
+        T.append(T.Tokenizer({ tokenizer: text.tokenizer })),
+      ),
+      spoiled,
+    )
+  const evaluate = async (): Promise<number> => {
+    const greedy = sampler.withSampling({ ...sampling, temperature: 0 })
+    const held = T.wordProblems(T.child(key, 'tasks'), { split: 'heldOut' })
+    const results: Parameters<typeof scoresOf>[0][number][] = []
+    for await (const some of evaluateProblems({ text, policy: greedy, source: held, problems: PROBLEMS, key }))
+      results.push(...some)
+    return scoresOf(results).accuracy
+  }
+  const before = await evaluate()
+  const updater = T.vLLMUpdater({
+    clients: [client],
+    how: 'full',
+    model: { config, checkpoints: { folder: at('.'), text } },
+  })
+  const learner = T.trainStep({
+    config,
+    optimizer: T.adamW({ weightDecay: 0 }),
+    loss: { clipEpsilon: [0.2, 0.2] },
+    maxGradNorm: 1,
+  })
+  let state = own(scope(() => learner.init(makeParams(arrays))))
+  const run = T.AsyncLLMCollector({
+    ...{ env, policy, key: T.child(key, 'rollouts'), alarms, deadlineMs: 60_000 },
+    ...{ maxInFlight: PROMPTS * GROUP, dialogTurnsPerBatch: PROMPTS * GROUP, onFailure: { retry: 2, pauseMs: 0 } },
+  }).start()
+  const failed: T.FailedTask[] = []
+  const delivered: number[] = []
+  const rss: number[] = []
+  for (let step = 0; step < STEPS; step++) {
+    const taken = orThrow(await run.next())
+    if (taken._tag !== 'Batch') throw new Error('tasks have no end')
+    using batch = taken.batch
+    failed.push(...taken.failed)
+    delivered.push(...taken.tasks)
+    // Whole groups of what was really rated: nothing stands for what failed.
+    expect(
+      T.get(batch.value, 'groupId')
+        .items.countBy((id) => id)
+        .valueSeq()
+        .toSet()
+        .toArray(),
+    ).toEqual([GROUP])
+    expect(T.get(batch.value, 'status').items.toSet().toArray()).toEqual(['ok'])
+    expect(taken.tasks.filter((task) => failed.some((each) => each.task === task))).toEqual([])
+    const rows = T.trainingRows(batch.value, T.groupRows(batch.value, T.MCAdvantage({ groupSize: GROUP })))
+    const update = learner.update(state.value, rows, 5e-5)
+    state.release()
+    state = update.state
+    orThrow(await updater.push(state.value.params, step + 1)())
+    rss.push(process.memoryUsage.rss() / 2 ** 20)
+  }
+  const end = await run.close()
+  const drawn = [...delivered, ...[...failed, ...end.failed].map(({ task }) => task), ...end.cancelled]
+  expect(drawn.sort((a, b) => a - b)).toEqual(Array.from({ length: end.position.next }, (_, task) => task))
+  const after = await evaluate()
+  for (const used of [state, learner, updater]) used.release()
+  await client.close()
+  const causes = failed.map(({ cause }) => cause.reason)
+  return {
+    before,
+    after,
+    tasks: end.position.next,
+    met,
+    causes,
+    medianMegabytes: median(rss),
+    peakMegabytes: Math.max(...rss),
+  }
+}
+
+describe('GRPO while things go wrong', () => {
+  it('learns what the run without trouble learns, and nothing that failed counts', async () => {
+    const model = orThrow(await loadPretrained(EMBEDDED_MODEL)())
+    const clean = await learn(model, null)
+    const chaotic = await learn(model, CHAOS)
+    console.log(JSON.stringify({ clean, chaotic }))
+    expect(clean.before).toBeLessThan(0.2)
+    expect(clean.after).toBeGreaterThan(0.8)
+    expect(chaotic.after).toBeGreaterThan(clean.after - 0.1)
+    expect(Math.min(...Object.values(chaotic.met))).toBeGreaterThan(5)
+    expect(chaotic.causes.length).toBeGreaterThan(0)
+    for (const cause of chaotic.causes)
+      expect(cause).toMatch(/the engine failed|the reward threw|not over within 60000 ms/)
+    expect(chaotic.peakMegabytes - clean.peakMegabytes).toBeLessThan(700) // the floods are more than that together
+  })
+})
