@@ -86,6 +86,7 @@ export {
 export type { LeaseQueue, TaskEnd } from './queues/queueEvents.js'
 export { groupQueueFromJson, groupQueueToJson } from './queues/queueJson.js'
 export {
+  type Changed,
   type LogRead,
   type LogRecord,
   type LogSnapshot,
@@ -263,3 +264,22 @@ export {
 export type { OnLost } from './updaters/transaction.js'
 export { vLLMUpdater, type vLLMUpdaterOptions } from './updaters/vLLMUpdater.js'
 export { inProcessUpdater, type WeightUpdater } from './weightSync.js'
+export {
+  collectFromQueue,
+  parseQueuePosition,
+  QUEUE_START,
+  type QueueBatch,
+  type QueueCollector,
+  type QueueCollectorOptions,
+  type QueueEnd,
+  type QueuePosition,
+} from './workers/queueCollector.js'
+export { decodeRollout, encodeRollout } from './workers/rolloutBytes.js'
+export {
+  type RolloutWorkerOptions,
+  runRolloutWorker,
+  type WorkerEvent,
+  type WorkerLimits,
+  type WorkerReport,
+  type WorkerStopped,
+} from './workers/rolloutWorker.js'

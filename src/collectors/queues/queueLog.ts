@@ -24,6 +24,8 @@ export interface QueueFailure {
     | 'refused'
     /** A package is missing. */
     | 'package'
+    /** Nothing has happened for a long time. */
+    | 'silent'
     /** The queue was closed here. */
     | 'closed'
   readonly reason: string
@@ -86,10 +88,13 @@ export interface QueueLog {
   readonly rolloutNames: TaskEither<QueueFailure, readonly string[]>
   readonly forget: (names: readonly string[]) => TaskEither<QueueFailure, void>
   /** Waits until there is a record after a place, or for so long. */
-  readonly changed: (after: string, limitMs: number) => TaskEither<QueueFailure, void>
+  readonly changed: (after: string, limitMs: number) => TaskEither<QueueFailure, Changed>
   /** To be called once; what waits ends. */
   readonly close: () => Promise<void>
 }
+
+/** Whether there is something new, or the time was over. */
+export type Changed = 'changed' | 'silent'
 
 /** Records that are read at a time. */
 export const READ_AT_ONCE = 1000
@@ -150,7 +155,7 @@ export const memoryQueueLog = (
       return E.right(undefined)
     },
     changed: (after, limitMs) => async () => {
-      if (count > orderOf(after)) return E.right(undefined)
+      if (count > orderOf(after)) return E.right('changed')
       await new Promise<void>((go) => {
         const end = (): void => {
           silence()
@@ -160,7 +165,7 @@ export const memoryQueueLog = (
         const silence = alarms.after(limitMs, end)
         waiting.add(end)
       })
-      return E.right(undefined)
+      return E.right(count > orderOf(after) ? 'changed' : 'silent')
     },
     close: async () => {
       for (const wake of [...waiting]) wake()

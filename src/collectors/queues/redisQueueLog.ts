@@ -177,8 +177,9 @@ export const redisQueueLog = (options: RedisQueueLogOptions): QueueLog => {
       ),
     changed: (after, limitMs) => {
       const waitMs = Math.max(1, Math.ceil(limitMs))
-      return nothing(
+      return pipe(
         listener.send([['XREAD', 'BLOCK', String(waitMs), 'COUNT', '1', 'STREAMS', log, after]], { waitMs }),
+        TE.map(([reply]) => (reply === null ? 'silent' : 'changed')),
       )
     },
     close: async () => {

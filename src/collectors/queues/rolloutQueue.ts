@@ -11,7 +11,7 @@ import { liveIds } from '../../live/ids.js'
 import { groupQueue, type LeaseName, type RolloutLease } from './groupQueue.js'
 import { inTurn, type KnownQueue, type QueueClient, queueClient } from './queueClient.js'
 import type { LeaseQueue, TaskEnd } from './queueEvents.js'
-import { type QueueFailure, type QueueLog, queueFailure } from './queueLog.js'
+import { type Changed, type QueueFailure, type QueueLog, queueFailure } from './queueLog.js'
 import type { DropCause, GroupQueueSettings, QueueRefusal } from './queueState.js'
 import { openingText } from './sharedQueueJson.js'
 
@@ -68,7 +68,7 @@ export interface RolloutQueue extends WorkerQueue, TrainerQueue {
   /** The queue as it is now: what `ledger` and `fateOf` look at. */
   readonly look: TE.TaskEither<QueueFailure, LeaseQueue>
   /** Waits until something has happened in the queue since the last call, or for so long. */
-  readonly changed: (limitMs: number) => TE.TaskEither<QueueFailure, void>
+  readonly changed: (limitMs: number) => TE.TaskEither<QueueFailure, Changed>
   /** To be called once. Leases stay until they run out. */
   readonly close: () => Promise<void>
 }

@@ -1,0 +1,50 @@
+/** One rollout that a worker was given. */
+import * as E from 'fp-ts/lib/Either.js'
+import { ABORTED } from '../../core/cancellation.js'
+import { child, type Key } from '../../core/key.js'
+import type { Json } from '../../data/codecs/plainValues.js'
+import type { TokenAction, TokenPrompt } from '../../data/policy.js'
+import { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { own } from '../../engine/scope.js'
+import type { Env } from '../../envs/env.js'
+import type { RolloutLease } from '../queues/groupQueue.js'
+import {
+  type Attempted,
+  type PlayedRollout,
+  playRollout,
+  type RolloutRules,
+  unlessCalledOff,
+} from '../rollouts/rollout.js'
+
+/** How leases are played. */
+export interface LeaseRules<O extends TokenPrompt> extends RolloutRules {
+  /** The environment of a task: its batch is one group. Equal tasks must give equal environments, in every worker. */
+  readonly env: (task: Json, ticket: number) => Env<O, TokenAction>
+  readonly key: Key
+}
+
+/**
+ * Plays the rollout of a lease: the same one, whichever worker plays it, and however often.
+ *
+ * Member `i` of ticket `t` draws from `child(child(child(key, t), 'member'), i)`, after a reset with `child(child(key, t), 'reset')`: what
+ * `AsyncLLMCollector` plays as task `t`.
+ *
+ * Errors   `Left(RolloutCause)`, or `ABORTED` when the signal aborts; rejects as environment and policy do.
+ */
+export const playLease = async <O extends TokenPrompt>(
+  { ticket, place, task }: Pick<RolloutLease<Json>, 'ticket' | 'place' | 'task'>,
+  rules: LeaseRules<O>,
+  signal: AbortSignal,
+): Promise<Attempted<PlayedRollout<O>>> => {
+  const env = rules.env(task, ticket)
+  if (place >= env.batchSize) {
+    const reason = `task ${ticket} has a group of ${env.batchSize}, and the queue asks for member ${place}: the group sizes must be equal`
+    return E.left({ _tag: 'ThrownRollout', reason, error: new RangeError(reason) })
+  }
+  const key = child(rules.key, ticket)
+  const opened = await unlessCalledOff(env.reset(TensorDict({}, [env.batchSize]), child(key, 'reset')), signal)
+  if (opened === ABORTED || E.isLeft(opened)) return opened
+  using group = own(opened.right)
+  const start = { env, group: group.value, member: place, key: child(child(key, 'member'), place) }
+  return await playRollout(start, rules, signal)
+}
