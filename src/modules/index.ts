@@ -9,7 +9,7 @@ export {
   enginePolicy,
   type PolicyEngine,
 } from './generation/enginePolicy.js'
-export { type FolderEngineOptions, folderEngine } from './generation/folderEngine.js'
+export { type FolderEngineOptions, folderEngine, folderEngineModule } from './generation/folderEngine.js'
 export {
   collectEvents,
   type Generated,
