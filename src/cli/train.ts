@@ -27,11 +27,13 @@ import {
   startEngine,
 } from './options.js'
 import { barDisplay, type Display, jsonDisplay, lineDisplay } from './progress.js'
+import { replayStep } from './replay.js'
 import { openTracking, type Tracking, type TrackingFlags, trackingOptions } from './tracking.js'
 
 interface TrainFlags extends EngineOptions, TrackingFlags, Partial<RunSettings> {
   readonly out?: string
   readonly resume?: string
+  readonly replay?: string
   readonly json?: boolean
   readonly merge?: boolean
   readonly memory?: 'check' | 'ignore'
@@ -104,6 +106,8 @@ const FLAGS: readonly (readonly [
     'other limits of alarms, such as truncation=0.2 or truncation=off, with commas between them',
     String,
   ],
+  ['saveBatches', '<n>', 'steps between batches that are kept for --replay', positiveInteger],
+  ['keepBatches', '<n>', 'how many of them are kept, the newest', positiveInteger],
   [
     'correction',
     '<how>',
@@ -277,6 +281,18 @@ const besideOthers = async (flags: TrainFlags): Promise<EngineOptions> => {
   return computing === 1 ? flags : { ...flags, threads: Math.max(1, Math.floor(availableParallelism() / computing)) }
 }
 
+/** A step to do again needs a run, and changes nothing of it. */
+const replayed = ({ resume, replay, ...flags }: TrainFlags): { readonly resume: string; readonly replay: string } => {
+  if (resume === undefined || replay === undefined)
+    throw new CommandError('--replay does a step of a run again: name the run with --resume')
+  const given = Object.keys(givenSettings(flags))
+  if (given.length > 0)
+    throw new CommandError(
+      `--replay takes the settings of the run: leave out ${given.map((name) => `--${kebab(name)}`).join(', ')}`,
+    )
+  return { resume, replay }
+}
+
 const action = async (flags: TrainFlags): Promise<void> => {
   const say = (text: string): void => {
     process.stderr.write(text)
@@ -289,7 +305,9 @@ const action = async (flags: TrainFlags): Promise<void> => {
       '--merge merges an adapter into the model: give its --lora-rank, or --dtype for a model without one',
     )
   }
+  const step = flags.replay === undefined ? undefined : { ...flags, ...replayed(flags) }
   const engine = await startEngine(await besideOthers(flags))
+  if (step !== undefined) return replayStep(step, say)
   const tracking = await openTracking(flags, say)
   try {
     await trainRun(flags, { engine, tracking }, say)
@@ -305,6 +323,10 @@ export const trainCommand = (): Command => {
     )
     .option('--out <folder>', 'run folder (default: runs/ and the time)')
     .option('--resume <folder>', 'go on with a run from its last checkpoint')
+    .option(
+      '--replay <batch>',
+      'with --resume: do one step again, by number or by the folder of its batch, and say what differs',
+    )
     .option('--model <folder>', 'model to begin with, in Hugging Face layout (default: the one that comes with Tandem)')
     .option(`--dataset ${DATASET_ARGUMENT}`, `${DATASET_HELP} (default: generated word problems)`)
     .option(`--eval-dataset ${DATASET_ARGUMENT}`, 'rows to evaluate on (default: held-out problems)')

@@ -66,6 +66,21 @@ describe('tandem train', () => {
   })
 })
 
+describe('tandem train --replay', () => {
+  it('does a step of a run again and says that it is the same', async () => {
+    const before = contentsOf(path('run'))
+    const { stdout, stderr } = await tandemOk(['train', '--resume', 'run', '--replay', '3'], { cwd })
+    expect(stderr).toContain('step 3 again, from the checkpoint after 2 steps, with its batch sampled again')
+    expect(stdout).toMatch(/^step 3 is the same, bit for bit: loss /)
+    expect(contentsOf(path('run'))).toEqual(before)
+  })
+
+  it('refuses settings of its own, and to work without a run', async () => {
+    expect(await expectRefusal(['train', '--resume', 'run', '--replay', '3', '--seed', '1'])).toContain('--seed')
+    expect(await expectRefusal(['train', '--replay', '3'])).toContain('--resume')
+  })
+})
+
 describe('tandem train refuses', () => {
   it('a folder that holds a run, and leaves its files as they were', async () => {
     const before = contentsOf(path('run'))

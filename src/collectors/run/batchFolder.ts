@@ -12,6 +12,7 @@ import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { TrainingRows } from '../stepRows.js'
 import type { Alarm } from './alarms.js'
 import type { TrajectoryRecord } from './records.js'
+import { inOrder, stepName } from './stepName.js'
 
 /** A step's batch. */
 export interface KeptBatch {
@@ -26,9 +27,6 @@ export interface KeptBatch {
   /** All that was sampled for it. */
   readonly trajectories: readonly TrajectoryRecord[]
 }
-
-/** The name of the batch of a step: names sort by step. */
-export const batchName = (step: number): string => `step-${String(step).padStart(6, '0')}`
 
 /** A list of the rows as an entry: numbers by token, or one number for each row. */
 const entryOf = (list: readonly number[] | readonly ArrayLike<number>[], type: 'int32' | 'float32'): Data | Ragged => {
@@ -126,13 +124,26 @@ const batchFiles = ({ record, learned, trajectories }: KeptBatch): Readonly<Reco
   'trajectories.jsonl': trajectories.map((each) => `${JSON.stringify(each)}\n`).join(''),
 })
 
-/** Keeps a batch in a folder. */
-export const saveBatch = (files: Files, folder: string, batch: KeptBatch): TE.TaskEither<FileFailure, void> =>
-  files.writeFolder(folder, batchFiles(batch))
+/** Keeps a batch in a folder beside others, of which the newest `keep` stay. */
+export const saveBatch = (
+  files: Files,
+  batch: KeptBatch,
+  { folder, keep }: { readonly folder: string; readonly keep: number },
+): TE.TaskEither<FileFailure, void> =>
+  pipe(
+    files.makeFolder(folder),
+    TE.chain(() => files.writeFolder(`${folder}/${stepName(batch.step)}`, batchFiles(batch))),
+    TE.chain(() => files.list(folder)),
+    TE.chain((names) => {
+      const old = inOrder(names).slice(0, -keep)
+      return TE.traverseSeqArray((name: string) => files.remove(`${folder}/${name}`))(old)
+    }),
+    TE.map(() => undefined),
+  )
 
 const ALARMS_FILE = 'alarms.json'
 
-const alarmsSchema = z.array(z.looseObject({ alarm: z.string(), step: z.number() }))
+const alarmsSchema = z.array(z.looseObject({ alarm: z.string(), step: z.number(), message: z.string() }))
 
 /** The alarms of a folder that is there, none if it is not readable: it is written anew. */
 const alarmsIn = (text: string): z.infer<typeof alarmsSchema> => {
@@ -143,6 +154,14 @@ const alarmsIn = (text: string): z.infer<typeof alarmsSchema> => {
   }
 }
 
+/** The alarms of a folder, none where there are none. */
+const alarmsOf = (files: Files, folder: string): TE.TaskEither<FileFailure, z.infer<typeof alarmsSchema>> =>
+  pipe(
+    files.exists(`${folder}/${ALARMS_FILE}`),
+    TE.chain((exists) => (exists ? files.readText(`${folder}/${ALARMS_FILE}`) : TE.right('[]'))),
+    TE.map(alarmsIn),
+  )
+
 /** Keeps a batch with the alarms that began with it, and those that were told of it before. */
 export const saveAlarms = (
   files: Files,
@@ -150,12 +169,11 @@ export const saveAlarms = (
   { alarms, batch }: { readonly alarms: readonly Alarm[]; readonly batch: KeptBatch },
 ): TE.TaskEither<FileFailure, void> =>
   pipe(
-    files.exists(`${folder}/${ALARMS_FILE}`),
-    TE.chain((exists) => (exists ? files.readText(`${folder}/${ALARMS_FILE}`) : TE.right('[]'))),
-    TE.chain((text) => {
+    alarmsOf(files, folder),
+    TE.chain((before) => {
       const isNew = ({ alarm, step }: { readonly alarm: string; readonly step: number }): boolean =>
         !alarms.some((each) => each.alarm === alarm && each.step === step)
-      const all = [...alarmsIn(text).filter(isNew), ...alarms]
+      const all = [...before.filter(isNew), ...alarms]
       return files.writeFolder(folder, { [ALARMS_FILE]: jsonText(all), ...batchFiles(batch) })
     }),
   )
@@ -172,6 +190,8 @@ export interface ReadBatch {
   readonly step: number
   readonly rows: TrainingRows
   readonly groupIds: readonly string[]
+  /** Why the step was not done: its loss was no number; null if it was. */
+  readonly end: string | null
 }
 
 const recordSchema = z.looseObject({ step: z.number().int().positive() })
@@ -217,10 +237,14 @@ export const readBatch = (
         }),
       ),
     ),
+    TE.bindW('alarms', () => alarmsOf(files, folder)),
     TE.filterOrElseW(
       ({ rows, groupIds }) => rows.completions.length === groupIds.length,
       ({ rows, groupIds }) => refuse(`${rows.completions.length} rows but ${groupIds.length} groups`),
     ),
-    TE.map(({ record, groupIds, rows }) => ({ step: record.step, groupIds, rows })),
+    TE.map(({ record, groupIds, rows, alarms }) => {
+      const end = alarms.find(({ alarm }) => alarm === 'non-finite')?.message
+      return { step: record.step, groupIds, rows, end: end?.slice('non-finite: '.length) ?? null }
+    }),
   )
 }

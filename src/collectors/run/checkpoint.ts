@@ -14,6 +14,7 @@ import { hostArrays, loadPretrained, type Pretrained, pretrainedFiles } from '..
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { TrainerState } from '../steps/lossStep.js'
 import { type AnyStateOptimizer, stateArrays, stateShapes } from './optimizerState.js'
+import { inOrder, stepName, stepOf } from './stepName.js'
 
 const stateSchema = z.strictObject({
   format: z.literal(1),
@@ -52,11 +53,6 @@ export type CheckpointFailure = FileFailure | ModelFailure
 const STATE_FILE = 'state.json'
 const OPTIMIZER_FILE = 'optimizer.safetensors'
 
-/** The name of the checkpoint after `step` updates: names sort by step. */
-const checkpointName = (step: number): string => `step-${String(step).padStart(6, '0')}`
-
-const CHECKPOINT_NAME = /^step-\d{6,}$/
-
 const progressFiles = (
   trainer: TrainerState<object>,
   state: CheckpointState,
@@ -85,17 +81,13 @@ export const adapterCheckpointFiles = (
   ...progressFiles(trainer, state),
 })
 
-/** Checkpoints among names, by step. */
-const inOrder = (names: readonly string[]): readonly string[] =>
-  names.filter((name) => CHECKPOINT_NAME.test(name)).sort((a, b) => Number(a.slice(5)) - Number(b.slice(5)))
-
 /** Writes a checkpoint and removes all but the newest `keep`. */
 export const saveCheckpoint = (
   files: Files,
   contents: Readonly<Record<string, Uint8Array | string>>,
   { folder, step, keep }: { readonly folder: string; readonly step: number; readonly keep: number },
 ): TE.TaskEither<FileFailure, string> => {
-  const path = `${folder}/${checkpointName(step)}`
+  const path = `${folder}/${stepName(step)}`
   return pipe(
     files.makeFolder(folder),
     TE.chain(() => files.writeFolder(path, contents)),
@@ -109,12 +101,16 @@ export const saveCheckpoint = (
   )
 }
 
-/** The newest complete checkpoint of a folder; undefined if there is none. */
-export const latestCheckpoint = (files: Files, folder: string): TE.TaskEither<FileFailure, string | undefined> =>
+/** The newest complete checkpoint of a folder, or the newest after at most so many steps; undefined if there is none. */
+export const latestCheckpoint = (
+  files: Files,
+  folder: string,
+  steps = Number.POSITIVE_INFINITY,
+): TE.TaskEither<FileFailure, string | undefined> =>
   pipe(
     files.list(folder),
     TE.map((names) => {
-      const name = inOrder(names).at(-1)
+      const name = inOrder(names).findLast((each) => stepOf(each) <= steps)
       return name === undefined ? undefined : `${folder}/${name}`
     }),
   )

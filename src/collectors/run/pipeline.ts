@@ -86,7 +86,11 @@ export interface Pipeline {
     grouped: GroupedRows,
   ) => TE.TaskEither<PolicyFailure, CorrectedRows>
   /** The mini-batches of step `step`, in the order of its updates. */
-  readonly miniBatches: (rows: TrainingRows, grouped: GroupedRows, step: number) => readonly TrainingRows[]
+  readonly miniBatches: (
+    rows: TrainingRows,
+    grouped: Pick<GroupedRows, 'groupIds'>,
+    step: number,
+  ) => readonly TrainingRows[]
   readonly optimizer: AnyStateOptimizer
   readonly step: ParallelStep<object, TrainingRows, StepMetrics>
   readonly release: () => void

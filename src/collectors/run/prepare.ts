@@ -3,18 +3,26 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files, Machine } from '../../core/capabilities.js'
-import type { ConfigFailure, FileFailure, ModelFailure } from '../../core/failure.js'
+import type { ConfigFailure, FileFailure, FormatFailure, ModelFailure } from '../../core/failure.js'
 import type { TaskSource } from '../../data/task.js'
 import { liveFiles } from '../../live/files.js'
 import { liveMachine } from '../../live/machine.js'
 import { type Adapter, initialLora } from '../../modules/lora/adapter.js'
 import { loadPretrained, type Pretrained } from '../../modules/pretrained.js'
 import { type MemoryEstimate, type MemoryFailure, memoryEstimate, requireMemory } from '../memoryEstimate.js'
-import { latestCheckpoint, loadAdapterCheckpoint, loadCheckpoint } from './checkpoint.js'
+import { type BatchFailure, type ReadBatch, readBatch } from './batchFolder.js'
+import {
+  type Checkpoint,
+  type CheckpointFailure,
+  latestCheckpoint,
+  loadAdapterCheckpoint,
+  loadCheckpoint,
+} from './checkpoint.js'
 import { optimizerOf } from './choices.js'
 import { promptTokens, runMemoryRequest } from './memory.js'
 import { runKeys } from './pipeline.js'
 import type { RunSummary } from './records.js'
+import type { ReplayOptions } from './replay.js'
 import { renderReport } from './report.js'
 import {
   clearUnfinished,
@@ -24,10 +32,12 @@ import {
   type RunFailure,
   type RunPaths,
   readMetrics,
+  readSteps,
   readTrajectories,
   writeSettings,
 } from './runFolder.js'
 import { loraOf, parseSettings, type RunSettings, resumeSettings } from './settings.js'
+import { stepName } from './stepName.js'
 import { openTasks, type TasksFailure } from './tasks.js'
 import type { TrainOptions } from './train.js'
 import type { Trainable } from './weights.js'
@@ -37,7 +47,14 @@ export type RunRequest =
   | { readonly _tag: 'New'; readonly folder: string; readonly settings: RunSettings }
   | { readonly _tag: 'Resume'; readonly folder: string; readonly asked: Partial<RunSettings> }
 
-export type PrepareFailure = RunFailure | TasksFailure | ModelFailure | ConfigFailure | MemoryFailure
+export type PrepareFailure =
+  | RunFailure
+  | TasksFailure
+  | ModelFailure
+  | ConfigFailure
+  | MemoryFailure
+  | BatchFailure
+  | FormatFailure
 
 /** All that `train` needs. */
 export interface PreparedRun extends Omit<TrainOptions, 'signal'> {
@@ -113,6 +130,18 @@ const newRun = (
     ),
   )
 
+/** Reads a checkpoint of a run. */
+const openCheckpoint = (
+  files: Files,
+  folder: string,
+  { settings, model: { config } }: Pick<PreparedRun, 'settings' | 'model'>,
+): TE.TaskEither<CheckpointFailure, Checkpoint> => {
+  const optimizer = optimizerOf(settings, config)
+  return loraOf(settings) === null
+    ? loadCheckpoint(files, folder, optimizer)
+    : loadAdapterCheckpoint(files, folder, { config, optimizer })
+}
+
 /** The last checkpoint with the records up to it; undefined if the run had not saved any. */
 const resumePoint = (
   paths: RunPaths,
@@ -123,12 +152,8 @@ const resumePoint = (
     latestCheckpoint(files, paths.checkpoints),
     TE.chainW((folder): TE.TaskEither<PrepareFailure, PreparedRun['resume']> => {
       if (folder === undefined) return TE.right(undefined)
-      const { config } = model
-      const optimizer = optimizerOf(settings, config)
       return pipe(
-        loraOf(settings) === null
-          ? loadCheckpoint(files, folder, optimizer)
-          : loadAdapterCheckpoint(files, folder, { config, optimizer }),
+        openCheckpoint(files, folder, { settings, model }),
         TE.bindTo('checkpoint'),
         // What was written after the checkpoint belongs to steps that are done again: it is cut off before the records are read.
         TE.chainFirstW(({ checkpoint }) => openLog(files, paths.metrics, checkpoint.state.metricsBytes)),
@@ -192,3 +217,106 @@ export const finishRun = (
     ),
     TE.chainW(({ page }) => files.write(paths.report, page)),
   )
+
+/** A step to do again. */
+export interface ReplayRequest {
+  /** Of the run. */
+  readonly folder: string
+  /** The number of the step, or the folder of its batch. */
+  readonly batch: string
+}
+
+/** The first of some folders that holds a batch; undefined if none does. */
+const batchAmong = (files: Files, folders: readonly string[]): TE.TaskEither<FileFailure, string | undefined> =>
+  pipe(
+    folders,
+    TE.traverseSeqArray((folder) =>
+      pipe(
+        files.exists(`${folder}/rows.td`),
+        TE.map((exists) => (exists ? [folder] : [])),
+      ),
+    ),
+    TE.map((found) => found.flat()[0]),
+  )
+
+interface AskedBatch {
+  readonly batch: ReadBatch | null
+  readonly step: number
+  /** The folder of the batch; null if it is sampled again. */
+  readonly from: string | null
+}
+
+/** The step, and its batch if that is kept. */
+const batchToReplay = (files: Files, paths: RunPaths, asked: string): TE.TaskEither<PrepareFailure, AskedBatch> => {
+  const read = (folder: string): TE.TaskEither<PrepareFailure, AskedBatch> =>
+    pipe(
+      readBatch(files, folder),
+      TE.map((batch) => ({ batch, step: batch.step, from: folder })),
+    )
+  const step = Number(asked)
+  const isStep = Number.isSafeInteger(step) && step > 0
+  const places = isStep
+    ? [paths.batches, paths.alarms].map((folder) => `${folder}/${stepName(step)}`)
+    : [`${paths.folder}/${asked}`, asked]
+  return pipe(
+    batchAmong(files, places),
+    TE.chainW((folder): TE.TaskEither<PrepareFailure, AskedBatch> => {
+      if (folder !== undefined) return read(folder)
+      return isStep ? TE.right({ batch: null, step, from: null }) : read(asked)
+    }),
+  )
+}
+
+/** All that `replay` needs, and where the batch is. */
+interface PreparedReplay extends ReplayOptions, Pick<AskedBatch, 'from'> {
+  /** The steps of the checkpoint that it begins at; 0 for the beginning of the run. */
+  readonly checkpointStep: number
+}
+
+/**
+ * Opens a run to do one of its steps again: reads its batch, the newest checkpoint before it and, if there is one, the checkpoint after it. Without a
+ * checkpoint before it all steps from the beginning are done again.
+ *
+ * Errors   `Left` as `prepareRun`, and for a folder without a batch. Nothing is written.
+ */
+export const prepareReplay = (
+  { folder, batch }: ReplayRequest,
+  options: PrepareOptions = {},
+): TE.TaskEither<PrepareFailure, PreparedReplay> => {
+  const around: Surroundings = { files: liveFiles, memory: 'check', machine: liveMachine, ...options }
+  const { files } = around
+  return pipe(
+    openRun(files, folder),
+    TE.bindW('asked', ({ paths }) => batchToReplay(files, paths, batch)),
+    TE.bindW('inputs', ({ settings }) => loadInputs(settings, around)),
+    TE.bindW('records', ({ paths }) => readSteps(files, paths)),
+    TE.bindW('before', ({ paths, inputs, asked }) =>
+      pipe(
+        latestCheckpoint(files, paths.checkpoints, asked.step - 1),
+        TE.chainW((found) => (found === undefined ? TE.right(undefined) : openCheckpoint(files, found, inputs))),
+      ),
+    ),
+    TE.bindW('after', ({ paths, inputs, asked }) => {
+      const place = `${paths.checkpoints}/${stepName(asked.step)}`
+      return pipe(
+        files.exists(place),
+        TE.chainW((exists) => (exists ? openCheckpoint(files, place, inputs) : TE.right(undefined))),
+      )
+    }),
+    TE.filterOrElseW(
+      ({ settings, asked, before }) =>
+        settings.maxLag === 0 || (asked.batch !== null && before?.state.step === asked.step - 1),
+      ({ asked }): BatchFailure => ({
+        _tag: 'BatchFailure',
+        folder,
+        reason: `a run that samples beside learning (--max-lag) cannot be sampled again: step ${asked.step} needs its batch and the checkpoint before it, with --save-batches 1 and --checkpoint-every 1`,
+      }),
+    ),
+    TE.map(({ inputs, asked, records, before, after }) => ({
+      ...{ ...inputs, ...asked, records, settings: { ...inputs.settings, maxLag: 0 } },
+      ...(before && { checkpoint: before }),
+      ...(after && { after: after.trained }),
+      checkpointStep: before?.state.step ?? 0,
+    })),
+  )
+}

@@ -16,6 +16,8 @@ export interface RunPaths {
   readonly checkpoints: string
   /** Batches of steps that raised alarms. */
   readonly alarms: string
+  /** Batches that the settings ask for. */
+  readonly batches: string
   readonly summary: string
   readonly report: string
   /** The trained adapter, as PEFT reads it. */
@@ -31,6 +33,7 @@ const runPaths = (folder: string): RunPaths => ({
   trajectories: `${folder}/trajectories.jsonl`,
   checkpoints: `${folder}/checkpoints`,
   alarms: `${folder}/alarms`,
+  batches: `${folder}/batches`,
   summary: `${folder}/summary.json`,
   report: `${folder}/report.html`,
   adapter: `${folder}/adapter`,
@@ -58,7 +61,7 @@ export const writeSettings = (files: Files, paths: RunPaths, settings: RunSettin
 /** Removes what a process that was killed had begun to write in a run folder: files and folders have other names until they are whole. */
 export const clearUnfinished = (files: Files, paths: RunPaths): TE.TaskEither<FileFailure, void> =>
   pipe(
-    [paths.folder, paths.checkpoints, paths.alarms],
+    [paths.folder, paths.checkpoints, paths.alarms, paths.batches],
     TE.traverseSeqArray((folder) =>
       pipe(
         files.list(folder),
@@ -173,6 +176,16 @@ export const readMetrics = (
   files: Files,
   paths: RunPaths,
 ): TE.TaskEither<RunFailure, readonly (StepRecord | EvaluationRecord)[]> => readLines(files, paths.metrics)
+
+/** The steps of metrics.jsonl, without a line that is not written to its end: the run may be going on. */
+export const readSteps = (files: Files, paths: RunPaths): TE.TaskEither<RunFailure, readonly StepRecord[]> =>
+  pipe(
+    files.readText(paths.metrics),
+    TE.chainEitherKW((text) =>
+      parseLines<StepRecord | EvaluationRecord>(paths.metrics, text.slice(0, text.lastIndexOf('\n') + 1)),
+    ),
+    TE.map((records) => records.filter((record) => record.type === 'step')),
+  )
 
 /** The records of trajectories.jsonl. */
 export const readTrajectories = (

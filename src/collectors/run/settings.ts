@@ -89,6 +89,8 @@ export const DEFAULT_SETTINGS: Omit<RunSettings, 'model'> = {
   truncated: 'learn',
   alarms: 'warn',
   alarmLimits: 'none',
+  saveBatches: null,
+  keepBatches: 20,
   correction: 'none',
   correctionLow: null,
   correctionHigh: null,
@@ -144,6 +146,8 @@ const EXTENDABLE: readonly (keyof RunSettings)[] = [
   'dtype',
   'alarms',
   'alarmLimits',
+  'saveBatches',
+  'keepBatches',
 ]
 
 /**

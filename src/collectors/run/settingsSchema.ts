@@ -75,6 +75,10 @@ export const settingsSchema = z.strictObject({
   alarms: z.enum(['off', 'warn', 'stop']).default('warn'),
   /** Limits of alarms other than the defaults: none, or `name=number` and `name=off` with commas between them. */
   alarmLimits: z.string().default('none'),
+  /** Steps between batches that are kept to be replayed; null keeps none but those of alarms. */
+  saveBatches: count.nullable().default(null),
+  /** How many of them are kept, the newest. */
+  keepBatches: count.default(20),
   /** What becomes of tokens that the trainer finds more or less probable than the sampler did: weights with limits, of tokens or completions. */
   correction: z.enum(CORRECTIONS).default('none'),
   /** Limits of the weights; null for 2, or for 0.5 and 5 where weights beyond them become 0. */

@@ -10,7 +10,7 @@ import { parameterCount } from '../../modules/transformer/params.js'
 import { NonFiniteLoss } from '../steps/lossStep.js'
 import { type Alarm, alarmLimits, endingAlarm } from './alarms.js'
 import { type AlarmWatch, alarmWatch, type RaisedAlarms } from './alarmWatch.js'
-import { batchName, type KeptBatch, saveAlarms } from './batchFolder.js'
+import { type KeptBatch, saveAlarms, saveBatch } from './batchFolder.js'
 import {
   adapterCheckpointFiles,
   type Checkpoint,
@@ -27,6 +27,7 @@ import { type EvaluationRecord, type RunSummary, type StepRecord, summarize } fr
 import { type LineLog, openLog, type RunPaths } from './runFolder.js'
 import type { SamplerEngine } from './runSampler.js'
 import type { RunSettings } from './settings.js'
+import { stepName } from './stepName.js'
 import { learnStep, type SampledStep, sampleStep, trajectoriesOf } from './trainingStep.js'
 import { countsOf, originOf, type Trainable, trainedFolders } from './weights.js'
 
@@ -50,7 +51,7 @@ async function* raise(
   { files, options }: Session,
   { alarms, batch }: RaisedAlarms,
 ): AsyncGenerator<RunEvent, E.Either<FileFailure, void>> {
-  const path = `${options.paths.alarms}/${batchName(batch.step)}`
+  const path = `${options.paths.alarms}/${stepName(batch.step)}`
   const kept = await saveAlarms(files, path, { alarms, batch })()
   const rest = E.isRight(kept) ? '' : ` (its batch is not kept: ${describe(kept.left)})`
   for (const alarm of alarms)
@@ -112,6 +113,10 @@ async function* runStep(session: Session, before: Progress): AsyncGenerator<RunE
   orThrow(await session.metrics.append([record])())
   const shown = trajectoriesOf(learner, sampled, shownRows(sampled.batch, settings))
   orThrow(await session.trajectories.append(shown)())
+  if (settings.saveBatches !== null && record.step % settings.saveBatches === 0) {
+    const place = { folder: options.paths.batches, keep: settings.keepBatches }
+    orThrow(await saveBatch(session.files, keptBatch(learner, sampled, record), place)())
+  }
   yield record
   for (const raised of session.watch?.see(record, () => keptBatch(learner, sampled, record)) ?? []) {
     if (settings.alarms === 'stop') session.isStopped = true

@@ -37,6 +37,8 @@ const anySettings: fc.Arbitrary<RunSettings> = fc.record({
   truncated: fc.constantFrom('learn', 'mask'),
   alarms: fc.constantFrom('off', 'warn', 'stop'),
   alarmLimits: fc.constantFrom('none', 'truncation=0.2'),
+  saveBatches: fc.option(natural),
+  keepBatches: natural,
   correction: fc.constant('none'),
   correctionLow: fc.constant(null),
   correctionHigh: fc.constant(null),
@@ -76,6 +78,8 @@ const EXTENDABLE = [
   'dtype',
   'alarms',
   'alarmLimits',
+  'saveBatches',
+  'keepBatches',
 ] as const
 
 /** They came later: runs that do not name them did what their defaults say. */
@@ -97,6 +101,8 @@ const LATER = [
   'truncated',
   'alarms',
   'alarmLimits',
+  'saveBatches',
+  'keepBatches',
   'correction',
   'correctionLow',
   'correctionHigh',
