@@ -69,6 +69,7 @@ export const lineDisplay = (write: (line: string) => void): Display => {
         case 'export':
           write(`saved ${event.path}\n`)
           return
+        case 'samples':
         case 'evaluating':
         case 'end':
           return
@@ -115,6 +116,7 @@ export const barDisplay = (stream: NodeJS.WriteStream): Display => {
             `after ${String(event.step).padStart(3)} steps: ${percent(event.accuracy)} of held-out problems right, ${percent(event.worked)} worked out`,
           )
           return
+        case 'samples':
         case 'checkpoint':
         case 'export':
           return

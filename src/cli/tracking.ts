@@ -29,6 +29,7 @@ export interface TrackingFlags {
   readonly metricsPort?: number
   readonly metricsHost?: string
   readonly otel?: true
+  readonly trackSamples?: number
 }
 
 /** Places that are ready to follow a run. */
@@ -57,6 +58,10 @@ export const trackingOptions = (): readonly Option[] => [
     '--otel',
     "record metrics and a trace of each step with OpenTelemetry's API, to the SDK that NODE_OPTIONS=--import sets up",
   ),
+  new Option(
+    '--track-samples <n>',
+    'completions of each step that are told as texts, of those that --trajectories keeps (default: 0)',
+  ).argParser(naturalNumber),
 ]
 
 /** What tells the server who asks. */

@@ -268,7 +268,15 @@ const trainRun = async (
     ...(flags.backend && { backend: flags.backend }),
     ...(flags.samplerThreads !== undefined && { threads: flags.samplerThreads }),
   }
-  await conclude(run, await runToEnd({ ...run, sampler }, { display: displayFor(flags), tracking }, say), say)
+  await conclude(
+    run,
+    await runToEnd(
+      { ...run, sampler, samples: flags.trackSamples ?? 0 },
+      { display: displayFor(flags), tracking },
+      say,
+    ),
+    say,
+  )
 }
 
 /** The run's own engine. Threads that compute side by side share the cores out, unless somebody says otherwise. */

@@ -221,6 +221,10 @@ export {
 } from './steps/sftRows.js'
 export { type SFTMetrics, type SFTStepOptions, sftStep } from './steps/sftStep.js'
 export { type ValueMetrics, type ValueRows, type ValueStepOptions, valueStep } from './steps/valueStep.js'
+export { type ConsoleOptions, consoleSink } from './tracking/console.js'
+export { eventLine, parseEventLine } from './tracking/eventLines.js'
+export { jsonlSink } from './tracking/jsonl.js'
+export { type LoopEvent, type LoopOptions, type LoopTracker, trackLoop } from './tracking/loop.js'
 export {
   type MetricsServer,
   type MetricsServerOptions,

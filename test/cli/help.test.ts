@@ -16,6 +16,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
     'metrics-port',
     'metrics-host',
     'otel',
+    'track-samples',
     'memory',
     'out',
     'resume',

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openTracking, type TrackingFlags } from '../../src/cli/tracking.js'
 import type { RunEvent } from '../../src/collectors/run/events.js'
 import type { PreparedRun } from '../../src/collectors/run/prepare.js'
+import { boardSteps } from '../kit/boardFiles.js'
 import { type MlflowServer, mlflowServer } from '../kit/mlflowServer.js'
 import { seriesOf } from '../kit/prometheusText.js'
 import { parseJsonLines, SMALL_FLAGS, tandem, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
@@ -189,7 +190,7 @@ describe('tandem train', () => {
     const { code, stdout, stderr } = await tandem(
       [
         ...train('--steps', '100000', '--out', 'followed', '--json', '--tensorboard', '--mlflow', server.url),
-        ...['--metrics-port', '0'],
+        ...['--metrics-port', '0', '--track-samples', '1'],
       ],
       {
         cwd,
@@ -211,7 +212,9 @@ describe('tandem train', () => {
     expect(last).toMatchObject({ type: 'end', summary: { status: 'interrupted' } })
     expect(scraped).toMatchObject({ [`tandem_run_info{run="${path('followed')}"}`]: 1, tandem_run_running: 1 })
     expect(scraped['tandem_phase_seconds_count{phase="generation"}']).toBe(scraped.tandem_steps_total)
-    expect(readdirSync(path('followed/tensorboard'))).toHaveLength(1)
+    const [board] = readdirSync(path('followed/tensorboard'))
+    const rows = boardSteps([[board!, readFileSync(path(`followed/tensorboard/${board}`))]])
+    expect(rows.filter(([at, tag]) => at === 1 && tag.startsWith('samples/'))).toHaveLength(1)
     expect(server.runs).toHaveLength(runs + 1)
     expect(server.runs.at(-1)!.states).toEqual(['RUNNING', 'KILLED'])
     const rewards = server.runs.at(-1)!.metrics.filter(({ key }) => key === 'rollout/reward')

@@ -1,6 +1,6 @@
 /** What a run tells while it goes. */
 import type { Alarm } from './alarms.js'
-import type { EvaluationRecord, RunSummary, StepRecord } from './records.js'
+import type { EvaluationRecord, RunSummary, StepRecord, TrajectoryRecord } from './records.js'
 import type { RunSettings } from './settings.js'
 
 /** What happens during a run, in order. */
@@ -20,6 +20,8 @@ export type RunEvent =
       readonly type: 'alarm' /** Of the batch; null if it could not be kept. */
       readonly path: string | null
     } & Alarm)
+  /** Completions to be looked at, where they are asked for. */
+  | { readonly type: 'samples'; readonly step: number; readonly samples: readonly TrajectoryRecord[] }
   | { readonly type: 'checkpoint'; readonly step: number; readonly path: string }
   | { readonly type: 'export'; readonly path: string }
   | { readonly type: 'end'; readonly summary: RunSummary }

@@ -40,6 +40,8 @@ export interface TrainOptions extends Trainable {
   readonly resume?: { readonly checkpoint: Checkpoint; readonly records: readonly (StepRecord | EvaluationRecord)[] }
   /** What samples beside the run, where `maxLag` is not 0. */
   readonly sampler?: SamplerEngine
+  /** Of the completions that are kept of a step, how many are told as an event. Default 0: none, and no event. */
+  readonly samples?: number
   /** When aborted, the run finishes its step, saves and ends. */
   readonly signal?: AbortSignal
   readonly files?: Files
@@ -118,6 +120,8 @@ async function* runStep(session: Session, before: Progress): AsyncGenerator<RunE
     orThrow(await saveBatch(session.files, keptBatch(learner, sampled, record), place)())
   }
   yield record
+  const samples = shown.slice(0, options.samples ?? 0)
+  if (samples.length > 0) yield { type: 'samples', step: record.step, samples }
   for (const raised of session.watch?.see(record, () => keptBatch(learner, sampled, record)) ?? []) {
     if (settings.alarms === 'stop') session.isStopped = true
     orThrow(yield* raise(session, raised))

@@ -1,6 +1,9 @@
 /** Names of scalars as systems of metrics allow them. */
 import { cell } from '../../core/cell.js'
 
+/** Scalars of a run that are worth adding up: tokens sampled and learned from, and groups that failed. */
+export const TOTALS: readonly string[] = ['rollout/sampling/tokens', 'train/tokens', 'rollout/overlap/failed']
+
 /**
  * A name in small letters, with `_` before what was a capital.
  *

@@ -5,7 +5,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { cell } from '../../core/cell.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
-import { distinctNames, snakeCase } from './metricNames.js'
+import { distinctNames, snakeCase, TOTALS } from './metricNames.js'
 import { phaseSpans } from './phases.js'
 import { type PhaseSpan, type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
@@ -16,7 +16,7 @@ export interface OpenTelemetryOptions {
   readonly meter?: Meter
   /** Default: the global provider's. */
   readonly tracer?: Tracer
-  /** Scalars that are added up besides, as counters. Default: `rollout/sampling/tokens` and `train/tokens`. */
+  /** Scalars that are added up besides, as counters. Default: tokens sampled and learned from, and groups that failed. */
   readonly totals?: readonly string[]
 }
 
@@ -223,7 +223,7 @@ export const openTelemetrySink = (
     optionalPackage('@opentelemetry/api', 'OpenTelemetry', () => import('@opentelemetry/api')),
     TE.chainEitherKW((api) => instruments(api, options)),
     TE.map(({ api, meter, tracer }): Sink => {
-      const record = metricsOf(meter, options.totals ?? ['rollout/sampling/tokens', 'train/tokens'])
+      const record = metricsOf(meter, options.totals ?? TOTALS)
       const traces = tracesOf(api, tracer)
       const run = cell<Attributes>({})
       const take = (event: TrackedEvent): void => {

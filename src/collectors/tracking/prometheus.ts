@@ -2,13 +2,13 @@
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { cell } from '../../core/cell.js'
-import { distinctNames, snakeCase } from './metricNames.js'
+import { distinctNames, snakeCase, TOTALS } from './metricNames.js'
 import { nothingToClose, type Sink, type TrackedEvent } from './sink.js'
 
 export interface PrometheusOptions {
   /** What every name begins with. Default `tandem_`. */
   readonly prefix?: string
-  /** Scalars that are added up besides, as counters. Default: `rollout/sampling/tokens` and `train/tokens`. */
+  /** Scalars that are added up besides, as counters. Default: tokens sampled and learned from, and groups that failed. */
   readonly totals?: readonly string[]
   /** Upper bounds of the histogram of phases, in seconds, rising. Default: 0.01 to 1,800. */
   readonly buckets?: readonly number[]
@@ -76,7 +76,7 @@ const ownMetrics = (registry: Registry, { prefix, buckets }: Required<Prometheus
  */
 export const prometheusSink = (options: PrometheusOptions = {}): PrometheusSink => {
   const settings = {
-    ...{ prefix: 'tandem_', totals: ['rollout/sampling/tokens', 'train/tokens'], buckets: BUCKETS },
+    ...{ prefix: 'tandem_', totals: TOTALS, buckets: BUCKETS },
     ...options,
   }
   checkOptions(settings)

@@ -1,9 +1,9 @@
 /** What a training run tells trackers. */
 
 import type { RunEvent } from '../run/events.js'
-import type { StepRecord } from '../run/records.js'
+import type { StepRecord, TrajectoryRecord } from '../run/records.js'
 import { phaseSpans } from './phases.js'
-import type { TrackedEvent } from './sink.js'
+import type { SampleText, TrackedEvent } from './sink.js'
 
 /** The session that an event belongs to. */
 export interface TrackedSession {
@@ -20,6 +20,7 @@ export interface TrackedSession {
 const SAMPLED: ReadonlySet<string> = new Set<keyof StepRecord>([
   'reward',
   'sampling',
+  'overlap',
   'accuracy',
   'worked',
   'answered',
@@ -54,6 +55,12 @@ const scalars = (step: number, values: Named, seconds: Named, session: TrackedSe
   ...{ type: 'scalars', at: session.at, step, values, seconds, spans: phaseSpans(seconds, session) },
 })
 
+/** Question, completion and what it earned. */
+const sampleText = ({ query, tokens, answer, reward }: TrajectoryRecord, i: number): SampleText => ({
+  name: String(i),
+  text: [query, tokens.join(''), `answer ${answer}, reward ${reward}`].join('\n\n'),
+})
+
 /**
  * The events that a tracker is told of an event of a run: none for progress within an evaluation.
  *
@@ -84,6 +91,8 @@ export const trackedEvents = (event: RunEvent, session: TrackedSession): readonl
         ),
       ]
     }
+    case 'samples':
+      return [{ type: 'samples', at, step: event.step, samples: event.samples.map(sampleText) }]
     case 'alarm':
       return [{ type: 'alarm', at, step: event.step, name: event.alarm, text: event.message }]
     case 'checkpoint':

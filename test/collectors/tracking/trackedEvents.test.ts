@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import type { RunEvent } from '../../../src/collectors/run/events.js'
 import type { StepRecord } from '../../../src/collectors/run/records.js'
 import { DEFAULT_SETTINGS } from '../../../src/collectors/run/settings.js'
 import { trackedEvents } from '../../../src/collectors/tracking/trackedEvents.js'
@@ -73,6 +74,23 @@ describe('trackedEvents', () => {
         },
       ),
     )
+  })
+
+  it('tells completions as texts with the question, the answer and what they earned', () => {
+    const sample = { query: 'What is 1 + 1?', tokens: ['<answer>', '2', '</answer>'], answer: '2', reward: 1 }
+    const event = { type: 'samples', step: 3, samples: [sample, sample] } as unknown as RunEvent // what the test looks at
+    const text = 'What is 1 + 1?\n\n<answer>2</answer>\n\nanswer 2, reward 1'
+    expect(trackedEvents(event, session)).toEqual([
+      {
+        type: 'samples',
+        at: 5,
+        step: 3,
+        samples: [
+          { name: '0', text },
+          { name: '1', text },
+        ],
+      },
+    ])
   })
 
   it('says how long a checkpoint took', () => {
