@@ -113,7 +113,7 @@ const again = async (learner: Learner, before: Progress, options: ReplayOptions)
     return (await learnStep(learner, sampled, clock)).record
   }
   const learningRate = scheduleOf(settings)(step - 1)
-  const updates = learner.learn(learner.pipeline.miniBatches(batch.rows, batch, step), learningRate)
+  const updates = await learner.learn(learner.pipeline.miniBatches(batch.rows, batch, step), learningRate)
   return { learningRate, ...combineUpdates(updates), updates }
 }
 
