@@ -1,36 +1,54 @@
-/** Whole GRPO steps (sample, reward, backward, update) with a random reward: the counterpart of the peers' grpo_trl.py. */
-
-import { trainStep } from '../src/collectors/trainStep.js'
-import { child, keyFromSeed, uniform } from '../src/core/key.js'
-import { own, scope } from '../src/engine/scope.js'
-import { selectBackend } from '../src/engine/select.js'
-import { liveClock } from '../src/live/clock.js'
-import { completionKeys, makeGenerator } from '../src/modules/transformer/generate.js'
-import { initialParams, parameterCount } from '../src/modules/transformer/params.js'
-import { groupAdvantage } from '../src/objectives/advantages/groupAdvantage.js'
-import { adamW } from '../src/objectives/updates/adamW.js'
-import { benchConfig, randomIds, readOptions, runBench } from './settings.js'
+/**
+ * Whole GRPO steps (sample, reward, backward, update) with a random reward: the counterpart of the peers' grpo_trl.py. It runs what the package
+ * installs, compiled; sampling and gradients are shared out to workers, `threads` in all.
+ */
+import {
+  adamW,
+  child,
+  completionKeys,
+  groupAdvantage,
+  initialParams,
+  inThisThread,
+  keyFromSeed,
+  liveClock,
+  makeGenerator,
+  namedPolicyCase,
+  orThrow,
+  own,
+  parallelGenerator,
+  parallelStep,
+  parameterCount,
+  policyStepCase,
+  scope,
+  selectBackend,
+  startReplicas,
+  trainStep,
+  uniform,
+} from 'tandem-rl'
+import { benchConfig, median, randomIds, readOptions, runBench } from './settings.js'
 
 const { settings, mode } = readOptions('Runs whole GRPO steps on random prompts with a random reward.', {
   prompts: 16,
   group: 8,
   prompt: 32,
   newTokens: 64,
+  workers: 2,
 })
-const { prompts: count, group, prompt, newTokens } = settings
+const { prompts: count, group, prompt, newTokens, workers } = settings
 const config = benchConfig(settings)
-await selectBackend({ threads: settings.threads })
+await selectBackend({ threads: Math.max(1, Math.floor(settings.threads / workers)) })
 
-const generator = makeGenerator(config)
-const trainer = trainStep({ config, optimizer: adamW() })
+const named = { config, algorithm: 'grpo', options: { clipLow: null, clipHigh: null, longest: newTokens } } as const
+const replicas = orThrow(await startReplicas({ config, stepCase: policyStepCase(named), workers })())
+const generator = workers === 1 ? makeGenerator(config) : parallelGenerator(makeGenerator(config), replicas)
+const stepCase = namedPolicyCase(named)
+const trainer =
+  workers === 1
+    ? inThisThread(trainStep({ config, optimizer: adamW() }))
+    : parallelStep(stepCase, { config, optimizer: adamW() }, replicas)
 let state = own(scope(() => trainer.init(initialParams(config, keyFromSeed(0)))))
 let steps = 0
-
-const advantagesOf = (rewards: readonly number[]): readonly number[] => {
-  const result = groupAdvantage(rewards)
-  if (result._tag === 'Left') throw new Error(`advantage: ${result.left.reason}`)
-  return result.right
-}
+const phases: { readonly generate: number; readonly train: number }[] = []
 
 const run = async (): Promise<number> => {
   const started = performance.now()
@@ -47,21 +65,26 @@ const run = async (): Promise<number> => {
     },
     liveClock.breathe,
   )
+  const sampled = performance.now()
   const rewards = completions.map((_, i) => uniform(child(key, 'reward'), i))
-  const update = trainer.update(
-    state.value,
-    {
-      prompts: completions.map((_, i) => prompts[Math.floor(i / group)]!),
-      completions: completions.map((completion) => completion.ids),
-      oldLogProbs: completions.map((completion) => completion.logProbs),
-      advantages: prompts.flatMap((_, i) => advantagesOf(rewards.slice(i * group, (i + 1) * group))),
-      temperature: 1,
-    },
-    1e-4,
+  const update = orThrow(
+    await trainer.update(
+      state.value,
+      {
+        prompts: completions.map((_, i) => prompts[Math.floor(i / group)]!),
+        completions: completions.map((completion) => completion.ids),
+        oldLogProbs: completions.map((completion) => completion.logProbs),
+        advantages: prompts.flatMap((_, i) => orThrow(groupAdvantage(rewards.slice(i * group, (i + 1) * group)))),
+        temperature: 1,
+      },
+      1e-4,
+    )(),
   )
   state.release()
   state = update.state
-  return (performance.now() - started) / 1000
+  const ended = performance.now()
+  phases.push({ generate: (sampled - started) / 1000, train: (ended - sampled) / 1000 })
+  return (ended - started) / 1000
 }
 
 await runBench(
@@ -76,3 +99,15 @@ await runBench(
   run,
   mode,
 )
+
+const timed = phases.slice(settings.warmup)
+console.log(
+  JSON.stringify({
+    program: 'grpo',
+    phases: {
+      generate: median(timed.map(({ generate }) => generate)),
+      train: median(timed.map(({ train }) => train)),
+    },
+  }),
+)
+await replicas.close()
