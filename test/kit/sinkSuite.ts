@@ -8,10 +8,10 @@ import { makeTracker } from '../../src/collectors/tracking/tracker.js'
 import { rightOf } from './results.js'
 
 /** What goes wrong at one call of what a sink writes to: nothing, all of it, or all that comes after a part. */
-export type SinkTrouble = 'none' | 'fails' | 'half'
+type SinkTrouble = 'none' | 'fails' | 'half'
 
 /** Where events of one run stand. */
-export interface SinkPlace {
+interface SinkPlace {
   /** A sink, as a process makes one. */
   readonly session: () => Promise<Sink>
   /** All that stands there. */

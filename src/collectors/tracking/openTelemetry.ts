@@ -186,7 +186,11 @@ const instruments = (
     tracers instanceof api.ProxyTracerProvider &&
     tracers.getDelegate() === nobodysTracers
   return isNobodys && meter === undefined && tracer === undefined
-    ? E.left(failure('no SDK of OpenTelemetry is set up in this process: nothing would be recorded'))
+    ? E.left(
+        failure(
+          'no SDK of OpenTelemetry is set up in this process: set one up first, such as by NODE_OPTIONS=--import=./telemetry.mjs',
+        ),
+      )
     : E.right({ api, meter: meter ?? meters.getMeter(SCOPE), tracer: tracer ?? tracers.getTracer(SCOPE) })
 }
 

@@ -125,7 +125,10 @@ export const prometheusSink = (options: PrometheusOptions = {}): PrometheusSink 
         reach(event.step)
         for (const [name, value] of Object.entries(event.values)) setScalar(name, value)
         for (const [phase, seconds] of Object.entries(event.seconds)) observe(phase, seconds)
-        for (const name of settings.totals) addUp(name, event.values[name] ?? 0)
+        for (const name of settings.totals) {
+          const value = event.values[name]
+          if (value !== undefined) addUp(name, value)
+        }
         return
       case 'saved':
         own.saved.inc({ what: event.what })

@@ -52,7 +52,6 @@ describe('prometheusSink', () => {
       tandem_train_clip_fraction: 0.25,
       tandem_train_tokens: 7,
       tandem_train_tokens_total: 17,
-      tandem_rollout_sampling_tokens_total: 0,
       'tandem_alarms_total{alarm="truncation"}': 1,
       'tandem_failures_total{failure="EnvFailure"}': 2,
       'tandem_saved_total{what="checkpoint"}': 1,
