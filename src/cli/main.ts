@@ -11,6 +11,7 @@ import { sampleCommand } from './sample.js'
 import { serveCommand } from './serve.js'
 import { startServedEngine } from './servedEngine.js'
 import { trainCommand } from './train.js'
+import { workerCommand } from './worker.js'
 
 const packageJson: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
 const version =
@@ -25,6 +26,7 @@ const program = new Command('tandem')
   .addCommand(evalCommand())
   .addCommand(sampleCommand())
   .addCommand(serveCommand(startServedEngine))
+  .addCommand(workerCommand())
   .addCommand(captureCommand({ connect: connectUpstream, start: startServedEngine }))
   .addCommand(doctorCommand())
   .showHelpAfterError()

@@ -1,0 +1,116 @@
+/** Rollouts by two real workers on a real Redis and one real engine; one of them is killed in the middle. */
+import * as E from 'fp-ts/lib/Either.js'
+import { expect, it } from 'vitest'
+import { redisQueueLog } from '../../src/collectors/queues/redisQueueLog.js'
+import { openRolloutQueue } from '../../src/collectors/queues/rolloutQueue.js'
+import { ledger } from '../../src/collectors/queues/takeGroups.js'
+import { AsyncLLMCollector } from '../../src/collectors/rollouts/asyncLLMCollector.js'
+import { runKeys, type WordProblemState, wordProblemEnv } from '../../src/collectors/run/pipeline.js'
+import { DEFAULT_SETTINGS } from '../../src/collectors/run/settings.js'
+import { openTasks } from '../../src/collectors/run/tasks.js'
+import { collectFromQueue } from '../../src/collectors/workers/queueCollector.js'
+import { orThrow } from '../../src/core/failure.js'
+import { raggedRows } from '../../src/data/tensorDict/leaf.js'
+import { get } from '../../src/data/tensorDict/tensorDict.js'
+import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
+import { liveProcesses } from '../../src/live/processes.js'
+import { loadText } from '../../src/modules/pretrained.js'
+import { vLLMWrapper } from '../../src/modules/remote/vLLMWrapper.js'
+import { compiled } from '../kit/compiled.js'
+import { useEngine } from '../kit/engine.js'
+import { noRedis, redisServer } from '../kit/redisServer.js'
+import { startServe } from '../kit/serveProcess.js'
+
+useEngine()
+
+const TASKS = 12
+const GROUP = 4
+
+/** `tandem worker` as a process of its own, and the lines that it writes. */
+const startWorker = async (name: string, redis: string, engine: string) => {
+  const lines: string[] = []
+  const running = orThrow(
+    await liveProcesses.start({
+      command: process.execPath,
+      args: [
+        ...[compiled('src/cli/main.ts'), 'worker', '--name', name, '--redis', redis, '--queue', 'run'],
+        ...['--engine', engine, '--slots', '3', '--threads', '1'],
+      ],
+      onLine: (line) => lines.push(line),
+    })(),
+  )
+  return { ...running, lines, delivered: () => lines.filter((line) => line.includes('"type":"delivered"')).length }
+}
+
+it.skipIf(noRedis !== undefined)(
+  `two workers, one killed with rollouts in its hands: every task is learned from once, as if one process had played all${noRedis === undefined ? '' : ` (${noRedis})`}`,
+  async () => {
+    const redis = await redisServer()
+    const engine = await startServe(EMBEDDED_MODEL, 'policy')
+    const log = redisQueueLog({ url: redis.url, name: 'run' })
+    const settings = { groupSize: GROUP, capacity: TASKS, leaseMs: 6000, maxAttempts: 100, order: 'task' } as const
+    const queue = orThrow(await openRolloutQueue(log, { settings, name: 'trainer' })())
+    const collector = orThrow(
+      await collectFromQueue<WordProblemState>({
+        queue,
+        tasks: (ticket) => (ticket < TASKS ? { ticket } : undefined),
+        groups: 3,
+      })(),
+    )
+    const first = collector.next(0)()
+    const [doomed, other] = await Promise.all(
+      ['doomed', 'other'].map((name) => startWorker(name, redis.url, engine.url)),
+    )
+    const held = async (name: string): Promise<number> =>
+      [...orThrow(await queue.look()).pending.values()]
+        .flatMap(({ places }) => places)
+        .filter((place) => place._tag === 'Leased' && place.worker.startsWith(name)).length
+    await expect
+      .poll(async () => doomed!.delivered() > 0 && (await held('doomed')) > 0, { interval: 1, timeout: 250_000 })
+      .toBe(true)
+    process.kill(doomed!.pid, 'SIGKILL')
+    await doomed!.ended
+    const learned: (readonly [ticket: number, tokens: readonly number[]][])[] = []
+    for (let taken = orThrow(await first); taken._tag === 'Batch'; taken = orThrow(await collector.next(0)())) {
+      using batch = taken.batch
+      const { tickets } = taken
+      const rows = raggedRows(get(batch.value, 'tokens', 'full')).map((row) => [...row])
+      learned.push(
+        tickets.flatMap((ticket, i) =>
+          rows.slice(i * GROUP, (i + 1) * GROUP).map((row) => [ticket, row] as [number, number[]]),
+        ),
+      )
+      collector.end(tickets.map((ticket) => ({ ticket, how: { _tag: 'Trained', step: learned.length } })))
+      orThrow(await collector.stored(collector.position())())
+    }
+    const { drawn, trained } = ledger(orThrow(await queue.look()))
+    expect([drawn, trained, collector.position()]).toEqual([TASKS, TASKS, { trained: TASKS, ends: [] }])
+    expect(orThrow(await log.rolloutNames())).toEqual([])
+    process.kill(other!.pid, 'SIGINT')
+    expect(await other!.ended).toMatchObject({ code: 0 })
+    expect(JSON.parse(other!.lines.at(-1)!)).toMatchObject({ type: 'end', delivered: other!.delivered() })
+
+    const { text } = orThrow(await loadText(EMBEDDED_MODEL)())
+    const { train: source } = orThrow(await openTasks({ ...DEFAULT_SETTINGS, model: EMBEDDED_MODEL })())
+    const policy = vLLMWrapper({
+      ...{ url: engine.url, model: 'policy' },
+      sampling: { maxTokens: 64, temperature: 1, stopTokens: [text.tokenizer.idOf(text.endOfTurn)!] },
+    })
+    const run = AsyncLLMCollector({
+      env: (task) => wordProblemEnv(source, text, { prompts: 1, repeats: GROUP, start: task }),
+      ...{ policy, key: runKeys(1).rollouts, tasks: TASKS, maxInFlight: 8, order: 'drawn' },
+    }).start()
+    const alone: (readonly [ticket: number, tokens: readonly number[]])[] = []
+    for (let taken = await run.next(); E.isRight(taken) && taken.right._tag === 'Batch'; taken = await run.next()) {
+      const { tasks, batch: owned } = taken.right
+      using batch = owned
+      const rows = raggedRows(get(batch.value, 'tokens', 'full')).map((row) => [...row])
+      alone.push(...rows.map((row, i) => [tasks[Math.floor(i / GROUP)]!, row] as const))
+    }
+    expect(learned.flat()).toEqual(alone)
+    await policy.close()
+    await queue.close()
+    await engine.stop()
+    await redis.close()
+  },
+)
