@@ -109,6 +109,7 @@ const commands = { train: trainCommand(), eval: evalCommand(), doctor: doctorCom
 const start = () => TE.left({ _tag: 'EngineFailure', reason: 'not started here' })
 const served = serveCommand(start)
 const captured = captureCommand({ connect: connectUpstream, start })
+const worker = workerCommand()
 
 const knownOptions = (command: { readonly options: readonly { readonly long?: string | undefined }[] }): string[] => [
   '--help',
@@ -143,7 +144,11 @@ describe('options in the guide', () => {
   })
 
   it('in the text of all pages exist in one of the commands', () => {
-    const known = [...Object.values({ ...commands, served, captured }).flatMap(knownOptions), '--peer', '--runs']
+    const known = [
+      ...Object.values({ ...commands, served, captured, worker }).flatMap(knownOptions),
+      '--peer',
+      '--runs',
+    ]
     for (const { name, text } of pages) {
       const prose = text.replaceAll(/^```[\s\S]*?^```$/gm, '')
       for (const option of optionsIn(prose)) expect(known, `page ${name}`).toContain(option)
