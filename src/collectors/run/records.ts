@@ -150,6 +150,8 @@ export const summarize = (
   const sampled = sum(
     steps.map(({ sampling, completionTokens }) => sampling?.tokens ?? completionTokens * context.completionsPerStep),
   )
+  /** Where sampling goes on beside learning it takes longer than anybody waits for it. */
+  const samplingSeconds = sum(steps.map(({ overlap, seconds }) => overlap?.samplingSeconds ?? seconds.generation))
   const late = evaluations.filter((record) => record.step * 2 >= last.step)
   return {
     status: context.status,
@@ -173,7 +175,7 @@ export const summarize = (
       checkpoint: context.checkpointSeconds,
     },
     tokensPerSecond: {
-      generation: rate(sampled, phase('generation')),
+      generation: rate(sampled, samplingSeconds),
       training: rate(sum(steps.map((record) => record.tokens)), phase('training')),
     },
     maxLogProbGap: steps.reduce((gap, record) => Math.max(gap, record.maxLogProbGap), 0),

@@ -7,7 +7,7 @@ import type { Files } from '../../core/capabilities.js'
 import type { FileFailure } from '../../core/failure.js'
 import { liveFiles } from '../../live/files.js'
 import { alarmLimits, watchSteps } from './alarms.js'
-import type { EvaluationRecord, RunSummary, StepRecord, TrajectoryRecord } from './records.js'
+import type { EvaluationRecord, OverlapRecord, RunSummary, StepRecord, TrajectoryRecord } from './records.js'
 import type { RunSettings } from './settings.js'
 
 /** What a run wrote down. */
@@ -126,6 +126,21 @@ const alarmList = ({ metrics, settings }: ReportInput): string => {
   return `<section>\n<h2>Alarms</h2>\n<ul class="alarms">${items.join('')}</ul>\n</section>\n`
 }
 
+/** How sampling went beside learning: nothing where they took turns. */
+const overlapPart = (metrics: ReportInput['metrics']): string => {
+  const records = metrics.flatMap((record) => (record.type === 'step' && record.overlap ? [record.overlap] : []))
+  if (records.length === 0) return ''
+  const total = (name: keyof OverlapRecord): number => records.reduce((sum, record) => sum + record[name], 0)
+  const rows = [
+    ['Mean lag of tokens, updates', (total('meanLag') / records.length).toFixed(2)],
+    ['Largest lag', String(Math.max(...records.map(({ maxLag }) => maxLag)))],
+    ['Groups dropped: stale, failed, without a signal', `${total('stale')}, ${total('failed')}, ${total('filtered')}`],
+    ['Sampling', `${total('samplingSeconds').toFixed(1)} s`],
+    ['Sampling while learning', `${total('bothSeconds').toFixed(1)} s`],
+  ] as const
+  return `<section>\n<h2>Sampling beside learning</h2>\n${tableOf(rows)}\n</section>\n`
+}
+
 /** The columns that the charts draw. */
 const chartData = (metrics: ReportInput['metrics']) => {
   const steps = evenly(
@@ -133,8 +148,9 @@ const chartData = (metrics: ReportInput['metrics']) => {
     CHART_STEPS,
   )
   const evaluations = metrics.filter((record) => record.type === 'evaluation')
-  const column = (name: Exclude<keyof StepRecord, 'type' | 'seconds' | 'updates' | 'sampling' | 'correction'>) =>
-    steps.map((record) => record[name])
+  const column = (
+    name: Exclude<keyof StepRecord, 'type' | 'seconds' | 'updates' | 'sampling' | 'correction' | 'overlap'>,
+  ) => steps.map((record) => record[name])
   return {
     step: column('step'),
     reward: column('reward'),
@@ -211,7 +227,7 @@ ${alarmList(input)}<section>
 <h2>Where the time went</h2>
 ${phases(summary)}
 </section>
-<section>
+${overlapPart(metrics)}<section>
 <h2>Sampled completions</h2>
 <div id="trajectories"><p>This part needs JavaScript.</p></div>
 ${left > 0 ? `<p class="note">${left} more completions are in trajectories.jsonl.</p>` : ''}

@@ -131,6 +131,17 @@ describe('renderReport', () => {
     expect(await render(reportInput())).not.toContain('Alarms')
   })
 
+  it('tells of sampling beside learning, if there was any', async () => {
+    const overlap = { meanLag: 0.5, maxLag: 1, stale: 2, failed: 0, filtered: 1, samplingSeconds: 3, bothSeconds: 2 }
+    const beside = [1, 2].map((number) => step(number, { overlap }))
+    const input = reportInput({ metrics: [evaluation(0, 0.1), ...beside, evaluation(2, 0.9)] })
+    const html = await render(input)
+    expect(html).toContain('<h2>Sampling beside learning</h2>')
+    expect(html).toContain('stale, failed, without a signal</th><td>4, 0, 2</td>')
+    expect(input.summary.tokensPerSecond.generation).toBeCloseTo((2 * 12 * 32) / 6, 6)
+    expect(await render(reportInput())).not.toContain('beside learning')
+  })
+
   it('runs no text that a model, a dataset or a path brought along', async () => {
     await fc.assert(
       fc.asyncProperty(fc.string(), async (noise) => {
