@@ -50,7 +50,7 @@ const rowsOf = (batch: CollectedBatch<TurnState>): readonly TrainingRows[] => {
 }
 
 /** All numbers of parameters, by name. */
-export const numbersOf = (params: NamedTensors): Readonly<Record<string, readonly number[]>> =>
+const numbersOf = (params: NamedTensors): Readonly<Record<string, readonly number[]>> =>
   Object.fromEntries(Object.entries(params).map(([name, tensor]) => [name, Array.from(tensor.dataSync())]))
 
 /** What a training came to. */
