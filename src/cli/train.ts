@@ -8,6 +8,7 @@ import { finishRun, type PreparedRun, prepareRun } from '../collectors/run/prepa
 import type { RunSummary } from '../collectors/run/records.js'
 import { openRun } from '../collectors/run/runFolder.js'
 import { ALGORITHM_NAMES, DEFAULT_SETTINGS, OPTIMIZER_NAMES, type RunSettings } from '../collectors/run/settings.js'
+import { stepName } from '../collectors/run/stepName.js'
 import { train } from '../collectors/run/train.js'
 import type { SelectedBackend } from '../engine/select.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
@@ -223,6 +224,14 @@ const measuredEarlier = ({ evaluations, steps }: RunSummary): string => {
   return measured === steps ? '' : ` (measured after ${measured} steps)`
 }
 
+/** Where the best weights are, if they are not the last ones. */
+const bestLine = ({ paths }: PreparedRun, { best, steps }: RunSummary): readonly string[] =>
+  best === null || best === undefined || best.step === steps
+    ? []
+    : [
+        `best: ${(100 * best.accuracy).toFixed(1)} % after ${best.step} steps, in ${paths.checkpoints}/${stepName(best.step)}`,
+      ]
+
 const conclude = async (run: PreparedRun, last: RunEvent | undefined, say: (text: string) => void): Promise<void> => {
   if (last?.type !== 'end') return
   const { summary } = last
@@ -234,6 +243,7 @@ const conclude = async (run: PreparedRun, last: RunEvent | undefined, say: (text
       '',
       `${summary.steps} steps in ${summary.secondsTotal.toFixed(0)} s (${generation.toFixed(0)} tokens/s sampled, ${training.toFixed(0)} tokens/s trained)`,
       `accuracy on ${summary.evalProblems} held-out problems: ${percent(summary.accuracyBefore)} -> ${percent(summary.accuracyAfter)}${measuredEarlier(summary)}`,
+      ...bestLine(run, summary),
       `worked-out completions:          ${percent(summary.workedBefore)} -> ${percent(summary.workedAfter)}`,
       `report: ${run.paths.report}`,
       ...(summary.status === 'interrupted' ? [`go on with: tandem train --resume ${run.paths.folder}`] : []),

@@ -39,6 +39,7 @@ export const describe = (failure: Failure): string => {
     case 'RowFailure':
       return `${of('source')}, ${'unit' in failure ? of('unit') : 'line'} ${of('row')}: ${reason}`
     case 'RunFolderFailure':
+    case 'BatchFailure':
       return `${of('folder')}: ${reason}`
     case 'EnvFailure':
       return `${of('env')}: ${reason}${causeOf(failure)}`

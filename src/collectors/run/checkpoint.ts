@@ -81,11 +81,19 @@ export const adapterCheckpointFiles = (
   ...progressFiles(trainer, state),
 })
 
-/** Writes a checkpoint and removes all but the newest `keep`. */
+/** Which checkpoints stay. */
+interface Kept {
+  /** The newest so many. */
+  readonly keep: number
+  /** Those after these steps. Default: none. */
+  readonly also?: readonly number[]
+}
+
+/** Writes a checkpoint and removes those that need not stay. */
 export const saveCheckpoint = (
   files: Files,
   contents: Readonly<Record<string, Uint8Array | string>>,
-  { folder, step, keep }: { readonly folder: string; readonly step: number; readonly keep: number },
+  { folder, step, keep, also = [] }: Kept & { readonly folder: string; readonly step: number },
 ): TE.TaskEither<FileFailure, string> => {
   const path = `${folder}/${stepName(step)}`
   return pipe(
@@ -93,7 +101,9 @@ export const saveCheckpoint = (
     TE.chain(() => files.writeFolder(path, contents)),
     TE.chain(() => files.list(folder)),
     TE.chain((names) => {
-      const old = inOrder(names).slice(0, -keep)
+      const old = inOrder(names)
+        .slice(0, -keep)
+        .filter((name) => !also.includes(stepOf(name)))
       const unfinished = names.filter((name) => name.includes('.tmp-'))
       return TE.traverseSeqArray((name: string) => files.remove(`${folder}/${name}`))([...old, ...unfinished])
     }),

@@ -36,10 +36,10 @@ import {
   readTrajectories,
   writeSettings,
 } from './runFolder.js'
+import type { TrainOptions } from './session.js'
 import { loraOf, parseSettings, type RunSettings, resumeSettings } from './settings.js'
 import { stepName } from './stepName.js'
 import { openTasks, type TasksFailure } from './tasks.js'
-import type { TrainOptions } from './train.js'
 import type { Trainable } from './weights.js'
 
 /** What to run: a new folder with settings, or an old one with the settings that somebody wants changed. */

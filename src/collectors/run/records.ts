@@ -110,6 +110,8 @@ export interface RunSummary {
   readonly rewardCurve: readonly number[]
   /** Evaluations in order. */
   readonly evaluations: readonly EvaluationRecord[]
+  /** The step with the best weights: see `bestEvaluation`. Null before the first evaluation of weights that were trained. Not in summaries of earlier versions. */
+  readonly best?: { readonly step: number; readonly accuracy: number } | null
   /** Wall time of the run, all its sessions together. */
   readonly secondsTotal: number
   readonly seconds: PhaseSeconds & { readonly evaluation: number; readonly checkpoint: number }
@@ -119,6 +121,21 @@ export interface RunSummary {
   readonly policyVersion: number
   readonly parameters: number
   readonly engine: EngineReport
+}
+
+/**
+ * The evaluation with the highest accuracy, the earliest of several, among those of weights that were trained and on as many problems as the
+ * last one; undefined if there is none.
+ *
+ * @example
+ * const at = (step: number, accuracy: number) => ({ type: 'evaluation', step, accuracy, problems: 8, worked: 0, completionTokens: 1, seconds: 1 }) as const
+ * bestEvaluation([at(0, 0.9), at(5, 0.5), at(10, 0.5)])?.step // 5
+ */
+export const bestEvaluation = (evaluations: readonly EvaluationRecord[]): EvaluationRecord | undefined => {
+  const problems = evaluations.at(-1)?.problems
+  const comparable = evaluations.filter((each) => each.step > 0 && each.problems === problems)
+  const [first, ...rest] = comparable
+  return first && rest.reduce((best, each) => (each.accuracy > best.accuracy ? each : best), first)
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0)
@@ -152,6 +169,7 @@ export const summarize = (
   )
   /** Where sampling goes on beside learning it takes longer than anybody waits for it. */
   const samplingSeconds = sum(steps.map(({ overlap, seconds }) => overlap?.samplingSeconds ?? seconds.generation))
+  const best = bestEvaluation(evaluations)
   const late = evaluations.filter((record) => record.step * 2 >= last.step)
   return {
     status: context.status,
@@ -165,6 +183,7 @@ export const summarize = (
     evalProblems: last.problems,
     rewardCurve: steps.map((record) => record.reward),
     evaluations,
+    best: best === undefined ? null : { step: best.step, accuracy: best.accuracy },
     secondsTotal: context.secondsTotal,
     seconds: {
       generation: phase('generation'),

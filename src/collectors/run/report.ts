@@ -72,6 +72,7 @@ const cards = (summary: RunSummary): string => {
   return [
     card('Held-out accuracy', `${percent(summary.accuracyBefore)} → ${percent(summary.accuracyAfter)}`),
     card('Lowest in the second half', percent(summary.accuracyLowestLate)),
+    ...(summary.best ? [card('Best', `${percent(summary.best.accuracy)} after ${summary.best.step} steps`)] : []),
     card('Worked out', `${percent(summary.workedBefore)} → ${percent(summary.workedAfter)}`),
     card('Tokens sampled / s', whole(generation)),
     card('Tokens trained / s', whole(training)),

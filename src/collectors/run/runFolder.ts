@@ -24,6 +24,9 @@ export interface RunPaths {
   readonly adapter: string
   /** The trained model, if the settings ask for it. */
   readonly model: string
+  /** What was best on held-out problems, in the same forms. */
+  readonly bestAdapter: string
+  readonly bestModel: string
 }
 
 const runPaths = (folder: string): RunPaths => ({
@@ -38,6 +41,8 @@ const runPaths = (folder: string): RunPaths => ({
   report: `${folder}/report.html`,
   adapter: `${folder}/adapter`,
   model: `${folder}/model`,
+  bestAdapter: `${folder}/best/adapter`,
+  bestModel: `${folder}/best/model`,
 })
 
 /** The folder cannot be used for what is asked. */

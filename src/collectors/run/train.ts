@@ -1,52 +1,26 @@
 /** A whole training run, from its settings to its summary, as a stream of events. */
 import * as E from 'fp-ts/lib/Either.js'
-import type { Clock, Files } from '../../core/capabilities.js'
 import { describe, FailureError, type FileFailure, orThrow } from '../../core/failure.js'
-import type { TaskSource } from '../../data/task.js'
 import { engineReport } from '../../engine/report.js'
 import { liveClock } from '../../live/clock.js'
 import { liveFiles } from '../../live/files.js'
 import { parameterCount } from '../../modules/transformer/params.js'
 import { NonFiniteLoss } from '../steps/lossStep.js'
 import { type Alarm, alarmLimits, endingAlarm } from './alarms.js'
-import { type AlarmWatch, alarmWatch, type RaisedAlarms } from './alarmWatch.js'
+import { alarmWatch, type RaisedAlarms } from './alarmWatch.js'
 import { type KeptBatch, saveAlarms, saveBatch } from './batchFolder.js'
-import {
-  adapterCheckpointFiles,
-  type Checkpoint,
-  type CheckpointState,
-  checkpointFiles,
-  saveCheckpoint,
-} from './checkpoint.js'
 import { describeBatch, shownRows } from './describeBatch.js'
 import { evaluateProblems, type ProblemResult, scoresOf } from './evaluate.js'
 import type { RunEvent } from './events.js'
+import { bestStep, exportTrained, saveProgress } from './keep.js'
 import { type Learner, openLearner, type Progress } from './learner.js'
 import { runKeys } from './pipeline.js'
 import { type EvaluationRecord, type RunSummary, type StepRecord, summarize } from './records.js'
-import { type LineLog, openLog, type RunPaths } from './runFolder.js'
-import type { SamplerEngine } from './runSampler.js'
-import type { RunSettings } from './settings.js'
+import { openLog } from './runFolder.js'
+import { type Session, secondsTotal, type TrainOptions } from './session.js'
 import { stepName } from './stepName.js'
 import { learnStep, type SampledStep, sampleStep, trajectoriesOf } from './trainingStep.js'
-import { countsOf, originOf, type Trainable, trainedFolders } from './weights.js'
-
-export interface TrainOptions extends Trainable {
-  readonly settings: RunSettings
-  readonly paths: RunPaths
-  readonly tasks: TaskSource
-  readonly evalTasks: TaskSource
-  /** Where to go on, with the records up to there. */
-  readonly resume?: { readonly checkpoint: Checkpoint; readonly records: readonly (StepRecord | EvaluationRecord)[] }
-  /** What samples beside the run, where `maxLag` is not 0. */
-  readonly sampler?: SamplerEngine
-  /** Of the completions that are kept of a step, how many are told as an event. Default 0: none, and no event. */
-  readonly samples?: number
-  /** When aborted, the run finishes its step, saves and ends. */
-  readonly signal?: AbortSignal
-  readonly files?: Files
-  readonly clock?: Clock
-}
+import { countsOf } from './weights.js'
 
 /** Tells alarms, and keeps their batch. What hinders that is told with them, and is the result. */
 async function* raise(
@@ -129,27 +103,6 @@ async function* runStep(session: Session, before: Progress): AsyncGenerator<RunE
   return progress
 }
 
-interface Session {
-  readonly options: TrainOptions
-  readonly files: Files
-  readonly clock: Clock
-  readonly learner: Learner
-  readonly metrics: LineLog
-  readonly trajectories: LineLog
-  readonly records: (StepRecord | EvaluationRecord)[]
-  readonly startedAt: number
-  /** Seconds of earlier sessions. */
-  readonly secondsBefore: number
-  /** Null if nobody wants alarms. */
-  readonly watch: AlarmWatch | null
-  /** By an alarm: the run saves and ends. */
-  isStopped: boolean
-  checkpointSeconds: number
-}
-
-const secondsTotal = ({ clock, startedAt, secondsBefore }: Session): number =>
-  secondsBefore + (clock.now() - startedAt) / 1000
-
 async function* evaluate(session: Session, step: number): AsyncGenerator<RunEvent> {
   const { options, clock, learner } = session
   const { settings, model } = options
@@ -171,40 +124,6 @@ async function* evaluate(session: Session, step: number): AsyncGenerator<RunEven
   session.records.push(record)
   orThrow(await session.metrics.append([record])())
   yield record
-}
-
-const checkpoint = async (session: Session, progress: Progress): Promise<RunEvent> => {
-  const { options, files, clock, metrics, trajectories } = session
-  const started = clock.now()
-  const state: CheckpointState = {
-    format: 1,
-    step: progress.step,
-    policyVersion: session.learner.pipeline.policy.version(),
-    klCoefficient: progress.klCoefficient,
-    position: { batch: progress.position.batch, remembered: { ...progress.position.remembered } },
-    secondsTotal: secondsTotal(session),
-    checkpointSeconds: session.checkpointSeconds,
-    metricsBytes: metrics.bytes(),
-    trajectoriesBytes: trajectories.bytes(),
-  }
-  const trainer = session.learner.trainer()
-  const contents =
-    options.adapter === null
-      ? checkpointFiles(options.model, trainer, state)
-      : adapterCheckpointFiles({ config: options.adapter.config, ...originOf(options) }, trainer, state)
-  const path = orThrow(
-    await saveCheckpoint(files, contents, { folder: options.paths.checkpoints, step: progress.step, keep: 2 })(),
-  )
-  session.checkpointSeconds += (clock.now() - started) / 1000
-  return { type: 'checkpoint', step: progress.step, path }
-}
-
-/** Writes what was trained in the forms that the settings ask for. */
-async function* exportTrained({ options, files, learner }: Session): AsyncGenerator<RunEvent> {
-  for (const [path, contents] of trainedFolders(options, learner.weights, learner.trainer().params)) {
-    orThrow(await files.writeFolder(path, contents)())
-    yield { type: 'export', path }
-  }
 }
 
 /**
@@ -250,13 +169,14 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
       progress = yield* runStep(session, progress)
       const isLast = progress.step === settings.steps
       if (progress.step % settings.evalEvery === 0 || isLast) yield* evaluate(session, progress.step)
-      if (progress.step % settings.checkpointEvery === 0 || isLast) {
-        yield await checkpoint(session, progress)
+      const isBest = bestStep(session) === progress.step
+      if (progress.step % settings.checkpointEvery === 0 || isLast || isBest) {
+        yield await saveProgress(session, progress)
         saved = progress.step
       }
     }
-    if (saved !== progress.step || progress.step === 0) yield await checkpoint(session, progress)
-    yield* exportTrained(session)
+    if (saved !== progress.step || progress.step === 0) yield await saveProgress(session, progress)
+    yield* exportTrained(session, progress)
     yield { type: 'end', summary: summaryOf(session, progress) }
   } finally {
     await learner.close()

@@ -64,7 +64,7 @@ export const originOf = ({
  * it. There an adapter is merged into the model.
  */
 export const trainedFolders = (
-  options: Trainable & { readonly settings: RunSettings; readonly paths: RunPaths },
+  options: Trainable & { readonly settings: RunSettings; readonly paths: Pick<RunPaths, 'adapter' | 'model'> },
   { first }: RunWeights,
   params: NamedTensors,
 ): readonly (readonly [path: string, contents: Readonly<Record<string, Uint8Array | string>>])[] => {

@@ -7,10 +7,10 @@ const path = useTemporaryFolder()
 
 const at = (phase: KillPhase, nth: number): KillMoment => ({ at: 'phase', phase, nth })
 
-/** What tears: a log, a checkpoint, the step between its collection and its end, and the settings. */
-const MOMENTS = [at('inside a file', 1), at('inside a log', 4), at('inside a checkpoint', 5), at('syncing', 2)]
+/** What tears: the settings, a log, a checkpoint. */
+const MOMENTS = [at('inside a file', 1), at('inside a log', 4), at('inside a checkpoint', 5)]
 
-describe('a run that is killed in the middle of a file, a log, a checkpoint and a step', () => {
+describe('a run that is killed in the middle of a file, a log and a checkpoint', () => {
   let model = ''
   beforeAll(async () => {
     model = await writeAnsweringModel(path('model'))
@@ -22,7 +22,7 @@ describe('a run that is killed in the middle of a file, a log, a checkpoint and 
       playKilled(path('whole'), settings, []),
       playKilled(path('killed'), settings, MOMENTS),
     ])
-    expect(kills).toEqual(['inside a file', 'inside a log', 'inside a checkpoint', 'syncing'])
+    expect(kills).toEqual(['inside a file', 'inside a log', 'inside a checkpoint'])
     expect(remainsOfRun(path('killed'))).toEqual(remainsOfRun(path('whole')))
   })
 })
