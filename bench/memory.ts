@@ -61,6 +61,7 @@ const requestOf = (one: Case): MemoryRequest => {
   return {
     config,
     trained: one.train === 'all' ? parameterCount(config) : sizes.reduce((a, b) => a + b, 0),
+    stateNumbers: 2,
     batch: {
       prompts: one.prompts,
       group: one.group,

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
 import { isRight } from 'fp-ts/lib/Either.js'
 import { formatEstimate, type MemoryEstimate, memoryEstimate } from '../collectors/memoryEstimate.js'
+import { stateNumbers } from '../collectors/run/optimizerChoice.js'
 import { DEFAULT_SETTINGS } from '../collectors/run/settings.js'
 import type { Recompute } from '../collectors/stepGradients.js'
 import { BACKEND_CANDIDATES, type BackendCandidate, type BackendName } from '../engine/select.js'
@@ -86,7 +87,10 @@ const trainingMemory = (config: DecoderConfig): readonly TrainingMemory[] => {
   const batch = { prompts, group, promptTokens: PROMPT_TOKENS, completionTokens: maxNewTokens }
   return ways.flatMap(([trains, trained]) =>
     (['none', 'layers'] as const).map((recompute): TrainingMemory => {
-      const estimate = memoryEstimate({ config, trained, batch, microBatchTokens: microBatch, recompute })
+      const estimate = memoryEstimate({
+        ...{ config, trained, batch, microBatchTokens: microBatch, recompute },
+        stateNumbers: stateNumbers(DEFAULT_SETTINGS),
+      })
       return { trains, recompute, fits: estimate.total <= liveMachine.memoryBytes() ? 'yes' : 'no', estimate }
     }),
   )

@@ -125,6 +125,7 @@ const FLAGS: readonly (readonly [
   ['rejection', '<what>', 'leave out what is above a limit in this statistic of the page about runs', String],
   ['rejectionLimit', '<x>', 'that limit', positiveNumber],
   ['optimizer', '<name>', `how weights follow gradients: ${OPTIMIZER_NAMES.join(', ')}`, oneOf(OPTIMIZER_NAMES)],
+  ['optimizerOptions', '<list>', 'its options, such as beta2=0.95,weightDecay=0.01, with commas between them', String],
   [
     'schedule',
     '<name>',

@@ -18,6 +18,8 @@ export interface MemoryRequest {
   readonly config: DecoderConfig
   /** Numbers that are trained: all of the model, or those of an adapter beside it. */
   readonly trained: number
+  /** Numbers that the optimizer keeps for each that is trained: 2 for AdamW, 1 for Lion, 0 for SGD without momentum. */
+  readonly stateNumbers: number
   readonly batch: EstimatedBatch
   readonly microBatchTokens: number
   readonly recompute: Recompute
@@ -28,7 +30,7 @@ export interface MemoryEstimate {
   /** Of the model, and of what is trained beside it. */
   readonly weights: number
   readonly gradients: number
-  /** Both moments of AdamW, which keeps the most of all optimizers, and the weights, before and after an update, the old ones until they are collected. */
+  /** What the optimizer keeps, and the weights, before and after an update, the old ones until they are collected. */
   readonly optimizer: number
   /** What the layers keep for the gradient. */
   readonly activations: number
@@ -55,6 +57,9 @@ const BACKWARD = 2
 
 /** How much more a graph holds than its values when it keeps its memory for the next run. */
 const KEPT = 1.8
+
+/** Numbers for each that is trained: weight and state as they are before an update, after it, and until they are collected, as measured. */
+const replaced = (stateNumbers: number): number => (8 * (1 + stateNumbers)) / 3
 
 const padded = (tokens: number): number => Math.ceil(Math.max(1, tokens) / CAPACITY_STEP) * CAPACITY_STEP
 
@@ -85,7 +90,7 @@ const oneRun = ({ batch, microBatchTokens }: MemoryRequest): EstimatedBatch => {
  * Source   `npm run bench:memory` compares it with the peak of real steps: 0.8 to 1.25 times as much at three sizes.
  */
 export const memoryEstimate = (request: MemoryRequest): MemoryEstimate => {
-  const { config, trained, batch, recompute } = request
+  const { config, trained, stateNumbers, batch, recompute } = request
   const { layers, hiddenSize, keyValueHeads, headSize, vocabularySize } = config
   const run = oneRun(request)
   const completions = run.prompts * run.group * run.completionTokens
@@ -99,7 +104,7 @@ export const memoryEstimate = (request: MemoryRequest): MemoryEstimate => {
   const parts = {
     weights: FLOAT * (trained === all ? all : all + trained),
     gradients: FLOAT * 2 * trained,
-    optimizer: FLOAT * 8 * trained,
+    optimizer: FLOAT * replaced(stateNumbers) * trained,
     activations: FLOAT * inside,
     logits: FLOAT * (recompute === 'none' ? KEPT : 1) * LOGIT_COPIES * completions * vocabularySize,
     cache:
@@ -143,8 +148,9 @@ export const formatEstimate = ({ total, ...parts }: MemoryEstimate): string => {
 }
 
 /** What would take less memory, the strongest first, among what the request does not do already. */
-const waysOut = ({ config, trained, recompute, batch, microBatchTokens }: MemoryRequest): readonly string[] => {
-  const run = oneRun({ config, trained, recompute, batch, microBatchTokens })
+const waysOut = (request: MemoryRequest): readonly string[] => {
+  const { config, trained, recompute, microBatchTokens } = request
+  const run = oneRun(request)
   return [
     ...(recompute === 'none' ? ['--recompute layers'] : []),
     ...(run.prompts > 1 ? [`a smaller --micro-batch than ${microBatchTokens}`] : []),

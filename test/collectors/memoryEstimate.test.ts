@@ -21,6 +21,7 @@ const size = fc.integer({ min: 1, max: 200 })
 const anyRequest: fc.Arbitrary<MemoryRequest> = fc
   .record({
     config: anySmallConfig,
+    stateNumbers: fc.constantFrom(0, 0.1, 1, 2),
     batch: fc.record({ prompts: size, group: size, promptTokens: size, completionTokens: size }),
     microBatchTokens: fc.integer({ min: 1, max: 10_000 }),
     recompute: fc.constantFrom('none', 'layers'),
@@ -35,6 +36,7 @@ describe('the estimate', () => {
   it('does not grow when layers are computed again, when less is trained, or when a run has fewer tokens', () => {
     fc.assert(
       fc.property(anyRequest, (request) => {
+        totals({ ...request, stateNumbers: 0 }, request)
         totals({ ...request, trained: Math.floor(request.trained / 2) }, request)
         totals({ ...request, microBatchTokens: Math.ceil(request.microBatchTokens / 2) }, request)
         const one = { ...request, config: tinyConfig({ layers: 8 }) }
@@ -54,11 +56,11 @@ describe('the estimate', () => {
     )
   })
 
-  it('counts four bytes for each weight, and eight numbers of an optimizer for each that is trained', () => {
+  it('counts four bytes for each weight, and for each that is trained eight with AdamW, a third of that with SGD', () => {
     const config = tinyConfig()
     const [all, few] = [parameterCount(config), 10]
     const request = {
-      config,
+      ...{ config, stateNumbers: 2 },
       batch: { prompts: 1, group: 1, promptTokens: 1, completionTokens: 1 },
       microBatchTokens: 1,
       recompute: 'none',
@@ -68,6 +70,8 @@ describe('the estimate', () => {
       weights: 4 * (all + few),
       optimizer: 32 * few,
     })
+    const sgd = memoryEstimate({ ...request, stateNumbers: 0, trained: all })
+    expect(sgd.optimizer).toBeCloseTo((32 / 3) * all, 6)
   })
 })
 

@@ -2,7 +2,6 @@
 import { constant, cosine, linear, type Schedule, warmUp } from '../../core/schedule.js'
 import { REWARD_KL_FORMS, type RewardKLForm } from '../../data/rewardKL.js'
 import { checkOverlong, type OverlongOptions } from '../../envs/rewards/overlong.js'
-import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { ALGORITHMS, algorithmLoss } from '../../objectives/algorithms.js'
 import { refuse } from '../../objectives/checked.js'
 import { adaptiveKLController, constantKLController, type KLController } from '../../objectives/klControl.js'
@@ -12,15 +11,7 @@ import {
   type RolloutCorrectionOptions,
   rolloutCorrection,
 } from '../../objectives/rolloutCorrection.js'
-import { adafactor } from '../../objectives/updates/adafactor.js'
-import { adamW } from '../../objectives/updates/adamW.js'
-import { grouped } from '../../objectives/updates/grouped.js'
-import { lion } from '../../objectives/updates/lion.js'
-import { muon } from '../../objectives/updates/muon.js'
-import type { Optimizer } from '../../objectives/updates/optimizer.js'
-import { sgd } from '../../objectives/updates/sgd.js'
 import type { NamedPolicyLoss } from '../parallel/policyStepCase.js'
-import type { AnyStateOptimizer } from './optimizerState.js'
 import type { RunSettings } from './settingsSchema.js'
 
 /** The loss of settings, by its name. */
@@ -146,44 +137,6 @@ export const correctionOf = (settings: CorrectionSettings): RolloutCorrectionOpt
   }
   rolloutCorrection([], [], options) // throws for limits that make no sense
   return options
-}
-
-/** The same optimizer to someone who does not look into its state. */
-const opaque = <S extends object>(optimizer: Optimizer<S>): AnyStateOptimizer => ({
-  ...optimizer,
-  update: (grads, state, params, learningRate) => optimizer.update(grads, state as S, params, learningRate), // the state that it made
-})
-
-/** Muon for the matrices of hidden layers, at AdamW's learning rates; AdamW for embeddings, the head, gains and biases. */
-const muonAndRest = ({ embedding, learnedPositions }: DecoderConfig) => {
-  const tables = [embedding.name, learnedPositions, 'lm_head'].map((name) => `${name}.weight`)
-  return grouped([
-    {
-      name: 'matrices',
-      has: (name, { rank }) => rank === 2 && !tables.includes(name),
-      optimizer: muon({ scale: 'match-adamw', weightDecay: 0 }),
-    },
-    { name: 'rest', optimizer: adamW() },
-  ])
-}
-
-/** The optimizer of settings, for the parameters of a model or of an adapter on it. None of them lets weights decay. */
-export const optimizerOf = (
-  { optimizer }: Pick<RunSettings, 'optimizer'>,
-  config: DecoderConfig,
-): AnyStateOptimizer => {
-  switch (optimizer) {
-    case 'adamw':
-      return opaque(adamW())
-    case 'sgd':
-      return opaque(sgd())
-    case 'lion':
-      return opaque(lion())
-    case 'adafactor':
-      return opaque(adafactor())
-    case 'muon':
-      return opaque(muonAndRest(config))
-  }
 }
 
 /** The learning rate by step. Errors: throws RangeError for a warm-up that is as long as the run. */

@@ -2,6 +2,7 @@
 import type { Pretrained } from '../../modules/pretrained.js'
 import { parameterCount } from '../../modules/transformer/params.js'
 import type { MemoryRequest } from '../memoryEstimate.js'
+import { stateNumbers } from './optimizerChoice.js'
 import type { RunSettings } from './settings.js'
 import type { Trainable } from './weights.js'
 
@@ -24,6 +25,7 @@ export const runMemoryRequest = (
   return {
     config: model.config,
     trained: adapter === null ? parameterCount(model.config) : adapted.reduce((sum, { data }) => sum + data.length, 0),
+    stateNumbers: stateNumbers(settings),
     batch: {
       prompts: settings.prompts,
       group: settings.group,

@@ -18,8 +18,8 @@ import {
   loadAdapterCheckpoint,
   loadCheckpoint,
 } from './checkpoint.js'
-import { optimizerOf } from './choices.js'
 import { promptTokens, runMemoryRequest } from './memory.js'
+import { optimizerOf } from './optimizerChoice.js'
 import { runKeys } from './pipeline.js'
 import type { RunSummary } from './records.js'
 import type { ReplayOptions } from './replay.js'

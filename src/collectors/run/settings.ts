@@ -5,6 +5,7 @@ import { type LoraConfig, loraConfig } from '../../modules/lora/config.js'
 import { ALGORITHM_NAMES } from '../../objectives/algorithms.js'
 import { alarmLimits } from './alarms.js'
 import { correctionOf, klControllerOf, lossOf, overlongOf, rewardFormOf, scheduleOf } from './choices.js'
+import { checkOptimizer } from './optimizerChoice.js'
 import { OPTIMIZER_NAMES, type RunSettings, settingsSchema } from './settingsSchema.js'
 
 export { ALGORITHM_NAMES, OPTIMIZER_NAMES, type RunSettings }
@@ -38,6 +39,7 @@ const disagreements = (settings: RunSettings): readonly SettingProblem[] => [
     : []),
   ...refusal('algorithm', () => lossOf(settings)),
   ...refusal('alarmLimits', () => alarmLimits(settings.alarmLimits)),
+  ...refusal('optimizerOptions', () => checkOptimizer(settings)),
   ...refusal('overlongCache', () => overlongOf(settings)),
   ...refusal('correction', () => correctionOf(settings)),
   ...refusal('klForm', () => rewardFormOf(settings)),
@@ -97,6 +99,7 @@ export const DEFAULT_SETTINGS: Omit<RunSettings, 'model'> = {
   rejection: 'none',
   rejectionLimit: null,
   optimizer: 'adamw',
+  optimizerOptions: 'none',
   schedule: 'constant',
   warmup: 0,
   klIn: 'reward',

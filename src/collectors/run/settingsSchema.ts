@@ -10,6 +10,8 @@ const CORRECTIONS = ['none', 'token-truncated', 'sequence-truncated', 'token-mas
 /** How weights follow gradients. */
 export const OPTIMIZER_NAMES = ['adamw', 'sgd', 'lion', 'adafactor', 'muon'] as const
 
+export type OptimizerName = (typeof OPTIMIZER_NAMES)[number]
+
 const count = z.number().int().positive()
 
 export const settingsSchema = z.strictObject({
@@ -89,6 +91,8 @@ export const settingsSchema = z.strictObject({
   rejectionLimit: z.number().positive().nullable().default(null),
   /** How weights follow gradients. Muon is for the matrices of hidden layers; the rest is AdamW's. */
   optimizer: z.enum(OPTIMIZER_NAMES).default('adamw'),
+  /** Its options other than the defaults: none, or `name=number` with commas between them. */
+  optimizerOptions: z.string().default('none'),
   /** How the learning rate goes from its first value to 0 at the end of the run. */
   schedule: z.enum(['constant', 'linear', 'cosine']).default('constant'),
   /** Steps in which it rises first. */

@@ -10,7 +10,7 @@ import {
   loadCheckpoint,
   saveCheckpoint,
 } from '../../../src/collectors/run/checkpoint.js'
-import { optimizerOf } from '../../../src/collectors/run/choices.js'
+import { optimizerOf } from '../../../src/collectors/run/optimizerChoice.js'
 import { type AnyStateOptimizer, restoredState } from '../../../src/collectors/run/optimizerState.js'
 import type { TrainerState } from '../../../src/collectors/steps/lossStep.js'
 import { describe as sentence } from '../../../src/core/failure.js'

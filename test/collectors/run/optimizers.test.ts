@@ -1,7 +1,7 @@
 /** Runs with each optimizer: what they keep, and that they resume bit for bit. */
 import * as tf from '@tensorflow/tfjs'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { optimizerOf } from '../../../src/collectors/run/choices.js'
+import { checkOptimizer, optimizerOf, stateNumbers } from '../../../src/collectors/run/optimizerChoice.js'
 import { restoredState, stateArrays, stateShapes } from '../../../src/collectors/run/optimizerState.js'
 import { OPTIMIZER_NAMES } from '../../../src/collectors/run/settings.js'
 import { scope } from '../../../src/engine/scope.js'
@@ -49,6 +49,46 @@ describe.each(OPTIMIZER_NAMES)('%s', (optimizer) => {
           name,
         ).toBe(true)
     })
+  })
+})
+
+describe('options of an optimizer', () => {
+  /** Where a weight of 1 goes with a gradient of 1/8. */
+  const moved = (settings: Parameters<typeof optimizerOf>[0]): number =>
+    scope(() => {
+      const { params, grads } = made()
+      const learner = optimizerOf(settings, model.config)
+      const next = learner.update(grads, learner.init(params), params, tf.scalar(0.1))
+      return Object.values(next.params)[0]!.dataSync()[0]!
+    })
+
+  it('are those of its name: weight decay, momentum', () => {
+    expect(moved({ optimizer: 'sgd' })).toBeCloseTo(1 - 0.1 / 8, 6)
+    expect(moved({ optimizer: 'sgd', optimizerOptions: 'weightDecay=0.5' })).toBeCloseTo(1 - 0.1 * (1 / 8 + 0.5), 6)
+    expect(moved({ optimizer: 'adamw', optimizerOptions: 'weightDecay=0.5' })).toBeCloseTo(1 - 0.05 - 0.1, 5)
+    expect(moved({ optimizer: 'adamw' })).toBeCloseTo(0.9, 5)
+  })
+
+  it('are refused, all of them, where the optimizer does not have them or cannot work with them', () => {
+    const refusal = (optimizerOptions: string): (() => void) => {
+      return () => checkOptimizer({ optimizer: 'lion', optimizerOptions })
+    }
+    expect(refusal('epsilon=1,beta1=x')).toThrow("lion has no option 'epsilon', only beta1, beta2, weightDecay")
+    expect(refusal('epsilon=1,beta1=x')).toThrow("beta1 must be a number, got 'x'")
+    expect(refusal('beta1=2')).toThrow('beta1')
+  })
+
+  it('tell how many numbers are kept for each that is trained: never fewer than there are', () => {
+    for (const optimizer of OPTIMIZER_NAMES) {
+      for (const optimizerOptions of ['none', ...(optimizer === 'sgd' ? ['momentum=0.9'] : [])]) {
+        const shapes = stateShapes(optimizerOf({ optimizer, optimizerOptions }, model.config), model.arrays)
+        const kept = [...shapes.values()].reduce((sum, shape) => sum + shape.reduce((n, m) => n * m, 1), 0)
+        const trained = [...model.arrays.values()].reduce((sum, { data }) => sum + data.length, 0)
+        // Rows and columns are few only in large matrices; those of this model are small.
+        const least = optimizer === 'adafactor' ? 0 : (kept - 1) / trained
+        expect(stateNumbers({ optimizer, optimizerOptions }), optimizer).toBeGreaterThanOrEqual(least)
+      }
+    }
   })
 })
 
