@@ -23,12 +23,7 @@ const sum = (counts: Readonly<Record<string, number>>): number => Object.values(
 const megabytes = (bytes: number): number => bytes / 2 ** 20
 
 /** The numbers that are judged: memory in MiB, all else counted. */
-const measuresOf = ({
-  memory,
-  tensors,
-  descriptors,
-  resources,
-}: Reading): Readonly<Record<Measure, number>> => ({
+const measuresOf = ({ memory, tensors, descriptors, resources }: Reading): Readonly<Record<Measure, number>> => ({
   rss: megabytes(memory.rss),
   javascript: megabytes(memory.heapUsed + memory.external),
   tensors: tensors.count,

@@ -9,7 +9,7 @@ import type { KillOrder } from './killMain.js'
 import { contentsOf, parseJsonLines, withoutSeconds } from './runs.js'
 
 /** What a run says that it begins to do. */
-export const KILL_PHASES = [
+const KILL_PHASES = [
   ...(['opening', 'collecting', 'training', 'syncing', 'recording', 'inside a log', 'evaluating'] as const),
   ...(['checkpointing', 'inside a checkpoint', 'checkpointed', 'removing', 'writing', 'inside a file'] as const),
 ] as const

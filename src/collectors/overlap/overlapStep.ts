@@ -203,9 +203,6 @@ const train = (state: OverlapState): Moved => {
  * Cost     `ahead * log(ahead)` for each event, and for each task that is drawn.
  * Source   AReaL's staleness control (Fu et al. 2025, arXiv:2505.24298, equation 3), which bounds the count of what was drawn; here each deadline is
  *          bounded, so that no group is learned from too late whatever finishes first. prime-rl's `max_off_policy_steps` is `drop`.
- *
- * @example
- * overlapStep(overlapState({ groups: 1, maxLag: 0 }), { _tag: 'Begun' })[1] // [{ _tag: 'Sample', task: 0 }]
  */
 export const overlapStep = (state: OverlapState, event: OverlapEvent): Moved => {
   const [next, actions] = moved(state, event)

@@ -135,12 +135,11 @@ const stopwatch = (clock: Clock): Stopwatch => {
     note: (was) => {
       const now = clock.now()
       const seconds = (now - last) / 1000
-      const add = (isOn: boolean): number => (isOn ? seconds : 0)
       last = now
       sums = {
-        waiting: sums.waiting + add(was.waiting),
-        sampling: sums.sampling + add(was.sampling),
-        both: sums.both + add(was.sampling && was.learning),
+        waiting: sums.waiting + (was.waiting ? seconds : 0),
+        sampling: sums.sampling + (was.sampling ? seconds : 0),
+        both: sums.both + (was.sampling && was.learning ? seconds : 0),
       }
     },
     read: () => {

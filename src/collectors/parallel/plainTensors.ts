@@ -17,7 +17,7 @@ export const plainTensor = (tensor: tf.Tensor): PlainTensor => {
 }
 
 /** A tensor of these numbers, which belongs to the enclosing scope. */
-export const tensorOf = ({ data, shape, dtype }: PlainTensor): tf.Tensor => tf.tensor(data, [...shape], dtype)
+const tensorOf = ({ data, shape, dtype }: PlainTensor): tf.Tensor => tf.tensor(data, [...shape], dtype)
 
 export const plainTensors = (tensors: NamedTensors): Readonly<Record<string, PlainTensor>> =>
   Object.fromEntries(Object.entries(tensors).map(([name, tensor]) => [name, plainTensor(tensor)]))

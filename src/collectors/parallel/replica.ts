@@ -24,7 +24,7 @@ import { plainTensors, plainTree, tensorsOfPlain } from './plainTensors.js'
 type AnyCase = StepCase<never, string, unknown, MeasuredLoss>
 
 /** The case of a step, from the module that makes it. Errors: rejects if there is no such function. */
-export const stepCaseOf = async <C>({ module, exportName, input }: StepCaseModule): Promise<C> => {
+const stepCaseOf = async <C>({ module, exportName, input }: StepCaseModule): Promise<C> => {
   const exported: Readonly<Record<string, unknown>> = await import(module)
   const make = exported[exportName]
   if (typeof make !== 'function') throw new TypeError(`${module} exports no function '${exportName}'`)
@@ -62,11 +62,9 @@ const makeReplica = (config: DecoderConfig, stepCase: AnyCase, { recompute }: Pi
     scope(() => {
       const all = Object.entries(weights())
       const isTrained = new Set(trained)
-      const some = (kind: boolean): NamedTensors =>
-        Object.fromEntries(all.filter(([name]) => isTrained.has(name) === kind))
       const { grads, loss, aux } = gradients.run({
-        params: some(true),
-        frozen: some(false),
+        params: Object.fromEntries(all.filter(([name]) => isTrained.has(name))),
+        frozen: Object.fromEntries(all.filter(([name]) => !isTrained.has(name))),
         counts: countTensors(counts),
         ...stepTensors(stepCase, rows, config),
       })
