@@ -19,6 +19,8 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
     'track-samples',
     'memory',
     'out',
+    'replay',
+    'sampler-threads',
     'resume',
     'model',
     'backend',

@@ -135,7 +135,7 @@ describe('options in the guide', () => {
     const packageJson = JSON.parse(readFileSync('package.json', 'utf8')) as {
       readonly scripts: Record<string, string>
     }
-    expect(packageJson.scripts[name]).toBe(`tsx ${script}`)
+    expect(packageJson.scripts[name]).toMatch(new RegExp(`(^|&& )tsx (--tsconfig \\S+ )?${script}$`))
     const help = execFileSync(process.execPath, ['--import', 'tsx', script, '--help'], { encoding: 'utf8' })
     const lines = shellLines.filter((line) => line.includes(` ${name} -- `))
     expect(lines).not.toEqual([])

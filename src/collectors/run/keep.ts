@@ -42,7 +42,7 @@ export const saveProgress = async (session: Session, progress: Progress): Promis
     klCoefficient: progress.klCoefficient,
     position: { batch: progress.position.batch, remembered: { ...progress.position.remembered } },
     secondsTotal: secondsTotal(session),
-    checkpointSeconds: session.checkpointSeconds,
+    checkpointSeconds: session.state.checkpointSeconds,
     metricsBytes: metrics.bytes(),
     trajectoriesBytes: trajectories.bytes(),
   }
@@ -55,7 +55,7 @@ export const saveProgress = async (session: Session, progress: Progress): Promis
   const also = [...(best === undefined ? [] : [best]), ...(await beforeAlarm(session))]
   const place = { folder: options.paths.checkpoints, step: progress.step, keep: 2, also }
   const path = orThrow(await saveCheckpoint(files, contents, place)())
-  session.checkpointSeconds += (clock.now() - started) / 1000
+  session.state.checkpointSeconds += (clock.now() - started) / 1000
   return { type: 'checkpoint', step: progress.step, path }
 }
 

@@ -1,5 +1,6 @@
 /** What a run holds from its first step to its last. */
 import type { Clock, Files } from '../../core/capabilities.js'
+import type { Changing } from '../../core/changing.js'
 import type { TaskSource } from '../../data/task.js'
 import type { AlarmWatch } from './alarmWatch.js'
 import type { Checkpoint } from './checkpoint.js'
@@ -40,9 +41,11 @@ export interface Session {
   readonly secondsBefore: number
   /** Null if nobody wants alarms. */
   readonly watch: AlarmWatch | null
-  /** By an alarm: the run saves and ends. */
-  isStopped: boolean
-  checkpointSeconds: number
+  readonly state: Changing<{
+    /** By an alarm: the run saves and ends. */
+    readonly isStopped: boolean
+    readonly checkpointSeconds: number
+  }>
 }
 
 /** Of all sessions of the run. */

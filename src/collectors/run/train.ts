@@ -97,7 +97,7 @@ async function* runStep(session: Session, before: Progress): AsyncGenerator<RunE
   const samples = shown.slice(0, options.samples ?? 0)
   if (samples.length > 0) yield { type: 'samples', step: record.step, samples }
   for (const raised of session.watch?.see(record, () => keptBatch(learner, sampled, record)) ?? []) {
-    if (settings.alarms === 'stop') session.isStopped = true
+    if (settings.alarms === 'stop') session.state.isStopped = true
     orThrow(yield* raise(session, raised))
   }
   return progress
@@ -157,15 +157,14 @@ export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
               alarmLimits(settings.alarmLimits),
               resume?.records.filter((record) => record.type === 'step') ?? [],
             ),
-      isStopped: false,
       startedAt,
       secondsBefore: state?.secondsTotal ?? 0,
-      checkpointSeconds: state?.checkpointSeconds ?? 0,
+      state: { isStopped: false, checkpointSeconds: state?.checkpointSeconds ?? 0 },
     }
     yield { type: 'start', ...countsOf(model, learner.weights), firstStep: progress.step + 1, settings }
     if (!session.records.some(({ type }) => type === 'evaluation')) yield* evaluate(session, progress.step)
     let saved = progress.step
-    while (progress.step < settings.steps && !session.isStopped && options.signal?.aborted !== true) {
+    while (progress.step < settings.steps && !session.state.isStopped && options.signal?.aborted !== true) {
       progress = yield* runStep(session, progress)
       const isLast = progress.step === settings.steps
       if (progress.step % settings.evalEvery === 0 || isLast) yield* evaluate(session, progress.step)
@@ -194,7 +193,7 @@ const summaryOf = (session: Session, progress: Progress): RunSummary => {
       seed: settings.seed,
       completionsPerStep: settings.prompts * settings.group,
       secondsTotal: secondsTotal(session),
-      checkpointSeconds: session.checkpointSeconds,
+      checkpointSeconds: session.state.checkpointSeconds,
       policyVersion: learner.pipeline.policy.version(),
       parameters: parameterCount(model.config),
       engine: engineReport(),
