@@ -29,16 +29,18 @@ const settled = z.discriminatedUnion('_tag', [
   z.object({ _tag: z.literal('Trained'), step: z.number() }),
   z.object({ _tag: z.literal('Dropped'), cause, reason: z.string() }),
 ])
+/** The settings of a queue; which numbers are right is asked of `settingProblems`. */
+export const storedSettings = z.object({
+  groupSize: z.number(),
+  capacity: z.number(),
+  leaseMs: z.number(),
+  maxAttempts: z.number(),
+  maxLag: z.number(),
+  order: z.enum(['completion', 'task']),
+})
 const stored = z.object({
   format: z.literal(FORMAT),
-  settings: z.object({
-    groupSize: z.number(),
-    capacity: z.number(),
-    leaseMs: z.number(),
-    maxAttempts: z.number(),
-    maxLag: z.number(),
-    order: z.enum(['completion', 'task']),
-  }),
+  settings: storedSettings,
   nextTicket: natural,
   nextLease: natural,
   pending: z.array(z.tuple([natural, group])),

@@ -8,7 +8,7 @@ import { parseJson } from '../../core/json.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { groupQueue } from './groupQueue.js'
 import type { ClientMemory, RecordedEvent, SharedQueue } from './queueEvents.js'
-import { groupQueueFromJson, groupQueueToJson } from './queueJson.js'
+import { groupQueueFromJson, groupQueueToJson, storedSettings } from './queueJson.js'
 import type { GroupQueueSettings } from './queueState.js'
 
 const FORMAT = 'tandem shared queue 1'
@@ -57,15 +57,7 @@ export const eventText = ({ client, event, what: done }: Omit<RecordedEvent, 'at
 export const eventFromText = (text: string): E.Either<FormatFailure, Omit<RecordedEvent, 'at'>> =>
   parsed(text, recorded)
 
-const settings = z.object({
-  groupSize: z.number(),
-  capacity: z.number(),
-  leaseMs: z.number(),
-  maxAttempts: z.number(),
-  maxLag: z.number(),
-  order: z.enum(['completion', 'task']),
-})
-const opening = z.object({ format: z.literal(FORMAT), settings })
+const opening = z.object({ format: z.literal(FORMAT), settings: storedSettings })
 
 /** The first record of a queue. */
 export const openingText = (given: GroupQueueSettings): string => JSON.stringify({ format: FORMAT, settings: given })

@@ -11,6 +11,20 @@ export type OnnxType = 'float32' | 'int32' | 'int64' | 'bool'
 
 export type OnnxArray = Float32Array | Int32Array | BigInt64Array | Uint8Array
 
+/** Zeros of a type. What onnxruntime gives back for bool is a Uint8Array; the others come as their own kinds. */
+export const makeArray = (length: number, type: OnnxType): OnnxArray => {
+  switch (type) {
+    case 'float32':
+      return new Float32Array(length)
+    case 'int32':
+      return new Int32Array(length)
+    case 'bool':
+      return new Uint8Array(length)
+    case 'int64':
+      return new BigInt64Array(length)
+  }
+}
+
 /** A tensor as onnxruntime takes and gives it; `data` is used in place, not copied. */
 export interface OnnxTensor {
   readonly data: OnnxArray

@@ -2,7 +2,7 @@
  * Operations on few numbers that are there already, computed at once: a graph for them would take a hundred times as long to compile, and
  * every number of rows is another graph. Only operations whose results are the same to the bit wherever they are computed.
  */
-import type { OnnxArray, OnnxType } from './binding.js'
+import { makeArray, type OnnxArray } from './binding.js'
 import { type Attribute, type OutputSpec, sameShape, sizeOf, type Value } from './graph.js'
 
 /** Elements of a result that is computed number by number, and of one that is made of pieces. */
@@ -20,19 +20,6 @@ interface Call {
 /** Undefined for what has to be recorded. */
 type Fold = (call: Call) => OnnxArray | undefined
 
-const empty = (length: number, type: OnnxType): OnnxArray => {
-  switch (type) {
-    case 'float32':
-      return new Float32Array(length)
-    case 'int32':
-      return new Int32Array(length)
-    case 'bool':
-      return new Uint8Array(length)
-    case 'int64':
-      return new BigInt64Array(length)
-  }
-}
-
 /** Part of an array. Arrays of one type only are put into one another. */
 const part = (from: OnnxArray, start: number, end: number): Float32Array => from.subarray(start, end) as Float32Array // whichever it is, it goes into an array of the same type
 
@@ -44,7 +31,7 @@ const elementwise =
     const fits = ({ shape, data, type }: Known): boolean =>
       type !== 'int64' && (data.length === 1 || sameShape(shape, output.shape))
     if (size > MOST.numbers || !fits(a!) || !fits(b!)) return undefined
-    const result = empty(size, output.type)
+    const result = makeArray(size, output.type)
     const [left, right] = [a!.data as Float32Array, b!.data as Float32Array] // numbers, as just checked
     const [i, j] = [left.length === 1 ? 0 : 1, right.length === 1 ? 0 : 1]
     for (let k = 0; k < size; k++) result[k] = f(left[i * k]!, right[j * k]!)
@@ -68,7 +55,7 @@ const not: Fold = ({ inputs: [x], output }) =>
 const expand: Fold = ({ inputs: [x], output }) => {
   const size = sizeOf(output.shape)
   if (x!.data.length !== 1 || size > MOST.numbers || x!.type === 'int64') return undefined
-  return (empty(size, output.type) as Float32Array).fill(Number(x!.data[0])) // no int64, as just checked
+  return (makeArray(size, output.type) as Float32Array).fill(Number(x!.data[0])) // no int64, as just checked
 }
 
 const reshape: Fold = ({ inputs: [x] }) => x!.data
@@ -77,7 +64,7 @@ const concat: Fold = ({ inputs, output, attributes }) => {
   const size = sizeOf(output.shape)
   const axis = attributes.axis as number // always given
   if (size > MOST.pieces) return undefined
-  const result = empty(size, output.type) as Float32Array // of the type of all inputs
+  const result = makeArray(size, output.type) as Float32Array // of the type of all inputs
   const outer = sizeOf(output.shape.slice(0, axis))
   let at = 0
   for (let block = 0; block < outer; block++) {
@@ -95,7 +82,7 @@ const pieces = (value: Known, axis: number, places: ArrayLike<number>): OnnxArra
   const width = sizeOf(value.shape.slice(axis + 1))
   const block = value.shape[axis]! * width
   const outer = sizeOf(value.shape.slice(0, axis))
-  const result = empty(outer * places.length * width, value.type) as Float32Array // of the type of the value
+  const result = makeArray(outer * places.length * width, value.type) as Float32Array // of the type of the value
   let at = 0
   for (let o = 0; o < outer; o++) {
     for (let i = 0; i < places.length; i++) {

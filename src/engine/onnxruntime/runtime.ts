@@ -1,5 +1,5 @@
 /** Compiles graphs to onnxruntime sessions, keeps them, runs them and counts. */
-import type { NativeSession, OnnxArray, OnnxRuntime, OnnxTensor, OnnxType } from './binding.js'
+import { makeArray, type NativeSession, type OnnxArray, type OnnxRuntime, type OnnxTensor } from './binding.js'
 import { collect, encodeModel, type Graph, graphKey, type OpenShapes, sizeOf, type Value } from './graph.js'
 import { kernelError, type StackMode } from './origin.js'
 
@@ -82,20 +82,6 @@ const graphCost = (graph: Graph): 'small' | 'large' =>
 
 const byteLength = (arrays: readonly { readonly data: OnnxArray }[]): number =>
   arrays.reduce((sum, { data }) => sum + data.byteLength, 0)
-
-/** What onnxruntime gives back for bool is a Uint8Array; the others come as their own kinds. */
-const emptyArray = (type: OnnxType): OnnxArray => {
-  switch (type) {
-    case 'float32':
-      return new Float32Array(0)
-    case 'int32':
-      return new Int32Array(0)
-    case 'int64':
-      return new BigInt64Array(0)
-    case 'bool':
-      return new Uint8Array(0)
-  }
-}
 
 /**
  * Makes the runtime.
@@ -186,7 +172,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     compute: (roots) => {
       const wanted = [...new Set(roots)].filter((value) => value.data === null)
       const [empty, full] = [wanted.filter((v) => sizeOf(v.shape) === 0), wanted.filter((v) => sizeOf(v.shape) > 0)]
-      for (const value of empty) value.data = emptyArray(value.type)
+      for (const value of empty) value.data = makeArray(0, value.type)
       if (full.length > 0) {
         const graph = collect(full)
         const results = cached(graph).run(graph.feeds.map(({ data, shape }) => ({ data: data!, shape })))
