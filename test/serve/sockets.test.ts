@@ -195,7 +195,7 @@ describe('closing', () => {
       _tag: 'ListenFailure',
       port,
       code: 'EADDRINUSE',
-      reason: expect.stringContaining('--port'),
+      reason: expect.stringContaining('the port is in use; choose another one'),
     })
   })
 })

@@ -47,6 +47,8 @@ describe('a run with an adapter', () => {
     expect(events.filter(({ type }) => type === 'export')).toEqual([
       { type: 'export', path: path('run/adapter') },
       { type: 'export', path: path('run/model') },
+      { type: 'export', path: path('run/best/adapter') },
+      { type: 'export', path: path('run/best/model') },
     ])
     expect(readdirSync(path('run/checkpoints/step-000004')).sort()).toEqual([...TRAINED, 'state.json'].sort())
     expect(readdirSync(path('run/adapter')).sort()).toEqual(['adapter_config.json', 'adapter_model.safetensors'])
