@@ -82,18 +82,13 @@ const openReplicas = async (settings: RunSettings, config: DecoderConfig): Promi
   return orThrow(await startReplicas({ config, stepCase, workers, recompute })())
 }
 
-/**
- * Loads weights, and wires all that samples and learns from them. A policy that had been given weights has them again.
- *
- * Effects  holds the tensors of policy, reference and trainer until `close`; with `maxLag` a thread besides, and `workers - 1` more.
- */
-export const openLearner = async (options: LearnerOptions): Promise<Learner> => {
+/** The learner, with threads that whoever started them closes if this fails. */
+const wireLearner = async (options: LearnerOptions, replicas: Replicas | undefined): Promise<Learner> => {
   const { settings, model, tasks, checkpoint } = options
   using held = startWeights(options, checkpoint?.trained)
   const weights = held.value
   const reference = TransformersWrapper({ config: model.config, params: weights.first })
   const state = checkpoint?.state
-  const replicas = await openReplicas(settings, model.config)
   const pipeline = makePipeline(settings, model, {
     params: { ...weights.frozen, ...weights.trained },
     frozen: weights.frozen,
@@ -150,5 +145,20 @@ export const openLearner = async (options: LearnerOptions): Promise<Learner> => 
       await push(version)
       sampler?.trained()
     },
+  }
+}
+
+/**
+ * Loads weights, and wires all that samples and learns from them. A policy that had been given weights has them again.
+ *
+ * Effects  holds the tensors of policy, reference and trainer until `close`; with `maxLag` a thread besides, and `workers - 1` more.
+ */
+export const openLearner = async (options: LearnerOptions): Promise<Learner> => {
+  const replicas = await openReplicas(options.settings, options.model.config)
+  try {
+    return await wireLearner(options, replicas)
+  } catch (error) {
+    await replicas?.close() // threads would keep the process alive
+    throw error
   }
 }
