@@ -3,18 +3,29 @@ import { defineConfig } from 'vitest/config'
 /** As in CI: without what takes longest or is a variation of what others show, and two at a time. */
 const IS_SHORT = process.env.LEARNING === 'short'
 
-const LONG = ['algorithms', 'chaos', 'kills', 'overlap', 'remoteGrpo'].map((name) => `test/learning/${name}.test.ts`)
+const LONG = [
+  'algorithms',
+  'calculator',
+  'chaos',
+  'ifEvalHostile',
+  'kills',
+  'overlap',
+  'remoteGrpo',
+  'toolConversations',
+].map((name) => `test/learning/${name}.test.ts`)
 
 /** Long runs: learning with the shipped model, kill and resume at full size, and the search for leaks. */
 export default defineConfig({
   test: {
     include: ['test/learning/**/*.test.ts', 'test/soak/**/*.test.ts'],
     exclude: IS_SHORT ? LONG : [],
+    globalSetup: 'test/kit/compiledFolders.ts',
     setupFiles: ['test/kit/setup.ts'],
     env: { FC_SEED: '20261121' },
     pool: 'forks',
     maxWorkers: IS_SHORT ? 2 : 1,
     testTimeout: 1_800_000,
     hookTimeout: 1_800_000,
+    expect: { poll: { timeout: 60_000 } },
   },
 })

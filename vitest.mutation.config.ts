@@ -16,6 +16,7 @@ class CheapFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     include: ['test/data/tensorDict/**/*.test.ts', 'test/testing/tensorDictLaws*.test.ts'],
+    globalSetup: 'test/kit/compiledFolders.ts',
     setupFiles: ['test/kit/setup.ts'],
     env: { FC_SEED: '20261121', FC_RUNS: '8' },
     pool: 'threads',

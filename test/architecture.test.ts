@@ -151,3 +151,22 @@ describe('every type', () => {
     ).toEqual([])
   })
 })
+
+describe('the kit of the tests', () => {
+  it('registers no hook while it is loaded: a process of several test files loads it once, and only the first would have the hook', () => {
+    const HOOKS = ['beforeAll', 'beforeEach', 'afterEach', 'afterAll']
+    const perFile = ['test/kit/setup.ts'] // vitest loads it again for each file
+    const loaded = readdirSync('test/kit')
+      .map((name) => join('test/kit', name))
+      .filter((path) => path.endsWith('.ts') && !perFile.includes(path))
+      .map((path) => ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.ES2022, true))
+    const isInFunction = (node: ts.Node): boolean => ts.findAncestor(node, isImplementation) !== undefined
+    const hooks = loaded.flatMap((file) =>
+      nodesOf(file, ts.isCallExpression)
+        .filter((call) => HOOKS.includes(call.expression.getText()) && !isInFunction(call))
+        .map((call) => place(file, call)),
+    )
+    expect(loaded.length).toBeGreaterThan(100)
+    expect(hooks).toEqual([])
+  })
+})

@@ -1,4 +1,3 @@
-/** Collecting rollouts, learning from them, keeping policies up to date, and whole runs. */
 export {
   type CapturedBatch,
   type CapturedBatchFailure,
@@ -95,13 +94,7 @@ export {
   type QueueLog,
   type RolloutBytes,
 } from './queues/queueLog.js'
-export type {
-  DropCause,
-  GroupQueueSettings,
-  GroupQueueState,
-  QueueRefusal,
-  Settled,
-} from './queues/queueState.js'
+export type { DropCause, GroupQueueSettings, GroupQueueState, QueueRefusal, Settled } from './queues/queueState.js'
 export { type RedisQueueLogOptions, redisQueueLog } from './queues/redisQueueLog.js'
 export {
   type FinishedRollout,
@@ -213,13 +206,7 @@ export {
   ppoStep,
   type ValuedRewards,
 } from './steps/ppoStep.js'
-export {
-  type MaskedTokens,
-  maskedRows,
-  type SFTRows,
-  type SFTRowsOptions,
-  sftRows,
-} from './steps/sftRows.js'
+export { type MaskedTokens, maskedRows, type SFTRows, type SFTRowsOptions, sftRows } from './steps/sftRows.js'
 export { type SFTMetrics, type SFTStepOptions, sftStep } from './steps/sftStep.js'
 export { type ValueMetrics, type ValueRows, type ValueStepOptions, valueStep } from './steps/valueStep.js'
 export { type ConsoleOptions, consoleSink } from './tracking/console.js'

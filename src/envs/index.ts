@@ -1,4 +1,3 @@
-/** Environments, transforms and rewards. */
 export { ChatEnv, type ChatEnvOptions, type ChatState } from './chatEnv.js'
 export { DatasetChatEnv, type DatasetChatEnvOptions, type DatasetChatState } from './datasetChatEnv.js'
 export { type Env, type EnvFailure, type EnvSpecs, nextRequest, type Outcome, outcomeSpec } from './env.js'
@@ -11,12 +10,7 @@ export {
   type SourcePosition,
   type TaskEntries,
 } from './transforms/dataLoadingPrimer.js'
-export {
-  type GSM8KParts,
-  GSM8KRewardParser,
-  type GSM8KRewardParserOptions,
-  type InputMode,
-} from './transforms/gsm8kRewardParser.js'
+export { type GSM8KParts, GSM8KRewardParser, type GSM8KRewardParserOptions } from './transforms/gsm8kRewardParser.js'
 export { type KLEntries, KLRewardTransform, type KLRewardTransformOptions } from './transforms/klRewardTransform.js'
 export { ObservationLimit, type ObservationLimitOptions } from './transforms/observationLimit.js'
 export { type LengthEntries, OverlongPenalty } from './transforms/overlongPenalty.js'

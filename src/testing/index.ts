@@ -21,7 +21,7 @@ export {
 } from './arbitraries.js'
 export { type NestedNumbers, requireClose, requireCloseTensor, type Tolerance } from './close.js'
 export { type Codec, type CodecParts, type CodecSample, codecLaws } from './codecLaws.js'
-export { type EnvSample, envLaws, type RewardSample, rewardLaws } from './envLaws.js'
+export { type EnvSample, envLaws } from './envLaws.js'
 export { type FakeClock, fakeClock } from './fakeClock.js'
 export { type Fault, type FaultPlan, type FaultyCall, failNth, withFaults } from './faults.js'
 export {

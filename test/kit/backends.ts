@@ -132,7 +132,11 @@ export const knownDifferences = (differences: readonly KnownDifference[]): void 
   for (const { kernel, reason, inputs, call } of differences) {
     it(`known difference of ${kernel}: ${reason}`, () => {
       const given = { inputs, options: undefined }
+      const { state } = tf.engine()
+      const bytes = state.numBytes
       expect(outcomesOn('onnxruntime', given, call)).not.toEqual(outcomesOn('cpu', given, call))
+      // A shape with a hole has NaN bytes, and so have all tensors together ever after, in each file that this process tests.
+      if (Number.isNaN(state.numBytes)) state.numBytes = bytes
     })
   }
 }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { buildSync } from 'esbuild'
-import { afterAll } from 'vitest'
+import { COMPILED_FOLDERS } from './compiledFolders.js'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -12,15 +12,17 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const BESIDE = ['models', 'assets', 'package.json', 'node_modules']
 
 let folder: string | undefined
-const remove = (): void => {
-  if (folder !== undefined) rmSync(folder, { recursive: true, force: true })
+
+/** A new folder: in that of the test run, which is removed after the last test; without one, it is removed with the process. */
+const newFolder = (): string => {
+  const run = process.env[COMPILED_FOLDERS]
+  const made = mkdtempSync(join(run ?? tmpdir(), 'tandem-compiled-'))
+  if (run === undefined) process.once('exit', () => rmSync(made, { recursive: true, force: true }))
+  return made
 }
-// Scripts use the kit, too: there are no tests to come after.
-if ('__vitest_worker__' in globalThis) afterAll(remove)
-else process.once('exit', remove)
 
 const compile = (): string => {
-  const made = mkdtempSync(join(tmpdir(), 'tandem-compiled-'))
+  const made = newFolder()
   const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).map((name) => `src/${name}`)
   const kit = readdirSync(join(ROOT, 'test/kit')).map((name) => `test/kit/${name}`)
   buildSync({
@@ -31,7 +33,7 @@ const compile = (): string => {
   return made
 }
 
-/** The folder with the JavaScript of `src` and of this folder, at the same paths. It is removed after the tests of the file, or with the process. */
+/** The folder with the JavaScript of `src` and of this folder, at the same paths: made once in a process. */
 export const compiledFolder = (): string => {
   folder ??= compile()
   return folder

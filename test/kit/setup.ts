@@ -7,16 +7,26 @@ import { afterEach, beforeEach, expect } from 'vitest'
 
 fc.configureGlobal({ seed: Number(process.env.FC_SEED), numRuns: Number(process.env.FC_RUNS ?? 100) })
 
-/** What is alive, without starting a backend, and without loading TensorFlow.js for tests that do not use it. */
-const alive = async (): Promise<{ readonly tensors: number; readonly owned: number }> => {
-  const engine: unknown = Object.getOwnPropertyDescriptor(globalThis, '_tfengine')?.value
-  if (engine === undefined) return { tensors: 0, owned: 0 }
-  const { ownedCount } = await import('../../src/engine/scope.js')
-  // A cast: tfjs keeps its engine under this name, and declares no such global.
-  return { tensors: (engine as { state: { numTensors: number } }).state.numTensors, owned: ownedCount() }
+interface Alive {
+  readonly tensors: number
+  /** Lost once a tensor had NaN bytes. Their number is not looked at: tfjs adds up those of strings wrongly. */
+  readonly bytes: 'counted' | 'lost'
+  readonly owned: number
 }
 
-let before = { tensors: 0, owned: 0 }
+const NOTHING: Alive = { tensors: 0, bytes: 'counted', owned: 0 }
+
+/** What is alive, without starting a backend, and without loading TensorFlow.js for tests that do not use it. */
+const alive = async (): Promise<Alive> => {
+  const engine: unknown = Object.getOwnPropertyDescriptor(globalThis, '_tfengine')?.value
+  if (engine === undefined) return NOTHING
+  const { ownedCount } = await import('../../src/engine/scope.js')
+  // A cast: tfjs keeps its engine under this name, and declares no such global.
+  const { state } = engine as { state: { numTensors: number; numBytes: number } }
+  return { tensors: state.numTensors, bytes: Number.isNaN(state.numBytes) ? 'lost' : 'counted', owned: ownedCount() }
+}
+
+let before = NOTHING
 
 beforeEach(async () => {
   before = await alive()

@@ -1,17 +1,12 @@
 /** Servers and transports for tests of what lies between them; all are closed after each test. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterEach } from 'vitest'
+import { onTestFinished } from 'vitest'
 import { orThrow } from '../../src/core/failure.js'
 import type { HttpEvents, HttpRequest, Transport } from '../../src/core/http.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { liveTransport, type TransportOptions } from '../../src/live/transport/liveTransport.js'
 import { type FaultProxy, type FaultProxyOptions, faultProxy } from './faultProxy.js'
-
-const opened: (() => Promise<void>)[] = []
-afterEach(async () => {
-  for (const close of opened.splice(0).reverse()) await close()
-})
 
 /** A server on this machine. */
 export const startServer = async (
@@ -19,7 +14,7 @@ export const startServer = async (
 ): Promise<string> => {
   const server = createServer(handle)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  opened.push(
+  onTestFinished(
     () =>
       new Promise((resolve) => {
         server.close(() => resolve())
@@ -32,7 +27,7 @@ export const startServer = async (
 /** A proxy before a server. */
 export const startProxy = async (upstream: string, options: FaultProxyOptions = {}): Promise<FaultProxy> => {
   const proxy = await faultProxy(upstream, options)
-  opened.push(() => proxy.close())
+  onTestFinished(() => proxy.close())
   return proxy
 }
 
@@ -43,7 +38,7 @@ export const transportTo = (
 ): Transport => {
   const { retry, ...rest } = options
   const transport = liveTransport({ servers, key: keyFromSeed(1), retry: { baseMs: 1, capMs: 2, ...retry }, ...rest })
-  opened.push(() => transport.close())
+  onTestFinished(() => transport.close())
   return transport
 }
 

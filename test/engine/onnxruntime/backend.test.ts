@@ -162,14 +162,15 @@ describe('memory', () => {
   })
 
   it('tensors that share data are freed when the last of them goes', () => {
+    const before = tf.memory().numDataBuffers // a call that the cpu backend refuses leaves one
     const x = tf.tensor1d([1, 2, 3, 4])
     const [copy, square] = [tf.clone(x), tf.reshape(x, [2, 2])]
-    expect(tf.memory().numDataBuffers).toBe(1)
+    expect(tf.memory().numDataBuffers).toBe(before + 1)
     x.dispose()
     copy.dispose()
     expect(valuesOf(square)).toEqual([1, 2, 3, 4])
     square.dispose()
-    expect(tf.memory().numDataBuffers).toBe(0)
+    expect(tf.memory().numDataBuffers).toBe(before)
   })
 
   it('mutating the typed array that a tensor was made from does not change the tensor', () => {
