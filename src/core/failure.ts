@@ -41,6 +41,8 @@ export const describe = (failure: Failure): string => {
     case 'RunFolderFailure':
     case 'BatchFailure':
       return `${of('folder')}: ${reason}`
+    case 'ToolFailure':
+      return `the tool '${of('tool')}': ${reason}`
     case 'EnvFailure':
       return `${of('env')}: ${reason}${causeOf(failure)}`
     default:
@@ -144,4 +146,11 @@ export interface ProcessFailure {
   /** The system's error code, such as ENOENT or EACCES. */
   readonly code: string
   readonly reason: string
+}
+
+/** An error that was thrown in another thread: those of the language keep their class, others their name. */
+export const errorNamed = (name: string, message: string): Error => {
+  if (name === 'RangeError') return new RangeError(message)
+  if (name === 'TypeError') return new TypeError(message)
+  return Object.assign(new Error(message), { name })
 }

@@ -3,7 +3,7 @@ import type * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Thread, Threads } from '../../core/capabilities.js'
-import { FailureError, type ThreadFailure } from '../../core/failure.js'
+import { errorNamed, FailureError, type ThreadFailure } from '../../core/failure.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { engineReport } from '../../engine/report.js'
 import { type BackendName, isBackendName } from '../../engine/select.js'
@@ -64,10 +64,6 @@ interface Member {
   readonly close: () => Promise<void>
 }
 
-/** Errors of the language keep their class, others their name. */
-const thrown = (name: string, message: string): Error =>
-  name === 'RangeError' ? new RangeError(message) : Object.assign(new Error(message), { name })
-
 /** Longest wait of `close` for what a thread is doing. */
 const CLOSE_LIMIT_MS = 10_000
 
@@ -97,7 +93,7 @@ const member = (thread: Thread): { readonly member: Member; readonly hear: (news
     const job = jobs.get(news.number)
     jobs.delete(news.number)
     if (news._tag === 'Done') job?.resolve(news.result)
-    else job?.reject(thrown(news.name, news.message))
+    else job?.reject(errorNamed(news.name, news.message))
   }
   const close = async (): Promise<void> => {
     if (over === undefined) post({ _tag: 'Close' })

@@ -1,6 +1,6 @@
 /** The owner's side of the protocol of engineMessages.ts: requests become messages, messages become events and answers. */
 import type { ThreadPort } from '../../core/capabilities.js'
-import { FailureError } from '../../core/failure.js'
+import { errorNamed, FailureError } from '../../core/failure.js'
 import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../data/generation.js'
 import type { EngineAnswers, EngineCall, EngineMessage, EngineNews, StreamItem } from './engineMessages.js'
 import { type EventQueue, eventQueue } from './eventQueue.js'
@@ -10,13 +10,6 @@ const failed = (failure: GenerationFailure): GenerationEvent => ({ _tag: 'Failed
 interface Pending {
   readonly resolve: (value: unknown) => void
   readonly reject: (error: Error) => void
-}
-
-/** Errors of the language keep their class, others their name. */
-const thrown = (name: string, message: string): Error => {
-  if (name === 'RangeError') return new RangeError(message)
-  if (name === 'TypeError') return new TypeError(message)
-  return Object.assign(new Error(message), { name })
 }
 
 /** A stream that the engine has not ended. */
@@ -132,7 +125,7 @@ export const engineConnection = (port: Pick<ThreadPort, 'post'>, window: number)
     const pending = calls.get(message.call)
     calls.delete(message.call)
     if (message._tag === 'Answer') pending?.resolve(message.value)
-    else pending?.reject(thrown(message.name, message.message))
+    else pending?.reject(errorNamed(message.name, message.message))
   }
 
   const call: EngineConnection['call'] = async (what, transfer) => {
