@@ -169,14 +169,14 @@ interface StepNumbers {
 export interface StepPieces<S, R, K extends string, X, M> {
   readonly init: LossStep<S, R, M>['init']
   /**
-   * Checks an update and cuts its rows, into at least `leastMicros` micro-batches where there are as many groups, and a multiple of them.
+   * Checks an update and cuts its rows, into a multiple of `multipleOf` micro-batches where there are as many groups.
    *
    * Errors   those of `LossStep.update`.
    */
   readonly plan: (
     params: NamedTensors,
     given: { readonly rows: R; readonly learningRate: number },
-    leastMicros: number,
+    multipleOf: number,
   ) => StepPlan<K>
   /** Gradients of a micro-batch. The results belong to the enclosing scope. */
   readonly run: (params: NamedTensors, rows: TokenRows<K>, counts: LossCounts) => GradOutput<X>
@@ -244,8 +244,8 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
     )
 
   /** Rows in micro-batches. What the loss decides over all of them is decided before, unless one run sees them all. */
-  const inMicroBatches = (params: NamedTensors, rows: TokenRows<K>, leastMicros: number): readonly TokenRows<K>[] => {
-    const cut = { tokens: microBatchTokens, least: leastMicros }
+  const inMicroBatches = (params: NamedTensors, rows: TokenRows<K>, multipleOf: number): readonly TokenRows<K>[] => {
+    const cut = { tokens: microBatchTokens, multipleOf }
     const micros = microBatches(rows, cut)
     return chooser === undefined || micros.length === 1
       ? micros
@@ -257,12 +257,12 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
       checkApart(stepCase.name, params, frozen)
       return { params, optimizer: optimizer.init(params) }
     },
-    plan: (params, { rows: given, learningRate }, leastMicros) => {
+    plan: (params, { rows: given, learningRate }, multipleOf) => {
       const rows = stepCase.rows(given)
       checkTokenRows(stepCase.name, rows, config.vocabularySize)
       checkApart(stepCase.name, params, frozen)
       refuse(stepCase.name, [notAWeight('the learning rate', learningRate)])
-      const micros = inMicroBatches(params, rows, leastMicros)
+      const micros = inMicroBatches(params, rows, multipleOf)
       return { micros, counts: { tokens: tokensThatCount(params, micros), completions: rows.completions.length } }
     },
     run: (params, rows, counts) => gradients.run({ params, frozen, counts, ...tensorsOf(rows) }),

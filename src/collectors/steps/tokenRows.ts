@@ -102,17 +102,17 @@ interface MicroBatchCut {
   /** About so many tokens each. */
   readonly tokens: number
   /** Their number is a multiple of this, where there are as many groups. */
-  readonly least: number
+  readonly multipleOf: number
 }
 
 /** Rows in runs of about `tokens` tokens, whole groups each, as even as groups allow. The runs together are the rows, in order. */
 export const microBatches = <K extends string>(
   rows: TokenRows<K>,
-  { tokens, least }: MicroBatchCut,
+  { tokens, multipleOf }: MicroBatchCut,
 ): readonly TokenRows<K>[] => {
   const { prompts } = rows.groups
   const size = Math.min(prompts.length, promptsPerRun(rows.groups, rows.completions, tokens))
-  const count = Math.min(prompts.length, Math.ceil(Math.ceil(prompts.length / size) / least) * least)
+  const count = Math.min(prompts.length, Math.ceil(Math.ceil(prompts.length / size) / multipleOf) * multipleOf)
   const start = (i: number): number => Math.floor((i * prompts.length) / count)
   return Array.from({ length: count }, (_, i) => groupsBetween(rows, start(i), start(i + 1)))
 }
