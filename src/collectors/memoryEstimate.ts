@@ -23,6 +23,8 @@ export interface MemoryRequest {
   readonly batch: EstimatedBatch
   readonly microBatchTokens: number
   readonly recompute: Recompute
+  /** Threads with models of their own beside this one: workers, and one that samples ahead. Default 0. */
+  readonly threads?: number
 }
 
 /** Bytes by what they are for. */
@@ -40,6 +42,8 @@ export interface MemoryEstimate {
   readonly cache: number
   /** Node, the native library, tokenizer and graphs. */
   readonly program: number
+  /** Other threads: the same again, with weights and their gradients. Micro-batches are shared out: together they take no more. */
+  readonly threads: number
   /** At the highest: sampling and learning take turns. */
   readonly total: number
 }
@@ -48,6 +52,9 @@ const FLOAT = 4
 
 /** What a process without a model takes. */
 const PROGRAM = 200 * 2 ** 20
+
+/** What a thread with a model takes beside that: a run of the shipped model had peaks of 1.22, 1.71 and 1.85 GiB with one, two and three. */
+const THREAD = 300 * 2 ** 20
 
 /** Copies of the logits that are alive at once: raw, at the temperature, exponentials, gradient. */
 const LOGIT_COPIES = 5
@@ -90,7 +97,7 @@ const oneRun = ({ batch, microBatchTokens }: MemoryRequest): EstimatedBatch => {
  * Source   `npm run bench:memory` compares it with the peak of real steps: 0.8 to 1.25 times as much at three sizes.
  */
 export const memoryEstimate = (request: MemoryRequest): MemoryEstimate => {
-  const { config, trained, stateNumbers, batch, recompute } = request
+  const { config, trained, stateNumbers, batch, recompute, threads = 0 } = request
   const { layers, hiddenSize, keyValueHeads, headSize, vocabularySize } = config
   const run = oneRun(request)
   const completions = run.prompts * run.group * run.completionTokens
@@ -116,9 +123,11 @@ export const memoryEstimate = (request: MemoryRequest): MemoryEstimate => {
       batch.prompts *
       (padded(batch.promptTokens) + batch.group * padded(batch.completionTokens)),
     program: PROGRAM,
+    threads: threads * (THREAD + FLOAT * (all + 2 * trained)),
   }
   const learning = parts.gradients + parts.activations + parts.logits
-  return { ...parts, total: parts.program + parts.weights + parts.optimizer + Math.max(learning, parts.cache) }
+  const fixed = parts.program + parts.threads + parts.weights + parts.optimizer
+  return { ...parts, total: fixed + Math.max(learning, parts.cache) }
 }
 
 /** A run that the machine has no room for. */
@@ -142,6 +151,7 @@ export const formatBytes = (bytes: number): string =>
 /** An estimate in one sentence, its parts by size. */
 export const formatEstimate = ({ total, ...parts }: MemoryEstimate): string => {
   const listed = Object.entries(parts)
+    .filter(([, bytes]) => bytes > 0)
     .sort(([, a], [, b]) => b - a)
     .map(([name, bytes]) => `${name} ${formatBytes(bytes)}`)
   return `about ${formatBytes(total)} of memory: ${listed.join(', ')}`
@@ -149,12 +159,13 @@ export const formatEstimate = ({ total, ...parts }: MemoryEstimate): string => {
 
 /** What would take less memory, the strongest first, among what the request does not do already. */
 const waysOut = (request: MemoryRequest): readonly string[] => {
-  const { config, trained, recompute, microBatchTokens } = request
+  const { config, trained, recompute, microBatchTokens, threads = 0 } = request
   const run = oneRun(request)
   return [
     ...(recompute === 'none' ? ['--recompute layers'] : []),
     ...(run.prompts > 1 ? [`a smaller --micro-batch than ${microBatchTokens}`] : []),
     ...(trained === parameterCount(config) ? ['--lora-rank 8'] : []),
+    ...(threads > 0 ? ['fewer --workers'] : []),
     'a smaller --group or --max-new-tokens',
   ]
 }

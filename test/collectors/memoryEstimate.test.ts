@@ -6,6 +6,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { formatBytes, type MemoryRequest, memoryEstimate, requireMemory } from '../../src/collectors/memoryEstimate.js'
 import { prepareRun } from '../../src/collectors/run/prepare.js'
+import type { RunSettings } from '../../src/collectors/run/settings.js'
 import { liveMachine } from '../../src/live/machine.js'
 import { parameterCount } from '../../src/modules/transformer/params.js'
 import { anySmallConfig } from '../kit/configs.js'
@@ -72,6 +73,9 @@ describe('the estimate', () => {
     })
     const sgd = memoryEstimate({ ...request, stateNumbers: 0, trained: all })
     expect(sgd.optimizer).toBeCloseTo((32 / 3) * all, 6)
+    const three = memoryEstimate({ ...request, trained: few, threads: 2 })
+    expect(three.threads).toBe(2 * (300 * 2 ** 20 + 4 * (all + 2 * few)))
+    expect(three.total - memoryEstimate({ ...request, trained: few }).total).toBe(three.threads)
   })
 })
 
@@ -89,6 +93,19 @@ describe('a run without room', () => {
         expect(E.isLeft(requireMemory(request, total - 1))).toBe(true)
       }),
     )
+  })
+
+  it('counts its workers, and the thread that samples ahead', async () => {
+    const total = async (changes: Partial<RunSettings>): Promise<number> => {
+      const settings = smallSettings(model, changes)
+      const request = { _tag: 'New', folder: path('never'), settings } as const
+      const failure = await leftOf(prepareRun(request, { machine: { memoryBytes: () => 2 ** 20 } }))
+      return 'neededBytes' in failure ? failure.neededBytes : Number.NaN
+    }
+    const one = await total({})
+    const worker = (await total({ workers: 2 })) - one
+    expect(worker).toBeGreaterThan(300 * 2 ** 20)
+    expect(await total({ workers: 3, maxLag: 1 })).toBe(one + 3 * worker)
   })
 
   it('is told what it would take, what there is, and what would take less', async () => {

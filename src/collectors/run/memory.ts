@@ -34,5 +34,6 @@ export const runMemoryRequest = (
     },
     microBatchTokens: settings.microBatch,
     recompute: settings.recompute,
+    threads: settings.workers - 1 + (settings.maxLag > 0 ? 1 : 0),
   }
 }

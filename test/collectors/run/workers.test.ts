@@ -1,8 +1,12 @@
 /** Runs whose sampling and gradients are shared out to threads. */
 import { describe, expect, it } from 'vitest'
+import { openLearner } from '../../../src/collectors/run/learner.js'
+import { prepareRun } from '../../../src/collectors/run/prepare.js'
+import { FailureError } from '../../../src/core/failure.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
-import { useTemporaryFolder } from '../../kit/runs.js'
+import { rightOf } from '../../kit/results.js'
+import { smallSettings, useTemporaryFolder } from '../../kit/runs.js'
 import { useTrainingRuns } from '../../kit/trainingRuns.js'
 
 useEngine({ threads: 1 })
@@ -20,5 +24,15 @@ describe('a run with workers', () => {
       expect([reward, tokens]).toEqual([one.reward, one.tokens])
       expectClose([loss, gradNorm, entropy], [one.loss, one.gradNorm, one.entropy], { absolute: 1e-4, relative: 1e-3 })
     }
+  })
+
+  it('that cannot start the thread that samples ends its workers, and frees what it held', async () => {
+    const settings = smallSettings(path('model'), { ...SETTINGS, workers: 2, maxLag: 1 })
+    const run = await rightOf(prepareRun({ _tag: 'New', folder: path('unwired'), settings }))
+    const ports = (): number => process.getActiveResourcesInfo().filter((name) => name === 'MessagePort').length
+    const before = ports()
+    const moved = { ...run, settings: { ...run.settings, model: path('moved away') } }
+    await expect(openLearner(moved)).rejects.toThrow(FailureError)
+    expect(ports()).toBe(before)
   })
 })
