@@ -108,3 +108,33 @@ export interface Transport {
   /** Ends what is underway with `closed`, and closes all connections. */
   readonly close: () => Promise<void>
 }
+
+/** Requests in the form of the web's `fetch`, for libraries that want one, on connections of their own. */
+export interface WebFetch {
+  readonly fetch: typeof globalThis.fetch
+  /** Cuts all connections. */
+  readonly close: () => Promise<void>
+}
+
+/** Where a connection is to go. `any`: a tunnel, of which nobody knows what goes through it. */
+export interface GateDestination {
+  readonly scheme: 'http' | 'https' | 'any'
+  readonly host: string
+  readonly port: number
+}
+
+/** A proxy that connects to some places only. */
+export interface Gate {
+  readonly url: string
+  /** Cuts all connections. To be called once. */
+  readonly close: () => Promise<void>
+}
+
+/** A gate could not be opened. */
+export interface GateFailure {
+  readonly _tag: 'GateFailure'
+  readonly reason: string
+}
+
+/** Opens a gate. What it does not allow is cut off without an answer. */
+export type OpenGate = (allows: (to: GateDestination) => boolean) => TaskEither<GateFailure, Gate>

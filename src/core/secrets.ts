@@ -25,6 +25,21 @@ const spellings = (secret: string): readonly string[] => [
 ]
 
 /**
+ * The text with the given secrets replaced by `***`, in whatever spelling, and nothing else changed.
+ *
+ * Cost     one pass for each secret.
+ *
+ * @example
+ * hide('the word is swordfish', ['swordfish']) // 'the word is ***'
+ */
+export const hide = (text: string, secrets: readonly string[]): string => {
+  const given = [...new Set(secrets.filter((secret) => secret !== '').flatMap(spellings))].sort(
+    (a, b) => b.length - a.length,
+  )
+  return given.reduce((left, secret) => left.replaceAll(secret, HIDDEN), text)
+}
+
+/**
  * The text with secrets replaced by `***`: the given ones, in whatever spelling, and what has the form of one: passwords in addresses,
  * `Bearer` and `Basic` tokens, keys that begin with `sk-` or `hf_`, keys in queries and JSON.
  *
@@ -33,13 +48,8 @@ const spellings = (secret: string): readonly string[] => [
  * @example
  * redact('at http://ann:pass@host with Bearer abc.def', ['host']) // 'at http://***@*** with Bearer ***'
  */
-export const redact = (text: string, secrets: readonly string[] = []): string => {
-  const given = [...new Set(secrets.filter((secret) => secret !== '').flatMap(spellings))].sort(
-    (a, b) => b.length - a.length,
-  )
-  const withoutGiven = given.reduce((left, secret) => left.replaceAll(secret, HIDDEN), text)
-  return FORMS.reduce((left, [form, replacement]) => left.replace(form, replacement), withoutGiven)
-}
+export const redact = (text: string, secrets: readonly string[] = []): string =>
+  FORMS.reduce((left, [form, replacement]) => left.replace(form, replacement), hide(text, secrets))
 
 /**
  * The beginning of a text, at most `length` characters, without secrets and without a piece of one at its end.
