@@ -158,9 +158,28 @@ export interface RunningProcess {
   readonly stop: (graceMs: number) => Promise<ProcessEnd>
 }
 
+/** A program that is talked to: bytes go to its input, and come from its output and its errors. */
+export interface TalkingProgram extends Omit<ProcessProgram, 'onLine'> {
+  /** Bytes of its output, as they come. */
+  readonly onOutput: (bytes: Uint8Array) => void
+  /** Bytes of its errors, as they come. */
+  readonly onErrors: (bytes: Uint8Array) => void
+  /** Where it works. Default: the folder of this process. */
+  readonly folder?: string
+}
+
+export interface TalkingProcess extends RunningProcess {
+  /** Resolves when the system has taken the text; a program that reads no more is a failure. */
+  readonly write: (text: string) => TaskEither<ProcessFailure, void>
+  /** Says that nothing more will come. */
+  readonly endInput: () => void
+}
+
 /** Other programs. However this process ends, those that it started and their children end with it. */
 export interface Processes {
   readonly start: (program: ProcessProgram) => TaskEither<ProcessFailure, RunningProcess>
+  /** Starts one to talk with. */
+  readonly converse: (program: TalkingProgram) => TaskEither<ProcessFailure, TalkingProcess>
   /** A port of this computer that nobody listens on now: `wanted`, or any. */
   readonly freePort: (wanted?: number) => TaskEither<ProcessFailure, number>
 }

@@ -1,11 +1,11 @@
 /** Real processes: `node:child_process`, in groups of their own that do not outlive this process. */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process'
 import { createServer } from 'node:net'
 import { createInterface } from 'node:readline'
-import type { Readable } from 'node:stream'
+import type { Readable, Writable } from 'node:stream'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { ProcessEnd, Processes, ProcessProgram } from '../core/capabilities.js'
+import type { ProcessEnd, Processes, ProcessProgram, RunningProcess, TalkingProgram } from '../core/capabilities.js'
 import type { ProcessFailure } from '../core/failure.js'
 
 const codeOf = (error: Error): string => ('code' in error && typeof error.code === 'string' ? error.code : 'UNKNOWN')
@@ -14,6 +14,9 @@ const REASONS: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such program',
   EACCES: 'this program may not be run',
   EADDRINUSE: 'the port is in use',
+  EPIPE: 'it reads no more',
+  ERR_STREAM_DESTROYED: 'it reads no more',
+  ERR_STREAM_WRITE_AFTER_END: 'its input was ended',
 }
 
 const processFailure = (command: string, error: Error): ProcessFailure => ({
@@ -91,46 +94,96 @@ const environmentOf = (changes: NonNullable<ProcessProgram['env']>): NodeJS.Proc
   ...Object.fromEntries(Object.entries(changes).map(([name, value]) => [name, value ?? undefined])),
 })
 
-const start: Processes['start'] =
-  ({ command, args, env = {}, onLine = () => {} }) =>
-  async () => {
-    const child = spawn(command, [...args], {
-      env: environmentOf(env),
-      detached: true, // a group of its own, so that all that it starts can be ended
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    const begun = await new Promise<Error | null>((resolve) => {
-      child.once('spawn', () => resolve(null))
-      child.on('error', resolve)
-    })
-    const { pid } = child
-    if (begun !== null || pid === undefined) return E.left(processFailure(command, begun ?? new Error('it has no id')))
-    remember(pid)
-    const guard = startGuard(pid)
-    const gone = new Promise<ProcessEnd>((resolve) => {
-      child.once('exit', (code, signal) => resolve({ code, signal }))
-    })
-    const told = Promise.all([linesOf(child.stdout, onLine), linesOf(child.stderr, onLine)])
-    const ended = gone.then(async (end) => {
-      signalGroup(pid, 'SIGKILL') // children that it left behind, which would also hold its output open
-      await told
-      guard.stdin?.end('over\n')
-      forget(pid)
+/** Bytes of a stream, until it is closed. */
+const bytesOf = (stream: Readable, onBytes: (bytes: Uint8Array) => void): Promise<void> =>
+  new Promise((resolve) => {
+    stream.on('data', onBytes).once('close', resolve)
+  })
+
+type Child = ChildProcessByStdio<Writable | null, Readable, Readable>
+
+interface Launched extends RunningProcess {
+  readonly child: Child
+}
+
+/** Starts a child as the head of a group. `listen` says what to do with what it writes, and when that is all told. */
+const launch = async (
+  { command, args, env = {}, folder }: Omit<ProcessProgram, 'onLine'> & Pick<TalkingProgram, 'folder'>,
+  input: 'ignore' | 'pipe',
+  listen: (child: Child) => Promise<unknown>,
+): Promise<E.Either<ProcessFailure, Launched>> => {
+  // Its output and errors are pipes, and so is its input unless it is ignored.
+  const child = spawn(command, [...args], {
+    env: environmentOf(env),
+    cwd: folder,
+    detached: true, // a group of its own, so that all that it starts can be ended
+    stdio: [input, 'pipe', 'pipe'],
+  }) as Child
+  const begun = await new Promise<Error | null>((resolve) => {
+    child.once('spawn', () => resolve(null))
+    child.on('error', resolve)
+  })
+  const { pid } = child
+  if (begun !== null || pid === undefined) return E.left(processFailure(command, begun ?? new Error('it has no id')))
+  remember(pid)
+  const guard = startGuard(pid)
+  const gone = new Promise<ProcessEnd>((resolve) => {
+    child.once('exit', (code, signal) => resolve({ code, signal }))
+  })
+  const told = listen(child)
+  const ended = gone.then(async (end) => {
+    signalGroup(pid, 'SIGKILL') // children that it left behind, which would also hold its output open
+    await told
+    guard.stdin?.end('over\n')
+    forget(pid)
+    return end
+  })
+  return E.right({
+    child,
+    pid,
+    ended,
+    stop: async (graceMs) => {
+      if (!groups.has(pid)) return ended // its number may be another's by now
+      signalGroup(pid, 'SIGTERM')
+      const timer = setTimeout(() => signalGroup(pid, 'SIGKILL'), graceMs)
+      const end = await ended
+      clearTimeout(timer)
       return end
-    })
-    return E.right({
-      pid,
-      ended,
-      stop: async (graceMs) => {
-        if (!groups.has(pid)) return ended // its number may be another's by now
-        signalGroup(pid, 'SIGTERM')
-        const timer = setTimeout(() => signalGroup(pid, 'SIGKILL'), graceMs)
-        const end = await ended
-        clearTimeout(timer)
-        return end
-      },
-    })
-  }
+    },
+  })
+}
+
+const start: Processes['start'] =
+  ({ onLine = () => {}, ...program }) =>
+  async () =>
+    E.map(({ pid, ended, stop }: Launched) => ({ pid, ended, stop }))(
+      await launch(program, 'ignore', ({ stdout, stderr }) =>
+        Promise.all([linesOf(stdout, onLine), linesOf(stderr, onLine)]),
+      ),
+    )
+
+const converse: Processes['converse'] =
+  ({ onOutput, onErrors, ...program }) =>
+  async () =>
+    E.map(({ child: { stdin }, pid, ended, stop }: Launched) => {
+      stdin?.on('error', () => {}) // each write is told what became of it
+      return {
+        ...{ pid, ended, stop },
+        write: (text: string): TE.TaskEither<ProcessFailure, void> =>
+          TE.tryCatch(
+            () =>
+              new Promise((resolve, reject) => {
+                stdin?.write(text, (error) => (error == null ? resolve() : reject(error)))
+              }),
+            (error) => processFailure(program.command, error instanceof Error ? error : new Error(String(error))),
+          ),
+        endInput: () => void stdin?.end(),
+      }
+    })(
+      await launch(program, 'pipe', ({ stdout, stderr }) =>
+        Promise.all([bytesOf(stdout, onOutput), bytesOf(stderr, onErrors)]),
+      ),
+    )
 
 const freePort: Processes['freePort'] = (wanted = 0) =>
   TE.tryCatch(
@@ -153,4 +206,4 @@ const freePort: Processes['freePort'] = (wanted = 0) =>
  * Each is the head of a group, which ends with it: when it is stopped, when it ends by itself, when this process exits, is interrupted by
  * Ctrl-C or a signal, or is killed.
  */
-export const liveProcesses: Processes = { start, freePort }
+export const liveProcesses: Processes = { start, converse, freePort }

@@ -123,6 +123,47 @@ describe('a process', () => {
   })
 })
 
+describe('a process that is talked to', () => {
+  const converse = async (script: string) => {
+    const said = { output: '', errors: '' }
+    const decoder = new TextDecoder()
+    const running = await rightOf(
+      liveProcesses.converse({
+        ...{ command: 'sh', args: ['-c', script], folder: '/' },
+        onOutput: (bytes) => {
+          said.output += decoder.decode(bytes)
+        },
+        onErrors: (bytes) => {
+          said.errors += decoder.decode(bytes)
+        },
+      }),
+    )
+    return { running, said }
+  }
+
+  it('reads what is written to it and says what it writes, until its input is ended', async () => {
+    const { running, said } = await converse('pwd; while read -r line; do echo "<$line>"; echo "!$line" >&2; done')
+    await rightOf(running.write('one\n'))
+    await rightOf(running.write('two\n'))
+    running.endInput()
+    expect(await running.ended).toEqual({ code: 0, signal: null })
+    expect(said).toEqual({ output: '/\n<one>\n<two>\n', errors: '!one\n!two\n' })
+    expect(await leftOf(running.write('three'))).toMatchObject({ reason: expect.stringMatching(/^sh: it/) })
+  })
+
+  it('ends with its children when it is stopped', async () => {
+    const { running, said } = await converse(PARENT)
+    await expect.poll(() => said.output).toMatch(/child \d+/)
+    expect(await running.stop(60_000)).toEqual({ code: null, signal: 'SIGTERM' })
+    await gone(Number(/\d+/.exec(said.output)?.[0]))
+  })
+
+  it('that cannot be started is a failure', async () => {
+    const program = { command: '/no/such/program', args: [], onOutput: () => {}, onErrors: () => {} }
+    expect(await leftOf(liveProcesses.converse(program))).toMatchObject({ code: 'ENOENT' })
+  })
+})
+
 describe('a free port', () => {
   it('can be listened on; one that is taken is a failure', async () => {
     const port = await rightOf(liveProcesses.freePort())
