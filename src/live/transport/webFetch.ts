@@ -1,0 +1,63 @@
+/** The web's `fetch` for libraries that bring their own protocol: on connections that can be closed, with answers that are bounded. */
+import { Agent, type RequestInfo, type RequestInit, fetch as undiciFetch } from 'undici'
+import type { WebFetch } from '../../core/http.js'
+
+export interface WebFetchOptions {
+  /** Bytes of an answer; of an answer of server-sent events, which may go on for ever, bytes of one event. */
+  readonly maxBytes: number
+  /** Longest time to open a connection. Default 10,000. */
+  readonly connectMs?: number
+}
+
+const [LINE_FEED, RETURN] = [10, 13]
+
+/** Counts bytes, from the beginning or from the last empty line, and breaks a stream that has too many. */
+const bounded = (maxBytes: number, from: 'beginning' | 'empty line'): TransformStream<Uint8Array, Uint8Array> => {
+  let count = 0
+  let isLineEmpty = true
+  const look = (byte: number): void => {
+    count++
+    if (byte !== LINE_FEED) isLineEmpty &&= byte === RETURN
+    else {
+      if (isLineEmpty) count = 0
+      isLineEmpty = true
+    }
+  }
+  return new TransformStream({
+    transform: (chunk, controller) => {
+      if (from === 'empty line') chunk.forEach(look)
+      else count += chunk.byteLength
+      if (count > maxBytes) controller.error(new RangeError(`the answer has more than ${maxBytes} bytes`))
+      else controller.enqueue(chunk)
+    },
+  })
+}
+
+/**
+ * A `fetch` of its own: `close` cuts what is underway and leaves no connection.
+ *
+ * Errors   its promises reject as those of `fetch` do; a body that is too long breaks with RangeError.
+ * Effects  connections, until `close`.
+ */
+export const liveWebFetch = ({ maxBytes, connectMs = 10_000 }: WebFetchOptions): WebFetch => {
+  const agent = new Agent({
+    connect: { timeout: connectMs },
+    // Whoever asks has limits of their own, and an open stream of events is silent for as long as it likes.
+    ...{ headersTimeout: 0, bodyTimeout: 0 },
+    // A connection for each request: one that was idle may be closed by the server in the moment in which it is used.
+    pipelining: 0,
+  })
+  let closed: Promise<void> | undefined
+  const fetch = async (input: RequestInfo, init?: RequestInit): Promise<Response> => {
+    const answer = await undiciFetch(input, { ...init, dispatcher: agent })
+    const isStream = /^text\/event-stream\b/i.test(answer.headers.get('content-type') ?? '')
+    // undici is what Node's own fetch is made of: its classes differ from the global ones by name only.
+    const body = answer.body as ReadableStream<Uint8Array> | null
+    return new Response(body?.pipeThrough(bounded(maxBytes, isStream ? 'empty line' : 'beginning')) ?? null, {
+      status: answer.status,
+      statusText: answer.statusText,
+      headers: [...answer.headers],
+    })
+  }
+  return { fetch: fetch as WebFetch['fetch'], close: () => (closed ??= agent.destroy()) } // the same function, by undici's names of its types
+}
