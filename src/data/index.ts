@@ -1,5 +1,5 @@
 /** The values that everything else exchanges: TensorDict, History, tokenizers, tasks, specs, policies, files. */
-
+export * from './arithmetic.js'
 export * from './buffers/index.js'
 export { type BytePairEncodingOptions, type TokenizerJson, trainBytePairEncoding } from './bytePairEncoding.js'
 export { readCapture } from './capture/records.js'
@@ -67,12 +67,7 @@ export {
   type TrajectoryFailure,
 } from './codecs/trajectories.js'
 export { decodeTrajectoriesParquet, encodeTrajectoriesParquet } from './codecs/trajectoriesParquet.js'
-export {
-  appendTrajectories,
-  cutTorn,
-  openTrajectoryLog,
-  type TrajectoryLog,
-} from './codecs/trajectoryLog.js'
+export { appendTrajectories, cutTorn, openTrajectoryLog, type TrajectoryLog } from './codecs/trajectoryLog.js'
 export { finalAnswer, GSM8K, type Gsm8kRow, type Gsm8kTasksOptions, gsm8kTasks } from './datasets/gsm8k.js'
 export { IFEVAL, type IfEvalRow, type Instruction } from './datasets/ifEval.js'
 export { collectJsonLines, type NumberedRow, type ReadJsonLinesOptions, readJsonLines } from './datasets/jsonl.js'
@@ -188,6 +183,7 @@ export type {
   TokenAction,
   TokenPrompt,
 } from './policy.js'
+export { decimalOf, type Rational, rational } from './rational.js'
 export { REWARD_KL_FORMS, type RewardKLForm, rewardKL } from './rewardKL.js'
 export {
   dataSpec,
@@ -227,130 +223,7 @@ export {
   tokenMask,
 } from './template/masks.js'
 export { type TemplateChoice, type TemplateSource, templateSource } from './template/named.js'
-export type { JoinOptions } from './tensorDict/alike.js'
-export {
-  add,
-  type CastOptions,
-  cast,
-  div,
-  type ElementwiseOp,
-  type LiftedOp,
-  lift,
-  mul,
-  sub,
-} from './tensorDict/arithmetic.js'
-export { autoBatch, withBatchShape } from './tensorDict/batchShape.js'
-export { allClose, diff, equals, hash, type TensorDictDifference, type Tolerance } from './tensorDict/compare.js'
-export { exclude, modify, type Partition, partitionKeys, remove, rename, select, set } from './tensorDict/edit.js'
-export {
-  dropEmptyNodes,
-  type FlatSchema,
-  flattenKeys,
-  type NestedSchema,
-  unflattenKeys,
-  type WithoutEmptyNodes,
-} from './tensorDict/flatKeys.js'
-export { ellipsis, type IndexPart, index, mask, newAxis, type Range } from './tensorDict/indexing.js'
-export { type FormatOptions, format, toNested } from './tensorDict/inspect.js'
-export { concat, setAt, stack, where } from './tensorDict/joining.js'
-export type {
-  At,
-  ExcludeAt,
-  ExistingKey,
-  ExistingKeys,
-  Key as TensorDictKey,
-  NoSuchKey,
-  NotANode,
-  Path,
-  PlaceKey,
-  RenameAt,
-  SelectAt,
-  SetAt,
-} from './tensorDict/keys.js'
-export {
-  type Data,
-  data,
-  filledRows,
-  fromPadded,
-  isLeaf,
-  joinRows,
-  type Leaf,
-  type Meta,
-  meta,
-  type PaddedRows,
-  padRows,
-  type Ragged,
-  type RaggedType,
-  ragged,
-  raggedLength,
-  raggedRow,
-  raggedRows,
-  rowLengths,
-  toPadded,
-} from './tensorDict/leaf.js'
-export {
-  filterMapLeaves,
-  foldLeaves,
-  leafEntries,
-  leafPaths,
-  mapLeaves,
-  nodePaths,
-  skeleton,
-  zipLeaves,
-} from './tensorDict/leaves.js'
-export type { Mask } from './tensorDict/masks.js'
-export { assign, type DeepMerge, type LeafAgainstNode, merge, mergeWith } from './tensorDict/merge.js'
-export {
-  crop,
-  type Filler,
-  type PaddedBatch,
-  type PaddedSequences,
-  type PadSequenceOptions,
-  pad,
-  padSequence,
-  padToMultiple,
-  unpadBatch,
-  unpadSequence,
-  type Width,
-} from './tensorDict/padding.js'
-export { type Over, type Reduction, reduce, reduceMasked } from './tensorDict/reduce.js'
-export {
-  flip,
-  type NarrowOptions,
-  narrow,
-  repeat,
-  repeatInterleave,
-  roll,
-  slice,
-  take,
-} from './tensorDict/selecting.js'
-export {
-  expand,
-  flattenAxes,
-  permute,
-  reshape,
-  squeeze,
-  transpose,
-  unflattenAxis,
-  unsqueeze,
-} from './tensorDict/shape.js'
-export { type SplitIntoOptions, splitEach, splitEvery, splitInto, splitSizes, unbind } from './tensorDict/splitting.js'
-export {
-  batchSize,
-  type Entries,
-  type Entry,
-  find,
-  get,
-  has,
-  isTensorDict,
-  type Merge,
-  type SchemaOf,
-  TensorDict,
-  TensorDictError,
-  type TensorDictErrorDetails,
-  type TensorDictProblem,
-} from './tensorDict/tensorDict.js'
-export { traverseLeaves, traverseLeavesTask } from './tensorDict/traverse.js'
+export * from './tensorDict/index.js'
 export type { TextRange } from './textRange.js'
 export {
   type AddedToken,
@@ -384,14 +257,4 @@ export {
 export type { TextReading } from './tokenizer/pipeline.js'
 export type { TokenizerSettings, TokenRole } from './tokenizer/settings.js'
 export { type MaskChoice, maskOfSpans, sampledTokens, tokensOfRoles } from './tokenMasks.js'
-export {
-  callsInText,
-  MALFORMED_CALL,
-  messageOfCalls,
-  type ReadCalls,
-  type WrittenCall,
-} from './toolCalls/callMessage.js'
-export type { ToolDelta } from './toolCalls/callObject.js'
-export { type ToolCallFormat, toolCallFormatOf } from './toolCalls/format.js'
-export { type ReadText, readToolCalls, type ToolCallReader, toolCallReader } from './toolCalls/reader.js'
 export type { NamedTensors, WeightFailure, WeightReceiver } from './weights.js'

@@ -79,3 +79,6 @@ export const isFloat = (leaf: Leaf): leaf is tf.Tensor => leaf instanceof tf.Ten
 
 /** A function of each leaf alone: float32 tensors with the other sign. */
 export const negated = (td: TensorDict): TensorDict => mapLeaves(td, (leaf) => (isFloat(leaf) ? tf.neg(leaf) : leaf))
+
+/** Float32 tensors without a sign, those of zeros included. */
+export const unsigned = (td: TensorDict): TensorDict => mapLeaves(td, (leaf) => (isFloat(leaf) ? tf.abs(leaf) : leaf))

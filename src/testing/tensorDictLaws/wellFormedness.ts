@@ -17,7 +17,7 @@ const onlyTensors = (td: TensorDict): TensorDict =>
   filterMapLeaves(td, (leaf) => (leaf instanceof tf.Tensor || leaf._tag === 'Meta' ? some(leaf) : none))
 
 /** A batch shape that a leaf of this one does not begin with. */
-const otherShape = (shape: readonly number[]): readonly number[] => [...shape.slice(0, -1), (shape.at(-1) ?? 0) + 5]
+const otherShape = (shape: readonly number[]): readonly number[] => shape.map((n) => n + 5) // of another size too, also where there are no elements
 
 const isMadeOrRefused = (td: TensorDict): void => {
   wellFormed(TensorDict(entriesOf(td), td.batchShape))
