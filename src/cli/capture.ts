@@ -6,7 +6,7 @@ import type { Failure } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
 import type { EngineAbilities, EngineClient } from '../data/engineClient.js'
 import type { LLMEngine } from '../data/generation.js'
-import { type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
+import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { liveHttpServer } from '../live/httpServer.js'
 import { captureApp } from '../serve/capture/app.js'
@@ -180,7 +180,7 @@ export const captureCommand = (engines: CaptureEngines): Command => {
       new Option(
         '--tool-call-parser <format>',
         'how the model writes calls of tools (default: told from its chat template)',
-      ).choices(['hermes', 'llama3_json', 'none']),
+      ).choices([...TOOL_CALL_FORMATS, 'none']),
     )
     .addOption(new Option('--max-sessions <n>', 'sessions held at a time (default: 10,000)').argParser(positiveInteger))
     .addOption(new Option('--max-bytes <n>', 'memory for calls, about (default: 2 GiB)').argParser(positiveInteger))

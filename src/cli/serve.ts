@@ -5,7 +5,7 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
 import type { LLMEngine } from '../data/generation.js'
-import { type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
+import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { liveHttpServer } from '../live/httpServer.js'
 import { serveApp } from '../serve/app.js'
@@ -133,7 +133,7 @@ export const serveCommand = (startServed: StartServedEngine): Command => {
       new Option(
         '--tool-call-parser <format>',
         'how the model writes calls of tools (default: told from its chat template)',
-      ).choices(['hermes', 'llama3_json', 'none']),
+      ).choices([...TOOL_CALL_FORMATS, 'none']),
     )
     .addOption(new Option('--seed <n>', 'seed of requests that have none').argParser(naturalNumber).default(0))
     .addOption(

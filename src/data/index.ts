@@ -257,4 +257,5 @@ export {
 export type { TextReading } from './tokenizer/pipeline.js'
 export type { TokenizerSettings, TokenRole } from './tokenizer/settings.js'
 export { type MaskChoice, maskOfSpans, sampledTokens, tokensOfRoles } from './tokenMasks.js'
+export * from './toolCalls/index.js'
 export type { NamedTensors, WeightFailure, WeightReceiver } from './weights.js'

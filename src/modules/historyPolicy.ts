@@ -6,7 +6,7 @@ import type { HistoryAction, HistoryPrompt, Policy, PolicyFailure, TokenAction, 
 import { type Data, data, type Ragged, ragged, raggedRows } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type EncodedText, encodeRendered, type TextTokenizer } from '../data/textTokenizer.js'
-import { callsInText, messageOfCalls } from '../data/toolCalls/callMessage.js'
+import { callIds, callsInText, messageOfCalls } from '../data/toolCalls/callMessage.js'
 import { type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
 
 /** What a policy of conversations over one of tokens answers: the message, and the ids it was made of. */
@@ -35,6 +35,7 @@ export interface HistoryPolicyOptions {
 interface Reading {
   readonly tokenizer: TextTokenizer
   readonly toolCalls: ToolCallFormat | 'none'
+  readonly tools: readonly object[]
   readonly thoughts: HistoryPolicyOptions['thoughts']
 }
 
@@ -76,12 +77,15 @@ const readTurn = (
   reading: Reading,
   sampled: Sampled,
 ): { readonly message: Message; readonly malformedCalls: readonly string[] } => {
-  const { tokenizer, toolCalls, thoughts } = reading
+  const { tokenizer, toolCalls, thoughts, tools } = reading
   const { history, prompt, end } = sampled
   const text = tokenizer.decode(withoutEnd(reading, sampled), 'keep')
   const { text: rest, ...details } = splitThoughts(text, tokenizer.decode(prompt, 'keep'), thoughts)
   const index = history.messages.size
-  const found = toolCalls === 'none' ? { text: rest, calls: [] } : callsInText(rest, { format: toolCalls, index })
+  const found =
+    toolCalls === 'none'
+      ? { text: rest, calls: [] }
+      : callsInText(rest, { format: toolCalls, index, taken: callIds(history), tools })
   return messageOfCalls(found.text, found.calls, { isComplete: end === 'stop', ...details })
 }
 
@@ -138,7 +142,7 @@ const encodeAll = (
 export const historyPolicy = (options: HistoryPolicyOptions): Policy<HistoryPrompt, HistoryTokens> => {
   const { policy, tokenizer, template, tools = [], name = NAME } = options
   const toolCalls = options.toolCalls ?? (tools.length > 0 ? toolCallFormatOf(template.source) : 'none')
-  const reading: Reading = { tokenizer, toolCalls, thoughts: options.thoughts }
+  const reading: Reading = { tokenizer, toolCalls, tools, thoughts: options.thoughts }
   return {
     name,
     act: (td, key, actOptions) => async () => {

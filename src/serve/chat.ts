@@ -1,7 +1,7 @@
 /** `POST /v1/chat/completions`: what is answered. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { GeneratedToken } from '../data/generation.js'
-import type { ToolDelta } from '../data/toolCalls/callObject.js'
+import type { ToolDelta } from '../data/toolCalls/machine.js'
 import { type ReadText, readToolCalls, type ToolCallReader, toolCallReader } from '../data/toolCalls/reader.js'
 import { type Answer, answerJob, lastFrames, writingOf } from './answer.js'
 import type { ApiFailure } from './failure.js'
@@ -25,11 +25,13 @@ const toldDeltas = (deltas: readonly ToolDelta[], { tools }: ChatRequest): reado
 
 const readAnswer = (asked: ChatRequest, text: string): ReadText => {
   if (asked.tools === null) return { text, calls: [] }
-  const read = readToolCalls(text, asked.tools.format)
+  const read = readToolCalls(text, asked.tools.format, asked.tools)
   return asked.tools.calls === 'first' ? { ...read, calls: read.calls.slice(0, 1) } : read
 }
 
-const callId = ({ world }: Served): string => `chatcmpl-tool-${world.ids.fresh()}`
+/** As vLLM writes it: templates of Mistral refuse ids that are not of nine letters and digits. */
+const callId = ({ world, features }: Served): string =>
+  features.toolCalls === 'mistral' ? world.ids.fresh().padStart(9, '0').slice(-9) : `chatcmpl-tool-${world.ids.fresh()}`
 
 const messageOf = (served: Served, asked: ChatRequest, { text, calls }: ReadText): object => ({
   role: asked.role,
@@ -38,7 +40,11 @@ const messageOf = (served: Served, asked: ChatRequest, { text, calls }: ReadText
   annotations: null,
   audio: null,
   function_call: null,
-  tool_calls: calls.map((call) => ({ id: callId(served), type: 'function', function: call })),
+  tool_calls: calls.map(({ name, arguments: args }) => ({
+    id: callId(served),
+    type: 'function',
+    function: { name, arguments: args },
+  })),
   reasoning: null,
 })
 
@@ -78,10 +84,10 @@ interface ChoiceProgress {
   readonly tokens: number
 }
 
-/** Deltas of calls as a stream tells them: a call with its id and name first, then its arguments. */
+/** Deltas of calls as a stream tells them: a call with an id of its own and its name first, then its arguments. */
 const callDeltas = (served: Served, deltas: readonly ToolDelta[]): readonly object[] =>
   deltas.flatMap((delta) => {
-    if (delta._tag === 'Text') return []
+    if (delta._tag === 'Text' || delta._tag === 'Id') return []
     return delta._tag === 'Call'
       ? [{ index: delta.index, id: callId(served), type: 'function', function: { name: delta.name, arguments: '' } }]
       : [{ index: delta.index, function: { arguments: delta.text } }]
@@ -175,7 +181,7 @@ async function* chunks(
   running: RunningJob,
 ): AsyncGenerator<string> {
   const head = heading(served, asked, 'chat.completion.chunk')
-  const reader = asked.tools === null ? null : toolCallReader(asked.tools.format)
+  const reader = asked.tools === null ? null : toolCallReader(asked.tools.format, asked.tools)
   const choices = Array.from({ length: asked.n }, (): ChoiceProgress => ({ reader, calls: 0, tokens: 0 }))
   const state = { served, asked, writing: writingOf(served, asked), choices }
   const prompt = asked.prompt.length

@@ -21,8 +21,8 @@ export interface Job {
   readonly prompts: readonly { readonly ids: Int32Array; readonly sampling: SamplingParams }[]
   readonly adapter: string | null
   readonly cacheSalt: string
-  /** Where the text comes from: the engine leaves special tokens out; 'keep' decodes again with them. */
-  readonly specialTokens: 'skip' | 'keep'
+  /** Where the text comes from: the engine leaves special tokens out; 'keep' decodes again with them, 'inside' but for those that end an answer. */
+  readonly specialTokens: 'skip' | 'keep' | 'inside'
 }
 
 /** An event of one of the prompts. */
@@ -38,13 +38,14 @@ export interface RunningJob {
 async function* withSpecialTokens(
   events: AsyncIterable<GenerationEvent>,
   start: DecodeState,
+  left: readonly number[],
 ): AsyncGenerator<GenerationEvent> {
   const states = new Map<number, DecodeState>()
   for await (const event of events) {
     if (event._tag === 'Tokens') {
       const [state, text] = decodeNext(
         states.get(event.index) ?? start,
-        event.tokens.map(({ id }) => id),
+        event.tokens.flatMap(({ id }) => (left.includes(id) ? [] : [id])),
       )
       states.set(event.index, state)
       yield { ...event, text }
@@ -71,7 +72,9 @@ export const startJob = (served: Served, job: Job, signal: AbortSignal): Running
   const streams = job.prompts.map(({ ids, sampling }) => {
     const request = { prompt: ids, sampling, adapter: job.adapter, cacheSalt: job.cacheSalt }
     const events = served.requests.run(request, { given: job.name, answer: job.id }, control.signal)
-    return job.specialTokens === 'skip' ? events : withSpecialTokens(events, served.text.tokenizer.decodeStart('keep'))
+    if (job.specialTokens === 'skip') return events
+    const left = job.specialTokens === 'keep' ? [] : served.engine.info.endTokens
+    return withSpecialTokens(events, served.text.tokenizer.decodeStart('keep'), left)
   })
   const events = (async function* (): AsyncGenerator<JobEvent> {
     try {

@@ -8,7 +8,7 @@ import { append, type History, type Message, message } from '../../src/data/hist
 import type { HistoryAction, HistoryPrompt } from '../../src/data/policy.js'
 import { dataSpec } from '../../src/data/spec.js'
 import { type Task, type TaskSource, taskList } from '../../src/data/task.js'
-import { data } from '../../src/data/tensorDict/leaf.js'
+import { data, ragged } from '../../src/data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { textTokenizer } from '../../src/data/textTokenizer.js'
 import { discard } from '../../src/engine/scope.js'
@@ -36,6 +36,13 @@ const CORPUS = [
 export const tokenizer = orThrow(
   textTokenizer(trainBytePairEncoding(CORPUS, { vocabularySize: 300, specialTokens: SPECIAL })),
 )
+
+/** The token of the end of a turn. */
+export const END = tokenizer.idOf(END_OF_TURN)!
+
+/** What a policy of tokens sampled: ids, a row for each batch element. */
+export const sampled = (...rows: readonly (readonly number[])[]) =>
+  TensorDict({ tokens: { response: ragged('int32', rows) } }, [rows.length])
 
 /** Task `i` asks for i + i. */
 export const taskOf = (i: number): Task => ({

@@ -1,7 +1,10 @@
 /** `/v1/chat/completions`, as vLLM answers it. */
 import { describe, expect, it } from 'vitest'
-import type { ScriptedEngine } from '../kit/plannedEngine.js'
-import { framesOf, type Json, post, saying, scripted, served, tokenizer } from '../kit/served.js'
+import { orThrow } from '../../src/core/failure.js'
+import { trainBytePairEncoding } from '../../src/data/bytePairEncoding.js'
+import { textTokenizer } from '../../src/data/textTokenizer.js'
+import { type ScriptedEngine, scriptedEngine } from '../kit/plannedEngine.js'
+import { framesOf, type Json, post, saying, scripted, served, servedText, tokenizer } from '../kit/served.js'
 
 const PATH = '/v1/chat/completions'
 
@@ -124,6 +127,31 @@ describe('a chat completion', () => {
 })
 
 describe('calls of tools', () => {
+  it('are read where their tags are special tokens, with ids that the template takes, whole and streamed', async () => {
+    const special = ['<|im_start|>', '<|im_end|>', '[TOOL_CALLS]', '[ARGS]']
+    const own = orThrow(
+      textTokenizer(trainBytePairEncoding([], { vocabularySize: 260, specialTokens: special }), {
+        eos_token: '<|im_end|>',
+      }),
+    )
+    const ids = own.encode('Sure.[TOOL_CALLS]weather[ARGS]{"city": "Oslo"}')
+    const engine = scriptedEngine({
+      tokenizer: own,
+      endToken: own.idOf('<|im_end|>')!,
+      says: () => own.decode(ids, 'keep'),
+    })
+    const app = served(engine, { text: { ...servedText, tokenizer: own }, features: { toolCalls: 'mistral' } })
+    const { json } = await post(app, PATH, { messages: [USER], tools: [TOOL] })
+    const call = {
+      id: expect.stringMatching(/^[a-z0-9]{9}$/),
+      function: { name: 'weather', arguments: '{"city": "Oslo"}' },
+    }
+    expect(messageOf(json)).toMatchObject({ content: 'Sure.', tool_calls: [call] })
+    const streamed = await post(app, PATH, { messages: [USER], tools: [TOOL], stream: true })
+    expect(streamed.text).not.toContain('im_end')
+    expect(streamed.text).toContain('"name":"weather"')
+  })
+
   it('are told apart from the text', async () => {
     const { json } = await post(served(saying(CALL), withTools), PATH, { messages: [USER], tools: [TOOL] })
     expect(choicesOf(json)[0]).toMatchObject({ finish_reason: 'tool_calls' })

@@ -1,125 +1,120 @@
-/** One call of a tool, written as a JSON object with a name and arguments, while it arrives. */
+/** One call of a tool, written as a JSON object with a name and arguments. */
 import { isBlank, JSON_START, type JsonState, stepJson } from './json.js'
+import { argumentsEvent, BROKEN, type CallEvent, done, item, more, type Part, type PartStep } from './part.js'
 
-/** What became certain of a text that may contain calls. */
-export type ToolDelta =
-  | { readonly _tag: 'Text'; readonly text: string }
-  /** A call begins. */
-  | { readonly _tag: 'Call'; readonly index: number; readonly name: string }
-  /** More of the JSON text of a call's arguments. */
-  | { readonly _tag: 'Arguments'; readonly index: number; readonly text: string }
+/** The keys that an object says things under. The id is said under none if it is undefined. */
+export interface CallKeys {
+  readonly name: string
+  readonly arguments: readonly string[]
+  readonly id?: string
+}
 
-type Part = 'key' | 'name' | 'arguments' | 'other'
+type Role = 'key' | 'name' | 'arguments' | 'id' | 'other'
 
 /** Where the reading of a call is. */
-export interface CallState {
-  readonly index: number
+interface CallState {
+  readonly keys: CallKeys
   readonly json: JsonState
-  /** Everything read, for when it turns out to be no call. */
-  readonly raw: string
-  readonly part: Part
-  /** Of the key or the name that is being read. */
-  readonly partText: string
+  readonly role: Role
+  /** Of the key, the name or the id that is being read. */
+  readonly text: string
   readonly key: string
   /** Null until it is read: before that, nothing of the call is told. */
   readonly name: string | null
   readonly arguments: 'absent' | 'open' | 'complete'
-  /** Arguments that came before the name. */
-  readonly early: string
+  /** What came before the name. */
+  readonly early: readonly CallEvent[]
+  readonly earlyText: string
 }
 
-/** Before the opening brace of the `index`-th call. `raw` is what announced it. */
-export const callStart = (index: number, raw: string): CallState => ({
-  index,
-  json: JSON_START,
-  raw,
-  part: 'other',
-  partText: '',
-  key: '',
-  name: null,
-  arguments: 'absent',
-  early: '',
-})
-
-/** What one more character makes of a call. `Broken`: no call goes on so; what was told of it stays told. */
-export type CallStep =
-  | { readonly _tag: 'Open' | 'Closed'; readonly state: CallState; readonly deltas: readonly ToolDelta[] }
-  | { readonly _tag: 'Broken' }
-
-const BROKEN: CallStep = { _tag: 'Broken' }
-
-const ARGUMENT_KEYS: readonly string[] = ['arguments', 'parameters']
-
-const argumentsDelta = (index: number, text: string): readonly ToolDelta[] =>
-  text === '' ? [] : [{ _tag: 'Arguments', index, text }]
-
-/** The part of the top level that a value belongs to; undefined if a call cannot have such a value. */
-const partOf = (state: CallState, c: string): Part | undefined => {
-  if (state.key === 'name' && state.name === null) return c === '"' ? 'name' : undefined
-  if (ARGUMENT_KEYS.includes(state.key) && state.arguments === 'absent') return c === '{' ? 'arguments' : undefined
-  return 'other'
+/** What a value of the top level says; undefined if a call cannot have such a value. */
+const roleOf = ({ key, keys, name, arguments: args }: CallState, c: string): Role | undefined => {
+  if (key === keys.name && name === null) return c === '"' ? 'name' : undefined
+  if (keys.arguments.includes(key) && args === 'absent') return c === '{' ? 'arguments' : undefined
+  return key === keys.id && c === '"' ? 'id' : 'other'
 }
 
-/** The name is complete: the call is told, with the arguments that waited for it. */
-const named = (state: CallState): CallStep => {
-  const name: unknown = JSON.parse(state.partText)
-  if (typeof name !== 'string' || name === '') return BROKEN
-  return {
-    _tag: 'Open',
-    state: { ...state, name, part: 'other', early: '' },
-    deltas: [{ _tag: 'Call', index: state.index, name }, ...argumentsDelta(state.index, state.early)],
+const open = (state: CallState, events: readonly CallEvent[] = []): PartStep => more((c) => step(state, c), events)
+
+/** Tells an event, or keeps it until the name is known. */
+const tell = (state: CallState, event: CallEvent): PartStep =>
+  state.name === null ? open({ ...state, early: [...state.early, event] }) : open(state, [event])
+
+/** A key, a name or an id is complete. */
+const said = (state: CallState): PartStep => {
+  const text = String(JSON.parse(state.text))
+  const next: CallState = { ...state, role: 'other', text: '' }
+  if (state.role === 'key') return open({ ...next, key: text })
+  if (state.role === 'id') return text === '' ? open(next) : tell(next, { _tag: 'Id', id: text })
+  if (text === '') return BROKEN
+  const { early, earlyText } = state
+  return open({ ...next, name: text, early: [], earlyText: '' }, [
+    { _tag: 'Call', name: text },
+    ...early,
+    ...argumentsEvent(earlyText),
+  ])
+}
+
+const grow = (state: CallState, c: string): PartStep => {
+  const { role, json, name } = state
+  if (role === 'other') return open(state)
+  const isTop = json.stack === '{'
+  if (role === 'arguments') {
+    const ends = isTop && json.mode === 'next'
+    const next: CallState = {
+      ...state,
+      arguments: ends ? 'complete' : 'open',
+      role: ends ? 'other' : 'arguments',
+      earlyText: name === null ? state.earlyText + c : '',
+    }
+    return open(next, name === null ? [] : argumentsEvent(c))
   }
-}
-
-const grow = (state: CallState, c: string): CallStep => {
-  const ends = state.json.stack === '{' && state.json.mode === 'next'
-  switch (state.part) {
-    case 'key': {
-      const partText = state.partText + c
-      const key = state.json.mode === 'colon' ? String(JSON.parse(partText)) : state.key
-      return {
-        _tag: 'Open',
-        state: { ...state, partText, key, part: state.json.mode === 'colon' ? 'other' : 'key' },
-        deltas: [],
-      }
-    }
-    case 'name': {
-      const next = { ...state, partText: state.partText + c }
-      return ends ? named(next) : { _tag: 'Open', state: next, deltas: [] }
-    }
-    case 'arguments': {
-      const told = state.name !== null
-      const next: CallState = {
-        ...state,
-        arguments: ends ? 'complete' : 'open',
-        part: ends ? 'other' : 'arguments',
-        early: told ? '' : state.early + c,
-      }
-      return { _tag: 'Open', state: next, deltas: told ? argumentsDelta(state.index, c) : [] }
-    }
-    case 'other':
-      return { _tag: 'Open', state, deltas: [] }
-  }
+  const next = { ...state, text: state.text + c }
+  return json.mode === (role === 'key' ? 'colon' : 'next') ? said(next) : open(next)
 }
 
 /** The object is complete. A call without arguments has an empty object of them. */
-const close = (state: CallState): CallStep => {
-  if (state.name === null) return BROKEN
-  const deltas = state.arguments === 'absent' ? argumentsDelta(state.index, '{}') : []
-  return { _tag: 'Closed', state, deltas }
+const close = (state: CallState): PartStep =>
+  state.name === null
+    ? BROKEN
+    : done('', [...(state.arguments === 'absent' ? argumentsEvent('{}') : []), { _tag: 'End' }])
+
+const step = (before: CallState, c: string): PartStep => {
+  const json = stepJson(before.json, c)
+  if (json === undefined) return BROKEN
+  const state = { ...before, json }
+  if (json.mode === 'end') return close(state)
+  if (before.json.stack !== '{') return grow(state, c)
+  if (json.mode === 'keyString' && before.role !== 'key') return grow({ ...state, role: 'key' }, c)
+  if (before.json.mode === 'value' && !isBlank(c)) {
+    const role = roleOf(state, c)
+    return role === undefined ? BROKEN : grow({ ...state, role }, c)
+  }
+  return grow(state, c)
 }
 
-/** The call with one more character. */
-export const stepCall = (before: CallState, c: string): CallStep => {
-  const json = stepJson(before.json, c)
-  if (json === undefined || (before.json.stack === '' && !isBlank(c) && c !== '{')) return BROKEN
-  const state = { ...before, json, raw: before.raw + c }
-  const isTop = before.json.stack === '{'
-  if (isTop && json.mode === 'keyString' && before.part !== 'key')
-    return grow({ ...state, part: 'key', partText: '' }, c)
-  if (isTop && before.json.mode === 'value' && !isBlank(c)) {
-    const part = partOf(state, c)
-    return part === undefined ? BROKEN : grow({ ...state, part, partText: '' }, c)
-  }
-  return json.mode === 'end' ? close(state) : grow(state, c)
+const STATE: Omit<CallState, 'keys'> = {
+  json: JSON_START,
+  role: 'other',
+  text: '',
+  key: '',
+  name: null,
+  arguments: 'absent',
+  early: [],
+  earlyText: '',
 }
+
+/** `{"name": ..., "arguments": {...}}`, with its keys in any order, and others. */
+export const callObject = (keys: CallKeys): Part => item((c) => (c === '{' ? step({ ...STATE, keys }, c) : BROKEN))
+
+const argumentsFrom =
+  (before: JsonState): Part =>
+  (c) => {
+    const json = stepJson(before, c)
+    if (json === undefined) return BROKEN
+    const events = argumentsEvent(c)
+    return json.mode === 'end' ? done('', [...events, { _tag: 'End' }]) : more(argumentsFrom(json), events)
+  }
+
+/** The JSON object of the arguments of a call that is told, and its end. */
+export const argumentsObject: Part = (c) => (c === '{' ? argumentsFrom(JSON_START)(c) : BROKEN)

@@ -29,6 +29,16 @@ export const JSON_START: JsonState = { mode: 'value', stack: '', token: '' }
 /** What may stand between the parts of a JSON text. */
 export const isBlank = (c: string): boolean => c === ' ' || c === '\n' || c === '\r' || c === '\t'
 
+/** Brackets in brackets that are still read: nobody writes more, and whatever walks through the value later may do so level by level. */
+export const MAX_DEPTH = 128
+
+/** A piece of a string, in JSON, without the quotes around it. Halves of characters stay what they are, for their other half may come. */
+export const inJson = (text: string): string =>
+  text
+    .split('')
+    .map((c) => (c === '"' || c === '\\' || c < ' ' ? JSON.stringify(c).slice(1, -1) : c))
+    .join('')
+
 const SCALAR = /^(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)$/
 const SCALAR_CHARACTER = /[-+.0-9a-zA-Z]/
 
@@ -40,6 +50,7 @@ const after = (stack: string): JsonState => at(stack === '' ? 'end' : 'next', st
 const closed = (stack: string): JsonState => after(stack.slice(0, -1))
 
 const beginValue = (stack: string, c: string): JsonState | undefined => {
+  if ((c === '{' || c === '[') && stack.length >= MAX_DEPTH) return undefined
   if (c === '{') return at('firstKey', `${stack}{`)
   if (c === '[') return at('firstItem', `${stack}[`)
   if (c === '"') return at('string', stack)
@@ -76,7 +87,7 @@ const betweenParts = ({ mode, stack }: JsonState, c: string): JsonState | undefi
 }
 
 /**
- * The state after one more character; undefined if no JSON text goes on so.
+ * The state after one more character; undefined if no JSON text goes on so, or none that is nested as JSON of calls is: 128 levels at most.
  *
  * @example
  * stepJson(JSON_START, '{')?.mode // 'firstKey'

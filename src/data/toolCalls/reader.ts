@@ -1,14 +1,37 @@
 /** Reading the calls of tools out of a model's text while it is written. */
-import type { ToolDelta } from './callObject.js'
 import type { ToolCallFormat } from './format.js'
-import { hermes } from './hermes.js'
-import { llama3 } from './llama3.js'
-import type { CallMachine } from './machine.js'
+import { jsonCall } from './jsonCall.js'
+import {
+  cohere,
+  deepSeekV3,
+  deepSeekV31,
+  granite3,
+  hermes,
+  internLm,
+  jsonBlock,
+  llama3Json,
+  mistral,
+  phi4Mini,
+} from './jsonFormats.js'
+import { type CallMachine, endMachine, type MachineState, plainUntil, stepMachine, type ToolDelta } from './machine.js'
+import { qwen3Coder } from './parameters.js'
+import { llama4Pythonic, pythonic } from './pythonic.js'
+import { argumentTypes } from './schemas.js'
+import { xmlBlock } from './xmlBlock.js'
 
 /** A text being read, as an immutable value. */
 export interface ToolCallReader {
   readonly push: (text: string) => { readonly reader: ToolCallReader; readonly deltas: readonly ToolDelta[] }
   readonly end: () => readonly ToolDelta[]
+}
+
+/** What helps to read calls. */
+export interface ToolCallReading {
+  /**
+   * The tools that can be called: JSON schemas, as templates know them. The text of `qwen3_coder` has no types: an argument is what its
+   * schema says, and a string where none says anything.
+   */
+  readonly tools?: readonly object[]
 }
 
 /** Two neighbors as one; undefined if they are of different kinds. */
@@ -28,66 +51,115 @@ const joined = (deltas: readonly ToolDelta[]): readonly ToolDelta[] => {
   return result
 }
 
-const readerOf = <S>(machine: CallMachine<S>, state: S): ToolCallReader => ({
+const readerOf = (machine: CallMachine, state: MachineState): ToolCallReader => ({
   push: (text) => {
     const deltas: ToolDelta[] = []
+    const waiting = [{ text, at: 0 }] // what is read again comes before the rest
     let now = state
-    let waiting = text
-    for (let i = 0; i < waiting.length; i++) {
-      const step = machine.step(now, waiting[i]!)
+    for (let top = waiting.at(-1); top !== undefined; top = waiting.at(-1)) {
+      const plain = plainUntil(now, top.text, { at: top.at, machine })
+      if (plain > top.at) deltas.push({ _tag: 'Text', text: top.text.slice(top.at, plain) })
+      top.at = plain
+      if (plain === top.text.length) {
+        waiting.pop()
+        continue
+      }
+      const step = stepMachine(now, top.text[top.at]!, machine)
+      top.at += 1
       now = step.state
       deltas.push(...step.deltas)
-      if (step.again !== undefined && step.again !== '') {
-        waiting = step.again + waiting.slice(i + 1)
-        i = -1
-      }
+      if (step.again !== '') waiting.push({ text: step.again, at: 0 })
     }
     return { reader: readerOf(machine, now), deltas: joined(deltas) }
   },
-  end: () => joined(machine.end(state)),
+  end: () => joined(endMachine(state)),
 })
 
+const machineOf = (format: ToolCallFormat, { tools = [] }: ToolCallReading): CallMachine => {
+  switch (format) {
+    case 'hermes':
+      return hermes
+    case 'llama3_json':
+      return llama3Json
+    case 'pythonic':
+      return pythonic
+    case 'llama4_pythonic':
+      return llama4Pythonic
+    case 'mistral':
+      return mistral
+    case 'deepseek_v3':
+      return deepSeekV3
+    case 'deepseek_v31':
+      return deepSeekV31
+    case 'qwen3_coder':
+      return qwen3Coder(argumentTypes(tools))
+    case 'granite':
+      return granite3
+    case 'phi4_mini_json':
+      return phi4Mini
+    case 'internlm':
+      return internLm
+    case 'cohere_command3':
+      return cohere
+    case 'xml_block':
+      return xmlBlock
+    case 'json_block':
+      return jsonBlock
+    case 'json_call':
+      return jsonCall
+  }
+}
+
 /**
- * A reader of the calls in a text. A call is told when its name is known; its arguments follow as they are written. What does not become a
- * call stays text: tags without JSON, JSON without a name or with arguments that are no object.
+ * A reader of the calls in a text. A call is told when its name is known; its arguments follow as they are written, as JSON text in every
+ * format. What does not become a call stays text: tags without JSON, JSON without a name or with arguments that are no object, brackets more
+ * than 128 deep.
  *
- * Laws     however a text is cut, the joined deltas are the same; without calls they are the text.
+ * Laws     however a text is cut, the joined deltas are the same; without calls they are the text (but `json_call`, whose text is its message).
+ * Cost     linear in the text.
  *
  * @example
  * toolCallReader('hermes').push('<tool_call>{"name": "add", ').deltas // [{ _tag: 'Call', index: 0, name: 'add' }]
+ * toolCallReader('pythonic').push('[add(a=').deltas // [{ _tag: 'Call', index: 0, name: 'add' }, { _tag: 'Arguments', index: 0, text: '{"a": ' }]
  */
-export const toolCallReader = (format: ToolCallFormat): ToolCallReader => {
-  switch (format) {
-    case 'hermes':
-      return readerOf(hermes, hermes.start)
-    case 'llama3_json':
-      return readerOf(llama3, llama3.start)
-  }
+export const toolCallReader = (format: ToolCallFormat, reading: ToolCallReading = {}): ToolCallReader => {
+  const machine = machineOf(format, reading)
+  return readerOf(machine, machine.start)
+}
+
+/** A call that was found in a text. */
+export interface FoundCall {
+  /** The id that the text gives it, if it does. */
+  readonly id?: string
+  readonly name: string
+  /** JSON text as far as it was written: a text that was cut off may end in the middle of it. */
+  readonly arguments: string
 }
 
 /** A whole text in which the calls were found. */
 export interface ReadText {
   /** What is not part of a call. */
   readonly text: string
-  /** `arguments` is JSON text as far as it was written: a text that was cut off may end in the middle of it. */
-  readonly calls: readonly { readonly name: string; readonly arguments: string }[]
+  readonly calls: readonly FoundCall[]
 }
 
 /**
  * The calls in a whole text, and the text around them.
  *
+ * Cost     linear in the text.
+ *
  * @example
  * readToolCalls('<tool_call>{"name": "now"}</tool_call>', 'hermes').calls // [{ name: 'now', arguments: '{}' }]
  */
-export const readToolCalls = (text: string, format: ToolCallFormat): ReadText => {
-  const { reader, deltas } = toolCallReader(format).push(text)
-  const all = [...deltas, ...reader.end()]
-  const argumentsOf = (index: number): string =>
-    all.map((delta) => (delta._tag === 'Arguments' && delta.index === index ? delta.text : '')).join('')
-  return {
-    text: all.map((delta) => (delta._tag === 'Text' ? delta.text : '')).join(''),
-    calls: all.flatMap((delta) =>
-      delta._tag === 'Call' ? [{ name: delta.name, arguments: argumentsOf(delta.index) }] : [],
-    ),
+export const readToolCalls = (text: string, format: ToolCallFormat, reading: ToolCallReading = {}): ReadText => {
+  const { reader, deltas } = toolCallReader(format, reading).push(text)
+  const calls: { id?: string; name: string; arguments: string }[] = []
+  let rest = ''
+  for (const delta of [...deltas, ...reader.end()]) {
+    if (delta._tag === 'Text') rest += delta.text
+    else if (delta._tag === 'Call') calls[delta.index] = { name: delta.name, arguments: '' }
+    else if (delta._tag === 'Id') calls[delta.index]!.id = delta.id
+    else calls[delta.index]!.arguments += delta.text
   }
+  return { text: rest, calls }
 }

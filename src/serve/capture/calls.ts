@@ -9,7 +9,7 @@ import {
   completionStatus,
 } from '../../data/capture/session.js'
 import type { LLMEngine, SamplingParams } from '../../data/generation.js'
-import type { ToolCallFormat } from '../../data/toolCalls/format.js'
+import { hasSpecialTags, type ToolCallFormat } from '../../data/toolCalls/format.js'
 import { readToolCalls } from '../../data/toolCalls/reader.js'
 import { serveApp } from '../app.js'
 import { type ChatFields, conversation, type ModelText } from '../requests/messages.js'
@@ -49,28 +49,42 @@ const objectsOf = (value: unknown): readonly object[] | null => (Array.isArray(v
 interface AskedTools {
   readonly format: ToolCallFormat
   readonly calls: 'first' | 'all'
+  readonly tools: readonly object[]
 }
 
 const answerOf = (text: string, tools: AskedTools | null): CapturedAnswer => {
   if (tools === null) return { text, calls: [] }
-  const read = readToolCalls(text, tools.format)
-  return tools.calls === 'first' ? { ...read, calls: read.calls.slice(0, 1) } : read
+  const read = readToolCalls(text, tools.format, tools)
+  const calls = read.calls.map(({ name, arguments: args }) => ({ name, arguments: args }))
+  return { text: read.text, calls: tools.calls === 'first' ? calls.slice(0, 1) : calls }
 }
 
 /** How the endpoint reads calls of tools out of an answer. */
 const askedTools = (body: Body, format: NonNullable<ServeOptions['features']>['toolCalls']): AskedTools | null =>
   body.tools == null || body.tool_choice === 'none' || format === undefined || format === 'none'
     ? null
-    : { format, calls: body.parallel_tool_calls === false ? 'first' : 'all' }
+    : { format, calls: body.parallel_tool_calls === false ? 'first' : 'all', tools: objectsOf(body.tools) ?? [] }
+
+/** What an answer is read from: its text, or where tags of calls are special tokens, all of its tokens but the one that ended it. */
+const readText = (
+  { tokens, text }: RecordedCompletion,
+  tools: AskedTools | null,
+  { engine, text: { tokenizer } }: Pick<ServeOptions, 'engine' | 'text'>,
+): string => {
+  if (tools === null || !hasSpecialTags(tools.format, tokenizer.specialTokens)) return text
+  const ids = tokens.flatMap(({ id }) => (engine.info.endTokens.includes(id) ? [] : [id]))
+  return tokenizer.decode(ids, 'keep')
+}
 
 const completionOf = (
-  { tokens, text, finishReason, stopReason }: RecordedCompletion,
+  completion: RecordedCompletion,
   failure: string | null,
-  tools: AskedTools | null,
+  { tools, serve }: { readonly tools: AskedTools | null; readonly serve: ServeOptions },
 ): CapturedCompletion => {
+  const { tokens, finishReason, stopReason } = completion
   const ids = Int32Array.from(tokens, ({ id }) => id)
   const logProbs = Float32Array.from(tokens, ({ temperedLogProb }) => temperedLogProb)
-  const answer = answerOf(text, tools)
+  const answer = answerOf(readText(completion, tools, serve), tools)
   const versions = Int32Array.from(tokens, ({ version }) => version)
   const lost = finishReason === null ? failure : null
   return {
@@ -133,7 +147,7 @@ export const answerCall = (
     promptFrom: read?.conversation.from ?? 'render',
     adapter: made.adapter,
     sampling: samplingJson(made.sampling),
-    completions: completions.map((one) => completionOf(one, failure, tools)),
+    completions: completions.map((one) => completionOf(one, failure, { tools, serve })),
   })
 
   const generate: LLMEngine['generate'] = (made, options) => {

@@ -1,7 +1,7 @@
 /** `POST /v1/chat/completions`: what is asked. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { ToolCallFormat } from '../../data/toolCalls/format.js'
+import { hasSpecialTags, type ToolCallFormat } from '../../data/toolCalls/format.js'
 import { type ApiFailure, apiFailure, invalid } from '../failure.js'
 import type { Job } from '../generation.js'
 import type { Served } from '../served.js'
@@ -32,6 +32,7 @@ interface AskedTools {
   readonly format: ToolCallFormat
   /** Whether a second call in one answer is told. */
   readonly calls: 'first' | 'all'
+  readonly tools: readonly object[]
 }
 
 /** A chat request that can be answered. */
@@ -79,8 +80,12 @@ const askedTools = (served: Served, fields: Fields): E.Either<ApiFailure, AskedT
   const { toolCalls } = served.features
   return toolCalls === 'none'
     ? E.left(apiFailure(400, '"auto" tool choice requires --tool-call-parser to be set', 'tool_choice'))
-    : E.right({ format: toolCalls, calls: fields.parallel_tool_calls === false ? 'first' : 'all' })
+    : E.right({ format: toolCalls, calls: fields.parallel_tool_calls === false ? 'first' : 'all', tools })
 }
+
+/** Tags of calls may be special tokens, which an answer is then read with. */
+const textOfCalls = ({ text }: Served, tools: AskedTools | null): 'skip' | 'inside' =>
+  tools !== null && hasSpecialTags(tools.format, text.tokenizer.specialTokens) ? 'inside' : 'skip'
 
 const askedLogProbs = ({ logprobs, top_logprobs: top }: Fields): E.Either<ApiFailure, number | null> => {
   if (top != null && top < -1)
@@ -142,7 +147,7 @@ export const chatRequest = (served: Served, body: unknown, request: Request): E.
       prompts: [prompt.right],
       adapter: model.right.adapter,
       cacheSalt: fields.cache_salt ?? '',
-      specialTokens: fields.skip_special_tokens === false ? 'keep' : 'skip',
+      specialTokens: fields.skip_special_tokens === false ? 'keep' : textOfCalls(served, options.right.tools),
     },
     model: model.right.name,
     role: talk.right.role,

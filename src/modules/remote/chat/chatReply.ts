@@ -97,6 +97,9 @@ export interface ReplyReading {
   readonly calls: CallReading
   /** The index of the message among those of its conversation. */
   readonly index: number
+  /** Ids that calls of the conversation have already. */
+  readonly taken?: ReadonlySet<string>
+  readonly tools?: readonly object[]
 }
 
 /** A choice as a turn. Usage goes to the first one. */
@@ -109,7 +112,7 @@ const turnOf = (reply: ChatReply, index: number, reading: ReplyReading): E.Eithe
   const found =
     reading.calls === 'native'
       ? { text: content, calls: [] }
-      : callsInText(content, { format: reading.calls, index: reading.index })
+      : callsInText(content, { ...reading, format: reading.calls })
   const reasoning = choice.message.reasoning ?? choice.message.reasoning_content
   const { message, malformedCalls } = messageOfCalls(found.text, [...writtenCalls(choice), ...found.calls], {
     isComplete: finish !== 'length' && finish !== 'content-filter',

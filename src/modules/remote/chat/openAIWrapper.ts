@@ -8,6 +8,7 @@ import type { OpenAiMessage } from '../../../data/history/openAiChat.js'
 import { type History, hashHistory, sameHistory, truncate } from '../../../data/history.js'
 import type { HistoryPrompt, Policy, PolicyFailure } from '../../../data/policy.js'
 import { get, type TensorDict } from '../../../data/tensorDict/tensorDict.js'
+import { callIds } from '../../../data/toolCalls/callMessage.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { type Capture, type CapturedTurn, type ChatOutput, type ChatTurn, outputOf } from './chatAction.js'
 import { type FailureMaker, failureMaker, httpPolicyFailure, replyFailure } from './chatFailures.js'
@@ -80,9 +81,14 @@ const conversationOf = ({ history, first }: Rows): string =>
 const readReply = (
   { settings, fail }: Client,
   reply: ChatReply,
-  { index, version }: { readonly index: number; readonly version: number },
+  { history, version }: { readonly history: History; readonly version: number },
 ): Turns => {
-  const turns = turnsOf(reply, { calls: settings.dialect.toolCalls, index })
+  const turns = turnsOf(reply, {
+    calls: settings.dialect.toolCalls,
+    index: history.messages.size,
+    taken: callIds(history),
+    tools: settings.tools,
+  })
   if (E.isLeft(turns)) return E.left(replyFailure(fail, turns.left))
   if (settings.capture === 'text') return turns
   const captured: CapturedTurn[] = []
@@ -122,9 +128,7 @@ const send = async (client: Client, rows: Rows, { key, part }: Asking): Promise<
   release()
   if (E.isLeft(reply)) return reply
   const read = parsed(client, reply.right)
-  return E.right(
-    E.isLeft(read) ? read : readReply(client, read.right, { index: history.messages.size, version: weights.version }),
-  )
+  return E.right(E.isLeft(read) ? read : readReply(client, read.right, { history, version: weights.version }))
 }
 
 /** What all requests of one call have. */

@@ -1,0 +1,106 @@
+/** Calls as a list of Python's: `[get_weather(city="Paris"), now()]`, with literals as arguments. */
+import { type CallMachine, wholeAnswer } from './machine.js'
+import {
+  argumentsEvent,
+  BROKEN,
+  blanks,
+  type CallEvent,
+  done,
+  either,
+  inOrder,
+  item,
+  listEnd,
+  literal,
+  more,
+  optional,
+  type Part,
+  telling,
+} from './part.js'
+import { PYTHON_START, type PythonState, stepPython } from './pythonLiteral.js'
+
+const NAME_LENGTH = 256
+const FIRST_CHARACTER = /^[A-Za-z_\u0080-\uffff]$/
+
+/** Whether a character may stand in a name: letters, digits, `_`, and `.` in names of functions. */
+const goesOn = (before: string, c: string, dots: '.' | ''): boolean =>
+  before === '' || before.endsWith('.')
+    ? FIRST_CHARACTER.test(c)
+    : FIRST_CHARACTER.test(c) || /\d/.test(c) || c === dots
+
+/** Whether Python has such a name; `dots` for one of a function in a module. */
+export const isPythonName = (name: string, dots: '.' | ''): boolean =>
+  name !== '' &&
+  name.length <= NAME_LENGTH &&
+  !name.endsWith('.') &&
+  name.split('').every((c, i) => goesOn(name.slice(0, i), c, dots))
+
+/** A name, and the part that goes on with the character after it. */
+const identifier =
+  (dots: '.' | '', next: (name: string) => Part, before = ''): Part =>
+  (c) => {
+    if (before.length < NAME_LENGTH && goesOn(before, c, dots)) return more(identifier(dots, next, before + c))
+    return isPythonName(before, dots) ? next(before)(c) : BROKEN
+  }
+
+const literalFrom =
+  (before: PythonState): Part =>
+  (c) => {
+    const step = stepPython(before, c)
+    if (step === undefined) return BROKEN
+    const events = argumentsEvent(step.json)
+    if (step.state.mode !== 'end') return more(literalFrom(step.state), events)
+    return done(step.again === true ? c : '', events)
+  }
+
+const CLOSED: readonly CallEvent[] = [{ _tag: 'Arguments', text: '}' }, { _tag: 'End' }]
+
+/** `key=value`, which `before` is told ahead of, and what follows. */
+const keyword = (before: readonly CallEvent[], separator: '{' | ', '): Part =>
+  identifier('', (key) =>
+    inOrder(
+      blanks,
+      telling(literal('='), [...before, { _tag: 'Arguments', text: `${separator}${JSON.stringify(key)}: ` }]),
+      blanks,
+      literalFrom(PYTHON_START),
+      blanks,
+      afterValue,
+    ),
+  )
+
+const afterValue: Part = either((c) => {
+  if (c === ')') return telling(literal(')'), CLOSED)
+  const next = either((then) => (then === ')' ? telling(literal(')'), CLOSED) : keyword([], ', ')))
+  return inOrder(literal(','), blanks, next)
+})
+
+/** A call is told when its first argument has a name, or when there is none: a link in brackets is no call. */
+const call: Part = item(
+  identifier('.', (name) => {
+    const told: CallEvent = { _tag: 'Call', name }
+    const empty: readonly CallEvent[] = [told, { _tag: 'Arguments', text: '{}' }, { _tag: 'End' }]
+    const inside = either((c) => (c === ')' ? telling(literal(')'), empty) : keyword([told], '{')))
+    return inOrder(literal('('), blanks, inside)
+  }),
+)
+
+/** After a call: the end, or a comma, which may be the last thing too. */
+const afterCall: Part = inOrder(
+  blanks,
+  either((c) => {
+    if (c !== ',') return listEnd
+    const next = either((then) => (then === ']' ? listEnd : inOrder(call, afterCall)))
+    return inOrder(literal(','), blanks, next)
+  }),
+)
+
+const calls: Part = inOrder(blanks, literal('['), blanks, call, afterCall)
+
+/** The whole answer is a list of calls. Source: Meta's prompt format of Llama 3.2, vLLM's `PythonicToolParser`. */
+export const pythonic: CallMachine = wholeAnswer(calls)
+
+const START = '<|python_start|>'
+
+/** The same, between tags that may be missing. Source: vLLM's template of Llama 4 for lists, and its `Llama4PythonicToolParser`. */
+export const llama4Pythonic: CallMachine = wholeAnswer(
+  inOrder(blanks, optional('<', literal(START)), calls, blanks, literal('<|python_end|>')),
+)

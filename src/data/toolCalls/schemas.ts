@@ -1,0 +1,39 @@
+/** What the schemas of tools say about the types of arguments, for formats whose text does not. */
+
+/** The JSON types that an argument of a tool may have; none where nothing is said. */
+export type ArgumentTypes = (tool: string, argument: string) => readonly string[]
+
+const field = (value: unknown, name: string): unknown =>
+  typeof value === 'object' && value !== null ? Object.getOwnPropertyDescriptor(value, name)?.value : undefined
+
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
+
+const typeOfValue = (value: unknown): string => {
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return 'array'
+  return typeof value
+}
+
+/** The types of a schema, and of the schemas that it is a choice of. */
+const typesOf = (schema: unknown): readonly string[] => {
+  const type = field(schema, 'type')
+  const values = [...listOf(field(schema, 'enum')), ...[field(schema, 'const')].filter((value) => value !== undefined)]
+  const choices = [...listOf(field(schema, 'anyOf')), ...listOf(field(schema, 'oneOf'))]
+  return [
+    ...(typeof type === 'string' ? [type] : listOf(type).filter((each) => typeof each === 'string')),
+    ...(type === undefined ? values.map(typeOfValue) : []),
+    ...choices.flatMap((choice) => {
+      const one = field(choice, 'type')
+      return typeof one === 'string' ? [one] : []
+    }),
+  ]
+}
+
+/** The types of arguments by the tools that a conversation offers, as chat templates know them: with `function` around, or without. */
+export const argumentTypes = (tools: readonly object[]): ArgumentTypes => {
+  const functions = tools.map((tool) => field(tool, 'function') ?? tool)
+  return (name, argument) => {
+    const tool = functions.find((each) => field(each, 'name') === name)
+    return typesOf(field(field(field(tool, 'parameters'), 'properties'), argument))
+  }
+}

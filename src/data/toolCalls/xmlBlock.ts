@@ -1,0 +1,57 @@
+/** TorchRL's blocks: `<tool name="..." tag="...">{...}</tool>`. */
+import { isBlank, JSON_START, type JsonState, stepJson } from './json.js'
+import { type CallMachine, markedCalls } from './machine.js'
+import { argumentsEvent, BROKEN, done, isTagName, more, type Part } from './part.js'
+
+const CLOSE = '</tool>'
+const HEADER_LENGTH = 600
+
+/** What was read of a body: undefined JSON is none any more. */
+interface Body {
+  readonly json: JsonState | undefined
+  readonly held: string
+  readonly isEmpty: boolean
+}
+
+const TEXT_MODES: readonly string[] = ['string', 'stringEscape', 'keyString', 'keyEscape']
+
+/** The closing tag counts where it is in no string of JSON. */
+const mayClose = ({ json }: Body): boolean => json === undefined || !TEXT_MODES.includes(json.mode)
+
+/** The body with a character that is not of the closing tag. */
+const grown = ({ json, isEmpty, held }: Body, c: string): Body => ({
+  json: json === undefined ? undefined : stepJson(json, c),
+  isEmpty: isEmpty && isBlank(c),
+  held,
+})
+
+const bodyFrom =
+  (before: Body): Part =>
+  (c) => {
+    let held = before.held + c
+    let body = before
+    let passed = ''
+    while (held !== '' && !(mayClose(body) && CLOSE.startsWith(held))) {
+      body = grown(body, held[0]!)
+      passed += body.isEmpty ? '' : held[0]!
+      held = held.slice(1)
+    }
+    if (held !== CLOSE) return more(bodyFrom({ ...body, held }), argumentsEvent(passed))
+    return done('', [...argumentsEvent(body.isEmpty ? '{}' : passed), { _tag: 'End' }])
+  }
+
+/** The attributes up to `>`, and the body. */
+const header =
+  (before: string): Part =>
+  (c) => {
+    if (c !== '>') return before.length < HEADER_LENGTH && c !== '<' ? more(header(before + c)) : BROKEN
+    const [, name, tag] = /^\s+name="([^"]*)"(?:\s+tag="([^"]*)")?\s*$/.exec(before) ?? []
+    if (name === undefined || !isTagName(name)) return BROKEN
+    return more(bodyFrom({ json: JSON_START, held: '', isEmpty: true }), [
+      { _tag: 'Call', name },
+      ...(tag === undefined || tag === '' ? [] : [{ _tag: 'Id', id: tag } as const]),
+    ])
+  }
+
+/** The automaton. A body that is no JSON is what the call's arguments are, as it was written. */
+export const xmlBlock: CallMachine = markedCalls([{ tag: '<tool', block: header('') }])
