@@ -5,6 +5,16 @@ export { GSM8K_SYSTEM_PROMPT, GSM8KEnv, type GSM8KEnvOptions, type GSM8KState } 
 export { canonicalNumber, type GSM8KReward, type GSM8KRewardOptions, gsm8kReward } from './rewards/gsm8k.js'
 export { type OverlongOptions, overlongReward } from './rewards/overlong.js'
 export {
+  type Tool,
+  type ToolContext,
+  type ToolFailure,
+  type ToolOptions,
+  type ToolReply,
+  tool,
+  toolFailure,
+} from './tools/tool.js'
+export { ToolRegistry, type ToolSpec, toolSpecs } from './tools/toolRegistry.js'
+export {
   DataLoadingPrimer,
   type DataLoadingPrimerOptions,
   type SourcePosition,

@@ -1,0 +1,12 @@
+/**
+ * The beginning of a text that may be of any length, with three dots where something is left out. No character is cut in half.
+ *
+ * @example
+ * clipped('abcdef', 4) // 'abcd...'
+ */
+export const clipped = (text: string, length: number): string => {
+  if (text.length <= length) return text
+  const last = text.charCodeAt(length - 1)
+  const isSplit = last >= 0xd800 && last < 0xdc00 // the first half of a pair
+  return `${text.slice(0, isSplit ? length - 1 : length)}...`
+}

@@ -1,0 +1,118 @@
+/** Tools: what a policy may call between two of its turns. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { z } from 'zod'
+import type { Key } from '../../core/key.js'
+import type { ContentPart, ToolCall } from '../../data/history.js'
+
+/**
+ * Why a call gave nothing. `arguments`: they do not fit the schema; `failed`: the tool says that it cannot; `timeout`: it took too long. These
+ * are told to the policy, who may do better. `infrastructure`: what the tool needs is missing or dead, which says nothing about the policy:
+ * the rollout fails, and gets no reward.
+ */
+export interface ToolFailure {
+  readonly _tag: 'ToolFailure'
+  readonly tool: string
+  readonly kind: 'arguments' | 'failed' | 'timeout' | 'infrastructure'
+  readonly reason: string
+}
+
+/** What a call gave. */
+export interface ToolReply<S = unknown> {
+  readonly content: string | readonly ContentPart[]
+  /** What the tool remembers of this conversation: JSON values. */
+  readonly state: S
+}
+
+/** What a call may use. */
+export interface ToolContext<S = unknown> {
+  /** What the call before it in this conversation left. */
+  readonly state: S
+  /** Randomness of this call alone. */
+  readonly key: Key
+  /** Aborted when nobody waits any more: at the tool's limit, or when the rollout is cancelled. The tool ends what it began. */
+  readonly signal: AbortSignal
+}
+
+/**
+ * A tool, as a value. It keeps nothing between calls but `state`, which is an argument and a result, so that a conversation can be replayed and
+ * forked; processes and connections belong to capabilities that it was made with.
+ */
+export interface Tool {
+  readonly name: string
+  /** For the policy: what it does. */
+  readonly description: string
+  /** JSON schema of the arguments: an object. */
+  readonly parameters: Readonly<Record<string, unknown>>
+  /** What it remembers at the beginning of a conversation: JSON values. */
+  readonly initial: unknown
+  readonly call: (args: ToolCall['arguments'], context: ToolContext) => TE.TaskEither<ToolFailure, ToolReply>
+}
+
+export interface ToolOptions<A extends z.ZodRawShape, S> {
+  readonly name: string
+  readonly description: string
+  /** The arguments by name. A call with others is refused. */
+  readonly parameters: A
+  /** What it remembers at the beginning: null for nothing. */
+  readonly initial: S
+  /** Arguments are as the schema says. What it throws, or rejects with, is told to the policy as `failed`. */
+  readonly run: (
+    args: z.output<z.ZodObject<A, z.core.$strict>>,
+    context: ToolContext<S>,
+  ) => TE.TaskEither<ToolFailure, ToolReply<S>> | Promise<ToolReply<S>>
+}
+
+export const toolFailure = (tool: string, kind: ToolFailure['kind'], reason: string): ToolFailure => ({
+  _tag: 'ToolFailure',
+  tool,
+  kind,
+  reason,
+})
+
+const thrownReason = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+const checked = <A extends z.ZodObject>(
+  name: string,
+  schema: A,
+  args: ToolCall['arguments'],
+): E.Either<ToolFailure, z.output<A>> => {
+  const parsed = schema.safeParse(args)
+  return parsed.success
+    ? E.right(parsed.data)
+    : E.left(toolFailure(name, 'arguments', `the arguments do not fit: ${z.prettifyError(parsed.error)}`))
+}
+
+/**
+ * A tool from zod schemas of its arguments and a function.
+ *
+ * Errors   throws for a schema that JSON schema cannot express. `call` gives `Left(ToolFailure)`: `arguments` with every problem of them, `failed`
+ *          with what the function threw.
+ *
+ * @example
+ * tool({ name: 'now', description: '', parameters: {}, initial: null, run: async () => ({ content: 'noon', state: null }) }).name // 'now'
+ */
+export const tool = <A extends z.ZodRawShape, S>(options: ToolOptions<A, S>): Tool => {
+  const { name, description, initial, run } = options
+  const schema = z.strictObject(options.parameters)
+  return {
+    name,
+    description,
+    initial,
+    parameters: z.toJSONSchema(schema, { io: 'input' }),
+    call: (args, context) =>
+      pipe(
+        TE.fromEither(checked(name, schema, args)),
+        TE.chain((read) => async () => {
+          try {
+            // The state is of type S: it is `initial`, or what `run` left.
+            const running = run(read, context as ToolContext<S>)
+            return typeof running === 'function' ? await running() : E.right(await running)
+          } catch (error) {
+            return E.left(toolFailure(name, 'failed', thrownReason(error)))
+          }
+        }),
+      ),
+  }
+}

@@ -1,0 +1,59 @@
+/** The tools that a policy may call, by name. */
+import { clipped } from './clipped.js'
+import type { Tool } from './tool.js'
+
+/** An immutable set of tools with unique names, in the order in which they were given. */
+export interface ToolRegistry {
+  readonly tools: ReadonlyMap<string, Tool>
+}
+
+/** A tool as chat templates and servers know it. */
+export interface ToolSpec {
+  readonly type: 'function'
+  readonly function: {
+    readonly name: string
+    readonly description: string
+    /** JSON schema. */
+    readonly parameters: Readonly<Record<string, unknown>>
+  }
+}
+
+/**
+ * A set of tools. More of them are added by making another set: `ToolRegistry([...registry.tools.values(), more])`.
+ *
+ * Errors   throws RangeError with every name that is empty or that two tools have.
+ * Source   TorchRL `ToolRegistry`, which is changed in place, and raises KeyError for a name that a policy made up.
+ *
+ * @example
+ * [...ToolRegistry([calculator()]).tools.keys()] // ['calculator']
+ */
+export const ToolRegistry = (tools: readonly Tool[]): ToolRegistry => {
+  const byName = new Map(tools.map((tool) => [tool.name, tool]))
+  const problems = [
+    ...tools.flatMap(({ name }, i) => (name === '' ? [`tool ${i} has no name`] : [])),
+    ...[...byName.keys()].flatMap((name) => {
+      const count = tools.filter((tool) => tool.name === name).length
+      return count > 1 ? [`${count} tools are named '${name}'`] : []
+    }),
+  ]
+  if (problems.length > 0) throw new RangeError(`ToolRegistry: ${problems.join('; ')}`)
+  return { tools: byName }
+}
+
+/**
+ * What a chat template or a server is to tell the policy of its tools.
+ *
+ * @example
+ * toolSpecs(ToolRegistry([calculator()]))[0]?.function.name // 'calculator'
+ */
+export const toolSpecs = (registry: ToolRegistry): readonly ToolSpec[] =>
+  Array.from(registry.tools.values(), ({ name, description, parameters }) => ({
+    type: 'function',
+    function: { name, description, parameters },
+  }))
+
+/** What a policy is told that named a tool which there is not. */
+export const unknownTool = (registry: ToolRegistry, name: string): string => {
+  const names = [...registry.tools.keys()]
+  return `there is no tool ${clipped(JSON.stringify(name), 80)}; ${names.length === 0 ? 'there are none' : `there are: ${names.join(', ')}`}`
+}
