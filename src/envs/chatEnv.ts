@@ -1,4 +1,3 @@
-import * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { append, History, type Message, message } from '../data/history.js'
@@ -7,8 +6,7 @@ import { dataSpec } from '../data/spec.js'
 import { type Data, data } from '../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { find, get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { scope } from '../engine/scope.js'
-import { type Env, envFailure, type Outcome } from './env.js'
+import { type Env, envFailure, type Outcome, outcomeAfter, requireBatchSize, requireSameBatch } from './env.js'
 
 /** The states of a `ChatEnv`. */
 export type ChatState = {
@@ -33,35 +31,20 @@ const isQueries = (entry: unknown): entry is Data<string> =>
   entry._tag === 'Data' &&
   (entry as Data).items.every((item) => typeof item === 'string') // a Data by its tag
 
-/** No reward, and nobody is done: what a conversation by itself has to say. Tensors of the enclosing scope. */
-const openOutcome = (batchShape: readonly number[]): TensorDict<Outcome> =>
-  scope(() =>
-    TensorDict(
-      {
-        reward: tf.zeros([...batchShape]),
-        terminated: tf.zeros([...batchShape], 'bool'),
-        truncated: tf.zeros([...batchShape], 'bool'),
-        done: tf.zeros([...batchShape], 'bool'),
-      },
-      batchShape,
-    ),
-  )
-
 /**
  * A conversation: the base of all language environments.
  *
  * `reset` needs `query` in its request, by the caller or by a transform such as `DataLoadingPrimer`, and builds
  * `history.prompt`: the system message, if there is one, and the query. `step` appends the policy's message,
- * `history.response`, which makes the next prompt. It gives no reward and never ends an episode: transforms do.
+ * `history.response`, which makes the next prompt. It gives no reward and never ends an episode: transforms do; an
+ * episode that they have ended stays ended.
  *
  * Errors   `Left(EnvFailure)` from `reset` if the request has no `query` of strings; throws RangeError for a batch size below 1.
  * Source   TorchRL `ChatEnv`.
  */
 export const ChatEnv = (options: ChatEnvOptions): Env<ChatState, HistoryAction> => {
   const { batchSize, systemPrompt, systemRole = 'system', userRole = 'user' } = options
-  if (!Number.isInteger(batchSize) || batchSize < 1) {
-    throw new RangeError(`ChatEnv: batchSize must be at least 1, got ${batchSize}`)
-  }
+  requireBatchSize('ChatEnv', batchSize)
   const opening = (query: string): History =>
     History([...(systemPrompt === undefined ? [] : [message(systemRole, systemPrompt)]), message(userRole, query)])
   return {
@@ -80,17 +63,13 @@ export const ChatEnv = (options: ChatEnvOptions): Env<ChatState, HistoryAction> 
       return TE.right(merge(request, state) as TensorDict<ChatState>) // the state's own entries win
     },
     step: (state, action) => {
-      if (state.batchShape.join() !== action.batchShape.join()) {
-        throw new RangeError(
-          `ChatEnv: the action has batch shape [${action.batchShape.join(', ')}], the state [${state.batchShape.join(', ')}]`,
-        )
-      }
+      requireSameBatch('ChatEnv', state, action)
       return async () => {
         const prompts = get(state, 'history', 'prompt').items
         const responses = get(action, 'history', 'response').items
         const histories = prompts.map((history, i) => append(history, responses.get(i)!)) // equal batch shapes
         const next = TensorDict({ history: { prompt: data(histories) } }, state.batchShape)
-        const after = merge(merge(state, next), openOutcome(state.batchShape))
+        const after = merge(merge(state, next), outcomeAfter(state))
         return E.right(after as TensorDict<DeepMerge<ChatState, Outcome>>) // both merged in
       }
     },

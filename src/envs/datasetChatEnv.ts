@@ -1,14 +1,14 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import type { HistoryAction } from '../data/policy.js'
-import type { TaskSource } from '../data/task.js'
+import type { Task, TaskSource } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
 import { ChatEnv, type ChatState } from './chatEnv.js'
 import type { Env } from './env.js'
-import { DataLoadingPrimer, type TaskEntries } from './transforms/dataLoadingPrimer.js'
+import { DataLoadingPrimer, type Kept, type TaskEntries, type TaskEntry } from './transforms/dataLoadingPrimer.js'
 import { append } from './transforms/transform.js'
 
-export interface DatasetChatEnvOptions {
-  readonly source: TaskSource
+export interface DatasetChatEnvOptions<T extends Task = Task, K extends Kept = Kept> {
+  readonly source: TaskSource<T>
   /** Different tasks in a batch. */
   readonly prompts: number
   /** Completions of each task: the size of a group. Default 1. */
@@ -16,9 +16,16 @@ export interface DatasetChatEnvOptions {
   readonly systemPrompt?: string
   /** The row of the source to begin with. */
   readonly start?: number
+  /** `task`: states have the whole task as well, for rewards that read its row. Default: its columns alone. */
+  readonly keep?: K
 }
 
 export type DatasetChatState = DeepMerge<ChatState, TaskEntries>
+
+/** The states of a `DatasetChatEnv` that keeps this of its tasks. */
+export type DatasetChatStateOf<T extends Task, K extends Kept> = K extends 'task'
+  ? DeepMerge<DatasetChatState, TaskEntry<T>>
+  : DatasetChatState
 
 /**
  * Conversations about the rows of a dataset: `ChatEnv` fed by `DataLoadingPrimer`. The batch has `prompts * repeats` elements, the
@@ -26,11 +33,14 @@ export type DatasetChatState = DeepMerge<ChatState, TaskEntries>
  *
  * Source   TorchRL `DatasetChatEnv` with `group_repeats`.
  */
-export const DatasetChatEnv = (options: DatasetChatEnvOptions): Env<DatasetChatState, HistoryAction> => {
-  const { source, prompts, repeats = 1, systemPrompt, start } = options
+export const DatasetChatEnv = <T extends Task = Task, K extends Kept = 'columns'>(
+  options: DatasetChatEnvOptions<T, K>,
+): Env<DatasetChatStateOf<T, K>, HistoryAction> => {
+  const { prompts, repeats = 1, systemPrompt, ...rows } = options
   const batchSize = prompts * repeats
-  return pipe(
+  const env = pipe(
     ChatEnv({ batchSize, ...(systemPrompt !== undefined && { systemPrompt }) }),
-    append(DataLoadingPrimer({ source, batchSize, repeats, ...(start !== undefined && { start }) })),
+    append(DataLoadingPrimer<T, K>({ ...rows, batchSize, repeats })),
   )
+  return env as never // its states have both schemas, whatever `keep` adds
 }

@@ -4,7 +4,7 @@
  * All state of an environment is in the TensorDict that it returns, so that an episode can be replayed, forked and stored. `step`
  * takes the state and the policy's action and returns the next state with the outcome of the step.
  */
-import type * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { TemplateFailure } from '../core/failure.js'
 import type { Key } from '../core/key.js'
@@ -12,14 +12,16 @@ import type { PolicyFailure } from '../data/policy.js'
 import { type Spec, type SpecMismatch, tensorSpec } from '../data/spec.js'
 import type { RowFailure } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
-import { TensorDict } from '../data/tensorDict/tensorDict.js'
+import { find, TensorDict } from '../data/tensorDict/tensorDict.js'
+import { scope } from '../engine/scope.js'
+import type { ToolFailure } from './tools/tool.js'
 
 /** An environment could not go on. */
 export interface EnvFailure {
   readonly _tag: 'EnvFailure'
   readonly env: string
   readonly reason: string
-  readonly cause?: RowFailure | TemplateFailure | PolicyFailure | SpecMismatch
+  readonly cause?: RowFailure | TemplateFailure | PolicyFailure | SpecMismatch | ToolFailure
 }
 
 /**
@@ -40,10 +42,58 @@ export const outcomeSpec = {
   done: tensorSpec('bool'),
 } as const
 
+/** What a step came to, for each element. What is left out: reward 0, and not ended. */
+export interface OutcomeRows {
+  readonly reward?: readonly number[]
+  readonly terminated?: readonly boolean[]
+  readonly truncated?: readonly boolean[]
+}
+
+/** Which elements of a state have ended: none if it has no such entry, as after a reset. */
+export const endedRows = (state: TensorDict, key: 'terminated' | 'truncated' | 'done'): readonly boolean[] => {
+  const entry = find(state, [key])
+  const [size = 0] = state.batchShape
+  return entry instanceof tf.Tensor
+    ? Array.from(entry.dataSync(), (ended) => ended === 1)
+    : new Array<boolean>(size).fill(false)
+}
+
+/**
+ * The outcome of a step from `state`. What had ended before stays ended, and gets no reward any more.
+ *
+ * Shapes   every row list has one value for each element, `[B]`.
+ * Effects  makes four tensors, of the enclosing scope.
+ */
+export const outcomeAfter = (state: TensorDict, rows: OutcomeRows = {}): TensorDict<Outcome> => {
+  const over = endedRows(state, 'done')
+  const flags = (key: 'terminated' | 'truncated'): readonly boolean[] =>
+    endedRows(state, key).map((before, i) => before || (over[i] === false && rows[key]?.[i] === true))
+  const [terminated, truncated] = [flags('terminated'), flags('truncated')]
+  const done = terminated.map((ended, i) => ended || truncated[i] === true)
+  const reward = over.map((ended, i) => (ended ? 0 : (rows.reward?.[i] ?? 0)))
+  const bools = (values: readonly boolean[]): tf.Tensor => tf.tensor(values.map(Number), [...state.batchShape], 'bool')
+  return scope(() =>
+    TensorDict(
+      {
+        reward: tf.tensor(reward, [...state.batchShape], 'float32'),
+        terminated: bools(terminated),
+        truncated: bools(truncated),
+        done: bools(done),
+      },
+      state.batchShape,
+    ),
+  )
+}
+
 /** What an environment offers to a policy and expects from it. */
 export interface EnvSpecs {
   readonly observation: Spec
   readonly action: Spec
+}
+
+export interface StepOptions {
+  /** Aborted when nobody waits for the step any more: what it began elsewhere is to end. An environment in this process may ignore it. */
+  readonly signal?: AbortSignal
 }
 
 /** `O` is the schema of its states, `A` that of the actions it takes. */
@@ -61,6 +111,7 @@ export interface Env<O, in A> {
   readonly step: (
     state: TensorDict<O>,
     action: TensorDict<A>,
+    options?: StepOptions,
   ) => TaskEither<EnvFailure, TensorDict<DeepMerge<O, Outcome>>>
 }
 
@@ -70,6 +121,21 @@ export const envFailure = (env: string, reason: string, cause?: NonNullable<EnvF
   reason,
   ...(cause !== undefined && { cause }),
 })
+
+/** Throws unless the batch has a size. */
+export const requireBatchSize = (name: string, batchSize: number): void => {
+  if (!Number.isInteger(batchSize) || batchSize < 1) {
+    throw new RangeError(`${name}: batchSize must be at least 1, got ${batchSize}`)
+  }
+}
+
+/** Throws unless an action is for the elements of a state. */
+export const requireSameBatch = (name: string, state: TensorDict, action: TensorDict): void => {
+  if (state.batchShape.join() !== action.batchShape.join()) {
+    const [acted, stands] = [action, state].map(({ batchShape }) => `[${batchShape.join(', ')}]`)
+    throw new RangeError(`${name}: the action has batch shape ${acted}, the state ${stands}`)
+  }
+}
 
 /** The entry under which composed environments keep what their transforms remember. */
 export const REMEMBERED = 'transforms'

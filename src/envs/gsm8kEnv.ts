@@ -8,7 +8,7 @@ import { type GSM8KParts, GSM8KRewardParser } from './transforms/gsm8kRewardPars
 import { type StepCount, StepCounter } from './transforms/stepCounter.js'
 import { append } from './transforms/transform.js'
 
-export interface GSM8KEnvOptions extends DatasetChatEnvOptions {
+export interface GSM8KEnvOptions extends Omit<DatasetChatEnvOptions, 'keep'> {
   readonly reward?: GSM8KRewardOptions
 }
 

@@ -1,9 +1,30 @@
 export { ChatEnv, type ChatEnvOptions, type ChatState } from './chatEnv.js'
-export { DatasetChatEnv, type DatasetChatEnvOptions, type DatasetChatState } from './datasetChatEnv.js'
-export { type Env, type EnvFailure, type EnvSpecs, nextRequest, type Outcome, outcomeSpec } from './env.js'
+export {
+  DatasetChatEnv,
+  type DatasetChatEnvOptions,
+  type DatasetChatState,
+  type DatasetChatStateOf,
+} from './datasetChatEnv.js'
+export {
+  type Env,
+  type EnvFailure,
+  type EnvSpecs,
+  nextRequest,
+  type Outcome,
+  outcomeSpec,
+  type StepOptions,
+} from './env.js'
 export { GSM8K_SYSTEM_PROMPT, GSM8KEnv, type GSM8KEnvOptions, type GSM8KState } from './gsm8kEnv.js'
-export { canonicalNumber, type GSM8KReward, type GSM8KRewardOptions, gsm8kReward } from './rewards/gsm8k.js'
+export type { AnswerRewardOptions } from './rewards/answerScore.js'
+export {
+  canonicalNumber,
+  type GSM8KReward,
+  type GSM8KRewardOptions,
+  gsm8kAnswerReward,
+  gsm8kReward,
+} from './rewards/gsm8k.js'
 export { type OverlongOptions, overlongReward } from './rewards/overlong.js'
+export type { Answered, Reward, RewardFailure, RewardService, ScoreContext, Scored } from './rewards/reward.js'
 export {
   type Tool,
   type ToolContext,
@@ -17,14 +38,26 @@ export { ToolRegistry, type ToolSpec, toolSpecs } from './tools/toolRegistry.js'
 export {
   DataLoadingPrimer,
   type DataLoadingPrimerOptions,
+  type Kept,
+  type Primed,
   type SourcePosition,
+  type TaskColumns,
   type TaskEntries,
+  type TaskEntry,
 } from './transforms/dataLoadingPrimer.js'
-export { type GSM8KParts, GSM8KRewardParser, type GSM8KRewardParserOptions } from './transforms/gsm8kRewardParser.js'
+export {
+  type AnswerParts,
+  type GSM8KParts,
+  GSM8KRewardParser,
+  type GSM8KRewardParserOptions,
+} from './transforms/gsm8kRewardParser.js'
 export { type KLEntries, KLRewardTransform, type KLRewardTransformOptions } from './transforms/klRewardTransform.js'
 export { ObservationLimit, type ObservationLimitOptions } from './transforms/observationLimit.js'
 export { type LengthEntries, OverlongPenalty } from './transforms/overlongPenalty.js'
 export { PolicyVersion, type VersionEntry } from './transforms/policyVersion.js'
+export type { InputMode } from './transforms/responses.js'
+export { type OnAnswer, type RewardEntries, rewardKey } from './transforms/rewardEntries.js'
+export { type RewardState, RewardTransform, type RewardTransformOptions } from './transforms/rewardTransform.js'
 export { type StepCount, StepCounter } from './transforms/stepCounter.js'
 export { TemplateTransform, type TemplateTransformOptions, type TextEntries } from './transforms/templateTransform.js'
 export { Tokenizer } from './transforms/tokenizer.js'

@@ -1,67 +1,27 @@
-/** The laws of environments and rewards. */
-
+/** The laws of environments. */
 import fc from 'fast-check'
-import { isLeft } from 'fp-ts/lib/Either.js'
-import type { Key } from '../core/key.js'
+import { isLeft, isRight } from 'fp-ts/lib/Either.js'
+import { child, type Key } from '../core/key.js'
+import { decodeTensorDict } from '../data/codecs/tensorDictFileRead.js'
+import { encodeTensorDict } from '../data/codecs/tensorDictFileWrite.js'
 import { mergeSpecs, refine, type Spec } from '../data/spec.js'
 import { equals } from '../data/tensorDict/compare.js'
-import { format, toNested } from '../data/tensorDict/inspect.js'
-import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { discard, liveTensors, tensorsOf } from '../engine/scope.js'
-import { type Env, type Outcome, outcomeSpec } from '../envs/env.js'
+import { format } from '../data/tensorDict/inspect.js'
+import { take } from '../data/tensorDict/selecting.js'
+import type { TensorDict } from '../data/tensorDict/tensorDict.js'
+import { discard, liveTensors, scope, tensorsOf } from '../engine/scope.js'
+import { endedRows, outcomeSpec } from '../envs/env.js'
 import { anyKey } from './arbitraries.js'
 import { type Law, require } from './law.js'
+import { type EnvSample, opened, type Played, play, requireSame, stepped, valuesOf } from './playing.js'
 import { listed, tensorDictProblems } from './sameTensorDict.js'
 import { shown } from './shown.js'
 
-/** An environment, and actions for it. */
-export interface EnvSample<O, A> {
-  readonly env: Env<O, A>
-  /** The request of the first reset: by default one without entries. */
-  readonly request?: () => TensorDict
-  /** An action for a state. Tensors that it makes belong to the caller. */
-  readonly act: (state: TensorDict<O>, key: Key) => TensorDict<A>
-  /** Steps to play. */
-  readonly steps: number
-}
-
-interface Played {
-  readonly states: readonly TensorDict[]
-  /** The values of each state when it was returned. */
-  readonly values: readonly string[]
-}
-
-const valuesOf = (state: TensorDict): string => JSON.stringify(toNested(state))
-
-/** Plays some steps. Everything that was made is in the result or freed. */
-const play = async <O, A>({ env, request, act, steps }: EnvSample<O, A>, key: Key): Promise<Played> => {
-  const first = await env.reset(request?.() ?? TensorDict({}, [env.batchSize]), key)()
-  if (isLeft(first)) throw new Error(`reset failed: ${first.left.reason}`)
-  const states: TensorDict[] = [first.right]
-  const values = [valuesOf(first.right)]
-  let state = first.right
-  for (let i = 0; i < steps; i++) {
-    const action = act(state, key)
-    const next = await env.step(state, action)()
-    discard(action, states)
-    if (isLeft(next)) throw new Error(`step failed: ${next.left.reason}`)
-    states.push(next.right)
-    values.push(valuesOf(next.right))
-    state = next.right as unknown as TensorDict<O> // a stepped state is a state
-  }
-  return { states, values }
-}
+export type { EnvSample } from './playing.js'
 
 const conforms = (td: TensorDict, spec: Spec, what: string): void => {
   const result = refine(spec, td, what)
   if (isLeft(result)) throw new Error(`${what} does not keep its spec: ${result.left.problems.join('; ')}`)
-}
-
-const requireSame = (a: Played, b: Played): void => {
-  for (const [i, state] of a.states.entries()) {
-    const problems = tensorDictProblems(b.states[i]!, state)
-    require(problems.length === 0, () => `state ${i} differs the second time:\n${listed(problems)}`)
-  }
 }
 
 /** Plays, checks and frees; throws if tensors are left. */
@@ -71,125 +31,182 @@ const checked = async <O, A>(
   check: (played: Played) => void | Promise<void>,
 ): Promise<void> => {
   const before = liveTensors().count
-  const played = await play(sample, key)
+  const played = await play(sample, { reset: key, act: key })
   await check(played)
   discard(played.states)
   const left = liveTensors().count - before
   require(left === 0, () => `${left} tensors live on after all states were freed`)
 }
 
-const bools = (td: TensorDict, name: keyof Outcome): readonly boolean[] =>
-  Array.from(get(td as TensorDict<Outcome>, name).dataSync(), (x) => x === 1) // a stepped state has an outcome
-
 const readable = <O, A>(sample: EnvSample<O, A>): EnvSample<O, A> =>
   shown(sample, () => `${sample.steps} steps in ${sample.env.name}`)
 
+/** Two ways on from the first state, step by step in turns, against each of them alone. */
+const requireFork = async <O, A>(sample: EnvSample<O, A>, key: Key, { states, values }: Played): Promise<void> => {
+  const other = child(key, 'the other way')
+  const alone = await play(sample, { reset: key, act: other })
+  let [left, right]: readonly [Played, Played] = [
+    { states: states.slice(0, 1), values: values.slice(0, 1) },
+    { states: states.slice(0, 1), values: values.slice(0, 1) },
+  ]
+  for (let i = 0; i < sample.steps; i++) {
+    left = await stepped(sample, left, key)
+    right = await stepped(sample, right, other)
+  }
+  requireSame({ states, values }, left, 'when another way is gone from the first state')
+  requireSame(alone, right, 'when another way is gone from the first state')
+  discard([left.states, right.states, alone.states], states)
+}
+
+/** Two conversations whose steps are scheduled in any order, against each of them alone. */
+const requireConcurrent = async <O, A>(
+  sample: EnvSample<O, A>,
+  keys: readonly [Key, Key],
+  scheduler: fc.Scheduler,
+): Promise<void> => {
+  const together = await scheduler.waitFor(
+    Promise.all(
+      keys.map(async (key) => {
+        await scheduler.schedule(Promise.resolve('reset'))
+        let played = await opened(sample, key)
+        for (let i = 0; i < sample.steps; i++) {
+          await scheduler.schedule(Promise.resolve(`step ${i}`))
+          played = await stepped(sample, played, key)
+        }
+        return played
+      }),
+    ),
+  )
+  for (const [i, key] of keys.entries()) {
+    const alone = await play(sample, { reset: key, act: key })
+    requireSame(alone, together[i]!, 'with another conversation at the same time')
+    discard(alone.states)
+  }
+  discard(together.map(({ states }) => states))
+}
+
+/** Each state as it is read back, and what it leads to. */
+const requireStorage = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { states }: Played): Promise<void> => {
+  for (const [i, state] of states.entries()) {
+    const read = decodeTensorDict(encodeTensorDict(state)) // throws where a value is not JSON
+    if (isLeft(read)) throw new Error(`state ${i} cannot be read again: ${read.left.reason}`)
+    const problems = tensorDictProblems(read.right, state)
+    require(problems.length === 0, () => `state ${i} is another one when it is read:\n${listed(problems)}`)
+    if (states[i + 1] === undefined) return discard(read.right)
+    const again = read.right as TensorDict<O> // equal to a state
+    const action = act(again, key)
+    const next = await env.step(again, action)()
+    if (isLeft(next)) throw new Error(`a step from the state ${i} that was read failed: ${next.left.reason}`)
+    const changes = tensorDictProblems(next.right, states[i + 1]!)
+    require(changes.length === 0, () => `the state ${i} that was read leads elsewhere:\n${listed(changes)}`)
+    discard([read.right, action, next.right], states)
+  }
+}
+
+/** Rows of a state as a batch of their own, with tensors of their own. */
+const rowsOf = <S>(td: TensorDict<S>, rows: readonly number[]): TensorDict<S> => scope(() => take(td, rows))
+
+/** A step with what has ended, and one without it. */
+const requireEnds = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { states }: Played): Promise<void> => {
+  for (const last of states) {
+    const done = endedRows(last, 'done')
+    if (!done.includes(true)) continue
+    const open = done.flatMap((ended, i) => (ended ? [] : [i]))
+    const state = last as TensorDict<O> // a stepped state is a state
+    const action = act(state, key)
+    const next = await env.step(state, action)()
+    if (isRight(next)) {
+      const after = endedRows(next.right, 'done')
+      require(done.every((ended, i) => !ended || after[i] === true), () => 'a step opens an episode that had ended')
+    }
+    if (open.length > 0) {
+      if (isLeft(next)) throw new Error(`step failed where one of several episodes had ended: ${next.left.reason}`)
+      const [few, acts, expected] = [rowsOf(state, open), rowsOf(action, open), rowsOf(next.right, open)]
+      const alone = await env.step(few, acts)()
+      if (isLeft(alone)) throw new Error(`step failed without the episodes that had ended: ${alone.left.reason}`)
+      const problems = tensorDictProblems(alone.right, expected as TensorDict)
+      require(problems.length === 0, () =>
+        `without the episodes that had ended, the others differ:\n${listed(problems)}`)
+      discard([alone.right, few, acts, expected], [states, action, next.right])
+    }
+    discard([action, isRight(next) ? next.right : []], states)
+  }
+}
+
 /**
  * The laws of an environment: replay from the key, states that keep the specs, steps that leave the state before them alone, done =
- * terminated or truncated, no tensor left behind.
+ * terminated or truncated, two ways on from one state, two conversations at a time, states that can be stored, ends that stay; no tensor left
+ * behind.
  *
  * @example
- * envLaws(fc.constant({ env: ChatEnv({ batchSize: 1 }), act: (state) => state, steps: 0 })).length // 4
+ * envLaws(fc.constant({ env: ChatEnv({ batchSize: 1 }), act: (state) => state, steps: 0 })).length // 8
  */
-export const envLaws = <O, A>(samples: fc.Arbitrary<EnvSample<O, A>>, numRuns = 10): readonly Law[] => {
-  const law = (name: string, check: (sample: EnvSample<O, A>, key: Key) => Promise<void>): Law => ({
+export const envLaws = <O, A>(samples: fc.Arbitrary<EnvSample<O, A>>, numRuns = 5): readonly Law[] => {
+  const readableSamples = samples.map(readable)
+  const law = (
+    name: string,
+    check: (sample: EnvSample<O, A>, key: Key, played: Played) => void | Promise<void>,
+  ): Law => ({
     name,
-    check: () => fc.assert(fc.asyncProperty(samples.map(readable), anyKey, check), { numRuns }),
-  })
-  return [
-    law('replay: equal keys and actions give equal states', (sample, key) =>
-      checked(sample, key, async (played) => {
-        const again = await play(sample, key)
-        requireSame(played, again)
-        discard(again.states)
-      }),
-    ),
-    law('spec soundness: every state has what the specs promise', (sample, key) =>
-      checked(sample, key, ({ states }) => {
-        const { observation } = sample.env.specs
-        conforms(states[0]!, observation, 'the state after reset')
-        for (const state of states.slice(1))
-          conforms(state, mergeSpecs(observation, outcomeSpec), 'the state after step')
-      }),
-    ),
-    law('purity: a step does not change the state before it', (sample, key) =>
-      checked(sample, key, async ({ states, values }) => {
-        for (const [i, state] of states.entries())
-          require(!tensorsOf(state).some((x) => x.isDisposed) && valuesOf(state) === values[i], () =>
-            `state ${i} was changed or freed by a later step`)
-        if (states.length < 2) return
-        const [before] = states
-        const action = sample.act(before as TensorDict<O>, key)
-        const copy = format(before!)
-        const next = await sample.env.step(before as TensorDict<O>, action)()
-        require(format(before!) === copy, () => 'the state was changed or freed')
-        if (!isLeft(next)) {
-          require(equals(next.right, states[1]!), () => 'a second step from the same state went another way')
-          discard(next.right, states)
-        }
-        discard(action, states)
-      }),
-    ),
-    law('outcome: done exactly where terminated or truncated', (sample, key) =>
-      checked(sample, key, ({ states }) => {
-        for (const state of states.slice(1)) {
-          const [terminated, truncated, done] = [
-            bools(state, 'terminated'),
-            bools(state, 'truncated'),
-            bools(state, 'done'),
-          ]
-          require(done.every((d, i) => d === (terminated[i] === true || truncated[i] === true)), () =>
-            'done is not terminated or truncated')
-        }
-      }),
-    ),
-  ]
-}
-
-/** A reward as its author tests it. */
-export interface RewardSample {
-  /** The score of a completion for a task's reference answer. */
-  readonly score: (completion: string, reference: string) => number
-  readonly reference: string
-  /** A completion that deserves full marks. */
-  readonly gold: string
-  readonly fullMarks: number
-  /** Completions that deserve nothing: empty, off the point, adversarial. */
-  readonly worthless: readonly string[]
-}
-
-/** The laws of a reward: full marks for the gold answer, nothing for worthless ones, never more than full marks, equal inputs equal scores. */
-export const rewardLaws = (samples: fc.Arbitrary<RewardSample>, numRuns = 100): readonly Law[] => {
-  const law = (name: string, check: (sample: RewardSample) => void): Law => ({
-    name,
-    check: () => {
+    check: () =>
       fc.assert(
-        fc.property(samples, (sample) => {
-          check(sample)
-        }),
+        fc.asyncProperty(readableSamples, anyKey, (sample, key) =>
+          checked(sample, key, (played) => check(sample, key, played)),
+        ),
         { numRuns },
-      )
-    },
+      ),
   })
   return [
-    law('the gold answer scores full marks', ({ score, gold, reference, fullMarks }) => {
-      require(score(gold, reference) === fullMarks, () =>
-        `the gold answer ${gold} scores ${score(gold, reference)}, not ${fullMarks}`)
+    law('replay: equal keys and actions give equal states', async (sample, key, played) => {
+      const again = await play(sample, { reset: key, act: key })
+      requireSame(played, again, 'the second time')
+      discard(again.states)
     }),
-    law('empty and adversarial answers score nothing', ({ score, worthless, reference }) => {
-      for (const text of worthless)
-        require(score(text, reference) === 0, () => `${JSON.stringify(text)} scores ${score(text, reference)}`)
+    law('spec soundness: every state has what the specs promise', (sample, _key, { states }) => {
+      const { observation } = sample.env.specs
+      conforms(states[0]!, observation, 'the state after reset')
+      for (const state of states.slice(1)) conforms(state, mergeSpecs(observation, outcomeSpec), 'the state after step')
     }),
-    law(
-      'the score is a pure number between nothing and full marks',
-      ({ score, worthless, gold, reference, fullMarks }) => {
-        for (const text of [...worthless, gold]) {
-          const value = score(text, reference)
-          require(value === score(text, reference), () => `${JSON.stringify(text)} scores differently the second time`)
-          require(value >= 0 && value <= fullMarks, () =>
-            `${JSON.stringify(text)} scores ${value}, outside 0 .. ${fullMarks}`)
-        }
-      },
-    ),
+    law('purity: a step does not change the state before it', async (sample, key, { states, values }) => {
+      for (const [i, state] of states.entries())
+        require(!tensorsOf(state).some((x) => x.isDisposed) && valuesOf(state) === values[i], () =>
+          `state ${i} was changed or freed by a later step`)
+      if (states.length < 2) return
+      const [before] = states
+      const action = sample.act(before as TensorDict<O>, key)
+      const copy = format(before!)
+      const next = await sample.env.step(before as TensorDict<O>, action)()
+      require(format(before!) === copy, () => 'the state was changed or freed')
+      if (!isLeft(next)) {
+        require(equals(next.right, states[1]!), () => 'a second step from the same state went another way')
+        discard(next.right, states)
+      }
+      discard(action, states)
+    }),
+    law('outcome: done exactly where terminated or truncated', (_sample, _key, { states }) => {
+      for (const state of states.slice(1)) {
+        const [terminated, truncated] = [endedRows(state, 'terminated'), endedRows(state, 'truncated')]
+        const isSound = endedRows(state, 'done').every(
+          (d, i) => d === (terminated[i] === true || truncated[i] === true),
+        )
+        require(isSound, () => 'done is not terminated or truncated')
+      }
+    }),
+    law('fork: two ways on from one state are what each is alone', requireFork),
+    {
+      name: 'concurrency: two conversations at a time are what each is alone',
+      check: () =>
+        fc.assert(
+          fc.asyncProperty(readableSamples, anyKey, fc.scheduler(), async (sample, key, scheduler) => {
+            const before = liveTensors().count
+            await requireConcurrent(sample, [key, child(key, 'another conversation')], scheduler)
+            const left = liveTensors().count - before
+            require(left === 0, () => `${left} tensors live on after all states were freed`)
+          }),
+          { numRuns },
+        ),
+    },
+    law('storage: a state that was written and read again plays on alike', requireStorage),
+    law('ends: what has ended stays ended, and the others play on without it', requireEnds),
   ]
 }

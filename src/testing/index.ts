@@ -38,6 +38,7 @@ export { type MatcherResult, type TandemMatchers, tandemMatchers } from './match
 export { type ModuleSample, moduleLaws } from './moduleLaws.js'
 export { historyActionSpec, type PolicySample, policyLaws, textActionSpec, tokenActionSpec } from './policyLaws.js'
 export { requireLeft, requireRight } from './results.js'
+export { hostileReplies, type RewardLawOptions, type RewardSample, rewardLaws } from './rewardLaws.js'
 export { requireCloseTensorDict, requireEqualTensorDict } from './sameTensorDict.js'
 export { ScriptedEnv, type ScriptedEpisode, type ScriptedState } from './scriptedEnv.js'
 export {

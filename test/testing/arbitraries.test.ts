@@ -24,7 +24,7 @@ useEngine()
 
 /** Fails unless each of the named things occurs among many draws. */
 const covers = <T>(arbitrary: fc.Arbitrary<T>, wanted: Readonly<Record<string, (value: T) => boolean>>): void => {
-  const drawn = fc.sample(arbitrary, 500)
+  const drawn = fc.sample(arbitrary, 2000)
   const missing = Object.entries(wanted).flatMap(([name, is]) => (drawn.some(is) ? [] : [name]))
   expect(missing).toEqual([])
 }

@@ -1,4 +1,4 @@
-/** The kits of environments and rewards accept good ones and reject each kind of fault, by the law that names it. */
+/** The kit of environments accepts good ones and rejects each kind of fault, by the law that names it. */
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -9,8 +9,7 @@ import { merge } from '../../src/data/tensorDict/merge.js'
 import { type Entries, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../src/engine/scope.js'
 import { type Env, envFailure } from '../../src/envs/env.js'
-import { gsm8kReward } from '../../src/envs/rewards/gsm8k.js'
-import { envLaws, type RewardSample, rewardLaws } from '../../src/testing/envLaws.js'
+import { envLaws } from '../../src/testing/envLaws.js'
 import { checkLaws } from '../../src/testing/law.js'
 import { brokenLaws, empty } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
@@ -38,10 +37,12 @@ const counting = (
     batchSize: 2,
     specs: { observation: { count: tensorSpec('float32') }, action: {} },
     reset: () => TE.fromIO(() => scope(() => TensorDict(reset(), [2]) as unknown as TensorDict<Count>)), // or a fault under test
-    step: (state) => TE.fromIO(() => scope(() => merge(state, TensorDict(step(state), [2])) as never)), // has an outcome, or a fault
+    step: (state) => TE.fromIO(() => scope(() => merge(state, TensorDict(step(state), state.batchShape)) as never)), // has an outcome, or a fault
   }
   return env
 }
+
+const EVERY_LAW = ['replay', 'spec soundness', 'purity', 'outcome', 'fork', 'concurrency', 'storage', 'ends']
 
 const broken = (env: Counting, steps = 3): Promise<readonly string[]> =>
   brokenLaws(envLaws(fc.constant({ env, act: () => empty(2), steps }), 3))
@@ -109,6 +110,49 @@ describe('envLaws', () => {
     expect(await broken(counting({ step }))).toEqual(['outcome'])
   })
 
+  it('an environment that counts beside its states, from reset on, replays alone, and neither forks nor takes turns with another', async () => {
+    let count = 0
+    const reset = (): Entries => {
+      count = 0
+      return { count: tf.zeros([2]) }
+    }
+    const step = (state: TensorDict<Count>): Entries => ({ ...stepOf(state), beside: meta(++count) })
+    const result = await broken(counting({ reset, step }))
+    expect(result).not.toContain('replay')
+    expect(result).toEqual(expect.arrayContaining(['fork', 'concurrency']))
+  })
+
+  it.each<[string, unknown]>([
+    ['a function', () => 1],
+    ['a promise', Promise.resolve(1)],
+    ['a value of a class', new Map()],
+  ])('storage rejects a state that keeps %s', async (_, value) => {
+    expect(await broken(counting({ reset: () => ({ count: tf.zeros([2]), beside: meta(value) }) }))).toEqual([
+      'storage',
+    ])
+  })
+
+  it('ends rejects an episode that goes on after its end', async () => {
+    const step = (state: TensorDict<Count>): Entries => {
+      const terminated = tf.equal(tf.add(get(state, 'count'), 1), 3)
+      return { ...stepOf(state), terminated, done: tf.clone(terminated) }
+    }
+    expect(await broken(counting({ step }))).toEqual(['ends'])
+  })
+
+  it('ends rejects a step in which the others need the one that has ended', async () => {
+    const step = (state: TensorDict<Count>): Entries => {
+      const [size = 0] = state.batchShape
+      const terminated = tf.tensor1d(
+        Array.from({ length: size }, (_, i) => size === 2 && i === 0),
+        'bool',
+      )
+      const flags = { terminated, truncated: tf.zeros([size], 'bool'), done: tf.clone(terminated) }
+      return { count: tf.add(get(state, 'count'), size), reward: tf.zeros([size]), ...flags }
+    }
+    expect(await broken(counting({ step }))).toEqual(['ends'])
+  })
+
   it('every law rejects an environment that leaks a tensor', async () => {
     const leaked: tf.Tensor[] = []
     const step = (state: TensorDict<Count>): Entries => {
@@ -117,63 +161,11 @@ describe('envLaws', () => {
     }
     const result = await broken(counting({ step }))
     tf.dispose(leaked)
-    expect(result).toEqual(['replay', 'spec soundness', 'purity', 'outcome'])
+    expect(result).toEqual(EVERY_LAW)
   })
 
   it('every law rejects an environment that fails', async () => {
     const failing: Counting = { ...counting(), reset: () => TE.left(envFailure('counting', 'no')) }
-    expect(await broken(failing)).toEqual(['replay', 'spec soundness', 'purity', 'outcome'])
-  })
-})
-
-const [GOLD, NOTHING, PURE] = [
-  'the gold answer scores full marks',
-  'empty and adversarial answers score nothing',
-  'the score is a pure number between nothing and full marks',
-]
-
-const rewarding = (score: RewardSample['score']): Promise<readonly string[]> =>
-  brokenLaws(
-    rewardLaws(
-      fc.integer({ min: 1, max: 99 }).map((n) => ({
-        score,
-        reference: `#### ${n}`,
-        gold: `<answer>${n}</answer>`,
-        fullMarks: 1,
-        worthless: ['', `${n}`, `#### ${n}`, '<answer></answer>'],
-      })),
-      20,
-    ),
-  )
-
-const fair: RewardSample['score'] = (completion, reference) => gsm8kReward(completion, reference).reward
-
-describe('rewardLaws', () => {
-  it('find nothing wrong with the reward of GSM8K', async () => {
-    expect(await rewarding(fair)).toEqual([])
-  })
-
-  it('reject a reward that depends on the completions scored before: a running baseline', async () => {
-    const seen: number[] = []
-    const centered: RewardSample['score'] = (completion, reference) => {
-      seen.push(fair(completion, reference))
-      return seen.at(-1)! - seen.reduce((sum, x) => sum + x, 0) / seen.length
-    }
-    expect(await rewarding(centered)).toEqual(expect.arrayContaining([GOLD, PURE]))
-  })
-
-  it('reject a reward that finds the number anywhere', async () => {
-    const loose: RewardSample['score'] = (completion, reference) => (completion.includes(reference.slice(5)) ? 1 : 0)
-    expect(await rewarding(loose)).toEqual([NOTHING])
-  })
-
-  it('reject a reward that takes the right answer for a wrong one', async () => {
-    expect(await rewarding(() => 0)).toEqual([GOLD])
-  })
-
-  it('reject a reward above full marks, below nothing, or that is no number', async () => {
-    expect(await rewarding((completion, reference) => 2 * fair(completion, reference))).toEqual([GOLD, PURE])
-    expect(await rewarding((completion, reference) => fair(completion, reference) || -1)).toEqual([NOTHING, PURE])
-    expect(await rewarding(() => Number.NaN)).toEqual([GOLD, NOTHING, PURE])
+    expect(await broken(failing)).toEqual(EVERY_LAW)
   })
 })

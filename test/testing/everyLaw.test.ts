@@ -4,17 +4,22 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
+import { textOf } from '../../src/data/history.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { dataSpec, type Spec, tensorSpec } from '../../src/data/spec.js'
-import { data, ragged } from '../../src/data/tensorDict/leaf.js'
+import type { Task } from '../../src/data/task.js'
+import { exclude } from '../../src/data/tensorDict/edit.js'
+import { data, meta, ragged } from '../../src/data/tensorDict/leaf.js'
 import { assign } from '../../src/data/tensorDict/merge.js'
 import { type Entries, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../src/engine/scope.js'
-import type { Env } from '../../src/envs/env.js'
+import { type Env, endedRows } from '../../src/envs/env.js'
+import type { Answered, Reward, Scored } from '../../src/envs/rewards/reward.js'
 import { transform } from '../../src/envs/transforms/transform.js'
-import { envLaws, type RewardSample, rewardLaws } from '../../src/testing/envLaws.js'
+import { envLaws } from '../../src/testing/envLaws.js'
 import type { Law } from '../../src/testing/law.js'
 import { policyLaws, tokenActionSpec } from '../../src/testing/policyLaws.js'
+import { rewardLaws } from '../../src/testing/rewardLaws.js'
 import { ScriptedEnv, type ScriptedState } from '../../src/testing/scriptedEnv.js'
 import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { erased, transformLaws } from '../../src/testing/transformLaws.js'
@@ -91,17 +96,75 @@ const envFaults: Readonly<Record<string, readonly Law[]>> = {
     if (done instanceof tf.Tensor) done.dispose()
     return assign(next, { done: tf.zeros([2], 'bool') })
   }),
+  'fork: two ways on from one state are what each is alone': stepping((next) =>
+    assign(next, { turns: data([notice(), 1]) }),
+  ),
+  'concurrency: two conversations at a time are what each is alone': stepping((next) =>
+    assign(next, { turns: data([notice(), 1]) }),
+  ),
+  'storage: a state that was written and read again plays on alike': stepping((next) =>
+    assign(next, { socket: meta(notice) }),
+  ),
+  'ends: what has ended stays ended, and the others play on without it': acting((env) => ({
+    ...env,
+    step: (state, action) => {
+      const before = exclude(state, 'turns', 'episode') as TensorDict // begins again at every step
+      const again = assign(before, {
+        turns: data([0, 0]),
+        episode: data([0, 1]),
+      }) as unknown as TensorDict<ScriptedState> // of the keys that a step reads, two are other ones
+      return env.step(endedRows(state, 'done').includes(true) ? again : state, action)
+    },
+  })),
 }
 
 // Rewards
 
-const rewarding = (score: RewardSample['score']): readonly Law[] =>
-  rewardLaws(fc.constant({ score, reference: '4', gold: 'four: 4', fullMarks: 1, worthless: ['', 'five: 5'] }), 3)
+/** Knows the answer 4 at the end of a reply. */
+const fair: Reward = {
+  name: 'subject',
+  partNames: ['length'],
+  range: [0, 1],
+  score: ({ task, history }) => {
+    const text = textOf(history.messages.last()!)
+    const right = text === `four: ${task.answer}`
+    return { reward: right ? 1 : 0, success: right, parts: { length: text.length } }
+  },
+}
+
+const rewarding = (reward: Reward, limitMs?: number): readonly Law[] => {
+  const task = { id: 'a', query: 'What is 2 + 2?', answer: '4' }
+  const sample = { reward, task, reply: (answer: string) => `four: ${answer}`, gold: '4', worthless: ['five'] }
+  return rewardLaws(fc.constant(sample), { numRuns: 3, longest: 64, ...(limitMs !== undefined && { limitMs }) })
+}
+
+/** The reward with changed scores. */
+const scoring = (change: (score: Scored, answered: Answered) => Scored): readonly Law[] =>
+  rewarding({ ...fair, score: (answered) => change(fair.score(answered), answered) })
 
 const rewardFaults: Readonly<Record<string, readonly Law[]>> = {
-  'the gold answer scores full marks': rewarding(() => 0),
-  'empty and adversarial answers score nothing': rewarding(() => 1),
-  'the score is a pure number between nothing and full marks': rewarding((text) => (text === '' ? -1 : 1)),
+  'determinism: equal answers score equally': scoring((score) => ({ ...score, parts: { length: notice() } })),
+  'range: rewards are numbers within what is said': scoring((score) => ({ ...score, reward: 2 * score.reward })),
+  'parts: every score has the parts that are named': scoring(({ reward, success }) => ({ reward, success, parts: {} })),
+  'gold: the right answer gets full marks': scoring((score) => ({ ...score, reward: 0 })),
+  'nothing: no answer and a worthless one get nothing': scoring((score) => ({ ...score, reward: 1 })),
+  'hostile: no text and no list of candidates solves the task': scoring((score) => ({ ...score, success: true })),
+  'purity: task and conversation stay as they are': scoring((score, { task }) => {
+    const seen = task as Task & { seen?: boolean } // the fault under test writes where it may not
+    seen.seen = true
+    return score
+  }),
+  'time: long answers take bounded time': rewarding(
+    {
+      ...fair,
+      score: (answered) => {
+        const end = performance.now() + 2
+        while (performance.now() < end); // too long
+        return fair.score(answered)
+      },
+    },
+    1,
+  ),
 }
 
 // Policies
@@ -152,7 +215,7 @@ const policyFaults: Readonly<Record<string, readonly Law[]>> = {
 describe.each([
   ['transformLaws', adding({ y }, (td) => ({ y: tf.neg(get(td, 'x')) })), transformFaults],
   ['envLaws', acting((env) => env), envFaults],
-  ['rewardLaws', rewarding((text, reference) => (text.endsWith(` ${reference}`) ? 1 : 0)), rewardFaults],
+  ['rewardLaws', rewarding(fair), rewardFaults],
   ['policyLaws', answering((act) => act), policyFaults],
 ] as const)('%s', (_, good, faults) => {
   it('has no law without a mistake that it is to report', () => {

@@ -127,7 +127,7 @@ export const playRollout = async <O extends TokenPrompt>(
       if (action === ABORTED || E.isLeft(action)) return action
       hold(action.right)
       const generationMs = clock.now() - started
-      const stepped = await unlessCalledOff(env.step(state, action.right), signal)
+      const stepped = await unlessCalledOff(env.step(state, action.right, { signal }), signal)
       if (stepped === ABORTED || E.isLeft(stepped)) return stepped
       hold(stepped.right)
       tokens += rowLengths(get(action.right, 'tokens', 'response'))[0]! // of one element

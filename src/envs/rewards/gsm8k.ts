@@ -1,4 +1,7 @@
 /** The reward of GSM8K: is the number in the answer block the right one? */
+import { ANSWER_PARTS, type AnswerRewardOptions, answerRange } from './answerScore.js'
+import { blockOf, replyOf } from './reply.js'
+import type { Reward } from './reward.js'
 
 /** How a completion scores. */
 export interface GSM8KReward {
@@ -12,13 +15,7 @@ export interface GSM8KReward {
   readonly right: number
 }
 
-export interface GSM8KRewardOptions {
-  readonly correctReward?: number
-  readonly formatReward?: number
-}
-
-const block = (text: string, tag: 'think' | 'answer'): string =>
-  (new RegExp(`<${tag}>([\\s\\S]*?)</${tag}>`).exec(text)?.[1] ?? '').trim()
+export type GSM8KRewardOptions = AnswerRewardOptions
 
 /**
  * A decimal number in one spelling, or undefined if the text is not one. Thousands commas, currency and percent signs, a
@@ -59,8 +56,8 @@ export const gsm8kReward = (completion: string, reference: string, options: GSM8
   const { correctReward = 1, formatReward = 0.1 } = options
   const truth = referenceAnswer(reference)
   if (truth === undefined) throw new Error(`gsm8kReward: the reference must contain '#### ' exactly once: ${reference}`)
-  const answer = block(completion, 'answer')
-  const think = block(completion, 'think')
+  const answer = blockOf(completion, 'answer')
+  const think = blockOf(completion, 'think')
   const given = canonicalNumber(answer)
   const right = answer !== '' && (given === undefined ? answer === truth : given === canonicalNumber(truth))
   return {
@@ -70,3 +67,21 @@ export const gsm8kReward = (completion: string, reference: string, options: GSM8
     right: right ? 1 : 0,
   }
 }
+
+/**
+ * The same as a reward of the assistant's last message. Its parts are `answer`, `think` and `right`.
+ *
+ * Errors   `score` throws Error if the task's answer does not contain `#### ` exactly once.
+ *
+ * @example
+ * gsm8kAnswerReward().partNames // ['answer', 'think', 'right']
+ */
+export const gsm8kAnswerReward = (options: GSM8KRewardOptions = {}): Reward => ({
+  name: 'gsm8k',
+  partNames: ANSWER_PARTS,
+  range: answerRange(options),
+  score: (answered) => {
+    const { reward, ...parts } = gsm8kReward(replyOf(answered), answered.task.answer, options)
+    return { reward, success: parts.right === 1, parts }
+  },
+})

@@ -25,6 +25,8 @@ export interface StepContext {
   readonly previous: TensorDict
   /** The action as it reached the inner environment, with all its views. */
   readonly action: TensorDict
+  /** Aborted when nobody waits for the step any more. */
+  readonly signal?: AbortSignal
 }
 
 /**
@@ -237,18 +239,18 @@ export const append =
       batchSize: env.batchSize,
       specs: specs.right,
       reset: reset as never,
-      step: (td, action) =>
+      step: (td, action, options = {}) =>
         pipe(
           TE.fromEither(t.inverse(action as TensorDict as TensorDict<Outer>, td as TensorDict as TensorDict<Out>)),
           TE.chain((inner) => {
             const full = merge(action, inner) as TensorDict
             return pipe(
-              env.step(td as TensorDict as TensorDict<O>, full as TensorDict<A>),
+              env.step(td as TensorDict as TensorDict<O>, full as TensorDict<A>, options),
               TE.chain((next) =>
                 pipe(
                   t.step(
                     next as TensorDict as TensorDict<In>,
-                    { previous: td, action: full },
+                    { previous: td, action: full, ...options },
                     stateOf(td, place, t.initial),
                   ),
                   freeing(next, [td, action]),

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { canonicalNumber, type GSM8KReward, gsm8kReward } from '../../../src/envs/rewards/gsm8k.js'
-import { rewardLaws } from '../../../src/testing/envLaws.js'
+import { canonicalNumber, type GSM8KReward, gsm8kAnswerReward, gsm8kReward } from '../../../src/envs/rewards/gsm8k.js'
 import { checkLaws } from '../../../src/testing/law.js'
+import { rewardLaws } from '../../../src/testing/rewardLaws.js'
 
 /** answer, think, right. */
 type Parts = readonly [answer: 0 | 1, think: 0 | 1, right: 0 | 1]
@@ -126,10 +126,12 @@ describe('gsm8kReward', () => {
     it,
     rewardLaws(
       fc.integer({ min: -10_000, max: 10_000 }).map((n) => ({
-        score: (completion: string, reference: string) => gsm8kReward(completion, reference).reward,
-        reference: `Because.\n#### ${n}`,
-        gold: `<think>Because.</think><answer>${n.toLocaleString('en-US')}</answer>`,
-        fullMarks: 1,
+        reward: gsm8kAnswerReward(),
+        task: { id: 'sum', query: 'How many?', answer: `Because.\n#### ${n}` },
+        reply: (answer: string) => `<think>Because.</think><answer>${answer}</answer>`,
+        gold: n.toLocaleString('en-US'),
+        candidates: [`${n + 1}`, `${2 * n + 3}`],
+        consolation: 0.1, // for the form
         worthless: [...worthless, `${n}`, `#### ${n}`, `<answer>${n}`, `<think>${n}</think>`],
       })),
     ),

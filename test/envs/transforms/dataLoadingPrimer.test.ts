@@ -5,7 +5,7 @@ import { keyFromSeed } from '../../../src/core/key.js'
 import type { HistoryAction } from '../../../src/data/policy.js'
 import { endlessTasks, shuffled, type TaskSource } from '../../../src/data/task.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
-import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { ChatEnv } from '../../../src/envs/chatEnv.js'
 import type { DatasetChatState } from '../../../src/envs/datasetChatEnv.js'
 import { type Env, nextRequest } from '../../../src/envs/env.js'
@@ -14,7 +14,7 @@ import { append } from '../../../src/envs/transforms/transform.js'
 import { anyKey } from '../../../src/testing/arbitraries.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
-import { answered, empty, itemsAt, refused, taskOf, tasks } from '../../kit/conversation.js'
+import { answered, empty, freeing, itemsAt, refused, taskOf, tasks } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 
 useEngine()
@@ -136,4 +136,15 @@ describe('DataLoadingPrimer', () => {
   it.each([-1, 0.5, Number.NaN])('refuses to start at row %d', (start) => {
     expect(() => DataLoadingPrimer({ source: tasks(1), batchSize: 1, start })).toThrow(RangeError)
   })
+
+  it('keeps the whole task beside its columns where it is asked to, the same one for each of a group', () =>
+    freeing(async (keep) => {
+      const options = { source: endless, batchSize: 4, repeats: 2, start: 3 }
+      const plain = keep(await answered(primed(options).reset(empty(4), key)))
+      expect([...plain.entries.keys()]).not.toContain('task')
+      const env = append(DataLoadingPrimer({ ...options, keep: 'task' }))(ChatEnv({ batchSize: 4 }))
+      const whole = keep(await answered(env.reset(empty(4), key)))
+      expect(get(whole, 'task').items.toArray()).toEqual([3, 3, 4, 4].map(taskOf))
+      expect(itemsAt(whole, 'groupId')).toEqual(itemsAt(plain, 'groupId'))
+    }))
 })

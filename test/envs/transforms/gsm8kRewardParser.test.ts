@@ -10,11 +10,8 @@ import { data, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { DatasetChatEnv } from '../../../src/envs/datasetChatEnv.js'
 import { gsm8kReward } from '../../../src/envs/rewards/gsm8k.js'
-import {
-  GSM8KRewardParser,
-  type GSM8KRewardParserOptions,
-  type InputMode,
-} from '../../../src/envs/transforms/gsm8kRewardParser.js'
+import { GSM8KRewardParser, type GSM8KRewardParserOptions } from '../../../src/envs/transforms/gsm8kRewardParser.js'
+import type { InputMode } from '../../../src/envs/transforms/responses.js'
 import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'

@@ -1,0 +1,50 @@
+/** Rewards, as values: what a conversation is worth for a task. */
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import type { Key } from '../../core/key.js'
+import type { History } from '../../data/history.js'
+import type { PolicyFailure } from '../../data/policy.js'
+import type { Task } from '../../data/task.js'
+
+/** A conversation about a task. What the policy wrote last is its last assistant message. */
+export interface Answered<out T extends Task = Task> {
+  readonly task: T
+  readonly history: History
+}
+
+/** What an answer is worth. */
+export interface Scored {
+  /** In reward units; not NaN. */
+  readonly reward: number
+  /** Whether the task counts as solved. */
+  readonly success: boolean
+  /** What the reward is made of, by name: every reward says its names in `partNames`. */
+  readonly parts: Readonly<Record<string, number>>
+}
+
+/** A reward as a pure function: equal arguments, equal score, whatever the text. */
+export interface Reward<in T extends Task = Task> {
+  readonly name: string
+  readonly partNames: readonly string[]
+  /** Lowest and highest that `reward` can be. */
+  readonly range: readonly [lowest: number, highest: number]
+  readonly score: (answered: Answered<T>) => Scored
+}
+
+/** What a reward needs could not be had, which says nothing about the answer: the rollout fails, and gets no reward. */
+export interface RewardFailure {
+  readonly _tag: 'RewardFailure'
+  readonly rewardName: string
+  readonly reason: string
+  readonly cause?: PolicyFailure
+}
+
+export interface ScoreContext {
+  readonly key: Key
+  /** Aborted when nobody waits any more. */
+  readonly signal: AbortSignal
+}
+
+/** A reward that asks a model, a sandbox or a server. */
+export interface RewardService<in T extends Task = Task> extends Omit<Reward<T>, 'score'> {
+  readonly score: (answered: Answered<T>, context: ScoreContext) => TaskEither<RewardFailure, Scored>
+}

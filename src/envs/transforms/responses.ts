@@ -1,0 +1,30 @@
+/** What a policy wrote in a step, in whichever view its action has. */
+import * as tf from '@tensorflow/tfjs'
+import { type Message, message } from '../../data/history.js'
+import { type Data, type Ragged, raggedRow } from '../../data/tensorDict/leaf.js'
+import { type Entry, find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { TextTokenizer } from '../../data/textTokenizer.js'
+
+/** Where the completion is read: the message, its text, or its token ids. */
+export type InputMode =
+  | { readonly _tag: 'history' }
+  | { readonly _tag: 'text' }
+  | { readonly _tag: 'tokens'; readonly tokenizer: TextTokenizer }
+
+export const HISTORY_MODE: InputMode = { _tag: 'history' }
+
+/** What an action says, a message each; undefined if it has no such view. Texts have their special tokens. */
+export const responsesOf = (action: TensorDict, mode: InputMode): readonly Message[] | undefined => {
+  const entry: Entry | undefined = find(action, [mode._tag, 'response'])
+  if (entry === undefined || entry instanceof tf.Tensor) return undefined
+  const said = (text: string): Message => message('assistant', text)
+  // Casts: `history.response` holds messages and `text.response` strings, by the schemas of `data/policy.ts`.
+  if (mode._tag === 'history' && entry._tag === 'Data') return (entry as Data<Message>).items.toArray()
+  if (mode._tag === 'text' && entry._tag === 'Data') return (entry as Data<string>).items.map(said).toArray()
+  if (mode._tag === 'tokens' && entry._tag === 'Ragged') {
+    const rows = entry as Ragged<'int32'>
+    const count = rows.offsets.length - 1
+    return Array.from({ length: count }, (_, i) => said(mode.tokenizer.decode(raggedRow(rows, i), 'keep')))
+  }
+  return undefined
+}

@@ -1,0 +1,71 @@
+/** Playing episodes for the laws of environments. */
+import { isLeft } from 'fp-ts/lib/Either.js'
+import type { Key } from '../core/key.js'
+import { toNested } from '../data/tensorDict/inspect.js'
+import { TensorDict } from '../data/tensorDict/tensorDict.js'
+import { discard } from '../engine/scope.js'
+import type { Env } from '../envs/env.js'
+import { require } from './law.js'
+import { listed, tensorDictProblems } from './sameTensorDict.js'
+
+/** An environment, and actions for it. */
+export interface EnvSample<O, A> {
+  readonly env: Env<O, A>
+  /** The request of the first reset: by default one without entries. */
+  readonly request?: () => TensorDict
+  /** An action for a state. Tensors that it makes belong to the caller. */
+  readonly act: (state: TensorDict<O>, key: Key) => TensorDict<A>
+  /** Steps to play. */
+  readonly steps: number
+}
+
+/** An episode that is being played, or was. */
+export interface Played {
+  readonly states: readonly TensorDict[]
+  /** The values of each state when it was returned. */
+  readonly values: readonly string[]
+}
+
+/** Where randomness comes from. */
+export interface PlayKeys {
+  readonly reset: Key
+  readonly act: Key
+}
+
+export const valuesOf = (state: TensorDict): string => JSON.stringify(toNested(state))
+
+/** The first state of an episode. */
+export const opened = async <O, A>({ env, request }: EnvSample<O, A>, key: Key): Promise<Played> => {
+  const first = await env.reset(request?.() ?? TensorDict({}, [env.batchSize]), key)()
+  if (isLeft(first)) throw new Error(`reset failed: ${first.left.reason}`)
+  return { states: [first.right], values: [valuesOf(first.right)] }
+}
+
+/** The episode and its next state. */
+export const stepped = async <O, A>(
+  { env, act }: EnvSample<O, A>,
+  { states, values }: Played,
+  key: Key,
+): Promise<Played> => {
+  const state = states.at(-1) as unknown as TensorDict<O> // a stepped state is a state
+  const action = act(state, key)
+  const next = await env.step(state, action)()
+  discard(action, states)
+  if (isLeft(next)) throw new Error(`step failed: ${next.left.reason}`)
+  return { states: [...states, next.right], values: [...values, valuesOf(next.right)] }
+}
+
+/** Plays all steps. Everything that was made is in the result or freed. */
+export const play = async <O, A>(sample: EnvSample<O, A>, keys: PlayKeys): Promise<Played> => {
+  let played = await opened(sample, keys.reset)
+  for (let i = 0; i < sample.steps; i++) played = await stepped(sample, played, keys.act)
+  return played
+}
+
+/** Throws, with every difference, unless two episodes have equal states. */
+export const requireSame = (a: Played, b: Played, when: string): void => {
+  for (const [i, state] of a.states.entries()) {
+    const problems = tensorDictProblems(b.states[i]!, state)
+    require(problems.length === 0, () => `state ${i} differs ${when}:\n${listed(problems)}`)
+  }
+}
