@@ -36,6 +36,12 @@ export {
 } from './tools/tool.js'
 export { ToolRegistry, type ToolSpec, toolSpecs } from './tools/toolRegistry.js'
 export {
+  AddThinkingPrompt,
+  type AddThinkingPromptOptions,
+  rewardAtMost,
+  type ThinkingEntries,
+} from './transforms/addThinkingPrompt.js'
+export {
   DataLoadingPrimer,
   type DataLoadingPrimerOptions,
   type Kept,
@@ -51,6 +57,8 @@ export {
   GSM8KRewardParser,
   type GSM8KRewardParserOptions,
 } from './transforms/gsm8kRewardParser.js'
+export { IncrementalTokenizer, type IncrementalTokenizerOptions } from './transforms/incrementalTokenizer.js'
+export type { KeptEntries } from './transforms/keptReply.js'
 export { type KLEntries, KLRewardTransform, type KLRewardTransformOptions } from './transforms/klRewardTransform.js'
 export { ObservationLimit, type ObservationLimitOptions } from './transforms/observationLimit.js'
 export { type LengthEntries, OverlongPenalty } from './transforms/overlongPenalty.js'

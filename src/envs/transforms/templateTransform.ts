@@ -2,7 +2,7 @@ import * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { TemplateFailure } from '../../core/failure.js'
-import { type ChatTemplate, type Rendered, render, type TextSpan } from '../../data/chatTemplate.js'
+import { type ChatTemplate, type Rendered, type RenderOptions, render, type TextSpan } from '../../data/chatTemplate.js'
 import { type History, message } from '../../data/history.js'
 import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
@@ -10,6 +10,7 @@ import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { appendRanges, cutRanges, type TextRange } from '../../data/textRange.js'
 import { type EnvFailure, envFailure } from '../env.js'
+import { isOpen, keptOf } from './keptReply.js'
 import { type Transform, transform } from './transform.js'
 
 /** The conversation as the model reads it, with the message that each part belongs to. */
@@ -28,7 +29,19 @@ export interface TemplateTransformOptions {
   readonly template: ChatTemplate
   /** The text that ends the policy's turn, as it is sampled: it is not part of the message. */
   readonly endOfTurn: string
+  /** What the template is to tell the policy of its tools: `toolSpecs` of a registry. Default: nothing. */
+  readonly tools?: readonly object[]
 }
+
+/** A template, and what it renders besides a conversation. */
+type Rendering = Pick<TemplateTransformOptions, 'template' | 'tools'>
+
+const renderOne = (
+  { template, tools }: Rendering,
+  history: History,
+  generationPrompt: RenderOptions['generationPrompt'] = 'add',
+): E.Either<TemplateFailure, Rendered> =>
+  render(template, history, { generationPrompt, ...(tools !== undefined && { tools }) })
 
 const FAIL = 'TemplateTransform'
 
@@ -36,17 +49,12 @@ const failed = (reason: string, cause?: TemplateFailure): E.Either<EnvFailure, n
   E.left(envFailure(FAIL, reason, cause))
 
 /** One rendering for each conversation, or the first failure. Members of a group share their prompt, and its rendering. */
-const renderAll = (
-  template: ChatTemplate,
-  histories: readonly History[],
-): E.Either<EnvFailure, readonly Rendered[]> => {
+const renderAll = (rendering: Rendering, histories: readonly History[]): E.Either<EnvFailure, readonly Rendered[]> => {
   const results: Rendered[] = []
   const known = new Map<string, Rendered>()
   for (const [i, history] of histories.entries()) {
     const name = JSON.stringify(history.messages)
-    const rendered = known.has(name)
-      ? E.right(known.get(name)!)
-      : render(template, history, { generationPrompt: 'add' })
+    const rendered = known.has(name) ? E.right(known.get(name)!) : renderOne(rendering, history)
     if (E.isLeft(rendered)) return failed(`conversation ${i}: ${rendered.left.reason}`, rendered.left)
     known.set(name, rendered.right)
     results.push(rendered.right)
@@ -83,7 +91,8 @@ const doneRows = (td: TensorDict): ArrayLike<number> => {
  *
  * On reset, `text.prompt` is the conversation rendered with the model's chat template and the beginning of the assistant's turn. On
  * step, it is the prompt before, the completion as it was sampled, and what the template adds after it: what the policy wrote is never
- * rendered again. An episode that is done keeps the text that was written. The inverse makes `history.response`, an assistant
+ * rendered again. An episode that is done keeps the text that was written. Where an environment has changed the end of a reply, and says in
+ * `history.kept` how much of it stands (`AddThinkingPrompt`), the text goes on from there. The inverse makes `history.response`, an assistant
  * message without the end-of-turn marker; it is incomplete if the marker was not reached.
  *
  * `text.given` are the parts that messages gave: `Tokenizer` finds no special token in them, whatever they spell. What the policy wrote is
@@ -96,7 +105,7 @@ const doneRows = (td: TensorDict): ArrayLike<number> => {
 export const TemplateTransform = (
   options: TemplateTransformOptions,
 ): Transform<null, HistoryPrompt, TextEntries, HistoryAction, TextResponse> => {
-  const { template, endOfTurn } = options
+  const { endOfTurn } = options
   return transform<null, HistoryPrompt, TextEntries, HistoryAction, TextResponse>({
     name: 'TemplateTransform',
     initial: null,
@@ -107,7 +116,7 @@ export const TemplateTransform = (
     adds: { text: TEXT_SPECS },
     takes: { removes: { history: {} }, adds: { text: { response: dataSpec<string>('string') } } },
     reset: (td) => {
-      const rendered = renderAll(template, get(td, 'history', 'prompt').items.toArray())
+      const rendered = renderAll(options, get(td, 'history', 'prompt').items.toArray())
       return TE.fromEither(E.map((r: readonly Rendered[]) => [entriesOf(r, td.batchShape), null] as const)(rendered))
     },
     step: (next, { previous, action }) => {
@@ -115,14 +124,16 @@ export const TemplateTransform = (
       const asked = get(previous as TensorDict<HistoryPrompt>, 'history', 'prompt').items // needed of the state
       const written = get(action as TensorDict<TextResponse>, 'text', 'response').items // needed by `inverse`
       const done = doneRows(next)
+      const [keptBefore, kept] = [keptOf(previous), keptOf(next)]
       const histories = get(next, 'history', 'prompt').items.toArray()
-      const continued = continueAll(template, histories, (i) => ({
-        soFar: get(before, 'prompt').items.get(i)! + written.get(i)!,
+      const continued = continueAll(options, histories, (i) => ({
+        soFar: get(before, 'prompt').items.get(i)! + written.get(i)!.slice(0, kept(i) ?? undefined),
         start: get(before, 'prompt').items.get(i)!.length,
         spans: get(before, 'spans').items.get(i)!,
         given: get(before, 'given').items.get(i)!,
-        reply: asked.get(i)!.messages.size,
+        reply: asked.get(i)!.messages.size - (isOpen(asked.get(i)!, keptBefore(i)) ? 1 : 0),
         isDone: done[i] === 1,
+        generationPrompt: isOpen(histories[i]!, kept(i)) ? 'continue' : 'add',
       }))
       return TE.fromEither(E.map((r: readonly Rendered[]) => [entriesOf(r, next.batchShape), null] as const)(continued))
     },
@@ -146,11 +157,12 @@ interface Written {
   /** The index of the message that the policy wrote. */
   readonly reply: number
   readonly isDone: boolean
+  readonly generationPrompt: RenderOptions['generationPrompt']
 }
 
 /** The texts that the conversations go on from. */
 const continueAll = (
-  template: ChatTemplate,
+  rendering: Rendering,
   histories: readonly History[],
   writtenAt: (i: number) => Written,
 ): E.Either<EnvFailure, readonly Rendered[]> => {
@@ -164,7 +176,7 @@ const continueAll = (
       results.push(soFar)
       continue
     }
-    const rendered = render(template, history, { generationPrompt: 'add' })
+    const rendered = renderOne(rendering, history, written.generationPrompt)
     if (E.isLeft(rendered)) return failed(`conversation ${i}: ${rendered.left.reason}`, rendered.left)
     if (!rendered.right.text.startsWith(written.soFar)) {
       return failed(

@@ -5,8 +5,16 @@ import type { TokenPrompt } from '../../data/policy.js'
 import { dataSpec, raggedSpec } from '../../data/spec.js'
 import { type Data, data, type Ragged, ragged, raggedRow } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { cutRanges } from '../../data/textRange.js'
-import { type EncodedText, encodeRendered, type TextTokenizer, type TokenSpan } from '../../data/textTokenizer.js'
+import { cutRanges, joinRanges } from '../../data/textRange.js'
+import {
+  decodeEnd,
+  decodeNext,
+  type EncodedText,
+  encodeRendered,
+  type TextTokenizer,
+  type TokenSpan,
+} from '../../data/textTokenizer.js'
+import { keptOf } from './keptReply.js'
 import { TEXT_SPECS, type TextEntries } from './templateTransform.js'
 import { type Transform, transform } from './transform.js'
 
@@ -32,20 +40,40 @@ const renderedIn = (td: TensorDict<TextEntries>): readonly Rendered[] => {
   return prompts.items.toArray().map((text, i) => ({ text, spans: spans.items.get(i)!, given: given.items.get(i)! }))
 }
 
+/** What the policy wrote: its ids and its text. */
+interface Sampled {
+  readonly ids: ArrayLike<number>
+  readonly text: string
+}
+
+/** The most ids whose text lies within the first `kept` units of it, and ends with a whole character. */
+const cutAt = (tokenizer: TextTokenizer, { ids, text }: Sampled, kept: number): Sampled => {
+  let [state, said] = [tokenizer.decodeStart('keep'), '']
+  let [count, length] = [0, 0]
+  for (let i = 0; i < ids.length && said.length <= kept; i++) {
+    const [next, more] = decodeNext(state, [ids[i]!])
+    state = next
+    said += more
+    if (said.length <= kept && decodeEnd(state) === '') [count, length] = [i + 1, said.length]
+  }
+  return { ids: Array.from(ids).slice(0, count), text: text.slice(0, length) }
+}
+
 /** The tokens so far, the sampled ones, and those of what the template added to the text. */
 const continued = (
   tokenizer: TextTokenizer,
   before: { readonly prompt: ArrayLike<number>; readonly spans: readonly TokenSpan[]; readonly textLength: number },
-  sampled: { readonly ids: ArrayLike<number>; readonly text: string },
+  { sampled, kept }: { readonly sampled: Sampled; readonly kept: number },
   after: Rendered,
 ): EncodedText => {
   const start = before.textLength + sampled.text.length
+  const [end, standing] = [after.text.length, { start, end: before.textLength + kept }] // what stands of the last token
   const rest = encodeRendered(tokenizer, {
     text: after.text.slice(start),
-    given: cutRanges(after.given, start, after.text.length),
+    given: cutRanges(joinRanges([standing, ...after.given]), start, end),
     spans: after.spans
-      .filter((span) => span.start >= start)
-      .map((span) => ({ ...span, start: span.start - start, end: span.end - start })),
+      .filter((span) => span.end > start)
+      .map((span) => ({ ...span, start: Math.max(0, span.start - start), end: span.end - start })),
   })
   const reply = after.spans.find((span) => span.start === before.textLength)
   const [sampledStart, sampledEnd] = [before.prompt.length, before.prompt.length + sampled.ids.length]
@@ -69,7 +97,7 @@ const continued = (
  * Text to token ids on the way out, token ids to text on the way in.
  *
  * On reset, `tokens.prompt` encodes `text.prompt`. On step, it is the prompt before, the ids that were sampled, and the encoding of what
- * the template added: sampled ids are never derived from text. `tokens.spans` says of each range whose message it is and whether the
+ * the template added: sampled ids are never derived from text. Of a reply that was changed (`history.kept`) the ids stand whose text stands. `tokens.spans` says of each range whose message it is and whether the
  * policy sampled it. Texts of messages (`text.given`) never give a special token: no user ends a turn or begins another.
  * The inverse decodes `tokens.response` to `text.response`, special tokens kept.
  *
@@ -102,18 +130,21 @@ export const Tokenizer = (options: {
       // Casts: the entries that this transform added to the state before and needs of the action.
       const before = previous as TensorDict<TokenPrompt & TextEntries>
       const acted = action as TensorDict<TokenResponse & TextResponse>
-      const encoded = renderedIn(next).map((rendered, i) =>
-        continued(
-          tokenizer,
-          {
-            prompt: raggedRow(get(before, 'tokens', 'prompt'), i),
-            spans: get(before, 'tokens', 'spans').items.get(i)!,
-            textLength: get(before, 'text', 'prompt').items.get(i)!.length,
-          },
-          { ids: raggedRow(get(acted, 'tokens', 'response'), i), text: get(acted, 'text', 'response').items.get(i)! },
-          rendered,
-        ),
-      )
+      const kept = keptOf(next)
+      const encoded = renderedIn(next).map((rendered, i) => {
+        const whole = {
+          ids: raggedRow(get(acted, 'tokens', 'response'), i),
+          text: get(acted, 'text', 'response').items.get(i)!,
+        }
+        const part = kept(i)
+        const prompt = {
+          prompt: raggedRow(get(before, 'tokens', 'prompt'), i),
+          spans: get(before, 'tokens', 'spans').items.get(i)!,
+          textLength: get(before, 'text', 'prompt').items.get(i)!.length,
+        }
+        const sampled = part === null ? whole : cutAt(tokenizer, whole, part)
+        return continued(tokenizer, prompt, { sampled, kept: part ?? whole.text.length }, rendered)
+      })
       return TE.right([entriesOf(encoded, next.batchShape), null])
     },
     inverse: (action) => {

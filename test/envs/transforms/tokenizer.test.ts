@@ -6,7 +6,7 @@ import { keyFromSeed } from '../../../src/core/key.js'
 import { render } from '../../../src/data/chatTemplate.js'
 import { History, message, append as say } from '../../../src/data/history.js'
 import { dataSpec } from '../../../src/data/spec.js'
-import { data, ragged } from '../../../src/data/tensorDict/leaf.js'
+import { data } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import type { TokenSpan } from '../../../src/data/textTokenizer.js'
 import { maskOfSpans } from '../../../src/data/tokenMasks.js'
@@ -20,11 +20,13 @@ import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import {
   answered,
   asking,
+  END,
   END_OF_TURN,
   followUp,
   freeing,
   itemsAt,
   rowsAt,
+  sampled,
   template,
   tokenizer,
 } from '../../kit/conversation.js'
@@ -33,7 +35,6 @@ import { useEngine } from '../../kit/engine.js'
 useEngine()
 
 const key = keyFromSeed(4)
-const END = tokenizer.idOf(END_OF_TURN)!
 
 type Ids = readonly number[]
 
@@ -44,8 +45,6 @@ const chat = (batchSize: number) =>
     append(TemplateTransform({ template, endOfTurn: END_OF_TURN })),
     append(Tokenizer({ tokenizer })),
   )
-
-const sampled = (...rows: readonly Ids[]) => TensorDict({ tokens: { response: ragged('int32', rows) } }, [rows.length])
 
 /** Any ids: broken UTF-8, special tokens in the middle, texts that would be cut in another way; ended or not. */
 const ids = fc
