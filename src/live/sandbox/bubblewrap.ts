@@ -1,0 +1,151 @@
+/** How a program is put behind walls: the command line of bubblewrap. */
+import { lstatSync, readFileSync, readlinkSync } from 'node:fs'
+import { arch, release } from 'node:os'
+import { join } from 'node:path'
+import * as E from 'fp-ts/lib/Either.js'
+import type { SandboxFailure, SandboxLimits, SandboxProgram } from '../../core/sandbox.js'
+import { GO, type Launch, programNamed, sandboxFailure } from './launch.js'
+import { seccompFilter } from './seccomp.js'
+
+/** Where the program's files are: the only place that it can write to. */
+const HOME = '/tmp'
+const FOLDER = `${HOME}/work`
+
+/** Who the program is, inside; and outside, where this process is root and can be somebody else: nobody. */
+const NOBODY = 65534
+
+/** The first system whose limit on processes counts those of a sandbox alone. */
+const FIRST_KERNEL = [5, 14] as const
+
+const SYSTEM_FOLDERS = ['/bin', '/sbin', '/lib', '/lib32', '/lib64'] as const
+const SYSTEM_FILES = ['/etc/ld.so.cache', '/etc/alternatives'] as const
+const STREAMS = ['stdin', 'stdout', 'stderr'] as const
+const DEVICES = ['null', 'zero', 'full', 'random', 'urandom'] as const
+
+const PATH = '/usr/local/bin:/usr/bin:/bin'
+
+const INSTALL =
+  'the sandbox needs bubblewrap and util-linux (apt-get install bubblewrap util-linux; dnf install bubblewrap util-linux)'
+const UNSAFE = "; isolation: 'unsafe-host' runs programs without walls, as this user"
+
+/** The folders of the system are links into /usr, or folders of their own. */
+const systemFolder = (path: string): readonly string[] => {
+  const found = lstatSync(path, { throwIfNoEntry: false })
+  if (found === undefined) return []
+  return found.isSymbolicLink() ? ['--symlink', readlinkSync(path), path] : ['--ro-bind', path, path]
+}
+
+const WALLS: readonly string[] = [
+  ...['--unshare-all', '--unshare-user', '--uid', String(NOBODY), '--gid', String(NOBODY)],
+  ...['--hostname', 'sandbox', '--die-with-parent', '--new-session', '--as-pid-1', '--cap-drop', 'ALL'],
+]
+
+const fileSystem = (readOnly: readonly string[], diskBytes: number): readonly string[] => [
+  ...['--ro-bind', '/usr', '/usr'],
+  ...SYSTEM_FOLDERS.flatMap(systemFolder),
+  ...SYSTEM_FILES.flatMap((path) => ['--ro-bind-try', path, path]),
+  ...['--proc', '/proc', '--dir', '/dev'],
+  ...DEVICES.flatMap((name) => ['--dev-bind', `/dev/${name}`, `/dev/${name}`]),
+  ...['--symlink', '/proc/self/fd', '/dev/fd'],
+  ...STREAMS.flatMap((name, i) => ['--symlink', `/proc/self/fd/${i}`, `/dev/${name}`]),
+  ...['--size', String(diskBytes), '--tmpfs', HOME],
+  ...['--dir', `${HOME}/.shm`, '--symlink', `${HOME}/.shm`, '/dev/shm', '--dir', FOLDER],
+  ...readOnly.flatMap((path) => ['--ro-bind', path, path]), // they may be in a folder that is hidden by now
+]
+
+/** The limits that this process has and cannot raise, by the names of /proc: what it starts cannot have more. */
+const ownLimits = (): ReadonlyMap<string, number> => {
+  const lines = readFileSync('/proc/self/limits', 'utf8').split('\n').slice(1)
+  return new Map(
+    lines.flatMap((line) => {
+      const [, name, hard] = /^(.+?) {2,}\S+ +(\S+)/.exec(line) ?? []
+      return name === undefined || hard === 'unlimited' ? [] : [[name, Number(hard)] as const]
+    }),
+  )
+}
+
+/** Set before the first process of the sandbox, so that none is without them. */
+const limitsOf = (limits: SandboxLimits): readonly string[] => {
+  const own = ownLimits()
+  const most = (name: string, wanted: number): number => Math.min(wanted, own.get(name) ?? wanted)
+  const cpu = most('Max cpu time', limits.cpuSeconds + 1)
+  return [
+    `--as=${most('Max address space', limits.memoryBytes)}`,
+    `--cpu=${Math.min(limits.cpuSeconds, cpu)}:${cpu}`,
+    `--fsize=${most('Max file size', limits.diskBytes)}`,
+    `--nofile=${most('Max open files', limits.openFiles)}`,
+    `--nproc=${most('Max processes', limits.processes + 1)}`, // the shell is one of them
+    `--sigpending=${most('Max pending signals', 1024)}`,
+    ...['--core=0', '--memlock=0', '--msgqueue=0'],
+  ]
+}
+
+/**
+ * The first process of the sandbox: it gathers those that lose their parents, and when it ends, at the program's end, the kernel ends all others.
+ * Under pressure the system is to take memory from here first. It begins when it is told to, by somebody who is alive: whoever was killed before
+ * bubblewrap had bound itself to him would leave a program behind.
+ */
+const FIRST = `read -r word <&4 && [ "$word" = ${GO} ] || exit 1; exec 4<&-; echo 1000 >/proc/self/oom_score_adj; "$@"; exit $?`
+
+const isOldKernel = (version: string): boolean => {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  return major < FIRST_KERNEL[0] || (major === FIRST_KERNEL[0] && minor < FIRST_KERNEL[1])
+}
+
+/** What this machine lacks, if anything. */
+const lack = (): SandboxFailure | undefined => {
+  if (process.platform !== 'linux') {
+    return sandboxFailure('refused', `the sandbox needs Linux; this is ${process.platform}${UNSAFE}`)
+  }
+  if (isOldKernel(release())) {
+    return sandboxFailure('refused', `the sandbox needs Linux ${FIRST_KERNEL.join('.')}; this is ${release()}${UNSAFE}`)
+  }
+  const lacking = ['bwrap', 'prlimit', 'sh'].filter((name) => programNamed(name) === undefined)
+  return lacking.length === 0
+    ? undefined
+    : sandboxFailure('missing', `${lacking.join(' and ')} not found: ${INSTALL}${UNSAFE}`)
+}
+
+const refusal = (said: string): SandboxFailure =>
+  sandboxFailure(
+    'refused',
+    `bubblewrap could not make a sandbox (${said.trim()}); the system must allow user namespaces${UNSAFE}`,
+  )
+
+/**
+ * The command that runs a program with these limits behind walls.
+ *
+ * Its files and the filter of system calls are read from descriptors, so that nothing of them is on this machine's disk.
+ */
+export const bubblewrapLaunch = (program: SandboxProgram, limits: SandboxLimits): E.Either<SandboxFailure, Launch> => {
+  const lacking = lack()
+  if (lacking !== undefined) return E.left(lacking)
+  const filter = seccompFilter(arch())
+  if (filter === undefined) {
+    return E.left(sandboxFailure('refused', `the sandbox knows no system calls of the processor ${arch()}${UNSAFE}`))
+  }
+  if (!program.command.startsWith('/') && programNamed(program.command, PATH) === undefined) {
+    return E.left(sandboxFailure('missing', `there is no program ${program.command} in ${PATH}`))
+  }
+  const files = Object.entries(program.files ?? {})
+  const env = { PATH, HOME, LANG: 'C.UTF-8', ...program.env }
+  const args = [
+    ...WALLS,
+    ...['--clearenv', ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value])],
+    ...fileSystem(program.readOnly ?? [], limits.diskBytes),
+    ...files.flatMap(([name], i) => ['--file', String(6 + i), join(FOLDER, name)]), // behind the word to go and the filter
+    ...['--remount-ro', '/', '--chdir', FOLDER, '--json-status-fd', '3', '--seccomp', '5', '--'],
+    ...['prlimit', ...limitsOf(limits), '--', 'sh', '-c', FIRST, 'sh', program.command, ...program.args],
+  ]
+  const isRoot = process.getuid?.() === 0
+  return E.right({
+    command: programNamed('bwrap')!, // `lack` has looked
+    args,
+    env: { PATH },
+    ...(isRoot && { user: NOBODY }), // the kernel does not limit how many processes root has
+    inputs: [filter, ...files.map(([, contents]) => contents)],
+    cwd: '/',
+    reports: { folder: HOME, refusal },
+    cleanUp: () => Promise.resolve(),
+  })
+}

@@ -1,0 +1,243 @@
+/** A program that was started in a sandbox: its outputs, its end, and how it is ended. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { accessSync, constants, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Readable, Writable } from 'node:stream'
+import * as E from 'fp-ts/lib/Either.js'
+import type { SandboxEnd, SandboxFailure, SandboxLimits, SandboxStop } from '../../core/sandbox.js'
+import { type Gathered, gathered } from './gathered.js'
+import { overLimit, tasksOf } from './watched.js'
+
+/** A command of this machine that puts a program where it belongs. */
+export interface Launch {
+  readonly command: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd: string
+  /** Who runs it, if not the user of this process. */
+  readonly user?: number
+  /** For its descriptors from 5 on. */
+  readonly inputs: readonly (string | Uint8Array)[]
+  /**
+   * How it tells of the program: bubblewrap's reports on descriptor 3, with the folder that is watched; or not at all, and it is the program.
+   * Where there are reports, the program is not begun before `GO` comes on descriptor 4.
+   */
+  readonly reports: { readonly folder: string; readonly refusal: (said: string) => SandboxFailure } | null
+  /** After the end. */
+  readonly cleanUp: () => Promise<void>
+}
+
+export const sandboxFailure = (kind: SandboxFailure['kind'], reason: string): SandboxFailure => ({
+  _tag: 'SandboxFailure',
+  kind,
+  reason,
+})
+
+const isProgram = (path: string): boolean => {
+  try {
+    accessSync(path, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The path of a program in these folders, by default those of this process's PATH. */
+export const programNamed = (name: string, folders = process.env.PATH ?? ''): string | undefined =>
+  folders
+    .split(':')
+    .filter((folder) => folder !== '')
+    .map((folder) => join(folder, name))
+    .find(isProgram)
+
+/** A program in a sandbox. */
+export interface Launched {
+  readonly stdin: Writable
+  readonly stdout: Gathered
+  /** Resolves, never rejects, when nothing of it is left. */
+  readonly ended: Promise<E.Either<SandboxFailure, SandboxEnd>>
+  /** Ends everything; the first reason is told. */
+  readonly stop: (why: SandboxStop) => void
+  /** Processes and threads besides its first. */
+  readonly running: () => number
+}
+
+const WATCH_MS = 100
+
+/** The signal of a process that has used its time, as a shell tells it. */
+const CPU_CODE = 128 + 24
+
+/** A line that lets the program begin. */
+export const GO = 'go'
+
+interface Reports {
+  /** The id of the sandbox's first process. */
+  readonly first?: number
+  /** The code of the program, if it was begun. */
+  readonly code?: number
+}
+
+/** What bubblewrap reports. `onFirst` is called when the first process is known. */
+const reported = (stream: Readable, onFirst: (first: number) => void): (() => Reports) => {
+  let text = ''
+  stream.setEncoding('utf8')
+  stream.on('data', (more: string) => {
+    const known = field('child-pid')
+    text += more
+    const first = field('child-pid')
+    if (known === undefined && first !== undefined) onFirst(first)
+  })
+  stream.on('error', () => {}) // what was not told is not there
+  const field = (name: string): number | undefined => {
+    const digits = new RegExp(`"${name}"\\s*:\\s*(\\d+)`).exec(text)?.[1]
+    return digits === undefined ? undefined : Number(digits)
+  }
+  return () => {
+    const first = field('child-pid')
+    const code = field('exit-code')
+    return { ...(first !== undefined && { first }), ...(code !== undefined && { code }) }
+  }
+}
+
+const killed = (pid: number): void => {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // it is gone
+  }
+}
+
+/** Whether a process is a child of another one: a number may be somebody else's by now. */
+const isChildOf = (pid: number, parent: number): boolean => {
+  try {
+    return Number(/\) \S (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1]) === parent
+  } catch {
+    return false
+  }
+}
+
+/** A process, or why there is none: the system refuses some commands at once, and others a moment later. */
+const begun = async ({
+  command,
+  args,
+  env,
+  cwd,
+  user,
+  inputs,
+  reports,
+}: Launch): Promise<E.Either<string, ChildProcess>> => {
+  const talk = reports === null ? [] : ['reports', 'go', ...inputs].map(() => 'pipe' as const)
+  try {
+    const child = spawn(command, [...args], {
+      env: { ...env },
+      cwd,
+      detached: true, // apart from the terminal, and a group of its own
+      stdio: ['pipe', 'pipe', 'pipe', ...talk],
+      ...(user !== undefined && { uid: user, gid: user }),
+    })
+    const refused = new Promise<unknown>((resolve) => {
+      child.on('error', resolve)
+    })
+    return child.pid === undefined ? E.left(String(await refused)) : E.right(child)
+  } catch (error) {
+    return E.left(String(error))
+  }
+}
+
+const feed = (child: ChildProcess, inputs: Launch['inputs']): void => {
+  for (const [i, contents] of inputs.entries()) {
+    const stream = child.stdio[5 + i] as Writable // a pipe, by `begin`
+    stream.on('error', () => {}) // it ended before it read: its end tells why
+    stream.end(contents)
+  }
+}
+
+/** A program without walls may leave somebody behind who holds its outputs: they are read for so long. */
+const OUTLIVED_MS = 1000
+
+/** Resolves when the process is gone and its outputs are read. */
+const endOf = (child: ChildProcess, atExit: () => void): Promise<number> =>
+  new Promise((resolve) => {
+    let code = 0
+    child.once('exit', (own, signal) => {
+      code = own ?? (signal === 'SIGXCPU' ? CPU_CODE : 137)
+      atExit()
+    })
+    child.once('close', () => resolve(code))
+  })
+
+/** What bubblewrap is told and tells; nothing, where it is not asked. */
+const talkWith = (child: ChildProcess, launch: Launch, mayBegin: () => boolean): (() => Reports) => {
+  if (launch.reports === null) return () => ({})
+  const go = child.stdio[4] as Writable // pipes, by `begun`
+  go.on('error', () => {}) // it ended before: its end tells why
+  feed(child, launch.inputs)
+  return reported(child.stdio[3] as Readable, (first) => {
+    if (mayBegin()) go.write(`${GO}\n`)
+    else killed(first)
+  })
+}
+
+/**
+ * Starts it.
+ *
+ * Errors   `Left(SandboxFailure)` where the system starts no process.
+ * Effects  a process, and a look at it now and then until it ends.
+ */
+export const launched = async (launch: Launch, limits: SandboxLimits): Promise<E.Either<SandboxFailure, Launched>> => {
+  const { reports } = launch
+  const started = await begun(launch)
+  if (E.isLeft(started)) {
+    await launch.cleanUp()
+    return E.left(sandboxFailure('refused', `${launch.command} could not be started: ${started.left}`))
+  }
+  const child = started.right
+  const pid = child.pid! // by `begun`
+  let stopped: SandboxStop | null = null
+  const status = talkWith(child, launch, () => stopped === null)
+  const stop = (why: SandboxStop): void => {
+    stopped ??= why
+    const { first } = status()
+    if (child.exitCode !== null || child.signalCode !== null) return
+    // With its first process the whole sandbox ends, and then bubblewrap, which waits for that. To end bubblewrap while it makes the first
+    // process would leave that behind; as soon as it is known it is ended instead of begun.
+    if (reports === null) killed(-pid)
+    else if (first !== undefined && isChildOf(first, pid)) killed(first)
+  }
+  const reading = { limitBytes: limits.outputBytes, tooMuch: () => stop('output') }
+  const [stdin, out, error] = [child.stdin!, child.stdout!, child.stderr!] // pipes, by `begun`
+  const [stdout, stderr] = [gathered(out, reading), gathered(error, reading)]
+  stdin.on('error', () => {}) // it does not read: its affair
+  const watch = setInterval(() => {
+    const { first } = status()
+    const over = reports === null || first === undefined ? undefined : overLimit(first, reports.folder, limits)
+    if (over !== undefined) stop(over)
+  }, WATCH_MS)
+
+  const finish = async (): Promise<E.Either<SandboxFailure, SandboxEnd>> => {
+    let cut: NodeJS.Timeout | undefined
+    const end = await endOf(child, () => {
+      stdout.flow()
+      if (reports !== null) return // nobody is left
+      killed(-pid)
+      cut = setTimeout(() => [out, error].forEach((stream) => stream.destroy()), OUTLIVED_MS)
+    })
+    clearTimeout(cut)
+    clearInterval(watch)
+    await launch.cleanUp()
+    const code = reports === null ? end : status().code
+    if (reports !== null && code === undefined && stopped === null) return E.left(reports.refusal(stderr.text().text))
+    const why = stopped ?? (code === CPU_CODE ? 'cpu' : null)
+    return E.right({
+      ...{ _tag: 'Ended', code: why === null ? (code ?? null) : null, stopped: why },
+      ...{ stdout: stdout.text(), stderr: stderr.text() },
+    })
+  }
+  return E.right({
+    ...{ stdin, stdout, stop, ended: finish() },
+    running: () => {
+      const { first } = status()
+      return first === undefined ? 0 : tasksOf(first) - 2 // the shell, and the program
+    },
+  })
+}

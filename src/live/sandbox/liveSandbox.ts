@@ -1,0 +1,189 @@
+/** The real sandbox: programs in bubblewrap, with limits. */
+import { availableParallelism } from 'node:os'
+import { isAbsolute, normalize } from 'node:path'
+import * as E from 'fp-ts/lib/Either.js'
+import { ABORTED } from '../../core/cancellation.js'
+import { limiter } from '../../core/limiter.js'
+import {
+  SANDBOX_LIMITS,
+  type Sandbox,
+  type SandboxEnd,
+  type SandboxFailure,
+  type SandboxLimits,
+  type SandboxProgram,
+  type SandboxSaid,
+  type SandboxSession,
+  type SandboxWait,
+} from '../../core/sandbox.js'
+import { bubblewrapLaunch } from './bubblewrap.js'
+import { type Launch, type Launched, launched, sandboxFailure } from './launch.js'
+import { unsafeHostLaunch } from './unsafeHost.js'
+
+export interface LiveSandboxOptions {
+  /**
+   * `unsafe-host` runs programs as plain processes of this user, who may read and write what this user may, and use the network. Only for
+   * programs that are trusted as much as this one.
+   */
+  readonly isolation?: Sandbox['isolation']
+  /** Programs that run at the same time; others wait. Default: four for each processor. */
+  readonly concurrent?: number
+}
+
+/** A signal that never aborts: of each call its own, for it holds listeners. */
+const never = (): AbortSignal => new AbortController().signal
+
+/** UTF-16 units of a command, its arguments and its variables: more goes into files, or to its input. */
+const MAX_COMMAND_LENGTH = 100_000
+
+const isNatural = (value: number): boolean => Number.isSafeInteger(value) && value >= 1
+
+const isPlain = (name: string): boolean =>
+  name !== '' && !isAbsolute(name) && !name.includes('\0') && !normalize(name).startsWith('..') && !name.endsWith('/')
+
+const textsOf = ({ command, args, env = {} }: Pick<SandboxProgram, 'command' | 'args' | 'env'>): readonly string[] => [
+  command,
+  ...args,
+  ...Object.entries(env).flat(),
+]
+
+/** What is wrong with a program. */
+const problemsOf = ({ command, args, files = {}, env = {}, limits = {} }: SandboxProgram): readonly string[] => [
+  ...Object.entries(limits).flatMap(([name, value]) =>
+    isNatural(value) ? [] : [`the limit ${name} must be a positive integer, got ${value}`],
+  ),
+  ...Object.keys(files).flatMap((name) =>
+    isPlain(name) ? [] : [`a file must have a relative path inside the folder, got ${JSON.stringify(name)}`],
+  ),
+  ...textsOf({ command, args, env }).flatMap((text) =>
+    text.includes('\0') ? [`a command has no character 0, got ${JSON.stringify(text.slice(0, 40))}`] : [],
+  ),
+  ...(textsOf({ command, args, env }).join('').length > MAX_COMMAND_LENGTH
+    ? [`a command has at most ${MAX_COMMAND_LENGTH} characters, with its arguments and variables`]
+    : []),
+]
+
+/** The limits of a program. Errors: throws RangeError, with everything that is wrong with it. */
+const checked = (program: SandboxProgram): SandboxLimits => {
+  const problems = problemsOf(program)
+  if (problems.length > 0) throw new RangeError(`Sandbox: ${problems.join('; ')}`)
+  return { ...SANDBOX_LIMITS, ...program.limits }
+}
+
+const CLOSED = sandboxFailure('closed', 'the sandbox is closed')
+
+/** Stops a program at its limit, or when nobody waits any more, until the function that it gives is called. */
+const stopping = (program: Launched, { wallMs, signal = never() }: SandboxWait & { readonly wallMs: number }) => {
+  const cancel = (): void => program.stop('cancelled')
+  const timer = setTimeout(() => program.stop('wall'), wallMs)
+  if (signal.aborted) cancel()
+  else signal.addEventListener('abort', cancel, { once: true })
+  return (): void => {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', cancel)
+  }
+}
+
+const NOT_RUN: SandboxEnd = {
+  ...{ _tag: 'Ended', code: null, stopped: 'cancelled' },
+  ...{ stdout: { text: '', dropped: 0 }, stderr: { text: '', dropped: 0 } },
+}
+
+/**
+ * A sandbox of this machine.
+ *
+ * In bubblewrap a program sees the system's folders, read-only, and one empty folder of its own, in memory; no network, no other process, no
+ * variable and no file of this process or its user. It is nobody, in namespaces of its own, without capabilities, with a filter of system calls.
+ * However it ends, everything that it started ends with it, and its files are gone: also when this process is killed.
+ *
+ * Errors   calls give `Left(SandboxFailure)`, which says what to install or to allow, where bubblewrap or namespaces cannot be had: a program
+ *          is never run without walls unless `isolation` is 'unsafe-host'. Throws RangeError for a program whose limits or files make no sense.
+ * Effects  processes. Waits for a place are not part of a program's time.
+ *
+ * @example
+ * liveSandbox().isolation // 'bubblewrap'
+ */
+export const liveSandbox = (options: LiveSandboxOptions = {}): Sandbox => {
+  const { isolation = 'bubblewrap', concurrent = 4 * availableParallelism() } = options
+  const places = limiter(concurrent)
+  const alive = new Set<Launched>()
+  let isClosed = false
+
+  const start = async (program: SandboxProgram, limits: SandboxLimits): Promise<E.Either<SandboxFailure, Launched>> => {
+    if (isClosed) return E.left(CLOSED)
+    const launch: E.Either<SandboxFailure, Launch> =
+      isolation === 'bubblewrap' ? bubblewrapLaunch(program, limits) : await unsafeHostLaunch(program, limits)
+    if (E.isLeft(launch)) return launch
+    const started = await launched(launch.right, limits)
+    if (E.isLeft(started)) return started
+    const running = started.right
+    alive.add(running)
+    void running.ended.then(() => alive.delete(running))
+    if (isClosed) running.stop('cancelled')
+    return started
+  }
+
+  const run: Sandbox['run'] = (program, wait = {}) => {
+    const limits = checked(program)
+    const whole = async (): Promise<E.Either<SandboxFailure, SandboxEnd>> => {
+      const started = await start(program, limits)
+      if (E.isLeft(started)) return started
+      const { stdin, ended } = started.right
+      const release = stopping(started.right, { wallMs: limits.wallMs, ...wait })
+      stdin.end(program.stdin ?? '')
+      const end = await ended
+      release()
+      return end
+    }
+    return async () => {
+      const end = await places.run(whole, wait.signal ?? never())
+      return end === ABORTED ? E.right(NOT_RUN) : end
+    }
+  }
+
+  const sessionOf = (running: Launched, limits: SandboxLimits): SandboxSession => ({
+    ask:
+      (input, until, wait = {}) =>
+      async () => {
+        const asked = async (): Promise<E.Either<SandboxFailure, SandboxSaid | SandboxEnd>> => {
+          const release = stopping(running, { wallMs: limits.wallMs, ...wait })
+          const said = running.stdout.until(until)
+          running.stdin.write(input)
+          const answer = await Promise.race([said, running.ended])
+          release()
+          return '_tag' in answer ? answer : E.right({ _tag: 'Said', said: answer, running: running.running() })
+        }
+        const answer = await places.run(asked, wait.signal ?? never())
+        if (answer !== ABORTED) return answer
+        running.stop('cancelled')
+        return running.ended
+      },
+    isAlive: () => alive.has(running),
+    close: async () => {
+      running.stop('cancelled')
+      await running.ended
+    },
+  })
+
+  return {
+    isolation,
+    run,
+    open: (program) => {
+      const limits = checked(program)
+      return async () => {
+        const started = await start(program, limits)
+        if (E.isLeft(started)) return started
+        if (program.stdin !== undefined) started.right.stdin.write(program.stdin)
+        return E.right(sessionOf(started.right, limits))
+      }
+    },
+    close: async () => {
+      isClosed = true
+      await Promise.all(
+        [...alive].map((running) => {
+          running.stop('cancelled')
+          return running.ended
+        }),
+      )
+    },
+  }
+}

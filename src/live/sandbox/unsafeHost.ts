@@ -1,0 +1,43 @@
+/** How a program is run without walls: limits of the shell, and a folder that is removed at its end. */
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import * as E from 'fp-ts/lib/Either.js'
+import type { SandboxFailure, SandboxLimits, SandboxProgram } from '../../core/sandbox.js'
+import { type Launch, programNamed, sandboxFailure } from './launch.js'
+
+/** Limits that a system does not know are not set there: this mode promises none. The number of processes of a user is nobody's to limit here. */
+const LIMITED =
+  'ulimit -S -t "$1"; ulimit -H -t "$(($1 + 1))"; ulimit -v "$2" 2>/dev/null; ulimit -f "$3"; ulimit -n "$4" 2>/dev/null; ulimit -c 0; shift 4; exec "$@"'
+
+/** The shell counts memory in KiB, and files in blocks of 512 bytes. */
+const limitArguments = ({ cpuSeconds, memoryBytes, diskBytes, openFiles }: SandboxLimits): readonly string[] =>
+  [cpuSeconds, Math.ceil(memoryBytes / 1024), Math.ceil(diskBytes / 512), openFiles].map(String)
+
+/**
+ * The command that runs a program as this user, in a new temporary folder.
+ *
+ * Effects  makes the folder, which `cleanUp` removes.
+ */
+export const unsafeHostLaunch = async (
+  program: SandboxProgram,
+  limits: SandboxLimits,
+): Promise<E.Either<SandboxFailure, Launch>> => {
+  const shell = programNamed('sh')
+  if (shell === undefined) return E.left(sandboxFailure('missing', 'sh not found'))
+  const folder = await mkdtemp(join(tmpdir(), 'tandem-unsafe-'))
+  for (const [name, contents] of Object.entries(program.files ?? {})) {
+    const path = join(folder, name)
+    await mkdir(dirname(path), { recursive: true })
+    await writeFile(path, contents)
+  }
+  return E.right({
+    command: shell,
+    args: ['-c', LIMITED, 'sh', ...limitArguments(limits), program.command, ...program.args],
+    env: { PATH: process.env.PATH ?? '/usr/bin:/bin', HOME: folder, LANG: 'C.UTF-8', ...program.env },
+    cwd: folder,
+    inputs: [],
+    reports: null,
+    cleanUp: () => rm(folder, { recursive: true, force: true }),
+  })
+}

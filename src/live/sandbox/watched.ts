@@ -1,0 +1,96 @@
+/** What the processes of a sandbox use, read from outside, where they cannot lie. */
+import { readdirSync, readFileSync, statfsSync } from 'node:fs'
+import type { SandboxLimits } from '../../core/sandbox.js'
+
+/** Pages of the processors that the sandbox runs on. What is in them is looked up exactly before anything is ended. */
+const PAGE_BYTES = 4096
+
+/** Kernel memory of a file, besides its contents. */
+const BYTES_PER_FILE = 1024
+
+/** Reads a file of /proc; empty when its process is gone, or may not be looked at. */
+const read = (path: string): string => {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+const threadsOf = (pid: number): readonly string[] => {
+  try {
+    return readdirSync(`/proc/${pid}/task`)
+  } catch {
+    return []
+  }
+}
+
+interface Tree {
+  readonly pids: readonly number[]
+  readonly tasks: number
+}
+
+/** A process and its descendants. Whoever loses a parent in a sandbox becomes a child of its first process. */
+const treeOf = (pid: number): Tree => {
+  const pids = [pid]
+  let tasks = 0
+  for (let i = 0; i < pids.length; i++) {
+    const threads = threadsOf(pids[i]!)
+    tasks += threads.length
+    for (const thread of threads) {
+      const children = read(`/proc/${pids[i]}/task/${thread}/children`).split(' ').filter(Boolean)
+      pids.push(...children.map(Number))
+    }
+  }
+  return { pids, tasks }
+}
+
+/** Pages that are its own, as the kernel counts them cheaply: those that it shares with its children are counted for each. */
+const ownBytes = (pid: number): number => {
+  const [, resident = 0, shared = 0] = read(`/proc/${pid}/statm`).split(' ').map(Number)
+  return (resident - shared) * PAGE_BYTES
+}
+
+/** Bytes that it has, where shared pages are divided by those who share. */
+const exactBytes = (pid: number): number =>
+  1024 * Number(/^Pss:\s+(\d+)/m.exec(read(`/proc/${pid}/smaps_rollup`))?.[1] ?? 0)
+
+const sum = (pids: readonly number[], f: (pid: number) => number): number => pids.reduce((all, pid) => all + f(pid), 0)
+
+const NO_FILES = { bytes: 0, count: 0 } as const
+
+/**
+ * What the files in the sandbox take, and how many there are. Until the sandbox is made, its first process sees this machine's folder of that
+ * name: a folder of another size is not the sandbox's.
+ */
+const filesOf = (
+  pid: number,
+  folder: string,
+  diskBytes: number,
+): { readonly bytes: number; readonly count: number } => {
+  try {
+    const { blocks, bfree, bsize, files, ffree } = statfsSync(`/proc/${pid}/root${folder}`)
+    return blocks === Math.ceil(diskBytes / bsize)
+      ? { bytes: (blocks - bfree) * bsize, count: files - ffree }
+      : NO_FILES
+  } catch {
+    return NO_FILES // it has ended
+  }
+}
+
+/** Processes and threads of the sandbox whose first process is `pid`. */
+export const tasksOf = (pid: number): number => treeOf(pid).tasks
+
+/**
+ * Which limit all processes of a sandbox together are over, if any. Limits of single processes are the kernel's to keep.
+ *
+ * Cost     two small reads for each process and thread, of which the sandbox has a limited number.
+ */
+export const overLimit = (pid: number, folder: string, limits: SandboxLimits): 'memory' | 'disk' | undefined => {
+  const { pids } = treeOf(pid)
+  const files = filesOf(pid, folder, limits.diskBytes)
+  if (files.count * BYTES_PER_FILE > limits.diskBytes) return 'disk'
+  const fixed = files.bytes + files.count * BYTES_PER_FILE
+  if (fixed + sum(pids, ownBytes) <= limits.memoryBytes) return undefined
+  return fixed + sum(pids, exactBytes) > limits.memoryBytes ? 'memory' : undefined
+}
