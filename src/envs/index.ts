@@ -25,6 +25,26 @@ export {
 } from './rewards/gsm8k.js'
 export { type OverlongOptions, overlongReward } from './rewards/overlong.js'
 export type { Answered, Reward, RewardFailure, RewardService, ScoreContext, Scored } from './rewards/reward.js'
+export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from './tools/askedCalls.js'
+export { type CalculatorOptions, calculator } from './tools/calculator.js'
+export { type CodeFence, codeFences } from './tools/codeFences.js'
+export {
+  type CallOutcome,
+  type CallsToRun,
+  type LateCall,
+  type Observation,
+  type RanCalls,
+  type RunCallsOptions,
+  runCalls,
+  type ToolStates,
+} from './tools/runCalls.js'
+export {
+  ExecuteToolsInOrder,
+  type ExecuteToolsInOrderOptions,
+  SimpleToolTransform,
+  type SimpleToolTransformOptions,
+  type ToolLimits,
+} from './tools/simpleToolTransform.js'
 export {
   type Tool,
   type ToolContext,
@@ -35,6 +55,7 @@ export {
   toolFailure,
 } from './tools/tool.js'
 export { ToolRegistry, type ToolSpec, toolSpecs } from './tools/toolRegistry.js'
+export { type ToolEntries, type ToolTransformOptions, toolTransform } from './tools/toolTransform.js'
 export {
   AddThinkingPrompt,
   type AddThinkingPromptOptions,

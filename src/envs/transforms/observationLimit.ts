@@ -5,16 +5,42 @@ import type { HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { data } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { TextTokenizer } from '../../data/textTokenizer.js'
 import { type EnvFailure, envFailure } from '../env.js'
 import { type Transform, transform } from './transform.js'
 
 const NAME = 'ObservationLimit'
 
-export interface ObservationLimitOptions {
-  /** UTF-16 units of text that a message may have. */
-  readonly characters: number
+export type ObservationLimitOptions = {
   /** What becomes of a longer one. Default `truncate`. */
   readonly longer?: 'truncate' | 'fail'
+} & (
+  | {
+      /** UTF-16 units of text that a message may have. */
+      readonly characters: number
+    }
+  | {
+      /** Tokens that the text of a message may have, before it is rendered. */
+      readonly tokens: number
+      /** The policy's. */
+      readonly tokenizer: TextTokenizer
+    }
+)
+
+/** How much there is of a text, and the beginning of it that is within a limit. */
+interface Measured {
+  readonly size: number
+  /** Whether the rest of a very long text was not counted. */
+  readonly counted: 'all' | 'some'
+  readonly kept: string
+}
+
+interface Limit {
+  readonly most: number
+  readonly unit: 'characters' | 'tokens'
+  readonly longer: 'truncate' | 'fail'
+  /** `left` is what of the limit the parts before have left. */
+  readonly measure: (text: string, left: number) => Measured
 }
 
 /** The first characters of a text as a text of its own: a slice would keep the whole one in memory. */
@@ -24,63 +50,110 @@ const beginningOf = (text: string, characters: number): string => {
   return Array.from(text.slice(0, isSplit ? characters - 1 : characters)).join('')
 }
 
-const lengthOf = ({ content }: Message): number =>
-  content.reduce((sum, part) => sum + (part.type === 'text' ? part.text.length : 0), 0)
+const byCharacters: Limit['measure'] = (text, left) => ({
+  size: text.length,
+  counted: 'all',
+  kept: text.length <= left ? text : beginningOf(text, left),
+})
 
-/** A message with the first characters of its text, and a note of how many are left out. */
-const truncated = (long: Message, characters: number): Message => {
-  const total = lengthOf(long)
-  let left = characters
-  const parts = long.content.flatMap((part): readonly ContentPart[] => {
-    if (part.type !== 'text') return [part]
-    const kept = part.text.length <= left ? part.text : beginningOf(part.text, left)
-    left -= Math.min(left, part.text.length)
-    return kept === '' ? [] : [{ type: 'text', text: kept }]
-  })
-  const note = { type: 'text', text: `\n[${total - characters} more characters]` } as const
-  return { ...long, content: [...parts, note] }
+/** UTF-16 units that are counted in any case, and for each token that may be kept: few tokens are longer than these. */
+const COUNTED = 200_000
+const COUNTED_PER_TOKEN = 16
+
+/** A beginning of at most `left` tokens, as it is encoded by itself: a cut may give other tokens than the whole text has there. */
+const firstTokens = (tokenizer: TextTokenizer, text: string, left: number): string => {
+  const { offsets } = tokenizer.encoding(text, { specialTokens: 'plainText' })
+  for (let count = left; count > 0; ) {
+    const kept = beginningOf(text, offsets[2 * count]!) // of the first token that is left out
+    const excess = tokenizer.encode(kept, { specialTokens: 'plainText' }).length - left
+    if (excess <= 0) return kept
+    count -= excess
+  }
+  return ''
+}
+
+const byTokens =
+  (tokenizer: TextTokenizer, most: number): Limit['measure'] =>
+  (text, left) => {
+    const bound = COUNTED + COUNTED_PER_TOKEN * most
+    const head = text.length <= bound ? text : beginningOf(text, bound)
+    const size = tokenizer.encode(head, { specialTokens: 'plainText' }).length
+    const kept = size <= left ? head : firstTokens(tokenizer, head, left)
+    return head === text ? { size, counted: 'all', kept } : { size: Math.max(size, left + 1), counted: 'some', kept }
+  }
+
+/** A message within the limit: as it is, or with the beginning of its text and a note of how much is left out. */
+const limitedMessage = (
+  given: Message,
+  { most, unit, measure }: Limit,
+): { readonly kept: Message; readonly size: number } => {
+  let [left, size] = [most, 0]
+  let counted: Measured['counted'] = 'all'
+  const parts: ContentPart[] = []
+  for (const part of given.content) {
+    if (part.type !== 'text') {
+      parts.push(part)
+      continue
+    }
+    const measured = measure(part.text, left)
+    size += measured.size
+    left -= Math.min(left, measured.size)
+    if (measured.counted === 'some') counted = 'some'
+    if (measured.kept !== '') parts.push({ type: 'text', text: measured.kept })
+  }
+  if (size <= most) return { kept: given, size }
+  const note = `\n[${counted === 'some' ? 'at least ' : ''}${size - most} more ${unit}]`
+  return { kept: { ...given, content: [...parts, { type: 'text', text: note }] }, size }
 }
 
 /** A conversation whose messages from `first` on are within the limit. */
-const limited = (
-  history: History,
-  first: number,
-  { characters, longer = 'truncate' }: ObservationLimitOptions,
-): E.Either<EnvFailure, History> => {
-  const isLong = (each: Message, i: number): boolean => i >= first && lengthOf(each) > characters
-  const at = history.messages.findIndex(isLong)
-  if (at < 0) return E.right(history)
-  if (longer === 'fail') {
-    const long = history.messages.get(at)!
-    return E.left(
-      envFailure(NAME, `message ${at} (${long.role}) has ${lengthOf(long)} characters, more than ${characters}`),
-    )
+const limited = (history: History, first: number, limit: Limit): E.Either<EnvFailure, History> => {
+  const { most, unit, longer } = limit
+  let changed = history.messages
+  for (let i = first; i < history.messages.size; i++) {
+    const given = history.messages.get(i)!
+    const { kept, size } = limitedMessage(given, limit)
+    if (kept === given) continue
+    if (longer === 'fail') {
+      return E.left(envFailure(NAME, `message ${i} (${given.role}) has ${size} ${unit}, more than ${most}`))
+    }
+    changed = changed.set(i, kept)
   }
-  const messages = history.messages.map((each, i) => (isLong(each, i) ? truncated(each, characters) : each))
-  return E.right({ ...history, messages })
+  return E.right(changed === history.messages ? history : { ...history, messages: changed })
+}
+
+const limitOf = (options: ObservationLimitOptions): Limit => {
+  const { longer = 'truncate' } = options
+  return 'tokens' in options
+    ? { most: options.tokens, unit: 'tokens', longer, measure: byTokens(options.tokenizer, options.tokens) }
+    : { most: options.characters, unit: 'characters', longer, measure: byCharacters }
 }
 
 /**
  * Bounds what the environment says: texts of tools, users and files that may have any size. Put it below the template, so that nothing that is
- * longer is rendered, tokenized or kept. What the policy wrote is never changed.
+ * longer is rendered, tokenized or kept. What the policy wrote is never changed. A message that is cut off says how much is left out, in a note
+ * that does not count; no character is cut in half.
  *
- * Errors   `Left(EnvFailure)` for a longer message with `longer: 'fail'`; throws RangeError unless `characters` is a natural number.
- * Cost     O(characters) for a message that is longer, whatever its length.
+ * In tokens, the text is measured by itself, special tokens read as text, and cut where a token begins. Of a text that is much longer than the
+ * limit only the beginning is counted, and the note says `at least`.
+ *
+ * Errors   `Left(EnvFailure)` for a longer message with `longer: 'fail'`; throws RangeError unless the limit is a natural number.
+ * Cost     O(limit) for a message that is longer, whatever its length; in tokens, that of encoding 200,000 characters and 16 for each token.
  *
  * @example
  * ObservationLimit({ characters: 20_000 }).name // 'ObservationLimit'
  */
 export const ObservationLimit = (options: ObservationLimitOptions): Transform<null, HistoryPrompt, HistoryPrompt> => {
-  const { characters } = options
-  if (!Number.isSafeInteger(characters) || characters < 0) {
-    throw new RangeError(`${NAME}: characters must be an integer of at least 0, got ${characters}`)
+  const limit = limitOf(options)
+  if (!Number.isSafeInteger(limit.most) || limit.most < 0) {
+    throw new RangeError(`${NAME}: ${limit.unit} must be an integer of at least 0, got ${limit.most}`)
   }
   /** `firstAt` is the first message of element `i` that is looked at. */
   const apply = (td: TensorDict<HistoryPrompt>, firstAt: (i: number) => number) => {
     const results = get(td, 'history', 'prompt').items.toArray()
     const histories: History[] = []
     for (const [i, history] of results.entries()) {
-      const result = limited(history, firstAt(i), options)
+      const result = limited(history, firstAt(i), limit)
       if (E.isLeft(result)) return TE.left(result.left)
       histories.push(result.right)
     }

@@ -9,7 +9,7 @@ import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { ObservationLimit } from '../../../src/envs/transforms/observationLimit.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
-import { answered, refused, replies } from '../../kit/conversation.js'
+import { answered, END_OF_TURN, refused, replies, tokenizer } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 
 useEngine()
@@ -33,6 +33,13 @@ const samples = texts.map((text) => ({
   action: () => replies('an answer'),
   next: () => stateOf(append(said, message('tool', text))),
 }))
+
+/** What a limit leaves of a tool's text. */
+const heard = async (limit: ReturnType<typeof ObservationLimit>, text: string): Promise<string> => {
+  const next = stateOf(append(said, message('tool', text)))
+  const [added] = await answered(limit.step(next, { previous: stateOf(asked), action: replies('x') }, null))
+  return textOf(get(added, 'history', 'prompt').items.get(0)!.messages.get(2)!)
+}
 
 describe('ObservationLimit', () => {
   checkLaws(it, transformLaws(fc.constant(erased(ObservationLimit({ characters: 8 }))), samples))
@@ -83,5 +90,40 @@ describe('ObservationLimit', () => {
     expect(() => ObservationLimit({ characters })).toThrow(
       'ObservationLimit: characters must be an integer of at least 0',
     )
+  })
+
+  it('law: in tokens, what is kept is a beginning of at most so many, and no more could be kept of what counts', async () => {
+    const words = fc.array(fc.constantFrom(' pens', '6 *', 'è', '😀', ' ', '\ud800', 'are there?', END_OF_TURN), {
+      maxLength: 30,
+    })
+    await fc.assert(
+      fc.asyncProperty(words, fc.nat(20), async (parts, tokens) => {
+        const whole = parts.join('')
+        const size = tokenizer.encode(whole, { specialTokens: 'plainText' }).length
+        const kept = await heard(ObservationLimit({ tokens, tokenizer }), whole)
+        if (size <= tokens) {
+          expect(kept).toBe(whole)
+          return
+        }
+        const [beginning, note] = kept.split(/\n(?=\[\d+ more tokens\]$)/)
+        expect(whole.startsWith(beginning!)).toBe(true)
+        const left = tokenizer.encode(beginning!, { specialTokens: 'plainText' }).length
+        expect(left).toBeLessThanOrEqual(tokens)
+        expect(left).toBeGreaterThanOrEqual(tokens - 4) // a character of four bytes stays whole
+        expect(note).toBe(`[${size - tokens} more tokens]`)
+        expect(isWhole(beginning!) || !isWhole(whole)).toBe(true)
+      }),
+    )
+  })
+
+  it('counts only the beginning of 100 MB in tokens, and says so', async () => {
+    const limit = ObservationLimit({ tokens: 3, tokenizer })
+    const kept = await heard(limit, ' pens'.repeat(20_000_000))
+    expect(kept).toMatch(/^ pens pens pens\n\[at least \d{5} more tokens\]$/)
+    const failing = ObservationLimit({ tokens: 1, tokenizer, longer: 'fail' })
+    const next = stateOf(append(said, message('tool', ' pens pens')))
+    const failure = await refused(failing.step(next, { previous: stateOf(asked), action: replies('x') }, null))
+    expect(failure.reason).toBe('message 2 (tool) has 2 tokens, more than 1')
+    expect(() => ObservationLimit({ tokens: -1, tokenizer })).toThrow('tokens must be an integer of at least 0, got -1')
   })
 })

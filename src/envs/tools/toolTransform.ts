@@ -1,0 +1,265 @@
+/** Tools as a transform: the calls of the policy's last message are run, and what they give follows it in the conversation. */
+import * as tf from '@tensorflow/tfjs'
+import * as E from 'fp-ts/lib/Either.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { cancellation } from '../../core/cancellation.js'
+import { child, formatKey, type Key, parseKey } from '../../core/key.js'
+import { append, type History, type Message, message, toolResult } from '../../data/history.js'
+import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
+import { dataSpec } from '../../data/spec.js'
+import { type Data, data } from '../../data/tensorDict/leaf.js'
+import { merge } from '../../data/tensorDict/merge.js'
+import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { scope } from '../../engine/scope.js'
+import { type EnvFailure, endedRows, envFailure } from '../env.js'
+import { type StepContext, type Transform, transform } from '../transforms/transform.js'
+import type { AskedCalls, CallFinder } from './askedCalls.js'
+import { clipped } from './clipped.js'
+import { type Observation, type RanCalls, type RunCallsOptions, runCalls, type ToolStates } from './runCalls.js'
+import type { ToolFailure } from './tool.js'
+import type { ToolRegistry } from './toolRegistry.js'
+
+/** What a transform of tools adds: all values are JSON, one for each batch element. */
+export type ToolEntries = {
+  readonly history: TensorDict<{ readonly prompt: Data<History> }>
+  /** Calls of this episode so far, also those that were not run. */
+  readonly toolCalls: Data<number>
+  /** Those of them that did not end with a reply. */
+  readonly toolErrors: Data<number>
+  readonly tools: TensorDict<{
+    /** What the tools remember. */
+    readonly states: Data<ToolStates>
+    /** Messages with calls so far. */
+    readonly rounds: Data<number>
+    /** The randomness of the episode's calls, as `formatKey` writes it. */
+    readonly keys: Data<string>
+  }>
+}
+
+export interface ToolTransformOptions {
+  readonly name: string
+  /** How calls are found. */
+  readonly read: CallFinder
+  readonly registry: ToolRegistry
+  /** What a message without a call does to its episode. */
+  readonly onNoCall: 'terminate' | 'continue'
+  /** Calls of a message that are run; the others are answered that they were not. */
+  readonly maxCalls: number
+  /** Messages with calls that an episode may have: the calls of one more are not run, and the episode is truncated. */
+  readonly maxRounds: number
+  /** The role of the messages with results. */
+  readonly role: string
+  readonly run: RunCallsOptions
+}
+
+/** What is known of one batch element of a state. */
+interface Row {
+  readonly history: History
+  readonly calls: number
+  readonly errors: number
+  readonly rounds: number
+  readonly states: ToolStates
+  readonly key: Key
+}
+
+type End = 'none' | 'terminated' | 'truncated'
+
+const entriesOf = (rows: readonly Row[], batchShape: readonly number[]): TensorDict<ToolEntries> =>
+  TensorDict(
+    {
+      history: { prompt: data(rows.map(({ history }) => history)) },
+      toolCalls: data(rows.map(({ calls }) => calls)),
+      toolErrors: data(rows.map(({ errors }) => errors)),
+      tools: {
+        states: data(rows.map(({ states }) => states)),
+        rounds: data(rows.map(({ rounds }) => rounds)),
+        keys: data(rows.map(({ key }) => formatKey(key))),
+      },
+    },
+    batchShape,
+  )
+
+/** The rows of a state that went through `entriesOf`, with the conversations that the step made. */
+const rowsOf = (previous: TensorDict<ToolEntries>, next: TensorDict<HistoryPrompt>): readonly Row[] => {
+  const tools = get(previous, 'tools')
+  const [states, rounds, keys] = [get(tools, 'states').items, get(tools, 'rounds').items, get(tools, 'keys').items]
+  const [calls, errors] = [get(previous, 'toolCalls').items, get(previous, 'toolErrors').items]
+  const histories = get(next, 'history', 'prompt').items
+  // Every leaf has one value for each batch element, and the keys were written by `formatKey`.
+  return histories.toArray().map((history, i) => ({
+    history,
+    calls: calls.get(i)!,
+    errors: errors.get(i)!,
+    rounds: rounds.get(i)!,
+    states: states.get(i)!,
+    key: parseKey(keys.get(i)!)!,
+  }))
+}
+
+/** The outcome of the step, with the ends that the calls made. */
+const ended = (next: TensorDict, ends: readonly End[]): TensorDict => {
+  const of = (key: 'terminated' | 'truncated' | 'done', has: (end: End) => boolean): tf.Tensor => {
+    const before = endedRows(next, key)
+    return tf.tensor1d(
+      ends.map((end, i) => before[i] === true || has(end)),
+      'bool',
+    )
+  }
+  return TensorDict(
+    {
+      terminated: of('terminated', (end) => end === 'terminated'),
+      truncated: of('truncated', (end) => end === 'truncated'),
+      done: of('done', (end) => end !== 'none'),
+    },
+    next.batchShape,
+  )
+}
+
+/** What follows the policy's message: a result for each call, and a word about each that could not be read. */
+const answers = (
+  observations: readonly Observation[],
+  { calls, malformed }: AskedCalls,
+  { maxCalls, role }: Pick<ToolTransformOptions, 'maxCalls' | 'role'>,
+): readonly Message[] => [
+  ...observations.map(({ call, content }) => ({ ...toolResult(call, content), role })),
+  ...calls
+    .slice(maxCalls)
+    .map((call) => ({ ...toolResult(call, `error: not run: a message may have ${maxCalls} calls`), role })),
+  ...malformed.map((reason) => message(role, `error: a call could not be read: ${clipped(reason, REASON_LENGTH)}`)),
+]
+
+const REASON_LENGTH = 500
+
+/** Plays the calls of one message. */
+const play = (
+  row: Row,
+  asked: AskedCalls,
+  options: ToolTransformOptions,
+  signal: AbortSignal,
+): TE.TaskEither<ToolFailure, readonly [Row, End]> => {
+  const { registry, maxCalls, maxRounds, onNoCall } = options
+  const count = asked.calls.length + asked.malformed.length
+  if (count === 0) return TE.right([row, onNoCall === 'terminate' ? 'terminated' : 'none'])
+  if (row.rounds >= maxRounds) return TE.right([row, 'truncated'])
+  const calls = asked.calls.slice(0, maxCalls)
+  const run = runCalls(registry, { calls, states: row.states, key: child(row.key, row.rounds), signal }, options.run)
+  return TE.map(({ observations, states }: RanCalls): readonly [Row, End] => {
+    const good = observations.filter(({ outcome }) => outcome === 'ok').length
+    const told = answers(observations, asked, options)
+    return [
+      {
+        ...row,
+        history: told.reduce(append, row.history),
+        calls: row.calls + count,
+        errors: row.errors + count - good,
+        rounds: row.rounds + 1,
+        states,
+      },
+      'none',
+    ]
+  })(run)
+}
+
+const malformedIn = (action: TensorDict): readonly (readonly string[])[] | undefined => {
+  const entry = find(action, ['malformedCalls'])
+  // The cast is right for policies over messages, which add this entry: `HistoryTokens`.
+  return entry !== undefined && '_tag' in entry && entry._tag === 'Data'
+    ? (entry as Data<readonly string[]>).items.toArray()
+    : undefined
+}
+
+/** All rows of a step at once; the first that fails calls the others off. */
+const playAll = async (
+  rows: readonly (readonly [Row, AskedCalls | 'over'])[],
+  options: ToolTransformOptions,
+  signal: AbortSignal | undefined,
+): Promise<E.Either<ToolFailure, readonly (readonly [Row, End])[]>> => {
+  const all = cancellation({ signal })
+  let failure: ToolFailure | undefined
+  const played = await Promise.all(
+    rows.map(async ([row, asked]): Promise<readonly [Row, End]> => {
+      if (asked === 'over') return [row, 'none']
+      const part = all.part()
+      const result = await play(row, asked, options, part.signal)()
+      part.release()
+      if (E.isRight(result)) return result.right
+      failure ??= result.left // what comes after it was called off because of it
+      all.stop()
+      return [row, 'none']
+    }),
+  )
+  all.release()
+  return failure === undefined ? E.right(played) : E.left(failure)
+}
+
+/**
+ * The transform that both orders of running calls share, for tools that are called in another way than by name and arguments.
+ *
+ * On step it reads the policy's message, runs its calls and appends a message with the result of each, in the order of the calls. What the tools
+ * remember is in the state, for each batch element, and each call has a key of its own: a state that is stepped twice gives equal results, for
+ * tools that are pure. An episode that the environment inside has ended runs no call.
+ *
+ * Errors   `Left(EnvFailure)` for an `infrastructure` failure of a tool, with it as the cause; throws RangeError for limits that are below 1.
+ * Effects  those of the tools.
+ */
+export const toolTransform = (options: ToolTransformOptions): Transform<null, HistoryPrompt, ToolEntries> => {
+  const { name, read, maxCalls, maxRounds, run } = options
+  const problems = Object.entries({ maxCalls, maxRounds, timeoutMs: run.timeoutMs }).flatMap(([key, value]) =>
+    value >= 1 ? [] : [`${key} must be at least 1, got ${value}`],
+  )
+  if (problems.length > 0) throw new RangeError(`${name}: ${problems.join('; ')}`)
+  const step = (
+    next: TensorDict<HistoryPrompt>,
+    { previous, action, signal }: StepContext,
+  ): TE.TaskEither<EnvFailure, readonly [TensorDict<ToolEntries>, null]> => {
+    // Casts: the entries that this transform added to the state before, and needs of the action.
+    const rows = rowsOf(previous as TensorDict<ToolEntries>, next)
+    const replies = get(action as TensorDict<HistoryAction>, 'history', 'response').items
+    const malformed = malformedIn(action)
+    const over = endedRows(next, 'done')
+    const asked = rows.map(
+      (row, i) => [row, over[i] === true ? 'over' : read(replies.get(i)!, malformed?.[i])] as const,
+    )
+    return async () => {
+      const played = await playAll(asked, options, signal)
+      if (E.isLeft(played)) return E.left(envFailure(name, `the tool '${played.left.tool}' failed`, played.left))
+      const entries = entriesOf(
+        played.right.map(([row]) => row),
+        next.batchShape,
+      )
+      const ends = scope(() =>
+        ended(
+          next,
+          played.right.map(([, end]) => end),
+        ),
+      )
+      return E.right([merge(entries, ends) as TensorDict<ToolEntries>, null]) // with the outcome
+    }
+  }
+  return transform<null, HistoryPrompt, ToolEntries>({
+    name,
+    initial: null,
+    needs: {
+      observation: { history: { prompt: dataSpec<History>('History') } },
+      action: { history: { response: dataSpec<Message>('Message') } },
+    },
+    adds: {
+      history: { prompt: dataSpec<History>('History') },
+      toolCalls: dataSpec<number>('number'),
+      toolErrors: dataSpec<number>('number'),
+      tools: {
+        states: dataSpec<ToolStates>('ToolStates'),
+        rounds: dataSpec<number>('number'),
+        keys: dataSpec<string>('string'),
+      },
+    },
+    reset: (td, _, key) => {
+      const own = child(key, name)
+      const rows = get(td, 'history', 'prompt').items.map(
+        (history, i): Row => ({ history, calls: 0, errors: 0, rounds: 0, states: {}, key: child(own, i) }),
+      )
+      return TE.right([entriesOf(rows.toArray(), td.batchShape), null])
+    },
+    step,
+  })
+}
