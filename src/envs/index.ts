@@ -27,7 +27,12 @@ export { type OverlongOptions, overlongReward } from './rewards/overlong.js'
 export type { Answered, Reward, RewardFailure, RewardService, ScoreContext, Scored } from './rewards/reward.js'
 export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from './tools/askedCalls.js'
 export { type CalculatorOptions, calculator } from './tools/calculator.js'
+export type { CellTool, CellToolOptions } from './tools/cellTool.js'
 export { type CodeFence, codeFences } from './tools/codeFences.js'
+export type { JavaScriptCell, JavaScriptLimits } from './tools/javascriptThread.js'
+export { type JavaScriptTool, type JavaScriptToolOptions, javascriptTool } from './tools/javascriptTool.js'
+export { PythonInterpreter, type PythonInterpreterOptions } from './tools/pythonInterpreter.js'
+export { pythonTool } from './tools/pythonTool.js'
 export {
   type CallOutcome,
   type CallsToRun,
@@ -38,6 +43,7 @@ export {
   runCalls,
   type ToolStates,
 } from './tools/runCalls.js'
+export { shellTool } from './tools/shellTool.js'
 export {
   ExecuteToolsInOrder,
   type ExecuteToolsInOrderOptions,

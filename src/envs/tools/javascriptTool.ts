@@ -1,0 +1,189 @@
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import { ABORTED, unlessAborted } from '../../core/cancellation.js'
+import type { Alarms, Thread, Threads } from '../../core/capabilities.js'
+import { uniformInteger } from '../../core/key.js'
+import { liveAlarms } from '../../live/clock.js'
+import { liveThreads } from '../../live/threads.js'
+import type {
+  JavaScriptCell,
+  JavaScriptLimits,
+  JavaScriptReply,
+  JavaScriptRequest,
+  JavaScriptWord,
+} from './javascriptThread.js'
+import { type Tool, type ToolFailure, type ToolReply, tool, toolFailure } from './tool.js'
+
+export interface JavaScriptToolOptions {
+  readonly name?: string
+  /** `session`: what the conversation's earlier calls made is there, for they are run again. Default `none`. */
+  readonly memory?: 'none' | 'session'
+  /** Default: 5 s, 64 MiB, 65,536 characters of output. */
+  readonly limits?: Partial<JavaScriptLimits>
+  /** Threads that wait for the next call. Default 2. */
+  readonly maxIdle?: number
+  /** A thread that waits so long is ended. Default 30 s. */
+  readonly idleMs?: number
+  readonly threads?: Threads
+  readonly alarms?: Alarms
+}
+
+/** A tool that keeps threads between calls. */
+export interface JavaScriptTool extends Tool {
+  readonly idle: () => number
+  /** Ends them. Resolves when nothing is left. */
+  readonly close: () => Promise<void>
+}
+
+const LIMITS: JavaScriptLimits = { wallMs: 5000, memoryBytes: 64 * 2 ** 20, outputLength: 2 ** 16 }
+const PROGRAM = { module: new URL('./javascriptThread.js', import.meta.url).href, exportName: 'javascriptThread' }
+const MAX_CELLS = 256
+const MAX_CODE_LENGTH = 100_000
+
+/** A thread whose interpreter does not look at the clock, in the middle of one long operation, is ended after so much more. */
+const GRACE_MS = 1000
+
+const START_MS = 300_000
+
+/** A thread, and the word that it says next. */
+interface Worker {
+  readonly thread: Thread
+  readonly next: () => Promise<JavaScriptWord>
+}
+
+const workerOf = (thread: Thread): Worker => {
+  const words: JavaScriptWord[] = []
+  let told: ((word: JavaScriptWord) => void) | undefined
+  const tell = (word: JavaScriptWord): void => {
+    if (told === undefined) words.push(word)
+    else told(word)
+    told = undefined
+  }
+  thread.listen((message) => tell(message as JavaScriptWord)) // what `javascriptThread` says
+  void thread.ended.then(({ reason }) => tell({ _tag: 'Broken', reason }))
+  return {
+    thread,
+    next: () =>
+      new Promise((resolve) => {
+        const word = words.shift()
+        if (word === undefined) told = resolve
+        else resolve(word)
+      }),
+  }
+}
+
+const ended = (worker: Worker): Promise<void> => worker.thread.stop(Promise.resolve(), 0)
+
+/** The observation of a reply. */
+const textOf = ({ _tag, text, dropped }: JavaScriptReply, { wallMs }: JavaScriptLimits): string => {
+  if (_tag === 'lost') return `[the session is lost: its ${text} did not run again; the next one begins anew]`
+  const lines = [
+    text.replace(/\n$/, ''),
+    ...(dropped === 0 ? [] : [`[${dropped} more characters of output]`]),
+    ...(_tag === 'wall' ? [`[stopped: it ran longer than ${wallMs / 1000} s]`] : []),
+  ].filter((line) => line !== '')
+  return lines.length === 0 ? '[no output]' : lines.join('\n')
+}
+
+/** The threads of a tool. */
+const workers = (options: JavaScriptToolOptions) => {
+  const { maxIdle = 2, idleMs = 30_000, threads = liveThreads, alarms = liveAlarms } = options
+  const idle = new Map<Worker, () => void>()
+  const leave = (worker: Worker): void => {
+    idle.get(worker)?.()
+    idle.delete(worker)
+  }
+  return {
+    idle: () => idle.size,
+    take: async (): Promise<E.Either<string, Worker>> => {
+      const [waiting] = idle.keys()
+      if (waiting !== undefined) {
+        leave(waiting)
+        return E.right(waiting)
+      }
+      const module = import.meta.url.endsWith('.ts') ? PROGRAM.module.replace(/\.js$/, '.ts') : PROGRAM.module
+      const started = await threads.start({ ...PROGRAM, module }, { input: null, firstWordMs: START_MS })()
+      if (E.isLeft(started)) return E.left(started.left.reason)
+      const worker = workerOf(started.right)
+      const word = await worker.next()
+      if (word._tag === 'Ready') return E.right(worker)
+      await ended(worker)
+      return E.left(word._tag === 'Reply' ? 'the thread said what it was not asked' : word.reason)
+    },
+    giveBack: async (worker: Worker): Promise<void> => {
+      if (idle.size >= maxIdle) return ended(worker)
+      const evict = (): void => {
+        leave(worker)
+        void ended(worker)
+      }
+      idle.set(worker, alarms.after(idleMs, evict))
+    },
+    close: async (): Promise<void> => {
+      const all = [...idle.keys()]
+      all.forEach(leave)
+      await Promise.all(all.map(ended))
+    },
+  }
+}
+
+/**
+ * JavaScript as a tool: its argument is `code`, and its result what was written to the console, and the value of the last expression.
+ *
+ * It runs in QuickJS, in WebAssembly, in a thread: there is no file, no network, no module and no object of this process to be had. Equal calls
+ * give equal results: random numbers come from the call's key, and there is no clock. Promises are waited for, to the limit of time.
+ *
+ * Errors   `call` gives `Left(ToolFailure)`: `infrastructure` where the optional package quickjs-emscripten is not installed. What the code does is
+ *          told as the observation.
+ * Effects  threads; end those that wait with `close`.
+ * Cost     about 0.02 s for a call, and what the code takes.
+ *
+ * @example
+ * javascriptTool().name // 'javascript'
+ */
+export const javascriptTool = (options: JavaScriptToolOptions = {}): JavaScriptTool => {
+  const { name = 'javascript', memory = 'none', alarms = liveAlarms } = options
+  const limits = { ...LIMITS, ...options.limits }
+  const pool = workers(options)
+
+  const asked = async (
+    request: JavaScriptRequest,
+    signal: AbortSignal,
+  ): Promise<E.Either<ToolFailure, JavaScriptReply>> => {
+    const taken = await pool.take()
+    if (E.isLeft(taken)) return E.left(toolFailure(name, 'infrastructure', taken.left))
+    const worker = taken.right
+    const late = new AbortController()
+    const cancel = alarms.after(limits.wallMs + GRACE_MS, () => late.abort())
+    worker.thread.post(request)
+    const word = await unlessAborted(worker.next(), AbortSignal.any([signal, late.signal]))
+    cancel()
+    if (word !== ABORTED && word._tag === 'Reply') {
+      await pool.giveBack(worker)
+      return E.right(word.reply)
+    }
+    await ended(worker)
+    if (word === ABORTED) return E.right({ _tag: 'wall', text: '', dropped: 0 })
+    return E.right({ _tag: 'error', text: '[stopped: it used up the interpreter: too deep or too large]', dropped: 0 })
+  }
+
+  const made = tool<{ code: z.ZodString }, readonly JavaScriptCell[] | null>({
+    name,
+    description: `Runs JavaScript and returns what it logs, and its value. ${memory === 'none' ? 'Every call begins anew.' : 'What earlier calls made is still there.'}`,
+    parameters: { code: z.string().max(MAX_CODE_LENGTH) },
+    initial: memory === 'none' ? null : [],
+    run:
+      ({ code }, { state, key, signal }) =>
+      async () => {
+        if (state !== null && state.length >= MAX_CELLS)
+          return E.left(toolFailure(name, 'failed', `${MAX_CELLS} calls are the most`))
+        const cells = [...(state ?? []), { code, seed: uniformInteger(key, 2 ** 31) }]
+        const reply = await asked({ cells, limits }, signal)
+        return E.map((right: JavaScriptReply): ToolReply<readonly JavaScriptCell[] | null> => {
+          const isKept = right._tag === 'ok' || right._tag === 'error'
+          const after = right._tag === 'lost' ? [] : isKept ? cells : state
+          return { content: textOf(right, limits), state: state === null ? null : after }
+        })(reply)
+      },
+  })
+  return { ...made, idle: pool.idle, close: pool.close }
+}
