@@ -1,0 +1,181 @@
+/**
+ * An MCP server at an address, by the SDK's Streamable HTTP.
+ *
+ * The SDK waits for ever when a server ends its answer without a result, and cannot be told to give up its connections. So it gets a
+ * `fetch` of its own, which ends such an answer with an error message and whose connections end with the wire.
+ */
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
+import { isRight } from 'fp-ts/lib/Either.js'
+import { parseJson } from '../../core/json.js'
+import type { McpAddress, McpLibrary, McpLimits, McpWorld } from './mcp.js'
+import type { McpWire } from './mcpWire.js'
+
+/** The message of an answer that came to an end without a result. */
+export const CUT_ANSWER = 'the answer came to its end without a result'
+
+/** How often the SDK tries to go on with a stream that broke. */
+const RESUMPTIONS = 2
+
+/** The id of the request that a body asks; undefined if it is none. */
+const requestId = (body: unknown): string | number | undefined => {
+  const parsed = typeof body === 'string' ? parseJson(body) : undefined
+  if (parsed === undefined || !isRight(parsed)) return undefined
+  const message = parsed.right
+  if (typeof message !== 'object' || message === null || !('method' in message) || !('id' in message)) return undefined
+  return typeof message.id === 'string' || typeof message.id === 'number' ? message.id : undefined
+}
+
+/**
+ * A stream of events that ends with an error for its request. It comes too late if the answer is there already; then nobody waits for it.
+ * A stream whose events have ids can be gone on with, and is left to the SDK.
+ */
+const endingWithError = (
+  body: ReadableStream<Uint8Array>,
+  id: string | number,
+  over: () => void,
+): ReadableStream<Uint8Array> => {
+  const decoder = new TextDecoder()
+  const reader = body.getReader()
+  let tail = '\n'
+  let hasIds = false
+  const look = (bytes: Uint8Array): void => {
+    const text = tail + decoder.decode(bytes, { stream: true })
+    hasIds ||= /[\r\n]id:/.test(text)
+    tail = text.slice(-4)
+  }
+  const error = { jsonrpc: '2.0', id, error: { code: -32_000, message: CUT_ANSWER } }
+  return new ReadableStream({
+    pull: async (controller) => {
+      try {
+        const { done, value } = await reader.read()
+        if (value !== undefined) {
+          look(value)
+          controller.enqueue(value)
+        }
+        if (!done) return
+      } catch (broken) {
+        if (hasIds) {
+          over()
+          controller.error(broken)
+          return
+        }
+      }
+      over()
+      if (!hasIds) controller.enqueue(new TextEncoder().encode(`\n\ndata: ${JSON.stringify(error)}\n\n`))
+      controller.close()
+    },
+    cancel: (reason) => {
+      over()
+      return reader.cancel(reason)
+    },
+  })
+}
+
+/** Requests that are underway: what cuts them off. */
+type Underway = Map<string | number, () => void>
+
+/** A fetch for requests of the protocol: each can be cut off by its id, and none is left without an answer. */
+const patient =
+  (fetch: typeof globalThis.fetch, underway: Underway): typeof globalThis.fetch =>
+  async (input, init) => {
+    const id = requestId(init?.body)
+    if (id === undefined) return fetch(input, init)
+    // The SDK's one signal for all requests would get a listener for each: the wire cuts them off itself.
+    const own = new AbortController()
+    const over = (): void => void underway.delete(id)
+    underway.set(id, () => own.abort())
+    try {
+      const answer = await fetch(input, { ...init, signal: own.signal })
+      const isStream = /^text\/event-stream\b/i.test(answer.headers.get('content-type') ?? '')
+      if (answer.body === null || !isStream) {
+        // The SDK reads it at once, and to its end.
+        const text = await answer.text()
+        over()
+        return new Response(text === '' ? null : text, answer)
+      }
+      return new Response(endingWithError(answer.body, id, over), answer)
+    } catch (error) {
+      over()
+      throw error
+    }
+  }
+
+/** Whether a message comes from `endingWithError`. */
+const isCut = (message: JSONRPCMessage): boolean => 'error' in message && message.error.message === CUT_ANSWER
+
+/** The id of the request that a message calls off. */
+const calledOff = (message: JSONRPCMessage): string | number | undefined => {
+  const params: unknown = 'method' in message && message.method === 'notifications/cancelled' ? message.params : {}
+  const id: unknown = typeof params === 'object' && params !== null && 'requestId' in params ? params.requestId : null
+  return typeof id === 'string' || typeof id === 'number' ? id : undefined
+}
+
+/**
+ * A wire to a server at an address.
+ *
+ * Effects  connections, until `end`, which also tells the server that its session is over.
+ */
+export const httpWire = (
+  { StreamableHTTPClientTransport }: Pick<McpLibrary, 'StreamableHTTPClientTransport'>,
+  { url, headers = {} }: McpAddress,
+  { limits, world }: { readonly limits: McpLimits; readonly world: McpWorld },
+): McpWire => {
+  const web = world.openWeb({ maxBytes: limits.maxBytes, connectMs: limits.connectMs })
+  const underway: Underway = new Map()
+  const inner = new StreamableHTTPClientTransport(new URL(url), {
+    fetch: patient(web.fetch, underway),
+    requestInit: { headers },
+    reconnectionOptions: {
+      ...{ initialReconnectionDelay: limits.pauseMs, maxReconnectionDelay: 32 * limits.pauseMs },
+      ...{ reconnectionDelayGrowFactor: 2, maxRetries: RESUMPTIONS },
+    },
+  })
+  /** Requests without an answer. */
+  const waiting = new Set<string | number>()
+  let why: string | undefined
+  const end = async (): Promise<void> => {
+    const patience = world.alarms.after(limits.graceMs, () => void web.close())
+    // A server that is gone, or knows nothing of sessions, has none to end.
+    await inner.terminateSession().catch(() => {})
+    patience()
+    await inner.close()
+    await web.close()
+  }
+  const transport: Transport = {
+    start: async () => {
+      inner.onclose = () => {
+        for (const cut of underway.values()) cut()
+        transport.onclose?.()
+      }
+      inner.onerror = (error) => {
+        transport.onerror?.(error)
+        if (!error.message.startsWith('Maximum reconnection attempts')) return
+        why ??= 'a stream of it broke, and could not be gone on with'
+        void inner.close()
+      }
+      inner.onmessage = (message) => {
+        const answered = 'method' in message ? undefined : message.id
+        const isWaitedFor = answered !== undefined && waiting.delete(answered)
+        if (isCut(message) && !isWaitedFor) return
+        transport.onmessage?.(message)
+      }
+      await inner.start()
+    },
+    send: async (message) => {
+      if ('method' in message && 'id' in message) waiting.add(message.id)
+      await inner.send(message)
+      const off = calledOff(message)
+      if (off === undefined) return
+      waiting.delete(off)
+      underway.get(off)?.()
+    },
+    close: end,
+    setProtocolVersion: (version) => inner.setProtocolVersion(version),
+  }
+  const cut = (): void => {
+    void inner.close()
+    void web.close()
+  }
+  return { transport, why: () => why, cut, end }
+}

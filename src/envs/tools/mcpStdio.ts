@@ -1,0 +1,113 @@
+/** An MCP server as a process: messages are lines of its input and output, and it never outlives this process. */
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import * as E from 'fp-ts/lib/Either.js'
+import type { ProcessEnd, TalkingProcess } from '../../core/capabilities.js'
+import type { McpLibrary, McpLimits, McpProgram, McpWorld } from './mcp.js'
+import type { McpWire } from './mcpWire.js'
+
+/** Variables of this process that a server gets: it needs them to run, and they are no secrets. */
+const INHERITED = new Set(['HOME', 'LOGNAME', 'PATH', 'SHELL', 'TERM', 'USER'])
+
+/** Characters of its errors that are remembered, to say why it died. */
+const TAIL = 2000
+
+/** Lines that are no messages, after which a server is given up. */
+const MOST_BAD_LINES = 1000
+
+const variablesOf = ({ env = {} }: McpProgram, { environment }: McpWorld): Readonly<Record<string, string | null>> => ({
+  ...Object.fromEntries(
+    Object.keys(environment.variables).flatMap((name) => (INHERITED.has(name) ? [] : [[name, null] as const])),
+  ),
+  ...env,
+})
+
+const endText = ({ code, signal }: ProcessEnd): string =>
+  signal === null ? `it ended with code ${code}` : `it was ended by ${signal}`
+
+/**
+ * A wire to a server that is started with it, and ends with it.
+ *
+ * Effects  a process, from `start` until `close`.
+ */
+export const stdioWire = (
+  { ReadBuffer, serializeMessage }: Pick<McpLibrary, 'ReadBuffer' | 'serializeMessage'>,
+  program: McpProgram,
+  { limits, world }: { readonly limits: McpLimits; readonly world: McpWorld },
+): McpWire => {
+  const buffer = new ReadBuffer({ maxBufferSize: limits.maxBytes })
+  const decoder = new TextDecoder()
+  let running: TalkingProcess | undefined
+  let errors = ''
+  let why: string | undefined
+  let badLines = 0
+  let isClosing = false
+  const giveUp = (reason: string): void => {
+    why ??= reason
+    void running?.stop(0)
+  }
+  /** Tells the next message; what is none is told as an error. */
+  const readOne = (): 'read' | 'empty' => {
+    try {
+      const message = buffer.readMessage()
+      if (message === null) return 'empty'
+      transport.onmessage?.(message)
+    } catch (error) {
+      badLines++
+      if (badLines > MOST_BAD_LINES) giveUp(`it wrote ${badLines} lines that are no messages`)
+      transport.onerror?.(error instanceof Error ? error : new Error(String(error)))
+    }
+    return 'read'
+  }
+  const transport: Transport = {
+    start: async () => {
+      const started = await world.processes.converse({
+        command: program.command,
+        args: program.args ?? [],
+        env: variablesOf(program, world),
+        ...(program.folder !== undefined && { folder: program.folder }),
+        onOutput: (bytes) => {
+          if (why !== undefined) return
+          try {
+            buffer.append(Buffer.from(bytes))
+          } catch {
+            giveUp(`it wrote a message of more than ${limits.maxBytes} bytes`)
+            return
+          }
+          while (why === undefined && readOne() === 'read');
+        },
+        onErrors: (bytes) => {
+          errors = (errors + decoder.decode(bytes, { stream: true })).slice(-TAIL)
+        },
+      })()
+      if (E.isLeft(started)) {
+        why = started.left.reason
+        throw new Error(why)
+      }
+      running = started.right
+      void running.ended.then((end) => {
+        if (!isClosing) why ??= endText(end)
+        transport.onclose?.()
+      })
+    },
+    send: async (message) => {
+      if (running === undefined || why !== undefined) throw new Error(why ?? 'it is not started')
+      const sent = await running.write(serializeMessage(message))()
+      if (E.isLeft(sent)) throw new Error(sent.left.reason)
+    },
+    close: async () => {
+      if (running === undefined) return
+      isClosing = true
+      const { ended, endInput, stop } = running
+      endInput() // how the protocol tells a server to end
+      const patience = world.alarms.after(limits.graceMs, () => void stop(limits.graceMs))
+      await ended
+      patience()
+    },
+  }
+  return {
+    transport,
+    why: () => (why === undefined || errors.trim() === '' ? why : `${why}; its last words: ${errors.trim()}`),
+    cut: () => void running?.stop(0),
+    end: () => transport.close(),
+  }
+}

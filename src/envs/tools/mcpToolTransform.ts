@@ -1,0 +1,24 @@
+/** Tools of MCP servers in a conversation. */
+import type { HistoryPrompt } from '../../data/policy.js'
+import type { Transform } from '../transforms/transform.js'
+import type { McpTools } from './mcpTools.js'
+import { type SimpleToolTransformOptions, toolSettings } from './simpleToolTransform.js'
+import { ToolRegistry } from './toolRegistry.js'
+import { type ToolEntries, toolTransform } from './toolTransform.js'
+
+/**
+ * `SimpleToolTransform` with the tools that MCP servers have when it is made.
+ *
+ * Errors   as `SimpleToolTransform`.
+ * Effects  those of the tools. The connections stay their owner's to close.
+ * Source   TorchRL `MCPToolTransform`, which holds its sessions in a thread of its own, and does not connect again.
+ */
+export const MCPToolTransform = (
+  mcp: McpTools,
+  options: Omit<SimpleToolTransformOptions, 'registry'> = {},
+): Transform<null, HistoryPrompt, ToolEntries> => {
+  const registry = ToolRegistry(mcp.tools())
+  return toolTransform(
+    toolSettings('MCPToolTransform', { ...options, registry }, { order: 'parallel', onError: 'continue' }),
+  )
+}
