@@ -26,6 +26,18 @@ export {
 export { type OverlongOptions, overlongReward } from './rewards/overlong.js'
 export type { Answered, Reward, RewardFailure, RewardService, ScoreContext, Scored } from './rewards/reward.js'
 export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from './tools/askedCalls.js'
+export {
+  type Browser,
+  type BrowserFailure,
+  type BrowserOptions,
+  type BrowserOutcome,
+  type BrowserWorld,
+  openBrowser,
+  type PageRef,
+} from './tools/browser.js'
+export { type AllowedOrigins, allowedOrigins, checkAddress } from './tools/browserOrigins.js'
+export type { ActionResult, BrowserAction, BrowserLimits } from './tools/browserPage.js'
+export { BrowserTransform, browserTool } from './tools/browserTool.js'
 export { type CalculatorOptions, calculator } from './tools/calculator.js'
 export type { CellTool, CellToolOptions } from './tools/cellTool.js'
 export { type CodeFence, codeFences } from './tools/codeFences.js'

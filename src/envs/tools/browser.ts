@@ -1,0 +1,290 @@
+/** A browser that conversations share, each with a page of its own. */
+
+import * as E from 'fp-ts/lib/Either.js'
+import type * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Browser as Chromium } from 'playwright-core'
+import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
+import type { Alarms, Clock, Files, Ids } from '../../core/capabilities.js'
+import type { Gate, GateFailure, OpenGate } from '../../core/http.js'
+import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
+import { liveAlarms, liveClock } from '../../live/clock.js'
+import { liveFiles } from '../../live/files.js'
+import { liveGate } from '../../live/gate.js'
+import { liveIds } from '../../live/ids.js'
+import { type AllowedOrigins, allowedOrigins, allowsDestination, checkAddress } from './browserOrigins.js'
+import { type ActionResult, type BrowserAction, type BrowserLimits, type BrowserPage, openPage } from './browserPage.js'
+import { clipped } from './clipped.js'
+
+const importLibrary = () => import('playwright-core')
+type Library = Awaited<ReturnType<typeof importLibrary>>
+
+export interface BrowserWorld {
+  readonly files: Pick<Files, 'exists'>
+  readonly clock: Clock
+  readonly alarms: Alarms
+  readonly ids: Ids
+  readonly openGate: OpenGate
+  /** Loads the package. Default: imports `playwright-core`. */
+  readonly load: () => Promise<Library>
+}
+
+export interface BrowserOptions {
+  /** Where pages may go and load from: `example.com`, `http://127.0.0.1:8080`, `*.example.com` (see `allowedOrigins`). */
+  readonly allowedOrigins: readonly string[]
+  /** The program of Chromium. */
+  readonly executablePath: string
+  /** `none`: without Chromium's own sandbox, which does not run for the superuser or in most containers. Default `chromium`. */
+  readonly sandbox?: 'chromium' | 'none'
+  readonly viewport?: { readonly width: number; readonly height: number }
+  readonly limits?: Partial<BrowserLimits>
+  readonly world?: Partial<BrowserWorld>
+}
+
+/** The browser is of no use: not installed, or it does not start. */
+export interface BrowserFailure {
+  readonly _tag: 'BrowserFailure'
+  readonly reason: string
+  readonly cause?: PackageFailure | GateFailure
+}
+
+/** What came of an action. `Gone`: the page is not here, or not any more. */
+export type BrowserOutcome =
+  | { readonly _tag: 'Done'; readonly result: ActionResult; readonly page: PageRef }
+  | { readonly _tag: 'Gone'; readonly reason: string }
+  | { readonly _tag: 'Late'; readonly reason: string }
+  | { readonly _tag: 'Dead'; readonly reason: string }
+
+/** Which page a conversation has, after how many actions. Null for none. */
+export interface PageRef {
+  readonly page: string | null
+  readonly step: number
+}
+
+export interface Browser {
+  /**
+   * Does an action on the page that a conversation has. The page counts the actions: a reference that is not the newest one is of a
+   * conversation that was forked or replayed, whose page has gone on without it.
+   */
+  readonly act: (ref: PageRef, action: BrowserAction, signal: AbortSignal) => Promise<BrowserOutcome>
+  /** Pages that are open. */
+  readonly pages: () => number
+  /** Closes all pages, ends the browser and removes its folder. Resolves when nothing is left. */
+  readonly close: () => Promise<void>
+}
+
+const LIMITS: BrowserLimits = {
+  ...{ actionMs: 15_000, elementMs: 5000, launchMs: 60_000 },
+  ...{ maxText: 10_000, maxPictureBytes: 2 * 2 ** 20, pages: 64, idleMs: 600_000 },
+}
+
+const liveWorld: BrowserWorld = {
+  ...{ files: liveFiles, clock: liveClock, alarms: liveAlarms, ids: liveIds, openGate: liveGate },
+  load: importLibrary,
+}
+
+interface Settings {
+  readonly allowed: AllowedOrigins
+  readonly limits: BrowserLimits
+  readonly world: BrowserWorld
+  readonly options: BrowserOptions
+}
+
+/** What a browser is started with: all of its traffic goes through the gate, and nothing around it. */
+const launch = (lib: Library, gate: Gate, { limits, options }: Settings): Promise<Chromium> =>
+  lib.chromium.launch({
+    executablePath: options.executablePath,
+    chromiumSandbox: options.sandbox !== 'none',
+    timeout: limits.launchMs,
+    proxy: { server: gate.url, bypass: '<-loopback>' },
+    args: ['--disable-quic', '--force-webrtc-ip-handling-policy=disable_non_proxied_udp'],
+    ...{ handleSIGINT: false, handleSIGTERM: false, handleSIGHUP: false }, // signals are this program's
+  })
+
+interface Open {
+  readonly page: BrowserPage
+  step: number
+  usedMs: number
+  use: 'idle' | 'busy'
+}
+
+/** The pages of one browser. */
+interface Room {
+  readonly chromium: Chromium
+  readonly pages: Map<string, Open>
+}
+
+const closePage = async ({ pages }: Room, id: string): Promise<void> => {
+  const open = pages.get(id)
+  pages.delete(id)
+  await open?.page.close().catch(() => {}) // its browser is gone, and the page with it
+}
+
+/** Closes pages that nobody uses, and the one that was not used for longest if there are too many. */
+const makeRoom = async (room: Room, { limits, world }: Settings): Promise<'room' | 'full'> => {
+  const idle = [...room.pages]
+    .filter(([, { use }]) => use === 'idle')
+    .sort(([, one], [, other]) => one.usedMs - other.usedMs)
+  const now = world.clock.now()
+  const old = idle.filter(([, { usedMs }]) => now - usedMs > limits.idleMs)
+  const tooMany = Math.max(0, room.pages.size - old.length - limits.pages + 1)
+  const rest = idle.slice(old.length)
+  await Promise.all([...old, ...rest.slice(0, tooMany)].map(([id]) => closePage(room, id)))
+  return tooMany > rest.length ? 'full' : 'room'
+}
+
+const openNew = async (room: Room, settings: Settings): Promise<readonly [string, Open]> => {
+  const { options, world, allowed, limits } = settings
+  const context = await room.chromium.newContext({
+    ...{ acceptDownloads: false, serviceWorkers: 'block', permissions: [] },
+    ...(options.viewport !== undefined && { viewport: options.viewport }),
+  })
+  const open: Open = {
+    page: await openPage(context, { allowed, limits }),
+    step: 0,
+    usedMs: world.clock.now(),
+    use: 'busy',
+  }
+  const id = world.ids.fresh()
+  room.pages.set(id, open)
+  return [id, open]
+}
+
+const NO_PAGE = 'no page is open: navigate first'
+
+/** The page of a reference, or a new one where the action is to navigate. */
+const pageFor = async (
+  room: Room,
+  ref: PageRef,
+  action: BrowserAction,
+  settings: Settings,
+): Promise<readonly [string, Open] | BrowserOutcome> => {
+  const open = ref.page === null ? undefined : room.pages.get(ref.page)
+  const gone = open?.page.gone()
+  if (ref.page !== null && open !== undefined && gone === undefined && open.step === ref.step) {
+    if (open.use === 'busy') return { _tag: 'Gone', reason: 'the page is busy with another action' }
+    open.use = 'busy'
+    return [ref.page, open]
+  }
+  if (ref.page !== null && gone !== undefined) await closePage(room, ref.page)
+  if (action.action !== 'navigate') {
+    const why = ref.page === null ? '' : `${gone ?? 'the page of this conversation is not here any more'}; `
+    return { _tag: 'Gone', reason: `${why}${NO_PAGE}` }
+  }
+  if ((await makeRoom(room, settings)) === 'full')
+    return { _tag: 'Dead', reason: `${room.pages.size} pages are in use already, and no more are allowed` }
+  return openNew(room, settings)
+}
+
+const actOn = async (
+  room: Room,
+  [id, open]: readonly [string, Open],
+  action: BrowserAction,
+  { settings, signal }: { readonly settings: Settings; readonly signal: AbortSignal },
+): Promise<BrowserOutcome> => {
+  const { limits, world } = settings
+  const life = cancellation({ signal })
+  const ring = world.alarms.after(limits.actionMs, life.stop)
+  const result = await unlessAborted(open.page.act(action), life.signal)
+  ring()
+  life.release()
+  open.use = 'idle'
+  open.usedMs = world.clock.now()
+  if (result === ABORTED) {
+    await closePage(room, id)
+    const why = life.why() === 'stopped' ? `it took more than ${limits.actionMs} ms` : 'it was given up'
+    return { _tag: 'Late', reason: `${why}, and the page was closed` }
+  }
+  if (!room.chromium.isConnected()) return { _tag: 'Dead', reason: 'the browser has ended' }
+  if (E.isRight(result)) open.step++
+  if (open.step === 0) await closePage(room, id) // it went nowhere, and no conversation has it
+  return { _tag: 'Done', result, page: { page: id, step: open.step } }
+}
+
+const browserOf = (lib: Library, gate: Gate, settings: Settings, first: Room): Browser => {
+  let room = first
+  let starting: Promise<Room> | undefined
+  let isClosed = false
+  /** A browser that has ended is started again, with no pages. */
+  const living = async (): Promise<Room> => {
+    if (room.chromium.isConnected()) return room
+    starting ??= launch(lib, gate, settings)
+      .then((chromium) => {
+        room = { chromium, pages: new Map() }
+        return room
+      })
+      .finally(() => {
+        starting = undefined
+      })
+    return starting
+  }
+  return {
+    pages: () => room.pages.size,
+    act: async (ref, action, signal) => {
+      if (isClosed) return { _tag: 'Dead', reason: 'the browser was closed' }
+      if (action.action === 'navigate') {
+        const checked = checkAddress(settings.allowed, action.url)
+        if (E.isLeft(checked)) return { _tag: 'Done', result: checked, page: ref }
+      }
+      try {
+        const now = await living()
+        const found = await pageFor(now, ref, action, settings)
+        return '_tag' in found ? found : await actOn(now, found, action, { settings, signal })
+      } catch (error) {
+        return { _tag: 'Dead', reason: clipped(error instanceof Error ? error.message : String(error), 1000) }
+      }
+    },
+    close: async () => {
+      isClosed = true
+      await starting?.catch(() => {}) // a browser that did not start has nothing to close
+      await Promise.all([...room.pages.keys()].map((id) => closePage(room, id)))
+      await room.chromium.close()
+      await gate.close()
+    },
+  }
+}
+
+/**
+ * Starts a browser that goes to allowed origins only.
+ *
+ * Two things see to that: every request of a page, with those of its frames and sockets, is checked before it is sent; and all traffic of the
+ * browser goes through a gate that connects to the allowed origins alone, which holds for redirects, for windows and for what Chromium does by
+ * itself. Each conversation has a context of its own, without cookies and storage of others. Dialogs are dismissed, downloads and new windows
+ * refused, and all three told.
+ *
+ * Errors   throws RangeError for patterns that cannot be read and limits that are not above 0. `Left(BrowserFailure)` where `playwright-core`
+ *          or the program is missing, or does not start.
+ * Effects  a process and a folder of its own, a listening socket of this computer, until `close`. The process ends with this one, however that
+ *          ends; the folder stays in the folder for temporary files if this process is killed before `close`.
+ */
+export const openBrowser = (options: BrowserOptions): TE.TaskEither<BrowserFailure, Browser> => {
+  const limits = { ...LIMITS, ...options.limits }
+  const bad = Object.entries(limits).filter(([, value]) => !(value > 0))
+  if (bad.length > 0)
+    throw new RangeError(
+      `openBrowser: ${bad.map(([name, value]) => `${name} must be above 0, got ${value}`).join('; ')}`,
+    )
+  const allowed = allowedOrigins(options.allowedOrigins)
+  const world = { ...liveWorld, ...options.world }
+  const settings: Settings = { allowed, limits, world, options }
+  return async () => {
+    const lib = await optionalPackage('playwright-core', 'a browser', world.load)()
+    if (E.isLeft(lib)) return E.left({ _tag: 'BrowserFailure', reason: lib.left.reason, cause: lib.left })
+    // Playwright leaves its folders behind where the program is missing.
+    const isThere = await world.files.exists(options.executablePath)()
+    if (E.isLeft(isThere) || !isThere.right)
+      return E.left({ _tag: 'BrowserFailure', reason: `there is no browser at ${options.executablePath}` })
+    const gate = await world.openGate((to) => allowsDestination(allowed, to))()
+    if (E.isLeft(gate)) return E.left({ _tag: 'BrowserFailure', reason: gate.left.reason, cause: gate.left })
+    try {
+      const chromium = await launch(lib.right, gate.right, settings)
+      return E.right(browserOf(lib.right, gate.right, settings, { chromium, pages: new Map() }))
+    } catch (error) {
+      await gate.right.close()
+      const reason = clipped(error instanceof Error ? error.message : String(error), 1000)
+      return E.left({
+        _tag: 'BrowserFailure',
+        reason: `the browser ${options.executablePath} does not start: ${reason}`,
+      })
+    }
+  }
+}

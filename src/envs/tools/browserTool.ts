@@ -1,0 +1,101 @@
+/** The browser as a tool of a policy. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import type { HistoryPrompt } from '../../data/policy.js'
+import type { Transform } from '../transforms/transform.js'
+import type { Browser, BrowserOutcome, PageRef } from './browser.js'
+import type { BrowserAction } from './browserPage.js'
+import { type SimpleToolTransformOptions, toolSettings } from './simpleToolTransform.js'
+import { type Tool, type ToolFailure, type ToolReply, tool, toolFailure } from './tool.js'
+import { ToolRegistry } from './toolRegistry.js'
+import { type ToolEntries, toolTransform } from './toolTransform.js'
+
+const parameters = {
+  action: z.enum(['navigate', 'click', 'type', 'extract', 'scroll', 'screenshot']),
+  url: z.string().optional().describe('navigate: where to'),
+  selector: z
+    .string()
+    .max(1000)
+    .optional()
+    .describe('click, type, extract: a CSS selector; extract takes the whole page without it'),
+  text: z.string().max(100_000).optional().describe('type: what to write'),
+  direction: z.enum(['up', 'down']).optional().describe('scroll: default down'),
+  pixels: z.number().int().min(1).max(100_000).optional().describe('scroll: default 600'),
+}
+
+type Asked = z.output<z.ZodObject<typeof parameters>>
+
+/** The action with what it needs, or what it lacks. */
+const actionOf = (asked: Asked): E.Either<string, BrowserAction> => {
+  const { action, url, selector, text, direction = 'down', pixels = 600 } = asked
+  const lacks = (name: string): E.Either<string, never> => E.left(`${action} needs ${name}`)
+  switch (action) {
+    case 'navigate':
+      return url === undefined ? lacks('url') : E.right({ action, url })
+    case 'click':
+      return selector === undefined ? lacks('selector') : E.right({ action, selector })
+    case 'type':
+      return selector === undefined || text === undefined
+        ? lacks('selector and text')
+        : E.right({ action, selector, text })
+    case 'extract':
+      return E.right({ action, selector: selector ?? 'body' })
+    case 'scroll':
+      return E.right({ action, direction, pixels })
+    case 'screenshot':
+      return E.right({ action })
+  }
+}
+
+const KINDS = { Gone: 'failed', Late: 'timeout', Dead: 'infrastructure' } as const
+
+const replyOf = (outcome: BrowserOutcome, name: string): E.Either<ToolFailure, ToolReply<PageRef>> => {
+  if (outcome._tag !== 'Done') return E.left(toolFailure(name, KINDS[outcome._tag], outcome.reason))
+  return E.isLeft(outcome.result)
+    ? E.left(toolFailure(name, 'failed', outcome.result.left))
+    : E.right({ content: outcome.result.right, state: outcome.page })
+}
+
+/**
+ * A tool with the actions navigate, click, type, extract, scroll and screenshot on a page of its own for each conversation.
+ *
+ * What it remembers is which page the conversation has and how many actions were done on it. A page is no value: it cannot be forked or
+ * replayed. A conversation that was, or whose page was closed because it took too long or nobody used it, is told so, and begins anew with
+ * `navigate`.
+ *
+ * Errors   `call`: `arguments` for an action without what it needs; `failed` for addresses that are not allowed, elements that there are not
+ *          and pages that are gone; `timeout`; `infrastructure` if the browser ended and does not start again.
+ * Source   TorchRL `BrowserTransform`, whose check of domains lets `evil-example.com` pass for `example.com`.
+ */
+export const browserTool = (browser: Browser, { name = 'browser' }: { readonly name?: string } = {}): Tool =>
+  tool<typeof parameters, PageRef>({
+    name,
+    description:
+      'Looks at web pages: navigate to a url, click and type on elements, extract text, scroll, take a screenshot.',
+    parameters,
+    initial: { page: null, step: 0 },
+    run:
+      (asked, { state, signal }) =>
+      async () => {
+        const action = actionOf(asked)
+        if (E.isLeft(action)) return E.left(toolFailure(name, 'arguments', action.left))
+        return replyOf(await browser.act(state, action.right, signal), name)
+      },
+  })
+
+/**
+ * `SimpleToolTransform` with a browser: `browserTool` is its one tool.
+ *
+ * Errors   as `SimpleToolTransform`.
+ * Effects  those of the browser, which stays its owner's to close.
+ * Source   TorchRL `BrowserTransform`.
+ */
+export const BrowserTransform = (
+  browser: Browser,
+  options: Omit<SimpleToolTransformOptions, 'registry'> = {},
+): Transform<null, HistoryPrompt, ToolEntries> => {
+  const registry = ToolRegistry([browserTool(browser)])
+  return toolTransform(
+    toolSettings('BrowserTransform', { ...options, registry }, { order: 'parallel', onError: 'continue' }),
+  )
+}
