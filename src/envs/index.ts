@@ -48,6 +48,8 @@ export { type McpTools, type McpToolsOptions, mcpTools } from './tools/mcpTools.
 export { MCPToolTransform } from './tools/mcpToolTransform.js'
 export { PythonInterpreter, type PythonInterpreterOptions } from './tools/pythonInterpreter.js'
 export { pythonTool } from './tools/pythonTool.js'
+export { type Query, type RetrievalLimits, type RetrievalOptions, retrievalTool } from './tools/retrieval.js'
+export type { Passage, RetrievalCacheOptions, RetrievalStore } from './tools/retrievalCache.js'
 export {
   type CallOutcome,
   type CallsToRun,
