@@ -23,6 +23,10 @@ export {
   gsm8kAnswerReward,
   gsm8kReward,
 } from './rewards/gsm8k.js'
+export { computeEngineOpinion } from './rewards/math/computeEngine.js'
+export { type AnswerPlace, mathAnswerOf } from './rewards/math/mathAnswer.js'
+export { type MathRewardOptions, mathReward, type Opinion } from './rewards/math/mathReward.js'
+export { sameAnswer } from './rewards/math/sameAnswer.js'
 export { type OverlongOptions, overlongReward } from './rewards/overlong.js'
 export type { Answered, Reward, RewardFailure, RewardService, ScoreContext, Scored } from './rewards/reward.js'
 export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from './tools/askedCalls.js'

@@ -1,0 +1,55 @@
+/** A second opinion on answers: @cortex-js/compute-engine. */
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { optionalPackage, type PackageFailure } from '../../../data/codecs/optionalPackage.js'
+import { exactOf } from './exact.js'
+import type { Opinion } from './mathReward.js'
+import { readAnswer } from './parse.js'
+import { anyNode, type Tree } from './tree.js'
+
+/** Longest answer that it is asked about, in UTF-16 units. */
+const LONGEST = 200
+
+/** Whether an answer can be computed in bounded time: it has no factorial and no power in an exponent. */
+const isTame = (text: string): boolean => {
+  const tree = text.length > LONGEST ? undefined : readAnswer(text)
+  const isWild = (node: Tree): boolean =>
+    (node._tag === 'Call' && (node.name === 'factorial' || node.name === 'binom')) ||
+    (node._tag === 'Power' && anyNode(node.exponent, ({ _tag }) => _tag === 'Power'))
+  return tree !== undefined && !anyNode(tree, isWild) && exactOf(tree) !== undefined
+}
+
+/**
+ * An opinion of @cortex-js/compute-engine: whether two LaTeX answers are equal expressions. It is asked by name alone, so that no score depends
+ * on what is installed: `mathReward({ secondOpinion })`.
+ *
+ * Errors   `Left(PackageFailure)` where the package is missing. The opinion is undefined for texts that are long, that one of us cannot
+ *          read, whose value may be too large to compute, and that it cannot decide.
+ * Effects  imports the package.
+ *
+ * @example
+ * computeEngineOpinion()
+ */
+export const computeEngineOpinion = (): TE.TaskEither<PackageFailure, Opinion> =>
+  pipe(
+    optionalPackage(
+      '@cortex-js/compute-engine',
+      'a second opinion on answers',
+      () => import('@cortex-js/compute-engine'),
+    ),
+    TE.map(({ ComputeEngine }): Opinion => {
+      const engine = new ComputeEngine()
+      return (a, b) => {
+        if (!isTame(a) || !isTame(b)) return undefined
+        engine.pushScope() // what it learns of the letters of one question does not count for the next
+        try {
+          const [x, y] = [engine.parse(a), engine.parse(b)]
+          return x.isValid && y.isValid ? x.isEqual(y) : undefined
+        } catch {
+          return undefined // it throws for what it cannot compute: that is no opinion
+        } finally {
+          engine.popScope()
+        }
+      }
+    }),
+  )

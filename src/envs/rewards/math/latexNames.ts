@@ -1,0 +1,93 @@
+/** Names of LaTeX and signs of print, and what they stand for in an answer. */
+
+const words = (text: string): readonly string[] => text.split(' ')
+
+/** Functions of one argument, and `log`, whose base may stand below it. */
+export const FUNCTIONS: ReadonlySet<string> = new Set(
+  words('sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp min max gcd lcm'),
+)
+
+/** Commands whose group is words. */
+export const TEXT_COMMANDS: ReadonlySet<string> = new Set(
+  words('text textbf textit textrm textnormal textsf texttt mathrm mathsf mathit mbox operatorname'),
+)
+
+/** Commands that change how a formula looks and not what it says. */
+export const IGNORED: ReadonlySet<string> = new Set([
+  ...words('left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr displaystyle textstyle limits nolimits'),
+  ...words('quad qquad boxed fbox mathstrut strut hspace vspace pounds euro EUR dollar ensuremath'),
+  ...[',', ';', ':', '!', ' ', '\n', '$', '(', ')', '[', ']', '/', '-', '>'],
+])
+
+/** Words that are signs. */
+export const WORD_SIGNS: ReadonlyMap<string, string> = new Map([
+  ['and', ','],
+  ['or', ','],
+  ['union', '∪'],
+])
+
+/** Letters that LaTeX or print write in a way of their own. */
+export const GREEK: ReadonlyMap<string, string> = new Map([
+  ['π', 'pi'],
+  ['∞', 'infinity'],
+  ['infty', 'infinity'],
+  ['varphi', 'phi'],
+  ['varepsilon', 'epsilon'],
+  ['vartheta', 'theta'],
+  ['emptyset', '∅'],
+  ['varnothing', '∅'],
+  ['∅', '∅'],
+  ['θ', 'theta'],
+  ['α', 'alpha'],
+  ['β', 'beta'],
+  ['γ', 'gamma'],
+  ['λ', 'lambda'],
+  ['μ', 'mu'],
+  ['σ', 'sigma'],
+  ['φ', 'phi'],
+  ['ω', 'omega'],
+  ['ldots', '…'],
+  ['dots', '…'],
+  ['cdots', '…'],
+  ['…', '…'],
+  ['ℝ', 'mathbb(R)'],
+])
+
+const LISTS: readonly (readonly [sign: string, spellings: string])[] = [
+  ['*', '\\cdot \\times \\ast × · ⋅ ∗ *'],
+  ['/', '\\div \\slash ÷ ∕'],
+  ['±', '\\pm ±'],
+  ['∓', '\\mp ∓'],
+  ['∪', '\\cup \\bigcup ∪'],
+  ['∩', '\\cap \\bigcap ∩'],
+  ['∖', '\\setminus \\backslash ∖'],
+  ['≤', '\\le \\leq \\leqslant ≤'],
+  ['≥', '\\ge \\geq \\geqslant ≥'],
+  ['<', '\\lt'],
+  ['>', '\\gt'],
+  ['≠', '\\ne \\neq ≠'],
+  ['∈', '\\in ∈'],
+  ['≈', '\\approx \\sim \\simeq ≈'],
+  ['=', '\\equiv'],
+  ['%', '\\%'],
+  ['°', '\\degree \\circ ° ∘ º'],
+  ["'", '\\prime ′'],
+  ['frac', '\\frac \\dfrac \\tfrac \\cfrac \\dfrac'],
+  ['binom', '\\binom \\dbinom \\tbinom'],
+  ['row', '\\\\ \\cr \\newline'],
+  ['set{', '\\{ \\lbrace'],
+  ['}set', '\\} \\rbrace'],
+  ['⟨', '\\langle ⟨'],
+  ['⟩', '\\rangle ⟩'],
+  ['|', '\\lvert \\rvert \\vert \\mid'],
+  ['⌊', '\\lfloor'],
+  ['⌋', '\\rfloor'],
+  ['⌈', '\\lceil'],
+  ['⌉', '\\rceil'],
+  ['!', '!'],
+]
+
+/** Signs by each of their spellings. */
+export const SIGNS: ReadonlyMap<string, string> = new Map(
+  LISTS.flatMap(([sign, spellings]) => words(spellings).map((spelling) => [spelling, sign] as const)),
+)

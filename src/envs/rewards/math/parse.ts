@@ -1,0 +1,329 @@
+/**
+ * Answers of mathematical problems, read into trees.
+ *
+ * From the loosest to the tightest: lists, relations, unions, ratios, sums, products (also without a sign), signs, powers. A name of a
+ * function takes what stands beside it up to the next sign or function.
+ */
+import { type Cursor, cursorOf, numberOf } from './cursor.js'
+import { rationalOf } from './exact.js'
+import { bareAnswer, LONGEST, type Token, tokensOf } from './tokens.js'
+import { negated, numberTree, type Relation, type Tree, type TreeOf } from './tree.js'
+import { unitsOf } from './units.js'
+
+const MOST_TOKENS = 600
+const RELATIONS = ['=', '<', '>', '≤', '≥', '≠', '∈', '≈'] as const
+
+const symbol = (name: string): Tree => ({ _tag: 'Symbol', name, kind: 'variable' })
+
+const listOf = (items: readonly Tree[]): Tree => (items.length === 1 ? items[0]! : { _tag: 'List', items })
+
+/** Values between commas, up to one of these signs or the end. Several commas are one. */
+const readItems = (cursor: Cursor, ...until: readonly string[]): readonly Tree[] => {
+  const items: Tree[] = []
+  while (cursor.peek() !== undefined && !cursor.isSign(...until)) {
+    if (cursor.skip(',', ';') !== undefined) continue
+    items.push(readRelation(cursor))
+    if (cursor.peek() !== undefined && !cursor.isSign(...until, ',', ';')) throw new SyntaxError('expected a comma')
+  }
+  return items
+}
+
+const readRelation = (cursor: Cursor): Tree => {
+  const sides = [readUnion(cursor)]
+  const relations: Relation[] = []
+  while (cursor.isSign(...RELATIONS)) {
+    relations.push(cursor.take().text as Relation) // one of RELATIONS, by the line before
+    sides.push(readUnion(cursor))
+  }
+  return relations.length === 0 ? sides[0]! : { _tag: 'Relation', relations, sides }
+}
+
+const readUnion = (cursor: Cursor): Tree => {
+  let left = readRatio(cursor)
+  while (cursor.isSign('∪', '∩', '∖')) {
+    const operator = cursor.take().text as TreeOf<'SetOperation'>['operator'] // one of the three
+    left = { _tag: 'SetOperation', operator, left, right: readRatio(cursor) }
+  }
+  return left
+}
+
+const readRatio = (cursor: Cursor): Tree => {
+  const parts = [readSum(cursor)]
+  while (cursor.skip(':') !== undefined) parts.push(readSum(cursor))
+  if (parts.length === 1) return parts[0]!
+  return parts.length === 2
+    ? { _tag: 'Quotient', over: parts[0]!, under: parts[1]! }
+    : { _tag: 'Call', name: 'ratio', of: parts }
+}
+
+const signed = (sign: string, of: Tree): Tree => {
+  if (sign === '±' || sign === '∓') return { _tag: 'PlusMinus', sign: sign === '±' ? 1 : -1, of }
+  return sign === '-' ? negated(of) : of
+}
+
+const readSum = (cursor: Cursor): Tree => {
+  const terms = [readTerm(cursor)]
+  while (cursor.isSign('+', '-', '±', '∓')) terms.push(signed(cursor.take().text, readTerm(cursor)))
+  return terms.length === 1 ? terms[0]! : { _tag: 'Sum', terms }
+}
+
+/** A product with the signs before it. */
+const readTerm = (cursor: Cursor): Tree => {
+  const signs: string[] = []
+  for (let sign = cursor.skip('+', '-', '±', '∓'); sign !== undefined; sign = cursor.skip('+', '-', '±', '∓'))
+    signs.push(sign)
+  return signs.reduceRight((of, sign) => signed(sign, of), readProduct(cursor))
+}
+
+const STARTS: ReadonlySet<string> = new Set(['(', '[', '{', 'frac', 'binom', '⌊', '⌈', '⟨'])
+
+/** Whether the next token begins a factor without a sign before it. */
+const beginsFactor = (cursor: Cursor): boolean => {
+  const next = cursor.peek()
+  if (next === undefined) return false
+  if (next.kind !== 'sign') return true
+  return STARTS.has(next.text) || (next.text === '|' && !cursor.barCloses())
+}
+
+const isInteger = (tree: Tree): tree is TreeOf<'Number'> => tree._tag === 'Number' && tree.value.denominator === 1n
+
+/** `1\frac{1}{2}` and `1 1/2`: an integer and a fraction beside it, which are added. */
+const readMixed = (cursor: Cursor, whole: Tree): Tree | undefined => {
+  if (!isInteger(whole)) return undefined
+  if (cursor.isSign('frac')) {
+    const fraction = readPower(cursor)
+    const isMixed = fraction._tag === 'Quotient' && isInteger(fraction.over) && isInteger(fraction.under)
+    return isMixed ? { _tag: 'Sum', terms: [whole, fraction] } : { _tag: 'Product', factors: [whole, fraction] }
+  }
+  if (cursor.peek()?.kind !== 'number') return undefined
+  const over = numberOf(cursor.take().text)
+  cursor.expect('/')
+  const under = numberOf(cursor.take().text)
+  if (!isInteger(over) || !isInteger(under)) throw new SyntaxError('a number behind a number')
+  return { _tag: 'Sum', terms: [whole, { _tag: 'Quotient', over, under }] }
+}
+
+/** A product of what is read, in which words are units. */
+const productOf = (factors: readonly Tree[]): Tree => {
+  if (factors.length === 1) return factors[0]!
+  const measured = factors.map((factor) => (factor._tag === 'Text' ? unitsOf(factor.text) : factor))
+  return { _tag: 'Product', factors: measured }
+}
+
+const readProduct = (cursor: Cursor): Tree => {
+  const first = readPower(cursor)
+  const factors: Tree[] = [readMixed(cursor, first) ?? first]
+  for (;;) {
+    const operator = cursor.skip('*', '/')
+    if (operator === undefined && !beginsFactor(cursor)) return productOf(factors)
+    if (operator === undefined && cursor.peek()?.kind === 'number' && factors.at(-1)?._tag === 'Number')
+      throw new SyntaxError('a number behind a number')
+    const next = operator === undefined ? readPower(cursor) : readFactor(cursor)
+    if (operator !== '/') factors.push(next)
+    else {
+      const isPer = factors.at(-1)?._tag === 'Text' && next._tag === 'Symbol' // km/h
+      const under = isPer ? unitsOf(next.name) : measure(next)
+      factors.splice(0, factors.length, { _tag: 'Quotient', over: productOf(factors), under })
+    }
+  }
+}
+
+const measure = (tree: Tree): Tree => (tree._tag === 'Text' ? unitsOf(tree.text) : tree)
+
+/** A factor behind a sign of multiplication, with a sign of its own perhaps. */
+const readFactor = (cursor: Cursor): Tree => {
+  const sign = cursor.skip('+', '-')
+  return sign === undefined
+    ? readPower(cursor)
+    : signed(
+        sign,
+        cursor.inside(() => readFactor(cursor)),
+      )
+}
+
+const isDegree = (tree: Tree): boolean => tree._tag === 'Symbol' && tree.name === '°'
+
+/** What stands raised: a group, or one token, with a sign perhaps. */
+const readExponent = (cursor: Cursor): Tree =>
+  cursor.inside(() => {
+    if (cursor.skip('°') !== undefined) return symbol('°')
+    if (cursor.isSign('{')) return readGroup(cursor)
+    return readFactor(cursor)
+  })
+
+const readPower = (cursor: Cursor): Tree => {
+  let base = readPrimary(cursor)
+  for (;;) {
+    if (cursor.skip('^') !== undefined) {
+      const exponent = readExponent(cursor)
+      base = isDegree(exponent) ? { _tag: 'Degrees', of: base } : { _tag: 'Power', base: measure(base), exponent }
+    } else if (cursor.skip('!') !== undefined) base = { _tag: 'Call', name: 'factorial', of: [base] }
+    else if (cursor.skip('%') !== undefined) base = { _tag: 'Percent', of: base }
+    else if (cursor.skip('°') !== undefined) base = { _tag: 'Degrees', of: base }
+    else if (cursor.skip("'") !== undefined && base._tag === 'Symbol') base = symbol(`${base.name}'`)
+    else return base
+  }
+}
+
+const spelled = (cursor: Cursor): string => {
+  if (cursor.skip('{') === undefined) return cursor.take().text
+  const parts: string[] = []
+  while (cursor.skip('}') === undefined) parts.push(cursor.take().text)
+  return parts.join('')
+}
+
+/** What stands in braces: one value, a set of several, a degree sign. */
+const readGroup = (cursor: Cursor): Tree =>
+  cursor.inside(() => {
+    cursor.expect('{')
+    if (cursor.skip('°') !== undefined) {
+      cursor.expect('}')
+      return symbol('°')
+    }
+    const items = readItems(cursor, '}')
+    cursor.expect('}')
+    if (items.length === 0) throw new SyntaxError('an empty group')
+    return items.length === 1 ? items[0]! : { _tag: 'Set', items }
+  })
+
+/** An argument as LaTeX takes it: a group, or one token. */
+const readArgument = (cursor: Cursor): Tree =>
+  cursor.inside(() => {
+    if (cursor.isSign('{')) return readGroup(cursor)
+    const next = cursor.peek()
+    return next?.kind === 'number' || next?.kind === 'letter' ? atomOf(cursor.takeOne(), cursor) : readPrimary(cursor)
+  })
+
+const CONSTANTS: ReadonlySet<string> = new Set(['pi', 'e', 'i', 'infinity'])
+
+/** A number, a letter with its index, or words. */
+const atomOf = (token: Token, cursor: Cursor): Tree => {
+  if (token.kind === 'text') return { _tag: 'Text', text: token.text }
+  if (cursor.skip('_') !== undefined) return symbol(`${token.text}_${spelled(cursor)}`)
+  if (token.kind === 'number') return numberOf(token.text)
+  if (token.text === '∅') return { _tag: 'Set', items: [] }
+  return CONSTANTS.has(token.text)
+    ? ({ _tag: 'Constant', name: token.text } as Tree) // one of the four names
+    : symbol(token.text)
+}
+
+const readRoot = (cursor: Cursor, call: string): Tree =>
+  cursor.inside(() => {
+    const index = cursor.skip('[') === undefined ? undefined : readRelation(cursor)
+    if (index !== undefined) cursor.expect(']')
+    const of = call === 'sqrt' ? readArgument(cursor) : readPrimary(cursor)
+    return { _tag: 'Call', name: 'root', of: [of, index ?? numberTree(2n)] }
+  })
+
+const ARCS: ReadonlyMap<string, string> = new Map([
+  ['sin', 'arcsin'],
+  ['cos', 'arccos'],
+  ['tan', 'arctan'],
+])
+
+/** What is raised behind a name of a function: -1 makes it the inverse one. */
+const isMinusOne = (tree: Tree): boolean => {
+  const value = rationalOf(tree)
+  return value?.numerator === -1n && value.denominator === 1n
+}
+
+/** What a function is of: what is in brackets, or the factors up to the next function, sign or word. */
+const readOperand = (cursor: Cursor): readonly Tree[] => {
+  if (cursor.skip('(') !== undefined) {
+    const items = readItems(cursor, ')')
+    cursor.expect(')')
+    return items
+  }
+  if (cursor.isSign('{')) return [readGroup(cursor)]
+  const factors = [readFactor(cursor)]
+  while (beginsFactor(cursor) && !['call', 'text'].includes(cursor.peek()!.kind) && !cursor.isSign('('))
+    factors.push(readPower(cursor))
+  return [productOf(factors)]
+}
+
+const readCall = (cursor: Cursor, name: string): Tree =>
+  cursor.inside(() => {
+    if (name === 'sqrt' || name === '√') return readRoot(cursor, name)
+    const base = cursor.skip('_') === undefined ? [] : [readArgument(cursor)]
+    const exponent = cursor.skip('^') === undefined ? undefined : readExponent(cursor)
+    const arc = exponent !== undefined && isMinusOne(exponent) ? ARCS.get(name) : undefined
+    const call: Tree = { _tag: 'Call', name: arc ?? name, of: [...readOperand(cursor), ...base] }
+    return exponent === undefined || arc !== undefined ? call : { _tag: 'Power', base: call, exponent }
+  })
+
+/** What stands in round or square brackets: one value, or a tuple. */
+const readBrackets = (cursor: Cursor, open: '(' | '['): Tree =>
+  cursor.inside(() => {
+    const items = readItems(cursor, ')', ']')
+    const close = cursor.take().text as ')' | ']' // the items end at one of the two, or `take` throws
+    if (items.length === 0) throw new SyntaxError('empty brackets')
+    const isGroup = items.length === 1 && (open === '(') === (close === ')')
+    if (items.length === 1 && !isGroup) throw new SyntaxError('brackets that do not match')
+    return isGroup ? items[0]! : { _tag: 'Tuple', open, close, items }
+  })
+
+const CLOSED_BY: ReadonlyMap<string, readonly [close: string, name: string]> = new Map([
+  ['|', ['|', 'abs']],
+  ['⌊', ['⌋', 'floor']],
+  ['⌈', ['⌉', 'ceil']],
+])
+
+const MATRICES: ReadonlySet<string> = new Set(['pmatrix', 'bmatrix', 'matrix', 'Bmatrix', 'smallmatrix', 'array'])
+
+const readMatrix = (cursor: Cursor, name: string): Tree =>
+  cursor.inside(() => {
+    if (!MATRICES.has(name)) throw new SyntaxError(`the environment ${name}`)
+    if (name === 'array' && cursor.isSign('{')) spelled(cursor)
+    const rows: Tree[][] = [[]]
+    while (!cursor.isSign(`end ${name}`)) {
+      if (cursor.skip('row') !== undefined) rows.push([])
+      else if (cursor.skip('&') === undefined) rows.at(-1)!.push(readRelation(cursor))
+    }
+    cursor.expect(`end ${name}`)
+    return { _tag: 'Matrix', rows: rows.filter((row) => row.length > 0) }
+  })
+
+const readPrimary = (cursor: Cursor): Tree => {
+  const next = cursor.peek()
+  if (next === undefined) throw new SyntaxError('the answer ends too early')
+  if (next.kind === 'sign' && next.text === '{') return readGroup(cursor)
+  cursor.take()
+  if (next.kind === 'call') return readCall(cursor, next.text)
+  if (next.kind !== 'sign') return atomOf(next, cursor)
+  if (next.text === '(' || next.text === '[') return readBrackets(cursor, next.text)
+  if (next.text === 'frac') return { _tag: 'Quotient', over: readArgument(cursor), under: readArgument(cursor) }
+  if (next.text === 'binom') return { _tag: 'Call', name: 'binom', of: [readArgument(cursor), readArgument(cursor)] }
+  if (next.text === 'set{' || next.text === '⟨') {
+    const close = next.text === '⟨' ? '⟩' : '}set'
+    const items = cursor.inside(() => readItems(cursor, close))
+    cursor.expect(close)
+    return next.text === '⟨' ? { _tag: 'Tuple', open: '(', close: ')', items } : { _tag: 'Set', items }
+  }
+  if (next.text.startsWith('begin ')) return readMatrix(cursor, next.text.slice('begin '.length))
+  const [close, name] = CLOSED_BY.get(next.text) ?? []
+  if (close === undefined || name === undefined) throw new SyntaxError(`${next.text} begins nothing`)
+  const of = cursor.inside(() => readSum(cursor), 'close')
+  cursor.expect(close)
+  return { _tag: 'Call', name, of: [of] }
+}
+
+/**
+ * The tree of an answer in LaTeX or in plain text; undefined if it is not one, or is larger than an answer may be.
+ *
+ * Errors   none, whatever the text is: length, number of tokens, depth and digits have limits.
+ * Cost     O(length).
+ */
+export const readAnswer = (text: string): Tree | undefined => {
+  const bare = bareAnswer(text)
+  if (bare === '' || bare.length > LONGEST) return undefined
+  const tokens = tokensOf(bare)
+  if (tokens.length > MOST_TOKENS) return undefined
+  const cursor = cursorOf(tokens)
+  try {
+    const items = readItems(cursor)
+    return items.length === 0 ? undefined : listOf(items)
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined // it is no answer: only its text can be compared
+    throw error
+  }
+}

@@ -1,0 +1,220 @@
+/** Whether two answers of a mathematical problem are the same. */
+import { readAnswer } from './parse.js'
+import { isMultiple, sameValue } from './sameValue.js'
+import { bareAnswer, LONGEST, tokensOf } from './tokens.js'
+import { anyNode, mapTree, negated, type Relation, type Tree, type TreeOf } from './tree.js'
+
+/** Items of a list or a set that are compared with those of another, at most. */
+const MOST_ITEMS = 40
+
+/** A text in which answers are equal that differ in their spaces, sizes and the letters of their words alone. */
+const plainForm = (text: string): string =>
+  text.length > LONGEST
+    ? text.trim()
+    : tokensOf(bareAnswer(text))
+        .map((token) => (token.kind === 'text' ? plainWords(token.text) : token.text))
+        .join('\u0001')
+
+const plainWords = (text: string): string =>
+  text
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}]+/gu, ' ')
+    .trim()
+
+/** Both readings of what has a plus-minus sign, the upper signs and the lower ones. */
+const readings = (tree: Tree): readonly Tree[] => {
+  if (!anyNode(tree, ({ _tag }) => _tag === 'PlusMinus')) return [tree]
+  const reading = (upper: 1 | -1): Tree =>
+    mapTree(tree, (node) => (node._tag !== 'PlusMinus' ? node : node.sign * upper > 0 ? node.of : negated(node.of)))
+  return [reading(1), reading(-1)]
+}
+
+/** An answer in the form in which it is compared: plus-minus signs are lists, degrees that it is given in are a unit. */
+const settled = (tree: Tree): Tree => {
+  switch (tree._tag) {
+    case 'List':
+    case 'Set':
+      return { ...tree, items: tree.items.flatMap(readings).map(settled) }
+    case 'Tuple':
+      return { ...tree, items: tree.items.map(settled) }
+    case 'Degrees':
+      return { _tag: 'Product', factors: [tree.of, { _tag: 'Symbol', name: 'degree', kind: 'unit' }] }
+    default: {
+      const both = readings(tree)
+      return both.length === 1 ? tree : { _tag: 'List', items: both.map(settled) }
+    }
+  }
+}
+
+type Collection = TreeOf<'List'> | TreeOf<'Set'>
+
+const isCollection = (tree: Tree): tree is Collection => tree._tag === 'List' || tree._tag === 'Set'
+
+/** Whether each item of one is among those of the other. */
+const sameItems = (a: readonly Tree[], b: readonly Tree[]): boolean => {
+  if (a.length > MOST_ITEMS || b.length > MOST_ITEMS) return false
+  const isIn = (item: Tree, items: readonly Tree[]): boolean => items.some((other) => same(item, other))
+  return a.every((item) => isIn(item, b)) && b.every((item) => isIn(item, a))
+}
+
+const pairwise = (a: readonly Tree[], b: readonly Tree[]): boolean =>
+  a.length === b.length && a.every((item, i) => same(item, b[i]!))
+
+const isInequality = (relation: Relation): boolean => '<>≤≥'.includes(relation)
+
+/** Whether a side of an equation is only the name of what the other side is: `x`, `f(x)`, `y'`. */
+const isName = (tree: Tree): boolean =>
+  (tree._tag === 'Symbol' && tree.kind === 'variable') ||
+  tree._tag === 'Text' ||
+  (tree._tag === 'Product' &&
+    tree.factors.length === 2 &&
+    tree.factors.every(({ _tag }) => _tag === 'Symbol' || _tag === 'Tuple'))
+
+/**
+ * What an equation says: 3 of `x = 3`, S of `x ∈ S`, 1024 of `2^10 = 1024`, whose sides are the same, and the exact side of `3/7 ≈ 0.43`. What says
+ * two things says nothing.
+ */
+const saidOf = ({ relations, sides }: TreeOf<'Relation'>): Tree | undefined => {
+  const [first, last] = [sides[0]!, sides.at(-1)!] // a relation has two sides or more
+  if (!relations.every((relation) => relation === '=' || relation === '≈' || relation === '∈')) return undefined
+  if (isName(first)) return sides.length === 2 || sides.slice(1).every((side) => same(side, last)) ? last : undefined
+  if (relations.length === 1 && relations[0] === '≈') return first
+  if (!relations.every((relation) => relation === '=')) return undefined
+  if (sides.length === 2 && isName(last)) return first
+  return sides.every((side) => same(side, last)) ? last : undefined
+}
+
+const INFINITY: Tree = { _tag: 'Constant', name: 'infinity' }
+
+/** The interval of an inequality of one name: `x < 3`, `1 ≤ x < 3`. */
+const intervalOf = ({ relations, sides }: TreeOf<'Relation'>): TreeOf<'Tuple'> | undefined => {
+  if (!relations.every(isInequality)) return undefined
+  const isUp = relations.every((relation) => '<≤'.includes(relation))
+  if (!isUp && !relations.every((relation) => '>≥'.includes(relation))) return undefined
+  const ordered = isUp ? sides : [...sides].reverse()
+  const closed = (isUp ? relations : [...relations].reverse()).map((relation) => '≤≥'.includes(relation))
+  const [low, middle, high] = ordered
+  const open = (isClosed: boolean | undefined) => (isClosed ? '[' : '(')
+  const close = (isClosed: boolean | undefined) => (isClosed ? ']' : ')')
+  if (ordered.length === 3 && isName(middle!))
+    return { _tag: 'Tuple', open: open(closed[0]), close: close(closed[1]), items: [low!, high!] }
+  if (ordered.length !== 2) return undefined
+  if (isName(low!)) return { _tag: 'Tuple', open: '(', close: close(closed[0]), items: [negated(INFINITY), middle!] }
+  return isName(middle!) ? { _tag: 'Tuple', open: open(closed[0]), close: ')', items: [low!, INFINITY] } : undefined
+}
+
+/** The parts of a union of intervals, points and inequalities; undefined for what is no region. */
+const regionsOf = (tree: Tree): readonly Tree[] | undefined => {
+  if (tree._tag === 'SetOperation' && tree.operator === '∪') {
+    const [left, right] = [regionsOf(tree.left), regionsOf(tree.right)]
+    return left === undefined || right === undefined ? undefined : [...left, ...right]
+  }
+  if (tree._tag === 'Relation') {
+    const interval = intervalOf(tree)
+    const said = saidOf(tree)
+    return interval === undefined ? said && regionsOf(said) : [interval]
+  }
+  if (tree._tag === 'List') {
+    const parts = tree.items.map(regionsOf)
+    return parts.includes(undefined) ? undefined : parts.flatMap((part) => part ?? [])
+  }
+  return tree._tag === 'Tuple' || tree._tag === 'Set' ? [tree] : undefined
+}
+
+const isRegion = (tree: Tree): boolean =>
+  tree._tag === 'SetOperation' ||
+  (tree._tag === 'Relation' && tree.relations.every(isInequality)) ||
+  (tree._tag === 'List' && tree.items.some(isRegion))
+
+const difference = ([left, right]: readonly Tree[]): Tree => ({ _tag: 'Sum', terms: [left!, negated(right!)] })
+
+/** Two equations, or two inequalities of several names. */
+const sameRelation = (a: TreeOf<'Relation'>, b: TreeOf<'Relation'>): boolean => {
+  const turned = (tree: TreeOf<'Relation'>): TreeOf<'Relation'> => ({
+    ...tree,
+    relations: tree.relations.map((each) => TURNED[each] ?? each).reverse(),
+    sides: [...tree.sides].reverse(),
+  })
+  const alike = (x: TreeOf<'Relation'>): boolean =>
+    x.relations.join() === b.relations.join() && pairwise(x.sides, b.sides)
+  if (alike(a) || alike(turned(a))) return true
+  if (a.sides.length !== 2 || b.sides.length !== 2) return false
+  const [x, y] = [a, b].map((each) => ('>≥'.includes(each.relations[0]!) ? turned(each) : each))
+  if (x!.relations[0] !== y!.relations[0]) return false
+  return isMultiple(difference(x!.sides), difference(y!.sides), isInequality(x!.relations[0]!) ? 'positive' : 'any')
+}
+
+const TURNED: Readonly<Partial<Record<Relation, Relation>>> = { '<': '>', '>': '<', '≤': '≥', '≥': '≤' }
+
+const sameTuple = (a: TreeOf<'Tuple'>, b: TreeOf<'Tuple'>): boolean =>
+  (a.items.length > 2 || (a.open === b.open && a.close === b.close)) && pairwise(a.items, b.items)
+
+/** The entries of a matrix of one column or one row. */
+const vectorOf = (tree: Tree): readonly Tree[] | undefined => {
+  if (tree._tag === 'Tuple') return tree.items
+  if (tree._tag !== 'Matrix') return undefined
+  if (tree.rows.length === 1) return tree.rows[0]
+  return tree.rows.every((row) => row.length === 1) ? tree.rows.flat() : undefined
+}
+
+const isStructure = ({ _tag }: Tree): boolean => ['Tuple', 'Matrix', 'SetOperation', 'Text', 'Relation'].includes(_tag)
+
+/** Two answers of which one at least is no expression. */
+const sameStructure = (a: Tree, b: Tree): boolean => {
+  if (a._tag === 'Tuple' && b._tag === 'Tuple') return sameTuple(a, b)
+  if (a._tag === 'Matrix' && b._tag === 'Matrix') {
+    const sameRow = (row: readonly Tree[], i: number): boolean => pairwise(row, b.rows[i]!)
+    return a.rows.length === b.rows.length && a.rows.every(sameRow)
+  }
+  if (a._tag === 'Matrix' || b._tag === 'Matrix') {
+    const [x, y] = [vectorOf(a), vectorOf(b)]
+    return x !== undefined && y !== undefined && pairwise(x, y)
+  }
+  if (a._tag === 'SetOperation' && b._tag === 'SetOperation')
+    return a.operator === b.operator && same(a.left, b.left) && same(a.right, b.right)
+  return (
+    a._tag === 'Text' && b._tag === 'Text' && plainWords(a.text) === plainWords(b.text) && plainWords(a.text) !== ''
+  )
+}
+
+const sameRegions = (a: Tree, b: Tree): boolean => {
+  const [x, y] = [regionsOf(a), regionsOf(b)]
+  return x !== undefined && y !== undefined && sameItems(x, y)
+}
+
+const same = (a: Tree, b: Tree): boolean => {
+  if ((isRegion(a) || isRegion(b)) && sameRegions(a, b)) return true
+  if (a._tag === 'Relation' && b._tag === 'Relation') return sameRelation(a, b)
+  if (isCollection(a) && isCollection(b)) return sameItems(a.items, b.items)
+  if (a._tag === 'List' && b._tag === 'Tuple') return pairwise(a.items, b.items)
+  if (a._tag === 'Tuple' && b._tag === 'List') return pairwise(a.items, b.items)
+  if (a._tag === 'Relation' || b._tag === 'Relation') {
+    const [x, y] = [a, b].map((each) => (each._tag === 'Relation' ? saidOf(each) : each))
+    return x !== undefined && y !== undefined && same(settled(x), settled(y))
+  }
+  if (isCollection(a) || isCollection(b))
+    return sameItems(isCollection(a) ? a.items : [a], isCollection(b) ? b.items : [b])
+  return isStructure(a) || isStructure(b) ? sameStructure(a, b) : sameValue(a, b)
+}
+
+/**
+ * Whether two answers of a mathematical problem are the same, in LaTeX or in plain text.
+ *
+ * Numbers and expressions are equal by value, exactly: a decimal is not the fraction that it is close to. Lists and sets are equal in any
+ * order, tuples in theirs; intervals are equal to the inequalities that they solve; `x = 3` is 3. A unit, a currency sign or a percent sign that
+ * only one of them has does not count. Words are equal but for capitals and punctuation. What cannot be read as mathematics is compared as text.
+ *
+ * Errors   none, whatever the texts are.
+ * Cost     bounded: beyond 1,000 characters texts are compared as texts alone.
+ * Source   the cases are those of MATH's `is_equiv` (Hendrycks et al. 2021) and of Hugging Face's math-verify; the method is our own.
+ *
+ * @example
+ * sameAnswer('\\frac{\\sqrt{2}}{2}', '1/\\sqrt2') // true
+ */
+export const sameAnswer = (a: string, b: string): boolean => {
+  const [x, y] = [plainForm(a), plainForm(b)]
+  if (x === '' || y === '') return false
+  if (x === y) return true
+  const [left, right] = [readAnswer(a), readAnswer(b)]
+  return left !== undefined && right !== undefined && same(settled(left), settled(right))
+}

@@ -1,0 +1,105 @@
+/** Whether two expressions have the same value. */
+import { child, type Key, keyFromSeed, uniform } from '../../../core/key.js'
+import { close, evaluate, type Point } from './evaluate.js'
+import { exactOf, rationalOf, sameExact } from './exact.js'
+import { anyNode, mapTree, ONE, type Tree } from './tree.js'
+
+/** Fixed for ever: another one would draw other points. */
+const POINTS_KEY: Key = keyFromSeed(20_210_303)
+const POINTS = 12
+const ENOUGH = 3
+
+const symbolsOf = (tree: Tree): ReadonlySet<string> => {
+  const names = new Set<string>()
+  anyNode(tree, (node) => {
+    if (node._tag === 'Symbol') names.add(node.name)
+    return false
+  })
+  return names
+}
+
+/** The first half of the points has positive coordinates only. */
+const pointOf = (names: readonly string[], index: number): Point =>
+  new Map(
+    names.map((name) => {
+      const drawn = uniform(child(POINTS_KEY, name), index)
+      return [name, index < POINTS / 2 ? 0.4 + 2.4 * drawn : 5 * drawn - 2.5]
+    }),
+  )
+
+/** Whether the values agree wherever both have one; undefined where there are too few such points. */
+const agree = (a: Tree, b: Tree): boolean | undefined => {
+  const names = [...new Set([...symbolsOf(a), ...symbolsOf(b)])]
+  const count = names.length === 0 ? 1 : POINTS
+  const domain = names.length === 0 ? 'complex' : 'real'
+  const pairs = Array.from({ length: count }, (_, i) => pointOf(names, i)).flatMap((point) => {
+    const [x, y] = [evaluate(a, { point, domain }), evaluate(b, { point, domain })]
+    return x === undefined || y === undefined ? [] : [close(x, y)]
+  })
+  if (pairs.includes(false)) return false
+  return pairs.length >= Math.min(count, ENOUGH) ? true : undefined
+}
+
+/** Whether the exact form takes a variable for positive: it is under a root, or in a function. */
+const takesPositive = (tree: Tree): boolean =>
+  anyNode(tree, (node) => {
+    const isRoot = node._tag === 'Call' || (node._tag === 'Power' && rationalOf(node.exponent)?.denominator !== 1n)
+    return isRoot && symbolsOf(node).size > 0
+  })
+
+/**
+ * Equal if the exact forms are equal and, where these take variables for positive, no point tells the values apart. Where an exact form is not
+ * complete (functions, roots of sums), the points decide alone. What has no exact form equals nothing.
+ */
+const sameExpression = (a: Tree, b: Tree): boolean => {
+  const [x, y] = [exactOf(a), exactOf(b)]
+  const exact = x === undefined || y === undefined ? undefined : sameExact(x, y)
+  if (x === undefined || y === undefined || exact === undefined) return false
+  const isProof = x.isComplete && y.isComplete
+  if (isProof && (!exact || !(takesPositive(a) || takesPositive(b)))) return exact
+  return exact ? agree(a, b) !== false : agree(a, b) === true
+}
+
+const isUnit = (tree: Tree): boolean => tree._tag === 'Symbol' && tree.kind === 'unit'
+const isPercent = (tree: Tree): boolean => tree._tag === 'Percent'
+
+const withoutUnits = (tree: Tree): Tree => mapTree(tree, (node) => (isUnit(node) ? ONE : node))
+const withoutPercent = (tree: Tree): Tree => mapTree(tree, (node) => (node._tag === 'Percent' ? node.of : node))
+
+/**
+ * Whether two expressions have the same value. A unit or a percent sign that only one of them has does not count: 5 is 5 cm, and 50% is 50 as
+ * well as 0.5. Units that both have must be the same.
+ */
+export const sameValue = (a: Tree, b: Tree): boolean => {
+  if (sameExpression(a, b)) return true
+  if (anyNode(a, isUnit) !== anyNode(b, isUnit)) return sameValue(withoutUnits(a), withoutUnits(b))
+  return anyNode(a, isPercent) !== anyNode(b, isPercent) && sameExpression(withoutPercent(a), withoutPercent(b))
+}
+
+/** Whether one expression is so many times the other: a number other than 0, or a positive one. */
+export const isMultiple = (a: Tree, b: Tree, factor: 'positive' | 'any'): boolean => {
+  const points = [...new Set([...symbolsOf(a), ...symbolsOf(b)])]
+  for (let i = 0; i < POINTS; i++) {
+    const point = pointOf(points, i)
+    const [x, y] = [evaluate(a, { point, domain: 'real' }), evaluate(b, { point, domain: 'real' })]
+    if (x === undefined || y === undefined || x.im !== 0 || y.im !== 0 || y.re === 0 || x.re === 0) continue
+    if (factor === 'positive' && x.re / y.re < 0) return false
+    // a y(point) = b x(point): the quotient of the two at this point is their quotient everywhere.
+    return sameScaled(a, b, x.re / y.re)
+  }
+  return false
+}
+
+/** Whether `a = factor b`, for a factor that is a fraction of small integers. */
+const sameScaled = (a: Tree, b: Tree, factor: number): boolean => {
+  for (let under = 1; under <= 60; under++) {
+    const over = Math.round(factor * under)
+    if (over === 0 || Math.abs(factor - over / under) > 1e-9 * Math.abs(factor)) continue
+    const number = (n: number): Tree => ({ _tag: 'Number', value: { numerator: BigInt(n), denominator: 1n } })
+    return sameExpression(
+      { _tag: 'Product', factors: [number(under), a] },
+      { _tag: 'Product', factors: [number(over), b] },
+    )
+  }
+  return false
+}

@@ -1,0 +1,185 @@
+/** LaTeX, and mathematics in plain text, as tokens. */
+import { FUNCTIONS, GREEK, IGNORED, SIGNS, TEXT_COMMANDS, WORD_SIGNS } from './latexNames.js'
+
+/**
+ * `number`: digits, with `(3)` behind those that repeat; `letter`: a variable or constant; `call`: a function; `text`: words; `sign`: all else.
+ */
+export interface Token {
+  readonly kind: 'number' | 'letter' | 'call' | 'text' | 'sign'
+  readonly text: string
+}
+
+const token = (kind: Token['kind'], text: string): Token => ({ kind, text })
+
+/** Longest answer that is read as mathematics, in UTF-16 units. */
+export const LONGEST = 1000
+
+/** What stands for the same in print, and commas that part thousands. Each pattern is linear: it looks a few characters ahead at most. */
+const cleaned = (text: string): string =>
+  text
+    .replace(/\\!/g, '')
+    .replace(/(\d)(?:\{,\}|\\[,;: ])(?=\d{3}(?!\d))/g, '$1')
+    .replace(/(\d)\{\.\}(?=\d)/g, '$1.')
+    .replace(/[−–—]/g, '-')
+    .replace(/²/g, '^2')
+    .replace(/³/g, '^3')
+    .replace(/[ \u00a0\u2009\u202f\u3000]/g, ' ')
+
+/** An answer without what surrounds it: spaces, emphasis, and the end of a sentence. */
+export const bareAnswer = (text: string): string =>
+  text
+    .trim()
+    .replace(/[\s.,;]{0,20}$/, '')
+    .replace(/^\*{1,3}|\*{1,3}$/g, '')
+
+/** The index behind the brace that closes the one at `open`; the end of the text if none does. */
+const groupEnd = (text: string, open: number): number => {
+  let depth = 0
+  for (let i = open; i < text.length; i++) {
+    if (text[i] === '\\') i += 1
+    else if (text[i] === '{') depth += 1
+    else if (text[i] === '}' && --depth === 0) return i + 1
+  }
+  return text.length
+}
+
+/** Words as a token: `and` and `or` part the items of a list, digits and single letters that are no units are mathematics. */
+const wordTokens = (text: string): readonly Token[] => {
+  const words = text.replace(/\s+/g, ' ').trim()
+  if (words === '') return []
+  if (/^,? ?(?:and|or),?$/i.test(words)) return [token('sign', ',')]
+  if (words.includes(',') && !/\d,\d/.test(words)) {
+    return words.split(',').flatMap((part, i) => [...(i > 0 ? [token('sign', ',')] : []), ...wordTokens(part)])
+  }
+  if (/^[-+\d.,/ ]+$/.test(words) || (/^\(?[A-Za-z]\)?$/.test(words) && !/^[mgshL]$/.test(words)))
+    return tokensOf(words)
+  return [token('text', words)]
+}
+
+/** Letters in a row: a function, a constant, words, or variables side by side. */
+const letterTokens = (run: string): readonly Token[] => {
+  const sign = WORD_SIGNS.get(run.toLowerCase())
+  if (sign !== undefined) return [token('sign', sign)]
+  if (FUNCTIONS.has(run)) return [token('call', run)]
+  if (run === 'pi' || run === 'sqrt') return [run === 'pi' ? token('letter', 'pi') : token('call', '√')]
+  if (/^(?:infinity|infty|inf|oo)$/i.test(run)) return [token('letter', 'infinity')]
+  const [, called, rest] = /^(arcsin|arccos|arctan|sin|cos|tan|log|ln|pi)([A-Za-z])$/.exec(run) ?? []
+  if (called !== undefined && rest !== undefined) {
+    return [called === 'pi' ? token('letter', 'pi') : token('call', called), token('letter', rest)]
+  }
+  if (run.length > 3 || isWord(run)) return [token('text', run)]
+  return [...run].map((letter) => token('letter', letter))
+}
+
+/** Short runs that are words or units, not products of variables. */
+const WORDS: ReadonlySet<string> = new Set(
+  'all any cm day dm fri ft hr hrs in is km kg lb lbs mi min ml mL mm mon mph mg no not odd one oz red sat sec six sq sun ten the thu tue two wed yd yes'.split(
+    ' ',
+  ),
+)
+
+const isWord = (run: string): boolean => WORDS.has(run) || WORDS.has(run.toLowerCase())
+
+const NUMBER = /\d+(?:,\d{3})+(?!\d|,\d)(?:\.\d+)?|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4}(?![\dA-Za-z]))?/y
+const REPEATING = /\d*\.(\d*)\\overline\{?(\d+)\}?/y
+const LETTERS = /[A-Za-z]+/y
+const COMMAND = /\\(?:[A-Za-z]+|[\s\S])/y
+
+interface Read {
+  readonly tokens: readonly Token[]
+  readonly next: number
+}
+
+const matchAt = (pattern: RegExp, text: string, at: number): string | undefined => {
+  const sticky = new RegExp(pattern)
+  sticky.lastIndex = at
+  return sticky.exec(text)?.[0]
+}
+
+/** A number at a place. Commas part thousands outside of brackets only: inside they part values. */
+const readNumber = (text: string, at: number, depth: number): Read | undefined => {
+  const repeating = matchAt(REPEATING, text, at)
+  if (repeating !== undefined) {
+    const digits = repeating.replace(/\\overline\{?(\d+)\}?/, '($1)')
+    return { tokens: [token('number', digits)], next: at + repeating.length }
+  }
+  const found = matchAt(NUMBER, text, at)
+  if (found === undefined) return undefined
+  const digits = depth > 0 && found.includes(',') ? found.slice(0, found.indexOf(',')) : found
+  return { tokens: [token('number', digits.replaceAll(',', ''))], next: at + digits.length }
+}
+
+/** A command at a place: `\frac`, `\text{...}`, `\{`. */
+const readCommand = (text: string, at: number): Read => {
+  const command = matchAt(COMMAND, text, at) ?? '\\'
+  const name = command.slice(1)
+  const next = at + command.length
+  const group = (): readonly [content: string, end: number] => {
+    const open = /^\s*\{/.exec(text.slice(next, next + 20))?.[0].length
+    const end = open === undefined ? next : groupEnd(text, next + open - 1)
+    return [open === undefined ? '' : text.slice(next + open, text[end - 1] === '}' ? end - 1 : end), end]
+  }
+  if (TEXT_COMMANDS.has(name)) {
+    const [content, end] = group()
+    return { tokens: wordTokens(content.replace(/\\[a-zA-Z]+|[\\{}$]/g, ' ')), next: end }
+  }
+  if (name === 'begin' || name === 'end') {
+    const [content, end] = group()
+    return { tokens: [token('sign', `${name} ${content.trim()}`)], next: end }
+  }
+  if (/^(?:overline|overrightarrow|vec|hat|bar|mathbf|mathbb|mathcal|boldsymbol|widehat|tilde)$/.test(name)) {
+    const [content, end] = group()
+    return { tokens: [token('letter', `${name}(${content.replace(/\s+/g, '')})`)], next: end }
+  }
+  if (IGNORED.has(name))
+    return { tokens: [], next: text[next] === '.' && /^(?:left|right)$/.test(name) ? next + 1 : next }
+  const sign = SIGNS.get(`\\${name}`)
+  if (sign !== undefined) return { tokens: [token('sign', sign)], next }
+  if (FUNCTIONS.has(name) || name === 'sqrt') return { tokens: [token('call', name)], next }
+  return { tokens: [token('letter', GREEK.get(name) ?? name)], next }
+}
+
+/** Brackets in which a comma parts values. */
+const OPENING: ReadonlySet<string> = new Set(['(', '[', 'set{', '⟨'])
+const CLOSING: ReadonlySet<string> = new Set([')', ']', '}set', '⟩'])
+
+const readAt = (text: string, at: number, depth: number): Read => {
+  const character = text[at]!
+  if (character === '\\') return readCommand(text, at)
+  const number = /[\d.]/.test(character) ? readNumber(text, at, depth) : undefined
+  if (number !== undefined) return number
+  const letters = matchAt(LETTERS, text, at)
+  if (letters !== undefined) return { tokens: letterTokens(letters), next: at + letters.length }
+  const symbol = String.fromCodePoint(text.codePointAt(at)!)
+  const next = at + symbol.length
+  if (/\s/.test(symbol) || symbol === '$' || symbol === '~') return { tokens: [], next }
+  const letter = GREEK.get(symbol)
+  if (letter !== undefined) return { tokens: [token('letter', letter)], next }
+  const sign = SIGNS.get(symbol) ?? symbol
+  return { tokens: [symbol === '√' ? token('call', symbol) : token('sign', sign)], next }
+}
+
+/**
+ * The tokens of an answer. Spaces and marks of size, currency signs and displays of mathematics are left out.
+ *
+ * Errors   none: what it does not know is a letter or a sign of its own.
+ * Cost     O(length): `LONGEST` bounds it.
+ */
+export const tokensOf = (text: string): readonly Token[] => {
+  const source = cleaned(text)
+  const tokens: Token[] = []
+  let depth = 0
+  for (let at = 0; at < source.length; ) {
+    const { tokens: found, next } = readAt(source, at, depth)
+    for (const each of found) {
+      if (each.kind === 'sign' && OPENING.has(each.text)) depth += 1
+      if (each.kind === 'sign' && CLOSING.has(each.text)) depth -= 1
+      const last = tokens.at(-1)
+      if (each.kind === 'text' && last?.kind === 'text')
+        tokens[tokens.length - 1] = token('text', `${last.text} ${each.text}`)
+      else tokens.push(each)
+    }
+    at = next
+  }
+  return tokens
+}

@@ -1,0 +1,136 @@
+/** What an answer of a mathematical problem is, as a tree: numbers and expressions, and what is made of them. */
+import { type Rational, rational } from '../../../data/rational.js'
+
+/** The constants that have a value of their own. */
+type ConstantName = 'pi' | 'e' | 'i' | 'infinity'
+
+export type Tree =
+  | { readonly _tag: 'Number'; readonly value: Rational }
+  /** A variable, a letter with an index, or a name that stands for itself. `unit`: of a measure, such as cm. */
+  | { readonly _tag: 'Symbol'; readonly name: string; readonly kind: 'variable' | 'unit' }
+  | { readonly _tag: 'Constant'; readonly name: ConstantName }
+  | { readonly _tag: 'Sum'; readonly terms: readonly Tree[] }
+  | { readonly _tag: 'Product'; readonly factors: readonly Tree[] }
+  | { readonly _tag: 'Quotient'; readonly over: Tree; readonly under: Tree }
+  | { readonly _tag: 'Power'; readonly base: Tree; readonly exponent: Tree }
+  /** A function by its name; `log` has its base as a second argument. */
+  | { readonly _tag: 'Call'; readonly name: string; readonly of: readonly Tree[] }
+  /** Both of the term and its negative: `sign` says which belongs to the upper signs of all. */
+  | { readonly _tag: 'PlusMinus'; readonly sign: 1 | -1; readonly of: Tree }
+  | { readonly _tag: 'Percent'; readonly of: Tree }
+  | { readonly _tag: 'Degrees'; readonly of: Tree }
+  | { readonly _tag: 'Text'; readonly text: string }
+  /** Values in an order. Two of them in these brackets are a point or an interval. */
+  | {
+      readonly _tag: 'Tuple'
+      readonly open: '(' | '['
+      readonly close: ')' | ']'
+      readonly items: readonly Tree[]
+    }
+  | { readonly _tag: 'Set'; readonly items: readonly Tree[] }
+  /** Values one after the other, in no brackets: `1, 2` or `x = 1 or x = 2`. */
+  | { readonly _tag: 'List'; readonly items: readonly Tree[] }
+  | { readonly _tag: 'Matrix'; readonly rows: readonly (readonly Tree[])[] }
+  /** `sides` with a relation between each two: `1 < x <= 2`. */
+  | { readonly _tag: 'Relation'; readonly relations: readonly Relation[]; readonly sides: readonly Tree[] }
+  | { readonly _tag: 'SetOperation'; readonly operator: '∪' | '∩' | '∖'; readonly left: Tree; readonly right: Tree }
+
+export type Relation = '=' | '<' | '>' | '≤' | '≥' | '≠' | '∈' | '≈'
+
+export type TreeOf<Tag extends Tree['_tag']> = Extract<Tree, { readonly _tag: Tag }>
+
+export const numberTree = (numerator: bigint, denominator = 1n): TreeOf<'Number'> => ({
+  _tag: 'Number',
+  value: rational(numerator, denominator),
+})
+
+export const ONE = numberTree(1n)
+
+export const negated = (of: Tree): Tree => ({ _tag: 'Product', factors: [numberTree(-1n), of] })
+
+/** The parts of a node, in order. */
+const childrenOf = (tree: Tree): readonly Tree[] => {
+  switch (tree._tag) {
+    case 'Number':
+    case 'Symbol':
+    case 'Constant':
+    case 'Text':
+      return []
+    case 'Sum':
+      return tree.terms
+    case 'Product':
+      return tree.factors
+    case 'Quotient':
+      return [tree.over, tree.under]
+    case 'Power':
+      return [tree.base, tree.exponent]
+    case 'Call':
+      return tree.of
+    case 'PlusMinus':
+    case 'Percent':
+    case 'Degrees':
+      return [tree.of]
+    case 'Tuple':
+    case 'Set':
+    case 'List':
+      return tree.items
+    case 'Matrix':
+      return tree.rows.flat()
+    case 'Relation':
+      return tree.sides
+    case 'SetOperation':
+      return [tree.left, tree.right]
+  }
+}
+
+/** The same node with other parts, of the same number. */
+const withChildren = (tree: Tree, parts: readonly Tree[]): Tree => {
+  const [first, second] = parts
+  switch (tree._tag) {
+    case 'Sum':
+      return { ...tree, terms: parts }
+    case 'Product':
+      return { ...tree, factors: parts }
+    case 'Quotient':
+      return { ...tree, over: first!, under: second! }
+    case 'Power':
+      return { ...tree, base: first!, exponent: second! }
+    case 'Call':
+      return { ...tree, of: parts }
+    case 'PlusMinus':
+    case 'Percent':
+    case 'Degrees':
+      return { ...tree, of: first! }
+    case 'Tuple':
+    case 'Set':
+    case 'List':
+      return { ...tree, items: parts }
+    case 'Matrix': {
+      const ends = tree.rows.map((_, i) => tree.rows.slice(0, i + 1).reduce((sum, row) => sum + row.length, 0))
+      return { ...tree, rows: tree.rows.map((row, i) => parts.slice(ends[i]! - row.length, ends[i])) }
+    }
+    case 'Relation':
+      return { ...tree, sides: parts }
+    case 'SetOperation':
+      return { ...tree, left: first!, right: second! }
+    default:
+      return tree
+  }
+}
+
+/** The tree with `f` of every node, from the leaves up. */
+export const mapTree = (tree: Tree, f: (tree: Tree) => Tree): Tree => {
+  const parts = childrenOf(tree)
+  return f(
+    parts.length === 0
+      ? tree
+      : withChildren(
+          tree,
+          parts.map((part) => mapTree(part, f)),
+        ),
+  )
+}
+
+/** Whether a node of the tree is one of these. */
+export const anyNode = (tree: Tree, is: (tree: Tree) => boolean): boolean =>
+  is(tree) || childrenOf(tree).some((part) => anyNode(part, is))

@@ -1,0 +1,64 @@
+/** Units of measure, in which answers are given. */
+import { numberTree, ONE, type Tree } from './tree.js'
+
+const SAME: readonly (readonly [unit: string, names: string])[] = [
+  ['mm', 'millimeter millimetre'],
+  ['cm', 'centimeter centimetre'],
+  ['m', 'meter metre'],
+  ['km', 'kilometer kilometre'],
+  ['in', 'inch inche'],
+  ['ft', 'foot feet'],
+  ['yd', 'yard'],
+  ['mi', 'mile'],
+  ['g', 'gram'],
+  ['mg', 'milligram'],
+  ['kg', 'kilogram'],
+  ['lb', 'pound'],
+  ['oz', 'ounce'],
+  ['s', 'second sec'],
+  ['min', 'minute'],
+  ['hr', 'hour h'],
+  ['L', 'liter litre l'],
+  ['mL', 'milliliter millilitre ml'],
+  ['degree', 'deg'],
+  ['dollar', 'usd'],
+]
+
+const UNITS: ReadonlyMap<string, string> = new Map(
+  SAME.flatMap(([unit, names]) => [unit.toLowerCase(), ...names.split(' ')].map((name) => [name, unit] as const)),
+)
+
+/** Words that measure nothing. */
+const EMPTY: ReadonlySet<string> = new Set(['unit', 'units', 'of', 'the', 'total', ''])
+
+const unitOf = (word: string): string => {
+  const name = word.toLowerCase().replace(/[^\p{L}]/gu, '')
+  return UNITS.get(name) ?? UNITS.get(name.replace(/s$/, '')) ?? name.replace(/s$/, '')
+}
+
+const symbol = (name: string): Tree => ({ _tag: 'Symbol', name, kind: 'unit' })
+
+/**
+ * The unit that words behind a number name: `feet`, `square inches`, `miles per hour`, `cm`. Spellings and numbers of one unit are the same.
+ */
+export const unitsOf = (text: string): Tree => {
+  const words = text
+    .replaceAll('/', ' per ')
+    .split(/[\s.,]+/)
+    .filter((word) => !EMPTY.has(word.toLowerCase()))
+  const factors: Tree[] = []
+  let [power, sign] = [1n, 1n]
+  for (const word of words) {
+    const name = word.toLowerCase()
+    if (name === 'square' || name === 'sq') power = 2n
+    else if (name === 'cubic' || name === 'cu') power = 3n
+    else if (name === 'per') sign = -1n
+    else {
+      const raised = /\^?([23])$/.exec(word)?.[1]
+      const exponent = numberTree(sign * (raised === undefined ? power : BigInt(raised)))
+      factors.push({ _tag: 'Power', base: symbol(unitOf(word)), exponent })
+      power = 1n
+    }
+  }
+  return factors.length === 0 ? ONE : { _tag: 'Product', factors }
+}

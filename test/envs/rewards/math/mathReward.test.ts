@@ -1,0 +1,89 @@
+import { readFileSync } from 'node:fs'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { History, message } from '../../../../src/data/history.js'
+import { type AnswerPlace, mathAnswerOf } from '../../../../src/envs/rewards/math/mathAnswer.js'
+import { type MathRewardOptions, mathReward } from '../../../../src/envs/rewards/math/mathReward.js'
+import { checkLaws } from '../../../../src/testing/law.js'
+import { rewardLaws } from '../../../../src/testing/rewardLaws.js'
+
+const scored = (answer: string, reply: string, options: MathRewardOptions = {}) =>
+  mathReward(options).score({
+    task: { id: 'a', query: 'What is it?', answer },
+    history: History([message('user', 'What is it?'), message('assistant', reply)]),
+  })
+
+const GOLD = (
+  JSON.parse(readFileSync('test/golden/mathAnswers.json', 'utf8')) as {
+    readonly pairs: readonly { readonly a: string }[]
+  }
+).pairs // by its generator
+  .map(({ a }) => a)
+
+describe('mathAnswerOf', () => {
+  it.each<[string, string, readonly AnswerPlace[], string]>([
+    ['the last box', 'So \\boxed{1}, no: \\boxed{\\frac{1}{2}}.', ['block', 'box'], '\\frac{1}{2}'],
+    ['a block before a box', '\\boxed{1} <answer>2</answer> \\boxed{3}', ['block', 'box'], '2'],
+    ['a box inside of a block', '<answer>$\\boxed{2}$</answer>', ['block', 'box'], '2'],
+    ['a box before a block, if it comes first', '\\boxed{1} <answer>2</answer>', ['box', 'block'], '1'],
+    ['an empty block is none', '<answer> </answer> \\boxed{3}', ['block', 'box'], '3'],
+    ['a box that is not closed is none', 'It is \\boxed{1', ['block', 'box'], ''],
+    ['a phrase is read where it is asked for', 'The final answer is: $\\frac12$.', ['box', 'phrase'], '$\\frac12$'],
+    ['the last phrase', 'The answer is 3. No, the answer is 4.\nDone.', ['phrase'], '4'],
+    ['no phrase unless asked for', 'The answer is 3', ['block', 'box'], ''],
+    ['nothing', '', ['block', 'box', 'phrase'], ''],
+  ])('%s', (_, reply, places, answer) => {
+    expect(mathAnswerOf(reply, places)).toBe(answer)
+  })
+})
+
+describe('mathReward', () => {
+  it.each([
+    ['the right answer', '\\boxed{\\dfrac12}', 1, { answer: 1, think: 0, right: 1 }],
+    ['with a thought', '<think>Half.</think>\\boxed{0.5}', 1, { answer: 1, think: 1, right: 1 }],
+    ['another answer', '\\boxed{\\frac13}', 0.1, { answer: 1, think: 0, right: 0 }],
+    ['no answer', '\\frac12', 0, { answer: 0, think: 0, right: 0 }],
+    ['all candidates', '\\boxed{\\frac12, \\frac13}', 0.1, { answer: 1, think: 0, right: 0 }],
+  ])('%s', (_, reply, reward, parts) => {
+    expect(scored('\\frac{1}{2}', reply)).toEqual({ reward, success: parts.right === 1, parts })
+  })
+
+  it('takes a whole solution for the reference too, and reads its last box', () => {
+    expect(scored('First \\boxed{1}. Then $2+2=\\boxed{4}$.', '\\boxed{4}').reward).toBe(1)
+  })
+
+  it('gives what its options say', () => {
+    const options = { correctReward: 2, formatReward: -0.5, places: ['phrase'] as const }
+    expect(scored('4', 'The answer is 4.', options).reward).toBe(2)
+    expect(scored('4', 'The answer is 5.', options).reward).toBe(-0.5)
+    expect(mathReward(options).range).toEqual([-0.5, 2])
+  })
+
+  it('asks for a second opinion where it says no, and takes a yes alone', () => {
+    const secondOpinion = (a: string): boolean | undefined => (a === 'four' ? true : a === 'five' ? false : undefined)
+    expect(['four', 'five', 'six'].map((text) => scored('4', `\\boxed{${text}}`, { secondOpinion }).reward)).toEqual([
+      1, 0.1, 0.1,
+    ])
+  })
+
+  it.each(GOLD.map((answer) => [answer]))('gives full marks for %s as the answer to itself', (answer) => {
+    expect(scored(answer, `\\boxed{${answer}}`).reward).toBe(1)
+  })
+
+  checkLaws(
+    it,
+    rewardLaws(
+      fc
+        .constantFrom('\\frac{3}{17}', '2\\sqrt{3}', '(1,\\infty)', 'x^2+7x', '\\{3,5\\}', '\\text{Friday}')
+        .map((gold) => ({
+          reward: mathReward(),
+          task: { id: 'a', query: 'What is it?', answer: gold },
+          gold,
+          reply: (answer: string) => `So \\boxed{${answer}}`,
+          candidates: ['\\frac{5}{17}', '11'],
+          consolation: 0.1, // for the form
+          worthless: [gold, `\\boxed{${gold}`, `<answer>${gold}`],
+        })),
+    ),
+  )
+})
