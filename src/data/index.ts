@@ -70,6 +70,7 @@ export { decodeTrajectoriesParquet, encodeTrajectoriesParquet } from './codecs/t
 export { appendTrajectories, cutTorn, openTrajectoryLog, type TrajectoryLog } from './codecs/trajectoryLog.js'
 export { finalAnswer, GSM8K, type Gsm8kRow, type Gsm8kTasksOptions, gsm8kTasks } from './datasets/gsm8k.js'
 export { IFEVAL, type IfEvalRow, type Instruction } from './datasets/ifEval.js'
+export { INSTRUCTION_ARGUMENTS, type InstructionArguments, type InstructionId } from './datasets/ifEvalInstructions.js'
 export { collectJsonLines, type NumberedRow, type ReadJsonLinesOptions, readJsonLines } from './datasets/jsonl.js'
 export { boxedAnswer, MATH, type MathRow } from './datasets/math.js'
 export {

@@ -23,6 +23,19 @@ export {
   gsm8kAnswerReward,
   gsm8kReward,
 } from './rewards/gsm8k.js'
+export type { CheckContext } from './rewards/ifEval/check.js'
+export {
+  type IfEvalAggregator,
+  type IfEvalReading,
+  type IfEvalReward,
+  type IfEvalRewardOptions,
+  type IfEvalScored,
+  type IfEvalWeights,
+  ifEvalReward,
+  weightedIfEval,
+} from './rewards/ifEval/ifEvalReward.js'
+export { type IFEvalScoreData, ifEvalScore } from './rewards/ifEval/ifEvalScore.js'
+export { type LanguageDetector, loadLanguageDetector } from './rewards/ifEval/language.js'
 export { computeEngineOpinion } from './rewards/math/computeEngine.js'
 export { type AnswerPlace, mathAnswerOf } from './rewards/math/mathAnswer.js'
 export { type MathRewardOptions, mathReward, type Opinion } from './rewards/math/mathReward.js'
@@ -105,6 +118,7 @@ export {
   GSM8KRewardParser,
   type GSM8KRewardParserOptions,
 } from './transforms/gsm8kRewardParser.js'
+export { type IfEvalEntries, IfEvalScorer, type IfEvalScorerOptions } from './transforms/ifEvalScorer.js'
 export { IncrementalTokenizer, type IncrementalTokenizerOptions } from './transforms/incrementalTokenizer.js'
 export type { KeptEntries } from './transforms/keptReply.js'
 export { type KLEntries, KLRewardTransform, type KLRewardTransformOptions } from './transforms/klRewardTransform.js'

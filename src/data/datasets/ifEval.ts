@@ -1,6 +1,7 @@
 /** IFEval (Zhou et al. 2023, arXiv:2311.07911): prompts with instructions whose keeping a program can check. */
 import { z } from 'zod'
 import type { RowTask } from '../task.js'
+import { INSTRUCTION_ARGUMENTS, isInstructionId } from './ifEvalInstructions.js'
 import type { DatasetFormat } from './rows.js'
 
 /** Parquet files give every instruction all arguments there are; those that it does not have are null. */
@@ -11,20 +12,23 @@ const rowSchema = z
   .object({
     key: z.number().int().nonnegative(),
     prompt: z.string().regex(/\S/, 'must not be empty'),
-    instruction_id_list: z
-      .array(z.string().regex(/^[a-z_]+:[a-z_0-9]+$/, "must be a group and a name, such as 'punctuation:no_comma'"))
-      .min(1),
+    instruction_id_list: z.array(z.string()).min(1),
     kwargs: z.array(z.record(z.string(), z.unknown()).nullable()),
   })
   .check((context) => {
-    const { instruction_id_list: instructions, kwargs } = context.value
-    if (instructions.length === kwargs.length) return
-    context.issues.push({
-      code: 'custom',
-      message: `${kwargs.length} for ${instructions.length} instructions`,
-      path: ['kwargs'],
-      input: kwargs,
-    })
+    const { instruction_id_list: ids, kwargs } = context.value
+    const report = (path: readonly PropertyKey[], message: string): void => {
+      context.issues.push({ code: 'custom', message, path: [...path], input: context.value })
+    }
+    if (ids.length !== kwargs.length) report(['kwargs'], `${kwargs.length} for ${ids.length} instructions`)
+    for (const [i, id] of ids.entries()) {
+      if (!isInstructionId(id)) {
+        report(['instruction_id_list', i], `there is no instruction ${JSON.stringify(id)}`)
+      } else if (i < kwargs.length) {
+        const read = INSTRUCTION_ARGUMENTS[id].safeParse(withoutNulls(kwargs[i] ?? {}))
+        for (const { path, message } of read.error?.issues ?? []) report(['kwargs', i, ...path], message)
+      }
+    }
   })
   .transform(({ instruction_id_list, kwargs, ...row }) => ({
     ...row,
@@ -44,7 +48,11 @@ export interface IfEvalRow {
   readonly instructions: readonly Instruction[]
 }
 
-/** IFEval: `prompt` is the query; there is no reference answer, so that `answer` is empty, and the instructions are in the row. */
+/**
+ * IFEval: a row whose instructions are not of the 25 kinds, or lack an argument, is refused with all that is wrong with it; the published code
+ * draws an argument that is missing at random. `prompt` is the query; there is no reference answer, so that `answer` is empty, and the instructions are
+ * in the row.
+ */
 export const IFEVAL: DatasetFormat<IfEvalRow, RowTask<IfEvalRow>> = {
   name: 'ifeval',
   schema: rowSchema,

@@ -48,8 +48,28 @@ describe('IFEVAL', () => {
     [{ kwargs: [{}] }, 'kwargs: 1 for 2 instructions'],
     [{ key: '7', prompt: '' }, expect.stringMatching(/^key: .*; prompt: must not be empty$/)],
     [
-      { instruction_id_list: ['no comma'], kwargs: [{}] },
-      expect.stringMatching(/^instruction_id_list.0: must be a group/),
+      {
+        instruction_id_list: ['no comma', 'length_constraints:number_words', 'keywords:letter_frequency'],
+        kwargs: [
+          {},
+          { relation: 'at most', num_wrods: 3 },
+          { letter: 'ab', let_frequency: 1.5, let_relation: 'at least' },
+        ],
+      },
+      expect.stringMatching(
+        /^instruction_id_list.0: there is no instruction "no comma"; kwargs.1.num_words: .*; kwargs.1.relation: .*; kwargs.1: .*num_wrods.*; kwargs.2.letter: must be one character; kwargs.2.let_frequency: /,
+      ),
+    ],
+    [
+      {
+        instruction_id_list: ['length_constraints:nth_paragraph_first_word'],
+        kwargs: [{ num_paragraphs: 2, nth_paragraph: 3, first_word: 'so' }],
+      },
+      'kwargs.0.nth_paragraph: must be one of the paragraphs',
+    ],
+    [
+      { instruction_id_list: ['keywords:existence'], kwargs: [{ keywords: ['x'.repeat(257)] }] },
+      expect.stringMatching(/^kwargs.0.keywords.0: /),
     ],
     [{ instruction_id_list: [], kwargs: [] }, expect.stringMatching(/^instruction_id_list: /)],
   ])('refuses a row with %j', (changes, reason) => {

@@ -1,0 +1,66 @@
+/** IFEval's instructions about a whole reply: its parts, its ends, its case, its punctuation and its language. */
+import { type CheckContext, type CheckTable, compares } from './check.js'
+import { sentences } from './punkt.js'
+import { isBlank, isLower, isUpper, strip, stripEndOf, stripStartOf } from './pythonText.js'
+import { wordTokens } from './wordTokens.js'
+
+/** Two different answers with six asterisks between them; nothing may be in front of the first asterisks and after the last. */
+const isTwoResponses = (text: string): boolean => {
+  const parts = text.split('******')
+  const isEdge = (index: number): boolean => index === 0 || index === parts.length - 1
+  if (parts.some((part, i) => isBlank(part) && !isEdge(i))) return false
+  const [first, second, ...others] = parts.filter((part) => !isBlank(part)).map(strip)
+  return second !== undefined && others.length === 0 && first !== second
+}
+
+/** Words all of whose letters with case are capitals. */
+const capitalCount = (text: string): number =>
+  sentences(text)
+    .filter((sentence) => /\p{Uppercase}/u.test(sentence))
+    .reduce((count, sentence) => count + wordTokens(sentence).filter(isUpper).length, 0)
+
+/**
+ * A text whose language cannot be told is not English. The published checks count it as English, and a reply of numbers as one in any
+ * language.
+ */
+const isEnglish = ({ detectLanguage }: CheckContext, text: string): boolean => detectLanguage(text) === 'en'
+
+export const WHOLES: CheckTable<
+  | 'combination:two_responses'
+  | 'combination:repeat_prompt'
+  | 'startend:end_checker'
+  | 'startend:quotation'
+  | 'change_case:capital_word_frequency'
+  | 'change_case:english_capital'
+  | 'change_case:english_lowercase'
+  | 'punctuation:no_comma'
+  | 'language:response_language'
+> = {
+  'combination:two_responses': () => isTwoResponses,
+  'combination:repeat_prompt': ({ prompt_to_repeat }) => {
+    const prompt = strip(prompt_to_repeat).toLowerCase()
+    return (text) => strip(text).toLowerCase().startsWith(prompt)
+  },
+  'startend:end_checker': ({ end_phrase }) => {
+    const phrase = strip(end_phrase).toLowerCase()
+    return (text) =>
+      stripStartOf(stripEndOf(strip(text), '"'), '"')
+        .toLowerCase()
+        .endsWith(phrase)
+  },
+  'startend:quotation': () => (text) => {
+    const bare = strip(text)
+    return bare.length > 1 && bare.startsWith('"') && bare.endsWith('"')
+  },
+  'change_case:capital_word_frequency':
+    ({ capital_frequency, capital_relation }) =>
+    (text) =>
+      compares(capitalCount(text), capital_relation, capital_frequency),
+  'change_case:english_capital': (_, context) => (text) => isUpper(text) && isEnglish(context, text),
+  'change_case:english_lowercase': (_, context) => (text) => isLower(text) && isEnglish(context, text),
+  'punctuation:no_comma': () => (text) => !text.includes(','),
+  'language:response_language':
+    ({ language }, { detectLanguage }) =>
+    (text) =>
+      detectLanguage(text) === language,
+}
