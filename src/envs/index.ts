@@ -16,6 +16,24 @@ export {
 } from './env.js'
 export { GSM8K_SYSTEM_PROMPT, GSM8KEnv, type GSM8KEnvOptions, type GSM8KState } from './gsm8kEnv.js'
 export type { AnswerRewardOptions } from './rewards/answerScore.js'
+export { type CodeTest, type CodeTestsOptions, codeTests } from './rewards/codeTests.js'
+export {
+  type CountdownGoal,
+  type CountdownRow,
+  type CountdownTaskOptions,
+  countdownGoal,
+  countdownProblem,
+  countdownReward,
+  countdownTasks,
+} from './rewards/countdown.js'
+export {
+  FORMAT_RULES,
+  FormatReward,
+  type FormatRule,
+  type FormatScore,
+  type FormatScoreOptions,
+  formatScore,
+} from './rewards/format.js'
 export {
   canonicalNumber,
   type GSM8KReward,
@@ -36,12 +54,23 @@ export {
 } from './rewards/ifEval/ifEvalReward.js'
 export { type IFEvalScoreData, ifEvalScore } from './rewards/ifEval/ifEvalScore.js'
 export { type LanguageDetector, loadLanguageDetector } from './rewards/ifEval/language.js'
+export { JUDGE_VERDICT, type JudgeOptions, type JudgeVerdict, judgeReward } from './rewards/judge.js'
 export { computeEngineOpinion } from './rewards/math/computeEngine.js'
 export { type AnswerPlace, mathAnswerOf } from './rewards/math/mathAnswer.js'
 export { type MathRewardOptions, mathReward, type Opinion } from './rewards/math/mathReward.js'
 export { sameAnswer } from './rewards/math/sameAnswer.js'
 export { type OverlongOptions, overlongReward } from './rewards/overlong.js'
 export type { Answered, Reward, RewardFailure, RewardService, ScoreContext, Scored } from './rewards/reward.js'
+export {
+  type ExactMatchOptions,
+  exactMatch,
+  squadText,
+  type TextRewardOptions,
+  type TokenF1Options,
+  tokenF1,
+  tokenF1Reward,
+} from './rewards/textMatch.js'
+export { type WeightedRewardOptions, weightedReward, weightedService } from './rewards/weightedReward.js'
 export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from './tools/askedCalls.js'
 export {
   type Browser,
@@ -102,6 +131,13 @@ export {
   rewardAtMost,
   type ThinkingEntries,
 } from './transforms/addThinkingPrompt.js'
+export {
+  CountdownRewardParser,
+  type CountdownRewardParserOptions,
+  MATHRewardParser,
+  type MATHRewardParserOptions,
+  type ParserOptions,
+} from './transforms/answerParsers.js'
 export {
   DataLoadingPrimer,
   type DataLoadingPrimerOptions,

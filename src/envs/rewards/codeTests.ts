@@ -1,0 +1,215 @@
+/** The reward of code: tests that it passes, run in the sandbox. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import { cancellation } from '../../core/cancellation.js'
+import { parseJson } from '../../core/json.js'
+import {
+  SANDBOX_LIMITS,
+  type Sandbox,
+  type SandboxFailure,
+  type SandboxLimits,
+  type SandboxSession,
+} from '../../core/sandbox.js'
+import { textOf } from '../../data/history.js'
+import type { Task } from '../../data/task.js'
+import { liveSandbox } from '../../live/sandbox/liveSandbox.js'
+import { codeFences } from '../tools/codeFences.js'
+import { ANSWER_PROGRAM, TEST_PROGRAM } from './codePeers.js'
+import type { RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
+
+/** One test of a program. */
+export type CodeTest =
+  /** The program reads `input`, and must write `output`: spaces at the ends of lines, and empty lines at the end, do not count. */
+  | { readonly _tag: 'Lines'; readonly input: string; readonly output: string }
+  /**
+   * Python that calls what the program defines, and holds unless it raises. The names of `subjects` are the program's; without them all that it
+   * defines are, but for those of Python and its library. Arguments and results are copies.
+   */
+  | { readonly _tag: 'Asserts'; readonly code: string; readonly subjects?: readonly string[] }
+
+export interface CodeTestsOptions<in T extends Task> {
+  /** The tests of a task. */
+  readonly tests: (task: T) => readonly CodeTest[]
+  /** `share`: passed tests of all; `all`: 1 if every test passes, and 0 otherwise. Default `share`. */
+  readonly reward?: 'share' | 'all'
+  /** Default: one of its own, in bubblewrap. */
+  readonly sandbox?: Sandbox
+  /** Of each test. */
+  readonly limits?: Partial<SandboxLimits>
+  /** Folders and files of this machine that the programs may read: an environment with packages. */
+  readonly readOnly?: readonly string[]
+}
+
+const NAME = 'codeTests'
+const PYTHON: readonly string[] = ['python', 'python3', 'py', '']
+
+/** The program of an answer: the last closed block of Python, or of no language. */
+const programOf = (text: string): string | undefined =>
+  codeFences(text).findLast(({ language, isClosed }) => isClosed && PYTHON.includes(language))?.code
+
+/** Lines without spaces at their ends, and without empty ones at the end. */
+const compared = (text: string): string =>
+  text
+    .split('\n')
+    .map((line) => line.trimEnd())
+    .join('\n')
+    .trimEnd()
+
+/** What tests run with. */
+interface Judge {
+  readonly sandbox: Sandbox
+  readonly limits: SandboxLimits
+  readonly readOnly: readonly string[]
+  readonly signal: AbortSignal
+}
+
+type Verdict = E.Either<SandboxFailure, 'passed' | 'failed'>
+
+const FAILED: Verdict = E.right('failed')
+
+const ENV = { PYTHONHASHSEED: '0', OMP_NUM_THREADS: '1', OPENBLAS_NUM_THREADS: '1' } as const
+
+const runLines = async (
+  code: string,
+  test: CodeTest & { readonly _tag: 'Lines' },
+  { sandbox, limits, readOnly, signal }: Judge,
+): Promise<Verdict> => {
+  const outputBytes = Math.max(limits.outputBytes, 4 * test.output.length + 1024)
+  const program = {
+    ...{ command: 'python3', args: ['-s', '-X', 'utf8', 'answer.py'], files: { 'answer.py': code }, stdin: test.input },
+    ...{ env: ENV, readOnly, limits: { ...limits, outputBytes } },
+  }
+  const ended = await sandbox.run(program, { signal })()
+  if (E.isLeft(ended)) return ended
+  const { code: exit, stdout } = ended.right
+  const isRight = exit === 0 && stdout.dropped === 0 && compared(stdout.text) === compared(test.output)
+  return E.right(isRight ? 'passed' : 'failed')
+}
+
+/** Messages that the two sides of a test may exchange: an answer that asks without end is none. */
+const MAX_MESSAGES = 10_000
+
+/** One line for a line; undefined if the other side ended, or said too much. */
+const exchange = async (
+  session: SandboxSession,
+  line: string,
+  signal: AbortSignal,
+): Promise<E.Either<SandboxFailure, string | undefined>> => {
+  const said = await session.ask(line === '' ? '' : `${line}\n`, '\n', { signal })()
+  if (E.isLeft(said)) return said
+  return E.right(said.right._tag === 'Said' && said.right.said.dropped === 0 ? said.right.said.text : undefined)
+}
+
+/** What the side of the tests says about the test, if it says it. */
+const verdictIn = (line: string): Verdict | undefined => {
+  const read = parseJson(line)
+  if (E.isLeft(read) || typeof read.right !== 'object' || read.right === null || !('holds' in read.right))
+    return undefined
+  return E.right(read.right.holds === true ? 'passed' : 'failed')
+}
+
+/** Carries lines between both sides until the tests' side has a verdict. */
+const converse = async (answer: SandboxSession, tester: SandboxSession, signal: AbortSignal): Promise<Verdict> => {
+  let line = ''
+  for (let count = 0; count < MAX_MESSAGES; count++) {
+    const fromAnswer = await exchange(answer, line, signal)
+    if (E.isLeft(fromAnswer)) return fromAnswer
+    if (fromAnswer.right === undefined) return FAILED
+    const fromTester = await exchange(tester, fromAnswer.right, signal)
+    if (E.isLeft(fromTester)) return fromTester
+    if (fromTester.right === undefined) return FAILED
+    const verdict = verdictIn(fromTester.right)
+    if (verdict !== undefined) return verdict
+    line = fromTester.right
+  }
+  return FAILED
+}
+
+const runAsserts = async (
+  code: string,
+  { code: test, subjects = [] }: CodeTest & { readonly _tag: 'Asserts' },
+  { sandbox, limits, readOnly, signal }: Judge,
+): Promise<Verdict> => {
+  const open = (program: string, request: object) => {
+    const args = ['-s', '-X', 'utf8', '-c', program]
+    const stdin = `${JSON.stringify(request)}\n`
+    return sandbox.open({ command: 'python3', args, stdin, env: ENV, readOnly, limits })()
+  }
+  const answer = await open(ANSWER_PROGRAM, { code })
+  if (E.isLeft(answer)) return answer
+  const tester = await open(TEST_PROGRAM, { test, subjects })
+  const whole = cancellation({ signal, deadlineMs: limits.wallMs })
+  try {
+    return E.isLeft(tester) ? tester : await converse(answer.right, tester.right, whole.signal)
+  } finally {
+    whole.release()
+    await answer.right.close()
+    if (E.isRight(tester)) await tester.right.close()
+  }
+}
+
+const runTest = (code: string, test: CodeTest, judge: Judge): Promise<Verdict> =>
+  test._tag === 'Lines' ? runLines(code, test, judge) : runAsserts(code, test, judge)
+
+const rewardFailure = (reason: string): RewardFailure => ({ _tag: 'RewardFailure', rewardName: NAME, reason })
+
+const scored = (share: number, mode: 'share' | 'all', found: 'code' | 'none'): Scored => ({
+  reward: mode === 'share' ? share : Math.floor(share),
+  success: share === 1,
+  parts: { passed: share, code: found === 'code' ? 1 : 0 },
+})
+
+/**
+ * Runs the last block of Python of the answer against the task's tests, each in a sandbox of its own.
+ *
+ * The answer cannot pass by anything but right values: what is expected of lines of output is compared outside, and assertions run in a second
+ * sandbox, which asks the answer's for results and believes it nothing else. So it makes no difference what the answer prints, when it ends, what it
+ * replaces or which files it reads.
+ *
+ * Equation $r = n_{passed} / n$ with `share`; parts: `passed`, the share in any case, and `code`, 1 if there was a program
+ * Errors   `Left(RewardFailure)` where the sandbox cannot be had, when the signal aborts, or for a task without tests.
+ * Effects  one process for a test of lines, two for assertions.
+ * Cost     about 0.05 s of processor time for each process, and what the program takes, to `limits`.
+ *
+ * @example
+ * codeTests({ tests: () => [{ _tag: 'Lines', input: '2', output: '4' }] }).partNames // ['passed', 'code']
+ */
+export const codeTests = <T extends Task>(options: CodeTestsOptions<T>): RewardService<T> => {
+  const { tests, reward = 'share', sandbox = liveSandbox(), readOnly = [] } = options
+  const limits = { ...SANDBOX_LIMITS, outputBytes: 2 ** 20, ...options.limits }
+  const judged = async (
+    code: string,
+    wanted: readonly CodeTest[],
+    { signal }: ScoreContext,
+  ): Promise<E.Either<RewardFailure, Scored>> => {
+    const all = cancellation({ signal })
+    const verdicts = await Promise.all(
+      wanted.map(async (test) => {
+        const part = all.part()
+        const verdict = await runTest(code, test, { sandbox, limits, readOnly, signal: part.signal })
+        part.release()
+        return verdict
+      }),
+    )
+    all.release()
+    if (signal.aborted) return E.left(rewardFailure('the score was called off'))
+    const failure = verdicts.find(E.isLeft)
+    if (failure !== undefined) return E.left(rewardFailure(failure.left.reason))
+    const passed = verdicts.filter((verdict) => E.isRight(verdict) && verdict.right === 'passed').length
+    return E.right(scored(passed / wanted.length, reward, 'code'))
+  }
+  return {
+    name: NAME,
+    partNames: ['passed', 'code'],
+    range: [0, 1],
+    score: ({ task, history }, context): TaskEither<RewardFailure, Scored> => {
+      const wanted = tests(task)
+      const last = history.messages.findLast(({ role }) => role === 'assistant')
+      const code = last === undefined ? undefined : programOf(textOf(last))
+      return async () => {
+        if (wanted.length === 0) return E.left(rewardFailure(`the task ${task.id} has no tests`))
+        return code === undefined ? E.right(scored(0, reward, 'none')) : judged(code, wanted, context)
+      }
+    },
+  }
+}

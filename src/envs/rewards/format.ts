@@ -1,0 +1,113 @@
+/** The form of an answer: blocks in tags, each once, in order, with nothing beside them. */
+import { textOf } from '../../data/history.js'
+import type { Reward } from './reward.js'
+
+/**
+ * What is asked of the form. `blocks`: each is there exactly once, opened and closed. `order`: each begins behind the end of the one before
+ * it. `outside`: there is only white space beside them.
+ */
+export type FormatRule = (typeof FORMAT_RULES)[number]
+
+export const FORMAT_RULES = ['blocks', 'order', 'outside'] as const
+
+export interface FormatScoreOptions {
+  /** The tags of the blocks, in order. Default think, answer. */
+  readonly blocks?: readonly string[]
+  /** The rules that count. Default all. */
+  readonly rules?: readonly FormatRule[]
+  /** What it costs to break all of the rules, in reward units; each costs the same. Default 1. */
+  readonly factor?: number
+  /** A marker that may stand at the very end, such as that of the end of a turn. Default none. */
+  readonly endOfTurn?: string
+}
+
+/** For each rule, whether it is kept; and what the broken ones cost: 0 or less, in reward units. */
+export interface FormatScore {
+  readonly kept: Readonly<Record<FormatRule, boolean>>
+  readonly penalty: number
+}
+
+/** Throws RangeError for options that make no sense, with all of them that do not; `name` is the function that was called. */
+export const checkFormat = (name: string, options: FormatScoreOptions): Required<FormatScoreOptions> => {
+  const { blocks = ['think', 'answer'], rules = FORMAT_RULES, factor = 1, endOfTurn = '' } = options
+  const isName = (tag: string): boolean => /^[^<>/\s]+$/.test(tag)
+  const problems = [
+    ...(blocks.length > 0 && blocks.every(isName) && new Set(blocks).size === blocks.length
+      ? []
+      : [`blocks must be different names of tags, at least one, got [${blocks.join(', ')}]`]),
+    ...(rules.length > 0 && rules.every((rule) => FORMAT_RULES.includes(rule)) && new Set(rules).size === rules.length
+      ? []
+      : [`rules must be different ones of ${FORMAT_RULES.join(', ')}, at least one, got [${rules.join(', ')}]`]),
+    ...(factor >= 0 && Number.isFinite(factor) ? [] : [`factor must not be negative, got ${factor}`]),
+  ]
+  if (problems.length > 0) throw new RangeError(`${name}: ${problems.join('; ')}`)
+  return { blocks, rules, factor, endOfTurn }
+}
+
+type Place = readonly [start: number, end: number]
+
+/** Where the only block of a tag is, its tags included; undefined if there is none, or a tag too many. */
+const onlyBlock = (text: string, tag: string): Place | undefined => {
+  const [opening, closing] = [`<${tag}>`, `</${tag}>`]
+  const [start, close] = [text.indexOf(opening), text.indexOf(closing)]
+  const isOnce = start >= 0 && start === text.lastIndexOf(opening) && close === text.lastIndexOf(closing)
+  return isOnce && close >= start + opening.length ? [start, close + closing.length] : undefined
+}
+
+/** Whether there is only white space outside of some places. */
+const isBare = (text: string, places: readonly Place[]): boolean => {
+  let [rest, at] = ['', 0]
+  for (const [start, end] of places.toSorted(([a], [b]) => a - b)) {
+    rest += text.slice(at, Math.max(at, start))
+    at = Math.max(at, end)
+  }
+  return (rest + text.slice(at)).trim() === ''
+}
+
+/**
+ * Whether a completion keeps the form. A rule that cannot be judged, since a block is missing, is broken.
+ *
+ * With `n` rules that count, `b` of them broken, the penalty is `-factor b / n`.
+ *
+ * Errors   throws RangeError for options that make no sense, with all of them.
+ * Cost     linear in the text, for each block: nothing a model writes takes longer.
+ *
+ * @example
+ * formatScore('<think>2 + 2</think><answer>4</answer> So.').kept // { blocks: true, order: true, outside: false }
+ */
+export const formatScore = (completion: string, options: FormatScoreOptions = {}): FormatScore => {
+  const { blocks, rules, factor, endOfTurn } = checkFormat('formatScore', options)
+  const text = completion.endsWith(endOfTurn) ? completion.slice(0, completion.length - endOfTurn.length) : completion
+  const places = blocks.map((tag) => onlyBlock(text, tag)).filter((place) => place !== undefined)
+  const isWhole = places.length === blocks.length
+  const kept = {
+    blocks: isWhole,
+    order: isWhole && places.every(([start], i) => i === 0 || start >= places[i - 1]![1]),
+    outside: isWhole && isBare(text, places),
+  }
+  const broken = rules.filter((rule) => !kept[rule]).length
+  return { kept, penalty: broken === 0 ? 0 : (-factor * broken) / rules.length }
+}
+
+/**
+ * The form of the last answer as a reward of its own: `factor` for what keeps all rules, down to 0 for what breaks them. Its parts are the rules.
+ *
+ * Errors   throws RangeError for options that make no sense, with all of them.
+ *
+ * @example
+ * FormatReward({ factor: 0.5 }).range // [0, 0.5]
+ */
+export const FormatReward = (options: FormatScoreOptions = {}): Reward => {
+  const { rules, factor } = checkFormat('FormatReward', options)
+  return {
+    name: 'format',
+    partNames: rules,
+    range: [0, factor],
+    score: ({ history }) => {
+      const last = history.messages.findLast(({ role }) => role === 'assistant')
+      const { kept, penalty } = formatScore(last === undefined ? '' : textOf(last), options)
+      const parts = Object.fromEntries(rules.map((rule) => [rule, kept[rule] ? 1 : 0]))
+      return { reward: factor + penalty, success: rules.every((rule) => kept[rule]), parts }
+    },
+  }
+}
