@@ -15,6 +15,23 @@ export {
   type StepOptions,
 } from './env.js'
 export { GSM8K_SYSTEM_PROMPT, GSM8KEnv, type GSM8KEnvOptions, type GSM8KState } from './gsm8kEnv.js'
+export {
+  LLMEnv,
+  type LLMEnvOptions,
+  LLMTextEnv,
+  type LLMTextEnvOptions,
+  type TextResponse,
+  type TokenResponse,
+} from './llmEnv.js'
+export {
+  DecodedPrompt,
+  type Hashing,
+  hashTokens,
+  LLMHashingEnv,
+  type LLMHashingEnvOptions,
+  type LLMHashingState,
+  nextHash,
+} from './llmHashingEnv.js'
 export type { AnswerRewardOptions } from './rewards/answerScore.js'
 export { type CodeTest, type CodeTestsOptions, codeTests } from './rewards/codeTests.js'
 export {

@@ -1,0 +1,194 @@
+/** Environments in which what the policy writes is put after what it was given: without messages, as tokens or as text. */
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { TextSpan } from '../data/chatTemplate.js'
+import type { TokenPrompt } from '../data/policy.js'
+import { dataSpec, raggedSpec, type Spec } from '../data/spec.js'
+import { type Data, data, joinRows, type Ragged, raggedRow, rowLengths } from '../data/tensorDict/leaf.js'
+import { merge } from '../data/tensorDict/merge.js'
+import { find, get, TensorDict } from '../data/tensorDict/tensorDict.js'
+import type { TextRange } from '../data/textRange.js'
+import type { TokenSpan } from '../data/textTokenizer.js'
+import { type Env, envFailure, outcomeAfter, requireBatchSize, requireSameBatch } from './env.js'
+import { TEXT_SPECS, type TextEntries } from './transforms/templateTransform.js'
+
+export type TokenResponse = { readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }> }
+export type TextResponse = { readonly text: TensorDict<{ readonly response: Data<string> }> }
+
+/** What text and token environments have in common: where their prompts come from, and what a turn makes of them. */
+interface Concatenating<O, A> {
+  readonly name: string
+  readonly batchSize: number
+  readonly specs: { readonly observation: Spec; readonly action: Spec }
+  /** The first state of a request, or what the request lacks. */
+  readonly opening: (request: TensorDict) => TensorDict<O> | string
+  /** The next state, and which elements have come to their end. */
+  readonly turn: (
+    state: TensorDict<O>,
+    action: TensorDict<A>,
+  ) => { readonly next: TensorDict<O>; readonly ended: readonly boolean[] }
+}
+
+const concatenating = <O, A>({ name, batchSize, specs, opening, turn }: Concatenating<O, A>): Env<O, A> => {
+  requireBatchSize(name, batchSize)
+  return {
+    name,
+    batchSize,
+    specs,
+    reset: (request) => {
+      const first = opening(request)
+      if (typeof first === 'string') return TE.left(envFailure(name, first))
+      return TE.right(merge(request, first) as TensorDict<O>) // the state's own entries win
+    },
+    step: (state, action) => {
+      requireSameBatch(name, state, action)
+      return TE.fromIO(() => {
+        const { next, ended } = turn(state, action)
+        const after = merge(merge(state, next), outcomeAfter(state, { terminated: ended }))
+        return after as TensorDict<never> // both merged in
+      })
+    },
+  }
+}
+
+export interface LLMEnvOptions {
+  readonly batchSize: number
+  /** An action that contains it ends its episode. Default: nothing does. */
+  readonly eosTokenId?: number
+}
+
+const isTokenRows = (entry: unknown, size: number): entry is Ragged<'int32'> =>
+  typeof entry === 'object' &&
+  entry !== null &&
+  '_tag' in entry &&
+  entry._tag === 'Ragged' &&
+  (entry as Ragged).type === 'int32' && // a Ragged by its tag
+  rowLengths(entry as Ragged).length === size
+
+/** The prompts and, where the request does not know whose they are, one span over each. */
+const tokenOpening =
+  (batchSize: number) =>
+  (request: TensorDict): TensorDict<TokenPrompt> | string => {
+    const prompt = find(request, ['tokens', 'prompt'])
+    if (!isTokenRows(prompt, batchSize)) {
+      return `reset needs 'tokens.prompt', ${batchSize} rows of int32, in its request`
+    }
+    const given = find(request, ['tokens', 'spans'])
+    const spans =
+      given !== undefined && '_tag' in given && given._tag === 'Data'
+        ? (given as Data<readonly TokenSpan[]>) // by the schema of TokenPrompt
+        : data(
+            rowLengths(prompt).map((end) => [{ start: 0, end, message: 0, role: 'user', origin: 'rendered' as const }]),
+          )
+    return TensorDict({ tokens: { prompt, spans } }, [batchSize])
+  }
+
+/** Each prompt with what was sampled behind it. */
+const joinedTokens = (state: TensorDict<TokenPrompt>, response: Ragged<'int32'>): TensorDict<TokenPrompt> => {
+  const prompt = get(state, 'tokens', 'prompt')
+  const [starts, lengths] = [rowLengths(prompt), rowLengths(response)]
+  const spans = get(state, 'tokens', 'spans').items.map((before, i) => {
+    const [start, message] = [starts[i]!, (before.at(-1)?.message ?? -1) + 1]
+    const sampled = { start, end: start + lengths[i]!, message, role: 'assistant', origin: 'sampled' as const }
+    return [...before, sampled]
+  })
+  return TensorDict({ tokens: { prompt: joinRows(prompt, response), spans: data(spans) } }, state.batchShape)
+}
+
+/** Which rows contain an id. */
+const rowsWith = (rows: Ragged<'int32'>, id: number | undefined): readonly boolean[] =>
+  rowLengths(rows).map((_, i) => id !== undefined && raggedRow(rows, i).includes(id))
+
+/**
+ * A text of tokens that the policy goes on with: `tokens.prompt` becomes `tokens.prompt` and `tokens.response` after it. No reward; an episode
+ * ends where the action contains `eosTokenId`.
+ *
+ * `reset` needs `tokens.prompt` in its request; `tokens.spans`, if it is there, says whose those tokens are.
+ *
+ * Errors   `Left(EnvFailure)` from `reset` if the request has no such prompts; throws RangeError for a batch size below 1, for an id below 0,
+ *          and for an action of another batch shape.
+ * Source   TorchRL `LLMEnv` with `from_text=False`; reward and ends are always assigned, one for each element.
+ *
+ * @example
+ * LLMEnv({ batchSize: 2, eosTokenId: 0 }).name // 'LLMEnv'
+ */
+export const LLMEnv = (options: LLMEnvOptions): Env<TokenPrompt, TokenResponse> => {
+  const { batchSize, eosTokenId } = options
+  if (eosTokenId !== undefined && (!Number.isInteger(eosTokenId) || eosTokenId < 0)) {
+    throw new RangeError(`LLMEnv: eosTokenId must be an id from 0 on, got ${eosTokenId}`)
+  }
+  return concatenating<TokenPrompt, TokenResponse>({
+    name: 'LLMEnv',
+    batchSize,
+    specs: {
+      observation: { tokens: { prompt: raggedSpec('int32'), spans: dataSpec<readonly TokenSpan[]>('TokenSpan[]') } },
+      action: { tokens: { response: raggedSpec('int32') } },
+    },
+    opening: tokenOpening(batchSize),
+    turn: (state, action) => {
+      const response = get(action, 'tokens', 'response')
+      return { next: joinedTokens(state, response), ended: rowsWith(response, eosTokenId) }
+    },
+  })
+}
+
+export interface LLMTextEnvOptions {
+  readonly batchSize: number
+  /** An action that contains this text ends its episode: the spelling of the end token. Default: nothing does. */
+  readonly eosText?: string
+  /** Whether control tokens that a prompt spells are recognized by `Tokenizer`. Default `none`: a prompt is plain text. */
+  readonly controlTokens?: 'none' | 'recognized'
+}
+
+const textOpening =
+  ({ batchSize, controlTokens = 'none' }: LLMTextEnvOptions) =>
+  (request: TensorDict): TensorDict<TextEntries> | string => {
+    const prompt = find(request, ['text', 'prompt'])
+    const isData = prompt !== undefined && '_tag' in prompt && prompt._tag === 'Data'
+    if (!isData || !prompt.items.every((text) => typeof text === 'string') || prompt.items.size !== batchSize) {
+      return `reset needs 'text.prompt', ${batchSize} strings, in its request`
+    }
+    const texts = prompt as Data<string> // each is a string, as was just seen
+    const ranges = texts.items.map((text): readonly TextRange[] =>
+      text === '' ? [] : [{ start: 0, end: text.length }],
+    )
+    const spans = ranges.map((all): readonly TextSpan[] => all.map((range) => ({ ...range, message: 0, role: 'user' })))
+    const given = controlTokens === 'none' ? ranges : ranges.map(() => [])
+    return TensorDict({ text: { prompt: texts, spans: data(spans), given: data(given) } }, [batchSize])
+  }
+
+const joinedTexts = (state: TensorDict<TextEntries>, written: Data<string>): TensorDict<TextEntries> => {
+  const before = get(state, 'text')
+  const prompt = get(before, 'prompt').items.map((text, i) => text + written.items.get(i)!) // equal batch shapes
+  const spans = get(before, 'spans').items.map((known, i): readonly TextSpan[] => {
+    const start = get(before, 'prompt').items.get(i)!.length // one for each element
+    const message = (known.at(-1)?.message ?? -1) + 1
+    return [...known, { start, end: prompt.get(i)!.length, message, role: 'assistant' }]
+  })
+  return TensorDict(
+    { text: { prompt: data(prompt), spans: data(spans), given: get(before, 'given') } },
+    state.batchShape,
+  )
+}
+
+/**
+ * `LLMEnv` in text: `text.prompt` becomes `text.prompt` and `text.response` after it. With `Tokenizer` around it, a policy of tokens plays it.
+ *
+ * Errors   as `LLMEnv`.
+ * Source   TorchRL `LLMEnv` with `from_text=True`.
+ *
+ * @example
+ * LLMTextEnv({ batchSize: 1, eosText: '<|endoftext|>' }).name // 'LLMTextEnv'
+ */
+export const LLMTextEnv = (options: LLMTextEnvOptions): Env<TextEntries, TextResponse> =>
+  concatenating<TextEntries, TextResponse>({
+    name: 'LLMTextEnv',
+    batchSize: options.batchSize,
+    specs: { observation: { text: TEXT_SPECS }, action: { text: { response: dataSpec<string>('string') } } },
+    opening: textOpening(options),
+    turn: (state, action) => {
+      const written = get(action, 'text', 'response')
+      const { eosText } = options
+      const ended = written.items.map((text) => eosText !== undefined && text.includes(eosText)).toArray()
+      return { next: joinedTexts(state, written), ended }
+    },
+  })
