@@ -1,4 +1,5 @@
 export { ChatEnv, type ChatEnvOptions, type ChatState } from './chatEnv.js'
+export { COUNTDOWN_SYSTEM_PROMPT, CountdownEnv, type CountdownEnvOptions } from './countdownEnv.js'
 export {
   DatasetChatEnv,
   type DatasetChatEnvOptions,
@@ -15,6 +16,7 @@ export {
   type StepOptions,
 } from './env.js'
 export { GSM8K_SYSTEM_PROMPT, GSM8KEnv, type GSM8KEnvOptions, type GSM8KState } from './gsm8kEnv.js'
+export { IFEVAL_SYSTEM_PROMPT, IFEvalEnv, type IFEvalEnvOptions, type IFEvalState } from './ifEvalEnv.js'
 export {
   LLMEnv,
   type LLMEnvOptions,
@@ -32,6 +34,14 @@ export {
   type LLMHashingState,
   nextHash,
 } from './llmHashingEnv.js'
+export {
+  GSM8KPrepareQuestion,
+  type GSM8KPrepareQuestionOptions,
+  type MakeGSM8KEnvOptions,
+  type MakeGSM8KState,
+  makeGSM8KEnv,
+} from './makeGSM8KEnv.js'
+export { type AnswerState, MATH_SYSTEM_PROMPT, MATHEnv, type MATHEnvOptions } from './mathEnv.js'
 export type { AnswerRewardOptions } from './rewards/answerScore.js'
 export { type CodeTest, type CodeTestsOptions, codeTests } from './rewards/codeTests.js'
 export {
