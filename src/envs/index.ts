@@ -184,13 +184,33 @@ export {
 export { type IfEvalEntries, IfEvalScorer, type IfEvalScorerOptions } from './transforms/ifEvalScorer.js'
 export { IncrementalTokenizer, type IncrementalTokenizerOptions } from './transforms/incrementalTokenizer.js'
 export type { KeptEntries } from './transforms/keptReply.js'
-export { type KLEntries, KLRewardTransform, type KLRewardTransformOptions } from './transforms/klRewardTransform.js'
+export {
+  KLComputation,
+  type KLComputationOptions,
+  type KLPenalty,
+  type KLPenaltyOptions,
+  type KLShape,
+} from './transforms/klComputation.js'
+export {
+  type KLEntries,
+  KLRewardTransform,
+  type KLRewardTransformOptions,
+  RetrieveKL,
+  type RetrieveKLOptions,
+} from './transforms/klRewardTransform.js'
 export { ObservationLimit, type ObservationLimitOptions } from './transforms/observationLimit.js'
 export { type LengthEntries, OverlongPenalty } from './transforms/overlongPenalty.js'
 export { PolicyVersion, type VersionEntry } from './transforms/policyVersion.js'
 export type { InputMode } from './transforms/responses.js'
+export {
+  type LogProbEntries,
+  type LogProbRows,
+  RetrieveLogProb,
+  type RetrieveLogProbOptions,
+} from './transforms/retrieveLogProb.js'
 export { type OnAnswer, type RewardEntries, rewardKey } from './transforms/rewardEntries.js'
 export { type RewardState, RewardTransform, type RewardTransformOptions } from './transforms/rewardTransform.js'
+export type { PromptOf, ScoreInput, TokensInput } from './transforms/scoreInput.js'
 export { type StepCount, StepCounter } from './transforms/stepCounter.js'
 export { TemplateTransform, type TemplateTransformOptions, type TextEntries } from './transforms/templateTransform.js'
 export { Tokenizer } from './transforms/tokenizer.js'

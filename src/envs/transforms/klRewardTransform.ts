@@ -1,103 +1,131 @@
-import * as tf from '@tensorflow/tfjs'
+import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { LogProbModel, TokenAction, TokenPrompt } from '../../data/policy.js'
-import { type RewardKLForm, rewardKL } from '../../data/rewardKL.js'
-import { raggedSpec } from '../../data/spec.js'
-import { type Ragged, ragged, raggedRow, rowLengths } from '../../data/tensorDict/leaf.js'
-import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { scope } from '../../engine/scope.js'
-import { type EnvFailure, envFailure } from '../env.js'
-import { type Transform, transform } from './transform.js'
+import type { LogProbModel } from '../../data/policy.js'
+import type { Ragged } from '../../data/tensorDict/leaf.js'
+import { merge } from '../../data/tensorDict/merge.js'
+import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { EnvFailure } from '../env.js'
+import {
+  checkKL,
+  coefficientsOf,
+  collectedLogProbs,
+  type KLPenalty,
+  type KLPenaltyOptions,
+  type KLShape,
+  klSpec,
+  noPenalty,
+  penalized,
+} from './klComputation.js'
+import {
+  type LogProbEntries,
+  type LogProbRows,
+  logProbSpec,
+  noLogProbs,
+  type RetrieveLogProbOptions,
+  retrieveLogProbs,
+  scoringOf,
+} from './retrieveLogProb.js'
+import { type PromptOf, promptSpec, type ScoreInput, type TokensInput } from './scoreInput.js'
+import { type StepContext, type Transform, transform } from './transform.js'
 
-/** Per token of the completion, in nats: the reference's log-probabilities, and the estimate of the KL divergence. */
-export type KLEntries = {
-  readonly refLogProbs: TensorDict<{ readonly response: Ragged<'float32'> }>
-  readonly klPenalty: Ragged<'float32'>
+/** The reference's log-probabilities of what was sampled, and the estimate of the divergence. In nats. */
+export type KLEntries<I extends ScoreInput = TokensInput, H extends KLShape = 'tokens'> = LogProbEntries<
+  'refLogProbs',
+  I
+> &
+  KLPenalty<H>
+
+export interface KLRewardTransformOptions<I extends ScoreInput = ScoreInput, H extends KLShape = KLShape>
+  extends KLPenaltyOptions<H>,
+    Omit<RetrieveLogProbOptions<'refLogProbs', I>, 'model' | 'as'> {
+  readonly reference: LogProbModel
 }
 
-export interface KLRewardTransformOptions {
-  readonly reference: LogProbModel
-  /** Reward units per nat. Default 1. */
-  readonly coefficient?: number
-  /** Default k1. */
-  readonly form?: RewardKLForm
+export interface RetrieveKLOptions<I extends ScoreInput = ScoreInput, H extends KLShape = KLShape>
+  extends KLRewardTransformOptions<I, H> {
+  /** Scores what the policy sampled once more: for policies that do not tell their log-probabilities. Default those of the action. */
+  readonly policy?: LogProbModel
+}
+
+type Entries<I extends ScoreInput, H extends KLShape> = TensorDict<KLEntries<I, H>>
+
+const klTransform = <I extends ScoreInput, H extends KLShape>(
+  name: string,
+  options: RetrieveKLOptions<I, H>,
+): Transform<null, PromptOf<I>, KLEntries<I, H>> => {
+  const { reference, policy } = options
+  const scoring = scoringOf(name, options)
+  const { input } = scoring
+  checkKL(name, options)
+  const shape: H = options.shape ?? ('tokens' as H) // the default of H
+  const scored = (model: LogProbModel, context: StepContext): TE.TaskEither<EnvFailure, TensorDict<LogProbRows<I>>> =>
+    retrieveLogProbs(name, { ...scoring, model }, context)
+  // The cast is right: rows of any input have a response.
+  const responseOf = (rows: TensorDict): Ragged<'float32'> =>
+    get(rows as TensorDict<LogProbRows<TokensInput>>, 'response')
+  const own = (context: StepContext): TE.TaskEither<EnvFailure, Ragged<'float32'>> =>
+    policy === undefined
+      ? TE.fromEither(collectedLogProbs(name, context.action))
+      : pipe(scored(policy, context), TE.map(responseOf))
+  return transform<null, PromptOf<I>, KLEntries<I, H>>({
+    name,
+    initial: null,
+    needs: { observation: promptSpec(input), action: {} },
+    adds: { refLogProbs: logProbSpec(input), ...klSpec(shape) },
+    reset: (td) => {
+      const none = TensorDict({ refLogProbs: noLogProbs(td, input) }, td.batchShape)
+      return TE.right([merge(none, noPenalty(td, shape)) as unknown as Entries<I, H>, null]) // as I and H say
+    },
+    step: (next, context) =>
+      pipe(
+        TE.Do,
+        TE.apS('coefficients', TE.fromEither(coefficientsOf(name, options, context.previous))),
+        TE.bind('ours', () => own(context)),
+        TE.bind('refLogProbs', () => scored(reference, context)),
+        TE.chainEitherK(({ coefficients, ours, refLogProbs }) => {
+          const compared = { policy: ours, reference: responseOf(refLogProbs), coefficients }
+          const kept = TensorDict({ refLogProbs }, next.batchShape)
+          return pipe(
+            penalized(name, next, { compared, options: { ...options, shape } }),
+            E.map((td) => [merge(kept, td) as unknown as Entries<I, H>, null] as const), // as I and H say
+          )
+        }),
+      ),
+  })
 }
 
 /**
- * Subtracts the divergence from a reference model from the reward.
+ * Asks a reference model about what the policy sampled, and subtracts the divergence from the reward.
  *
- * `reward <- reward - coefficient * sum_t k(log pi(x_t) - log pi_ref(x_t))`: the estimate of the form, by default k1 with
- * `k(d) = d`, summed over the completion, of the sampled log-probabilities against the reference's. Per token it is kept in `klPenalty`, and the reference's numbers in
- * `refLogProbs.response`.
+ * The estimate of each token stands in `klPenalty`, the reference's numbers in `refLogProbs`. Each step pays for its own completion: the rewards
+ * of an episode pay for every sampled token once, and for no other. A coefficient that changes, by a controller, is an argument of the
+ * environment of the next batch, or an entry of the state.
  *
- * Shapes   reward `[B]`; ragged rows as long as `tokens.response`.
- * Errors   `Left(EnvFailure)` if the action lacks token ids or log-probabilities, or if the reference fails.
- * Source   TorchRL `KLRewardTransform`, in tokens mode.
+ * Equation $r \leftarrow r - \beta \sum_t k(\log \pi(x_t) - \log q(x_t))$, by default with $k(d) = d$
+ * Shapes   reward `[B]`; ragged rows as long as the completion, `klPenalty` `[B]` with shape sum.
+ * Errors   `Left(EnvFailure)` as `RetrieveLogProb` and `KLComputation` say, and if the action does not tell its log-probabilities. Throws
+ *          RangeError as they do.
+ * Source   TorchRL `KLRewardTransform`, which reads tokens alone.
+ *
+ * @example
+ * KLRewardTransform({ reference: { name: 'one nat', score: (_, rows) => TE.right(filledRows(rows, 'float32', -1)) } }).name // 'KLRewardTransform'
  */
-export const KLRewardTransform = (options: KLRewardTransformOptions): Transform<null, TokenPrompt, KLEntries> => {
-  const { reference, coefficient = 1, form = 'k1' } = options
-  return transform<null, TokenPrompt, KLEntries>({
-    name: 'KLRewardTransform',
-    initial: null,
-    needs: { observation: { tokens: { prompt: raggedSpec('int32') } }, action: {} },
-    adds: { refLogProbs: { response: raggedSpec('float32') }, klPenalty: raggedSpec('float32') },
-    reset: (td) => {
-      const [size = 0] = td.batchShape
-      const none = ragged(
-        'float32',
-        Array.from({ length: size }, () => []),
-      )
-      return TE.right([TensorDict({ refLogProbs: { response: none }, klPenalty: none }, td.batchShape), null])
-    },
-    step: (next, { previous, action }): TE.TaskEither<EnvFailure, readonly [TensorDict<KLEntries>, null]> => {
-      if (find(action, ['tokens', 'response']) === undefined || find(action, ['logProbs', 'response']) === undefined) {
-        return TE.left(envFailure('KLRewardTransform', 'the action has no tokens.response with logProbs.response'))
-      }
-      const acted = action as TensorDict<TokenAction> // checked: it has what is read below
-      const completions = get(acted, 'tokens', 'response')
-      const sampled = get(acted, 'logProbs', 'response')
-      const temperature = get(acted, 'sampling').items.first()?.temperature ?? 1
-      const prompts = get(previous as TensorDict<TokenPrompt>, 'tokens', 'prompt') // needed of the state
-      return pipe(
-        reference.score(prompts, completions, temperature === 0 ? 1 : temperature),
-        TE.mapLeft((failure) =>
-          envFailure('KLRewardTransform', `the reference model failed: ${failure.reason}`, failure),
-        ),
-        TE.filterOrElse(
-          (scores) => rowLengths(scores).join() === rowLengths(completions).join(),
-          (scores) =>
-            envFailure(
-              'KLRewardTransform',
-              `the reference ${reference.name} answered with rows of [${rowLengths(scores).join(', ')}] tokens for completions of [${rowLengths(completions).join(', ')}]`,
-            ),
-        ),
-        TE.map((scores) => [penalized(next, { sampled, reference: scores }, { coefficient, form }), null] as const),
-      )
-    },
-  })
-}
+export const KLRewardTransform = <I extends ScoreInput = TokensInput, H extends KLShape = 'tokens'>(
+  options: KLRewardTransformOptions<I, H>,
+): Transform<null, PromptOf<I>, KLEntries<I, H>> => klTransform('KLRewardTransform', options)
 
-const penalized = (
-  next: TensorDict,
-  { sampled, reference }: Readonly<Record<'sampled' | 'reference', Ragged<'float32'>>>,
-  { coefficient, form }: Required<Pick<KLRewardTransformOptions, 'coefficient' | 'form'>>,
-): TensorDict<KLEntries> => {
-  const rows = Array.from({ length: sampled.offsets.length - 1 }, (_, i) => {
-    const expected = raggedRow(reference, i)
-    return raggedRow(sampled, i).map((logProb, t) => rewardKL(form, logProb - expected[t]!))
-  })
-  const sums = rows.map((row) => row.reduce((sum, x) => sum + x, 0))
-  return scope(() => {
-    const given = find(next, ['reward'])
-    const penalty = tf.tensor1d(
-      sums.map((sum) => -coefficient * sum),
-      'float32',
-    )
-    const reward = given instanceof tf.Tensor ? tf.add(given, penalty) : penalty
-    return TensorDict(
-      { reward, refLogProbs: { response: reference }, klPenalty: ragged('float32', rows) },
-      next.batchShape,
-    )
-  })
-}
+/**
+ * `RetrieveLogProb` of a reference, and of the policy if it is given as a model, with `KLComputation` of the two.
+ *
+ * Without `policy` it is `KLRewardTransform`: the numbers of sampling are the policy's own, and scoring them again costs a run of the model.
+ *
+ * Errors   `Left(EnvFailure)` as `RetrieveLogProb` and `KLComputation` say. Throws RangeError as they do.
+ * Source   TorchRL `RetrieveKL`, with `gen_model` as `policy`; its `from_collector` is the default.
+ *
+ * @example
+ * RetrieveKL({ reference: { name: 'one nat', score: (_, rows) => TE.right(filledRows(rows, 'float32', -1)) }, reward: 'keep' }).name // 'RetrieveKL'
+ */
+export const RetrieveKL = <I extends ScoreInput = TokensInput, H extends KLShape = 'tokens'>(
+  options: RetrieveKLOptions<I, H>,
+): Transform<null, PromptOf<I>, KLEntries<I, H>> => klTransform('RetrieveKL', options)

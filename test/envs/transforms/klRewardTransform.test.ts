@@ -6,13 +6,22 @@ import { keyFromSeed } from '../../../src/core/key.js'
 import type { LogProbModel } from '../../../src/data/policy.js'
 import { REWARD_KL_FORMS, rewardKL } from '../../../src/data/rewardKL.js'
 import { raggedSpec } from '../../../src/data/spec.js'
+import { diff } from '../../../src/data/tensorDict/compare.js'
 import { data, ragged, raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { KLRewardTransform, type KLRewardTransformOptions } from '../../../src/envs/transforms/klRewardTransform.js'
+import { KLComputation } from '../../../src/envs/transforms/klComputation.js'
+import {
+  KLRewardTransform,
+  type KLRewardTransformOptions,
+  RetrieveKL,
+} from '../../../src/envs/transforms/klRewardTransform.js'
+import { RetrieveLogProb } from '../../../src/envs/transforms/retrieveLogProb.js'
+import { compose } from '../../../src/envs/transforms/transform.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import { answered, empty, freeing, numbersAt, refused, rowsAt } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
+import { deadModel, idRows, sampledAt, tableModel } from '../../kit/logProbModels.js'
 
 useEngine()
 
@@ -204,14 +213,14 @@ describe('KLRewardTransform', () => {
     }
     const failure = await refused(stepped({ reference: down }, empty(1), actionOf([{ ids: [1], logProbs: [0] }])))
     expect(failure).toMatchObject({ _tag: 'EnvFailure', env: 'KLRewardTransform', cause: { policy: 'down' } })
-    expect(failure.reason).toBe('the reference model failed: connection refused')
+    expect(failure.reason).toBe('down failed: connection refused')
   })
 
   it.each([
-    ['token ids', TensorDict({ logProbs: { response: ragged('float32', [[0]]) } }, [1])],
-    ['log-probabilities', TensorDict({ tokens: { response: ragged('int32', [[1]]) } }, [1])],
-  ])('refuses an action without %s', async (_, action) => {
-    expect((await refused(stepped({ reference }, empty(1), action))).reason).toContain('tokens.response with logProbs')
+    ['token ids', TensorDict({ logProbs: { response: ragged('float32', [[0]]) } }, [1]), 'tokens.response'],
+    ['log-probabilities', TensorDict({ tokens: { response: ragged('int32', [[1]]) } }, [1]), 'logProbs.response'],
+  ])('refuses an action without %s', async (_, action, path) => {
+    expect((await refused(stepped({ reference }, empty(1), action))).reason).toContain(`the action has no ${path}`)
   })
 
   it.each([
@@ -231,4 +240,62 @@ describe('KLRewardTransform', () => {
     expect(rowsAt(added, 'klPenalty')).toEqual([[], []])
     expect(rowsAt(added, 'refLogProbs', 'response')).toEqual([[], []])
   })
+
+  it('is RetrieveLogProb with KLComputation behind it', async () => {
+    const law = fc.asyncProperty(rows, (completions) =>
+      freeing(async (keep) => {
+        const size = completions.length
+        const [previous, action] = [stateOf(size), actionOf(completions)]
+        const next = keep(TensorDict({ ...Object.fromEntries(previous.entries), reward: tf.ones([size]) }, [size]))
+        const options = { form: 'k2', coefficient: 0.5, shape: 'sum' } as const
+        const both = compose(RetrieveLogProb({ model: reference }), KLComputation(options))
+        const context = { previous, action }
+        const [whole] = await answered(KLRewardTransform({ reference, ...options }).step(next as never, context, null)) // it has prompts
+        const [parts] = await answered(both.step(next as never, context, both.initial)) // it has prompts
+        keep([whole, parts])
+        expect(diff(parts, whole)).toEqual([])
+      }),
+    )
+    await fc.assert(law, { numRuns: 20 })
+  })
+})
+
+describe('RetrieveKL', () => {
+  const ids = { ids: [8, 4], logProbs: [-0.5, -3] }
+
+  it('is KLRewardTransform where the policy told its numbers', () =>
+    freeing(async (keep) => {
+      const context = { previous: stateOf(1), action: actionOf([ids]) }
+      const [own] = await answered(RetrieveKL({ reference }).step(empty(1) as never, context, null)) // reads no entry of its schema
+      const [other] = await answered(stepped({ reference }, empty(1), actionOf([ids])))
+      keep([own, other])
+      expect(diff(own, other)).toEqual([])
+    }))
+
+  it('scores the policy where it told none, and only then', () =>
+    freeing(async (keep) => {
+      const policy = tableModel('policy', () => -2)
+      const mute = TensorDict({ tokens: { response: idRows([8, 4]) }, sampling: sampledAt(1) }, [1])
+      const context = { previous: stateOf(1), action: mute }
+      const kl = RetrieveKL({ reference, policy, reward: 'keep' })
+      const [added] = await answered(kl.step(empty(1) as never, context, null)) // reads no entry of its schema
+      keep(added)
+      expect(rowsAt(added, 'klPenalty')).toEqual([[-1, -1.5]])
+      expect([...added.entries.keys()].sort()).toEqual(['klPenalty', 'refLogProbs'])
+      const alone = RetrieveKL({ reference }).step(empty(1) as never, context, null) // reads no entry of its schema
+      expect((await refused(alone)).reason).toContain('has to be scored by a model')
+      const dead = RetrieveKL({ reference, policy: deadModel('dead') }).step(empty(1) as never, context, null) // as above
+      expect((await refused(dead)).reason).toBe('dead failed: connection refused')
+    }))
+
+  it('has the numbers of whole conversations, and pays for the turn alone', () =>
+    freeing(async (keep) => {
+      const spans = [{ start: 1, end: 2, message: 1, role: 'assistant', origin: 'sampled' }]
+      const previous = TensorDict({ tokens: { prompt: idRows([3, 16, 3]), spans: data([spans]) } }, [1])
+      const kl = RetrieveKL({ reference, input: { _tag: 'conversation' } })
+      const [added] = await answered(kl.step(empty(1) as never, { previous, action: actionOf([ids]) }, null)) // as above
+      keep(added)
+      expect(rowsAt(added, 'refLogProbs', 'full')).toEqual([[Number.NaN, -2, Number.NaN, -1, -0.5]])
+      expect(numbersAt(added, 'reward')).toEqual([2]) // -(-0.5 + 1) - (-3 + 0.5)
+    }))
 })

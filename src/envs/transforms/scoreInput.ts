@@ -1,0 +1,187 @@
+/** The completions of a step as token ids, for a model that is to score them. */
+import * as E from 'fp-ts/lib/Either.js'
+import { type RenderOptions, render } from '../../data/chatTemplate.js'
+import { append, type History, type Message } from '../../data/history.js'
+import type {
+  HistoryAction,
+  HistoryPrompt,
+  TextAction,
+  TextPrompt,
+  TokenAction,
+  TokenPrompt,
+} from '../../data/policy.js'
+import { dataSpec, raggedSpec, type Spec } from '../../data/spec.js'
+import { type Ragged, ragged, raggedLength, raggedRow } from '../../data/tensorDict/leaf.js'
+import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { cutRanges, type TextRange } from '../../data/textRange.js'
+import type { TextTokenizer, TokenSpan } from '../../data/textTokenizer.js'
+import { type EnvFailure, envFailure } from '../env.js'
+import type { TemplateTransformOptions, TextEntries } from './templateTransform.js'
+
+/**
+ * What is scored, and where it is read. `tokens`: the completion, by its ids. `conversation`: by their ids, too, all tokens that the policy has
+ * sampled so far, for rows that are learned as a whole. `text`: the completion as it was written, encoded again. `history`: the message, rendered
+ * with the template and encoded. Where there are ids beside a text or a message, it must encode to them.
+ */
+export type ScoreInput =
+  | { readonly _tag: 'tokens' }
+  | { readonly _tag: 'conversation' }
+  | { readonly _tag: 'text'; readonly tokenizer: TextTokenizer }
+  | HistoryInput
+
+/** Messages, with all that the policy's template was told. */
+interface HistoryInput extends TemplateTransformOptions {
+  readonly _tag: 'history'
+  readonly tokenizer: TextTokenizer
+}
+
+export type TokensInput = Extract<ScoreInput, { readonly _tag: 'tokens' }>
+
+export const TOKENS_INPUT: TokensInput = { _tag: 'tokens' }
+
+/** What a state must have to be read. */
+export type PromptOf<I extends ScoreInput> = I extends { readonly _tag: 'text' }
+  ? TextPrompt
+  : I extends { readonly _tag: 'history' }
+    ? HistoryPrompt
+    : TokenPrompt
+
+const PROMPT_SPECS: Readonly<Record<ScoreInput['_tag'], Spec>> = {
+  tokens: { tokens: { prompt: raggedSpec('int32') } },
+  conversation: { tokens: { prompt: raggedSpec('int32'), spans: dataSpec<readonly TokenSpan[]>('TokenSpan[]') } },
+  text: { text: { prompt: dataSpec<string>('string') } },
+  history: { history: { prompt: dataSpec<History>('History') } },
+}
+
+/** The specs of `PromptOf`. */
+export const promptSpec = (input: ScoreInput): Spec => PROMPT_SPECS[input._tag]
+
+/** Token ids, a row for each batch element. */
+export interface ScoredIds {
+  readonly prompts: Ragged<'int32'>
+  readonly completions: Ragged<'int32'>
+}
+
+type Result<T> = E.Either<EnvFailure, T>
+
+/** Ids of a prompt and of what follows it. */
+interface IdPair {
+  readonly prompt: ArrayLike<number>
+  readonly completion: ArrayLike<number>
+}
+
+const idsOf = (pairs: readonly IdPair[]): ScoredIds => ({
+  prompts: ragged(
+    'int32',
+    pairs.map(({ prompt }) => prompt),
+  ),
+  completions: ragged(
+    'int32',
+    pairs.map(({ completion }) => completion),
+  ),
+})
+
+/** Encodes a text; `given` are the parts in which no control token is to be recognized. */
+const encode = (tokenizer: TextTokenizer, text: string, given: readonly TextRange[]): ArrayLike<number> =>
+  tokenizer.encode(text, { specialTokens: { plainText: given } })
+
+const textIds = (tokenizer: TextTokenizer, previous: TensorDict, action: TensorDict): ScoredIds => {
+  const prompts = get(previous as TensorDict<TextPrompt>, 'text', 'prompt').items // needed of the state
+  const isGiven = find(previous, ['text', 'given']) !== undefined
+  const given = isGiven ? get(previous as TensorDict<TextEntries>, 'text', 'given').items : undefined // it is there
+  const responses = get(action as TensorDict<TextAction>, 'text', 'response').items // checked by `readIds`
+  return idsOf(
+    prompts.toArray().map((text, i) => ({
+      prompt: encode(tokenizer, text, given?.get(i) ?? []),
+      completion: tokenizer.encode(responses.get(i)!),
+    })),
+  )
+}
+
+/** What the policy wrote of a rendered message: up to the end of its turn, with the marker if the message is complete. */
+const writtenEnd = (text: string, start: number, { isComplete }: Message, endOfTurn: string): number | undefined => {
+  const marker = text.lastIndexOf(endOfTurn)
+  if (marker < start) return undefined
+  return isComplete ? marker + endOfTurn.length : marker
+}
+
+const historyPair = (
+  { tokenizer, template, endOfTurn, tools }: HistoryInput,
+  history: History,
+  reply: Message,
+): E.Either<string, IdPair> => {
+  const rendered = (messages: History, generationPrompt: RenderOptions['generationPrompt']) =>
+    E.mapLeft(({ reason }: { readonly reason: string }) => reason)(
+      render(template, messages, { generationPrompt, ...(tools !== undefined && { tools }) }),
+    )
+  const asked = rendered(history, 'add')
+  if (E.isLeft(asked)) return asked
+  const whole = rendered(append(history, reply), 'omit')
+  if (E.isLeft(whole)) return whole
+  const { text, given } = whole.right
+  const start = asked.right.text.length
+  const end = text.startsWith(asked.right.text) ? writtenEnd(text, start, reply, endOfTurn) : undefined
+  if (end === undefined) return E.left('the template does not put the reply behind its prompt, with the end of a turn')
+  return E.right({
+    prompt: encode(tokenizer, asked.right.text, asked.right.given),
+    completion: encode(tokenizer, text.slice(start, end), cutRanges(given, start, end)),
+  })
+}
+
+const historyIds = (
+  name: string,
+  input: HistoryInput,
+  { previous, action }: { readonly previous: TensorDict; readonly action: TensorDict },
+): Result<ScoredIds> => {
+  const histories = get(previous as TensorDict<HistoryPrompt>, 'history', 'prompt').items // needed of the state
+  const replies = get(action as TensorDict<HistoryAction>, 'history', 'response').items // checked by `readIds`
+  const pairs: IdPair[] = []
+  for (const [i, history] of histories.entries()) {
+    const pair = historyPair(input, history, replies.get(i)!)
+    if (E.isLeft(pair)) return E.left(envFailure(name, `conversation ${i}: ${pair.left}`))
+    pairs.push(pair.right)
+  }
+  return E.right(idsOf(pairs))
+}
+
+/** The first row whose ids are not those that are there; -1 if there is none. */
+const firstOther = (read: Ragged, there: Ragged): number =>
+  Array.from({ length: raggedLength(read) }, (_, i) => i).findIndex(
+    (i) => raggedRow(read, i).join() !== raggedRow(there, i).join(),
+  )
+
+/**
+ * Prompts and completions of a step as ids.
+ *
+ * Errors   `Left(EnvFailure)` if the action lacks the view that the input names, if a template does not render a reply behind its prompt, and
+ *          if a text encodes to other ids than those that are there: the numbers would not be of the same tokens.
+ */
+export const readIds = (
+  name: string,
+  input: ScoreInput,
+  step: { readonly previous: TensorDict; readonly action: TensorDict },
+): Result<ScoredIds> => {
+  const { previous, action } = step
+  const view = input._tag === 'conversation' ? 'tokens' : input._tag
+  if (find(action, [view, 'response']) === undefined) {
+    return E.left(envFailure(name, `the action has no ${view}.response`))
+  }
+  if (input._tag === 'tokens' || input._tag === 'conversation') {
+    return E.right({
+      prompts: get(previous as TensorDict<TokenPrompt>, 'tokens', 'prompt'), // needed of the state
+      completions: get(action as TensorDict<TokenAction>, 'tokens', 'response'), // checked: it has them
+    })
+  }
+  const read: Result<ScoredIds> =
+    input._tag === 'text' ? E.right(textIds(input.tokenizer, previous, action)) : historyIds(name, input, step)
+  if (E.isLeft(read)) return read
+  const { prompts, completions } = read.right
+  const others = [
+    ['prompt', prompts, find(previous, ['tokens', 'prompt'])] as const,
+    ['completion', completions, find(action, ['tokens', 'response'])] as const,
+  ].flatMap(([what, rows, ids]) => {
+    const other = ids !== undefined && '_tag' in ids && ids._tag === 'Ragged' ? firstOther(rows, ids) : -1
+    return other < 0 ? [] : [`${what} ${other}, read as ${input._tag}, encodes to other tokens than there are`]
+  })
+  return others.length === 0 ? read : E.left(envFailure(name, `${others.join('; ')}: read the tokens instead`))
+}
