@@ -175,6 +175,7 @@ export {
   type TaskEntries,
   type TaskEntry,
 } from './transforms/dataLoadingPrimer.js'
+export { type FormatEntries, FormatPenalty, type FormatPenaltyOptions } from './transforms/formatPenalty.js'
 export {
   type AnswerParts,
   type GSM8KParts,
@@ -209,10 +210,12 @@ export {
   type RetrieveLogProbOptions,
 } from './transforms/retrieveLogProb.js'
 export { type OnAnswer, type RewardEntries, rewardKey } from './transforms/rewardEntries.js'
+export { type EpisodeSums, RewardSum, type RewardSumOptions } from './transforms/rewardSum.js'
 export { type RewardState, RewardTransform, type RewardTransformOptions } from './transforms/rewardTransform.js'
 export type { PromptOf, ScoreInput, TokensInput } from './transforms/scoreInput.js'
 export { type StepCount, StepCounter } from './transforms/stepCounter.js'
 export { TemplateTransform, type TemplateTransformOptions, type TextEntries } from './transforms/templateTransform.js'
+export { type BudgetEntries, TokenBudget, type TokenBudgetOptions } from './transforms/tokenBudget.js'
 export { Tokenizer } from './transforms/tokenizer.js'
 export {
   type Added,

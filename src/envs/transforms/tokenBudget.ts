@@ -1,0 +1,82 @@
+import * as tf from '@tensorflow/tfjs'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { TokenAction, TokenPrompt } from '../../data/policy.js'
+import { raggedSpec, tensorSpec } from '../../data/spec.js'
+import { rowLengths } from '../../data/tensorDict/leaf.js'
+import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { scope } from '../../engine/scope.js'
+import { envFailure } from '../env.js'
+import { type Transform, transform } from './transform.js'
+
+/** `[B]` int32: how many tokens an episode has had, and how many are left, 0 at least. */
+export type BudgetEntries = { readonly tokensUsed: tf.Tensor; readonly tokensLeft: tf.Tensor }
+
+export interface TokenBudgetOptions {
+  /** How many an episode may have. */
+  readonly tokens: number
+  /**
+   * What counts. `sampled`: what the policy wrote, over all turns. `all`: the whole conversation, with what the template, tools and users
+   * added, which is what has to fit a model. Default `sampled`.
+   */
+  readonly counted?: 'sampled' | 'all'
+}
+
+const boolsAt = (td: TensorDict, key: string): tf.Tensor => {
+  const entry = find(td, [key])
+  return entry instanceof tf.Tensor ? entry : tf.zeros([...td.batchShape], 'bool')
+}
+
+/**
+ * Truncates an episode that has used up its tokens, and says after each step how many are left. Put it above the tokenizer.
+ *
+ * An episode in which none is left is `truncated` and `done`. A turn is not cut in the middle: what a turn may have is the policy's
+ * `maxNewTokens`.
+ *
+ * Shapes   `tokensUsed` and `tokensLeft` `[B]`.
+ * Errors   `Left(EnvFailure)` if the action has no token ids; throws RangeError unless `tokens` is at least 1.
+ *
+ * @example
+ * TokenBudget({ tokens: 4096, counted: 'all' }).name // 'TokenBudget'
+ */
+export const TokenBudget = (options: TokenBudgetOptions): Transform<null, TokenPrompt, BudgetEntries> => {
+  const { tokens, counted = 'sampled' } = options
+  if (!Number.isInteger(tokens) || tokens < 1 || tokens > 0x7fffffff) {
+    throw new RangeError(`TokenBudget: tokens must be from 1 to ${0x7fffffff}, got ${tokens}`)
+  }
+  const entriesOf = (used: readonly number[]): BudgetEntries => ({
+    tokensUsed: tf.tensor1d([...used], 'int32'),
+    tokensLeft: tf.tensor1d(
+      used.map((n) => Math.max(0, tokens - n)),
+      'int32',
+    ),
+  })
+  const promptLengths = (td: TensorDict<TokenPrompt>): readonly number[] => rowLengths(get(td, 'tokens', 'prompt'))
+  return transform<null, TokenPrompt, BudgetEntries>({
+    name: 'TokenBudget',
+    initial: null,
+    needs: { observation: { tokens: { prompt: raggedSpec('int32') } }, action: {} },
+    adds: { tokensUsed: tensorSpec('int32'), tokensLeft: tensorSpec('int32') },
+    reset: (td) => {
+      const used = promptLengths(td).map((length) => (counted === 'all' ? length : 0))
+      return TE.right([scope(() => TensorDict(entriesOf(used), td.batchShape)), null])
+    },
+    step: (next, { previous, action }) => {
+      if (find(action, ['tokens', 'response']) === undefined) {
+        return TE.left(envFailure('TokenBudget', 'the action has no tokens.response'))
+      }
+      const before = get(previous as TensorDict<BudgetEntries>, 'tokensUsed').dataSync() // added by `reset` or the last step
+      const sampled = rowLengths(get(action as TensorDict<TokenAction>, 'tokens', 'response')) // checked: it has them
+      const used = counted === 'all' ? promptLengths(next) : sampled.map((length, i) => before[i]! + length)
+      const added = scope(() => {
+        const isOver = tf.tensor1d(
+          used.map((n) => n >= tokens),
+          'bool',
+        )
+        const truncated = tf.logicalOr(boolsAt(next, 'truncated'), isOver)
+        const done = tf.logicalOr(boolsAt(next, 'done'), isOver)
+        return TensorDict({ ...entriesOf(used), truncated, done }, next.batchShape)
+      })
+      return TE.right([added, null])
+    },
+  })
+}

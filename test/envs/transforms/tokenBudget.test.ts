@@ -1,0 +1,106 @@
+import fc from 'fast-check'
+import { pipe } from 'fp-ts/lib/function.js'
+import { describe, expect, it } from 'vitest'
+import { keyFromSeed } from '../../../src/core/key.js'
+import { dataSpec, raggedSpec } from '../../../src/data/spec.js'
+import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import type { TokenSpan } from '../../../src/data/textTokenizer.js'
+import { ChatEnv } from '../../../src/envs/chatEnv.js'
+import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
+import { TokenBudget, type TokenBudgetOptions } from '../../../src/envs/transforms/tokenBudget.js'
+import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
+import { append } from '../../../src/envs/transforms/transform.js'
+import { envLaws } from '../../../src/testing/envLaws.js'
+import { checkLaws } from '../../../src/testing/law.js'
+import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
+import { anyTransformSample } from '../../../src/testing/transformSamples.js'
+import {
+  answered,
+  asking,
+  END,
+  END_OF_TURN,
+  followUp,
+  freeing,
+  numbersAt,
+  refused,
+  rowsAt,
+  sampled,
+  template,
+  tokenizer,
+} from '../../kit/conversation.js'
+import { useEngine } from '../../kit/engine.js'
+
+useEngine()
+
+const key = keyFromSeed(3)
+
+const chat = (batchSize: number, options: TokenBudgetOptions) =>
+  pipe(
+    ChatEnv({ batchSize }),
+    append(followUp('And then?')),
+    append(TemplateTransform({ template, endOfTurn: END_OF_TURN })),
+    append(Tokenizer({ tokenizer })),
+    append(TokenBudget(options)),
+  )
+
+const lengthsOf = (state: TensorDict): readonly number[] => rowsAt(state, 'tokens', 'prompt').map((row) => row.length)
+
+const budgets = fc.record({
+  tokens: fc.integer({ min: 1, max: 60 }),
+  counted: fc.constantFrom('sampled' as const, 'all' as const),
+})
+
+describe('TokenBudget', () => {
+  describe('as a transform', () => {
+    const tokens = { prompt: raggedSpec('int32'), spans: dataSpec<readonly TokenSpan[]>('TokenSpan[]') }
+    const samples = anyTransformSample(
+      { observation: { tokens }, action: { tokens: { response: raggedSpec('int32') } } },
+      { values: { 'TokenSpan[]': fc.constant([]) } },
+    )
+    const transforms = budgets.map((options) => erased(TokenBudget(options)))
+    checkLaws(it, transformLaws(transforms, samples))
+  })
+
+  it('counts what was sampled or all there is, tells what is left, and truncates where nothing is', async () => {
+    const rows = fc.array(fc.nat(9), { minLength: 2, maxLength: 2 }) // empty completions, too
+    const law = fc.asyncProperty(budgets, fc.array(rows, { minLength: 1, maxLength: 3 }), (options, turns) =>
+      freeing(async (keep) => {
+        const env = chat(2, options)
+        let state = keep(await answered(env.reset(asking('How many pens?', 'Why?'), key)))
+        let written = [0, 0]
+        const check = (): readonly number[] => {
+          const used = options.counted === 'all' ? lengthsOf(state) : written
+          expect(numbersAt(state, 'tokensUsed')).toEqual(used)
+          expect(numbersAt(state, 'tokensLeft')).toEqual(used.map((n) => Math.max(0, options.tokens - n)))
+          return used.map((n) => (n >= options.tokens ? 1 : 0))
+        }
+        check()
+        for (const sizes of turns) {
+          state = keep(await answered(env.step(state, sampled(...sizes.map((size) => Array(size).fill(END))))))
+          written = written.map((n, i) => n + sizes[i]!)
+          const over = check()
+          expect(numbersAt(state, 'truncated')).toEqual(over)
+          expect(numbersAt(state, 'done')).toEqual(over)
+          expect(numbersAt(state, 'terminated')).toEqual([0, 0])
+        }
+      }),
+    )
+    await fc.assert(law, { numRuns: 20 })
+  })
+
+  it('needs the ids of an action, and a number of tokens', async () => {
+    await freeing(async (keep) => {
+      const budget = TokenBudget({ tokens: 4 })
+      const state = keep(await answered(chat(1, { tokens: 4 }).reset(asking('?'), key)))
+      const { reason } = await refused(budget.step(state, { previous: state, action: TensorDict({}, [1]) }, null))
+      expect(reason).toBe('the action has no tokens.response')
+    })
+    for (const tokens of [0, -1, 1.5, Number.NaN, 2 ** 31]) expect(() => TokenBudget({ tokens })).toThrow(RangeError)
+  })
+
+  describe('around a chat', () => {
+    const env = chat(2, { tokens: 5 })
+    const request = () => asking('?', '!')
+    checkLaws(it, envLaws(fc.constant({ env, request, act: () => sampled([END], [65, 66, END]), steps: 3 }), 3))
+  })
+})
