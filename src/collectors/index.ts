@@ -1,3 +1,5 @@
+/** Collecting rollouts, learning from them, keeping policies up to date, and whole runs. */
+export { agentRows } from './agentRows.js'
 export {
   type CapturedBatch,
   type CapturedBatchFailure,

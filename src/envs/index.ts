@@ -1,3 +1,31 @@
+/** Environments, transforms and rewards. */
+export { type AgentSpeech, AgentTemplate, type AgentTemplateOptions } from './agents/agentTemplate.js'
+export { type AgentScene, agentView, type OthersAs } from './agents/agentView.js'
+export {
+  type Agent,
+  type AgentRewards,
+  type Discussion,
+  MultiAgentEnv,
+  type MultiAgentEnvOptions,
+  type MultiAgentState,
+  type Verdict,
+} from './agents/multiAgentEnv.js'
+export {
+  type AgentTurn,
+  byMention,
+  type NextTurn,
+  type RoundsOptions,
+  roundRobin,
+  simultaneous,
+  type TurnOrder,
+} from './agents/turnOrder.js'
+export {
+  type SimulatedUser,
+  type UserScene,
+  UserSimulator,
+  type UserSimulatorOptions,
+  userView,
+} from './agents/userSimulator.js'
 export { ChatEnv, type ChatEnvOptions, type ChatState } from './chatEnv.js'
 export { COUNTDOWN_SYSTEM_PROMPT, CountdownEnv, type CountdownEnvOptions } from './countdownEnv.js'
 export {

@@ -1,3 +1,6 @@
+/** Models in this process: loading, saving, sampling, scoring. */
+
+export { type AgentPolicyOptions, agentPolicy } from './agentPolicy.js'
 export type { WeightTransport } from './generation/engineMessages.js'
 export {
   type EnginePolicy,

@@ -1,0 +1,245 @@
+import * as tf from '@tensorflow/tfjs'
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { keyFromSeed } from '../../core/key.js'
+import type { ChatTemplate, TextSpan } from '../../data/chatTemplate.js'
+import type { History, Message } from '../../data/history.js'
+import type { HistoryAction, HistoryPrompt, TokenPrompt } from '../../data/policy.js'
+import { dataSpec, raggedSpec } from '../../data/spec.js'
+import { select } from '../../data/tensorDict/edit.js'
+import { concat } from '../../data/tensorDict/joining.js'
+import { type Data, data, type Ragged, ragged, raggedRow } from '../../data/tensorDict/leaf.js'
+import { type DeepMerge, merge } from '../../data/tensorDict/merge.js'
+import { take } from '../../data/tensorDict/selecting.js'
+import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { TextRange } from '../../data/textRange.js'
+import type { TextTokenizer, TokenSpan } from '../../data/textTokenizer.js'
+import { discard } from '../../engine/scope.js'
+import { type EnvFailure, endedRows, envFailure, REMEMBERED } from '../env.js'
+import { TEXT_SPECS, TemplateTransform, type TextEntries } from '../transforms/templateTransform.js'
+import { Tokenizer } from '../transforms/tokenizer.js'
+import { compose, type Transform, transform } from '../transforms/transform.js'
+
+/** How the model of an agent reads and writes. */
+export interface AgentSpeech {
+  readonly template: ChatTemplate
+  /** The text that ends a turn of the model, as it is sampled. */
+  readonly endOfTurn: string
+  readonly tokenizer: TextTokenizer
+}
+
+export interface AgentTemplateOptions {
+  /** Of every agent; or of each by its name. */
+  readonly speech: AgentSpeech | { readonly byAgent: Readonly<Record<string, AgentSpeech>> }
+}
+
+/** What an agent had read when it wrote last, and what it wrote: where its tokens go on. */
+interface Thread {
+  readonly history: History
+  readonly text: string
+  readonly spans: readonly TextSpan[]
+  readonly given: readonly TextRange[]
+  readonly ids: readonly number[]
+  readonly tokenSpans: readonly TokenSpan[]
+  readonly said: string
+  readonly sampled: readonly number[]
+}
+
+type Threads = Readonly<Record<string, Thread>>
+
+type Tokens = DeepMerge<TextEntries, TokenPrompt>
+type Asked = HistoryPrompt & { readonly agent: Data<string> }
+type TokenResponse = { readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }> }
+type TextResponse = { readonly text: TensorDict<{ readonly response: Data<string> }> }
+type Speaker = Transform<readonly [null, null], HistoryPrompt, Tokens, unknown, TokenResponse>
+
+const NAME = 'AgentTemplate'
+
+/** Rendering and encoding draw nothing. */
+const UNUSED_KEY = keyFromSeed(0)
+
+/** The entry of what belongs to agents who are not to write now. */
+const THREADS = 'agentThreads'
+
+/** The state before a turn of the thread's agent, and the action of that turn. */
+const turnOf = (thread: Thread): { readonly previous: TensorDict; readonly action: TensorDict } => ({
+  previous: TensorDict(
+    {
+      history: { prompt: data([thread.history]) },
+      text: { prompt: data([thread.text]), spans: data([thread.spans]), given: data([thread.given]) },
+      tokens: { prompt: ragged('int32', [thread.ids]), spans: data([thread.tokenSpans]) },
+    },
+    [1],
+  ),
+  action: TensorDict(
+    { text: { response: data([thread.said]) }, tokens: { response: ragged('int32', [thread.sampled]) } },
+    [1],
+  ),
+})
+
+/** The thread of the agent that wrote in a step. */
+const threadOf = (state: TensorDict, action: TensorDict, i: number): Thread => {
+  const [before, acted] = [
+    state as TensorDict<DeepMerge<Tokens, HistoryPrompt>>,
+    action as TensorDict<DeepMerge<TextResponse, TokenResponse>>,
+  ] // by `adds` and `inverse`
+  const text = get(before, 'text')
+  return {
+    history: get(before, 'history', 'prompt').items.get(i)!,
+    text: get(text, 'prompt').items.get(i)!,
+    spans: get(text, 'spans').items.get(i)!,
+    given: get(text, 'given').items.get(i)!,
+    ids: Array.from(raggedRow(get(before, 'tokens', 'prompt'), i)),
+    tokenSpans: get(before, 'tokens', 'spans').items.get(i)!,
+    said: get(acted, 'text', 'response').items.get(i)!,
+    sampled: Array.from(raggedRow(get(acted, 'tokens', 'response'), i)),
+  }
+}
+
+/** What the agent of one element reads: from the beginning, or where its thread goes on. */
+const readOne = (
+  speaker: Speaker,
+  history: History,
+  { thread, isDone }: { readonly thread: Thread | undefined; readonly isDone: boolean },
+): TE.TaskEither<EnvFailure, TensorDict<Tokens>> => {
+  const prompt = TensorDict({ history: { prompt: data([history]) } }, [1])
+  if (thread === undefined) {
+    return pipe(
+      speaker.reset(prompt, speaker.initial, UNUSED_KEY),
+      TE.map(([added]) => added),
+    )
+  }
+  if (history.messages.size <= thread.history.messages.size) {
+    return TE.left(envFailure(NAME, 'the view of its agent has no place for what the agent wrote'))
+  }
+  return async () => {
+    const done = tf.tensor1d([isDone ? 1 : 0], 'bool')
+    const next = merge(prompt, TensorDict({ done }, [1])) as TensorDict<HistoryPrompt> // with whether it is over
+    const added = await speaker.step(next, turnOf(thread), speaker.initial)()
+    discard(done)
+    return E.map(([tokens]: readonly [TensorDict<Tokens>, unknown]) => tokens)(added)
+  }
+}
+
+const speakerOf = ({ template, endOfTurn, tokenizer }: AgentSpeech): Speaker =>
+  compose(TemplateTransform({ template, endOfTurn }), Tokenizer({ tokenizer }))
+
+/** The speaker of each agent; those of one speech share it. */
+const speakersOf = ({ speech }: AgentTemplateOptions): ((agent: string) => Speaker | undefined) => {
+  if (!('byAgent' in speech)) {
+    const everyone = speakerOf(speech)
+    return () => everyone
+  }
+  const each = new Map(Object.entries(speech.byAgent).map(([agent, own]) => [agent, speakerOf(own)]))
+  return (agent) => each.get(agent)
+}
+
+const noSpeech = (agent: string): EnvFailure => envFailure(NAME, `there is no speech of the agent '${agent}'`)
+
+/** The results of all elements as one batch, or the first failure with its place. */
+const joinAll = async <S>(
+  size: number,
+  one: (i: number) => TE.TaskEither<EnvFailure, TensorDict<S>>,
+): Promise<E.Either<EnvFailure, TensorDict<S>>> => {
+  const parts: TensorDict<S>[] = []
+  for (let i = 0; i < size; i++) {
+    const part = await one(i)()
+    if (E.isLeft(part)) return E.left(envFailure(NAME, `element ${i}: ${part.left.reason}`, part.left.cause))
+    parts.push(part.right)
+  }
+  return E.right(concat(parts))
+}
+
+const threadsIn = (td: TensorDict): Data<Threads> | undefined => {
+  const entry = find(td, [REMEMBERED, THREADS])
+  return entry !== undefined && '_tag' in entry && entry._tag === 'Data' ? (entry as Data<Threads>) : undefined // written here alone
+}
+
+/** Tokens and threads as additions. */
+const withThreads = (tokens: TensorDict<Tokens>, threads: readonly Threads[]): TensorDict<Tokens> =>
+  merge(tokens, TensorDict({ [REMEMBERED]: { [THREADS]: data(threads) } }, tokens.batchShape)) as TensorDict<Tokens> // besides threads
+
+/** Text and tokens of one element of a state. */
+const tokensAt = (state: TensorDict, i: number): TensorDict<Tokens> =>
+  take(select(state, 'text', 'tokens') as TensorDict<Tokens>, [i]) // added by `reset` or the step before
+
+/**
+ * `TemplateTransform` and `Tokenizer` for conversations of several agents, one after the other: each agent goes on with the tokens that it has
+ * read and sampled itself, whoever wrote in between, and with its own template and tokenizer where agents have different models.
+ *
+ * `text` and `tokens` are those of the agent whose turn it is. What an agent sampled is never made again from text: its next prompt is its prompt
+ * before, what it sampled, and what was added since. Of other agents it reads text, as of users, so that nothing of them is ever trained.
+ *
+ * Errors   `Left(EnvFailure)` for an agent without a speech, if a template refuses a view, or if a view does not begin with the agent's view before.
+ * Cost     one rendering of the agent's whole view for each step.
+ * Source   none in TorchRL; the token-first rule of `TemplateTransform`.
+ */
+export const AgentTemplate = (
+  options: AgentTemplateOptions,
+): Transform<null, Asked, Tokens, DeepMerge<TextResponse, HistoryAction>, TokenResponse> => {
+  const speakers = speakersOf(options)
+  const agentsOf = (td: TensorDict): readonly string[] => get(td as TensorDict<Asked>, 'agent').items.toArray() // needed of the state
+  return transform<null, Asked, Tokens, DeepMerge<TextResponse, HistoryAction>, TokenResponse>({
+    name: NAME,
+    initial: null,
+    needs: {
+      observation: { agent: dataSpec<string>('string'), history: { prompt: dataSpec<History>('History') } },
+      action: { history: { response: dataSpec<Message>('Message') } },
+    },
+    adds: {
+      text: TEXT_SPECS,
+      tokens: { prompt: raggedSpec('int32'), spans: dataSpec<readonly TokenSpan[]>('TokenSpan[]') },
+    },
+    takes: { removes: { history: {} }, adds: { tokens: { response: raggedSpec('int32') } } },
+    reset: (td) => async () => {
+      const [agents, histories] = [agentsOf(td), get(td, 'history', 'prompt').items]
+      const read = await joinAll(agents.length, (i) => {
+        const speaker = speakers(agents[i]!)
+        if (speaker === undefined) return TE.left(noSpeech(agents[i]!))
+        return readOne(speaker, histories.get(i)!, { thread: undefined, isDone: false })
+      })
+      return E.map(
+        (tokens: TensorDict<Tokens>) =>
+          [
+            withThreads(
+              tokens,
+              agents.map(() => ({})),
+            ),
+            null,
+          ] as const,
+      )(read)
+    },
+    step:
+      (next, { previous, action }) =>
+      async () => {
+        const [writers, agents, histories] = [agentsOf(previous), agentsOf(next), get(next, 'history', 'prompt').items]
+        const [before, over] = [threadsIn(previous), endedRows(previous, 'done')]
+        const threads = writers.map((writer, i): Threads => {
+          const known = before?.items.get(i) ?? {}
+          return over[i] === true ? known : { ...known, [writer]: threadOf(previous, action, i) }
+        })
+        const done = endedRows(next, 'done')
+        const read = await joinAll(agents.length, (i) => {
+          if (over[i] === true) return TE.right(tokensAt(previous, i))
+          const agent = agents[i]!
+          const speaker = speakers(agent)
+          if (speaker === undefined) return TE.left(noSpeech(agent))
+          return readOne(speaker, histories.get(i)!, { thread: threads[i]![agent], isDone: done[i] === true })
+        })
+        return E.map((tokens: TensorDict<Tokens>) => [withThreads(tokens, threads), null] as const)(read)
+      },
+    inverse: (action, td) => {
+      const parts: TensorDict<DeepMerge<TextResponse, HistoryAction>>[] = []
+      for (const [i, agent] of agentsOf(td).entries()) {
+        const speaker = speakers(agent)
+        if (speaker === undefined) return E.left(noSpeech(agent))
+        const ids = raggedRow(get(action, 'tokens', 'response'), i)
+        const said = speaker.inverse(TensorDict({ tokens: { response: ragged('int32', [ids]) } }, [1]), tokensAt(td, i))
+        if (E.isLeft(said)) return said
+        parts.push(said.right as (typeof parts)[number]) // what both halves of a speaker add
+      }
+      return E.right(concat(parts))
+    },
+  })
+}

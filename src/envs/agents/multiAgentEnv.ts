@@ -1,0 +1,238 @@
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { History, Message } from '../../data/history.js'
+import type { HistoryAction } from '../../data/policy.js'
+import { dataSpec } from '../../data/spec.js'
+import { type Data, data } from '../../data/tensorDict/leaf.js'
+import { type DeepMerge, merge } from '../../data/tensorDict/merge.js'
+import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { ChatState } from '../chatEnv.js'
+import {
+  type Env,
+  endedRows,
+  envFailure,
+  type Outcome,
+  outcomeAfter,
+  requireBatchSize,
+  requireSameBatch,
+} from '../env.js'
+import { type AgentScene, agentView } from './agentView.js'
+import { type AgentTurn, roundRobin, type TurnOrder } from './turnOrder.js'
+
+/** What each agent got in a step. */
+export type AgentRewards = Readonly<Record<string, number>>
+
+/** The states of a `MultiAgentEnv`. `history.prompt` is the conversation as `agent` reads it. */
+export type MultiAgentState = DeepMerge<
+  ChatState,
+  {
+    /** Who is to write; at the end, who wrote last. */
+    readonly agent: Data<string>
+    readonly turns: Data<readonly AgentTurn[]>
+    /** Of the last step, for every agent: also for those who were not to write in it. */
+    readonly agentRewards: Data<AgentRewards>
+  }
+>
+
+/** One of several agents. */
+export interface Agent {
+  /** As others read it, and as the rows of its turns say in `agent`. */
+  readonly name: string
+  /** What only it is told. A function makes it of the conversation's query. */
+  readonly systemPrompt?: string | ((query: string) => string)
+}
+
+/** A conversation, for those who judge it. */
+export interface Discussion {
+  readonly query: string
+  readonly agents: readonly string[]
+  /** The last one was just written. */
+  readonly turns: readonly AgentTurn[]
+}
+
+/** What a turn was worth to whom, and whether it was the last. Who is not named gets 0. */
+export interface Verdict {
+  readonly rewards?: AgentRewards
+  readonly end?: 'terminated' | 'truncated'
+}
+
+export interface MultiAgentEnvOptions {
+  readonly batchSize: number
+  readonly agents: readonly Agent[]
+  /** Default `roundRobin()`, which has no end: put a `StepCounter` around it, or let `judge` end it. */
+  readonly order?: TurnOrder
+  /** Looks at the conversation after each turn. Pure. Default: no rewards, no end. */
+  readonly judge?: (discussion: Discussion) => Verdict
+  /**
+   * How an agent reads the conversation. The next view of an agent must begin with its view before and what it wrote. Default `agentView`: games
+   * that hide something have their own, and `(scene) => agentView(scene, 'separate')` has a message for each author.
+   */
+  readonly view?: (scene: AgentScene) => History
+}
+
+const NAME = 'MultiAgentEnv'
+
+const checkAgents = (agents: readonly Agent[]): readonly string[] => {
+  const names = agents.map(({ name }) => name)
+  const twice = names.filter((name, i) => names.indexOf(name) !== i)
+  const problems = [
+    ...(names.length === 0 ? ['there is no agent'] : []),
+    ...(names.includes('') ? ['an agent has no name'] : []),
+    ...[...new Set(twice)].map((name) => `two agents are called '${name}'`),
+  ]
+  if (problems.length > 0) throw new RangeError(`${NAME}: ${problems.join('; ')}`)
+  return names
+}
+
+const checkRewards = (rewards: AgentRewards, agents: readonly string[]): void => {
+  const problems = Object.entries(rewards).flatMap(([name, reward]) => [
+    ...(agents.includes(name) ? [] : [`'${name}' is none of the agents ${agents.join(', ')}`]),
+    ...(Number.isFinite(reward) ? [] : [`the reward of '${name}' is ${reward}`]),
+  ])
+  if (problems.length > 0) throw new RangeError(`${NAME}: judge: ${problems.join('; ')}`)
+}
+
+/** One conversation, and who is to write in it. */
+interface Place {
+  readonly query: string
+  readonly turns: readonly AgentTurn[]
+  readonly agent: string
+  readonly sees: number
+}
+
+/** What a turn made of one conversation. */
+interface Moved {
+  readonly place: Place
+  readonly rewards: AgentRewards
+  /** That of the agent who wrote. */
+  readonly reward: number
+  readonly end?: Verdict['end']
+}
+
+/** The queries of a request; undefined if there are none for this batch. */
+const queriesOf = (request: TensorDict, batchSize: number): readonly string[] | undefined => {
+  const entry = find(request, ['query'])
+  if (entry === undefined || !('_tag' in entry) || entry._tag !== 'Data' || entry.items.size !== batchSize)
+    return undefined
+  const queries = entry.items.toArray()
+  return queries.every((query) => typeof query === 'string') ? queries : undefined
+}
+
+const placesOf = (
+  state: TensorDict<MultiAgentState>,
+  order: TurnOrder,
+  agents: readonly string[],
+): readonly Place[] => {
+  const [queries, turns, current] = [get(state, 'query').items, get(state, 'turns').items, get(state, 'agent').items]
+  return queries.toArray().map((query, i) => {
+    const said = turns.get(i)! // one for each element
+    const next = order(said, agents)
+    const agent = current.get(i)! // one for each element
+    return { query, turns: said, agent, sees: next === 'end' ? said.length : next.sees }
+  })
+}
+
+/**
+ * A conversation of several agents, who write one after the other, each from its own view: its messages are the assistant's, those of others a
+ * user's. Whose turn it is is a pure function of what was said, and stands in `agent`: `agentPolicy` asks the policy of that agent.
+ *
+ * `reset` needs `query` in its request, which everyone reads first. `step` takes the message of the agent whose turn it is, lets `judge` look, and
+ * shows the conversation to the next. `agentRewards` has what every agent got in the step; `reward` is that of the agent who wrote. `agentRows`
+ * gives each agent all that it got. Around it, `AgentTemplate` keeps the tokens of each agent by themselves.
+ *
+ * Shapes   all entries `[B]`.
+ * Errors   `Left(EnvFailure)` from `reset` if the request has no `query` of strings. Throws RangeError for a batch size below 1, for agents without
+ *          or with equal names, and for rewards of nobody or that are no numbers.
+ * Effects  none: a conversation can be replayed, forked and stored.
+ *
+ * @example
+ * MultiAgentEnv({ batchSize: 1, agents: [{ name: 'ann' }, { name: 'bob' }], order: simultaneous({ rounds: 1 }) }).name // 'MultiAgentEnv'
+ */
+export const MultiAgentEnv = (options: MultiAgentEnvOptions): Env<MultiAgentState, HistoryAction> => {
+  const { batchSize, agents, order = roundRobin(), judge = (): Verdict => ({}), view = agentView } = options
+  requireBatchSize(NAME, batchSize)
+  const names = checkAgents(agents)
+  const nothing: AgentRewards = Object.fromEntries(names.map((name) => [name, 0]))
+
+  const promptOf = ({ query, turns, agent, sees }: Place): History => {
+    const { systemPrompt } = agents.find(({ name }) => name === agent)!
+    const told = typeof systemPrompt === 'function' ? systemPrompt(query) : systemPrompt
+    return view({ query, turns, agent, sees, ...(told !== undefined && { systemPrompt: told }) })
+  }
+
+  const stateOf = (places: readonly Place[], rewards: readonly AgentRewards[]): TensorDict<MultiAgentState> =>
+    TensorDict(
+      {
+        query: data(places.map(({ query }) => query)),
+        history: { prompt: data(places.map(promptOf)) },
+        agent: data(places.map(({ agent }) => agent)),
+        turns: data(places.map(({ turns }) => turns)),
+        agentRewards: data(rewards),
+      },
+      [places.length],
+    )
+
+  const move = ({ query, turns: before, agent, sees }: Place, written: Message): Moved => {
+    const turns = [...before, { agent, message: written, saw: sees }]
+    const { rewards = {}, end } = judge({ query, agents: names, turns })
+    checkRewards(rewards, names)
+    const next = order(turns, names)
+    const isOver = end !== undefined || next === 'end'
+    return {
+      place: { query, turns, ...(isOver ? { agent, sees: turns.length } : next) },
+      rewards: { ...nothing, ...rewards },
+      reward: rewards[agent] ?? 0,
+      ...(isOver && { end: end ?? 'terminated' }),
+    }
+  }
+
+  return {
+    name: NAME,
+    batchSize,
+    specs: {
+      observation: {
+        query: dataSpec<string>('string'),
+        history: { prompt: dataSpec<History>('History') },
+        agent: dataSpec<string>('string'),
+        turns: dataSpec<readonly AgentTurn[]>('AgentTurn[]'),
+        agentRewards: dataSpec<AgentRewards>('AgentRewards'),
+      },
+      action: { history: { response: dataSpec<Message>('Message') } },
+    },
+    reset: (request) => {
+      const queries = queriesOf(request, batchSize)
+      if (queries === undefined) {
+        return TE.left(envFailure(NAME, `reset needs 'query', ${batchSize} strings, in its request`))
+      }
+      const first = order([], names)
+      if (first === 'end') return TE.left(envFailure(NAME, 'the order of turns has no first one'))
+      const places = queries.map((query): Place => ({ query, turns: [], ...first }))
+      const state = stateOf(
+        places,
+        places.map(() => nothing),
+      )
+      return TE.right(merge(request, state) as TensorDict<MultiAgentState>) // the state's own entries win
+    },
+    step: (state, action) => {
+      requireSameBatch(NAME, state, action)
+      return TE.fromIO(() => {
+        const [over, written] = [endedRows(state, 'done'), get(action, 'history', 'response').items]
+        const moved = placesOf(state, order, names).map(
+          (place, i): Moved =>
+            over[i] === true ? { place, rewards: nothing, reward: 0 } : move(place, written.get(i)!),
+        )
+        const next = stateOf(
+          moved.map(({ place }) => place),
+          moved.map(({ rewards }) => rewards),
+        )
+        const ends = (end: Verdict['end']) => moved.map((each) => each.end === end)
+        const rows = {
+          reward: moved.map(({ reward }) => reward),
+          terminated: ends('terminated'),
+          truncated: ends('truncated'),
+        }
+        const after = merge(merge(state, next), outcomeAfter(state, rows))
+        return after as TensorDict<DeepMerge<MultiAgentState, Outcome>> // both merged in
+      })
+    },
+  }
+}

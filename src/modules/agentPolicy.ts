@@ -1,0 +1,86 @@
+import * as E from 'fp-ts/lib/Either.js'
+import { child } from '../core/key.js'
+import type { Policy, PolicyFailure } from '../data/policy.js'
+import { select } from '../data/tensorDict/edit.js'
+import { concat } from '../data/tensorDict/joining.js'
+import { take } from '../data/tensorDict/selecting.js'
+import { find, type TensorDict } from '../data/tensorDict/tensorDict.js'
+import { discard, own, scope } from '../engine/scope.js'
+
+export interface AgentPolicyOptions<In, Out> {
+  /** The policy of each agent; several may have the same. */
+  readonly policies: Readonly<Record<string, Policy<In, Out>>>
+  readonly name?: string
+}
+
+const failed = (policy: string, reason: string): E.Either<PolicyFailure, never> =>
+  E.left({ _tag: 'PolicyFailure', policy, kind: 'asked', reason })
+
+/** The agent of each row; undefined if the state does not say. */
+const agentsOf = (td: TensorDict): readonly string[] | undefined => {
+  const entry = find(td, ['agent'])
+  if (entry === undefined || !('_tag' in entry) || entry._tag !== 'Data') return undefined
+  const agents = entry.items.toArray()
+  return agents.every((agent) => typeof agent === 'string') ? agents : undefined
+}
+
+/** Rows by the policy that answers them, in order of first appearance. */
+const rowsByPolicy = <P>(policies: readonly P[]): ReadonlyMap<P, readonly number[]> => {
+  const groups = new Map<P, number[]>()
+  for (const [row, policy] of policies.entries()) groups.set(policy, [...(groups.get(policy) ?? []), row])
+  return groups
+}
+
+/** The entries that all actions have: those of one policy alone are nobody's business here. */
+const inCommon = <S>(parts: readonly TensorDict<S>[]): readonly TensorDict<S>[] => {
+  const [first, ...others] = parts as readonly TensorDict[]
+  const keys = [...first!.entries.keys()].filter((key) => others.every((other) => other.entries.has(key)))
+  return (parts as readonly TensorDict[]).map((part) => select(part, ...keys) as TensorDict<S>) // with the keys of all
+}
+
+/**
+ * A policy for states of several agents: each row is answered by the policy of its `agent`. Rows of one policy are one call; calls go out at once.
+ *
+ * With one policy for all, no dispatch is needed: give it itself. Actions have the entries that all policies called give.
+ *
+ * Errors   `Left(PolicyFailure)` of kind `asked` if the state has no `agent`, or names one without a policy; else the first failure of a policy.
+ *          Throws RangeError if there is no policy.
+ * Effects  those of the policies. Policy number `n` of the record draws from `child(key, n)`: a row's randomness belongs to its place among
+ *          those of its policy.
+ *
+ * @example
+ * agentPolicy({ policies: { ann: ScriptedPolicy({ answers: [] }), bob: ScriptedPolicy({ answers: [] }) } }).name // 'agentPolicy'
+ */
+export const agentPolicy = <In, Out>(options: AgentPolicyOptions<In, Out>): Policy<In, Out> => {
+  const { policies, name = 'agentPolicy' } = options
+  const distinct = [...new Set(Object.values(policies))]
+  if (distinct.length === 0) throw new RangeError(`${name}: there is no policy`)
+  return {
+    name,
+    act: (td, key, actOptions) => async () => {
+      const agents = agentsOf(td)
+      if (agents === undefined) return failed(name, "the state has no 'agent' that says whose turn it is")
+      const unknown = [...new Set(agents)].filter((agent) => !Object.hasOwn(policies, agent))
+      if (unknown.length > 0) return failed(name, `there is no policy of ${unknown.join(', ')}`)
+      const groups = [...rowsByPolicy(agents.map((agent) => policies[agent]!))] // each has its own
+      if (groups.length === 1) return groups[0]![0].act(td, child(key, distinct.indexOf(groups[0]![0])), actOptions)()
+      const parts = await Promise.all(
+        groups.map(async ([policy, rows]) => {
+          using state = own(scope(() => take(td, rows)))
+          return await policy.act(state.value, child(key, distinct.indexOf(policy)), actOptions)() // the state lives until then
+        }),
+      )
+      const actions = parts.flatMap((part) => (E.isRight(part) ? [part.right] : []))
+      const failure = parts.find(E.isLeft)
+      if (failure !== undefined) {
+        discard(actions)
+        return failure
+      }
+      const order = groups.flatMap(([, rows]) => rows)
+      const places = order.map((_, row) => order.indexOf(row))
+      const joined = scope(() => take(concat(inCommon(actions)), places))
+      discard(actions, joined)
+      return E.right(joined)
+    },
+  }
+}
