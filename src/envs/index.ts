@@ -70,6 +70,23 @@ export {
   makeGSM8KEnv,
 } from './makeGSM8KEnv.js'
 export { type AnswerState, MATH_SYSTEM_PROMPT, MATHEnv, type MATHEnvOptions } from './mathEnv.js'
+export { type CommandBlock, commandBlock, guardMultiLine, type MultiLineCommands } from './mlgym/commandBlock.js'
+export { type MakeMLGymOptions, makeMLGym } from './mlgym/makeMLGym.js'
+export { type MLGymEnvState, type MLGymEpisode, MLGymWrapper, type MLGymWrapperOptions } from './mlgym/mlGymWrapper.js'
+export { type ProcessMLGymOptions, processMLGym } from './mlgym/processMLGym.js'
+export {
+  type MLGym,
+  type MLGymFailure,
+  type MLGymMetrics,
+  type MLGymOpened,
+  type MLGymRecording,
+  type MLGymReply,
+  type MLGymRequest,
+  type MLGymSession,
+  type MLGymShell,
+  recordedMLGym,
+} from './mlgym/session.js'
+export { type MLGymPlace, type MLGymSessions, type MLGymSessionsOptions, mlgymSessions } from './mlgym/sessions.js'
 export type { AnswerRewardOptions } from './rewards/answerScore.js'
 export { type CodeTest, type CodeTestsOptions, codeTests } from './rewards/codeTests.js'
 export {

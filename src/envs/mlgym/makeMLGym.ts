@@ -1,0 +1,29 @@
+import type { HistoryAction } from '../../data/policy.js'
+import type { Env } from '../env.js'
+import { type MLGymEnvState, MLGymWrapper, type MLGymWrapperOptions } from './mlGymWrapper.js'
+import { type ProcessMLGymOptions, processMLGym } from './processMLGym.js'
+import { type MLGymSessions, mlgymSessions } from './sessions.js'
+
+export interface MakeMLGymOptions extends Omit<MLGymWrapperOptions, 'sessions'> {
+  /** How MLGym is started. */
+  readonly mlgym?: ProcessMLGymOptions
+  /** Containers at a time. Default 8. */
+  readonly maxSessions?: number
+}
+
+/**
+ * Tasks of an installed MLGym, and the sessions that hold its containers: `await sessions.close()` at the end.
+ *
+ * Errors   as `MLGymWrapper` and `mlgymSessions`.
+ * Source   TorchRL `make_mlgym`; templates and tokens are transforms of their own, `TemplateTransform` and `Tokenizer`.
+ *
+ * @example
+ * makeMLGym({ tasks: ['prisonersDilemma'], rewardWrongFormat: -0.1 }).env.name // 'MLGymWrapper'
+ */
+export const makeMLGym = (
+  options: MakeMLGymOptions,
+): { readonly env: Env<MLGymEnvState, HistoryAction>; readonly sessions: MLGymSessions } => {
+  const { mlgym, maxSessions, ...wrapper } = options
+  const sessions = mlgymSessions({ mlgym: processMLGym(mlgym), ...(maxSessions !== undefined && { maxSessions }) })
+  return { env: MLGymWrapper({ sessions, ...wrapper }), sessions }
+}

@@ -1,0 +1,289 @@
+import * as E from 'fp-ts/lib/Either.js'
+import { child, formatKey, uniformInteger } from '../../core/key.js'
+import { append, History, type Message, message, textOf } from '../../data/history.js'
+import type { HistoryAction } from '../../data/policy.js'
+import { dataSpec } from '../../data/spec.js'
+import { type Data, data } from '../../data/tensorDict/leaf.js'
+import { type DeepMerge, merge } from '../../data/tensorDict/merge.js'
+import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { ChatState } from '../chatEnv.js'
+import {
+  type Env,
+  type EnvFailure,
+  endedRows,
+  envFailure,
+  type Outcome,
+  outcomeAfter,
+  requireBatchSize,
+  requireSameBatch,
+} from '../env.js'
+import { commandBlock, guardMultiLine } from './commandBlock.js'
+import type { MLGymFailure, MLGymMetrics, MLGymOpened, MLGymReply, MLGymShell } from './session.js'
+import type { MLGymPlace, MLGymSessions } from './sessions.js'
+
+/** What is known of an episode besides its conversation. JSON. */
+export interface MLGymEpisode {
+  readonly place: MLGymPlace
+  readonly baseline: MLGymMetrics | null
+  readonly shell: MLGymShell
+  /** Messages without a command, one after the other, up to now. */
+  readonly wrong: number
+  /** The last evaluation minus the baseline, as far as it was paid. */
+  readonly paid: number
+  readonly exitStatus: string | null
+}
+
+/** The states of an `MLGymWrapper`. `query` is the name of the task, which all elements of a batch share, as they do `groupId`. */
+export type MLGymEnvState = DeepMerge<
+  ChatState,
+  {
+    readonly groupId: Data<string>
+    readonly mlgym: Data<MLGymEpisode>
+    /** Whether the last message had no command, so that nothing was run. */
+    readonly retry: Data<boolean>
+  }
+>
+
+export interface MLGymWrapperOptions {
+  readonly sessions: MLGymSessions
+  /** Names of tasks, such as `prisonersDilemma`: one is drawn at each reset. */
+  readonly tasks: readonly string[]
+  /** Conversations about one task. Default 1. */
+  readonly batchSize?: number
+  /** Commands of an episode: MLGym evaluates and ends it then. Default 10. */
+  readonly maxSteps?: number
+  /** What a message without a command costs: added to the reward. Default 0. */
+  readonly rewardWrongFormat?: number
+  /** After so many such messages in succession the episode is given up, as MLGym does. Default 3. */
+  readonly maxWrong?: number
+  /** Which number of an evaluation counts, and whether more of it is better. Default: `Score`, or the only one there is; higher. */
+  readonly metric?: { readonly name?: string; readonly better?: 'higher' | 'lower' }
+}
+
+const NAME = 'MLGymWrapper'
+
+/** MLGym's word for an episode that is given up because no command can be read: what there is is evaluated. */
+const GIVE_UP = 'exit_format'
+
+const systemPrompt = (commandDocs: string): string =>
+  'You solve a machine learning task in a shell. Write in each message what you think and plan, and then one command in a code block of three ' +
+  'backticks; nothing else is run. You see what the command printed before you write the next one. Programs that wait for input do not work.\n' +
+  `Besides those of the shell there are these commands:\n${commandDocs}`
+
+const WRONG_FORMAT =
+  'Nothing was run: the message has no command. Write what you think, and then one command in a code block:\n```\ncommand\n```'
+
+const prompt = (steps: number, maxSteps: number, { openFile, workingDirectory }: MLGymShell): string =>
+  `(Current Step: ${steps}, Remaining Steps: ${maxSteps - steps})\n(Open file: ${openFile})\n(Current directory: ${workingDirectory})\nbash-$`
+
+const observed = (text: string): string => (text.trim() === '' ? 'The command ran, and printed nothing.' : text)
+
+/** What an evaluation is worth above the baseline; undefined if it has no such number. A baseline that there is not counts 0. */
+const gainOf = (
+  metrics: MLGymMetrics | undefined,
+  baseline: MLGymMetrics | null,
+  { name, better = 'higher' }: NonNullable<MLGymWrapperOptions['metric']>,
+): number | undefined => {
+  if (metrics === undefined) return undefined
+  const [only, more] = Object.keys(metrics)
+  const key = name ?? (more === undefined && only !== undefined ? only : 'Score')
+  const score = Object.hasOwn(metrics, key) ? metrics[key] : undefined
+  if (score === undefined || score === null) return undefined
+  const before = baseline !== null && Object.hasOwn(baseline, key) ? (baseline[key] ?? 0) : 0
+  return better === 'higher' ? score - before : before - score
+}
+
+const checkOptions = ({ tasks, maxSteps = 1, maxWrong = 1, rewardWrongFormat = 0 }: MLGymWrapperOptions): void => {
+  const problems = [
+    ...(tasks.length === 0 ? ['there is no task'] : []),
+    ...(Number.isInteger(maxSteps) && maxSteps >= 1 ? [] : [`maxSteps must be at least 1, got ${maxSteps}`]),
+    ...(Number.isInteger(maxWrong) && maxWrong >= 1 ? [] : [`maxWrong must be at least 1, got ${maxWrong}`]),
+    ...(Number.isFinite(rewardWrongFormat) ? [] : [`rewardWrongFormat must be a number, got ${rewardWrongFormat}`]),
+  ]
+  if (problems.length > 0) throw new RangeError(`${NAME}: ${problems.join('; ')}`)
+}
+
+/** One conversation between two turns. */
+interface Desk {
+  readonly history: History
+  readonly episode: MLGymEpisode
+}
+
+/** What a turn made of it. */
+interface Moved extends Desk {
+  readonly reward: number
+  readonly done: boolean
+  readonly retry: boolean
+}
+
+const failure = (i: number, cause: MLGymFailure): EnvFailure =>
+  envFailure(NAME, `conversation ${i}: ${cause.kind === 'unexpected' ? 'not as recorded: ' : ''}${cause.reason}`)
+
+/** All results, or the first failure. */
+const all = <T>(results: readonly E.Either<MLGymFailure, T>[]): E.Either<EnvFailure, readonly T[]> => {
+  const failed = results.findIndex(E.isLeft)
+  const first = results[failed]
+  if (first !== undefined && E.isLeft(first)) return E.left(failure(failed, first.left))
+  return E.right(results.flatMap((result) => (E.isRight(result) ? [result.right] : [])))
+}
+
+const stateOf = (
+  task: string,
+  groupId: string,
+  desks: readonly (Desk & { readonly retry: boolean })[],
+): TensorDict<MLGymEnvState> =>
+  TensorDict(
+    {
+      query: data(desks.map(() => task)),
+      groupId: data(desks.map(() => groupId)),
+      history: { prompt: data(desks.map(({ history }) => history)) },
+      mlgym: data(desks.map(({ episode }) => episode)),
+      retry: data(desks.map(({ retry }) => retry)),
+    },
+    [desks.length],
+  )
+
+/** The rules of a wrapper, with their defaults. */
+type Rules = Required<Pick<MLGymWrapperOptions, 'sessions' | 'maxSteps' | 'rewardWrongFormat' | 'maxWrong' | 'metric'>>
+
+/** What the agent is told of an answer, and what the answer is worth. */
+const moved = (desk: Desk, command: string, reply: MLGymReply, { maxSteps, metric }: Rules): Moved => {
+  const { episode } = desk
+  const gain = gainOf(reply.scores.at(-1), episode.baseline, metric)
+  const commands = [...episode.place.commands, command]
+  const next: MLGymEpisode = {
+    ...episode,
+    place: { ...episode.place, commands },
+    shell: reply.shell,
+    wrong: 0,
+    paid: gain ?? episode.paid,
+    exitStatus: reply.exitStatus,
+  }
+  const text = `${observed(reply.observation)}\n${prompt(commands.length, maxSteps, reply.shell)}`
+  return {
+    history: append(desk.history, message('user', text)),
+    episode: next,
+    reward: next.paid - episode.paid,
+    done: reply.done,
+    retry: false,
+  }
+}
+
+const runTurn = async (
+  { history, episode }: Desk,
+  written: Message,
+  rules: Rules,
+  signal: AbortSignal | undefined,
+): Promise<E.Either<MLGymFailure, Moved>> => {
+  const desk = { history: append(history, written), episode }
+  const block = commandBlock(textOf(written))
+  const command = block === undefined ? '' : guardMultiLine(block.command.trim())
+  if (command !== '') {
+    const reply = await rules.sessions.step(episode.place, command, signal)
+    return E.map((answer: MLGymReply) => moved(desk, command, answer, rules))(reply)
+  }
+  const wrong = episode.wrong + 1
+  const penalty = rules.rewardWrongFormat
+  if (wrong < rules.maxWrong) {
+    const asked = append(desk.history, message('user', WRONG_FORMAT))
+    return E.right({ history: asked, episode: { ...episode, wrong }, reward: penalty, done: false, retry: true })
+  }
+  const reply = await rules.sessions.step(episode.place, GIVE_UP, signal)
+  return E.map((answer: MLGymReply): Moved => {
+    const last = moved(desk, GIVE_UP, answer, rules)
+    return { ...last, reward: last.reward + penalty, done: true, retry: true }
+  })(reply)
+}
+
+/** The first messages of a conversation about a task. */
+const opening = ({ description, commandDocs, shell }: MLGymOpened, maxSteps: number): History =>
+  History([
+    message('system', systemPrompt(commandDocs)),
+    message('user', `${description}\n\n${prompt(0, maxSteps, shell)}`),
+  ])
+
+/**
+ * Machine learning tasks of MLGym, in which the policy writes a discussion and a command, and reads what the command printed.
+ *
+ * `reset` draws a task, opens a container for each conversation and shows the task. `step` runs the command of the message's last code block. Where
+ * there is none, nothing is run: the message is answered with the format, costs `rewardWrongFormat`, and `retry` is true; after `maxWrong` of them
+ * in succession the episode is given up. The reward is that of evaluations, on `validate`, `submit` and at the end: what the evaluation is above the
+ * baseline, less what was paid before, so that the sum of an episode is its last evaluation minus the baseline, however often it is evaluated.
+ * Scores are what MLGym measured: what a command prints is never read as one.
+ *
+ * All state is in the TensorDict: an episode is its commands. `mlgymSessions` runs each in the container that stands there, and opens one again,
+ * and runs them again, where there is none: for a fork, after a resume.
+ *
+ * Shapes   all entries `[B]`; all elements have the same task.
+ * Errors   `Left(EnvFailure)` where a container fails, which is no reward of 0. Throws RangeError with all options that are wrong.
+ * Effects  those of the sessions; their containers end with their episodes, or with `sessions.close()`.
+ * Source   MLGym (Nathani et al. 2025), its `step`, `ThoughtActionParser` and agent; TorchRL `MLGymWrapper`, which reads scores from text that a
+ *          command can print, and pays each evaluation anew.
+ *
+ * @example
+ * MLGymWrapper({ sessions: mlgymSessions({ mlgym: recordedMLGym([]) }), tasks: ['prisonersDilemma'] }).name // 'MLGymWrapper'
+ */
+export const MLGymWrapper = (options: MLGymWrapperOptions): Env<MLGymEnvState, HistoryAction> => {
+  checkOptions(options)
+  const { sessions, tasks, batchSize = 1, maxSteps = 10, rewardWrongFormat = 0, maxWrong = 3, metric = {} } = options
+  requireBatchSize(NAME, batchSize)
+  const rules: Rules = { sessions, maxSteps, rewardWrongFormat, maxWrong, metric }
+  return {
+    name: NAME,
+    batchSize,
+    specs: {
+      observation: {
+        query: dataSpec<string>('string'),
+        groupId: dataSpec<string>('string'),
+        history: { prompt: dataSpec<History>('History') },
+        mlgym: dataSpec<MLGymEpisode>('MLGymEpisode'),
+        retry: dataSpec<boolean>('boolean'),
+      },
+      action: { history: { response: dataSpec<Message>('Message') } },
+    },
+    reset: (request, key) => async () => {
+      const own = child(key, NAME)
+      const task = tasks[uniformInteger(own, tasks.length)]!
+      const seed = uniformInteger(own, 2 ** 31, 1)
+      const places = Array.from({ length: batchSize }, (_, i): MLGymPlace => {
+        return { id: formatKey(child(own, i)), request: { task, maxSteps, seed }, commands: [] }
+      })
+      const opened = all(await Promise.all(places.map((place) => sessions.open(place))))
+      if (E.isLeft(opened)) return opened
+      const desks = opened.right.map((each, i) => {
+        const episode = {
+          place: places[i]!,
+          baseline: each.baseline,
+          shell: each.shell,
+          wrong: 0,
+          paid: 0,
+          exitStatus: null,
+        }
+        return { history: opening(each, maxSteps), episode, retry: false }
+      })
+      const state = stateOf(task, `${formatKey(own)}:${task}`, desks)
+      return E.right(merge(request, state) as TensorDict<MLGymEnvState>) // the state's own entries win
+    },
+    step: (state, action, { signal } = {}) => {
+      requireSameBatch(NAME, state, action)
+      return async () => {
+        const [histories, episodes] = [get(state, 'history', 'prompt').items, get(state, 'mlgym').items]
+        const [over, written] = [endedRows(state, 'done'), get(action, 'history', 'response').items]
+        const turns = histories.toArray().map((history, i) => {
+          const desk = { history, episode: episodes.get(i)! } // one for each element
+          if (over[i] === true) return Promise.resolve(E.right({ ...desk, reward: 0, done: true, retry: false }))
+          return runTurn(desk, written.get(i)!, rules, signal)
+        })
+        const results = all(await Promise.all(turns))
+        if (E.isLeft(results)) return results
+        const next = stateOf(get(state, 'query').items.first()!, get(state, 'groupId').items.first()!, results.right) // all elements share them
+        const ends = {
+          reward: results.right.map(({ reward }) => reward),
+          terminated: results.right.map(({ done }) => done),
+        }
+        const after = merge(merge(state, next), outcomeAfter(state, ends))
+        return E.right(after as TensorDict<DeepMerge<MLGymEnvState, Outcome>>) // both merged in
+      }
+    },
+  }
+}

@@ -1,0 +1,194 @@
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import type { Alarms, Processes, TalkingProcess } from '../../core/capabilities.js'
+import { liveAlarms } from '../../live/clock.js'
+import { liveProcesses } from '../../live/processes.js'
+import { type MLGym, type MLGymFailure, type MLGymReply, type MLGymSession, mlgymFailure } from './session.js'
+
+export interface ProcessMLGymOptions {
+  /** The Python that MLGym is installed in, or another program that speaks the bridge's protocol. Default `python3`. */
+  readonly command?: string
+  /** Default: the bridge of this package, `assets/mlgymBridge.py`. */
+  readonly args?: readonly string[]
+  /** Where MLGym looks for its configs: its repository. Default: the folder of this process. */
+  readonly folder?: string
+  readonly env?: Readonly<Record<string, string | null>>
+  /** A container is ready in this time. Default 30 minutes: images are built, and baselines run. */
+  readonly openLimitMs?: number
+  /** A command, and its evaluation, is over in this time. Default 3 hours: MLGym itself ends a training after one. */
+  readonly stepLimitMs?: number
+  readonly processes?: Pick<Processes, 'converse'>
+  readonly alarms?: Alarms
+}
+
+const MINUTE = 60_000
+/** What a container has to be removed in. */
+const CLOSE_MS = MINUTE
+/** The longest answer: commands of MLGym print less. */
+const MAX_LINE = 64 * 2 ** 20
+/** What is kept of a bridge's errors, for the reason of a failure. */
+const MAX_ERRORS = 2000
+
+const metrics = z.record(z.string(), z.number().nullable())
+const shell = z.object({ openFile: z.string(), workingDirectory: z.string() })
+const openedReply = z.object({ description: z.string(), commandDocs: z.string(), baseline: metrics.nullable(), shell })
+const stepReply = z.object({
+  observation: z.string(),
+  done: z.boolean(),
+  exitStatus: z.string().nullable(),
+  scores: z.array(metrics),
+  shell,
+})
+const envelope = z.union([
+  z.object({ ok: z.literal(true), result: z.unknown() }),
+  z.object({ ok: z.literal(false), reason: z.string() }),
+])
+
+const infrastructure = (reason: string): E.Either<MLGymFailure, never> => E.left(mlgymFailure('infrastructure', reason))
+
+/** Lines of a stream of bytes; what is longer than a line may be is told as one, so that nothing grows without end. */
+const lineReader = (onLine: (line: string) => void): ((bytes: Uint8Array) => void) => {
+  const decoder = new TextDecoder()
+  let pieces: string[] = []
+  let size = 0
+  const tell = (last: string): void => {
+    const line = pieces.join('') + last
+    pieces = []
+    size = 0
+    onLine(line)
+  }
+  return (bytes) => {
+    const parts = decoder.decode(bytes, { stream: true }).split('\n')
+    for (const part of parts.slice(0, -1)) tell(part)
+    const rest = parts.at(-1) ?? ''
+    pieces.push(rest)
+    size += rest.length
+    if (size > MAX_LINE) tell('')
+  }
+}
+
+/** What a bridge said to a request, as the schema has it. */
+const readReply = <T>(line: string, schema: z.ZodType<T>): E.Either<MLGymFailure, T> => {
+  const json = E.tryCatch(
+    (): unknown => JSON.parse(line),
+    () => null,
+  )
+  const said = E.isRight(json) ? envelope.safeParse(json.right) : undefined
+  if (said === undefined || !said.success)
+    return infrastructure(`the bridge said what is no answer: ${line.slice(0, 200)}`)
+  if (!said.data.ok) return infrastructure(said.data.reason)
+  const result = schema.safeParse(said.data.result)
+  return result.success
+    ? E.right(result.data)
+    : infrastructure(`the bridge's answer does not fit: ${z.prettifyError(result.error)}`)
+}
+
+/** A bridge that is asked one thing at a time. */
+interface Bridge {
+  readonly ask: <T>(request: object, schema: z.ZodType<T>, limitMs: number) => Promise<E.Either<MLGymFailure, T>>
+  readonly close: () => Promise<void>
+}
+
+const bridgeOf = (
+  process: TalkingProcess,
+  lines: { onLine: (line: string) => void },
+  errors: () => string,
+  alarms: Alarms,
+): Bridge => {
+  let isOver = false
+  const gone = process.ended.then(({ code, signal }) => {
+    isOver = true
+    return `the bridge ended with ${signal ?? `code ${code}`}: ${errors().trim().slice(-500)}`
+  })
+  const stop = async (): Promise<void> => {
+    if (!isOver) await process.stop(CLOSE_MS)
+  }
+  return {
+    ask: async (request, schema, limitMs) => {
+      let silence = (): void => {}
+      const line = new Promise<string>((resolve) => {
+        lines.onLine = resolve
+      })
+      const late = new Promise<null>((resolve) => {
+        silence = alarms.after(limitMs, () => resolve(null))
+      })
+      const dead = gone.then((reason): E.Either<MLGymFailure, never> => infrastructure(reason))
+      const written = await process.write(`${JSON.stringify(request)}\n`)()
+      const answer = E.isLeft(written) ? dead : Promise.race([line, late, dead])
+      const first = await answer
+      silence()
+      if (first === null) {
+        await stop()
+        return infrastructure(`the bridge did not answer in ${limitMs} ms`)
+      }
+      return typeof first === 'string' ? readReply(first, schema) : first
+    },
+    close: async () => {
+      if (isOver) return
+      await process.write(`${JSON.stringify({ op: 'close' })}\n`)()
+      process.endInput()
+      let silence = (): void => {}
+      const late = new Promise<void>((resolve) => {
+        silence = alarms.after(CLOSE_MS, resolve)
+      })
+      await Promise.race([gone, late])
+      silence()
+      await stop()
+    },
+  }
+}
+
+const ownBridge = (): string => decodeURIComponent(new URL('../../../assets/mlgymBridge.py', import.meta.url).pathname)
+
+/**
+ * MLGym in processes of its own, one for each session: a small Python bridge imports `mlgym` and is talked to in lines of JSON. It needs MLGym (from
+ * its repository; the package of that name on PyPI is another one) and docker or podman.
+ *
+ * Errors   `Left(MLGymFailure)` of kind `infrastructure` for a program that cannot be started, ends, is late, or says what is no answer, with the
+ *          end of what it wrote to its errors.
+ * Effects  starts processes, which end with their session, with this process, or after their limit.
+ *
+ * @example
+ * processMLGym({ command: 'python3', folder: '/opt/MLGym' }).open.length // 1
+ */
+export const processMLGym = (options: ProcessMLGymOptions = {}): MLGym => {
+  const {
+    command = 'python3',
+    args = [ownBridge()],
+    folder,
+    env,
+    processes = liveProcesses,
+    alarms = liveAlarms,
+  } = options
+  const { openLimitMs = 30 * MINUTE, stepLimitMs = 180 * MINUTE } = options
+  return {
+    open: (request) => async () => {
+      const lines = { onLine: (_line: string): void => {} }
+      let errors = ''
+      const decoder = new TextDecoder()
+      const started = await processes.converse({
+        command,
+        args,
+        ...(folder !== undefined && { folder }),
+        ...(env !== undefined && { env }),
+        onOutput: lineReader((line) => lines.onLine(line)),
+        onErrors: (bytes) => {
+          errors = (errors + decoder.decode(bytes, { stream: true })).slice(-MAX_ERRORS)
+        },
+      })()
+      if (E.isLeft(started)) return infrastructure(started.left.reason)
+      const bridge = bridgeOf(started.right, lines, () => errors, alarms)
+      const opened = await bridge.ask({ op: 'open', ...request }, openedReply, openLimitMs)
+      if (E.isLeft(opened)) {
+        await bridge.close()
+        return opened
+      }
+      const session: MLGymSession = {
+        opened: opened.right,
+        step: (line) => () => bridge.ask<MLGymReply>({ op: 'step', command: line }, stepReply, stepLimitMs),
+        close: bridge.close,
+      }
+      return E.right(session)
+    },
+  }
+}
