@@ -14,7 +14,6 @@ import { overlappedTraining } from '../src/collectors/overlap/overlappedTraining
 import { rolloutGroups } from '../src/collectors/overlap/rolloutGroups.js'
 import { trainStep } from '../src/collectors/trainStep.js'
 import { decoderForms } from '../src/collectors/updaters/decoderForms.js'
-import { inProcessUpdater } from '../src/collectors/weightSync.js'
 import { orThrow } from '../src/core/failure.js'
 import { child, keyFromSeed, uniform, uniformInteger } from '../src/core/key.js'
 import { encodeSafetensors } from '../src/data/codecs/safetensors.js'
@@ -29,33 +28,29 @@ import { hostArrays } from '../src/modules/pretrained.js'
 import { localClient } from '../src/modules/remote/localClient.js'
 import { formatConfig } from '../src/modules/transformer/config.js'
 import { initialParams } from '../src/modules/transformer/params.js'
-import { TransformersWrapper } from '../src/modules/transformersWrapper.js'
 import { MCAdvantage } from '../src/objectives/advantages/mcAdvantage.js'
 import { adamW } from '../src/objectives/updates/adamW.js'
 import { ScriptedEnv } from '../src/testing/scriptedEnv.js'
 import { ScriptedPolicy } from '../src/testing/scriptedPolicy.js'
 import { benchConfig, host, median, randomIds } from './settings.js'
 
-/** `turns`: policy and trainer share a thread and its cores. The others sample on a thread beside, at most so many updates behind. */
-const MODES = ['turns', 'lag0', 'lag1', 'lag2'] as const
+/** An engine on a thread samples, at most so many updates behind: with 0, sampling and learning wait for each other. */
+const MODES = ['lag0', 'lag1', 'lag2'] as const
 type Mode = (typeof MODES)[number]
 
 const count = (text: string): number => Math.max(1, Math.round(Number(text)))
 
 const options = new Command()
-  .description('GRPO steps on random prompts with a random reward, sampled in turns with learning or beside it.')
+  .description(
+    'GRPO steps on random prompts with a random reward, sampled beside learning: waiting for each other, or at most so many updates behind.',
+  )
   .option('--prompts <n>', '', count, 16)
   .option('--group <n>', '', count, 8)
   .option('--prompt <n>', 'tokens of a prompt', count, 32)
   .option('--new-tokens <n>', 'tokens of a completion', count, 64)
   .option('--hidden <n>', '', count, 128)
   .option('--layers <n>', '', count, 4)
-  .option(
-    '--threads <n>',
-    'cores: in turns each of the two has all of them, beside each other each has its part',
-    count,
-    2,
-  )
+  .option('--threads <n>', 'cores, half of them for the engine; with one elsewhere all are for learning', count, 2)
   .option(
     '--latency <ms>',
     'take an engine elsewhere that answers any request after this time, in the place of a real one',
@@ -117,11 +112,6 @@ const elsewhere = (latencyMs: number): Sampler => {
   }
 }
 
-const inProcess = (params: NamedTensors): Sampler => {
-  const policy = TransformersWrapper({ config, params, sampling: { maxNewTokens: newTokens, minNewTokens: newTokens } })
-  return { policy, push: inProcessUpdater(policy).push, close: async () => policy.release() }
-}
-
 const onThread = async (params: NamedTensors): Promise<Sampler> => {
   const folder = mkdtempSync(join(tmpdir(), 'tandem-overlap-'))
   writeFileSync(join(folder, 'config.json'), JSON.stringify(formatConfig(config)))
@@ -145,15 +135,10 @@ const onThread = async (params: NamedTensors): Promise<Sampler> => {
 
 /** Seconds for a step, on average over the timed ones. */
 const time = async (mode: Mode): Promise<number> => {
-  const isBeside = mode !== 'turns' && options.latency === undefined
-  await selectBackend({ threads: isBeside ? Math.max(1, threads - Math.floor(threads / 2)) : threads })
+  const isHere = options.latency === undefined
+  await selectBackend({ threads: isHere ? Math.max(1, threads - Math.floor(threads / 2)) : threads })
   using params = own(scope(() => initialParams(config, keyFromSeed(0))))
-  const sampler =
-    options.latency !== undefined
-      ? elsewhere(options.latency)
-      : isBeside
-        ? await onThread(params.value)
-        : inProcess(params.value)
+  const sampler = isHere ? await onThread(params.value) : elsewhere(options.latency)
   const env = (task: number) =>
     ScriptedEnv(
       Array.from({ length: group }, (_, i) => ({
@@ -166,7 +151,7 @@ const time = async (mode: Mode): Promise<number> => {
   const step = trainStep({ config, optimizer: adamW() })
   const rules = {
     groups: prompts,
-    maxLag: mode === 'turns' ? 0 : Number(mode.slice(3)),
+    maxLag: Number(mode.slice(3)),
     lastVersion: options.warmup + options.steps,
   }
   const steps = overlappedTraining({
@@ -196,10 +181,9 @@ const runMode = (mode: Mode): number => {
 
 if (options.mode !== undefined) console.log(await time(options.mode))
 else {
-  const modes = options.latency === undefined ? MODES : MODES.slice(1)
-  const seconds = new Map<Mode, number[]>(modes.map((mode) => [mode, []]))
-  for (let round = 0; round < options.rounds; round++) for (const mode of modes) seconds.get(mode)!.push(runMode(mode))
-  const base = median(seconds.get(modes[0]!)!)
+  const seconds = new Map<Mode, number[]>(MODES.map((mode) => [mode, []]))
+  for (let round = 0; round < options.rounds; round++) for (const mode of MODES) seconds.get(mode)!.push(runMode(mode))
+  const base = median(seconds.get('lag0')!)
   for (const [mode, each] of seconds) {
     const middle = median(each)
     const spread = { lowest: Math.min(...each), highest: Math.max(...each) }

@@ -32,7 +32,8 @@ describe('medianSlope', () => {
   })
 
   it('is 0 for fewer than two points, and for points above each other', () => {
-    expect([medianSlope([]), medianSlope([[1, 2]]), medianSlope([[1, 2], [1, 9]])]).toEqual([0, 0, 0]) // biome-ignore format: points
+    const point = [1, 2] as const
+    expect([[], [point], [point, [1, 9] as const]].map(medianSlope)).toEqual([0, 0, 0])
   })
 })
 

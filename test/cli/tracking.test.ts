@@ -33,7 +33,7 @@ const newRun = (): PreparedRun => {
 }
 
 const step = (n: number): RunEvent =>
-  ({ type: 'step', step: n, reward: n, seconds: { generation: 1 } }) as unknown as RunEvent // numbers are numbers
+  ({ type: 'step', step: n, reward: n, seconds: { generation: 1 } }) as unknown as RunEvent // the fields of a step that sinks are asked about here
 const EVENTS: readonly RunEvent[] = [
   { type: 'start', firstStep: 1, settings: { seed: 1 } } as RunEvent, // all that is looked at
   step(1),

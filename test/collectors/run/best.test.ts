@@ -59,7 +59,7 @@ describe('the best checkpoint of a run', () => {
   it('stays beside the last two, is exported, and is that of the summary', async () => {
     const summary = await start('whole')
     const records = parseJsonLines(readFileSync(path('whole/metrics.jsonl'), 'utf8'))
-    const evaluations = records.filter(({ type }) => type === 'evaluation') as unknown as EvaluationRecord[] // of the type
+    const evaluations = records.filter(({ type }) => type === 'evaluation') as unknown as EvaluationRecord[] // the lines of this type, as the run wrote them
     const best = bestEvaluation(evaluations)!
     expect(summary?.best).toEqual({ step: best.step, accuracy: best.accuracy })
     const name = (step: number): string => `step-00000${step}`
