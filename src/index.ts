@@ -1,7 +1,7 @@
 /** Tandem: reinforcement-learning post-training of language models. Everything but `tandem-rl/testing`. */
 export * from './collectors/index.js'
 export { type ByteSource, memoryBytes } from './core/byteSource.js'
-export type { Calendar, Clock, Files, Ids, Output } from './core/capabilities.js'
+export type { Alarms, Calendar, Clock, Files, Ids, Output } from './core/capabilities.js'
 export {
   type ConfigFailure,
   describe,
@@ -38,7 +38,22 @@ export {
   uniformInteger,
   uniforms,
 } from './core/key.js'
+export { type Limiter, limiter } from './core/limiter.js'
+export {
+  SANDBOX_LIMITS,
+  type Sandbox,
+  type SandboxEnd,
+  type SandboxFailure,
+  type SandboxLimits,
+  type SandboxProgram,
+  type SandboxSaid,
+  type SandboxSession,
+  type SandboxStop,
+  type SandboxText,
+  type SandboxWait,
+} from './core/sandbox.js'
 export { constant, cosine, linear, type Schedule, warmUp } from './core/schedule.js'
+export { sipHash } from './core/sipHash.js'
 export * from './data/index.js'
 export * from './engine/index.js'
 export * from './envs/index.js'
@@ -49,6 +64,7 @@ export { liveFiles } from './live/files.js'
 export { type HttpServer, type HttpServerOptions, type ListenFailure, liveHttpServer } from './live/httpServer.js'
 export { type LiveHubOptions, liveHub } from './live/hub.js'
 export { liveOutput } from './live/output.js'
+export { type LiveSandboxOptions, liveSandbox } from './live/sandbox/liveSandbox.js'
 export { liveTransport } from './live/transport/liveTransport.js'
 export type { TransportOptions } from './live/transport/settings.js'
 export * from './modules/index.js'

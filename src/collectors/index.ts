@@ -96,7 +96,13 @@ export {
   type QueueLog,
   type RolloutBytes,
 } from './queues/queueLog.js'
-export type { DropCause, GroupQueueSettings, GroupQueueState, QueueRefusal, Settled } from './queues/queueState.js'
+export type {
+  DropCause,
+  GroupQueueSettings,
+  GroupQueueState,
+  QueueRefusal,
+  Settled,
+} from './queues/queueState.js'
 export { type RedisQueueLogOptions, redisQueueLog } from './queues/redisQueueLog.js'
 export {
   type FinishedRollout,
@@ -208,7 +214,13 @@ export {
   ppoStep,
   type ValuedRewards,
 } from './steps/ppoStep.js'
-export { type MaskedTokens, maskedRows, type SFTRows, type SFTRowsOptions, sftRows } from './steps/sftRows.js'
+export {
+  type MaskedTokens,
+  maskedRows,
+  type SFTRows,
+  type SFTRowsOptions,
+  sftRows,
+} from './steps/sftRows.js'
 export { type SFTMetrics, type SFTStepOptions, sftStep } from './steps/sftStep.js'
 export { type ValueMetrics, type ValueRows, type ValueStepOptions, valueStep } from './steps/valueStep.js'
 export { type ConsoleOptions, consoleSink } from './tracking/console.js'

@@ -11,8 +11,18 @@ export {
   type PolicyEngine,
 } from './generation/enginePolicy.js'
 export { type FolderEngineOptions, folderEngine, folderEngineModule } from './generation/folderEngine.js'
-export { collectEvents, type Generated, type GeneratedCompletion, generateAll } from './generation/generateAll.js'
-export { type EngineLimits, type LLMEngineOptions, type LocalLLMEngine, makeLLMEngine } from './generation/llmEngine.js'
+export {
+  collectEvents,
+  type Generated,
+  type GeneratedCompletion,
+  generateAll,
+} from './generation/generateAll.js'
+export {
+  type EngineLimits,
+  type LLMEngineOptions,
+  type LocalLLMEngine,
+  makeLLMEngine,
+} from './generation/llmEngine.js'
 export { type ModelEngineOptions, modelEngine } from './generation/modelEngine.js'
 export { type EngineModule, LLMOnDevice, type OnDeviceOptions } from './generation/onDevice.js'
 export type { MixedVersions } from './generation/policy/actionRows.js'
@@ -20,7 +30,12 @@ export type { Truncation } from './generation/policy/requestPlan.js'
 export { makeRunner, type Rounding, type RunnerOptions } from './generation/runner/runner.js'
 export { addToken, countTokens, type OwnCounts, type TokenCounts } from './generation/sampling/counts.js'
 export { type PromptLogProbOptions, promptLogProbs, tokenLogProbs } from './generation/sampling/logProbs.js'
-export { checkSampling, DEFAULT_SAMPLING, type SamplingLimits, samplingParams } from './generation/sampling/params.js'
+export {
+  checkSampling,
+  DEFAULT_SAMPLING,
+  type SamplingLimits,
+  samplingParams,
+} from './generation/sampling/params.js'
 export { type SampledToken, type SampleState, sampleToken } from './generation/sampling/sampleToken.js'
 export {
   bannedTokens,
@@ -33,8 +48,20 @@ export {
   stopTracker,
 } from './generation/sampling/stopTracker.js'
 export { type HistoryPolicyOptions, type HistoryTokens, historyPolicy } from './historyPolicy.js'
-export { type Adapter, initialLora, type LoraParams, loraScalings, mergeLora, withLora } from './lora/adapter.js'
-export { DEFAULT_LORA, type LoraConfig, type LoraScaling, loraConfig } from './lora/config.js'
+export {
+  type Adapter,
+  initialLora,
+  type LoraParams,
+  loraScalings,
+  mergeLora,
+  withLora,
+} from './lora/adapter.js'
+export {
+  DEFAULT_LORA,
+  type LoraConfig,
+  type LoraScaling,
+  loraConfig,
+} from './lora/config.js'
 export { type AdapterFilesOptions, adapterFiles, type LoadedAdapter, loadAdapter } from './lora/peft.js'
 export { adapterFromWeights, adapterWeights } from './lora/weights.js'
 export {
@@ -53,7 +80,12 @@ export {
   type TextOptions,
   textFromFiles,
 } from './pretrained.js'
-export { type AISDKConfig, AISDKWrapper, type AIWorld, type LanguageModel } from './remote/chat/aiSDKWrapper.js'
+export {
+  type AISDKConfig,
+  AISDKWrapper,
+  type AIWorld,
+  type LanguageModel,
+} from './remote/chat/aiSDKWrapper.js'
 export type {
   Capture,
   CapturedAction,
