@@ -7,7 +7,7 @@
  */
 import type { OnnxArray, OnnxType } from './binding.js'
 import { type Origin, operationName } from './origin.js'
-import { type ProtobufWriter, protobufWriter } from './protobuf.js'
+import { type MessageWriter, protobufWriter } from './protobuf.js'
 
 export type Attribute =
   | number
@@ -166,7 +166,7 @@ export const graphKey = (graph: Graph): string => {
 
 const ELEMENT_TYPE: Readonly<Record<OnnxType, number>> = { float32: 1, int32: 6, int64: 7, bool: 9 }
 
-const writeAttribute = (writer: ProtobufWriter, name: string, value: Attribute): void => {
+const writeAttribute = (writer: MessageWriter, name: string, value: Attribute): void => {
   writer.text(1, name)
   if (typeof value === 'number') {
     writer.integer(3, value)
@@ -187,7 +187,7 @@ const writeAttribute = (writer: ProtobufWriter, name: string, value: Attribute):
 }
 
 const writeValueInfo = (
-  writer: ProtobufWriter,
+  writer: MessageWriter,
   name: string,
   value: { readonly shape: readonly (number | null)[]; readonly type: OnnxType },
 ): void => {

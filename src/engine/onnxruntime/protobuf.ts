@@ -1,55 +1,83 @@
 /** The few protobuf wire forms that an ONNX model needs (protobuf encoding: varint, 32-bit, length-delimited). */
 
-/** Grows as it is written to. One writer makes one message. */
-export interface ProtobufWriter {
+/** Writes the fields of one message. */
+export interface MessageWriter {
   readonly integer: (field: number, value: number | bigint) => void
   readonly float: (field: number, value: number) => void
   readonly text: (field: number, value: string) => void
+  /** The array must stay as it is until `finish`. */
   readonly bytes: (field: number, value: Uint8Array) => void
-  readonly message: (field: number, write: (writer: ProtobufWriter) => void) => void
+  readonly message: (field: number, write: (writer: MessageWriter) => void) => void
+}
+
+/** Grows as it is written to. One writer makes one message. */
+export interface ProtobufWriter extends MessageWriter {
   readonly finish: () => Uint8Array
 }
 
 const encoder = new TextEncoder()
 
-/** A writer of one protobuf message. Effects: none outside the writer. Cost: linear in the bytes written. */
-export const protobufWriter = (): ProtobufWriter => {
-  let buffer = new Uint8Array(256)
-  let length = 0
+/** Arrays of more bytes are not copied while a message is written. */
+const COPIED_BYTES = 1024
 
+/** A message as it is written: arrays that make it up, one after another. */
+interface Pieces {
+  readonly writer: MessageWriter
+  /** Everything that was written. Nothing is to be written afterwards. */
+  readonly all: () => { readonly pieces: readonly Uint8Array[]; readonly length: number }
+}
+
+const messagePieces = (): Pieces => {
+  const pieces: Uint8Array[] = []
+  let before = 0 // bytes of the pieces
+  let buffer = new Uint8Array(64)
+  let [start, end] = [0, 0] // of what was written to the buffer since the last piece
+
+  const add = (piece: Uint8Array): void => {
+    pieces.push(piece)
+    before += piece.length
+  }
+  const close = (): void => {
+    if (end > start) add(buffer.subarray(start, end))
+    start = end
+  }
   const reserve = (extra: number): void => {
-    if (length + extra <= buffer.length) return
-    const grown = new Uint8Array(Math.max(buffer.length * 2, length + extra))
-    grown.set(buffer.subarray(0, length))
-    buffer = grown
+    if (end + extra <= buffer.length) return
+    close()
+    buffer = new Uint8Array(Math.max(buffer.length * 2, extra))
+    start = end = 0
   }
   const varint = (value: number | bigint): void => {
     reserve(10)
     if (typeof value === 'number' && value >= 0 && value < 2 ** 31) {
       let rest = value
       while (rest > 127) {
-        buffer[length++] = (rest & 127) | 128
+        buffer[end++] = (rest & 127) | 128
         rest >>>= 7
       }
-      buffer[length++] = rest
+      buffer[end++] = rest
       return
     }
     let rest = BigInt.asUintN(64, BigInt(value)) // negative numbers take ten bytes, as protobuf asks
     while (rest > 127n) {
-      buffer[length++] = Number(rest & 127n) | 128
+      buffer[end++] = Number(rest & 127n) | 128
       rest >>= 7n
     }
-    buffer[length++] = Number(rest)
+    buffer[end++] = Number(rest)
   }
   const bytes = (field: number, value: Uint8Array): void => {
     varint(field * 8 + 2)
     varint(value.length)
+    if (value.length > COPIED_BYTES) {
+      close()
+      add(value)
+      return
+    }
     reserve(value.length)
-    buffer.set(value, length)
-    length += value.length
+    buffer.set(value, end)
+    end += value.length
   }
-
-  return {
+  const writer: MessageWriter = {
     integer: (field, value) => {
       varint(field * 8)
       varint(value)
@@ -57,16 +85,52 @@ export const protobufWriter = (): ProtobufWriter => {
     float: (field, value) => {
       varint(field * 8 + 5)
       reserve(4)
-      new DataView(buffer.buffer).setFloat32(length, value, true)
-      length += 4
+      new DataView(buffer.buffer).setFloat32(end, value, true)
+      end += 4
     },
     text: (field, value) => bytes(field, encoder.encode(value)),
     bytes,
     message: (field, write) => {
-      const inner = protobufWriter()
-      write(inner)
-      bytes(field, inner.finish())
+      const inner = messagePieces()
+      write(inner.writer)
+      const { pieces: parts, length } = inner.all()
+      varint(field * 8 + 2)
+      varint(length)
+      if (length <= COPIED_BYTES) {
+        reserve(length)
+        for (const part of parts) {
+          buffer.set(part, end)
+          end += part.length
+        }
+        return
+      }
+      close()
+      parts.forEach(add)
     },
-    finish: () => buffer.slice(0, length),
+  }
+  return {
+    writer,
+    all: () => {
+      close()
+      return { pieces, length: before }
+    },
+  }
+}
+
+/** A writer of one protobuf message. Effects: none outside the writer. Cost: linear in the bytes written; long arrays are copied once, by `finish`. */
+export const protobufWriter = (): ProtobufWriter => {
+  const message = messagePieces()
+  return {
+    ...message.writer,
+    finish: () => {
+      const { pieces, length } = message.all()
+      const result = new Uint8Array(length)
+      let place = 0
+      for (const piece of pieces) {
+        result.set(piece, place)
+        place += piece.length
+      }
+      return result
+    },
   }
 }

@@ -84,6 +84,19 @@ describe('protobufWriter', () => {
     fc.assert(law)
   })
 
+  it('a message in a message in a message holds its bytes, whatever their number', () => {
+    const law = fc.property(fc.array(fc.uint8Array({ maxLength: 3000 }), { maxLength: 4 }), (arrays) => {
+      const fields = (writer: Pick<ProtobufWriter, 'bytes'>): void => {
+        for (const bytes of arrays) writer.bytes(1, bytes)
+      }
+      const inner = written(fields)
+      const middle = written((writer) => writer.bytes(2, Uint8Array.from(inner)))
+      const nested = written((writer) => writer.message(3, (outer) => outer.message(2, fields)))
+      expect(nested).toEqual(written((writer) => writer.bytes(3, Uint8Array.from(middle))))
+    })
+    fc.assert(law)
+  })
+
   it('what was finished does not change when more is written', () => {
     const writer = protobufWriter()
     writer.integer(1, 1)
