@@ -5,7 +5,7 @@
  */
 import { offerOnnxRuntime } from './onnxruntime/register.js'
 
-export { adoptTensor, type Jitted, jit } from './jit.js'
+export { adoptTensor, type Bound, type Jitted, jit } from './jit.js'
 export { masked, maskedLogSumExp, maskedMean, maskedRowMean, maskedSum, maskedVariance } from './masked.js'
 export { BACKEND_NAME } from './onnxruntime/backend.js'
 export { KernelError } from './onnxruntime/origin.js'

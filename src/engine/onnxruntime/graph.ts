@@ -206,7 +206,7 @@ const writeValueInfo = (
   })
 }
 
-/** The names that a compiled graph uses for the values that go in and out, in the order of `feeds` and `roots`. */
+/** The names that a compiled graph uses for the values that go in and out, in the order of the feeds without values, and of `roots`. */
 export interface EncodedModel {
   readonly model: Uint8Array
   readonly feedNames: readonly string[]
@@ -220,8 +220,16 @@ const IR_VERSION = 11
 /** Shapes of feeds and roots in which null is a size that may vary. */
 export type OpenShapes = ReadonlyMap<Value, readonly (number | null)[]>
 
-/** Writes a graph as an ONNX model (onnx.proto3, ModelProto). */
-export const encodeModel = (graph: Graph, open: OpenShapes = new Map()): EncodedModel => {
+/** Numbers of feeds that are part of a model, as its constants are. */
+export type FeedValues = ReadonlyMap<Value, OnnxArray>
+
+const NO_VALUES: FeedValues = new Map()
+
+/** Writes a graph as an ONNX model (onnx.proto3, ModelProto). Feeds with `values` are none of the model's: they are written into it. */
+export const encodeModel = (
+  graph: Graph,
+  { open = new Map(), values = NO_VALUES }: { readonly open?: OpenShapes; readonly values?: FeedValues } = {},
+): EncodedModel => {
   const names = new Map<Value, string>()
   const nameOf = (value: Value | null): string => {
     if (value === null) return ''
@@ -231,7 +239,8 @@ export const encodeModel = (graph: Graph, open: OpenShapes = new Map()): Encoded
     names.set(value, name)
     return name
   }
-  const feedNames = graph.feeds.map(nameOf)
+  const feeds = graph.feeds.filter((feed) => !values.has(feed))
+  const feedNames = feeds.map(nameOf)
   const writer = protobufWriter()
   writer.integer(1, IR_VERSION)
   writer.text(2, 'tandem')
@@ -249,17 +258,17 @@ export const encodeModel = (graph: Graph, open: OpenShapes = new Map()): Encoded
       })
     }
     body.text(2, 'graph')
-    for (const constant of graph.constants) {
+    for (const constant of [...graph.constants, ...values.keys()]) {
       body.message(5, (tensor) => {
         for (const n of constant.shape) tensor.integer(1, n)
         tensor.integer(2, ELEMENT_TYPE[constant.type])
         tensor.text(8, nameOf(constant))
-        const { buffer, byteOffset, byteLength } = constant.data!
+        const { buffer, byteOffset, byteLength } = values.get(constant) ?? constant.data!
         tensor.bytes(9, new Uint8Array(buffer, byteOffset, byteLength))
       })
     }
     const spec = (value: Value) => ({ type: value.type, shape: open.get(value) ?? value.shape })
-    for (const [i, feed] of graph.feeds.entries()) {
+    for (const [i, feed] of feeds.entries()) {
       body.message(11, (info) => writeValueInfo(info, feedNames[i]!, spec(feed)))
     }
     for (const root of graph.roots) body.message(12, (info) => writeValueInfo(info, nameOf(root), spec(root)))

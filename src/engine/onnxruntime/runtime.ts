@@ -1,6 +1,15 @@
 /** Compiles graphs to onnxruntime sessions, keeps them, runs them and counts. */
 import { makeArray, type NativeSession, type OnnxArray, type OnnxRuntime, type OnnxTensor } from './binding.js'
-import { collect, encodeModel, type Graph, graphKey, type OpenShapes, sizeOf, type Value } from './graph.js'
+import {
+  collect,
+  encodeModel,
+  type FeedValues,
+  type Graph,
+  graphKey,
+  type OpenShapes,
+  sizeOf,
+  type Value,
+} from './graph.js'
 import { kernelError, type StackMode } from './origin.js'
 
 export interface RuntimeOptions {
@@ -57,6 +66,8 @@ interface CompileOptions {
   readonly open?: OpenShapes
   /** Default kept. */
   readonly memory?: GraphMemory
+  /** Feeds that are part of the graph: a run is given the others. onnxruntime prepares them once for the operations that use them. */
+  readonly values?: FeedValues
 }
 
 export interface Runtime {
@@ -114,7 +125,9 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
 
   const compile: Runtime['compile'] = (graph, wanted = {}) => {
     const started = performance.now()
-    const { model, feedNames, rootNames } = encodeModel(graph, wanted.open)
+    const { values } = wanted
+    const { model, feedNames, rootNames } = encodeModel(graph, wanted)
+    const feedTypes = graph.feeds.flatMap((feed) => (values?.has(feed) ? [] : [feed.type]))
     const session = createSession(graph, model, wanted)
     const fetches = Object.fromEntries(rootNames.map((name) => [name, null]))
     counters.compiles++
@@ -131,7 +144,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
         const start = performance.now()
         const results = runSession(
           Object.fromEntries(
-            graph.feeds.map(({ type }, i) => [feedNames[i]!, ort.tensor(type, feeds[i]!.data, feeds[i]!.shape)]),
+            feedTypes.map((type, i) => [feedNames[i]!, ort.tensor(type, feeds[i]!.data, feeds[i]!.shape)]),
           ),
         )
         const arrays = rootNames.map((name) => results[name]!)
