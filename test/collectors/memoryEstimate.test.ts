@@ -77,6 +77,17 @@ describe('the estimate', () => {
     expect(three.threads).toBe(2 * (300 * 2 ** 20 + 4 * (all + 2 * few)))
     expect(three.total - memoryEstimate({ ...request, trained: few }).total).toBe(three.threads)
   })
+
+  it('counts the weights in the compiled step where completions may have 128 tokens or more', () => {
+    const config = tinyConfig()
+    const all = parameterCount(config)
+    const cache = (completionTokens: number): number =>
+      memoryEstimate({
+        ...{ config, stateNumbers: 2, trained: all, microBatchTokens: 1, recompute: 'none' },
+        batch: { prompts: 1, group: 1, promptTokens: 1, completionTokens },
+      }).cache
+    expect(cache(128) - cache(127)).toBeCloseTo(4 * 2.6 * all, 6) // keys and values have as many places
+  })
 })
 
 describe('a run without room', () => {

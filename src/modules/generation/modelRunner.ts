@@ -75,6 +75,13 @@ export interface Lane {
   readonly release: () => void
 }
 
+/**
+ * How decoding steps of a lane get the weights. `fed`: they are given to each step, and may be others each time. `constant`: they are made part
+ * of the compiled step, which onnxruntime does its products faster with; that takes the time of about 50 steps and the memory of the weights once
+ * more, whenever they are others, until the lane is released.
+ */
+export type LaneWeights = 'fed' | 'constant'
+
 /** A model that can be decoded. Everything is synchronous: one call is one or a few runs of compiled graphs. */
 export interface ModelRunner {
   readonly vocabularySize: number
@@ -83,7 +90,8 @@ export interface ModelRunner {
   readonly bytesPerToken: number
   /** Computes prompts, several at once where their lengths are alike. Results in the order of the items. */
   readonly prefill: (params: Params, items: readonly PrefillItem[]) => readonly PrefillResult[]
-  readonly makeLane: () => Lane
+  /** Default `fed`. */
+  readonly makeLane: (weights?: LaneWeights) => Lane
   /** Frees compiled graphs. */
   readonly release: () => void
 }

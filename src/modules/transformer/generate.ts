@@ -3,12 +3,12 @@ import { isLeft } from 'fp-ts/lib/Either.js'
 import { child, type Key } from '../../core/key.js'
 import type { SamplingParams } from '../../data/generation.js'
 import type { StopReason } from '../../data/policy.js'
-import type { Lane, NextToken } from '../generation/modelRunner.js'
+import type { Lane, LaneWeights, NextToken } from '../generation/modelRunner.js'
 import { makeRunner } from '../generation/runner/runner.js'
 import { samplingParams } from '../generation/sampling/params.js'
 import { sampleToken } from '../generation/sampling/sampleToken.js'
 import type { DecoderConfig } from './config.js'
-import type { Params } from './params.js'
+import { type Params, parameterCount } from './params.js'
 
 /** How tokens are chosen. Defaults: no truncation. */
 export interface TokenChoice {
@@ -125,6 +125,16 @@ const advance = (row: Row, next: NextToken, options: GenerationOptions, sampling
 /** Prompts computed between two pauses. */
 const PROMPTS_AT_A_TIME = 64
 
+/** Steps after which it has paid to make the weights a part of the compiled step, with room for completions that end early. */
+const STEPS_THAT_PAY = 128
+
+/** Weights of more bytes are fed: they would be in memory four times while the step is compiled. */
+const CONSTANT_BYTES = 256 * 2 ** 20
+
+/** How a generator's steps get the weights: by what is asked for alone, so that equal requests are computed alike. */
+export const laneWeights = (config: DecoderConfig, maxNewTokens: number): LaneWeights =>
+  maxNewTokens >= STEPS_THAT_PAY && 4 * parameterCount(config) <= CONSTANT_BYTES ? 'constant' : 'fed'
+
 /** Makes a generator; graphs are compiled when first needed and kept. */
 export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
   const runner = makeRunner(config, { rounding: 'free' })
@@ -159,7 +169,7 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
     const sampling = samplingOf(options)
     const inverseTemperature = inverseOf(sampling)
     const rows = request.keys.map((key): Row => ({ key, ids: [], logProbs: [], stopReason: null, slot: -1 }))
-    const lane = runner.makeLane()
+    const lane = runner.makeLane(laneWeights(config, options.maxNewTokens))
     try {
       await start(lane, rows, { params, request, pause })
       let open = rows.filter(({ stopReason }) => stopReason === null)

@@ -6,6 +6,7 @@ import type { KeyValues, Lane, ModelRunner, NextToken } from '../../../src/modul
 import { makeRunner } from '../../../src/modules/generation/runner/runner.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
+import { expectClose } from '../../kit/close.js'
 import { useOnnxRuntime } from '../../kit/engine.js'
 import { tinyConfig } from '../../kit/models.js'
 
@@ -68,21 +69,26 @@ describe('makeRunner', () => {
     params.release()
   })
 
-  it('finds the log-probabilities that scoring finds, wherever the prompt is cut', () => {
-    const law = fc.property(
-      row.chain((ids) => fc.tuple(fc.constant(ids), fc.subarray(ids.map((_, i) => i).slice(1, -1), { minLength: 1 }))),
-      ([ids, cuts]) => {
-        const lane = runner.makeLane()
-        const { logProbs } = walk({ runner, lane, params: params.value }, ids, cuts)
-        const expected = expectedLogProbs(params.value, ids)
-        const places = [...cuts, ...ids.map((_, i) => i).slice(cuts.at(-1)! + 1)]
-        for (const [i, place] of places.entries())
-          expect(Math.abs(logProbs[i]! - expected[place - 1]!)).toBeLessThan(1e-5)
-        lane.release()
-      },
-    )
-    fc.assert(law, { numRuns: 25 })
-  })
+  it.each(['fed', 'constant'] as const)(
+    'finds the log-probabilities that scoring finds, wherever the prompt is cut, with weights that are %s',
+    (weights) => {
+      const law = fc.property(
+        row.chain((ids) =>
+          fc.tuple(fc.constant(ids), fc.subarray(ids.map((_, i) => i).slice(1, -1), { minLength: 1 })),
+        ),
+        ([ids, cuts]) => {
+          const lane = runner.makeLane(weights)
+          const { logProbs } = walk({ runner, lane, params: params.value }, ids, cuts)
+          const expected = expectedLogProbs(params.value, ids)
+          const places = [...cuts, ...ids.map((_, i) => i).slice(cuts.at(-1)! + 1)]
+          for (const [i, place] of places.entries())
+            expect(Math.abs(logProbs[i]! - expected[place - 1]!)).toBeLessThan(1e-5)
+          lane.release()
+        },
+      )
+      fc.assert(law, { numRuns: 25 })
+    },
+  )
 
   it('computes prompts together as it computes them alone, with and without a past', () => {
     const law = fc.property(fc.array(fc.tuple(row, fc.boolean()), { minLength: 1, maxLength: 6 }), (given) => {
@@ -117,6 +123,23 @@ describe('makeRunner', () => {
       }
     })
     fc.assert(law, { numRuns: 20 })
+  })
+
+  it('of a lane with constant weights goes on with others as soon as they are given', () => {
+    using other = own(scope(() => initialParams(config, keyFromSeed(4), 0.3)))
+    const lanes = (['fed', 'constant'] as const).map((weights) => runner.makeLane(weights))
+    const [start] = runner.prefill(params.value, [
+      { tokens: Int32Array.from([5, 1, 7]), past: [], inverseTemperature: 1, scores: 'last' },
+    ])
+    const slots = lanes.map((lane) => lane.insert([start!.keyValues]))
+    for (const weights of [params.value, params.value, other.value, params.value]) {
+      const [fed, constant] = lanes.map((lane, i) => {
+        const [next] = lane.step(weights, [{ slot: slots[i]!, token: 2, inverseTemperature: 1 }])
+        return Array.from({ length: V }, (_, id) => logProbOf(next!, id))
+      })
+      expectClose(constant!, fed!, { absolute: 1e-5, relative: 0 })
+    }
+    for (const lane of lanes) lane.release()
   })
 
   it('gives scores after every token of a prompt where they are asked for', () => {

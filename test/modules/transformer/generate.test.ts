@@ -42,11 +42,14 @@ const generate = (
       keys: completionKeys(keyFromSeed(seed), given.length, group),
       options: { ...defaults, ...options },
     },
-    async () => undefined,
+    noPause,
   )
 }
 
 const idsOf = (completions: readonly Completion[]): number[][] => completions.map(({ ids }) => Array.from(ids))
+
+const WIDE = { hiddenSize: 128, intermediateSize: 256, headSize: 32, vocabularySize: 64 } as const
+const noPause = async (): Promise<void> => undefined
 
 describe('generate', () => {
   it('gives equal completions for equal arguments and other ones for other keys', async () => {
@@ -61,7 +64,7 @@ describe('generate', () => {
     const alone = await generator.generate(
       params!.value,
       { prompts: [prompts[1]!], group: 1, keys: [keys[3]!], options: defaults },
-      async () => undefined,
+      noPause,
     )
     expect(idsOf(alone)[0]).toEqual(idsOf(all)[3])
     expectClose(alone[0]!.logProbs, all[3]!.logProbs, { absolute: 1e-5 })
@@ -108,21 +111,37 @@ describe('generate', () => {
   })
 
   it('records what scoring computes within 1e-5, in a model of ordinary widths', async () => {
-    const wide = tinyConfig({ hiddenSize: 128, intermediateSize: 256, headSize: 32, vocabularySize: 64 })
+    const wide = tinyConfig(WIDE)
     const [wideGenerator, scorer] = [makeGenerator(wide), makeScorer(wide)]
     using weights = own(scope(() => initialParams(wide, key, 0.1)))
     const options = { ...defaults, maxNewTokens: 40, stopTokens: [] }
     const keys = completionKeys(key, prompts.length, 48)
-    const completions = await wideGenerator.generate(
-      weights.value,
-      { prompts, group: 48, keys, options },
-      async () => undefined,
-    )
+    const completions = await wideGenerator.generate(weights.value, { prompts, group: 48, keys, options }, noPause)
     const rows = completions.map(({ ids }) => ids)
     const scores = scorer.score(weights.value, { groups: { prompts, group: 48 }, completions: rows, temperature: 1 })
     for (const [i, row] of scores.entries()) expectClose(row, completions[i]!.logProbs, { absolute: 1e-5 })
     scorer.release()
     wideGenerator.release()
+  })
+
+  it('records what scoring computes within 1e-5 where completions may be so long that weights are constants, and changes with them', async () => {
+    const long = tinyConfig({ ...WIDE, maxPositions: 160 })
+    const [generator, scorer] = [makeGenerator(long), makeScorer(long)]
+    const keys = completionKeys(key, prompts.length, 2)
+    const options = { ...defaults, maxNewTokens: 140, stopTokens: [] }
+    const sampled: number[][][] = []
+    for (const seed of [1, 2, 1]) {
+      using weights = own(scope(() => initialParams(long, keyFromSeed(seed), 0.1)))
+      const completions = await generator.generate(weights.value, { prompts, group: 2, keys, options }, noPause)
+      const rows = completions.map(({ ids }) => ids)
+      const scores = scorer.score(weights.value, { groups: { prompts, group: 2 }, completions: rows, temperature: 1 })
+      for (const [i, row] of scores.entries()) expectClose(row, completions[i]!.logProbs, { absolute: 1e-5 })
+      sampled.push(idsOf(completions))
+    }
+    expect(sampled[2]).toEqual(sampled[0])
+    expect(sampled[1]).not.toEqual(sampled[0])
+    scorer.release()
+    generator.release()
   })
 
   it('samples with the probabilities of the model', async () => {

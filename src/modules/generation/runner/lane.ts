@@ -1,12 +1,13 @@
 /** Rows that are decoded together: their keys and values in arrays that grow, dense in rows, updated in place between steps. */
 import type * as tf from '@tensorflow/tfjs'
-import { adoptTensor } from '../../../engine/jit.js'
+import { adoptTensor, type Bound } from '../../../engine/jit.js'
 import { MASKED } from '../../../engine/ops/attention.js'
 import { scope } from '../../../engine/scope.js'
 import type { DecoderConfig } from '../../transformer/config.js'
+import type { Params } from '../../transformer/params.js'
 import type { RotaryTables } from '../../transformer/rotaryTables.js'
-import type { KeyValues, Lane, NextToken } from '../modelRunner.js'
-import { biasName, type RunnerGraphs } from './graphs.js'
+import type { KeyValues, Lane, LaneWeights, NextToken } from '../modelRunner.js'
+import { biasName, type RunnerGraphs, type RunnerOutput, type StepInput } from './graphs.js'
 import { nextTokens } from './nextTokens.js'
 
 /** Places by which the capacity grows at least. */
@@ -27,6 +28,29 @@ export interface LaneModel {
   readonly windows: readonly (number | null)[]
   /** A step computes at least so many rows. */
   readonly leastRows: number
+  readonly weights: LaneWeights
+}
+
+/** The step of a lane. */
+interface LaneStep {
+  readonly run: (input: StepInput) => RunnerOutput
+  readonly release: () => void
+}
+
+const laneStep = ({ graphs, weights }: LaneModel): LaneStep => {
+  if (weights === 'fed') return { run: graphs.step, release: () => {} }
+  let bound: { readonly params: Params; readonly run: Bound<StepInput, RunnerOutput> } | undefined
+  const release = (): void => {
+    bound?.run.release()
+    bound = undefined
+  }
+  const boundTo = (params: Params): Bound<StepInput, RunnerOutput> => {
+    if (bound?.params === params) return bound.run
+    release()
+    bound = { params, run: graphs.step.bind(Object.values(params)) }
+    return bound.run
+  }
+  return { run: (input) => boundTo(input.params)(input), release }
 }
 
 /** At least `needed`, and a quarter more than before, so that copying stays linear in the end. */
@@ -40,8 +64,10 @@ const spread = (array: Float32Array, rows: number, places: { readonly from: numb
 }
 
 /** An empty lane. Mutable: see `Lane`. */
-export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneModel): Lane => {
+export const makeLane = (model: LaneModel): Lane => {
+  const { config, rotary, windows, leastRows } = model
   const { keyValueHeads: heads, headSize: width } = config
+  const laneSteps = laneStep(model)
   const layers: LayerArrays[] = Array.from({ length: config.layers }, () => ({
     keys: new Float32Array(0),
     values: new Float32Array(0),
@@ -217,7 +243,7 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
     const size = count * heads * placeCapacity * width
     const tempered = inverse.some((x) => x !== 1)
     const { scores, added } = scope(() => {
-      const result = graphs.step({
+      const result = laneSteps.run({
         params,
         rotary: rotary(placeCapacity),
         ids: adoptTensor(ids, [count], 'int32'),
@@ -265,6 +291,7 @@ export const makeLane = ({ config, graphs, rotary, windows, leastRows }: LaneMod
     step,
     release: () => {
       for (const slot of [...slots]) remove(slot)
+      laneSteps.release()
     },
   }
 }

@@ -308,7 +308,7 @@ export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): 
     bytesPerToken: 2 * 4 * config.layers * heads * width,
     prefill: (params, items) =>
       rounding === 'alike' ? items.flatMap((item) => prefillPack(params, [item])) : prefillTogether(params, items),
-    makeLane: () => makeLane({ config, graphs, rotary, windows, leastRows }),
+    makeLane: (weights = 'fed') => makeLane({ config, graphs, rotary, windows, leastRows, weights }),
     release: () => {
       graphs.prefill.release()
       graphs.batch.release()
