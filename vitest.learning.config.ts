@@ -9,6 +9,7 @@ const LONG = [
   'chaos',
   'ifEvalHostile',
   'kills',
+  'lora',
   'overlap',
   'remoteGrpo',
   'toolConversations',
