@@ -149,7 +149,7 @@ const ownBridge = (): string => decodeURIComponent(new URL('../../../assets/mlgy
  * Effects  starts processes, which end with their session, with this process, or after their limit.
  *
  * @example
- * processMLGym({ command: 'python3', folder: '/opt/MLGym' }).open.length // 1
+ * processMLGym({ command: 'python3', folder: 'MLGym' }).open.length // 1
  */
 export const processMLGym = (options: ProcessMLGymOptions = {}): MLGym => {
   const {

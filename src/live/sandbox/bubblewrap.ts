@@ -7,9 +7,11 @@ import type { SandboxFailure, SandboxLimits, SandboxProgram } from '../../core/s
 import { GO, type Launch, programNamed, sandboxFailure } from './launch.js'
 import { seccompFilter } from './seccomp.js'
 
-/** Where the program's files are: the only place that it can write to. */
+/** The only place that the program can write to. */
 const HOME = '/tmp'
-const FOLDER = `${HOME}/work`
+
+/** Where the program begins and its files are. */
+export const SANDBOX_FOLDER = `${HOME}/work`
 
 /** Who the program is, inside; and outside, where this process is root and can be somebody else: nobody. */
 const NOBODY = 65534
@@ -49,7 +51,7 @@ const fileSystem = (readOnly: readonly string[], diskBytes: number): readonly st
   ...['--symlink', '/proc/self/fd', '/dev/fd'],
   ...STREAMS.flatMap((name, i) => ['--symlink', `/proc/self/fd/${i}`, `/dev/${name}`]),
   ...['--size', String(diskBytes), '--tmpfs', HOME],
-  ...['--dir', `${HOME}/.shm`, '--symlink', `${HOME}/.shm`, '/dev/shm', '--dir', FOLDER],
+  ...['--dir', `${HOME}/.shm`, '--symlink', `${HOME}/.shm`, '/dev/shm', '--dir', SANDBOX_FOLDER],
   ...readOnly.flatMap((path) => ['--ro-bind', path, path]), // they may be in a folder that is hidden by now
 ]
 
@@ -133,8 +135,8 @@ export const bubblewrapLaunch = (program: SandboxProgram, limits: SandboxLimits)
     ...WALLS,
     ...['--clearenv', ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value])],
     ...fileSystem(program.readOnly ?? [], limits.diskBytes),
-    ...files.flatMap(([name], i) => ['--file', String(6 + i), join(FOLDER, name)]), // behind the word to go and the filter
-    ...['--remount-ro', '/', '--chdir', FOLDER, '--json-status-fd', '3', '--seccomp', '5', '--'],
+    ...files.flatMap(([name], i) => ['--file', String(6 + i), join(SANDBOX_FOLDER, name)]), // behind the word to go and the filter
+    ...['--remount-ro', '/', '--chdir', SANDBOX_FOLDER, '--json-status-fd', '3', '--seccomp', '5', '--'],
     ...['prlimit', ...limitsOf(limits), '--', 'sh', '-c', FIRST, 'sh', program.command, ...program.args],
   ]
   const isRoot = process.getuid?.() === 0

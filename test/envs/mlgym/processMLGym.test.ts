@@ -157,42 +157,40 @@ const noPython = ((): string => {
 })()
 
 describe('assets/mlgymBridge.py', () => {
-  it.skipIf(noPython !== '')(
-    `speaks for MLGym: opens, steps with what was measured, and says what is raised${noPython}`,
-    async () => {
-      const folder = mkdtempSync(join(tmpdir(), 'mlgym-'))
-      try {
-        for (const [name, text] of Object.entries(FAKE_MLGYM)) {
-          mkdirSync(dirname(join(folder, name)), { recursive: true })
-          writeFileSync(join(folder, name), text)
-        }
-        const mlgym = processMLGym({ folder, env: { PYTHONPATH: folder, PYTHONDONTWRITEBYTECODE: '1' } })
-        const session = orThrow(await mlgym.open(request)())
-        const shell = { openFile: 'n/a', workingDirectory: '/workspace' }
-        expect(session.opened).toEqual({
-          description: 'a task',
-          commandDocs: 'open <path>',
-          baseline: { Score: 2.25 },
-          shell,
-        })
-        const reply = orThrow(await session.step('ls')())
-        expect(reply).toEqual({
-          observation: "['state() { :; }\\nWINDOW=100', []]",
-          done: false,
-          exitStatus: null,
-          scores: [],
-          shell,
-        })
-        expect(failureOf(await session.step('raise')()).reason).toBe('RuntimeError: container is gone')
-        expect(orThrow(await session.step('submit')())).toMatchObject({
-          done: true,
-          exitStatus: 'submitted',
-          scores: [{ Score: 2.5, Loss: null }],
-        })
-        await session.close()
-      } finally {
-        rmSync(folder, { recursive: true })
+  const title = 'speaks for MLGym: opens, steps with what was measured, and says what is raised'
+  it.skipIf(noPython !== '')(`${title}${noPython}`, async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'mlgym-'))
+    try {
+      for (const [name, text] of Object.entries(FAKE_MLGYM)) {
+        mkdirSync(dirname(join(folder, name)), { recursive: true })
+        writeFileSync(join(folder, name), text)
       }
-    },
-  )
+      const mlgym = processMLGym({ folder, env: { PYTHONPATH: folder, PYTHONDONTWRITEBYTECODE: '1' } })
+      const session = orThrow(await mlgym.open(request)())
+      const shell = { openFile: 'n/a', workingDirectory: '/workspace' }
+      expect(session.opened).toEqual({
+        description: 'a task',
+        commandDocs: 'open <path>',
+        baseline: { Score: 2.25 },
+        shell,
+      })
+      const reply = orThrow(await session.step('ls')())
+      expect(reply).toEqual({
+        observation: "['state() { :; }\\nWINDOW=100', []]",
+        done: false,
+        exitStatus: null,
+        scores: [],
+        shell,
+      })
+      expect(failureOf(await session.step('raise')()).reason).toBe('RuntimeError: container is gone')
+      expect(orThrow(await session.step('submit')())).toMatchObject({
+        done: true,
+        exitStatus: 'submitted',
+        scores: [{ Score: 2.5, Loss: null }],
+      })
+      await session.close()
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
 })

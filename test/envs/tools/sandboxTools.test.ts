@@ -7,6 +7,7 @@ import { cellObservation } from '../../../src/envs/tools/cellObservation.js'
 import type { CellTool, CellToolOptions } from '../../../src/envs/tools/cellTool.js'
 import { pythonTool } from '../../../src/envs/tools/pythonTool.js'
 import { shellTool } from '../../../src/envs/tools/shellTool.js'
+import { SANDBOX_FOLDER } from '../../../src/live/sandbox/bubblewrap.js'
 import { liveSandbox } from '../../../src/live/sandbox/liveSandbox.js'
 import { leftOf, rightOf } from '../../kit/results.js'
 import { describeSandboxed, describeWithPython, markedSandbox, processesWith } from '../../kit/sandboxes.js'
@@ -184,8 +185,8 @@ describeSandboxed('the tool shell', () => {
 
   it('remembers its folder and variables where it is asked to', async () => {
     const cells = ['mkdir a; cd a; x=1', 'pwd; echo $x; exec >/dev/null', 'echo again']
-    expect((await conversation(tool, cells)).said).toEqual(['[no output]', '/tmp/work/a\n1', 'again'])
-    expect((await conversation(shellTool(OPTIONS), cells)).said[1]).toBe('/tmp/work\n')
+    expect((await conversation(tool, cells)).said).toEqual(['[no output]', `${SANDBOX_FOLDER}/a\n1`, 'again'])
+    expect((await conversation(shellTool(OPTIONS), cells)).said[1]).toBe(`${SANDBOX_FOLDER}\n`)
   })
 
   it('runs any text as it is', async () => {

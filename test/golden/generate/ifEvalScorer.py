@@ -15,7 +15,7 @@ from torchrl.data.llm import History
 import ifEval  # installs the sentence model
 from ifEval import version, write
 
-from torchrl.envs.llm.reward.ifeval._scorer import IfEvalScorer  # noqa: E402
+from torchrl.envs.llm.reward.ifeval._scorer import IfEvalScorer  # noqa: E402  (after the sentence model is there)
 
 ROWS = [
     [("punctuation:no_comma", {}), ("startend:quotation", {})],

@@ -13,9 +13,9 @@ import sys
 real = sys.stdout
 sys.stdout = io.StringIO()  # what vLLM says while it is imported
 
-import vllm  # noqa: E402
-from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest  # noqa: E402
-from vllm.tool_parsers import ToolParserManager  # noqa: E402
+import vllm  # noqa: E402  (after the output is turned away)
+from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest  # noqa: E402  (after the output is turned away)
+from vllm.tool_parsers import ToolParserManager  # noqa: E402  (after the output is turned away)
 
 logging.disable(logging.CRITICAL)
 FOLDER = pathlib.Path(__file__).parent.parent / "toolCalls"

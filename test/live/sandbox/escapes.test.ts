@@ -175,7 +175,7 @@ const ESCAPES: readonly Attempt[] = [
   refusedBySystem('a socket of the kernel', 'socket.socket(16, socket.SOCK_RAW, 0)'),
   refusedBySystem(
     'a unix socket of this machine',
-    'import glob\nfor p in ["/run/docker.sock", "/run/dbus/system_bus_socket", "/tmp/.X11-unix/X0"]:\n    socket.socket(socket.AF_UNIX).connect(p)',
+    'import tempfile\nfor p in ["/run/docker.sock", "/run/dbus/system_bus_socket", tempfile.gettempdir() + "/.X11-unix/X0"]:\n    socket.socket(socket.AF_UNIX).connect(p)',
   ),
   refusedBySystem('passwords', 'print(open("/etc/shadow").read())'),
   refusedBySystem('files of the user', 'print(os.listdir("/root"), os.listdir("/home"))'),
