@@ -1,10 +1,11 @@
 /** A tokenizer, a chat template, tasks and answers for tests of environments, and what they all ask of them. */
 import * as tf from '@tensorflow/tfjs'
+import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { orThrow } from '../../src/core/failure.js'
 import { trainBytePairEncoding } from '../../src/data/bytePairEncoding.js'
 import { chatTemplate } from '../../src/data/chatTemplate.js'
-import { append, type History, type Message, message } from '../../src/data/history.js'
+import { append as appendMessage, type History, type Message, message } from '../../src/data/history.js'
 import type { HistoryAction, HistoryPrompt } from '../../src/data/policy.js'
 import { dataSpec } from '../../src/data/spec.js'
 import { type Task, type TaskSource, taskList } from '../../src/data/task.js'
@@ -12,8 +13,11 @@ import { data, ragged } from '../../src/data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { textTokenizer } from '../../src/data/textTokenizer.js'
 import { discard } from '../../src/engine/scope.js'
+import { ChatEnv } from '../../src/envs/chatEnv.js'
 import type { EnvFailure } from '../../src/envs/env.js'
-import { type Transform, transform } from '../../src/envs/transforms/transform.js'
+import { TemplateTransform } from '../../src/envs/transforms/templateTransform.js'
+import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
+import { append, type Transform, transform } from '../../src/envs/transforms/transform.js'
 import type { Law } from '../../src/testing/law.js'
 
 export const END_OF_TURN = '<|im_end|>'
@@ -70,10 +74,21 @@ export const followUp = (question: string): Transform<null, HistoryPrompt, Histo
     initial: null,
     adds: { history: { prompt: dataSpec<History>('History') } },
     step: (next) => {
-      const asked = get(next, 'history', 'prompt').items.map((history) => append(history, message('user', question)))
+      const asked = get(next, 'history', 'prompt').items.map((history) =>
+        appendMessage(history, message('user', question)),
+      )
       return TE.right([TensorDict({ history: { prompt: data(asked) } }, next.batchShape), null])
     },
   })
+
+/** Conversations in tokens with a user who asks on. */
+export const tokenChat = (batchSize: number) =>
+  pipe(
+    ChatEnv({ batchSize }),
+    append(followUp('And then?')),
+    append(TemplateTransform({ template, endOfTurn: END_OF_TURN })),
+    append(Tokenizer({ tokenizer })),
+  )
 
 /** A request for conversations about given questions. */
 export const asking = (...questions: readonly string[]): TensorDict =>

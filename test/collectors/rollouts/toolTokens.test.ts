@@ -28,6 +28,7 @@ import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
 import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { END_OF_TURN, rowsAt, tasks, tokenizer } from '../../kit/conversation.js'
 import { useEngine, valuesOf } from '../../kit/engine.js'
+import { SMALL_DECODER } from '../../kit/lossSteps.js'
 import { tinyConfig } from '../../kit/models.js'
 import { ownTemplate } from '../../kit/ownTemplates.js'
 import { descent, paddedTensor } from '../../kit/trainingRows.js'
@@ -74,12 +75,7 @@ type Batch = Awaited<ReturnType<typeof collect>> extends Owned<infer B> ? B : ne
 
 const config = tinyConfig({
   vocabularySize: tokenizer.vocabularySize,
-  layers: 1,
-  hiddenSize: 8,
-  intermediateSize: 8,
-  heads: 2,
-  keyValueHeads: 1,
-  headSize: 4,
+  ...SMALL_DECODER,
 })
 
 /** A decoder that looks at no token but the one before: what attention finds is multiplied by 0. */

@@ -12,8 +12,6 @@ import type { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { textTokenizer } from '../../../src/data/textTokenizer.js'
 import { ChatEnv } from '../../../src/envs/chatEnv.js'
 import { IncrementalTokenizer } from '../../../src/envs/transforms/incrementalTokenizer.js'
-import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
-import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
@@ -29,6 +27,7 @@ import {
   rowsAt,
   sampled,
   template,
+  tokenChat,
   tokenizer,
 } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
@@ -40,12 +39,6 @@ const key = keyFromSeed(4)
 const turns = (batchSize: number) => pipe(ChatEnv({ batchSize }), append(followUp('And then?')))
 const incremental = (batchSize: number) =>
   pipe(turns(batchSize), append(IncrementalTokenizer({ template, endOfTurn: END_OF_TURN, tokenizer })))
-const inSteps = (batchSize: number) =>
-  pipe(
-    turns(batchSize),
-    append(TemplateTransform({ template, endOfTurn: END_OF_TURN })),
-    append(Tokenizer({ tokenizer })),
-  )
 
 /** Any ids at all: broken UTF-8, special tokens in the middle, nothing. */
 const ids = fc
@@ -57,7 +50,7 @@ describe('IncrementalTokenizer', () => {
     const rounds = fc.array(fc.tuple(ids, ids), { minLength: 1, maxLength: 3 })
     const law = fc.asyncProperty(rounds, (played) =>
       freeing(async (keep) => {
-        const [one, other] = [incremental(2), inSteps(2)]
+        const [one, other] = [incremental(2), tokenChat(2)]
         let [a, b] = [
           keep(await answered(one.reset(asking('How?', 'Why?'), key))),
           keep(await answered(other.reset(asking('How?', 'Why?'), key))),

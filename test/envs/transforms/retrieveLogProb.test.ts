@@ -15,8 +15,6 @@ import { ChatEnv } from '../../../src/envs/chatEnv.js'
 import { IncrementalTokenizer } from '../../../src/envs/transforms/incrementalTokenizer.js'
 import { RetrieveLogProb } from '../../../src/envs/transforms/retrieveLogProb.js'
 import type { ScoreInput } from '../../../src/envs/transforms/scoreInput.js'
-import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
-import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
@@ -28,12 +26,12 @@ import {
   CHAT_ML,
   END,
   END_OF_TURN,
-  followUp,
   freeing,
   itemsAt,
   refused,
   rowsAt,
   template,
+  tokenChat,
   tokenizer,
 } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
@@ -51,14 +49,6 @@ const INPUTS = {
   text: { _tag: 'text', tokenizer },
   history: { _tag: 'history', tokenizer, template, endOfTurn: END_OF_TURN },
 } as const satisfies Record<ScoreInput['_tag'], ScoreInput>
-
-const chat = (batchSize: number) =>
-  pipe(
-    ChatEnv({ batchSize }),
-    append(followUp('And then?')),
-    append(TemplateTransform({ template, endOfTurn: END_OF_TURN })),
-    append(Tokenizer({ tokenizer })),
-  )
 
 /** An action in all views, of texts that end their turn. */
 const said = (...texts: readonly string[]): TensorDict => {
@@ -95,7 +85,7 @@ describe('RetrieveLogProb', () => {
 
   it('keeps a number for each token of the completion, whose model sees the prompt', () =>
     freeing(async (keep) => {
-      const state = keep(await answered(chat(2).reset(asking('How many pens?', '?'), key)))
+      const state = keep(await answered(tokenChat(2).reset(asking('How many pens?', '?'), key)))
       const action = idAction([[5, 6], []])
       const [added] = await answered(scored(INPUTS.tokens, state, action))
       const [length] = rowsAt(state, 'tokens', 'prompt').map((row) => row.length)
@@ -112,7 +102,9 @@ describe('RetrieveLogProb', () => {
     )
     const law = fc.asyncProperty(texts, (all) =>
       freeing(async (keep) => {
-        const state = keep(await answered(chat(all.length).reset(asking(...all.map((text) => `Why ${text}?`)), key)))
+        const state = keep(
+          await answered(tokenChat(all.length).reset(asking(...all.map((text) => `Why ${text}?`)), key)),
+        )
         const action = said(...all)
         const rows = await Promise.all(
           [INPUTS.tokens, INPUTS.text, INPUTS.history].map(async (input) => {
@@ -129,7 +121,7 @@ describe('RetrieveLogProb', () => {
 
   it('reads a message that was not finished without the end of its turn', () =>
     freeing(async (keep) => {
-      const state = keep(await answered(chat(1).reset(asking('?'), key)))
+      const state = keep(await answered(tokenChat(1).reset(asking('?'), key)))
       const response = data([message('assistant', 'so', { isComplete: false })])
       const action = TensorDict({ history: { response }, sampling: sampledAt(1) }, [1])
       const [added] = await answered(scored(INPUTS.history, state, action))
@@ -140,7 +132,7 @@ describe('RetrieveLogProb', () => {
     const turns = fc.array(fc.array(fc.nat(200), { maxLength: 5 }), { minLength: 1, maxLength: 3 })
     const law = fc.asyncProperty(turns, (rounds) =>
       freeing(async (keep) => {
-        const env = pipe(chat(1), append(RetrieveLogProb({ model, input: INPUTS.conversation })))
+        const env = pipe(tokenChat(1), append(RetrieveLogProb({ model, input: INPUTS.conversation })))
         let state = keep(await answered(env.reset(asking('How many pens?'), key)))
         for (const round of rounds) {
           const prompt = rowsAt(state, 'tokens', 'prompt')[0]!
@@ -160,7 +152,7 @@ describe('RetrieveLogProb', () => {
 
   it('asks at the temperature of each row, and at 1 for greedy choices', () =>
     freeing(async (keep) => {
-      const state = keep(await answered(chat(3).reset(asking('?', '?', '?'), key)))
+      const state = keep(await answered(tokenChat(3).reset(asking('?', '?', '?'), key)))
       const action = assign(idAction([[8], [8], [8]]), { sampling: sampledAt(0.5, 0, 0.5) })
       const [added] = await answered(scored(INPUTS.tokens, state, action))
       const [first, second, third] = rowsAt(added, 'refLogProbs', 'response').flat()
@@ -169,7 +161,7 @@ describe('RetrieveLogProb', () => {
 
   it('a text that encodes to other ids than were sampled has no numbers', () =>
     freeing(async (keep) => {
-      const state = keep(await answered(chat(2).reset(asking('?', '?'), key)))
+      const state = keep(await answered(tokenChat(2).reset(asking('?', '?'), key)))
       const letters = Array.from(' pens', (letter) => Array.from(tokenizer.encode(letter))).flat()
       const ids = { tokens: { response: idRows([...tokenizer.encode('a'), END], [...letters, END]) } }
       const action = assign(said('a', ' pens'), ids)
@@ -183,7 +175,7 @@ describe('RetrieveLogProb', () => {
 
   it('a prompt that encodes to other ids than there are has no numbers either, as in a conversation spelled letter by letter', () =>
     freeing(async (keep) => {
-      const env = chat(1)
+      const env = tokenChat(1)
       const state = keep(await answered(env.reset(asking('?'), key)))
       const letters = Array.from(' pens', (letter) => Array.from(tokenizer.encode(letter))).flat()
       const next = keep(await answered(env.step(state, idAction([[...letters, END]]) as never))) // an action of tokens
@@ -245,7 +237,7 @@ describe('RetrieveLogProb', () => {
     ],
   ])('a model that %s gives a failure, and no number', (_, asked, reason) =>
     freeing(async (keep) => {
-      const state = keep(await answered(chat(1).reset(asking('?'), key)))
+      const state = keep(await answered(tokenChat(1).reset(asking('?'), key)))
       const step = RetrieveLogProb({ model: asked }).step(state, { previous: state, action: idAction([[1, 2]]) }, null)
       expect((await refused(step)).reason).toBe(reason)
     }),
@@ -253,7 +245,7 @@ describe('RetrieveLogProb', () => {
 
   it('needs the view that it reads, and the temperature', () =>
     freeing(async (keep) => {
-      const state = keep(await answered(chat(1).reset(asking('?'), key)))
+      const state = keep(await answered(tokenChat(1).reset(asking('?'), key)))
       const mute = TensorDict({ tokens: { response: idRows([1]) } }, [1])
       expect((await refused(scored(INPUTS.tokens, state, mute))).reason).toContain('no sampling')
       for (const [name, input] of Object.entries(INPUTS)) {
@@ -266,7 +258,7 @@ describe('RetrieveLogProb', () => {
     }))
 
   describe('around a chat', () => {
-    const env = pipe(chat(2), append(RetrieveLogProb({ model, input: INPUTS.conversation })))
+    const env = pipe(tokenChat(2), append(RetrieveLogProb({ model, input: INPUTS.conversation })))
     const act = () => idAction([[65, 66, END], []]) as never // an action of tokens
     checkLaws(it, envLaws(fc.constant({ env, request: () => asking('?', '!'), act, steps: 2 }), 3))
   })

@@ -5,10 +5,7 @@ import { keyFromSeed } from '../../../src/core/key.js'
 import { dataSpec, raggedSpec } from '../../../src/data/spec.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import type { TokenSpan } from '../../../src/data/textTokenizer.js'
-import { ChatEnv } from '../../../src/envs/chatEnv.js'
-import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
 import { TokenBudget, type TokenBudgetOptions } from '../../../src/envs/transforms/tokenBudget.js'
-import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
@@ -18,15 +15,12 @@ import {
   answered,
   asking,
   END,
-  END_OF_TURN,
-  followUp,
   freeing,
   numbersAt,
   refused,
   rowsAt,
   sampled,
-  template,
-  tokenizer,
+  tokenChat,
 } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 
@@ -35,13 +29,7 @@ useEngine()
 const key = keyFromSeed(3)
 
 const chat = (batchSize: number, options: TokenBudgetOptions) =>
-  pipe(
-    ChatEnv({ batchSize }),
-    append(followUp('And then?')),
-    append(TemplateTransform({ template, endOfTurn: END_OF_TURN })),
-    append(Tokenizer({ tokenizer })),
-    append(TokenBudget(options)),
-  )
+  pipe(tokenChat(batchSize), append(TokenBudget(options)))
 
 const lengthsOf = (state: TensorDict): readonly number[] => rowsAt(state, 'tokens', 'prompt').map((row) => row.length)
 

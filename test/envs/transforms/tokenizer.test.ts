@@ -1,5 +1,4 @@
 import fc from 'fast-check'
-import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
@@ -10,10 +9,8 @@ import { data } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import type { TokenSpan } from '../../../src/data/textTokenizer.js'
 import { maskOfSpans } from '../../../src/data/tokenMasks.js'
-import { ChatEnv } from '../../../src/envs/chatEnv.js'
-import { TEXT_SPECS, TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
+import { TEXT_SPECS } from '../../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
-import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
@@ -21,13 +18,12 @@ import {
   answered,
   asking,
   END,
-  END_OF_TURN,
-  followUp,
   freeing,
   itemsAt,
   rowsAt,
   sampled,
   template,
+  tokenChat,
   tokenizer,
 } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
@@ -38,14 +34,6 @@ const key = keyFromSeed(4)
 
 type Ids = readonly number[]
 
-const chat = (batchSize: number) =>
-  pipe(
-    ChatEnv({ batchSize }),
-    append(followUp('And then?')),
-    append(TemplateTransform({ template, endOfTurn: END_OF_TURN })),
-    append(Tokenizer({ tokenizer })),
-  )
-
 /** Any ids: broken UTF-8, special tokens in the middle, texts that would be cut in another way; ended or not. */
 const ids = fc
   .tuple(fc.array(fc.nat(tokenizer.vocabularySize - 1), { maxLength: 8 }), fc.boolean())
@@ -54,7 +42,7 @@ const turns = fc.array(ids, { minLength: 1, maxLength: 3 })
 
 /** Plays turns, one row of ids per turn, and gives the states. */
 const played = async (rows: readonly Ids[], keep: <T>(value: T) => T): Promise<readonly TensorDict[]> => {
-  const env = chat(1)
+  const env = tokenChat(1)
   let state = await answered(env.reset(asking('How many pens?'), key))
   const states: TensorDict[] = [state]
   for (const row of rows) {
@@ -95,7 +83,7 @@ describe('Tokenizer', () => {
 
   it('encodes the prompt as a whole, and its spans lie side by side', async () => {
     const law = fc.asyncProperty(fc.array(fc.string(), { minLength: 1, maxLength: 3 }), async (questions) => {
-      const state = await answered(chat(questions.length).reset(asking(...questions), key))
+      const state = await answered(tokenChat(questions.length).reset(asking(...questions), key))
       const texts = itemsAt(state, 'text', 'prompt') as readonly string[] // by the schema of TextEntries
       expect(rowsAt(state, 'tokens', 'prompt')).toEqual(texts.map((text) => Array.from(tokenizer.encode(text))))
       expect(assistantMask(state)).toEqual(promptOf(state).map(() => 0))
@@ -196,7 +184,7 @@ describe('Tokenizer', () => {
 
   describe('around a conversation', () => {
     const runs = fc.tuple(ids, ids).map((rows) => ({
-      env: chat(2),
+      env: tokenChat(2),
       request: () => asking('one?', 'two?'),
       act: () => sampled(...rows),
       steps: 2,
