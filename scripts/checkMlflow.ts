@@ -4,8 +4,8 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'
-import { mlflowSink } from '../src/collectors/tracking/mlflow.js'
-import type { TrackedEvent } from '../src/collectors/tracking/sink.js'
+import { mlflowSink } from '../src/tracking/mlflow.js'
+import type { TrackedEvent } from '../src/tracking/sink.js'
 import { orThrow } from '../src/core/failure.js'
 import { liveIds } from '../src/live/ids.js'
 import { liveTransport } from '../src/live/transport/liveTransport.js'

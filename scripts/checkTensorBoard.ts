@@ -7,8 +7,8 @@ import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import type { TrackedEvent } from '../src/collectors/tracking/sink.js'
-import { tensorBoardSink } from '../src/collectors/tracking/tensorBoard.js'
+import type { TrackedEvent } from '../src/tracking/sink.js'
+import { tensorBoardSink } from '../src/tracking/tensorBoard.js'
 import { orThrow } from '../src/core/failure.js'
 import { child, keyFromSeed, normals } from '../src/core/key.js'
 

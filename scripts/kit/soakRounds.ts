@@ -1,9 +1,9 @@
 /** The rounds of a long run: each does a part of what training does from end to end, and leaves nothing behind. */
 import { rmSync } from 'node:fs'
 import * as E from 'fp-ts/lib/Either.js'
-import { finishRun, prepareRun } from '../../src/collectors/run/prepare.js'
-import { DEFAULT_SETTINGS, type RunSettings } from '../../src/collectors/run/settings.js'
-import { train } from '../../src/collectors/run/train.js'
+import { finishRun, prepareRun } from '../../src/run/prepare.js'
+import { DEFAULT_SETTINGS, type RunSettings } from '../../src/run/settings.js'
+import { train } from '../../src/run/train.js'
 import { orThrow } from '../../src/core/failure.js'
 import { child, type Key, keyFromSeed, uniform } from '../../src/core/key.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'

@@ -2,12 +2,12 @@
 import { resolve } from 'node:path'
 import cliProgress from 'cli-progress'
 import { Command, Option } from 'commander'
-import { evaluateProblems, type ProblemResult, scoresOf } from '../collectors/run/evaluate.js'
-import { evaluationTasks } from '../collectors/run/tasks.js'
 import { child, keyFromSeed } from '../core/key.js'
 import { scope } from '../engine/scope.js'
 import { loadPretrained, makeParams } from '../modules/pretrained.js'
 import { TransformersWrapper } from '../modules/transformersWrapper.js'
+import { evaluateProblems, type ProblemResult, scoresOf } from '../run/evaluate.js'
+import { evaluationTasks } from '../run/tasks.js'
 import { asCommandError, orFail } from './failure.js'
 import {
   DATASET_ARGUMENT,

@@ -1,7 +1,7 @@
 /** What a person sees of a run: a bar on a terminal, lines elsewhere, JSON when asked. */
 import cliProgress from 'cli-progress'
-import type { RunEvent } from '../collectors/run/events.js'
-import type { StepRecord } from '../collectors/run/records.js'
+import type { RunEvent } from '../run/events.js'
+import type { StepRecord } from '../run/records.js'
 
 /** Shows events as they come. `close` leaves the terminal as it was. */
 export interface Display {

@@ -1,7 +1,7 @@
 /** `tandem train --resume RUN --replay BATCH`: one step again, and what differs. */
 import { resolve } from 'node:path'
-import { prepareReplay } from '../collectors/run/prepare.js'
-import { type Difference, type ReplayEvent, replay } from '../collectors/run/replay.js'
+import { prepareReplay } from '../run/prepare.js'
+import { type Difference, type ReplayEvent, replay } from '../run/replay.js'
 import { asCommandError, CommandError, orFail } from './failure.js'
 
 /** What is asked for. */

@@ -1,10 +1,10 @@
 /** `tandem sample`: completions of a question, on the screen. */
 import { resolve } from 'node:path'
 import { Argument, Command, Option } from 'commander'
-import { sampleCompletions } from '../collectors/run/sample.js'
-import { evaluationTasks } from '../collectors/run/tasks.js'
 import { keyFromSeed } from '../core/key.js'
 import { loadPretrained } from '../modules/pretrained.js'
+import { sampleCompletions } from '../run/sample.js'
+import { evaluationTasks } from '../run/tasks.js'
 import { orFail } from './failure.js'
 import {
   type EngineOptions,

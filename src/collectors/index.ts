@@ -1,4 +1,4 @@
-/** Collecting rollouts, learning from them, keeping policies up to date, and whole runs. */
+/** Collecting rollouts, learning from them, and keeping policies up to date. */
 export { agentRows } from './agentRows.js'
 export {
   type CapturedBatch,
@@ -140,43 +140,6 @@ export type {
 } from './rollouts/rolloutBatch.js'
 export type { RolloutRun, RolloutRunOptions } from './rollouts/rolloutRun.js'
 export type { AsyncLLMCollectorOptions, OnRolloutFailure } from './rollouts/settings.js'
-export {
-  ALARM_KINDS,
-  type Alarm,
-  type AlarmKind,
-  type AlarmLimits,
-  type AlarmState,
-  alarmLimits,
-  DEFAULT_ALARM_LIMITS,
-  NO_ALARMS,
-  watchStep,
-  watchSteps,
-} from './run/alarms.js'
-export { type RowsFailure, rowsFromTensorDict, rowsToTensorDict } from './run/batchFolder.js'
-export {
-  type EvaluationOptions,
-  type EvaluationScores,
-  evaluateProblems,
-  type ProblemResult,
-  scoresOf,
-} from './run/evaluate.js'
-export type { RunEvent } from './run/events.js'
-export { makePipeline, type Pipeline, wordProblemEnv } from './run/pipeline.js'
-export {
-  finishRun,
-  type PreparedRun,
-  type PrepareFailure,
-  type PrepareOptions,
-  prepareRun,
-  type RunRequest,
-} from './run/prepare.js'
-export type { EvaluationRecord, PhaseSeconds, RunSummary, StepRecord, TrajectoryRecord } from './run/records.js'
-export { renderReport } from './run/report.js'
-export { type SampledText, type SampleOptions, sampleCompletions } from './run/sample.js'
-export type { TrainOptions } from './run/session.js'
-export { DEFAULT_SETTINGS, type RunSettings } from './run/settings.js'
-export { evaluationTasks, loadTasks, openTasks, type RunTasks } from './run/tasks.js'
-export { train } from './run/train.js'
 export type { Recompute } from './stepGradients.js'
 export { combineUpdates, type StepMetrics } from './stepMetrics.js'
 export { type TrainingRows, withNoise, withoutRows } from './stepRows.js'
@@ -223,34 +186,6 @@ export {
 } from './steps/sftRows.js'
 export { type SFTMetrics, type SFTStepOptions, sftStep } from './steps/sftStep.js'
 export { type ValueMetrics, type ValueRows, type ValueStepOptions, valueStep } from './steps/valueStep.js'
-export { type ConsoleOptions, consoleSink } from './tracking/console.js'
-export { eventLine, parseEventLine } from './tracking/eventLines.js'
-export { jsonlSink } from './tracking/jsonl.js'
-export { type LoopEvent, type LoopOptions, type LoopTracker, trackLoop } from './tracking/loop.js'
-export {
-  type MetricsServer,
-  type MetricsServerOptions,
-  type ReadableMetrics,
-  serveMetrics,
-} from './tracking/metricsServer.js'
-export { type MlflowOptions, mlflowSink } from './tracking/mlflow.js'
-export { type OpenTelemetryFailure, type OpenTelemetryOptions, openTelemetrySink } from './tracking/openTelemetry.js'
-export { phaseSpans } from './tracking/phases.js'
-export { type PrometheusOptions, type PrometheusSink, prometheusSink } from './tracking/prometheus.js'
-export {
-  type PhaseSpan,
-  type RunStatus,
-  type SampleText,
-  type SettingValue,
-  type Sink,
-  type SinkFailure,
-  sinkFailure,
-  type TrackedEvent,
-} from './tracking/sink.js'
-export { tensorBoardSink } from './tracking/tensorBoard.js'
-export { type TrackedSession, trackedEvents } from './tracking/trackedEvents.js'
-export { type TrackedRunOptions, trackedRun } from './tracking/trackedRun.js'
-export { makeTracker, type SinkReport, type Tracker, type TrackerOptions } from './tracking/tracker.js'
 export { type TrainStep, type TrainStepOptions, trainStep } from './trainStep.js'
 export { type DecoderForms, type DecoderFormsOptions, decoderForms } from './updaters/decoderForms.js'
 export { type EngineUpdater, engineUpdater, type UpdaterState } from './updaters/engineUpdater.js'

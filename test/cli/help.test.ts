@@ -1,6 +1,6 @@
 /** What the command says of itself, and to people who mistype. */
 import { describe, expect, it } from 'vitest'
-import { DEFAULT_SETTINGS } from '../../src/collectors/run/settings.js'
+import { DEFAULT_SETTINGS } from '../../src/run/settings.js'
 import { tandem, tandemOk, useTemporaryFolder } from '../kit/runs.js'
 
 const cwd = useTemporaryFolder()('.')

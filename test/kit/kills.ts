@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
-import type { RunSettings } from '../../src/collectors/run/settings.js'
+import type { RunSettings } from '../../src/run/settings.js'
 import { child, type Key, uniform, uniformInteger } from '../../src/core/key.js'
 import { compiled } from './compiled.js'
 import type { KillOrder } from './killMain.js'

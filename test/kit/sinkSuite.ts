@@ -3,8 +3,8 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import { type Sink, sinkFailure, type TrackedEvent } from '../../src/collectors/tracking/sink.js'
-import { makeTracker } from '../../src/collectors/tracking/tracker.js'
+import { type Sink, sinkFailure, type TrackedEvent } from '../../src/tracking/sink.js'
+import { makeTracker } from '../../src/tracking/tracker.js'
 import { rightOf } from './results.js'
 
 /** What goes wrong at one call of what a sink writes to: nothing, all of it, or all that comes after a part. */

@@ -1,10 +1,10 @@
 /** Whole training runs in this process, on real folders: started, stopped after a step, resumed, and what they leave behind. */
 import { readFileSync } from 'node:fs'
 import { beforeAll, expect } from 'vitest'
-import { prepareRun } from '../../src/collectors/run/prepare.js'
-import type { StepRecord } from '../../src/collectors/run/records.js'
-import type { RunSettings } from '../../src/collectors/run/settings.js'
-import { train } from '../../src/collectors/run/train.js'
+import { prepareRun } from '../../src/run/prepare.js'
+import type { StepRecord } from '../../src/run/records.js'
+import type { RunSettings } from '../../src/run/settings.js'
+import { train } from '../../src/run/train.js'
 import { rightOf } from './results.js'
 import { contentsOf, parseJsonLines, smallSettings, withoutSeconds, writeAnsweringModel } from './runs.js'
 

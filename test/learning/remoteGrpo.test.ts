@@ -1,7 +1,7 @@
 /** GRPO whose policy is `tandem serve` in another process, against the same run with the engine in this one. */
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
-import { startWeights } from '../../src/collectors/run/weights.js'
+import { startWeights } from '../../src/run/weights.js'
 import { vLLMUpdater } from '../../src/collectors/updaters/vLLMUpdater.js'
 import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'

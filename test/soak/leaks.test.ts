@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { prepareRun } from '../../src/collectors/run/prepare.js'
-import { train } from '../../src/collectors/run/train.js'
+import { prepareRun } from '../../src/run/prepare.js'
+import { train } from '../../src/run/train.js'
 import { liveTensors, ownedCount } from '../../src/engine/scope.js'
 import { useOnnxRuntime } from '../kit/engine.js'
 import { rightOf } from '../kit/results.js'

@@ -3,7 +3,7 @@ import type * as tf from '@tensorflow/tfjs'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expectTypeOf, it } from 'vitest'
 import { type CollectedBatch, LLMCollector } from '../../src/collectors/llmCollector.js'
-import type { wordProblemEnv } from '../../src/collectors/run/pipeline.js'
+import type { wordProblemEnv } from '../../src/run/pipeline.js'
 import type { Key } from '../../src/core/key.js'
 import type { ChatTemplate } from '../../src/data/chatTemplate.js'
 import type {

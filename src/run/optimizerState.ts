@@ -1,0 +1,61 @@
+/** The state of any optimizer as named arrays, for files. */
+import * as tf from '@tensorflow/tfjs'
+import type { HostArray } from '../data/codecs/safetensors.js'
+import type { NamedTensors } from '../data/weights.js'
+import { scope } from '../engine/scope.js'
+import { hostArrays } from '../modules/pretrained.js'
+import type { Optimizer } from '../objectives/updates/optimizer.js'
+
+/** An optimizer whose state only it looks into: records of tensors, or records of such records. */
+export type AnyStateOptimizer = Optimizer<object>
+
+/** Each tensor by its path: `mean.lm_head.weight`. */
+const leaves = (state: object, prefix = ''): readonly (readonly [path: string, tensor: tf.Tensor])[] =>
+  Object.entries(state).flatMap(([name, value]: [string, tf.Tensor | object]) =>
+    value instanceof tf.Tensor ? [[prefix + name, value] as const] : leaves(value, `${prefix}${name}.`),
+  )
+
+const withLeaves = (state: object, at: (path: string) => tf.Tensor, prefix = ''): object =>
+  Object.fromEntries(
+    Object.entries(state).map(([name, value]: [string, tf.Tensor | object]) => [
+      name,
+      value instanceof tf.Tensor ? at(prefix + name) : withLeaves(value, at, `${prefix}${name}.`),
+    ]),
+  )
+
+/** All numbers of a state by path. */
+export const stateArrays = (state: object): ReadonlyMap<string, HostArray> =>
+  hostArrays(Object.fromEntries(leaves(state)))
+
+/**
+ * The shapes of the state that an optimizer makes of parameters, by path. Parameters are looked at one by one, so that all of them are never
+ * made at once.
+ */
+export const stateShapes = (
+  optimizer: AnyStateOptimizer,
+  trained: ReadonlyMap<string, Pick<HostArray, 'shape'>>,
+): ReadonlyMap<string, readonly number[]> => {
+  const of = ([name, { shape }]: readonly [string, Pick<HostArray, 'shape'>]) =>
+    scope(() =>
+      leaves(optimizer.init({ [name]: tf.zeros([...shape]) })).map(([path, tensor]) => [path, tensor.shape] as const),
+    )
+  return new Map([...trained].flatMap(of))
+}
+
+/**
+ * The state that an optimizer makes of parameters, with stored numbers of it. The tensors belong to the enclosing scope.
+ *
+ * Errors   throws RangeError for a tensor that is not stored.
+ */
+export const restoredState = (
+  optimizer: AnyStateOptimizer,
+  params: NamedTensors,
+  arrays: ReadonlyMap<string, HostArray>,
+): object =>
+  scope(() =>
+    withLeaves(optimizer.init(params), (path) => {
+      const found = arrays.get(path)
+      if (found === undefined) throw new RangeError(`restoredState: '${path}' is missing`)
+      return tf.tensor(found.data, [...found.shape], 'float32')
+    }),
+  )

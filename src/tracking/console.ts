@@ -1,0 +1,75 @@
+/** Events as lines to read. */
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Output } from '../core/capabilities.js'
+import { liveOutput } from '../live/output.js'
+import { nothingToClose, type Sink, sinkFailure, type TrackedEvent } from './sink.js'
+
+export interface ConsoleOptions {
+  /** Default: the output of this process. */
+  readonly output?: Output
+  /** Scalars that are shown, in this order. Default: all. */
+  readonly names?: readonly string[]
+}
+
+/** Four digits, and no more than there are. */
+const shortNumber = (value: number): string => String(Number(value.toPrecision(4)))
+
+/** Text without what a terminal would obey: it may be a model's. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is taken out
+const harmless = (text: string): string => text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\ufffd')
+
+const indented = (text: string): string => harmless(text).replace(/^/gm, '    ')
+
+const oneLine = (text: string): string => harmless(text).replace(/[\n\t]+/g, ' ')
+
+/** Lines for an event, none if there is nothing to say. */
+const linesOf = (event: TrackedEvent, names: readonly string[] | undefined): readonly string[] => {
+  switch (event.type) {
+    case 'start':
+      return [`run ${oneLine(event.run)} from step ${event.from}`]
+    case 'scalars': {
+      const shown = (names ?? Object.keys(event.values)).flatMap((name) => {
+        const value = event.values[name]
+        return value === undefined ? [] : [`${oneLine(name)} ${shortNumber(value)}`]
+      })
+      const phases = Object.entries(event.seconds).map(([name, value]) => `${oneLine(name)} ${shortNumber(value)} s`)
+      return shown.length === 0 ? [] : [[`step ${event.step}`, ...shown, ...phases].join('  ')]
+    }
+    case 'samples':
+      return event.samples.flatMap(({ name, text }) => [
+        `sample ${oneLine(name)} of step ${event.step}:`,
+        indented(text),
+      ])
+    case 'saved':
+      return [`saved ${oneLine(event.what)} ${oneLine(event.path)}`]
+    case 'alarm':
+    case 'failure':
+      return [`${event.type} ${oneLine(event.name)} in step ${event.step}: ${oneLine(event.text)}`]
+    case 'end':
+      return [`${event.status} after step ${event.step}`]
+  }
+}
+
+/**
+ * Prints events as lines: scalars with four digits, the seconds of phases behind them, samples indented. What a terminal would obey is
+ * taken out of texts.
+ *
+ * Errors   `Left(SinkFailure)` with `never` and the OutputFailure where nobody reads the output any more.
+ * Effects  those of the output.
+ *
+ * @example
+ * consoleSink({ names: ['train/loss'] }).name // 'console'
+ */
+export const consoleSink = ({ output = liveOutput, names }: ConsoleOptions = {}): Sink => ({
+  name: 'console',
+  write: (events) => {
+    const lines = events.flatMap((event) => linesOf(event, names))
+    if (lines.length === 0) return TE.right(undefined)
+    return pipe(
+      output.write(lines.map((line) => `${line}\n`).join('')),
+      TE.mapLeft((cause) => sinkFailure('console', 'never', cause)),
+    )
+  },
+  close: nothingToClose,
+})

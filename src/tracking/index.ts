@@ -1,0 +1,29 @@
+/** Following runs and loops elsewhere: console, JSON lines, TensorBoard, MLflow, Prometheus, OpenTelemetry. */
+export { type ConsoleOptions, consoleSink } from './console.js'
+export { eventLine, parseEventLine } from './eventLines.js'
+export { jsonlSink } from './jsonl.js'
+export { type LoopEvent, type LoopOptions, type LoopTracker, trackLoop } from './loop.js'
+export {
+  type MetricsServer,
+  type MetricsServerOptions,
+  type ReadableMetrics,
+  serveMetrics,
+} from './metricsServer.js'
+export { type MlflowOptions, mlflowSink } from './mlflow.js'
+export { type OpenTelemetryFailure, type OpenTelemetryOptions, openTelemetrySink } from './openTelemetry.js'
+export { phaseSpans } from './phases.js'
+export { type PrometheusOptions, type PrometheusSink, prometheusSink } from './prometheus.js'
+export {
+  type PhaseSpan,
+  type RunStatus,
+  type SampleText,
+  type SettingValue,
+  type Sink,
+  type SinkFailure,
+  sinkFailure,
+  type TrackedEvent,
+} from './sink.js'
+export { tensorBoardSink } from './tensorBoard.js'
+export { type TrackedSession, trackedEvents } from './trackedEvents.js'
+export { type TrackedRunOptions, trackedRun } from './trackedRun.js'
+export { makeTracker, type SinkReport, type Tracker, type TrackerOptions } from './tracker.js'

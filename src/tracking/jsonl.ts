@@ -1,0 +1,146 @@
+/** Events to a file of JSON lines. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Files } from '../core/capabilities.js'
+import { cell } from '../core/cell.js'
+import type { FileFailure, FormatFailure } from '../core/failure.js'
+import { liveFiles } from '../live/files.js'
+import { eventLine, parseEventLine } from './eventLines.js'
+import { nothingToClose, type Sink, sinkFailure, type TrackedEvent } from './sink.js'
+
+type JsonlFailure = FileFailure | FormatFailure
+
+const bytesOf = (text: string): number => new TextEncoder().encode(text).length
+
+const linesOf = (events: readonly TrackedEvent[]): string => events.map((event) => `${eventLine(event)}\n`).join('')
+
+const TORN = '{"type":"'
+
+/** What stands behind the last whole line: an event, a part of one, or something else. */
+const tailOf = (tail: string): 'none' | 'event' | 'torn' | 'foreign' => {
+  if (tail === '') return 'none'
+  if (E.isRight(parseEventLine(tail))) return 'event'
+  return tail.startsWith(TORN) || TORN.startsWith(tail) ? 'torn' : 'foreign'
+}
+
+const foreign = (path: string, reason: string): FormatFailure => ({
+  ...{ _tag: 'FormatFailure', format: 'tracked events', path, reason: `this is no file of tracked events: ${reason}` },
+})
+
+const decoded = (path: string, bytes: Uint8Array): E.Either<FormatFailure, string> =>
+  E.tryCatch(
+    () => new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes),
+    () => foreign(path, 'it is not UTF-8'),
+  )
+
+/** The whole lines of the file, which is made to end after them. */
+const openLines = (path: string, files: Files): TE.TaskEither<JsonlFailure, string> =>
+  pipe(
+    files.append(path, ''),
+    TE.chain(() => files.readBytes(path)),
+    TE.chainW((bytes) => {
+      const length = bytes.lastIndexOf(10) + 1
+      const whole = TE.fromEither(decoded(path, bytes.subarray(0, length)))
+      const tail = new TextDecoder().decode(bytes.subarray(length)) // a character may be torn, too
+      switch (tailOf(tail)) {
+        case 'none':
+          return whole
+        case 'event':
+          return pipe(
+            files.append(path, '\n'),
+            TE.chainW(() => whole),
+            TE.map((text) => `${text}${tail}\n`),
+          )
+        case 'torn':
+          return pipe(
+            files.truncate(path, length),
+            TE.chainW(() => whole),
+          )
+        case 'foreign':
+          return TE.left(foreign(path, 'its last line is no event'))
+      }
+    }),
+  )
+
+/** Lines, without what earlier sessions of the run of `start` told of the steps that it tells again. Lines that are no events stay. */
+const withoutToldAgain = (
+  lines: readonly string[],
+  start: Extract<TrackedEvent, { readonly type: 'start' }>,
+): string[] => {
+  let run: string | undefined
+  return lines.filter((line) => {
+    const parsed = parseEventLine(line)
+    if (E.isLeft(parsed)) return true
+    if (parsed.right.type !== 'start') return run !== start.run || parsed.right.step < start.from
+    run = parsed.right.run
+    return true
+  })
+}
+
+/** The file's lines after events, where some of its lines go. */
+const retold = (text: string, events: readonly TrackedEvent[]): string => {
+  let lines = text.split('\n').slice(0, -1)
+  for (const event of events) {
+    if (event.type === 'start') lines = withoutToldAgain(lines, event)
+    lines.push(eventLine(event))
+  }
+  return lines.map((line) => `${line}\n`).join('')
+}
+
+/**
+ * Appends events to a file, one line of JSON each, as `eventLine` writes and `parseEventLine` reads them.
+ *
+ * A session that goes on with a run of the same name takes out what earlier sessions told of the steps that it tells again; a new run is
+ * appended, whatever is there. What a kill left of a line is cut off, and so is what a failed write left.
+ *
+ * Errors   `Left(SinkFailure)`: `later` with the FileFailure, such as for a folder that does not exist; `never` with a FormatFailure where
+ *          the file is not UTF-8, or ends with something else than an event.
+ * Effects  makes the file and appends to it; a session that goes on with a run may write it anew, whole or not at all.
+ * Cost     the first write of a session reads the file.
+ *
+ * @example
+ * jsonlSink('runs/first/events.jsonl').name // 'jsonl'
+ */
+export const jsonlSink = (path: string, files: Files = liveFiles): Sink => {
+  /** Bytes that are good; null before the first write. */
+  const good = cell<number | null>(null)
+  const append = (text: string, bytes: number): TE.TaskEither<FileFailure, void> =>
+    pipe(
+      files.truncate(path, bytes),
+      TE.chain(() => files.append(path, text)),
+      TE.map(() => good.set(bytes + bytesOf(text))),
+    )
+  const begin = (events: readonly TrackedEvent[]): TE.TaskEither<JsonlFailure, void> =>
+    pipe(
+      openLines(path, files),
+      TE.chainW((text) => {
+        good.set(bytesOf(text))
+        const [added, wanted] = [linesOf(events), retold(text, events)]
+        if (wanted === text + added) return append(added, bytesOf(text))
+        return pipe(
+          files.write(path, wanted),
+          TE.map(() => good.set(bytesOf(wanted))),
+        )
+      }),
+    )
+  const write = (events: readonly TrackedEvent[]): TE.TaskEither<JsonlFailure, void> => {
+    const bytes = good.get()
+    if (bytes === null) return begin(events)
+    if (!events.some(({ type }) => type === 'start')) return append(linesOf(events), bytes)
+    return pipe(
+      files.truncate(path, bytes),
+      TE.chainW(() => begin(events)),
+    )
+  }
+  return {
+    name: 'jsonl',
+    write: (events) =>
+      pipe(
+        TE.of(undefined),
+        TE.chain(() => (events.length === 0 ? TE.right(undefined) : write(events))),
+        TE.mapLeft((cause) => sinkFailure('jsonl', cause._tag === 'FileFailure' ? 'later' : 'never', cause)),
+      ),
+    close: nothingToClose,
+  }
+}

@@ -1,0 +1,319 @@
+/** Events to a run of an MLflow server. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { z } from 'zod'
+import { type Cell, cell } from '../core/cell.js'
+import type { FormatFailure } from '../core/failure.js'
+import type { HttpFailure, HttpRequest, Transport } from '../core/http.js'
+import { parseJson } from '../core/json.js'
+import { type RunStatus, type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
+
+export interface MlflowOptions {
+  readonly transport: Transport
+  /** Name of the experiment; it is made if there is none. Default `tandem`. */
+  readonly experiment?: string
+  /** What tells this run from all others of the experiment, in every session: letters, digits, dashes. */
+  readonly runId: string
+}
+
+type MlflowFailure = HttpFailure | FormatFailure
+type Call<T> = TE.TaskEither<MlflowFailure, T>
+
+/** What the server has of the run. */
+interface Known {
+  readonly run: string
+  /** The last step that each metric has. */
+  readonly steps: ReadonlyMap<string, number>
+  readonly params: ReadonlyMap<string, string>
+}
+
+/** A part of what is logged. */
+interface Batch {
+  readonly metrics: readonly Metric[]
+  readonly params: readonly Pair[]
+  readonly tags: readonly Pair[]
+}
+
+interface Metric {
+  readonly key: string
+  readonly value: number | 'NaN' | 'Infinity' | '-Infinity'
+  readonly timestamp: number
+  readonly step: number
+}
+
+interface Pair {
+  readonly key: string
+  readonly value: string
+}
+
+/** Parts of `log-batch`: it takes 100 parameters, 100 tags, and 1,000 of all together. */
+const METRICS = 800
+const PAIRS = 100
+const KEY_LENGTH = 250
+const VALUE_LENGTH = 5000
+
+/** Longest wait for an answer, with all attempts. */
+const DEADLINE_MS = 60_000
+
+const pairs = z.array(z.object({ key: z.string(), value: z.string() })).default([])
+const runSchema = z.object({
+  info: z.object({ run_id: z.string() }),
+  data: z
+    .object({
+      metrics: z.array(z.object({ key: z.string(), step: z.coerce.number().default(0) })).default([]),
+      params: pairs,
+    })
+    .default({ metrics: [], params: [] }),
+})
+const experimentSchema = z.object({ experiment: z.object({ experiment_id: z.string() }) })
+const createdExperimentSchema = z.object({ experiment_id: z.string() })
+const createdRunSchema = z.object({ run: runSchema })
+const foundRunsSchema = z.object({ runs: z.array(runSchema).default([]) })
+
+/** Calls the server and reads its answer. */
+const call = <T>(
+  transport: Transport,
+  request: Pick<HttpRequest, 'method' | 'path' | 'json' | 'repeat'>,
+  schema: z.ZodType<T>,
+): Call<T> =>
+  pipe(
+    transport.send({ ...request, path: `/api/2.0/mlflow/${request.path}`, deadlineMs: DEADLINE_MS }),
+    TE.chainEitherKW(({ text }) =>
+      pipe(
+        parseJson(text),
+        E.chain((json) => {
+          const parsed = schema.safeParse(json)
+          return parsed.success ? E.right(parsed.data) : E.left(z.prettifyError(parsed.error))
+        }),
+        E.mapLeft(
+          (reason): FormatFailure => ({
+            _tag: 'FormatFailure',
+            format: 'MLflow',
+            reason: `${request.path}: ${reason}`,
+          }),
+        ),
+      ),
+    ),
+  )
+
+const anything = z.unknown()
+
+/** The id of the experiment, which is made if the server has none of this name. */
+const experimentId = (transport: Transport, name: string): Call<string> =>
+  pipe(
+    call(
+      transport,
+      { method: 'GET', path: `experiments/get-by-name?experiment_name=${encodeURIComponent(name)}`, repeat: 'safe' },
+      experimentSchema,
+    ),
+    TE.map(({ experiment }) => experiment.experiment_id),
+    TE.orElse((failure) =>
+      failure._tag === 'HttpFailure' && failure.status === 404
+        ? pipe(
+            call(
+              transport,
+              { method: 'POST', path: 'experiments/create', json: { name }, repeat: 'never' },
+              createdExperimentSchema,
+            ),
+            TE.map((created) => created.experiment_id),
+          )
+        : TE.left(failure),
+    ),
+  )
+
+const RUN_TAG = 'tandem.run'
+
+const knownOf = ({ info, data }: z.infer<typeof runSchema>): Known => ({
+  run: info.run_id,
+  steps: new Map(data.metrics.map(({ key, step }) => [key, step])),
+  params: new Map(data.params.map(({ key, value }) => [key, value])),
+})
+
+/** The run on the server, which is made if there is none with its tag. */
+const findRun = (
+  { transport, experiment = 'tandem', runId }: MlflowOptions,
+  about: { readonly name: string; readonly at: number },
+): Call<Known> =>
+  pipe(
+    experimentId(transport, experiment),
+    TE.chain((id) =>
+      pipe(
+        call(
+          transport,
+          {
+            method: 'POST',
+            path: 'runs/search',
+            json: { experiment_ids: [id], filter: `tags.\`${RUN_TAG}\` = '${runId}'`, max_results: 1 },
+            repeat: 'safe',
+          },
+          foundRunsSchema,
+        ),
+        TE.chain(({ runs: [found] }) =>
+          found !== undefined
+            ? TE.right(found)
+            : pipe(
+                call(
+                  transport,
+                  {
+                    method: 'POST',
+                    path: 'runs/create',
+                    json: {
+                      experiment_id: id,
+                      run_name: about.name,
+                      start_time: Math.floor(about.at),
+                      tags: [{ key: RUN_TAG, value: runId }],
+                    },
+                    repeat: 'never',
+                  },
+                  createdRunSchema,
+                ),
+                TE.map(({ run }) => run),
+              ),
+        ),
+      ),
+    ),
+    TE.map(knownOf),
+  )
+
+/** A name as MLflow allows it. */
+const allowed = (name: string): string => name.replace(/[^\p{L}\p{N}_\-. :/]/gu, '_').slice(0, KEY_LENGTH)
+
+const metricValue = (value: number): Metric['value'] => {
+  if (Number.isFinite(value)) return value
+  if (Number.isNaN(value)) return 'NaN'
+  return value > 0 ? 'Infinity' : '-Infinity'
+}
+
+const pair = (key: string, value: string): Pair => ({ key: allowed(key), value: value.slice(0, VALUE_LENGTH) })
+
+/** What an event adds to the run. */
+const batchOf = (event: TrackedEvent): Partial<Batch> => {
+  switch (event.type) {
+    case 'start':
+      return { params: Object.entries(event.settings).map(([name, value]) => pair(name, String(value))) }
+    case 'scalars': {
+      const seconds = Object.entries(event.seconds).map(([name, value]) => [`time/${name}`, value] as const)
+      return {
+        metrics: [...Object.entries(event.values), ...seconds].map(([name, value]) => ({
+          ...{ key: allowed(name), value: metricValue(value), timestamp: Math.floor(event.at), step: event.step },
+        })),
+      }
+    }
+    case 'saved':
+      return { tags: [pair(`tandem.${event.what}`, event.path)] }
+    case 'alarm':
+      return { tags: [pair(`tandem.alarm.${event.name}`, `step ${event.step}: ${event.text}`)] }
+    case 'failure':
+      return { tags: [pair(`tandem.failure.${event.name}`, `step ${event.step}: ${event.text}`)] }
+    case 'samples':
+    case 'end':
+      return {}
+  }
+}
+
+/** What the server does not have yet, in parts that it takes. A parameter cannot change: another value of one becomes a tag. */
+const missing = (events: readonly TrackedEvent[], { steps, params }: Known): readonly Batch[] => {
+  const all = events.map(batchOf)
+  const given = all.flatMap((each) => each.params ?? [])
+  const metrics = all
+    .flatMap((each) => each.metrics ?? [])
+    .filter(({ key, step }) => step > (steps.get(key) ?? Number.NEGATIVE_INFINITY))
+  const changed = given.filter(({ key, value }) => params.has(key) && params.get(key) !== value)
+  const tags = [
+    ...all.flatMap((each) => each.tags ?? []),
+    ...changed.map(({ key, value }) => pair(`tandem.resumed.${key}`, value)),
+  ]
+  const fresh = given.filter(({ key }) => !params.has(key))
+  const count = Math.max(
+    Math.ceil(metrics.length / METRICS),
+    Math.ceil(fresh.length / PAIRS),
+    Math.ceil(tags.length / PAIRS),
+  )
+  const part = <T>(items: readonly T[], size: number, i: number): readonly T[] => items.slice(i * size, (i + 1) * size)
+  return Array.from({ length: count }, (_, i) => ({
+    metrics: part(metrics, METRICS, i),
+    params: part(fresh, PAIRS, i),
+    tags: part(tags, PAIRS, i),
+  }))
+}
+
+const withBatch = (known: Known, { metrics, params }: Batch): Known => ({
+  ...known,
+  steps: new Map([...known.steps, ...metrics.map(({ key, step }) => [key, step] as const)]),
+  params: new Map([...known.params, ...params.map(({ key, value }) => [key, value] as const)]),
+})
+
+const STATUS: Readonly<Record<RunStatus, string>> = { finished: 'FINISHED', interrupted: 'KILLED', failed: 'FAILED' }
+
+/** Logs what is missing and tells the state of the run. `known` is kept up to date. */
+const log =
+  (transport: Transport, events: readonly TrackedEvent[], known: Cell<Known | null>): ((at: Known) => Call<void>) =>
+  (start) => {
+    const post = (path: string, json: object, repeat: HttpRequest['repeat']): Call<unknown> =>
+      call(transport, { method: 'POST', path, json: { run_id: start.run, ...json }, repeat }, anything)
+    const logged = missing(events, start).map((batch) =>
+      pipe(
+        post('runs/log-batch', batch, 'never'),
+        TE.map(() => known.update((now) => withBatch(now ?? start, batch))),
+      ),
+    )
+    const states = events.flatMap((event) => {
+      if (event.type === 'start') return [post('runs/update', { status: 'RUNNING' }, 'fresh')]
+      if (event.type !== 'end') return []
+      const end_time = Math.floor(event.at)
+      return [post('runs/update', { status: STATUS[event.status], end_time }, 'fresh')]
+    })
+    return pipe(
+      [...logged, ...states],
+      TE.sequenceSeqArray,
+      TE.map(() => undefined),
+    )
+  }
+
+/** Whether the same events may be taken at another time: not if the server has understood and refused them. */
+const again = (failure: MlflowFailure): SinkFailure['again'] => {
+  if (failure._tag !== 'HttpFailure') return 'never'
+  const { status = 0 } = failure
+  if (failure.path.endsWith('experiments/create')) return 'later' // another run may have made it in between
+  return status >= 400 && status < 500 && ![401, 403, 404, 408, 409, 425, 429].includes(status) ? 'never' : 'later'
+}
+
+/**
+ * Logs a run to an MLflow server by its REST interface 2.0: scalars as metrics, seconds under `time/`, settings as parameters, paths of
+ * checkpoints and alarms as tags, the state of the run. Sample texts are not sent.
+ *
+ * The run is found by its tag `tandem.run`, so that a session that goes on with a run logs to the same one. Nothing is logged twice: before
+ * the first write, and after a failure that leaves open whether the server has acted, the server is asked for the last step of every
+ * metric, and earlier steps are left out. A setting that changed when the run was resumed is a tag, since parameters cannot change.
+ *
+ * Errors   `Left(SinkFailure)` with the HttpFailure: `later` where the server was not reached, busy, or refused the one who asked; `never`
+ *          for an answer that says that the events themselves are wrong.
+ * Effects  requests; closes the transport.
+ * Cost     at most 800 metrics in a request; four requests for the first write.
+ * Source   MLflow, REST API 2.0: experiments, runs/search, runs/create, runs/log-batch with its limits, runs/update.
+ */
+export const mlflowSink = (options: MlflowOptions): Sink => {
+  const { transport } = options
+  const known = cell<Known | null>(null)
+  const name = cell(options.runId)
+  return {
+    name: 'mlflow',
+    write: (events) => {
+      const [first] = events
+      if (first === undefined) return TE.right(undefined)
+      if (first.type === 'start') name.set(first.run)
+      return pipe(
+        TE.fromIO(known.get),
+        TE.chain((now) => (now === null ? findRun(options, { name: name.get(), at: first.at }) : TE.right(now))),
+        TE.chainFirstIOK((now) => () => known.set(now)),
+        TE.chain(log(transport, events, known)),
+        TE.mapLeft((cause) => {
+          known.set(null)
+          return sinkFailure('mlflow', again(cause), cause)
+        }),
+      )
+    },
+    close: TE.fromTask(transport.close),
+  }
+}

@@ -1,0 +1,258 @@
+/** Events as metrics and traces of OpenTelemetry. */
+import type { Attributes, Context, HrTime, Meter, Span, Tracer } from '@opentelemetry/api'
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { cell } from '../core/cell.js'
+import { optionalPackage, type PackageFailure } from '../data/codecs/optionalPackage.js'
+import { distinctNames, snakeCase, TOTALS } from './metricNames.js'
+import { phaseSpans } from './phases.js'
+import { type PhaseSpan, type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
+
+type Api = typeof import('@opentelemetry/api')
+
+export interface OpenTelemetryOptions {
+  /** Default: the global provider's. */
+  readonly meter?: Meter
+  /** Default: the global provider's. */
+  readonly tracer?: Tracer
+  /** Scalars that are added up besides, as counters. Default: tokens sampled and learned from, and groups that failed. */
+  readonly totals?: readonly string[]
+}
+
+/** The span of a step, which is open until the next step begins: evaluations and checkpoints come after it. */
+interface OpenStep {
+  readonly step: number
+  readonly span: Span
+  readonly context: Context
+  /** The last moment of what belongs to it. */
+  readonly end: number
+}
+
+/** There is nothing to record to, or what was recorded was not exported. */
+export interface OpenTelemetryFailure {
+  readonly _tag: 'OpenTelemetryFailure'
+  readonly reason: string
+}
+
+const failure = (reason: string): OpenTelemetryFailure => ({ _tag: 'OpenTelemetryFailure', reason })
+
+const SCOPE = 'tandem-rl'
+
+/** Milliseconds since 1970 as seconds and nanoseconds, which no one takes for a time since the process began. */
+const hrTime = (ms: number): HrTime => {
+  const nanoseconds = Math.round((ms % 1000) * 1e6)
+  return [Math.floor(ms / 1000) + Math.floor(nanoseconds / 1e9), nanoseconds % 1e9]
+}
+
+/** A letter first, then letters, digits and `_.-/`, 255 in all with a number behind them. */
+const instrumentName = (scalar: string): string =>
+  `tandem.${snakeCase(scalar)
+    .replace(/\//g, '.')
+    .replace(/[^a-z0-9_.-]/g, '_')
+    .slice(0, 230)}`
+
+/** Records events as metrics. */
+const metricsOf = (meter: Meter, totals: readonly string[]) => {
+  const own = {
+    steps: meter.createCounter('tandem.steps', { description: 'Steps done.' }),
+    alarms: meter.createCounter('tandem.alarms', { description: 'Alarms, by what is wrong.' }),
+    failures: meter.createCounter('tandem.failures', { description: 'What failed while the run went on, by kind.' }),
+    saved: meter.createCounter('tandem.saved', { description: 'What was written down, such as checkpoints.' }),
+    phases: meter.createHistogram('tandem.phase.duration', { description: 'Time spent, by phase.', unit: 's' }),
+  }
+  const used = new Set(['steps', 'alarms', 'failures', 'saved', 'phase.duration'].map((name) => `tandem.${name}`))
+  const once = <T>(make: (scalar: string) => T): ((scalar: string) => T) => {
+    const made = new Map<string, T>()
+    return (scalar) => {
+      const instrument = made.get(scalar) ?? make(scalar)
+      made.set(scalar, instrument)
+      return instrument
+    }
+  }
+  const named = (suffix: string): ((scalar: string) => string) => {
+    const nameOf = distinctNames(instrumentName, { suffix, isTaken: (name) => used.has(name) })
+    return (scalar) => {
+      const name = nameOf(scalar)
+      used.add(name)
+      return name
+    }
+  }
+  const [gaugeName, counterName] = [named(''), named('.total')]
+  const gauge = once((scalar) => meter.createGauge(gaugeName(scalar), { description: `Scalar ${scalar}.` }))
+  const counter = once((scalar) => meter.createCounter(counterName(scalar), { description: `Sum of ${scalar}.` }))
+  const lastStep = cell(0)
+
+  return (event: TrackedEvent, spans: readonly PhaseSpan[], of: Attributes): void => {
+    for (const { name, from, to } of spans) own.phases.record((to - from) / 1000, { ...of, 'tandem.phase': name })
+    switch (event.type) {
+      case 'start':
+        lastStep.set(Math.max(0, event.from - 1))
+        return
+      case 'scalars':
+        if (event.step > lastStep.get()) own.steps.add(1, of)
+        lastStep.update((last) => Math.max(last, event.step))
+        for (const [name, value] of Object.entries(event.values)) gauge(name).record(value, of)
+        for (const name of totals) {
+          const value = event.values[name] ?? 0
+          if (value > 0 && Number.isFinite(value)) counter(name).add(value, of)
+        }
+        return
+      case 'saved':
+        own.saved.add(1, { ...of, 'tandem.what': event.what })
+        return
+      case 'alarm':
+        own.alarms.add(1, { ...of, 'tandem.alarm': event.name })
+        return
+      case 'failure':
+        own.failures.add(1, { ...of, 'tandem.failure': event.name })
+        return
+      case 'samples':
+      case 'end':
+        return
+    }
+  }
+}
+
+/** Records events as spans: one for each step, and in it one for each phase. */
+const tracesOf = (api: Api, tracer: Tracer) => {
+  const parent = api.context.active()
+  const open = cell<OpenStep | null>(null)
+
+  const finish = (): void => {
+    const last = open.get()
+    last?.span.end(hrTime(last.end))
+    open.set(null)
+  }
+  const begin = (step: number, from: number, of: Attributes): OpenStep => {
+    const span = tracer.startSpan(
+      'step',
+      { startTime: hrTime(from), attributes: { ...of, 'tandem.step': step } },
+      parent,
+    )
+    return { step, span, context: api.trace.setSpan(parent, span), end: from }
+  }
+  /** The span of a step, from `from` on, up to `at` at least. */
+  const reach = (
+    step: number,
+    { from, at }: { readonly from: number; readonly at: number },
+    of: Attributes,
+  ): OpenStep => {
+    if (open.get()?.step !== step) finish()
+    const now = open.get() ?? begin(step, from, of)
+    const reached = { ...now, end: Math.max(now.end, at) }
+    open.set(reached)
+    return reached
+  }
+
+  const take = (event: TrackedEvent, spans: readonly PhaseSpan[], of: Attributes): void => {
+    if (event.type === 'start' || event.type === 'samples') return
+    if (event.type === 'end') {
+      const error = { code: api.SpanStatusCode.ERROR, message: 'the run failed' }
+      if (event.status === 'failed') reach(event.step, { from: event.at, at: event.at }, of).span.setStatus(error)
+      finish()
+      return
+    }
+    const from = spans.reduce((first, span) => Math.min(first, span.from), event.at)
+    const { span, context } = reach(event.step, { from, at: event.at }, of)
+    for (const phase of spans) {
+      const attributes = event.type === 'saved' ? { ...of, 'tandem.path': event.path } : of
+      tracer.startSpan(phase.name, { startTime: hrTime(phase.from), attributes }, context).end(hrTime(phase.to))
+    }
+    if (event.type === 'alarm' || event.type === 'failure')
+      span.addEvent(event.type, { 'tandem.name': event.name, 'tandem.text': event.text }, hrTime(event.at))
+    if (event.type === 'saved' && spans.length === 0)
+      span.addEvent(event.type, { 'tandem.name': event.what, 'tandem.path': event.path }, hrTime(event.at))
+  }
+  return { take, finish }
+}
+
+/** Lets a global provider export what it holds: it is behind a proxy, and only some providers have anything to flush. */
+const flushed = async (provider: unknown): Promise<void> => {
+  if (typeof provider !== 'object' || provider === null) return
+  if ('getDelegate' in provider && typeof provider.getDelegate === 'function') await flushed(provider.getDelegate())
+  else if ('forceFlush' in provider && typeof provider.forceFlush === 'function') await provider.forceFlush()
+}
+
+/** The meter and the tracer: those that are given, or the global ones if anybody has set up any. */
+const instruments = (
+  api: Api,
+  { meter, tracer }: OpenTelemetryOptions,
+): E.Either<OpenTelemetryFailure, { readonly api: Api; readonly meter: Meter; readonly tracer: Tracer }> => {
+  const [meters, tracers] = [api.metrics.getMeterProvider(), api.trace.getTracerProvider()]
+  const nobodysTracers = new api.ProxyTracerProvider().getDelegate()
+  const isNobodys =
+    meters.getMeter(SCOPE) === api.createNoopMeter() &&
+    tracers instanceof api.ProxyTracerProvider &&
+    tracers.getDelegate() === nobodysTracers
+  return isNobodys && meter === undefined && tracer === undefined
+    ? E.left(
+        failure(
+          'no SDK of OpenTelemetry is set up in this process: set one up first, such as by NODE_OPTIONS=--import=./telemetry.mjs',
+        ),
+      )
+    : E.right({ api, meter: meter ?? meters.getMeter(SCOPE), tracer: tracer ?? tracers.getTracer(SCOPE) })
+}
+
+/** When the phases of an event were. */
+const spansOf = (event: TrackedEvent): readonly PhaseSpan[] => {
+  if (event.type === 'scalars') return event.spans ?? phaseSpans(event.seconds, event)
+  return event.type === 'saved' ? (event.spans ?? []) : []
+}
+
+/**
+ * Metrics and traces of a run, recorded with OpenTelemetry's API: the user's own set-up of its SDK decides where they go.
+ *
+ * Metrics: a gauge for each scalar, such as `tandem.train.clip_fraction`, counters `tandem.steps`, `tandem.alarms`, `tandem.failures`,
+ * `tandem.saved` and one for each scalar of `totals`, such as `tandem.train.tokens.total`, and the histogram `tandem.phase.duration`.
+ * Of two scalars whose names are alike here, the later one is numbered. Traces: a span `step` for each step, inside the span in which the
+ * sink was made if there is one, and in it a span for each phase, evaluation and checkpoint included, with the times at which they were;
+ * alarms and failures are events of it. All have the attribute `tandem.run`. Sample texts and settings are left out.
+ *
+ * A step is exported when the next one begins, or when the sink is closed. Closing flushes the global providers, and never those of a
+ * given meter or tracer.
+ *
+ * Units    seconds, steps, tokens; scalars as they are.
+ * Errors   `Left(PackageFailure)` without @opentelemetry/api; `Left(OpenTelemetryFailure)` without a meter, a tracer, and an SDK that is set
+ *          up. Closing: `never` if a provider does not flush.
+ * Effects  those of the meter and the tracer.
+ *
+ * @example
+ * openTelemetrySink({ totals: ['train/tokens'] })
+ */
+export const openTelemetrySink = (
+  options: OpenTelemetryOptions = {},
+): TE.TaskEither<PackageFailure | OpenTelemetryFailure, Sink> =>
+  pipe(
+    optionalPackage('@opentelemetry/api', 'OpenTelemetry', () => import('@opentelemetry/api')),
+    TE.chainEitherKW((api) => instruments(api, options)),
+    TE.map(({ api, meter, tracer }): Sink => {
+      const record = metricsOf(meter, options.totals ?? TOTALS)
+      const traces = tracesOf(api, tracer)
+      const run = cell<Attributes>({})
+      const take = (event: TrackedEvent): void => {
+        if (event.type === 'start') run.set({ 'tandem.run': event.run })
+        const spans = spansOf(event)
+        record(event, spans, run.get())
+        traces.take(event, spans, run.get())
+      }
+      return {
+        name: 'opentelemetry',
+        write: (events) =>
+          TE.fromIO(() => {
+            for (const event of events) take(event)
+          }),
+        close: TE.tryCatch(
+          async () => {
+            traces.finish()
+            if (options.tracer === undefined) await flushed(api.trace.getTracerProvider())
+            if (options.meter === undefined) await flushed(api.metrics.getMeterProvider())
+          },
+          (error): SinkFailure => {
+            const what = error instanceof Error ? error.message : String(error)
+            return sinkFailure('opentelemetry', 'never', failure(`it was not flushed: ${what}`))
+          },
+        ),
+      }
+    }),
+  )

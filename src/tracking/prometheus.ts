@@ -1,0 +1,159 @@
+/** Events as metrics that Prometheus scrapes. */
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { cell } from '../core/cell.js'
+import { distinctNames, snakeCase, TOTALS } from './metricNames.js'
+import { nothingToClose, type Sink, type TrackedEvent } from './sink.js'
+
+export interface PrometheusOptions {
+  /** What every name begins with. Default `tandem_`. */
+  readonly prefix?: string
+  /** Scalars that are added up besides, as counters. Default: tokens sampled and learned from, and groups that failed. */
+  readonly totals?: readonly string[]
+  /** Upper bounds of the histogram of phases, in seconds, rising. Default: 0.01 to 1,800. */
+  readonly buckets?: readonly number[]
+}
+
+/** A sink whose metrics can be read. */
+export interface PrometheusSink extends Sink {
+  /** The metrics of this run alone: to be merged with others, or served. */
+  readonly registry: Registry
+}
+
+const BUCKETS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800]
+
+const checkOptions = ({ prefix, buckets }: Required<PrometheusOptions>): void => {
+  const problems = [
+    ...(/^[a-zA-Z_][a-zA-Z0-9_]*$/.test(prefix)
+      ? []
+      : [`prefix must be letters, digits and _, and begin with no digit, got '${prefix}'`]),
+    ...(buckets.every((bound, i) => Number.isFinite(bound) && (i === 0 || bound > buckets[i - 1]!))
+      ? []
+      : [`buckets must rise, got ${buckets.join(', ')}`]),
+  ]
+  if (problems.length > 0) throw new RangeError(`prometheusSink: ${problems.join('; ')}`)
+}
+
+/** Under these names the text has the parts of the histogram. */
+const HISTOGRAM_SERIES = ['bucket', 'sum', 'count'].map((part) => `phase_seconds_${part}`)
+
+/** The metrics that every run has. */
+const ownMetrics = (registry: Registry, { prefix, buckets }: Required<PrometheusOptions>) => {
+  const of = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) => ({
+    ...{ name: prefix + name, help, labelNames, registers: [registry] },
+  })
+  return {
+    info: new Gauge(of('run_info', '1 for the run, by its name.', ['run'])),
+    running: new Gauge(of('run_running', '1 while the run goes on, 0 after its end.')),
+    told: new Gauge(of('last_event_timestamp_seconds', 'Time of the last event, in seconds since 1970.')),
+    step: new Gauge(of('step', 'The last step.')),
+    steps: new Counter(of('steps_total', 'Steps done by this process.')),
+    alarms: new Counter(of('alarms_total', 'Alarms, by what is wrong.', ['alarm'])),
+    failures: new Counter(of('failures_total', 'What failed while the run went on, by kind.', ['failure'])),
+    saved: new Counter(of('saved_total', 'What was written down, such as checkpoints.', ['what'])),
+    phases: new Histogram({
+      ...of('phase_seconds', 'Time spent, by phase.', ['phase']),
+      buckets: [...buckets],
+    }),
+  }
+}
+
+/**
+ * Metrics of a run in a registry of its own: a gauge for each scalar, such as `tandem_train_clip_fraction`, a histogram
+ * `tandem_phase_seconds` by phase, and counters: `tandem_steps_total`, `tandem_alarms_total`, `tandem_failures_total`, `tandem_saved_total`,
+ * and one for each scalar of `totals`, such as `tandem_train_tokens_total`. `tandem_step`, `tandem_run_info`, `tandem_run_running` and
+ * `tandem_last_event_timestamp_seconds` say where the run is. Of two scalars whose names are alike here, the later one is numbered.
+ *
+ * Counters are of this process: when a run is resumed in another one they begin at 0 again, as Prometheus expects it. Sample texts and
+ * settings are left out.
+ *
+ * Units    seconds, steps, tokens; scalars as they are.
+ * Errors   none in writing. Throws RangeError for a prefix that no metric may have, or buckets that do not rise.
+ * Effects  holds the last value of each metric.
+ *
+ * @example
+ * prometheusSink().name // 'prometheus'
+ */
+export const prometheusSink = (options: PrometheusOptions = {}): PrometheusSink => {
+  const settings = {
+    ...{ prefix: 'tandem_', totals: TOTALS, buckets: BUCKETS },
+    ...options,
+  }
+  checkOptions(settings)
+  const registry = new Registry()
+  const own = ownMetrics(registry, settings)
+  const series = HISTOGRAM_SERIES.map((name) => settings.prefix + name)
+  const isTaken = (name: string): boolean => registry.getSingleMetric(name) !== undefined || series.includes(name)
+  const named = (suffix: '' | '_total') =>
+    distinctNames((scalar) => `${settings.prefix}${snakeCase(scalar).replace(/[^a-z0-9_]/g, '_')}`, { suffix, isTaken })
+  const [gaugeName, counterName] = [named(''), named('_total')]
+  const gauges = new Map<string, Gauge>()
+  const counters = new Map<string, Counter>()
+  const lastStep = cell(0)
+
+  const setScalar = (scalar: string, value: number): void => {
+    const gauge =
+      gauges.get(scalar) ?? new Gauge({ name: gaugeName(scalar), help: `Scalar ${scalar}.`, registers: [registry] })
+    gauges.set(scalar, gauge)
+    gauge.set(value)
+  }
+  const addUp = (scalar: string, value: number): void => {
+    const counter =
+      counters.get(scalar) ??
+      new Counter({ name: counterName(scalar), help: `Sum of scalar ${scalar}.`, registers: [registry] })
+    counters.set(scalar, counter)
+    if (value > 0 && Number.isFinite(value)) counter.inc(value)
+  }
+  const observe = (phase: string, seconds: number): void => {
+    if (seconds >= 0 && Number.isFinite(seconds)) own.phases.observe({ phase }, seconds)
+  }
+  const reach = (step: number): void => {
+    own.step.set(step)
+    if (step > lastStep.get()) own.steps.inc()
+    lastStep.update((last) => Math.max(last, step))
+  }
+
+  const take = (event: TrackedEvent): void => {
+    own.told.set(event.at / 1000)
+    switch (event.type) {
+      case 'start':
+        own.info.set({ run: event.run }, 1)
+        own.running.set(1)
+        lastStep.set(Math.max(0, event.from - 1))
+        return
+      case 'scalars':
+        reach(event.step)
+        for (const [name, value] of Object.entries(event.values)) setScalar(name, value)
+        for (const [phase, seconds] of Object.entries(event.seconds)) observe(phase, seconds)
+        for (const name of settings.totals) {
+          const value = event.values[name]
+          if (value !== undefined) addUp(name, value)
+        }
+        return
+      case 'saved':
+        own.saved.inc({ what: event.what })
+        for (const { name, from, to } of event.spans ?? []) observe(name, (to - from) / 1000)
+        return
+      case 'alarm':
+        own.alarms.inc({ alarm: event.name })
+        return
+      case 'failure':
+        own.failures.inc({ failure: event.name })
+        return
+      case 'end':
+        own.running.set(0)
+        return
+      case 'samples':
+        return
+    }
+  }
+  return {
+    name: 'prometheus',
+    registry,
+    write: (events) =>
+      TE.fromIO(() => {
+        for (const event of events) take(event)
+      }),
+    close: nothingToClose,
+  }
+}

@@ -1,0 +1,154 @@
+/** Every sink keeps what all of them promise. */
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { Writable } from 'node:stream'
+import {
+  AggregationTemporality,
+  InMemoryMetricExporter,
+  MeterProvider,
+  PeriodicExportingMetricReader,
+} from '@opentelemetry/sdk-metrics'
+import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
+import { describe } from 'vitest'
+import { consoleSink } from '../../src/tracking/console.js'
+import { jsonlSink } from '../../src/tracking/jsonl.js'
+import { mlflowSink } from '../../src/tracking/mlflow.js'
+import { openTelemetrySink } from '../../src/tracking/openTelemetry.js'
+import { prometheusSink } from '../../src/tracking/prometheus.js'
+import { tensorBoardSink } from '../../src/tracking/tensorBoard.js'
+import { streamOutput } from '../../src/live/output.js'
+import { liveTransport } from '../../src/live/transport/liveTransport.js'
+import { boardSteps } from '../kit/boardFiles.js'
+import { faultyFiles } from '../kit/faultyFiles.js'
+import { mlflowServer } from '../kit/mlflowServer.js'
+import { rightOf } from '../kit/results.js'
+import { parseJsonLines, useTemporaryFolder } from '../kit/runs.js'
+import { type SinkSubject, sinkSuite } from '../kit/sinkSuite.js'
+
+const path = useTemporaryFolder()
+let made = 0
+
+const newFolder = (): string => {
+  const folder = path(String(made++))
+  mkdirSync(folder)
+  return folder
+}
+
+const nothing = async (): Promise<void> => undefined
+
+const jsonl: SinkSubject = {
+  name: 'jsonlSink',
+  place: async (trouble) => {
+    const file = `${newFolder()}/events.jsonl`
+    return {
+      session: async () => jsonlSink(file, faultyFiles(trouble)),
+      read: async () => parseJsonLines(readFileSync(file, 'utf8')),
+      close: nothing,
+    }
+  },
+  steps: async ({ read }) => ((await read()) as { type: string }[]).filter(({ type }) => type !== 'start'), // as it reads
+}
+
+const tensorBoard: SinkSubject = {
+  name: 'tensorBoardSink',
+  place: async (trouble) => {
+    const folder = newFolder()
+    return {
+      session: async () => tensorBoardSink(folder, faultyFiles(trouble)),
+      read: async () =>
+        readdirSync(folder)
+          .sort()
+          .map((name) => [name, readFileSync(`${folder}/${name}`)] as const),
+      close: nothing,
+    }
+  },
+  steps: async ({ read }) => boardSteps((await read()) as (readonly [string, Buffer])[]), // as it reads
+}
+
+const mlflow: SinkSubject = {
+  name: 'mlflowSink',
+  place: async (trouble) => {
+    const server = await mlflowServer()
+    server.trouble(() => (({ none: 'none', fails: 'refuse', half: 'lose-answer' }) as const)[trouble()])
+    const opened: { close: () => Promise<void> }[] = []
+    return {
+      session: async () => {
+        const transport = liveTransport({ servers: server.url, retry: { attempts: 1 }, circuit: { failures: 1000 } })
+        opened.push(transport)
+        return mlflowSink({ transport, runId: 'abc' })
+      },
+      // A state may be told again after a lost answer: the last one counts.
+      read: async () => server.runs.map(({ states, ...run }) => ({ ...run, state: states.at(-1) })),
+      close: async () => {
+        await Promise.all(opened.map(({ close }) => close()))
+        await server.close()
+      },
+    }
+  },
+  steps: async ({ read }) => read(),
+}
+
+const prometheus: SinkSubject = {
+  name: 'prometheusSink',
+  place: async () => {
+    const sink = prometheusSink()
+    return { session: async () => sink, read: () => sink.registry.metrics(), close: nothing }
+  },
+  steps: null,
+}
+
+const openTelemetry: SinkSubject = {
+  name: 'openTelemetrySink',
+  place: async () => {
+    const spans = new InMemorySpanExporter()
+    const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE)
+    const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 2 ** 30 })
+    const meters = new MeterProvider({ readers: [reader] })
+    const tracers = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(spans)] })
+    return {
+      session: () => rightOf(openTelemetrySink({ meter: meters.getMeter('test'), tracer: tracers.getTracer('test') })),
+      read: async () => {
+        await meters.forceFlush()
+        const metrics = exporter
+          .getMetrics()
+          .at(-1)
+          ?.scopeMetrics.flatMap((scope) => scope.metrics)
+        return {
+          spans: spans.getFinishedSpans().map(({ name, startTime, endTime, attributes, events }) => ({
+            ...{ name, startTime, endTime, attributes, events },
+          })),
+          metrics: metrics?.map(({ descriptor: { name }, dataPoints }) => [
+            name,
+            dataPoints.map(({ attributes, value }) => [attributes, value]),
+          ]),
+        }
+      },
+      close: () => meters.shutdown(),
+    }
+  },
+  steps: null,
+}
+
+const onConsole: SinkSubject = {
+  name: 'consoleSink',
+  place: async () => {
+    const parts: string[] = []
+    const stream = new Writable({
+      decodeStrings: false,
+      write: (text: string, _, done) => {
+        parts.push(text)
+        done()
+      },
+    })
+    return {
+      session: async () => consoleSink({ output: streamOutput(stream) }),
+      read: async () => parts.join(''),
+      close: nothing,
+    }
+  },
+  steps: null,
+}
+
+describe('every sink', () => {
+  for (const subject of [jsonl, tensorBoard, prometheus, openTelemetry, onConsole]) sinkSuite(subject, 20)
+  sinkSuite(mlflow, 10) // each has servers of its own
+})
