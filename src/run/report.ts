@@ -184,7 +184,7 @@ interface Assets {
 
 const readAssets = (files: Files): TE.TaskEither<FileFailure, Assets> => {
   const { resolve } = createRequire(import.meta.url)
-  const own = (name: string): string => fileURLToPath(new URL(`../../../assets/report/${name}`, import.meta.url))
+  const own = (name: string): string => fileURLToPath(new URL(`../../assets/report/${name}`, import.meta.url))
   return pipe(
     TE.Do,
     TE.bind('chartScript', () => files.readText(resolve('uplot/dist/uPlot.iife.min.js'))),
