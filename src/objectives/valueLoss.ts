@@ -43,6 +43,7 @@ export interface ValueLossOutput {
 
 /** A value loss with its settings checked. */
 export interface ValueLoss {
+  readonly kind: 'value'
   readonly name: 'valueLoss'
   readonly options: ValueLossOptions
   readonly apply: (input: ValueLossInput) => ValueLossOutput
@@ -85,6 +86,7 @@ export const valueLoss = (options: ValueLossOptions = {}): ValueLoss => {
   }
 
   return {
+    kind: 'value',
     name: 'valueLoss',
     options,
     apply: (input) => {

@@ -1,5 +1,6 @@
 /** The optimizer of a run, from its name and options. */
 
+import type { AnyStateOptimizer } from '../collectors/learners/optimizerState.js'
 import { refuse } from '../core/options.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
 import { adafactor } from '../objectives/updates/adafactor.js'
@@ -9,7 +10,6 @@ import { lion } from '../objectives/updates/lion.js'
 import { muon } from '../objectives/updates/muon.js'
 import type { Optimizer } from '../objectives/updates/optimizer.js'
 import { sgd } from '../objectives/updates/sgd.js'
-import type { AnyStateOptimizer } from './optimizerState.js'
 import type { OptimizerName, RunSettings } from './settingsSchema.js'
 
 /** The options that each takes, all of them numbers. Muon's are of the matrices, and AdamW's of the rest. */

@@ -5,6 +5,7 @@ import type { List } from 'immutable'
 import { correctedRows, rescoredRows } from '../collectors/correction.js'
 import { dynamicSampling, type SampledBatch } from '../collectors/dynamicSampling.js'
 import { type GroupedRows, groupRows, trainingRows } from '../collectors/groups.js'
+import type { AnyStateOptimizer } from '../collectors/learners/optimizerState.js'
 import {
   type CollectedBatch,
   type CollectorFailure,
@@ -44,7 +45,6 @@ import { ALGORITHMS } from '../objectives/algorithms.js'
 import type { CorrectionMetrics, RolloutCorrectionOptions } from '../objectives/rolloutCorrection.js'
 import { correctionOf, lossOf, overlongOf, rewardFormOf, samplingRoundsOf } from './choices.js'
 import { optimizerOf } from './optimizerChoice.js'
-import type { AnyStateOptimizer } from './optimizerState.js'
 import type { RunSettings } from './settings.js'
 
 /** What the states of word problems have once text and tokens are added. */

@@ -1,6 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import type { TrainingRows } from '../../src/collectors/stepRows.js'
+import { data, meta, ragged } from '../../src/data/tensorDict/leaf.js'
+import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
+import { liveFiles as files } from '../../src/live/files.js'
 import {
   type KeptBatch,
   readBatch,
@@ -9,10 +13,6 @@ import {
   saveAlarms,
   saveBatch,
 } from '../../src/run/batchFolder.js'
-import type { TrainingRows } from '../../src/collectors/stepRows.js'
-import { data, meta, ragged } from '../../src/data/tensorDict/leaf.js'
-import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { liveFiles as files } from '../../src/live/files.js'
 import { requireRight } from '../../src/testing/results.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { useTemporaryFolder } from '../kit/runs.js'

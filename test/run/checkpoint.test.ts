@@ -3,15 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
-import {
-  type CheckpointState,
-  checkpointFiles,
-  latestCheckpoint,
-  loadCheckpoint,
-  saveCheckpoint,
-} from '../../src/run/checkpoint.js'
-import { optimizerOf } from '../../src/run/optimizerChoice.js'
-import { type AnyStateOptimizer, restoredState } from '../../src/run/optimizerState.js'
+import { type AnyStateOptimizer, restoredState } from '../../src/collectors/learners/optimizerState.js'
 import type { TrainerState } from '../../src/collectors/steps/lossStep.js'
 import { describe as sentence } from '../../src/core/failure.js'
 import { child, keyFromSeed, normals } from '../../src/core/key.js'
@@ -20,6 +12,14 @@ import { scope } from '../../src/engine/scope.js'
 import { liveFiles as files } from '../../src/live/files.js'
 import { makeParams, type Pretrained } from '../../src/modules/pretrained.js'
 import type { AdamWState } from '../../src/objectives/updates/adamW.js'
+import {
+  type CheckpointState,
+  checkpointFiles,
+  latestCheckpoint,
+  loadCheckpoint,
+  saveCheckpoint,
+} from '../../src/run/checkpoint.js'
+import { optimizerOf } from '../../src/run/optimizerChoice.js'
 import { useEngine } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { answeringModel, useTemporaryFolder } from '../kit/runs.js'

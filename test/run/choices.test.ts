@@ -1,8 +1,8 @@
 /** What settings make of a run, alone and in one: corrections, schedules, and where the divergence counts. */
 import { describe, expect, it } from 'vitest'
+import { adaptiveKLController } from '../../src/objectives/klControl.js'
 import { correctionOf, overlongOf, samplingRoundsOf, scheduleOf } from '../../src/run/choices.js'
 import { DEFAULT_SETTINGS, type RunSettings } from '../../src/run/settings.js'
-import { adaptiveKLController } from '../../src/objectives/klControl.js'
 import { useEngine } from '../kit/engine.js'
 import { useTemporaryFolder } from '../kit/runs.js'
 import { useTrainingRuns } from '../kit/trainingRuns.js'

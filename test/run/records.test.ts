@@ -1,11 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  type EvaluationRecord,
-  type StepRecord,
-  type SummaryContext,
-  summarize,
-} from '../../src/run/records.js'
+import { type EvaluationRecord, type StepRecord, type SummaryContext, summarize } from '../../src/run/records.js'
 
 const NO_SECONDS = { generation: 0, environment: 0, training: 0, weightSync: 0 }
 

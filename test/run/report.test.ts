@@ -5,16 +5,11 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { left } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import {
-  type EvaluationRecord,
-  type StepRecord,
-  summarize,
-  type TrajectoryRecord,
-} from '../../src/run/records.js'
-import { type ReportInput, renderReport } from '../../src/run/report.js'
-import { DEFAULT_SETTINGS } from '../../src/run/settings.js'
 import { orThrow } from '../../src/core/failure.js'
 import { liveFiles } from '../../src/live/files.js'
+import { type EvaluationRecord, type StepRecord, summarize, type TrajectoryRecord } from '../../src/run/records.js'
+import { type ReportInput, renderReport } from '../../src/run/report.js'
+import { DEFAULT_SETTINGS } from '../../src/run/settings.js'
 
 const step = (number: number, changes: Partial<StepRecord> = {}): StepRecord => ({
   type: 'step',

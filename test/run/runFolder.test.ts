@@ -1,17 +1,10 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  createRun,
-  openLog,
-  openRun,
-  readMetrics,
-  readTrajectories,
-  writeSettings,
-} from '../../src/run/runFolder.js'
-import { DEFAULT_SETTINGS, type RunSettings } from '../../src/run/settings.js'
 import { describe as sentence } from '../../src/core/failure.js'
 import { liveFiles as files } from '../../src/live/files.js'
+import { createRun, openLog, openRun, readMetrics, readTrajectories, writeSettings } from '../../src/run/runFolder.js'
+import { DEFAULT_SETTINGS, type RunSettings } from '../../src/run/settings.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { contentsOf, useTemporaryFolder } from '../kit/runs.js'
 

@@ -1,12 +1,7 @@
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import {
-  DEFAULT_SETTINGS,
-  parseSettings,
-  type RunSettings,
-  resumeSettings,
-} from '../../src/run/settings.js'
+import { DEFAULT_SETTINGS, parseSettings, type RunSettings, resumeSettings } from '../../src/run/settings.js'
 import { requireRight } from '../../src/testing/results.js'
 
 const natural = fc.integer({ min: 1, max: 1000 })

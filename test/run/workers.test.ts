@@ -1,8 +1,8 @@
 /** Runs whose sampling and gradients are shared out to threads. */
 import { describe, expect, it } from 'vitest'
+import { FailureError } from '../../src/core/failure.js'
 import { openLearner } from '../../src/run/learner.js'
 import { prepareRun } from '../../src/run/prepare.js'
-import { FailureError } from '../../src/core/failure.js'
 import { expectClose } from '../kit/close.js'
 import { useEngine } from '../kit/engine.js'
 import { rightOf } from '../kit/results.js'
