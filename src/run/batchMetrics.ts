@@ -1,0 +1,168 @@
+/** Numbers of a collected batch: by trajectory, and their means. */
+import * as tf from '@tensorflow/tfjs'
+import type { History } from '../data/history.js'
+import type { Data, Leaf, Ragged } from '../data/tensorDict/leaf.js'
+import { rowLengths } from '../data/tensorDict/leaf.js'
+import { find, isTensorDict, type TensorDict } from '../data/tensorDict/tensorDict.js'
+
+/** What one trajectory of a batch came to. */
+export interface TrajectoryNumbers {
+  readonly trajectoryId: string
+  /** Undefined where the environment has no groups. */
+  readonly groupId: string | undefined
+  /** Rows of the batch, turn by turn. */
+  readonly rows: readonly number[]
+  /** The sum of its rewards. */
+  readonly return: number
+  /** The sums of its reward parts by their entries under `next`, such as `rewardRight`; `success` is 1 if a turn succeeded. */
+  readonly parts: Readonly<Record<string, number>>
+  /** Tokens that the policy sampled; undefined for policies without tokens. */
+  readonly tokens: number | undefined
+  /** Results of tools in its conversation. */
+  readonly toolCalls: number
+  /** Whether a completion reached the token limit, or the episode was cut off. */
+  readonly isTruncated: boolean
+}
+
+const isLeaf = (entry: unknown): entry is Leaf =>
+  entry instanceof tf.Tensor || (typeof entry === 'object' && entry !== null && '_tag' in entry)
+
+/** The items of a `Data` entry; undefined where there is none. */
+const itemsAt = <T>(td: TensorDict, path: readonly string[]): readonly T[] | undefined => {
+  const entry = find(td, path)
+  return isLeaf(entry) && !(entry instanceof tf.Tensor) && entry._tag === 'Data'
+    ? (entry as Data<T>).items.toArray() // the reader names the type that the entry has by contract
+    : undefined
+}
+
+const lengthsAt = (td: TensorDict, path: readonly string[]): readonly number[] | undefined => {
+  const entry = find(td, path)
+  return isLeaf(entry) && !(entry instanceof tf.Tensor) && entry._tag === 'Ragged'
+    ? rowLengths(entry as Ragged) // by its tag
+    : undefined
+}
+
+/** The numbers of a tensor `[B]`; undefined where there is none. */
+const numbersAt = (td: TensorDict, path: readonly string[]): ArrayLike<number> | undefined => {
+  const entry = find(td, path)
+  return entry instanceof tf.Tensor && entry.shape.length === 1 ? entry.dataSync() : undefined
+}
+
+/** The entries under `next` that are parts of a reward: `success`, and all that begin with `reward`. */
+const partNames = (td: TensorDict): readonly string[] => {
+  const next = find(td, ['next'])
+  if (!isTensorDict(next)) return []
+  return [...next.entries.keys()].filter(
+    (name) => (name === 'success' || /^reward[A-Z]/.test(name)) && numbersAt(td, ['next', name]) !== undefined,
+  )
+}
+
+/** Rows by trajectory, in order of first appearance. */
+const rowsByTrajectory = (ids: readonly string[]): ReadonlyMap<string, readonly number[]> => {
+  const rows = new Map<string, number[]>()
+  for (const [row, id] of ids.entries()) {
+    const own = rows.get(id)
+    if (own === undefined) rows.set(id, [row])
+    else own.push(row)
+  }
+  return rows
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0)
+
+const toolResults = (history: History | undefined): number =>
+  history === undefined ? 0 : history.messages.count(({ role }) => role === 'tool')
+
+/**
+ * The numbers of each trajectory of a collected batch, in order of first appearance. What the batch does not have is absent or 0.
+ *
+ * Shapes   reads `next.reward`, `next.truncated`, parts of the reward `[B]` and `trajectoryId`.
+ * Errors   throws RangeError for a batch without `trajectoryId`.
+ */
+export const trajectoryNumbers = (batch: TensorDict): readonly TrajectoryNumbers[] => {
+  const ids = itemsAt<string>(batch, ['trajectoryId'])
+  if (ids === undefined) throw new RangeError('trajectoryNumbers: the batch has no trajectoryId')
+  const rewards = numbersAt(batch, ['next', 'reward'])
+  const cut = numbersAt(batch, ['next', 'truncated'])
+  const parts = partNames(batch).map((name) => [name, numbersAt(batch, ['next', name])!] as const)
+  const lengths = lengthsAt(batch, ['tokens', 'response'])
+  const stops = itemsAt<string>(batch, ['stopReason'])
+  const histories = itemsAt<History>(batch, ['next', 'history', 'prompt'])
+  const groups = itemsAt<string>(batch, ['groupId'])
+  return [...rowsByTrajectory(ids)].map(([trajectoryId, rows]) => ({
+    trajectoryId,
+    groupId: groups?.[rows[0]!],
+    rows,
+    return: sum(rows.map((row) => rewards?.[row] ?? 0)),
+    parts: Object.fromEntries(
+      parts.map(([name, values]) => {
+        const each = rows.map((row) => values[row]!)
+        return [name, name === 'success' ? Math.max(...each) : sum(each)]
+      }),
+    ),
+    tokens: lengths && sum(rows.map((row) => lengths[row]!)),
+    toolCalls: toolResults(histories?.[rows.at(-1)!]),
+    isTruncated: rows.some((row) => stops?.[row] === 'length') || cut?.[rows.at(-1)!] === 1,
+  }))
+}
+
+/** Means over the trajectories of a batch. */
+export interface BatchMetrics {
+  readonly trajectories: number
+  /** Mean return, in reward units. */
+  readonly reward: number
+  /** Means of the reward parts, such as `rewardRight`, and of `success`. */
+  readonly parts: Readonly<Record<string, number>>
+  /** Turns, sampled tokens and tool results of a trajectory. */
+  readonly turns: number
+  readonly completionTokens: number
+  readonly toolCalls: number
+  /** Share of trajectories that a limit cut off. */
+  readonly truncated: number
+  /** Groups whose trajectories all have the same return: nothing to learn from. */
+  readonly groupsWithoutSignal: number
+  /** Of the weights that sampled the first row; -1 where the policy has no version. */
+  readonly policyVersion: number
+}
+
+const mean = (numbers: readonly number[]): number => sum(numbers) / Math.max(1, numbers.length)
+
+/** Returns by group; trajectories without a group are none. */
+const returnsByGroup = (trajectories: readonly TrajectoryNumbers[]): readonly (readonly number[])[] => {
+  const groups = new Map<string, number[]>()
+  for (const { groupId, return: value } of trajectories)
+    if (groupId !== undefined) groups.set(groupId, [...(groups.get(groupId) ?? []), value])
+  return [...groups.values()]
+}
+
+/**
+ * Describes a collected batch by numbers: what a step of a run logs of it.
+ *
+ * Units    rewards in reward units, lengths in tokens and turns.
+ * Errors   as `trajectoryNumbers`.
+ */
+export const batchMetrics = (batch: TensorDict): BatchMetrics => {
+  const trajectories = trajectoryNumbers(batch)
+  const names = Object.keys(trajectories[0]?.parts ?? {})
+  return {
+    trajectories: trajectories.length,
+    reward: mean(trajectories.map((each) => each.return)),
+    parts: Object.fromEntries(names.map((name) => [name, mean(trajectories.map(({ parts }) => parts[name]!))])),
+    turns: mean(trajectories.map(({ rows }) => rows.length)),
+    completionTokens: mean(trajectories.map(({ tokens = 0 }) => tokens)),
+    toolCalls: mean(trajectories.map(({ toolCalls }) => toolCalls)),
+    truncated: mean(trajectories.map(({ isTruncated }) => (isTruncated ? 1 : 0))),
+    groupsWithoutSignal: returnsByGroup(trajectories).filter((group) => group.every((r) => r === group[0])).length,
+    policyVersion: itemsAt<number>(batch, ['policyVersion'])?.[0] ?? -1,
+  }
+}
+
+/** The text of a `Data` entry of strings for a row; undefined where there is none. */
+export const textAt = (batch: TensorDict, path: readonly string[], row: number): string | undefined => {
+  const value = itemsAt<unknown>(batch, path)?.[row]
+  return typeof value === 'string' ? value : undefined
+}
+
+/** The conversation after a row's turn; undefined where the batch has no histories. */
+export const historyAfter = (batch: TensorDict, row: number): History | undefined =>
+  itemsAt<History>(batch, ['next', 'history', 'prompt'])?.[row]

@@ -1,0 +1,190 @@
+/** Batches that are collected from an environment: in turns with learning, or beside it. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { z } from 'zod'
+import { dynamicSampling, type SamplingCounts, type SamplingRule } from '../collectors/dynamicSampling.js'
+import { type Collected, type CollectorFailure, type CollectorPosition, LLMCollector } from '../collectors/llmCollector.js'
+import type { StaleRule } from '../collectors/overlap/overlapState.js'
+import { orThrow } from '../core/failure.js'
+import { type Key, keyFromSeed } from '../core/key.js'
+import type { Json } from '../data/codecs/plainValues.js'
+import type { Policy, TokenAction, TokenPrompt } from '../data/policy.js'
+import type { Data } from '../data/tensorDict/leaf.js'
+import type { TensorDict } from '../data/tensorDict/tensorDict.js'
+import type { Owned } from '../engine/scope.js'
+import type { Env } from '../envs/env.js'
+import { openAhead } from './ahead.js'
+import type { BatchSource, KLWeight, OpenSource, SourceStart } from './source.js'
+
+/** What the environment of a batch depends on. */
+export interface EnvContext {
+  /** Groups (different tasks) of the batch. */
+  readonly groups: number
+  /** The task to begin with. */
+  readonly start: number
+  /** Weight of the divergence in the reward. */
+  readonly klCoefficient: number
+}
+
+/** An environment, or one for each context. */
+export type EnvOf<O> = Env<O, TokenAction> | ((context: EnvContext) => Env<O, TokenAction>)
+
+/** Sampling beside learning. */
+export interface AheadOptions {
+  /** Updates that the weights of a completion's oldest token may be behind those that learn from it. At least 1. */
+  readonly maxLag: number
+  /** What happens to groups that would be older. Default `wait`. With `correct` the learner weighs their tokens (`offPolicy.stale`). */
+  readonly stale?: StaleRule
+}
+
+/** How batches are collected. */
+export interface CollectOptions extends Omit<SamplingRule, 'groups' | 'rounds'> {
+  /** Of sampling. Default: that of seed 0. */
+  readonly key?: Key
+  /** Groups of a batch. Needed where `env` is a function, for sampling again and ahead. */
+  readonly groups?: number
+  /** How often is sampled for one batch at most, until every group has a signal. Default 1: never again. */
+  readonly rounds?: number
+  /** What decides whether a group has a signal, one number for each row. Default: the reward. */
+  readonly signal?: (batch: TensorDict) => ArrayLike<number>
+  /** An episode that has not ended after so many turns is a failure. Default 64. */
+  readonly maxTurns?: number
+  readonly kl?: KLWeight
+  /** Samples beside learning. Default: they take turns. */
+  readonly ahead?: AheadOptions
+}
+
+interface Collecting<O extends TokenPrompt> {
+  readonly env: EnvOf<O>
+  readonly policy: Policy<TokenPrompt, TokenAction>
+  readonly collect?: CollectOptions
+  readonly advantage: { readonly groupSize?: number }
+}
+
+const envAt = <O>(env: EnvOf<O>, context: EnvContext): Env<O, TokenAction> =>
+  typeof env === 'function' ? env(context) : env
+
+/** The weight at the beginning; 0 where there is none. */
+const firstWeight = ({ kl }: CollectOptions): number => kl?.coefficient ?? 0
+
+/** What does not fit, in words. */
+export const checkCollect = <O extends TokenPrompt>({
+  env,
+  collect = {},
+  advantage: { groupSize },
+}: Collecting<O>): readonly (string | false)[] => {
+  const { groups, rounds = 1, kl, ahead } = collect
+  if (typeof env === 'function' && groups === undefined)
+    return ['the environment is a function: give collect.groups, the number of groups in a batch']
+  const { batchSize, name } = envAt(env, { groups: groups ?? 1, start: 0, klCoefficient: firstWeight(collect) })
+  const size = groupSize ?? 1
+  return [
+    groupSize !== undefined &&
+      batchSize % size !== 0 &&
+      `the advantage compares groups of ${size}, and ${name} has ${batchSize} elements: set its repeats to ${size}`,
+    groupSize !== undefined &&
+      groups !== undefined &&
+      batchSize !== groups * size &&
+      `${groups} groups of ${size} are ${groups * size} trajectories, and ${name} has ${batchSize} elements`,
+    rounds > 1 && groups === undefined && 'sampling again needs collect.groups',
+    typeof env !== 'function' &&
+      kl !== undefined &&
+      'a KL weight that changes needs an environment for each batch: ({ klCoefficient }) => environment',
+    typeof env !== 'function' &&
+      ahead !== undefined &&
+      'sampling ahead needs an environment for each group: ({ groups, start }) => environment',
+    ahead !== undefined &&
+      !(Number.isInteger(ahead.maxLag) && ahead.maxLag >= 1) &&
+      `ahead.maxLag must be at least 1, got ${ahead.maxLag}`,
+  ]
+}
+
+const positionSchema = z.strictObject({
+  batch: z.number().int().nonnegative(),
+  remembered: z.record(z.string(), z.unknown()),
+})
+
+/** Errors: throws FailureError for a position that another kind of source left. */
+const positionOf = (position: Json | null): CollectorPosition | undefined => {
+  if (position === null) return undefined
+  const parsed = positionSchema.safeParse(position)
+  const reason = `the checkpoint's position is not that of a collector: ${parsed.error && z.prettifyError(parsed.error)}`
+  return orThrow(parsed.success ? E.right(parsed.data) : E.left({ _tag: 'PositionFailure', reason }))
+}
+
+const asJson = (position: CollectorPosition): Json => position as unknown as Json // plain JSON, by its contract
+
+/** Batches of collected groups, each decided on by the rule. */
+const inTurns = <O extends TokenPrompt>({ env, policy, collect = {} }: Collecting<O>, start: SourceStart): OpenSource => {
+  const { key = keyFromSeed(0), groups, rounds = 1, signal, keepReturnBounds, maxTurns } = collect
+  const from = positionOf(start.position)
+  const collectorAt = (klCoefficient: number): LLMCollector<O> =>
+    LLMCollector({
+      ...{ env: envAt(env, { groups: groups ?? 1, start: 0, klCoefficient }), policy, key },
+      ...(from && { start: from }),
+      ...(maxTurns !== undefined && { maxTurns }),
+    })
+  const rule = {
+    ...{ groups: groups ?? 1, rounds: groups === undefined ? 1 : rounds },
+    ...(keepReturnBounds && { keepReturnBounds }),
+    ...(signal && { signal: (batch: unknown) => signal(batch as TensorDict) }), // read by names
+  }
+  const sampled = (
+    at: CollectorPosition,
+    klCoefficient: number,
+  ): TE.TaskEither<CollectorFailure, Collected<unknown> & { readonly sampling: SamplingCounts | null }> => {
+    const collector = collectorAt(klCoefficient)
+    return groups === undefined
+      ? pipe(
+          collector.collect(at),
+          TE.map((each) => ({ ...each, sampling: null })),
+        )
+      : dynamicSampling(collector as unknown as LLMCollector<{ readonly groupId: Data<string> }>, rule)(at) // there are groups
+  }
+  const begin = collectorAt(firstWeight(collect)).start
+  return {
+    position: asJson(begin),
+    collect: ({ position, klCoefficient }) =>
+      pipe(
+        sampled(positionOf(position) ?? begin, klCoefficient),
+        TE.map(({ batch, position: next, sampling }) => ({
+          batch: batch as unknown as Owned<TensorDict>, // read by names from here on
+          position: asJson(next),
+          sampling,
+          overlap: null,
+        })),
+      ),
+    trained: start.push,
+    close: async () => undefined,
+  }
+}
+
+/** The batches of a run that collects from an environment. */
+export const collectingSource = <O extends TokenPrompt>(parts: Collecting<O>): BatchSource => {
+  const { env, collect = {} } = parts
+  const { groups = 1, rounds = 1, maxTurns, ahead, kl } = collect
+  const sample = envAt(env, { groups, start: 0, klCoefficient: firstWeight(collect) })
+  return {
+    description: {
+      env: sample.name,
+      batchSize: sample.batchSize,
+      ...{ groups: collect.groups ?? null, rounds, maxTurns: maxTurns ?? null },
+      ahead: ahead === undefined ? null : { maxLag: ahead.maxLag, stale: ahead.stale ?? 'wait' },
+      klCoefficient: kl?.coefficient ?? null,
+    },
+    kl: kl ?? null,
+    open: async (start) =>
+      ahead === undefined
+        ? inTurns(parts, start)
+        : openAhead(
+            {
+              env: (task, klCoefficient) => envAt(env, { groups: 1, start: task, klCoefficient }),
+              ...{ policy: parts.policy, groups, ahead, klCoefficient: firstWeight(collect) },
+              ...{ key: collect.key ?? keyFromSeed(0), rounds, signal: collect.signal },
+            },
+            start,
+          ),
+    close: async () => undefined,
+  }
+}

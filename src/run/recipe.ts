@@ -1,0 +1,207 @@
+/** Recipes: a run as a function of settings that are checked, described and changed by name. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import { unknownName } from '../core/options.js'
+import type { AnyRun } from './run.js'
+
+/** Settings that cannot be used, with every reason. */
+export interface SettingsFailure {
+  readonly _tag: 'SettingsFailure'
+  readonly reason: string
+}
+
+/** What a recipe gets besides its settings. */
+export interface BuildContext {
+  /** Aborted when nobody waits for the run any more. */
+  readonly signal?: AbortSignal
+  /** What the recipe does while it builds that takes time, such as training a start model. */
+  readonly onProgress?: (text: string) => void
+}
+
+/** A schema of settings: a record, with records in it. Every field has a default, and a description. */
+export type SettingsSchema = z.ZodObject
+
+/** A run as a function of settings. */
+export interface Recipe<S extends SettingsSchema = SettingsSchema> {
+  readonly _tag: 'Recipe'
+  readonly name: string
+  /** One sentence for `tandem train --help`. */
+  readonly summary: string
+  readonly settings: S
+  readonly build: (settings: z.output<S>, context: BuildContext) => AnyRun | Promise<AnyRun>
+  /**
+   * Settings that may change when a run goes on, as dotted paths: they do not change what has been computed. Steps, and all that `keep`
+   * holds, always may.
+   */
+  readonly mayChange: readonly string[]
+}
+
+export interface RecipeOptions<S extends SettingsSchema> {
+  readonly name: string
+  readonly summary: string
+  readonly settings: S
+  readonly build: Recipe<S>['build']
+  /** Default: none. */
+  readonly mayChange?: readonly string[]
+}
+
+/**
+ * Defines a recipe: what `tandem train FILE.ts` runs when the file exports it as `recipe`.
+ *
+ * Flags, `--help`, defaults and the check of unknown keys come from `settings`. `build` makes the run; it is called once, with settings that
+ * fit the schema.
+ *
+ * Errors   throws TypeError for a schema with a field that has no default: `tandem train` runs without any setting.
+ *
+ * @example
+ * defineRecipe({ name: 'first', summary: 'Trains.', settings: z.strictObject({ seed: z.number().default(1) }), build: () => orThrow(undefined as never) }).name // 'first'
+ */
+export const defineRecipe = <S extends SettingsSchema>({ mayChange = [], ...rest }: RecipeOptions<S>): Recipe<S> => {
+  const parsed = rest.settings.safeParse({})
+  if (!parsed.success)
+    throw new TypeError(
+      `defineRecipe: every setting of ${rest.name} needs a default: ${problemsOf(rest.settings, parsed.error).join('; ')}`,
+    )
+  return { _tag: 'Recipe', ...rest, mayChange }
+}
+
+/** One setting of a recipe, for flags and tables. */
+export interface SettingLeaf {
+  readonly path: readonly string[]
+  readonly description: string
+  readonly default: unknown
+  /** `integer`, `number`, `string`, `boolean`, or the words to choose from. */
+  readonly kind: string
+  readonly isNullable: boolean
+}
+
+type JsonSchema = Readonly<Record<string, unknown>>
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The alternatives of a schema but for null. */
+const alternatives = (schema: JsonSchema): readonly JsonSchema[] =>
+  Array.isArray(schema.anyOf) ? schema.anyOf.filter(isRecord).filter(({ type }) => type !== 'null') : [schema]
+
+const kindOf = (schema: JsonSchema): string =>
+  alternatives(schema)
+    .map((each) => (Array.isArray(each.enum) ? each.enum.map(String).join(' | ') : String(each.type ?? 'json')))
+    .join(' | ')
+
+const leavesOf = (schema: JsonSchema, path: readonly string[], inherited: unknown): readonly SettingLeaf[] => {
+  const value = 'default' in schema ? schema.default : inherited
+  if (isRecord(schema.properties))
+    return Object.entries(schema.properties).flatMap(([name, inner]) =>
+      isRecord(inner) ? leavesOf(inner, [...path, name], isRecord(value) ? value[name] : undefined) : [],
+    )
+  const description = typeof schema.description === 'string' ? schema.description : ''
+  const isNullable = Array.isArray(schema.anyOf) && schema.anyOf.some((each) => isRecord(each) && each.type === 'null')
+  return [{ path, description, default: value, kind: kindOf(schema), isNullable }]
+}
+
+/** The settings of a schema, one by one, in order. */
+export const settingLeaves = (schema: SettingsSchema): readonly SettingLeaf[] =>
+  leavesOf(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }), [], undefined)
+
+const at = (path: readonly PropertyKey[]): string => path.map(String).join('.')
+
+/** The names that a record of the schema at a path has. */
+const namesAt = (schema: SettingsSchema, path: readonly PropertyKey[]): readonly string[] => {
+  const depth = path.length
+  const below = settingLeaves(schema).filter((leaf) => path.every((name, i) => leaf.path[i] === String(name)))
+  return [...new Set(below.flatMap((leaf) => leaf.path.slice(depth, depth + 1)))]
+}
+
+/** Every problem that zod found, in words: unknown settings with the nearest name, others with their path. */
+const problemsOf = (schema: SettingsSchema, error: z.ZodError): readonly string[] =>
+  error.issues.flatMap((issue) => {
+    const place = at(issue.path)
+    if (issue.code === 'unrecognized_keys')
+      return issue.keys.map((key) => {
+        const prefix = place === '' ? '' : `${place}.`
+        return unknownName(
+          'setting',
+          `${prefix}${key}`,
+          namesAt(schema, issue.path).map((name) => `${prefix}${name}`),
+        )
+      })
+    return [place === '' ? issue.message : `${place}: ${issue.message}`]
+  })
+
+/**
+ * Checks settings against the schema of a recipe, and fills in defaults.
+ *
+ * Errors   `Left(SettingsFailure)` with every setting that is unknown (and the nearest known one) or not of its kind.
+ */
+export const parseSettings = <S extends SettingsSchema>(
+  { name, settings }: Pick<Recipe<S>, 'name' | 'settings'>,
+  given: unknown,
+): E.Either<SettingsFailure, z.output<S>> => {
+  const parsed = settings.safeParse(given)
+  return parsed.success
+    ? E.right(parsed.data)
+    : E.left({ _tag: 'SettingsFailure', reason: `${name}: ${problemsOf(settings, parsed.error).join('; ')}` })
+}
+
+/** The text of a flag as a value: null for `off` where there may be none, numbers and truth values as such, lists and records as JSON. */
+export const readSetting = ({ kind, isNullable }: Pick<SettingLeaf, 'kind' | 'isNullable'>, text: string): unknown => {
+  if (isNullable && (text === 'off' || text === 'null')) return null
+  const kinds = kind.split(' | ')
+  const number = Number(text)
+  if ((kinds.includes('number') || kinds.includes('integer')) && text.trim() !== '' && !Number.isNaN(number))
+    return number
+  if (kinds.includes('boolean') && (text === 'true' || text === 'false')) return text === 'true'
+  if (!kinds.some((each) => each === 'array' || each === 'object' || each === 'json')) return text
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return text // the schema says what is wrong with it
+  }
+}
+
+/** Settings with one of them set by its path. Records on the way are made. */
+export const withSetting = (
+  settings: Readonly<Record<string, unknown>>,
+  [name, ...rest]: readonly string[],
+  value: unknown,
+): Readonly<Record<string, unknown>> => {
+  if (name === undefined) return settings
+  const inner = settings[name]
+  return { ...settings, [name]: rest.length === 0 ? value : withSetting(isRecord(inner) ? inner : {}, rest, value) }
+}
+
+/**
+ * Reads `path=value`, the argument of `--set`.
+ *
+ * Errors   `Left(SettingsFailure)` for an argument without `=`, and for a path that the recipe does not have, with the nearest one.
+ */
+export const readAssignment = (
+  { name, settings }: Pick<Recipe, 'name' | 'settings'>,
+  text: string,
+): E.Either<SettingsFailure, readonly [path: readonly string[], value: unknown]> => {
+  const cut = text.indexOf('=')
+  if (cut <= 0)
+    return E.left({ _tag: 'SettingsFailure', reason: `--set takes path=value, such as steps=10, got '${text}'` })
+  const path = text.slice(0, cut).trim()
+  const leaves = settingLeaves(settings)
+  const leaf = leaves.find((each) => each.path.join('.') === path)
+  if (leaf === undefined) {
+    const known = leaves.map((each) => each.path.join('.'))
+    return E.left({ _tag: 'SettingsFailure', reason: `${name}: ${unknownName('setting', path, known)}` })
+  }
+  return E.right([leaf.path, readSetting(leaf, text.slice(cut + 1))])
+}
+
+/** Settings of two runs that differ, as dotted paths with both values. */
+export const differingSettings = (
+  before: unknown,
+  now: unknown,
+  path: readonly string[] = [],
+): readonly { readonly path: string; readonly was: unknown; readonly is: unknown }[] => {
+  if (isRecord(before) && isRecord(now))
+    return [...new Set([...Object.keys(before), ...Object.keys(now)])].flatMap((name) =>
+      differingSettings(before[name], now[name], [...path, name]),
+    )
+  return JSON.stringify(before) === JSON.stringify(now) ? [] : [{ path: path.join('.'), was: before, is: now }]
+}

@@ -1,0 +1,178 @@
+/** What a training run is made of, and how its parts are checked against each other. */
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import type { CollectedBatch } from '../collectors/llmCollector.js'
+import type { Learner } from '../collectors/learners/learner.js'
+import { inProcessUpdater, type WeightUpdater } from '../collectors/weightSync.js'
+import type { FileContents } from '../core/capabilities.js'
+import type { Failure } from '../core/failure.js'
+import { refuse } from '../core/options.js'
+import type { Json } from '../data/codecs/plainValues.js'
+import type { Policy, TokenAction, TokenPrompt } from '../data/policy.js'
+import type { TensorDict } from '../data/tensorDict/tensorDict.js'
+import type { NamedTensors, WeightReceiver } from '../data/weights.js'
+import { type CollectOptions, checkCollect, collectingSource, type EnvOf } from './collecting.js'
+import type { Evaluator } from './evaluation.js'
+import type { UpdateMetrics } from './records.js'
+import type { BatchSource } from './source.js'
+
+/** A batch for a learner from a collected batch: `MCAdvantage` and every other estimator. */
+export interface RunAdvantage<in In, out Out> {
+  (batch: TensorDict<In>): TensorDict<Out>
+  readonly description?: Json
+  /** Trajectories in a group, where the estimator needs a number of them. */
+  readonly groupSize?: number
+}
+
+/** What a run logs of its batches besides what every run logs. */
+export interface RecordOptions {
+  /** Metrics of one's own, by name: logged, drawn in the report and given to trackers. */
+  readonly metrics?: (batch: TensorDict) => Readonly<Record<string, number>>
+  /** Folders that the run leaves behind at its end, of the last weights and of the best: files by name, by folder. Default: none. */
+  readonly exports?: () => Readonly<Record<string, Readonly<Record<string, FileContents>>>>
+  /** The text of a token, for records of trajectories. Default: the texts of the batch, where it has any. */
+  readonly decode?: (id: number) => string
+}
+
+/** Parts of a run whose batches are collected from an environment. */
+export interface RunParts<O extends TokenPrompt, B, M extends UpdateMetrics> {
+  /** An environment; or one for each batch, which collecting beside learning and an adaptive KL weight need. */
+  readonly env: EnvOf<O>
+  readonly policy: Policy<TokenPrompt, TokenAction>
+  readonly advantage: RunAdvantage<never, B>
+  readonly learner: Learner<B, M>
+  /** Gives the policy new weights. Default: in this process, for policies that take weights. */
+  readonly updater?: WeightUpdater<NamedTensors>
+  /** What the run is measured on. The first one chooses the best checkpoint. Default: nothing. */
+  readonly evaluate?: readonly Evaluator[]
+  readonly collect?: CollectOptions
+  readonly record?: RecordOptions
+}
+
+/** Parts of a run whose batches come from elsewhere: rows of a data set, captured sessions, a queue. */
+export interface DataRunParts<B, M extends UpdateMetrics> {
+  readonly data: BatchSource
+  readonly learner: Learner<B, M>
+  /** Gives an evaluated policy new weights. Default: none. */
+  readonly updater?: WeightUpdater<NamedTensors>
+  readonly evaluate?: readonly Evaluator[]
+  readonly record?: RecordOptions
+}
+
+/** A run whose parts fit. `train` runs it, once. */
+export interface AnyRun {
+  readonly _tag: 'Run'
+  readonly source: BatchSource
+  readonly advantage: (batch: TensorDict) => TensorDict
+  readonly learner: Learner<never, UpdateMetrics>
+  readonly push: (version: number) => TaskEither<Failure, number>
+  readonly evaluate: readonly Evaluator[]
+  readonly record: RecordOptions
+  /** JSON of all parts: a run folder stores it, and resume compares it. */
+  readonly description: Readonly<Record<string, Json>>
+  /** Frees policy, learner and source. */
+  readonly close: () => Promise<void>
+}
+
+/** Policies that hold something have one of these. */
+type Closable = { readonly release?: () => void; readonly close?: () => Promise<unknown> }
+
+const closed = async (part: object): Promise<void> => {
+  const { release, close } = part as Closable // absent where nothing is held
+  if (close !== undefined) await close()
+  else release?.()
+}
+
+const isReceiver = (part: object): part is WeightReceiver<NamedTensors> =>
+  'load' in part && typeof part.load === 'function' && 'version' in part && typeof part.version === 'function'
+
+const updaterOf = (policy: object, given: WeightUpdater<NamedTensors> | undefined): WeightUpdater<NamedTensors> => {
+  if (given !== undefined) return given
+  if (isReceiver(policy)) return inProcessUpdater(policy)
+  const name = 'name' in policy ? String(policy.name) : 'the policy'
+  throw new RangeError(`defineRun: ${name} takes no weights itself: give an updater, such as vLLMUpdater`)
+}
+
+const checkWiring = (parts: RunParts<TokenPrompt, never, UpdateMetrics>): void => {
+  const { evaluate = [], learner } = parts
+  const names = evaluate.map(({ name }) => name)
+  refuse('defineRun', [
+    new Set(names).size < names.length && `two evaluators have one name: ${names.join(', ')}`,
+    learner.version() > 0 && `the learner has done ${learner.version()} updates: a run begins with a new one`,
+    ...checkCollect(parts),
+  ])
+}
+
+const dataRun = <B, M extends UpdateMetrics>(parts: DataRunParts<B, M>): AnyRun => {
+  const { data, learner, updater, evaluate = [], record = {} } = parts
+  return {
+    _tag: 'Run',
+    source: data,
+    advantage: (batch) => batch,
+    learner: learner as unknown as Learner<never, UpdateMetrics>, // batches of the source are the learner's, by the types of the parts
+    push: (version) => (updater === undefined ? async () => ({ _tag: 'Right', right: version }) : updater.push(learner.weights(), version)),
+    evaluate,
+    record,
+    description: { data: data.description, learner: learner.description },
+    close: async () => {
+      await data.close()
+      await learner.close()
+    },
+  }
+}
+
+const environmentRun = <O extends TokenPrompt, B, M extends UpdateMetrics>(parts: RunParts<O, B, M>): AnyRun => {
+  const { policy, advantage, learner, evaluate = [], record = {} } = parts
+  checkWiring(parts as unknown as RunParts<TokenPrompt, never, UpdateMetrics>) // only names and sizes are read
+  const updater = updaterOf(policy, parts.updater)
+  const source = collectingSource(parts)
+  return {
+    _tag: 'Run',
+    source,
+    advantage: advantage as unknown as (batch: TensorDict) => TensorDict, // batches are those of the environment, by the types of the parts
+    learner: learner as unknown as Learner<never, UpdateMetrics>, // likewise
+    push: (version) => updater.push(learner.weights(), version),
+    evaluate,
+    record,
+    description: {
+      source: source.description,
+      policy: policy.name,
+      advantage: advantage.description ?? null,
+      learner: learner.description,
+    },
+    close: async () => {
+      await source.close()
+      await closed(policy)
+      await learner.close()
+    },
+  }
+}
+
+/**
+ * Puts the parts of a run together and checks that they fit: environment, policy, advantage, learner; or a source of batches and a learner.
+ *
+ * The run takes its parts over: `train` closes policy and learner at the end.
+ *
+ * Errors   throws RangeError, with all reasons: an estimator whose group size is not the environment's, a policy that takes no weights and no
+ *          updater, two evaluators of one name.
+ * Source   TorchRL's GRPO recipe, whose wiring is a script.
+ */
+export const defineRun: {
+  <O extends TokenPrompt, B, M extends UpdateMetrics>(
+    parts: Omit<RunParts<O, B, M>, 'advantage'> & { readonly advantage: RunAdvantage<EntriesOf<O>, B> },
+  ): AnyRun
+  <B, M extends UpdateMetrics>(parts: DataRunParts<B, M>): AnyRun
+} = (parts: object): AnyRun =>
+  'data' in parts
+    ? dataRun(parts as DataRunParts<never, UpdateMetrics>) // by the overloads
+    : environmentRun(parts as RunParts<TokenPrompt, never, UpdateMetrics>) // by the overloads
+
+type EntriesOf<O> = CollectedBatch<O> extends TensorDict<infer S> ? S : never
+
+/** The run with something more to close at its end, such as a reference model. */
+export const closing = (run: AnyRun, close: () => Promise<void> | void): AnyRun => ({
+  ...run,
+  close: async () => {
+    await run.close()
+    await close()
+  },
+})

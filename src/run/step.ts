@@ -1,0 +1,224 @@
+/** One step of a run: collect, learn, give the policy the new weights, and write down what happened. */
+import type { Learner } from '../collectors/learners/learner.js'
+import type { Clock } from '../core/capabilities.js'
+import { orThrow } from '../core/failure.js'
+import type { Json } from '../data/codecs/plainValues.js'
+import { type Data, type Ragged, raggedLength, raggedRow, raggedRows, rowLengths } from '../data/tensorDict/leaf.js'
+import { find, isTensorDict, type TensorDict } from '../data/tensorDict/tensorDict.js'
+import { type Owned, own, scope } from '../engine/scope.js'
+import { batchMetrics, textAt, trajectoryNumbers } from './batchMetrics.js'
+import type { PhaseSeconds, StepRecord, TrajectoryRecord, UpdateMetrics } from './records.js'
+import type { AnyRun } from './run.js'
+import type { OpenSource, SourceBatch } from './source.js'
+
+/** Where a run stands between two steps. */
+export interface Progress {
+  /** Steps done. */
+  readonly step: number
+  /** Weight of the divergence in the next step. */
+  readonly klCoefficient: number
+  readonly position: Json
+}
+
+/** A run that is going on. */
+export interface OpenRun {
+  readonly run: AnyRun
+  readonly source: OpenSource
+  readonly clock: Clock
+}
+
+/** A batch that was collected for a step, and what is learned from it. Disposing of it frees both. */
+export interface SampledStep extends Disposable, Pick<SourceBatch, 'position' | 'sampling' | 'overlap'> {
+  readonly step: number
+  readonly batch: TensorDict
+  /** With advantages, and without the groups that were dropped. */
+  readonly rated: TensorDict
+  readonly before: Progress
+  readonly seconds: Pick<PhaseSeconds, 'generation' | 'environment'>
+  /** Of the clock, when the batch was there. */
+  readonly collectedAt: number
+}
+
+const metaAt = (td: TensorDict, name: string): unknown => {
+  const entry = find(td, [name])
+  return entry !== undefined && '_tag' in entry && entry._tag === 'Meta' ? entry.value : undefined
+}
+
+const itemsAt = (td: TensorDict, path: readonly string[]): readonly unknown[] | undefined => {
+  const entry = find(td, path)
+  return entry !== undefined && '_tag' in entry && entry._tag === 'Data'
+    ? (entry as Data<unknown>).items.toArray() // by its tag
+    : undefined
+}
+
+const raggedAt = (td: TensorDict, path: readonly string[]): Ragged | undefined => {
+  const entry = find(td, path)
+  return entry !== undefined && '_tag' in entry && entry._tag === 'Ragged' ? (entry as Ragged) : undefined // by its tag
+}
+
+/** Collects the batch of the next step. Errors: throws FailureError where environment or policy fail. */
+export const sampleStep = async ({ run, source, clock }: OpenRun, before: Progress): Promise<SampledStep> => {
+  const started = clock.now()
+  const collected = orThrow(await source.collect(before)())
+  const collectedAt = clock.now()
+  const held: Owned<unknown>[] = [collected.batch]
+  const release = (): void => {
+    for (const owned of held) owned.release()
+  }
+  try {
+    const batch = collected.batch.value
+    const rated = own(scope(() => run.advantage(batch)))
+    held.push(rated)
+    const ms = metaAt(batch, 'generationMs')
+    const generation = typeof ms === 'number' ? ms / 1000 : 0
+    return {
+      step: before.step + 1,
+      ...{ batch, rated: rated.value, before },
+      ...{ position: collected.position, sampling: collected.sampling, overlap: collected.overlap },
+      seconds: { generation, environment: Math.max(0, (collectedAt - started) / 1000 - generation) },
+      collectedAt,
+      [Symbol.dispose]: release,
+    }
+  } catch (error) {
+    release()
+    throw error
+  }
+}
+
+/** Mean divergence of a completion in nats; null where the environment measures none. */
+const completionKL = (batch: TensorDict): number | null => {
+  const penalty = raggedAt(batch, ['next', 'klPenalty'])
+  if (penalty === undefined || raggedLength(penalty) === 0) return null
+  const each = raggedRows(penalty).map((row) => row.reduce((sum, kl) => sum + kl, 0))
+  return each.reduce((a, b) => a + b, 0) / each.length
+}
+
+const groupsOf = (td: TensorDict): number =>
+  new Set(itemsAt(td, ['groupId']) ?? itemsAt(td, ['trajectoryId']) ?? []).size
+
+/** Means of a batch, or of a batch of a data set, which has no trajectories. */
+const describeBatch = (batch: TensorDict) =>
+  find(batch, ['trajectoryId']) === undefined
+    ? {
+        ...{ trajectories: batch.batchShape[0] ?? 0, reward: 0, parts: {}, turns: 1, toolCalls: 0, truncated: 0 },
+        ...{ completionTokens: meanLength(batch), groupsWithoutSignal: 0, policyVersion: -1 },
+      }
+    : batchMetrics(batch)
+
+const meanLength = (batch: TensorDict): number => {
+  const response = raggedAt(batch, ['tokens', 'response'])
+  const lengths = response === undefined ? [] : rowLengths(response)
+  return lengths.reduce((a, b) => a + b, 0) / Math.max(1, lengths.length)
+}
+
+/** The part of a step's record that describes what was sampled. */
+export const describeStep = ({ run }: OpenRun, { batch, rated, sampling, overlap, before }: SampledStep) => {
+  const groups = groupsOf(batch)
+  const used = groupsOf(rated)
+  return {
+    ...describeBatch(batch),
+    ...{ sampling, overlap, groupsUsed: used, groupsDropped: groups - used },
+    completionKL: completionKL(batch),
+    klCoefficient: before.klCoefficient,
+    metrics: run.record.metrics?.(batch) ?? {},
+  }
+}
+
+/** Errors: throws FailureError where the learner or the policy fails; a loss that is no number is a failure of the learner. */
+export const learnStep = async (
+  open: OpenRun,
+  sampled: SampledStep,
+): Promise<{ readonly record: StepRecord; readonly progress: Progress }> => {
+  const { run, source, clock } = open
+  const { step, batch, rated, before } = sampled
+  const learner = run.learner as unknown as Learner<unknown, UpdateMetrics> // the batch is the learner's, by the types of the run's parts
+  const update = orThrow(await learner.update(rated)())
+  const trainedAt = clock.now()
+  orThrow(await source.trained(step)())
+  const described = describeStep(open, sampled)
+  const record: StepRecord = {
+    type: 'step',
+    step,
+    ...described,
+    correction: update.correction,
+    learningRate: update.learningRate,
+    update: update.metrics,
+    updates: update.steps,
+    seconds: {
+      ...sampled.seconds,
+      training: (trainedAt - sampled.collectedAt) / 1000,
+      weightSync: (clock.now() - trainedAt) / 1000,
+    },
+  }
+  const { kl } = run.source
+  const klCoefficient =
+    kl === null
+      ? before.klCoefficient
+      : kl.next(before.klCoefficient, described.completionKL ?? 0, batch.batchShape[0] ?? 0)
+  return { record, progress: { step, position: sampled.position, klCoefficient } }
+}
+
+/** The advantage of each row of a rated batch, by trajectory and turn: one number where all tokens have the same. */
+const advantagesOf = (rated: TensorDict): ReadonlyMap<string, number | readonly number[]> => {
+  const advantage = raggedAt(rated, ['advantage'])
+  const mask = raggedAt(rated, ['masks', 'assistant'])
+  const [ids, turns] = [itemsAt(rated, ['trajectoryId']), itemsAt(rated, ['turn'])]
+  if (advantage === undefined || ids === undefined) return new Map()
+  return new Map(
+    ids.map((id, row) => {
+      const each = Array.from(raggedRow(advantage, row))
+      const learned = mask === undefined ? each : each.filter((_, t) => raggedRow(mask, row).at(t - each.length) === 1)
+      const [first = 0] = learned
+      return [`${String(id)} ${String(turns?.[row] ?? 0)}`, learned.every((x) => x === first) ? first : each]
+    }),
+  )
+}
+
+/** Rows of whole trajectories to be looked at: those of two members of each group, as many as fit. */
+export const shownRows = (batch: TensorDict, count: number): readonly number[] => {
+  if (find(batch, ['trajectoryId']) === undefined) return []
+  const members = new Map<string, number>()
+  const shown = trajectoryNumbers(batch).filter(({ groupId, trajectoryId }) => {
+    const group = groupId ?? trajectoryId
+    const before = members.get(group) ?? 0
+    members.set(group, before + 1)
+    return before < 2
+  })
+  return shown.slice(0, count).flatMap(({ rows }) => rows)
+}
+
+/** Completions of the batch to be looked at: of all rows, or of some. Batches of a data set have none. */
+export const trajectoriesOf = (
+  { run }: OpenRun,
+  { step, batch, rated }: SampledStep,
+  rows?: readonly number[],
+): readonly TrajectoryRecord[] => {
+  const ids = itemsAt(batch, ['trajectoryId'])
+  if (ids === undefined) return []
+  const advantages = advantagesOf(rated)
+  const tokens = raggedAt(batch, ['tokens', 'response'])
+  const logProbs = raggedAt(batch, ['logProbs', 'response'])
+  const next = find(batch, ['next'])
+  const reward = isTensorDict(next) ? find(next, ['reward']) : undefined
+  const rewards = reward !== undefined && 'dataSync' in reward ? reward.dataSync() : []
+  const { decode } = run.record
+  const at = (path: readonly string[], row: number): unknown => itemsAt(batch, path)?.[row] ?? null
+  return (rows ?? ids.map((_, row) => row)).map((row) => {
+    const turn = Number(at(['turn'], row) ?? 0)
+    const text = textAt(batch, ['text', 'response'], row)
+    return {
+      step,
+      ...{ trajectoryId: String(ids[row]), turn },
+      groupId: textAt(batch, ['groupId'], row) ?? null,
+      query: textAt(batch, ['query'], row) ?? '',
+      answer: textAt(batch, ['answer'], row) ?? null,
+      tokens:
+        tokens !== undefined && decode !== undefined ? Array.from(raggedRow(tokens, row), decode) : text ? [text] : [],
+      logProbs: logProbs === undefined ? null : Array.from(raggedRow(logProbs, row), (x) => Number(x.toFixed(4))),
+      reward: Number(rewards[row] ?? 0),
+      advantage: advantages.get(`${String(ids[row])} ${turn}`) ?? null,
+      stopReason: at(['stopReason'], row) as string | null, // one of the words of StopReason
+      policyVersion: at(['policyVersion'], row) as number | null, // by the policy's contract
+    }
+  })
+}
