@@ -46,6 +46,7 @@ export interface DistillationLossOutput {
 
 /** A distillation loss with its settings checked. */
 export interface DistillationLoss {
+  readonly kind: 'distillation'
   readonly name: 'DistillationLoss'
   readonly options: DistillationLossOptions
   readonly apply: (input: DistillationLossInput) => DistillationLossOutput
@@ -77,6 +78,7 @@ export const DistillationLoss = (options: DistillationLossOptions = {}): Distill
   const { klDirection = 'reverse', aggregation = 'seq-mean-token-mean' } = options
   checkAggregation('DistillationLoss', aggregation)
   return {
+    kind: 'distillation',
     name: 'DistillationLoss',
     options,
     apply: (input) => {

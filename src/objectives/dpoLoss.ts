@@ -48,6 +48,7 @@ export interface DPOLossOutput {
 
 /** A loss of preferences with its settings checked. */
 export interface DPOLoss {
+  readonly kind: 'dpo'
   readonly name: 'dpoLoss'
   readonly options: DPOLossOptions
   readonly needs: { readonly reference: 'yes' | 'no' }
@@ -122,6 +123,7 @@ export const dpoLoss = (options: DPOLossOptions = {}): DPOLoss => {
   }
 
   return {
+    kind: 'dpo',
     name: 'dpoLoss',
     options,
     needs: { reference: reference === 'model' ? 'yes' : 'no' },

@@ -105,6 +105,7 @@ export {
   policyLoss,
   totalLoss,
 } from './policyLoss.js'
+export { type PPOLoss, type PPOLossOptions, ppoLoss } from './ppoLoss.js'
 export {
   type CorrectionMetrics,
   type CorrectionWeights,
@@ -119,6 +120,7 @@ export { highEntropyWeights, offPolicyWeights } from './tokenWeights.js'
 export { type AdafactorOptions, type AdafactorState, adafactor } from './updates/adafactor.js'
 export { type AdamWOptions, type AdamWState, adamW } from './updates/adamW.js'
 export { type AnyOptimizer, type GroupedState, grouped, type ParameterGroup } from './updates/grouped.js'
+export type { LearningRate, RateOptions } from './updates/learningRate.js'
 export { type LionOptions, type LionState, lion } from './updates/lion.js'
 export { type MuonOptions, type MuonState, muon, orthogonalized } from './updates/muon.js'
 export { clipByGlobalNorm, globalNorm, mapNamed, type Optimizer } from './updates/optimizer.js'

@@ -109,6 +109,7 @@ export interface PolicyLossOutput {
 
 /** A loss with its settings checked. `O` are the settings that it was made with. */
 export interface PolicyLoss<out O = unknown> {
+  readonly kind: 'policy'
   readonly name: string
   readonly options: O
   /** What it needs besides log-probabilities, advantages and the mask. */
@@ -358,6 +359,7 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
   }
 
   return {
+    kind: 'policy',
     name: objective.name,
     options,
     needs: {

@@ -49,6 +49,7 @@ export interface SFTLossOutput {
 
 /** A loss of given completions with its settings checked. */
 export interface SFTLoss {
+  readonly kind: 'sft'
   readonly name: 'SFTLoss'
   readonly options: SFTLossOptions
   readonly needs: { readonly reference: 'yes' | 'no' }
@@ -134,6 +135,7 @@ export const SFTLoss = (options: SFTLossOptions = {}): SFTLoss => {
   }
 
   return {
+    kind: 'sft',
     name: 'SFTLoss',
     options,
     needs: { reference: needsReference ? 'yes' : 'no' },

@@ -42,6 +42,7 @@ export interface ValueLossOutput {
 
 /** A value loss with its settings checked. */
 export interface ValueLoss {
+  readonly kind: 'value'
   readonly name: 'valueLoss'
   readonly options: ValueLossOptions
   readonly apply: (input: ValueLossInput) => ValueLossOutput
@@ -84,6 +85,7 @@ export const valueLoss = (options: ValueLossOptions = {}): ValueLoss => {
   }
 
   return {
+    kind: 'value',
     name: 'valueLoss',
     options,
     apply: (input) => {

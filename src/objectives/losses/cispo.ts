@@ -35,6 +35,7 @@ export const cispo = (options: CISPOOptions = {}): TokenObjective => {
   clipRange('cispo', [low === 1 ? 0 : low, high])
   return {
     name: 'cispo',
+    options: { ...options },
     aggregation: null,
     noise: 'none',
     apply: ({ logProbs, logRatio: unlimited, advantages, mask }) => {

@@ -43,6 +43,7 @@ export const clippedSurrogate = (options: ClippedSurrogateOptions = {}): TokenOb
   const [logLow, logHigh] = [Math.log1p(-low), Math.log1p(high)]
   return {
     name: 'clippedSurrogate',
+    options: { ...options },
     aggregation: null,
     noise: 'none',
     apply: ({ logRatio: unlimited, advantages, mask }) => {

@@ -74,6 +74,7 @@ export const clipCov = (options: ClipCovOptions = {}): TokenObjective => {
   }
   return {
     name: 'clipCov',
+    options: { ...options },
     aggregation: null,
     noise: 'uniform',
     choose: (terms) => choose(terms, surrogate.apply(terms).cut),
@@ -117,6 +118,7 @@ export const klCov = (options: KLCovOptions = {}): TokenObjective => {
     largestShare(covariance(terms), terms.mask, countOf(share, terms.tokens))
   return {
     name: 'klCov',
+    options: { ...options },
     aggregation: null,
     noise: 'none',
     choose,

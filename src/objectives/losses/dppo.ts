@@ -47,6 +47,7 @@ export const dppo = (options: DPPOOptions = {}): TokenObjective => {
     throw new RangeError(`dppo: epsilon and largestRatio must be positive, got ${low}, ${high} and ${largestRatio}`)
   return {
     name: 'dppo',
+    options: { ...options },
     aggregation: null,
     noise: 'none',
     apply: ({ logProbs, oldLogProbs, logRatio, advantages, mask }) => {

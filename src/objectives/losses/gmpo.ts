@@ -32,6 +32,7 @@ export const gmpo = (options: GMPOOptions = {}): TokenObjective => {
     throw new RangeError(`gmpo: clipEpsilon must not be negative, got ${low} and ${high}`)
   return {
     name: 'gmpo',
+    options: { ...options },
     aggregation: 'seq-mean-token-mean',
     noise: 'none',
     apply: ({ logRatio: unlimited, advantages, mask }) => {

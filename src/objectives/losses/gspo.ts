@@ -39,6 +39,7 @@ export const gspo = (options: GSPOOptions = {}): TokenObjective => {
   const [low, high] = clipRange('gspo', clipEpsilon)
   return {
     name: 'gspo',
+    options: { ...options },
     aggregation: 'seq-mean-token-mean',
     noise: 'none',
     apply: ({ logProbs, logRatio, advantages, mask }) => {

@@ -16,6 +16,7 @@ import type { TokenObjective } from './tokenObjective.js'
  */
 export const policyGradient = (): TokenObjective => ({
   name: 'policyGradient',
+  options: {},
   aggregation: null,
   noise: 'none',
   apply: ({ logProbs, advantages }) => ({

@@ -32,6 +32,7 @@ export const sapo = (options: SAPOOptions = {}): TokenObjective => {
   if (wrong !== undefined) throw new RangeError(`sapo: sharpness must be positive, got ${wrong}`)
   return {
     name: 'sapo',
+    options: { ...options },
     aggregation: 'seq-mean-token-mean',
     noise: 'none',
     apply: ({ logRatio, advantages }) => {

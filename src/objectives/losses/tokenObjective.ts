@@ -1,5 +1,6 @@
 /** What every policy objective is: a loss for each token. Aggregation, divergences and corrections are the same for all (`policyLoss`). */
 import * as tf from '@tensorflow/tfjs'
+import type { Json } from '../../data/codecs/plainValues.js'
 import type { Aggregation } from '../aggregation.js'
 
 /**
@@ -35,6 +36,8 @@ export interface TokenLosses {
 /** An objective with its settings checked. */
 export interface TokenObjective {
   readonly name: string
+  /** The settings that it was made with. Objectives without them cannot be described or computed on other threads. */
+  readonly options?: Json
   /** The only aggregation that it makes sense with; null where any does. */
   readonly aggregation: Aggregation | null
   /** `uniform` where it chooses tokens at random: then `TokenTerms.noise` is there. */

@@ -5,7 +5,7 @@ import { aNumber, aRecord, checkSettings } from '../checked.js'
 import { limited, type TokenObjective } from './tokenObjective.js'
 
 /** `phi(w) = w^power e^(decay (1 - w))`. */
-export interface GammaWeight {
+export type GammaWeight = {
   readonly power: number
   readonly decay: number
 }
@@ -47,6 +47,7 @@ export const vespo = (options: VESPOOptions = {}): TokenObjective => {
   }
   return {
     name: 'vespo',
+    options: { ...options },
     aggregation: null,
     noise: 'none',
     apply: ({ logProbs, logRatio, advantages, mask }) => {

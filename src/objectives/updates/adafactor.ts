@@ -1,9 +1,10 @@
 import * as tf from '@tensorflow/tfjs'
 import type { NamedTensors } from '../../data/weights.js'
 import { aNumber, checkSettings } from '../checked.js'
+import { aRate, configured, type RateOptions } from './learningRate.js'
 import { checkNumbers, decayed, mapNamed, type Optimizer } from './optimizer.js'
 
-export interface AdafactorOptions {
+export interface AdafactorOptions extends RateOptions {
   /** The mean of squares forgets with `1 - t^decay`. Default -0.8. */
   readonly decay?: number
   /** Smallest mean of squares. Default: the distance from 1 to the next float32. */
@@ -47,6 +48,7 @@ const FLOAT32_EPSILON = 2 ** -23
  */
 export const adafactor = (options: AdafactorOptions = {}): Optimizer<AdafactorState> => {
   checkSettings('adafactor', options, {
+    learningRate: aRate,
     decay: aNumber,
     epsilon1: aNumber,
     epsilon2: aNumber,
@@ -68,35 +70,38 @@ export const adafactor = (options: AdafactorOptions = {}): Optimizer<AdafactorSt
     return tf.div(tf.mul(rows, columns), tf.maximum(tf.mean(rows, -2, true), epsilon1))
   }
 
-  return {
-    name: 'adafactor',
-    init: (params) => ({
-      step: tf.scalar(0),
-      rows: mapNamed(params, (p) => (p!.rank >= 2 ? tf.zeros([...p!.shape.slice(0, -1), 1]) : tf.zerosLike(p!))),
-      columns: mapNamed(factored(params), (p) => tf.zeros([...p!.shape.slice(0, -2), 1, p!.shape.at(-1)!])),
-    }),
-    update: (grads, state, params, learningRate) => {
-      const step = tf.add(state.step, 1)
-      const share = tf.pow(step, decay)
-      const rate = tf.minimum(learningRate, tf.div(1, tf.sqrt(step)))
-      const rows = mapNamed(
-        grads,
-        (g, old) => toward(old!, g!.rank >= 2 ? tf.mean(tf.square(g!), -1, true) : tf.square(g!), share),
-        state.rows,
-      )
-      const columns = mapNamed(
-        factored(grads),
-        (g, old) => toward(old!, tf.mean(tf.square(g!), -2, true), share),
-        state.columns,
-      )
-      const moved = Object.entries(params).map(([name, p]) => {
-        const variance = tf.maximum(estimate(rows[name]!, columns[name]), epsilon1 ** 2)
-        const update = tf.div(grads[name]!, tf.sqrt(variance))
-        const size = tf.mul(tf.maximum(rootMeanSquare(p), epsilon2), rate)
-        const scale = tf.div(size, tf.maximum(tf.div(rootMeanSquare(update), clip), 1))
-        return [name, tf.sub(decayed(p, weightDecay, learningRate), tf.mul(update, scale))] as const
-      })
-      return { params: Object.fromEntries(moved), state: { step, rows, columns } }
+  return configured<AdafactorState>(
+    {
+      name: 'adafactor',
+      init: (params) => ({
+        step: tf.scalar(0),
+        rows: mapNamed(params, (p) => (p!.rank >= 2 ? tf.zeros([...p!.shape.slice(0, -1), 1]) : tf.zerosLike(p!))),
+        columns: mapNamed(factored(params), (p) => tf.zeros([...p!.shape.slice(0, -2), 1, p!.shape.at(-1)!])),
+      }),
+      update: (grads, state, params, learningRate) => {
+        const step = tf.add(state.step, 1)
+        const share = tf.pow(step, decay)
+        const rate = tf.minimum(learningRate, tf.div(1, tf.sqrt(step)))
+        const rows = mapNamed(
+          grads,
+          (g, old) => toward(old!, g!.rank >= 2 ? tf.mean(tf.square(g!), -1, true) : tf.square(g!), share),
+          state.rows,
+        )
+        const columns = mapNamed(
+          factored(grads),
+          (g, old) => toward(old!, tf.mean(tf.square(g!), -2, true), share),
+          state.columns,
+        )
+        const moved = Object.entries(params).map(([name, p]) => {
+          const variance = tf.maximum(estimate(rows[name]!, columns[name]), epsilon1 ** 2)
+          const update = tf.div(grads[name]!, tf.sqrt(variance))
+          const size = tf.mul(tf.maximum(rootMeanSquare(p), epsilon2), rate)
+          const scale = tf.div(size, tf.maximum(tf.div(rootMeanSquare(update), clip), 1))
+          return [name, tf.sub(decayed(p, weightDecay, learningRate), tf.mul(update, scale))] as const
+        })
+        return { params: Object.fromEntries(moved), state: { step, rows, columns } }
+      },
     },
-  }
+    options,
+  )
 }

@@ -1,6 +1,7 @@
 import * as tf from '@tensorflow/tfjs'
 import type { NamedTensors } from '../../data/weights.js'
 import { aFunction, aNumber, aRecord, checkSettings, type Kind, notAWeight, refuse } from '../checked.js'
+import { aRate, configured, type RateOptions } from './learningRate.js'
 import type { Optimizer } from './optimizer.js'
 
 /** An optimizer whose state only it knows. */
@@ -45,20 +46,26 @@ const select = (tensors: NamedTensors, names: readonly string[]): NamedTensors =
  * Equation $p \leftarrow \operatorname{update}_{g(p)}(p)$ with the learning rate $\eta \, scale_{g(p)}$ of the first group that has it
  * When     where parameters learn in different ways: no decay for gains, `muon` for matrices.
  * Used by  parameter groups of `torch.optim`
- * Errors   throws RangeError for two groups of one name, for no group, and in `init` for a parameter that no group has.
+ * Errors   throws RangeError for two groups of one name, for no group, for a group whose optimizer has a learning rate of its own, and in
+ *          `init` for a parameter that no group has.
  *
  * @example
  * grouped([{ name: 'all', optimizer: sgd() }]).name // 'grouped(all: sgd)'
  */
-export const grouped = (groups: readonly ParameterGroup[]): Optimizer<GroupedState> => {
+export const grouped = (groups: readonly ParameterGroup[], options: RateOptions = {}): Optimizer<GroupedState> => {
+  checkSettings('grouped', options, { learningRate: aRate })
   for (const group of groups) {
     checkSettings('grouped', group, { name: aName, has: aFunction, optimizer: aRecord, learningRateScale: aNumber })
-    refuse('grouped', [notAWeight(`learningRateScale of ${group.name}`, group.learningRateScale ?? 1)])
+    refuse('grouped', [
+      notAWeight(`learningRateScale of ${group.name}`, group.learningRateScale ?? 1),
+      group.optimizer.learningRate !== undefined &&
+        `the optimizer of ${group.name} has a learningRate: pass it to grouped, and learningRateScale to the group`,
+    ])
   }
   const names = groups.map(({ name }) => name)
   if (groups.length === 0 || new Set(names).size < names.length)
     throw new RangeError(`grouped: groups must have names of their own, got ${names.join(', ') || 'none'}`)
-  return {
+  const made: Optimizer<GroupedState> = {
     name: `grouped(${groups.map(({ name, optimizer }) => `${name}: ${optimizer.name}`).join(', ')})`,
     init: (params) => {
       const members = membersOf(groups, params)
@@ -81,4 +88,12 @@ export const grouped = (groups: readonly ParameterGroup[]): Optimizer<GroupedSta
       }
     },
   }
+  const described = groups.map(({ name, optimizer, learningRateScale = 1 }) => ({
+    name,
+    optimizer: optimizer.name,
+    options: optimizer.options ?? null,
+    learningRateScale,
+  }))
+  const { learningRate, options: rate = {} } = configured(made, options)
+  return { ...made, options: { ...(rate as object), groups: described }, ...(learningRate && { learningRate }) }
 }

@@ -1,9 +1,10 @@
 import * as tf from '@tensorflow/tfjs'
 import type { NamedTensors } from '../../data/weights.js'
 import { aNumber, checkSettings } from '../checked.js'
+import { aRate, configured, type RateOptions } from './learningRate.js'
 import { checkNumbers, decayed, mapNamed, type Optimizer } from './optimizer.js'
 
-export interface LionOptions {
+export interface LionOptions extends RateOptions {
   /** Share of the momentum in the direction. Default 0.9. */
   readonly beta1?: number
   /** Decay of the momentum. Default 0.99. */
@@ -31,23 +32,26 @@ export interface LionState {
  * lion().name // 'lion'
  */
 export const lion = (options: LionOptions = {}): Optimizer<LionState> => {
-  checkSettings('lion', options, { beta1: aNumber, beta2: aNumber, weightDecay: aNumber })
+  checkSettings('lion', options, { learningRate: aRate, beta1: aNumber, beta2: aNumber, weightDecay: aNumber })
   const { beta1 = 0.9, beta2 = 0.99, weightDecay = 0 } = options
   checkNumbers('lion', { share: { beta1, beta2 }, positive: { weightDecay } })
   const mix = (beta: number) => (g?: tf.Tensor, m?: tf.Tensor) => tf.add(tf.mul(m!, beta), tf.mul(g!, 1 - beta))
-  return {
-    name: 'lion',
-    init: (params) => ({ momentum: mapNamed(params, (p) => tf.zerosLike(p!)) }),
-    update: (grads, { momentum }, params, learningRate) => {
-      const direction = mapNamed(grads, mix(beta1), momentum)
-      return {
-        params: mapNamed(
-          params,
-          (p, d) => tf.sub(decayed(p!, weightDecay, learningRate), tf.mul(tf.sign(d!), learningRate)),
-          direction,
-        ),
-        state: { momentum: mapNamed(grads, mix(beta2), momentum) },
-      }
+  return configured<LionState>(
+    {
+      name: 'lion',
+      init: (params) => ({ momentum: mapNamed(params, (p) => tf.zerosLike(p!)) }),
+      update: (grads, { momentum }, params, learningRate) => {
+        const direction = mapNamed(grads, mix(beta1), momentum)
+        return {
+          params: mapNamed(
+            params,
+            (p, d) => tf.sub(decayed(p!, weightDecay, learningRate), tf.mul(tf.sign(d!), learningRate)),
+            direction,
+          ),
+          state: { momentum: mapNamed(grads, mix(beta2), momentum) },
+        }
+      },
     },
-  }
+    options,
+  )
 }

@@ -1,9 +1,10 @@
 import * as tf from '@tensorflow/tfjs'
 import type { NamedTensors } from '../../data/weights.js'
 import { aNumber, checkSettings, oneOf, refuse } from '../checked.js'
+import { aRate, configured, type RateOptions } from './learningRate.js'
 import { checkNumbers, decayed, mapNamed, type Optimizer } from './optimizer.js'
 
-export interface MuonOptions {
+export interface MuonOptions extends RateOptions {
   /** Default 0.95. */
   readonly momentum?: number
   /** Default `nesterov`. */
@@ -69,6 +70,7 @@ export const orthogonalized = (matrix: tf.Tensor, iterations: number): tf.Tensor
  */
 export const muon = (options: MuonOptions = {}): Optimizer<MuonState> => {
   checkSettings('muon', options, {
+    learningRate: aRate,
     momentum: aNumber,
     form: oneOf('classical', 'nesterov'),
     weightDecay: aNumber,
@@ -83,30 +85,33 @@ export const muon = (options: MuonOptions = {}): Optimizer<MuonState> => {
   const scaleOf = ([n = 1, m = 1]: readonly number[]): number =>
     scale === 'original' ? Math.sqrt(Math.max(1, n / m)) : 0.2 * Math.sqrt(Math.max(n, m))
   const toward = (g: tf.Tensor, m: tf.Tensor): tf.Tensor => tf.add(tf.mul(m, momentum), tf.mul(g, 1 - momentum))
-  return {
-    name: 'muon',
-    init: (params) => {
-      const wrong = Object.entries(params).find(([, p]) => p.rank !== 2)
-      if (wrong !== undefined)
-        throw new RangeError(
-          `muon: '${wrong[0]}' is no matrix, it is [${wrong[1].shape.join()}]: group it with another`,
-        )
-      return { momentum: mapNamed(params, (p) => tf.zerosLike(p!)) }
+  return configured<MuonState>(
+    {
+      name: 'muon',
+      init: (params) => {
+        const wrong = Object.entries(params).find(([, p]) => p.rank !== 2)
+        if (wrong !== undefined)
+          throw new RangeError(
+            `muon: '${wrong[0]}' is no matrix, it is [${wrong[1].shape.join()}]: group it with another`,
+          )
+        return { momentum: mapNamed(params, (p) => tf.zerosLike(p!)) }
+      },
+      update: (grads, state, params, learningRate) => {
+        const next = mapNamed(grads, (g, m) => toward(g!, m!), state.momentum)
+        const direction = form === 'classical' ? next : mapNamed(grads, (g, m) => toward(g!, m!), next)
+        return {
+          params: mapNamed(
+            params,
+            (p, d) => {
+              const step = tf.mul(orthogonalized(d!, iterations), scaleOf(p!.shape))
+              return tf.sub(decayed(p!, weightDecay, learningRate), tf.mul(step, learningRate))
+            },
+            direction,
+          ),
+          state: { momentum: next },
+        }
+      },
     },
-    update: (grads, state, params, learningRate) => {
-      const next = mapNamed(grads, (g, m) => toward(g!, m!), state.momentum)
-      const direction = form === 'classical' ? next : mapNamed(grads, (g, m) => toward(g!, m!), next)
-      return {
-        params: mapNamed(
-          params,
-          (p, d) => {
-            const step = tf.mul(orthogonalized(d!, iterations), scaleOf(p!.shape))
-            return tf.sub(decayed(p!, weightDecay, learningRate), tf.mul(step, learningRate))
-          },
-          direction,
-        ),
-        state: { momentum: next },
-      }
-    },
-  }
+    options,
+  )
 }

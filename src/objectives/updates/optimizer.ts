@@ -1,5 +1,7 @@
 /** Optimizers as pairs of pure functions over named tensors. */
 import * as tf from '@tensorflow/tfjs'
+import type { Schedule } from '../../core/schedule.js'
+import type { Json } from '../../data/codecs/plainValues.js'
 import type { NamedTensors } from '../../data/weights.js'
 
 /**
@@ -15,6 +17,10 @@ export interface Optimizer<S> {
     params: NamedTensors,
     learningRate: tf.Tensor,
   ) => { readonly params: NamedTensors; readonly state: S }
+  /** The learning rate of a learner, by the number of updates done before. */
+  readonly learningRate?: Schedule
+  /** The settings that it was made with. */
+  readonly options?: Json
 }
 
 /** Applies `f` to the tensors of equal names. Errors: throws Error for a name that one of the others lacks. */

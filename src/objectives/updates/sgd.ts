@@ -1,9 +1,10 @@
 import * as tf from '@tensorflow/tfjs'
 import type { NamedTensors } from '../../data/weights.js'
 import { aNumber, checkSettings, oneOf } from '../checked.js'
+import { aRate, configured, type RateOptions } from './learningRate.js'
 import { checkNumbers, mapNamed, type Optimizer } from './optimizer.js'
 
-export interface SGDOptions {
+export interface SGDOptions extends RateOptions {
   /** Default 0: none. */
   readonly momentum?: number
   /** `nesterov` looks a step ahead. Default `classical`. */
@@ -32,19 +33,28 @@ export interface SGDState {
  * sgd({ momentum: 0.9 }).name // 'sgd'
  */
 export const sgd = (options: SGDOptions = {}): Optimizer<SGDState> => {
-  checkSettings('sgd', options, { momentum: aNumber, form: oneOf('classical', 'nesterov'), weightDecay: aNumber })
+  checkSettings('sgd', options, {
+    learningRate: aRate,
+    momentum: aNumber,
+    form: oneOf('classical', 'nesterov'),
+    weightDecay: aNumber,
+  })
   const { momentum = 0, form = 'classical', weightDecay = 0 } = options
   checkNumbers('sgd', { share: { momentum }, positive: { weightDecay } })
-  return {
-    name: 'sgd',
-    init: (params) => ({ momentum: momentum === 0 ? {} : mapNamed(params, (p) => tf.zerosLike(p!)) }),
-    update: (given, state, params, learningRate) => {
-      const grads = weightDecay === 0 ? given : mapNamed(given, (g, p) => tf.add(g!, tf.mul(p!, weightDecay)), params)
-      const step = (p: tf.Tensor, d: tf.Tensor): tf.Tensor => tf.sub(p, tf.mul(d, learningRate))
-      if (momentum === 0) return { params: mapNamed(params, (p, g) => step(p!, g!), grads), state }
-      const next = mapNamed(grads, (g, m) => tf.add(tf.mul(m!, momentum), g!), state.momentum)
-      const direction = form === 'classical' ? next : mapNamed(grads, (g, m) => tf.add(g!, tf.mul(m!, momentum)), next)
-      return { params: mapNamed(params, (p, d) => step(p!, d!), direction), state: { momentum: next } }
+  return configured<SGDState>(
+    {
+      name: 'sgd',
+      init: (params) => ({ momentum: momentum === 0 ? {} : mapNamed(params, (p) => tf.zerosLike(p!)) }),
+      update: (given, state, params, learningRate) => {
+        const grads = weightDecay === 0 ? given : mapNamed(given, (g, p) => tf.add(g!, tf.mul(p!, weightDecay)), params)
+        const step = (p: tf.Tensor, d: tf.Tensor): tf.Tensor => tf.sub(p, tf.mul(d, learningRate))
+        if (momentum === 0) return { params: mapNamed(params, (p, g) => step(p!, g!), grads), state }
+        const next = mapNamed(grads, (g, m) => tf.add(tf.mul(m!, momentum), g!), state.momentum)
+        const direction =
+          form === 'classical' ? next : mapNamed(grads, (g, m) => tf.add(g!, tf.mul(m!, momentum)), next)
+        return { params: mapNamed(params, (p, d) => step(p!, d!), direction), state: { momentum: next } }
+      },
     },
-  }
+    options,
+  )
 }

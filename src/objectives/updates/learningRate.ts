@@ -1,0 +1,43 @@
+/** The learning rate that an optimizer is configured with. */
+import type { Schedule } from '../../core/schedule.js'
+import type { Json } from '../../data/codecs/plainValues.js'
+import { type Kind, notAWeight, refuse } from '../checked.js'
+import type { Optimizer } from './optimizer.js'
+
+/** A constant learning rate, or one by the number of updates done before. */
+export type LearningRate = number | Schedule
+
+/** Settings that every optimizer has. */
+export interface RateOptions {
+  /** Used by a learner. Default: none, where every call of `update` passes its own. */
+  readonly learningRate?: LearningRate
+}
+
+/** A number or a function. */
+export const aRate: Kind = {
+  expected: 'a number or a schedule',
+  holds: (value) => typeof value === 'number' || typeof value === 'function',
+}
+
+/** Numbers of updates at which a schedule is sampled for its description. */
+const SAMPLED_AT = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000] as const
+
+const described = (rate: LearningRate): Json =>
+  typeof rate === 'number' ? rate : { values: SAMPLED_AT.map(rate), at: [...SAMPLED_AT] }
+
+/**
+ * Adds the learning rate and a description of the settings to an optimizer.
+ *
+ * Errors   throws RangeError for a constant learning rate that is negative or not finite.
+ */
+export const configured = <S>(optimizer: Optimizer<S>, { learningRate, ...rest }: RateOptions): Optimizer<S> => {
+  if (typeof learningRate === 'number') refuse(optimizer.name, [notAWeight('learningRate', learningRate)])
+  const settings = rest as { readonly [name: string]: Json } // only the learning rate may be a function
+  return learningRate === undefined
+    ? { ...optimizer, options: settings }
+    : {
+        ...optimizer,
+        options: { ...settings, learningRate: described(learningRate) },
+        learningRate: typeof learningRate === 'number' ? () => learningRate : learningRate,
+      }
+}
