@@ -20,6 +20,28 @@ export {
   samplingDecision,
 } from './dynamicSampling.js'
 export { type GroupedRows, groupRows, trainingRows } from './groups.js'
+export type { Learner, LearnerFailure, Update } from './learners/learner.js'
+export {
+  type ComputeOptions,
+  type LocalLearner,
+  type LocalLearnerOptions,
+  localLearner,
+  type PassOptions,
+} from './learners/localLearner.js'
+export type {
+  BatchOf,
+  CompletionBatch,
+  DistillationBatch,
+  LearnableLoss,
+  LossKinds,
+  MetricsOf,
+  PolicyBatch,
+  PPOBatch,
+  PreferenceBatch,
+  ValueBatch,
+} from './learners/lossKinds.js'
+export type { OffPolicyOptions } from './learners/policyRows.js'
+export type { LoraOptions } from './learners/trainable.js'
 export {
   type Collected,
   type CollectedBatch,

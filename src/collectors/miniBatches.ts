@@ -1,6 +1,6 @@
 /** A pass over the rows of a batch: which of them each optimizer step learns from. */
 import { type Key, permutation } from '../core/key.js'
-import { rowsAt, type TrainingRows } from './stepRows.js'
+import { rowsAt } from './stepRows.js'
 
 export interface MiniBatchOptions {
   /** Optimizer steps of the pass. */
@@ -36,14 +36,14 @@ const placesOf = (groups: readonly string[]): readonly (readonly number[])[] => 
  * const rows = { prompts: [[1], [2]], completions: [[3], [4]], oldLogProbs: [[0], [0]], advantages: [1, -1], temperature: 1 }
  * miniBatches(rows, ['a', 'b'], { count: 2, key: keyFromSeed(1) }).length // 2
  */
-export const miniBatches = (
-  rows: TrainingRows,
+export const miniBatches = <R extends { readonly prompts: readonly ArrayLike<number>[] }>(
+  rows: R,
   groups: readonly string[],
   { count, key }: MiniBatchOptions,
-): readonly TrainingRows[] => {
-  const size = rows.completions.length
+): readonly R[] => {
+  const size = rows.prompts.length
   if (!Number.isInteger(count) || count < 1) throw new RangeError(`miniBatches: count must be at least 1, got ${count}`)
-  if (groups.length !== size) throw new RangeError(`miniBatches: ${size} completions but ${groups.length} groups`)
+  if (groups.length !== size) throw new RangeError(`miniBatches: ${size} rows but ${groups.length} groups`)
   if (size === 0) return []
   if (count === 1) return [rows]
   const places = placesOf(groups)

@@ -22,14 +22,14 @@ export interface TrainingRows {
   readonly temperature: number
 }
 
-/** The rows at some places, in the order of the places, with all that they have. */
-export const rowsAt = (rows: TrainingRows, places: readonly number[]): TrainingRows =>
-  Object.fromEntries(
-    Object.entries(rows).map(([name, list]) => [
-      name,
-      Array.isArray(list) ? places.map((i) => list[i] as unknown) : list,
-    ]),
-  ) as unknown as TrainingRows // the same names, and lists of the same kinds
+const picked = (value: unknown, places: readonly number[]): unknown => {
+  if (Array.isArray(value)) return places.map((i) => value[i] as unknown)
+  return typeof value === 'object' && value !== null ? rowsAt(value, places) : value
+}
+
+/** The rows at some places, in the order of the places, with all that they have. Lists may stand in records. */
+export const rowsAt = <R extends object>(rows: R, places: readonly number[]): R =>
+  Object.fromEntries(Object.entries(rows).map(([name, value]) => [name, picked(value, places)])) as R // the same names and kinds
 
 /**
  * The rows with some of them left out of the loss: their tokens count for nothing, neither in the objective nor in what it is divided by.

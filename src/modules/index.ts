@@ -129,6 +129,7 @@ export {
   type WorkerEnd,
   type WorkerFailure,
 } from './remote/vllmWorker/vllmWorker.js'
+export { sharedParams } from './sharedParams.js'
 export type {
   AttentionDescription,
   FeedForwardDescription,

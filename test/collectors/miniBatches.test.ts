@@ -103,7 +103,7 @@ describe('miniBatches', () => {
   })
 
   it('are refused for groups that do not fit', () => {
-    expect(() => miniBatches(rows, ['a'], { count: 2, key: keyFromSeed(1) })).toThrow('8 completions but 1 groups')
+    expect(() => miniBatches(rows, ['a'], { count: 2, key: keyFromSeed(1) })).toThrow('8 rows but 1 groups')
   })
 })
 

@@ -12,8 +12,8 @@ import type { LoraConfig } from '../../modules/lora/config.js'
 import { type AdapterFilesOptions, adapterFiles, loadAdapter } from '../../modules/lora/peft.js'
 import { hostArrays, loadPretrained, type Pretrained, pretrainedFiles } from '../../modules/pretrained.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
+import { type AnyStateOptimizer, stateArrays, stateShapes } from '../learners/optimizerState.js'
 import type { TrainerState } from '../steps/lossStep.js'
-import { type AnyStateOptimizer, stateArrays, stateShapes } from './optimizerState.js'
 import { inOrder, stepName, stepOf } from './stepName.js'
 
 const stateSchema = z.strictObject({

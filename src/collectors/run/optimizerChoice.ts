@@ -8,7 +8,7 @@ import { lion } from '../../objectives/updates/lion.js'
 import { muon } from '../../objectives/updates/muon.js'
 import type { Optimizer } from '../../objectives/updates/optimizer.js'
 import { sgd } from '../../objectives/updates/sgd.js'
-import type { AnyStateOptimizer } from './optimizerState.js'
+import type { AnyStateOptimizer } from '../learners/optimizerState.js'
 import type { OptimizerName, RunSettings } from './settingsSchema.js'
 
 /** The options that each takes, all of them numbers. Muon's are of the matrices, and AdamW's of the rest. */

@@ -27,6 +27,7 @@ import type { CorrectionMetrics, RolloutCorrectionOptions } from '../../objectiv
 import { correctedRows, rescoredRows } from '../correction.js'
 import { dynamicSampling, type SampledBatch } from '../dynamicSampling.js'
 import { type GroupedRows, groupRows, trainingRows } from '../groups.js'
+import type { AnyStateOptimizer } from '../learners/optimizerState.js'
 import { type CollectedBatch, type CollectorFailure, type CollectorPosition, LLMCollector } from '../llmCollector.js'
 import { miniBatches } from '../miniBatches.js'
 import { correctStaleRows, type StaleTokens, tokenLags } from '../overlap/staleRows.js'
@@ -39,7 +40,6 @@ import type { LossStepOptions } from '../steps/lossStep.js'
 import { policyCase, trainStep } from '../trainStep.js'
 import { correctionOf, lossOf, overlongOf, rewardFormOf, samplingRoundsOf } from './choices.js'
 import { optimizerOf } from './optimizerChoice.js'
-import type { AnyStateOptimizer } from './optimizerState.js'
 import type { RunSettings } from './settings.js'
 
 /** What the states of word problems have once text and tokens are added. */

@@ -56,7 +56,8 @@ export interface DistillationStepOptions<S> extends LossStepOptions<S> {
   readonly loss?: DistillationLoss
 }
 
-const taughtCase = (
+/** What makes a step of this loss. */
+export const distillationCase = (
   config: DecoderConfig,
   loss: DistillationLoss,
 ): StepCase<
@@ -89,7 +90,7 @@ export const distillationStep = <S>({
   loss = DistillationLoss(),
   ...options
 }: DistillationStepOptions<S>): LossStep<S, TaughtRows, DistillationMetrics> =>
-  lossStep(taughtCase(options.config, loss), options)
+  lossStep(distillationCase(options.config, loss), options)
 
 /** A model in this process with the student's vocabulary. */
 export interface Teacher {

@@ -98,7 +98,8 @@ const dpoStepLoss =
     }
   }
 
-const dpoCase = (
+/** What makes a step of this loss. */
+export const dpoCase = (
   config: DecoderConfig,
   loss: DPOLoss,
 ): StepCase<PreferenceRows, 'refLogProbs', Readonly<Record<Measure, tf.Tensor>>, DPOMetrics> => ({

@@ -90,7 +90,8 @@ interface PPOLosses {
   readonly valueCoefficient: number
 }
 
-const ppoCase = (
+/** What makes a step of PPO. */
+export const ppoCase = (
   config: DecoderConfig,
   { policy, value, valueCoefficient }: PPOLosses,
 ): StepCase<PPORows, PolicyList | ValueList, PPOMeasures, PPOMetrics> => {

@@ -61,7 +61,11 @@ const sftStepLoss =
     }
   }
 
-const sftCase = (config: DecoderConfig, loss: SFTLoss): StepCase<SFTRows, 'refLogProbs', Measures, SFTMetrics> => ({
+/** What makes a step of this loss. */
+export const sftCase = (
+  config: DecoderConfig,
+  loss: SFTLoss,
+): StepCase<SFTRows, 'refLogProbs', Measures, SFTMetrics> => ({
   name: 'sftStep',
   rows: tokenRows,
   loss: sftStepLoss(config, loss),

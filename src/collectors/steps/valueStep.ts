@@ -87,7 +87,10 @@ const tokenRows = ({ prompts, completions, masks, ...lists }: ValueRows): TokenR
   lists,
 })
 
-const valueCase = (loss: ValueLoss): StepCase<ValueRows, ValueList, ValueMeasures, ValueMetrics & MeasuredLoss> => ({
+/** What makes a step of this loss. */
+export const valueCase = (
+  loss: ValueLoss,
+): StepCase<ValueRows, ValueList, ValueMeasures, ValueMetrics & MeasuredLoss> => ({
   name: 'valueStep',
   rows: tokenRows,
   loss: (readout, rows) => {

@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { type AnyStateOptimizer, restoredState } from '../../../src/collectors/learners/optimizerState.js'
 import {
   type CheckpointState,
   checkpointFiles,
@@ -11,7 +12,6 @@ import {
   saveCheckpoint,
 } from '../../../src/collectors/run/checkpoint.js'
 import { optimizerOf } from '../../../src/collectors/run/optimizerChoice.js'
-import { type AnyStateOptimizer, restoredState } from '../../../src/collectors/run/optimizerState.js'
 import type { TrainerState } from '../../../src/collectors/steps/lossStep.js'
 import { describe as sentence } from '../../../src/core/failure.js'
 import { child, keyFromSeed, normals } from '../../../src/core/key.js'

@@ -1,8 +1,8 @@
 /** Runs with each optimizer: what they keep, and that they resume bit for bit. */
 import * as tf from '@tensorflow/tfjs'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { restoredState, stateArrays, stateShapes } from '../../../src/collectors/learners/optimizerState.js'
 import { checkOptimizer, optimizerOf, stateNumbers } from '../../../src/collectors/run/optimizerChoice.js'
-import { restoredState, stateArrays, stateShapes } from '../../../src/collectors/run/optimizerState.js'
 import { OPTIMIZER_NAMES } from '../../../src/collectors/run/settings.js'
 import { scope } from '../../../src/engine/scope.js'
 import { hostArrays, type Pretrained } from '../../../src/modules/pretrained.js'

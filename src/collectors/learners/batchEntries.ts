@@ -1,0 +1,78 @@
+/** Entries of a batch as a learner reads them. */
+import { type Ragged, raggedArray, raggedLength } from '../../data/tensorDict/leaf.js'
+import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+
+/** Whether a batch has an entry under a dotted name. */
+const has = (batch: TensorDict, entry: string): boolean => find(batch, entry.split('.')) !== undefined
+
+/**
+ * Errors   throws RangeError naming every entry that the batch lacks.
+ */
+export const requireEntries = (learner: string, batch: TensorDict, reads: readonly string[]): void => {
+  const missing = reads.filter((entry) => !has(batch, entry))
+  if (missing.length > 0)
+    throw new RangeError(
+      `${learner}: the batch has no ${missing.map((entry) => `'${entry}'`).join(', ')}; it reads ${reads.join(', ')}`,
+    )
+}
+
+/** Rows of a ragged leaf, without a copy. */
+export const rowsOf = (leaf: Ragged): readonly ArrayLike<number>[] => {
+  const all = raggedArray(leaf)
+  return Array.from({ length: raggedLength(leaf) }, (_, i) => all.subarray(leaf.offsets[i], leaf.offsets[i + 1]))
+}
+
+/** The ragged rows under a dotted name; undefined where the batch has none. Errors: throws RangeError for an entry of another kind. */
+export const findRows = (batch: TensorDict, entry: string): readonly ArrayLike<number>[] | undefined => {
+  const leaf = find(batch, entry.split('.'))
+  if (leaf === undefined) return undefined
+  if (!('_tag' in leaf) || leaf._tag !== 'Ragged')
+    throw new RangeError(`the entry '${entry}' of a batch must be ragged rows`)
+  return rowsOf(leaf)
+}
+
+/** `findRows` of an entry that `requireEntries` has checked. */
+export const rowsAt = (batch: TensorDict, entry: string): readonly ArrayLike<number>[] => findRows(batch, entry)!
+
+/** The values of a data leaf under a dotted name; undefined where the batch has none. */
+export const findData = <T>(batch: TensorDict, entry: string): readonly T[] | undefined => {
+  const leaf = find(batch, entry.split('.'))
+  return leaf !== undefined && '_tag' in leaf && leaf._tag === 'Data' ? (leaf.items.toArray() as T[]) : undefined // by its name
+}
+
+/** Masks where some token does not count; undefined where all do. */
+const gappy = (masks: readonly ArrayLike<number>[]): readonly ArrayLike<number>[] | undefined =>
+  masks.some((row) => Array.prototype.includes.call(row, 0)) ? masks : undefined
+
+/**
+ * Which tokens of `tokens.response` count in the loss: `masks.loss`, else the part of `masks.assistant` over the response. Undefined where
+ * all do.
+ */
+export const lossMasks = (batch: TensorDict): readonly ArrayLike<number>[] | undefined => {
+  const own = findRows(batch, 'masks.loss')
+  if (own !== undefined) return gappy(own)
+  const assistant = findRows(batch, 'masks.assistant')
+  if (assistant === undefined) return undefined
+  const responses = rowsAt(batch, 'tokens.response')
+  return gappy(assistant.map((row, i) => Array.prototype.slice.call(row, row.length - responses[i]!.length)))
+}
+
+/**
+ * The temperature at which all rows were sampled; 1 without `sampling`, and for greedy rows.
+ *
+ * Errors   throws RangeError for rows of several temperatures: their log-probabilities cannot be compared in one update.
+ */
+export const temperatureOf = (batch: TensorDict): number => {
+  const records = findData<{ readonly temperature: number }>(batch, 'sampling') ?? []
+  const all = [...new Set(records.map(({ temperature }) => temperature))]
+  if (all.length > 1)
+    throw new RangeError(`the rows of a batch were sampled at several temperatures: ${all.join(', ')}; split the batch`)
+  const [temperature = 1] = all
+  return temperature === 0 ? 1 : temperature
+}
+
+/** What stays together in a mini-batch: the group, else the trajectory, else the row. */
+export const unitsOf = (batch: TensorDict): readonly string[] =>
+  findData<string>(batch, 'groupId') ??
+  findData<string | number>(batch, 'trajectoryId')?.map(String) ??
+  Array.from({ length: batch.batchShape[0]! }, (_, i) => String(i))

@@ -1,0 +1,71 @@
+/** The contract of a learner: batches in, weights out. */
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import type { Files } from '../../core/capabilities.js'
+import type { Failure, FileFailure, ModelFailure } from '../../core/failure.js'
+import type { Json } from '../../data/codecs/plainValues.js'
+import type { Ragged } from '../../data/tensorDict/leaf.js'
+import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { NamedTensors } from '../../data/weights.js'
+import type { CorrectionMetrics } from '../../objectives/rolloutCorrection.js'
+
+/**
+ * A learner could not do what was asked. `non-finite`: the loss or the gradient is NaN or infinite. `thread`: one of its threads could not
+ * start or has ended. `state`: a checkpoint does not belong to this learner.
+ */
+export interface LearnerFailure {
+  readonly _tag: 'LearnerFailure'
+  readonly learner: string
+  readonly kind: 'non-finite' | 'thread' | 'state'
+  readonly reason: string
+  readonly cause?: Failure
+}
+
+/** The result of one update. `M` are the metrics of an optimizer step. */
+export interface Update<out M> {
+  /** Updates done, this one included. */
+  readonly version: number
+  readonly learningRate: number
+  /** Those of all optimizer steps together. */
+  readonly metrics: M
+  /** One entry for each optimizer step, in order. */
+  readonly steps: readonly M[]
+  /** Statistics of the off-policy correction; null where none was applied. */
+  readonly correction: CorrectionMetrics | null
+}
+
+/**
+ * Computes gradients and owns what they change: weights and optimizer state.
+ *
+ * Two learners with equal descriptions that see equal batches in the same order have equal weights, bit for bit. So has one that was
+ * restored from the files of another.
+ */
+export interface Learner<in B, out M> {
+  readonly name: string
+  /** Its settings, without functions. Runs store it, and compare it when they resume. */
+  readonly description: Json
+  /** Dotted names of the entries that every batch must have. */
+  readonly reads: readonly string[]
+  /**
+   * Learns from a batch.
+   *
+   * Errors   `Left(LearnerFailure)`, with the weights of the last optimizer step that succeeded. Rejects with RangeError for a batch that
+   *          lacks entries, naming all of them, for rows that do not fit each other, and while another update is running.
+   */
+  readonly update: (batch: TensorDict<B>) => TaskEither<LearnerFailure, Update<M>>
+  /** Log-probabilities of `tokens.response` under the current weights, in nats, at the temperature of the batch. */
+  readonly logProbs: (batch: TensorDict<B>) => TaskEither<LearnerFailure, Ragged<'float32'>>
+  /** All weights that a policy needs, frozen ones included. Valid until the next update; `own` keeps them longer. */
+  readonly weights: () => NamedTensors
+  /** Updates done. */
+  readonly version: () => number
+  /** The contents of a checkpoint by file name: the model or adapter, the optimizer, and `learner.json`. */
+  readonly files: () => Readonly<Record<string, Uint8Array | string>>
+  /**
+   * Continues from the files of a checkpoint.
+   *
+   * Errors   `Left` naming the file that is missing, malformed or of another model or optimizer. The learner is unchanged then.
+   */
+  readonly restore: (folder: string, files: Files) => TaskEither<FileFailure | ModelFailure | LearnerFailure, void>
+  /** Ends its threads and frees its tensors. */
+  readonly close: () => Promise<void>
+}

@@ -1,0 +1,325 @@
+/** A learner in this process, on one thread or on several. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Threads } from '../../core/capabilities.js'
+import { orThrow, type ThreadFailure } from '../../core/failure.js'
+import { child, formatKey, type Key } from '../../core/key.js'
+import { type Ragged, ragged } from '../../data/tensorDict/leaf.js'
+import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { NamedTensors } from '../../data/weights.js'
+import { type Owned, own, scope } from '../../engine/scope.js'
+import type { Pretrained } from '../../modules/pretrained.js'
+import { formatConfig } from '../../modules/transformer/config.js'
+import { type CompletionGenerator, makeGenerator } from '../../modules/transformer/generate.js'
+import { groupPrompts } from '../../modules/transformer/pack.js'
+import { makeScorer } from '../../modules/transformer/scorer.js'
+import { makeValuer } from '../../modules/valueHead.js'
+import { refuse } from '../../objectives/checked.js'
+import { lossDescription } from '../../objectives/lossDescription.js'
+import type { AnyOptimizer } from '../../objectives/updates/grouped.js'
+import { miniBatches } from '../miniBatches.js'
+import { parallelGenerator } from '../parallel/parallelGenerator.js'
+import { inThisThread, type ParallelStep, parallelStep } from '../parallel/parallelStep.js'
+import { type Replicas, startReplicas } from '../parallel/replicas.js'
+import type { Recompute } from '../stepGradients.js'
+import { type TrainingRows, withNoise } from '../stepRows.js'
+import {
+  type LossStepOptions,
+  lossStep,
+  type MeasuredLoss,
+  NonFiniteLoss,
+  type TrainerState,
+} from '../steps/lossStep.js'
+import { requireEntries, rowsAt, temperatureOf, unitsOf } from './batchEntries.js'
+import { jsonOf } from './describe.js'
+import type { Learner, LearnerFailure, Update } from './learner.js'
+import { learnerFiles, readLearner } from './learnerState.js'
+import { type AnyLossCase, type AnyRows, lossCase } from './lossCases.js'
+import type { BatchOf, LearnableLoss, MetricsOf } from './lossKinds.js'
+import { lossModule } from './lossModule.js'
+import { type AnyStateOptimizer, restoredState } from './optimizerState.js'
+import { checkOffPolicy, type OffPolicyOptions } from './policyRows.js'
+import { type LoraOptions, trainable } from './trainable.js'
+
+/** Optimizer steps for each batch. */
+export interface PassOptions {
+  /** Passes over the batch. Default 1. */
+  readonly epochs?: number
+  /** Optimizer steps of each pass, on whole groups. Default 1. */
+  readonly miniBatches?: number
+  /** Infinity for no limit. Default 1. */
+  readonly maxGradNorm?: number
+}
+
+/** Where and in what portions gradients are computed. */
+export interface ComputeOptions {
+  /** Threads that compute gradients. Default 1: this one. Another number changes rounding alone. */
+  readonly threads?: number
+  /** About how many tokens are computed in one run. Default 4096. */
+  readonly microBatchTokens?: number
+  /** What is computed again for the gradient instead of being kept. Default `none`. */
+  readonly recompute?: Recompute
+  /** Default: real threads. */
+  readonly threadStarter?: Threads
+}
+
+export interface LocalLearnerOptions<L extends LearnableLoss = LearnableLoss> {
+  readonly model: Pretrained
+  /** Trains an adapter. Default: all weights of the model. */
+  readonly lora?: LoraOptions
+  /** Decides which entries a batch must have. */
+  readonly loss: L
+  /** With a learning rate: `adamW({ learningRate: 1e-4 })`. */
+  readonly optimizer: AnyOptimizer
+  /** Of the order of mini-batches, of random choices of the loss, and of a new adapter. */
+  readonly key: Key
+  readonly passes?: PassOptions
+  readonly compute?: ComputeOptions
+  /** For policy losses. */
+  readonly offPolicy?: OffPolicyOptions
+}
+
+/** A learner whose model is in this process. */
+export interface LocalLearner<in B, out M> extends Learner<B, M> {
+  /**
+   * Values of `tokens.response` under the current value head, for estimators with a value function.
+   *
+   * Errors   throws RangeError for a loss without a value head.
+   */
+  readonly values: (batch: TensorDict<B>) => Ragged<'float32'>
+  /** Samples completions on the learner's threads, for a policy with its weights. */
+  readonly generator: () => CompletionGenerator
+}
+
+const NAME = 'localLearner'
+
+type Failed = E.Either<LearnerFailure, never>
+
+const failed = (kind: LearnerFailure['kind'], reason: string, cause?: ThreadFailure): Failed =>
+  E.left({ _tag: 'LearnerFailure', learner: NAME, kind, reason, ...(cause && { cause }) })
+
+/** Errors: throws RangeError for settings that make no sense, all of them. */
+const checkOptions = ({ optimizer, passes = {}, compute = {}, offPolicy, loss }: LocalLearnerOptions): void => {
+  const count = (name: string, n: number | undefined): string | false =>
+    n !== undefined && !(Number.isInteger(n) && n >= 1) && `${name} must be a positive integer, got ${n}`
+  refuse(NAME, [
+    optimizer.learningRate === undefined &&
+      `the optimizer has no learning rate: ${optimizer.name}({ learningRate: 1e-4 })`,
+    count('passes.epochs', passes.epochs),
+    count('passes.miniBatches', passes.miniBatches),
+    count('compute.threads', compute.threads),
+    offPolicy !== undefined &&
+      loss.kind !== 'policy' &&
+      loss.kind !== 'ppo' &&
+      `offPolicy is for policy losses, and the loss is ${loss.name}`,
+  ])
+  if (offPolicy !== undefined) checkOffPolicy(NAME, offPolicy)
+}
+
+const describe = (options: LocalLearnerOptions, lossCaseHead: 'value' | 'none') => {
+  const { model, lora, loss, optimizer, key, passes = {}, compute = {}, offPolicy = {} } = options
+  const { epochs = 1, miniBatches: count = 1, maxGradNorm = 1 } = passes
+  const { threads = 1, microBatchTokens = 4096, recompute = 'none' } = compute
+  const { adapter, ...settings } = lora ?? {}
+  return jsonOf({
+    learner: NAME,
+    model: formatConfig(model.config),
+    lora: lora === undefined ? null : { ...settings, ...adapter?.config },
+    loss: { name: loss.name, ...('options' in loss ? { options: loss.options } : { ...loss }) },
+    head: lossCaseHead,
+    optimizer: { name: optimizer.name, options: optimizer.options ?? null },
+    passes: { epochs, miniBatches: count, maxGradNorm },
+    compute: { threads, microBatchTokens, recompute },
+    offPolicy,
+    key: formatKey(key),
+  })
+}
+
+/** The threads of a learner and the step that is computed on them, started when first needed. */
+const lazyStep = (options: LocalLearnerOptions, made: AnyLossCase, learning: LossStepOptions<object>) => {
+  const { loss, model, compute = {} } = options
+  const { threads: workers = 1, recompute = 'none', threadStarter } = compute
+  type Step = ParallelStep<object, AnyRows, MeasuredLoss>
+  type Opened = { readonly step: Step; readonly replicas: Replicas | undefined }
+  let opened: Promise<E.Either<ThreadFailure, Opened>> | undefined
+  const start = async (): Promise<E.Either<ThreadFailure, Opened>> => {
+    if (workers === 1) return E.right({ step: inThisThread(lossStep(made.stepCase, learning)), replicas: undefined })
+    const stepCase = lossModule({ config: model.config, loss: lossDescription(loss) })
+    const started = await startReplicas({
+      ...{ config: model.config, stepCase, workers, recompute },
+      ...(threadStarter && { threads: threadStarter }),
+    })()
+    return pipe(
+      started,
+      E.map((replicas) => ({ step: parallelStep(made.stepCase, learning, replicas), replicas })),
+    )
+  }
+  const open = async (): Promise<E.Either<ThreadFailure, Opened>> => {
+    opened ??= start()
+    const result = await opened
+    if (E.isLeft(result)) opened = undefined // the next call tries again
+    return result
+  }
+  return {
+    open,
+    close: async () => {
+      const result = await opened
+      if (result === undefined || E.isLeft(result)) return
+      await result.right.replicas?.close()
+      result.right.step.release()
+    },
+  }
+}
+
+/** Rows with random numbers for a pass over them, where the loss needs any. */
+const noisy = (rows: AnyRows, key: Key, made: AnyLossCase): AnyRows =>
+  made.noise === 'yes' ? withNoise(rows as AnyRows & TrainingRows, key) : rows // losses with noise have such rows
+
+/**
+ * Trains a model in this process.
+ *
+ * One update: the batch is corrected as `offPolicy` says, cut into mini-batches of whole groups for each pass, and every mini-batch is one
+ * optimizer step. Micro-batches and shared prompts change rounding alone.
+ *
+ * Random numbers come from the key and the number of the update: `child(key, 'order')` for mini-batches, `child(key, 'noise')` for losses
+ * that choose tokens at random, `child(key, 'adapter')` for a new adapter.
+ *
+ * Errors   throws RangeError for settings that make no sense, all of them, and for an optimizer without a learning rate.
+ * Effects  holds weights, optimizer state and compiled graphs until `close`; with `threads` starts threads at the first update.
+ *
+ * @example
+ * typeof localLearner // 'function'
+ */
+export const localLearner = <L extends LearnableLoss>(
+  options: LocalLearnerOptions<L>,
+): LocalLearner<BatchOf<L>, MetricsOf<L>> => {
+  checkOptions(options)
+  const made = lossCase(options.loss, options.model.config, options.offPolicy)
+  return makeLearner(options, made) as unknown as LocalLearner<BatchOf<L>, MetricsOf<L>> // the case belongs to the loss: batches and metrics are its
+}
+
+const makeLearner = (options: LocalLearnerOptions, made: AnyLossCase): LocalLearner<unknown, MeasuredLoss> => {
+  const { model, lora, key, passes = {}, compute = {}, offPolicy = {} } = options
+  const { config } = model
+  const { epochs = 1, miniBatches: count = 1, maxGradNorm = 1 } = passes
+  const optimizer = options.optimizer as unknown as AnyStateOptimizer // it only gets states that it made
+  const weights = trainable({ learner: NAME, model, lora, head: made.head, key })
+  const begin = weights.start()
+  const { frozen } = begin.value
+  const held = own(frozen)
+  let last: Owned<TrainerState<object>> = own(
+    scope(() => ({ params: begin.value.trained, optimizer: optimizer.init(begin.value.trained) })),
+  )
+  begin.release()
+  let version = 0
+  let isBusy = false
+  const { microBatchTokens = 4096, recompute = 'none' } = compute
+  const lazy = lazyStep(options, made, { config, optimizer, frozen, maxGradNorm, microBatchTokens, recompute })
+  const scorer = makeScorer(config)
+  const valuer = makeValuer(config)
+
+  const current = (): NamedTensors => ({ ...frozen, ...last.value.params })
+  const score = ({
+    prompts,
+    completions,
+    temperature,
+  }: Pick<TrainingRows, 'prompts' | 'completions' | 'temperature'>) =>
+    scorer.score(current(), { groups: groupPrompts(prompts), completions, temperature })
+  const passRows = (rows: AnyRows, units: readonly string[]): readonly AnyRows[] =>
+    Array.from({ length: epochs }, (_, epoch) => {
+      const noise = child(child(key, 'noise'), version + 1)
+      const order = child(child(key, 'order'), version + 1)
+      return miniBatches(noisy(rows, epoch === 0 ? noise : child(noise, `epoch ${epoch}`), made), units, {
+        count,
+        key: child(order, epoch),
+      })
+    }).flat()
+
+  const learn = async (batch: TensorDict): Promise<E.Either<LearnerFailure, Update<MeasuredLoss>>> => {
+    requireEntries(NAME, batch, made.reads)
+    const opened = await lazy.open()
+    if (E.isLeft(opened)) return failed('thread', opened.left.reason, opened.left)
+    const learningRate = optimizer.learningRate!(version) // checked by `checkOptions`
+    const { rows, correction } = made.prepare(batch, made.rows(batch), { options: offPolicy, version, score })
+    const steps: MeasuredLoss[] = []
+    for (const each of passRows(rows, unitsOf(batch))) {
+      const updated = await opened.right.step.update(last.value, each, learningRate)()
+      if (E.isLeft(updated)) return failed('thread', updated.left.reason, updated.left)
+      last.release()
+      last = updated.right.state
+      steps.push(updated.right.metrics)
+    }
+    const metrics = made.combine(steps)
+    version++
+    return E.right({ version, learningRate, metrics, steps, correction })
+  }
+
+  return {
+    name: NAME,
+    description: describe(options, made.head),
+    reads: made.reads,
+    update: (batch) => async () => {
+      if (isBusy) throw new RangeError(`${NAME}: another update is running: wait for its result`)
+      isBusy = true
+      try {
+        return await learn(batch as TensorDict)
+      } catch (error) {
+        if (error instanceof NonFiniteLoss) return failed('non-finite', error.message)
+        throw error
+      } finally {
+        isBusy = false
+      }
+    },
+    logProbs: (given) =>
+      TE.fromIO(() => {
+        const batch = given as TensorDict
+        requireEntries(NAME, batch, ['tokens.prompt', 'tokens.response'])
+        const rows = { prompts: rowsAt(batch, 'tokens.prompt'), completions: rowsAt(batch, 'tokens.response') }
+        return ragged('float32', score({ ...rows, temperature: temperatureOf(batch) }))
+      }),
+    values: (given) => {
+      const batch = given as TensorDict
+      requireEntries(NAME, batch, ['tokens.prompt', 'tokens.response'])
+      if (made.head === 'none') throw new RangeError(`${NAME}: the loss ${options.loss.name} trains no value head`)
+      const rows = { prompts: rowsAt(batch, 'tokens.prompt'), completions: rowsAt(batch, 'tokens.response') }
+      return ragged('float32', valuer.values(current(), rows))
+    },
+    generator: () => sharedGenerator(makeGenerator(config), lazy),
+    weights: current,
+    version: () => version,
+    files: () => learnerFiles(weights, last.value, version),
+    restore: (folder, files) => {
+      const shapes = new Map(Object.entries(last.value.params).map(([name, { shape }]) => [name, shape]))
+      return pipe(
+        readLearner(weights, { optimizer, shapes }, { folder, files }),
+        TE.map((saved) => {
+          using again = weights.start(saved.trained)
+          const { trained } = again.value
+          const next = own(
+            scope(() => ({ params: trained, optimizer: restoredState(optimizer, trained, saved.optimizer) })),
+          )
+          last.release()
+          last = next
+          version = saved.version
+        }),
+      )
+    },
+    close: async () => {
+      await lazy.close()
+      last.release()
+      held.release()
+      scorer.release()
+      valuer.release()
+    },
+  }
+}
+
+/** A generator that shares prompts out to the learner's threads. Errors: `generate` rejects with FailureError where no thread starts. */
+const sharedGenerator = (generator: CompletionGenerator, lazy: ReturnType<typeof lazyStep>): CompletionGenerator => ({
+  ...generator,
+  generate: async (...given) => {
+    const { replicas } = orThrow(await lazy.open())
+    return (replicas === undefined ? generator : parallelGenerator(generator, replicas)).generate(...given)
+  },
+})

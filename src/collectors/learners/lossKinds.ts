@@ -1,0 +1,68 @@
+/** The losses of a learner, and what each needs of a batch. */
+import type { Ragged } from '../../data/tensorDict/leaf.js'
+import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { DistillationLoss } from '../../objectives/distillationLoss.js'
+import type { DPOLoss } from '../../objectives/dpoLoss.js'
+import type { PolicyLoss } from '../../objectives/policyLoss.js'
+import type { PPOLoss } from '../../objectives/ppoLoss.js'
+import type { SFTLoss } from '../../objectives/sftLoss.js'
+import type { ValueLoss } from '../../objectives/valueLoss.js'
+import type { StepMetrics } from '../stepMetrics.js'
+import type { DistillationMetrics } from '../steps/distillationStep.js'
+import type { DPOMetrics } from '../steps/dpoStep.js'
+import type { MeasuredLoss } from '../steps/lossStep.js'
+import type { PPOMetrics } from '../steps/ppoStep.js'
+import type { SFTMetrics } from '../steps/sftStep.js'
+import type { ValueMetrics } from '../steps/valueStep.js'
+
+type Response = TensorDict<{ readonly response: Ragged<'float32'> }>
+
+/** Prompts and completions, one row each. `masks.loss` or `masks.assistant` say which tokens count; without them all do. */
+export type CompletionBatch = {
+  readonly tokens: TensorDict<{ readonly prompt: Ragged<'int32'>; readonly response: Ragged<'int32'> }>
+}
+
+/** What a policy loss learns from: a collected batch with advantages. */
+export type PolicyBatch = CompletionBatch & { readonly logProbs: Response; readonly advantage: Ragged<'float32'> }
+
+/** What a value function learns from. `values` are those of the sampled batch, for losses with a range. */
+export type ValueBatch = CompletionBatch & { readonly returns: Ragged<'float32'> }
+
+/** What PPO learns from. */
+export type PPOBatch = PolicyBatch & { readonly returns: Ragged<'float32'>; readonly values: Ragged<'float32'> }
+
+/** What distillation learns from: the teacher's log-probabilities of the sampled tokens. */
+export type DistillationBatch = CompletionBatch & { readonly teacherLogProbs: Response }
+
+/** Pairs of completions of one prompt. `refLogProbs.response` of each side, for losses with a reference model. */
+export type PreferenceBatch = {
+  readonly chosen: TensorDict<CompletionBatch>
+  readonly rejected: TensorDict<CompletionBatch>
+}
+
+/** For each kind of loss: the loss, its batches, and the metrics of a step. */
+export interface LossKinds {
+  readonly policy: { readonly loss: PolicyLoss; readonly batch: PolicyBatch; readonly metrics: StepMetrics }
+  readonly ppo: { readonly loss: PPOLoss; readonly batch: PPOBatch; readonly metrics: PPOMetrics }
+  readonly value: {
+    readonly loss: ValueLoss
+    readonly batch: ValueBatch
+    readonly metrics: ValueMetrics & MeasuredLoss
+  }
+  readonly sft: { readonly loss: SFTLoss; readonly batch: CompletionBatch; readonly metrics: SFTMetrics }
+  readonly dpo: { readonly loss: DPOLoss; readonly batch: PreferenceBatch; readonly metrics: DPOMetrics }
+  readonly distillation: {
+    readonly loss: DistillationLoss
+    readonly batch: DistillationBatch
+    readonly metrics: DistillationMetrics
+  }
+}
+
+/** Any loss that a learner can minimize. */
+export type LearnableLoss = LossKinds[keyof LossKinds]['loss']
+
+/** The entries that a loss needs of every batch. */
+export type BatchOf<L extends LearnableLoss> = LossKinds[L['kind']]['batch']
+
+/** The metrics of an optimizer step of a loss. */
+export type MetricsOf<L extends LearnableLoss> = LossKinds[L['kind']]['metrics']

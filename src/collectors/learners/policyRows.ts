@@ -1,0 +1,113 @@
+/** Batches of a policy loss as rows, corrected where another policy sampled them. */
+import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import {
+  type CorrectionMetrics,
+  type RolloutCorrectionOptions,
+  rolloutCorrection,
+} from '../../objectives/rolloutCorrection.js'
+import { correctedRows, rescoredRows } from '../correction.js'
+import { correctStaleRows, tokenLags } from '../overlap/staleRows.js'
+import { type TrainingRows, withoutRows } from '../stepRows.js'
+import { findData, findRows, lossMasks, rowsAt, temperatureOf } from './batchEntries.js'
+
+/** How a learner treats completions of another policy than the one that it trains. */
+export interface OffPolicyOptions {
+  /**
+   * The log-probabilities that the ratio is taken against: the sampler's, or the trainer's own before the update. `oldLogProbs.response` in
+   * a batch takes precedence. Default `sampled`.
+   */
+  readonly oldLogProbs?: 'sampled' | 'rescored'
+  /** Weights and masks from the difference of both. Needs `rescored`. */
+  readonly correction?: RolloutCorrectionOptions
+  /** `mask` leaves completions out of the loss that reached the token limit. Default `learn`. */
+  readonly truncated?: 'learn' | 'mask'
+  /** `correct` weighs tokens of older weights by the trainer's opinion of them. Default `keep`. */
+  readonly stale?: 'keep' | 'correct'
+}
+
+/** Errors: throws RangeError for options that contradict each other or make no sense. */
+export const checkOffPolicy = (learner: string, { oldLogProbs, correction }: OffPolicyOptions): void => {
+  if (correction === undefined) return
+  if (oldLogProbs !== 'rescored')
+    throw new RangeError(
+      `${learner}: a correction compares the sampler with the trainer: set oldLogProbs to 'rescored'`,
+    )
+  rolloutCorrection([], [], correction) // throws for limits that make no sense
+}
+
+/** Entries that the options need besides those of the loss. */
+export const offPolicyReads = ({ truncated, stale }: OffPolicyOptions): readonly string[] => [
+  ...(truncated === 'mask' ? ['stopReason'] : []),
+  ...(stale === 'correct' ? ['policyVersion'] : []),
+]
+
+/** Log-probabilities with 0 where the mask is 0: they may be NaN there. */
+const known = (rows: readonly ArrayLike<number>[], masks: readonly ArrayLike<number>[] | undefined) =>
+  masks === undefined ? rows : rows.map((row, i) => Array.from(row, (x, t) => (masks[i]![t] === 1 ? x : 0)))
+
+/** The rows of a batch with `tokens`, `logProbs.response` and `advantage`. Numbers are not copied. */
+export const policyRows = (batch: TensorDict): TrainingRows => {
+  const masks = lossMasks(batch)
+  const sampled = known(rowsAt(batch, 'logProbs.response'), masks)
+  const own = findRows(batch, 'oldLogProbs.response')
+  const reference = findRows(batch, 'next.refLogProbs.response')
+  const weights = findRows(batch, 'tokenWeights')
+  return {
+    prompts: rowsAt(batch, 'tokens.prompt'),
+    completions: rowsAt(batch, 'tokens.response'),
+    ...(own === undefined ? { oldLogProbs: sampled } : { oldLogProbs: known(own, masks), behaviorLogProbs: sampled }),
+    ...(masks && { masks }),
+    ...(reference && { refLogProbs: reference }),
+    ...(weights && { weights }),
+    advantages: rowsAt(batch, 'advantage'),
+    temperature: temperatureOf(batch),
+  }
+}
+
+/** Rows to learn from, and the statistics of the correction; null where none was applied. */
+export interface PreparedRows<R> {
+  readonly rows: R
+  readonly correction: CorrectionMetrics | null
+}
+
+/** What the rows of a batch are prepared with. */
+export interface Preparation {
+  readonly options: OffPolicyOptions
+  /** Updates that the learner has done. */
+  readonly version: number
+  /** Log-probabilities of completions under the current weights. */
+  readonly score: (rows: TrainingRows) => readonly ArrayLike<number>[]
+}
+
+/** Masks, rescores and corrects the rows of a batch. Errors: throws RangeError for a token that is newer than the learner. */
+export const preparedRows = <R extends TrainingRows>(
+  batch: TensorDict,
+  given: R,
+  { options, version, score }: Preparation,
+): PreparedRows<R> => {
+  const { oldLogProbs = 'sampled', correction, truncated = 'learn', stale = 'keep' } = options
+  const stops = truncated === 'learn' ? [] : findData<string>(batch, 'stopReason')! // checked by `requireEntries`
+  const rows =
+    truncated === 'learn'
+      ? given
+      : {
+          ...given,
+          ...withoutRows(
+            given,
+            stops.map((stop) => stop === 'length'),
+          ),
+        }
+  if (rows.completions.length === 0) return { rows, correction: null }
+  if (stale === 'correct' && correction === undefined) {
+    const lags = tokenLags(batch as never, [...rows.completions.keys()], version) // only stamps are read
+    if (!lags.flat().some((lag) => lag > 0)) return { rows, correction: null }
+    const { rows: changed, metrics } = correctStaleRows(rows, { own: score(rows), lags })
+    return { rows: { ...rows, ...changed }, correction: metrics }
+  }
+  if (oldLogProbs === 'sampled' || (rows.behaviorLogProbs !== undefined && correction === undefined))
+    return { rows, correction: null }
+  const rescored = rows.behaviorLogProbs === undefined ? rescoredRows(rows, score(rows)) : rows
+  if (correction === undefined) return { rows: { ...rows, ...rescored }, correction: null }
+  const { rows: changed, metrics } = correctedRows(rescored, correction)
+  return { rows: { ...rows, ...changed }, correction: metrics }
+}

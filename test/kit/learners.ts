@@ -1,0 +1,44 @@
+/** Batches and models for learners. */
+import type { TrainingRows } from '../../src/collectors/stepRows.js'
+import { keyFromSeed } from '../../src/core/key.js'
+import { data, ragged } from '../../src/data/tensorDict/leaf.js'
+import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
+import { scope } from '../../src/engine/scope.js'
+import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
+import { hostArrays, loadPretrained, type Pretrained } from '../../src/modules/pretrained.js'
+import type { DecoderConfig } from '../../src/modules/transformer/config.js'
+import { initialParams } from '../../src/modules/transformer/params.js'
+import { SMALL_DECODER } from './lossSteps.js'
+import { tinyConfig } from './models.js'
+import { rightOf } from './results.js'
+import { rowsOf } from './trainingRows.js'
+
+/** A model of one small layer with the embedded model's vocabulary and text. */
+export const smallModel = async (seed = 1): Promise<Pretrained> => {
+  const { config: embedded, text } = await rightOf(loadPretrained(EMBEDDED_MODEL))
+  const { vocabularySize, endTokens, padToken } = embedded
+  const config = tinyConfig({ ...SMALL_DECODER, vocabularySize, endTokens, padToken })
+  return { config, text, arrays: scope(() => hostArrays(initialParams(config, keyFromSeed(seed), 0.5))) }
+}
+
+/** A batch of the rows of a training step, group by group. */
+export const batchOf = (rows: TrainingRows, groupSizes: readonly number[]) => {
+  const advantages = rows.advantages as readonly number[] // `rowsOf` makes one number for each row
+  return TensorDict(
+    {
+      tokens: { prompt: ragged('int32', rows.prompts), response: ragged('int32', rows.completions) },
+      logProbs: { response: ragged('float32', rows.oldLogProbs) },
+      next: { refLogProbs: { response: ragged('float32', rows.refLogProbs!) } },
+      advantage: ragged(
+        'float32',
+        rows.completions.map((row, i) => Array.from(row, () => advantages[i]!)),
+      ),
+      groupId: data(groupSizes.flatMap((size, group) => Array<string>(size).fill(`g${group}`))),
+    },
+    [rows.completions.length],
+  )
+}
+
+/** A batch of groups of these sizes, drawn at random. */
+export const randomBatch = (config: DecoderConfig, groupSizes: readonly number[], seed: number) =>
+  batchOf(rowsOf(config.vocabularySize, groupSizes, seed), groupSizes)
