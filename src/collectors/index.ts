@@ -20,6 +20,13 @@ export {
   samplingDecision,
 } from './dynamicSampling.js'
 export { type GroupedRows, groupRows, trainingRows } from './groups.js'
+export {
+  type BatchLossOptions,
+  batchLoss,
+  type LossOutput,
+  type LossOutputs,
+  type OutputOf,
+} from './learners/batchLoss.js'
 export type { Learner, LearnerFailure, Update } from './learners/learner.js'
 export {
   type ComputeOptions,
@@ -30,7 +37,6 @@ export {
 } from './learners/localLearner.js'
 export type {
   BatchOf,
-  CompletionEntries,
   DistillationBatch,
   LearnableLoss,
   LossKinds,
@@ -38,9 +44,11 @@ export type {
   PolicyBatch,
   PPOBatch,
   PreferenceBatch,
+  TokenBatch,
   ValueBatch,
 } from './learners/lossKinds.js'
 export type { OffPolicyOptions } from './learners/policyRows.js'
+export { type PreferenceLists, preferenceBatch, type TokenLists, tokenBatch } from './learners/tokenBatch.js'
 export type { LoraOptions } from './learners/trainable.js'
 export {
   type Collected,

@@ -1,14 +1,30 @@
 /** Advantages, losses and optimizers as pure functions. */
 
+export type {
+  Advantage,
+  DroppedGroup,
+  EstimatedEntries,
+  RewardedTurns,
+} from './advantages/advantage.js'
+export {
+  type BatchAdvantageOptions,
+  batchAdvantage,
+  type Estimator,
+  type GroupRule,
+  type TrajectoryEntries,
+  type TrajectoryRows,
+} from './advantages/batchAdvantage.js'
 export { type DegenerateGroup, type GroupAdvantageOptions, groupAdvantage } from './advantages/groupAdvantage.js'
 export {
   type DropReason,
+  type GroupGatherer,
+  type GroupGathererOptions,
   type GroupMember,
   type GroupOutcome,
   type GroupQueue,
-  MCAdvantage,
-  type MCAdvantageOptions,
-} from './advantages/mcAdvantage.js'
+  groupGatherer,
+} from './advantages/groupGatherer.js'
+export { MCAdvantage, type MCAdvantageOptions } from './advantages/mcAdvantage.js'
 export {
   gdpoAdvantage,
   gpgAdvantage,
@@ -39,6 +55,7 @@ export {
   type VTraceOptions,
   vTrace,
 } from './advantages/temporal.js'
+export { GAE, type OffPolicyTurns, type ValuedTurns, VTrace } from './advantages/valueAdvantages.js'
 export { type Aggregation, aggregate, countsOf, type LossCounts } from './aggregation.js'
 export {
   ALGORITHM_NAMES,
@@ -82,6 +99,7 @@ export {
   klPenalizedRewards,
 } from './klControl.js'
 export { type KLForm, klTerm } from './klForms.js'
+export { type AnyLoss, type LossDescription, lossDescription, lossOfDescription } from './lossDescription.js'
 export { type CISPOOptions, cispo } from './losses/cispo.js'
 export { type ClippedSurrogateOptions, clippedSurrogate } from './losses/clippedSurrogate.js'
 export type { ClipEpsilon } from './losses/clipRange.js'
@@ -106,6 +124,13 @@ export {
   totalLoss,
 } from './policyLoss.js'
 export { type PPOLoss, type PPOLossOptions, ppoLoss } from './ppoLoss.js'
+export {
+  type RewardModelLoss,
+  type RewardModelLossInput,
+  type RewardModelLossOptions,
+  type RewardModelLossOutput,
+  rewardModelLoss,
+} from './rewardModelLoss.js'
 export {
   type CorrectionMetrics,
   type CorrectionWeights,

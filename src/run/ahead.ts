@@ -133,7 +133,8 @@ export const openAhead = <O extends TokenPrompt>(parts: AheadParts<O>, start: So
   }
   const { maxLag, stale = 'wait' } = given
   const rules = { groups, maxLag, stale, lastVersion: start.lastStep, maxFailureShare: 0 }
-  const push = (version: number) => start.push(version) as ReturnType<typeof start.push> & (() => Promise<E.Either<WeightFailure, number>>) // updaters fail with WeightFailure
+  const push = (version: number) =>
+    start.push(version) as ReturnType<typeof start.push> & (() => Promise<E.Either<WeightFailure, number>>) // updaters fail with WeightFailure
   let ahead: SamplerAhead<CompleteGroup<O>> | undefined
   const begun = (): SamplerAhead<CompleteGroup<O>> => {
     ahead ??= sampleAhead(

@@ -5,8 +5,8 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { Learner } from '../collectors/learners/learner.js'
 import type { Files } from '../core/capabilities.js'
-import type { FileFailure, ModelFailure } from '../core/failure.js'
 import type { Digest } from '../core/digest.js'
+import type { FileFailure, ModelFailure } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import { inOrder, stepName, stepOf } from './stepName.js'
 
@@ -123,10 +123,13 @@ const verified = (
     TE.traverseSeqArray(([name, expected]) =>
       pipe(
         files.readBytes(`${folder}/${name}`),
-        TE.chainW((bytes): TE.TaskEither<CheckpointFailure, void> =>
-          digest(bytes) === expected
-            ? TE.right(undefined)
-            : TE.left(failure(folder, name, 'its bytes are not those that were saved: the file was changed or damaged')),
+        TE.chainW(
+          (bytes): TE.TaskEither<CheckpointFailure, void> =>
+            digest(bytes) === expected
+              ? TE.right(undefined)
+              : TE.left(
+                  failure(folder, name, 'its bytes are not those that were saved: the file was changed or damaged'),
+                ),
         ),
       ),
     ),

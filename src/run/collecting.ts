@@ -4,7 +4,12 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { dynamicSampling, type SamplingCounts, type SamplingRule } from '../collectors/dynamicSampling.js'
-import { type Collected, type CollectorFailure, type CollectorPosition, LLMCollector } from '../collectors/llmCollector.js'
+import {
+  type Collected,
+  type CollectorFailure,
+  type CollectorPosition,
+  LLMCollector,
+} from '../collectors/llmCollector.js'
 import type { StaleRule } from '../collectors/overlap/overlapState.js'
 import { orThrow } from '../core/failure.js'
 import { type Key, keyFromSeed } from '../core/key.js'
@@ -116,7 +121,10 @@ const positionOf = (position: Json | null): CollectorPosition | undefined => {
 const asJson = (position: CollectorPosition): Json => position as unknown as Json // plain JSON, by its contract
 
 /** Batches of collected groups, each decided on by the rule. */
-const inTurns = <O extends TokenPrompt>({ env, policy, collect = {} }: Collecting<O>, start: SourceStart): OpenSource => {
+const inTurns = <O extends TokenPrompt>(
+  { env, policy, collect = {} }: Collecting<O>,
+  start: SourceStart,
+): OpenSource => {
   const { key = keyFromSeed(0), groups, rounds = 1, signal, keepReturnBounds, maxTurns } = collect
   const from = positionOf(start.position)
   const collectorAt = (klCoefficient: number): LLMCollector<O> =>

@@ -7,7 +7,7 @@ import { lastMessage, textOf } from '../data/history.js'
 import type { Policy, TokenAction, TokenPrompt } from '../data/policy.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Env } from '../envs/env.js'
-import { historyAfter, textAt, type TrajectoryNumbers, trajectoryNumbers } from './batchMetrics.js'
+import { historyAfter, type TrajectoryNumbers, textAt, trajectoryNumbers } from './batchMetrics.js'
 
 /** How one trajectory of an evaluation went. */
 export interface EvaluationResult {

@@ -37,7 +37,15 @@ export type {
   UpdateMetrics,
 } from './records.js'
 export { type ReplayEvent, type ReplayOptions, replay } from './replay.js'
-export { type AnyRun, closing, type DataRunParts, defineRun, type RecordOptions, type RunAdvantage, type RunParts } from './run.js'
+export {
+  type AnyRun,
+  closing,
+  type DataRunParts,
+  defineRun,
+  type RecordOptions,
+  type RunAdvantage,
+  type RunParts,
+} from './run.js'
 export type { BatchSource, KLWeight, OpenSource, SourceBatch, SourceStart } from './source.js'
 export { type RunStore, runFolder } from './store.js'
 export { type AlarmOptions, type KeepOptions, type RunRhythm, type TrainOptions, train } from './train.js'

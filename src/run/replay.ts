@@ -144,9 +144,7 @@ const lookAround = async (run: AnyRun, { store, batch }: ReplayOptions): Promise
       refuse(folder, `the run has ${last} steps: there is no step ${asked.step} to do again`)
     const [newest] = orThrow(await checkpointsIn(files, paths.checkpoints, asked.step - 1)())
     const before =
-      newest === undefined
-        ? null
-        : { folder: newest, state: orThrow(await readCheckpoint(files, newest, digest)()) }
+      newest === undefined ? null : { folder: newest, state: orThrow(await readCheckpoint(files, newest, digest)()) }
     const ahead = run.source.description
     const isAhead = typeof ahead === 'object' && ahead !== null && 'ahead' in ahead && ahead.ahead !== null
     if (isAhead && (asked.kept === null || before?.state.step !== asked.step - 1))

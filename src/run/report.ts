@@ -104,7 +104,12 @@ const cards = (summary: RunSummary): string => {
   return [
     ...summary.evaluated.flatMap(evaluationCards),
     ...(summary.best
-      ? [card('Best', `${scoreText(summary.evaluated[0]?.score ?? '', summary.best.value)} after ${summary.best.step} steps`)]
+      ? [
+          card(
+            'Best',
+            `${scoreText(summary.evaluated[0]?.score ?? '', summary.best.value)} after ${summary.best.step} steps`,
+          ),
+        ]
       : []),
     card('Tokens sampled / s', whole(generation)),
     card('Tokens trained / s', whole(training)),
@@ -253,25 +258,29 @@ const learningChart = (
 }
 
 /** Titles, strokes and values of the small charts, each of one line. */
-const SMALL: readonly (readonly [string, string, 'percent' | 'number', (record: StepRecord) => number | null | undefined])[] =
+const SMALL: readonly (readonly [
+  string,
+  string,
+  'percent' | 'number',
+  (record: StepRecord) => number | null | undefined,
+])[] = [
+  ['Loss', 'blue', 'number', ({ update }) => update.loss],
+  ['KL to the reference (nats a token)', 'violet', 'number', ({ update }) => update.klToRef],
+  ['Entropy (nats)', 'teal', 'number', ({ update }) => update.entropy],
+  ['Gradient norm before clipping', 'orange', 'number', ({ update }) => update.gradNorm],
+  ['Tokens per completion', 'blue', 'number', ({ completionTokens }) => completionTokens],
+  ['Turns per trajectory', 'teal', 'number', ({ turns }) => turns],
+  ['Tool results per trajectory', 'violet', 'number', ({ toolCalls }) => toolCalls],
+  ['Truncated', 'red', 'percent', ({ truncated }) => truncated],
+  ['Clipped tokens', 'orange', 'percent', ({ update }) => update.clipFraction],
+  ['Groups without signal', 'gold', 'number', ({ groupsWithoutSignal }) => groupsWithoutSignal],
   [
-    ['Loss', 'blue', 'number', ({ update }) => update.loss],
-    ['KL to the reference (nats a token)', 'violet', 'number', ({ update }) => update.klToRef],
-    ['Entropy (nats)', 'teal', 'number', ({ update }) => update.entropy],
-    ['Gradient norm before clipping', 'orange', 'number', ({ update }) => update.gradNorm],
-    ['Tokens per completion', 'blue', 'number', ({ completionTokens }) => completionTokens],
-    ['Turns per trajectory', 'teal', 'number', ({ turns }) => turns],
-    ['Tool results per trajectory', 'violet', 'number', ({ toolCalls }) => toolCalls],
-    ['Truncated', 'red', 'percent', ({ truncated }) => truncated],
-    ['Clipped tokens', 'orange', 'percent', ({ update }) => update.clipFraction],
-    ['Groups without signal', 'gold', 'number', ({ groupsWithoutSignal }) => groupsWithoutSignal],
-    [
-      'Seconds per step',
-      'gray',
-      'number',
-      ({ seconds }) => Object.values(seconds).reduce((sum: number, x: number) => sum + x, 0),
-    ],
-  ]
+    'Seconds per step',
+    'gray',
+    'number',
+    ({ seconds }) => Object.values(seconds).reduce((sum: number, x: number) => sum + x, 0),
+  ],
+]
 
 /** Whether a curve says something: turns that are always 1, or a metric that no step has, do not. */
 const isWorth = (title: string, values: Column): boolean => {
@@ -300,7 +309,9 @@ const chartData = (metrics: ReportInput['metrics']) => {
   const small = SMALL.flatMap(([title, stroke, format, value]): readonly Chart[] => {
     const values = steps.map((record) => known(value(record)))
     if (!isWorth(title, values)) return []
-    return [{ title, steps: steps.map(({ step }) => step), format, lines: [{ label: '', stroke, values, style: 'plain' }] }]
+    return [
+      { title, steps: steps.map(({ step }) => step), format, lines: [{ label: '', stroke, values, style: 'plain' }] },
+    ]
   })
   return { learning: share.lines.length === 0 ? reward : share, grid: [reward, ...small, ...ownCharts(steps)] }
 }

@@ -1,7 +1,7 @@
 /** What a training run is made of, and how its parts are checked against each other. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { CollectedBatch } from '../collectors/llmCollector.js'
 import type { Learner } from '../collectors/learners/learner.js'
+import type { CollectedBatch } from '../collectors/llmCollector.js'
 import { inProcessUpdater, type WeightUpdater } from '../collectors/weightSync.js'
 import type { FileContents } from '../core/capabilities.js'
 import type { Failure } from '../core/failure.js'
@@ -109,7 +109,10 @@ const dataRun = <B, M extends UpdateMetrics>(parts: DataRunParts<B, M>): AnyRun 
     source: data,
     advantage: (batch) => batch,
     learner: learner as unknown as Learner<never, UpdateMetrics>, // batches of the source are the learner's, by the types of the parts
-    push: (version) => (updater === undefined ? async () => ({ _tag: 'Right', right: version }) : updater.push(learner.weights(), version)),
+    push: (version) =>
+      updater === undefined
+        ? async () => ({ _tag: 'Right', right: version })
+        : updater.push(learner.weights(), version),
     evaluate,
     record,
     description: { data: data.description, learner: learner.description },

@@ -6,8 +6,8 @@ import { z } from 'zod'
 import type { Files } from '../core/capabilities.js'
 import type { FileFailure } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
-import type { EvaluationRecord, StepRecord, TrajectoryRecord } from './records.js'
 import type { SettingsFailure } from './recipe.js'
+import type { EvaluationRecord, StepRecord, TrajectoryRecord } from './records.js'
 
 /** Paths inside a run folder. */
 export interface RunPaths {

@@ -32,7 +32,10 @@ export interface OpenSource {
   /** Where it stands: JSON for a checkpoint. */
   readonly position: Json
   /** The batch of the next step. Equal positions and weights give equal batches, unless sampling goes on beside learning. */
-  readonly collect: (at: { readonly position: Json; readonly klCoefficient: number }) => TaskEither<Failure, SourceBatch>
+  readonly collect: (at: {
+    readonly position: Json
+    readonly klCoefficient: number
+  }) => TaskEither<Failure, SourceBatch>
   /** A step was learned from: the policy gets the weights, at once or beside what it samples. */
   readonly trained: (version: number) => TaskEither<Failure, number>
   readonly close: () => Promise<void>

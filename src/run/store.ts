@@ -40,10 +40,14 @@ export interface RunStore {
  * @example
  * runFolder('runs/first').folder // 'runs/first'
  */
-export const runFolder = (
-  folder: string,
-  options: Partial<Omit<RunStore, 'folder'>> = {},
-): RunStore => ({ folder, existing: 'resume', missing: 'create', files: liveFiles, digest: liveDigest, ...options })
+export const runFolder = (folder: string, options: Partial<Omit<RunStore, 'folder'>> = {}): RunStore => ({
+  folder,
+  existing: 'resume',
+  missing: 'create',
+  files: liveFiles,
+  digest: liveDigest,
+  ...options,
+})
 
 /** Where an old run goes on. */
 export interface ResumePoint {

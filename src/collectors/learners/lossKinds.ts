@@ -1,10 +1,12 @@
 /** The losses of a learner, and what each needs of a batch. */
+import type { AdvantageEntry, ReturnsEntry } from '../../data/batch.js'
 import type { Ragged } from '../../data/tensorDict/leaf.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { DistillationLoss } from '../../objectives/distillationLoss.js'
 import type { DPOLoss } from '../../objectives/dpoLoss.js'
 import type { PolicyLoss } from '../../objectives/policyLoss.js'
 import type { PPOLoss } from '../../objectives/ppoLoss.js'
+import type { RewardModelLoss } from '../../objectives/rewardModelLoss.js'
 import type { SFTLoss } from '../../objectives/sftLoss.js'
 import type { ValueLoss } from '../../objectives/valueLoss.js'
 import type { StepMetrics } from '../stepMetrics.js'
@@ -12,32 +14,36 @@ import type { DistillationMetrics } from '../steps/distillationStep.js'
 import type { DPOMetrics } from '../steps/dpoStep.js'
 import type { MeasuredLoss } from '../steps/lossStep.js'
 import type { PPOMetrics } from '../steps/ppoStep.js'
+import type { RewardModelMetrics } from '../steps/rewardModelStep.js'
 import type { SFTMetrics } from '../steps/sftStep.js'
 import type { ValueMetrics } from '../steps/valueStep.js'
 
 type Response = TensorDict<{ readonly response: Ragged<'float32'> }>
 
 /** Prompts and completions, one row each. `masks.loss` or `masks.assistant` say which tokens count; without them all do. */
-export type CompletionEntries = {
+export type TokenBatch = {
   readonly tokens: TensorDict<{ readonly prompt: Ragged<'int32'>; readonly response: Ragged<'int32'> }>
 }
 
 /** What a policy loss learns from: a collected batch with advantages. */
-export type PolicyBatch = CompletionEntries & { readonly logProbs: Response; readonly advantage: Ragged<'float32'> }
+export type PolicyBatch = TokenBatch & AdvantageEntry & { readonly logProbs: Response }
 
 /** What a value function learns from. `values` are those of the sampled batch, for losses with a range. */
-export type ValueBatch = CompletionEntries & { readonly returns: Ragged<'float32'> }
+export type ValueBatch = TokenBatch & ReturnsEntry
 
 /** What PPO learns from. */
-export type PPOBatch = PolicyBatch & { readonly returns: Ragged<'float32'>; readonly values: Ragged<'float32'> }
+export type PPOBatch = PolicyBatch & ReturnsEntry & { readonly values: Ragged<'float32'> }
 
 /** What distillation learns from: the teacher's log-probabilities of the sampled tokens. */
-export type DistillationBatch = CompletionEntries & { readonly teacherLogProbs: Response }
+export type DistillationBatch = TokenBatch & { readonly teacherLogProbs: Response }
 
-/** Pairs of completions of one prompt. `refLogProbs.response` of each side, for losses with a reference model. */
+/**
+ * Pairs of completions of one prompt. Optional: `refLogProbs.response` of each side, for losses with a reference model, and `margin`, a tensor
+ * `[B]`, for reward models.
+ */
 export type PreferenceBatch = {
-  readonly chosen: TensorDict<CompletionEntries>
-  readonly rejected: TensorDict<CompletionEntries>
+  readonly chosen: TensorDict<TokenBatch>
+  readonly rejected: TensorDict<TokenBatch>
 }
 
 /** For each kind of loss: the loss, its batches, and the metrics of a step. */
@@ -49,7 +55,12 @@ export interface LossKinds {
     readonly batch: ValueBatch
     readonly metrics: ValueMetrics & MeasuredLoss
   }
-  readonly sft: { readonly loss: SFTLoss; readonly batch: CompletionEntries; readonly metrics: SFTMetrics }
+  readonly sft: { readonly loss: SFTLoss; readonly batch: TokenBatch; readonly metrics: SFTMetrics }
+  readonly rewardModel: {
+    readonly loss: RewardModelLoss
+    readonly batch: PreferenceBatch
+    readonly metrics: RewardModelMetrics
+  }
   readonly dpo: { readonly loss: DPOLoss; readonly batch: PreferenceBatch; readonly metrics: DPOMetrics }
   readonly distillation: {
     readonly loss: DistillationLoss

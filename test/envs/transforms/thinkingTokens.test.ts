@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
 import { groupRows, trainingRows } from '../../../src/collectors/groups.js'
-import { LLMCollector } from '../../../src/collectors/llmCollector.js'
+import { LLMCollector, trajectoryReturns } from '../../../src/collectors/llmCollector.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { chatTemplate } from '../../../src/data/chatTemplate.js'
@@ -21,7 +21,7 @@ import { StepCounter } from '../../../src/envs/transforms/stepCounter.js'
 import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
-import { MCAdvantage } from '../../../src/objectives/advantages/mcAdvantage.js'
+import { groupGatherer } from '../../../src/objectives/advantages/groupGatherer.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
 import { totalLoss } from '../../../src/objectives/policyLoss.js'
 import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
@@ -180,7 +180,7 @@ describe('rows of a collector', () => {
     using owned = await collected(edit, WRONG, RIGHT, ` ${RIGHT}`) // the first member thinks again
     const batch = owned.value
     const td = batch as TensorDict
-    const grouped = groupRows(batch, MCAdvantage({ groupSize: 2 }))
+    const grouped = groupRows(batch, groupGatherer({ groupSize: 2 }))
     const rows = trainingRows(batch, grouped)
     const completions = rows.completions.map((row) => Array.from(row))
     expect(completions[0]).toEqual(ids(WRONG)) // the turn itself, as it was sampled
@@ -215,7 +215,10 @@ describe('rows of a collector', () => {
     using owned = await collected('close', WRONG, WRONG, WRONG, RIGHT, WRONG)
     const td = owned.value as TensorDict
     const column = (name: string): readonly number[] => numbersAt(td, 'next', name).map((x) => Math.fround(x))
-    expect(itemsAt(td, 'trajectory')).toEqual([0, 0, 0, 1, 1])
+    expect(trajectoryReturns(owned.value).map(({ rows }) => rows)).toEqual([
+      [0, 1, 2],
+      [3, 4],
+    ])
     expect(column('reward')).toEqual([0, 0, 0.1, 0, 1].map(Math.fround))
     expect(column('terminated')).toEqual([0, 0, 1, 0, 1])
     expect(column('truncated')).toEqual([0, 0, 1, 0, 0])
