@@ -14,6 +14,8 @@ export interface SettingsFailure {
 export interface BuildContext {
   /** Aborted when nobody waits for the run any more. */
   readonly signal?: AbortSignal
+  /** `ignore` builds runs that are estimated to take more memory than there is. Default `check`. */
+  readonly memory?: 'check' | 'ignore'
   /** What the recipe does while it builds that takes time, such as training a start model. */
   readonly onProgress?: (text: string) => void
 }

@@ -11,7 +11,7 @@ import type { StepRecord, UpdateMetrics } from './records.js'
 import type { AnyRun } from './run.js'
 import { openRun, type RunPaths, readSteps } from './runFolder.js'
 import { learnStep, type OpenRun, type Progress, sampleStep } from './step.js'
-import { stepName, stepOf } from './stepName.js'
+import { stepName } from './stepName.js'
 import type { RunStore } from './store.js'
 
 /** Something that is not what it was. Undefined is shown as absent. */

@@ -65,6 +65,8 @@ export interface AnyRun {
   readonly advantage: (batch: TensorDict) => TensorDict
   readonly learner: Learner<never, UpdateMetrics>
   readonly push: (version: number) => TaskEither<Failure, number>
+  /** Gives evaluated policies the weights of a version, where they are not the policy that samples. */
+  readonly refresh?: (version: number) => TaskEither<Failure, number>
   readonly evaluate: readonly Evaluator[]
   readonly record: RecordOptions
   /** JSON of all parts: a run folder stores it, and resume compares it. */

@@ -207,6 +207,8 @@ async function* evaluateBy(session: Session, evaluator: Evaluator, step: number)
 }
 
 async function* evaluate(session: Session, step: number): AsyncGenerator<RunEvent> {
+  const { refresh } = session.open.run
+  if (refresh !== undefined && step > 0) orThrow(await refresh(step)())
   for (const evaluator of session.open.run.evaluate) yield* evaluateBy(session, evaluator, step)
 }
 

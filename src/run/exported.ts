@@ -1,0 +1,55 @@
+/** The trained weights in the forms that others read. */
+import type { LocalLearner } from '../collectors/learners/localLearner.js'
+import type { LoraOptions } from '../collectors/learners/trainable.js'
+import type { FileContents } from '../core/capabilities.js'
+import type { HostArray } from '../data/codecs/safetensors.js'
+import { scope } from '../engine/scope.js'
+import { mergeLora } from '../modules/lora/adapter.js'
+import { moduleOfLora } from '../modules/lora/apply.js'
+import { loraConfig } from '../modules/lora/config.js'
+import { hostArrays, type Pretrained, type PretrainedFilesOptions, pretrainedFiles } from '../modules/pretrained.js'
+import { sharedParams } from '../modules/sharedParams.js'
+
+/** What is exported. */
+interface ExportOptions {
+  readonly model: Pretrained
+  /** Undefined where the model's own weights are trained. */
+  readonly lora: LoraOptions | undefined
+  /** The number format of the whole model; null writes none. */
+  readonly dtype: NonNullable<PretrainedFilesOptions['float']> | null
+}
+
+type Folders = Readonly<Record<string, Readonly<Record<string, FileContents>>>>
+
+/** What a learner keeps for itself. */
+const OWN_FILES = ['optimizer.safetensors', 'learner.json']
+
+const mergedArrays = (
+  learner: Pick<LocalLearner<never, unknown>, 'weights'>,
+  { model, lora }: ExportOptions,
+): ReadonlyMap<string, HostArray> => {
+  if (lora === undefined) return hostArrays(learner.weights())
+  const { adapter, baseModel: _, ...settings } = lora
+  const config = adapter?.config ?? loraConfig(settings)
+  using base = sharedParams(model)
+  const tensors = Object.fromEntries(
+    Object.entries(learner.weights()).filter(([name]) => moduleOfLora(name) !== undefined),
+  )
+  return scope(() => hostArrays(mergeLora(model.config, base.value, { config, tensors })))
+}
+
+/** The folders of a learner's weights: `adapter` as PEFT reads it, and `model` with an adapter merged into it. */
+export const exportedFolders = (
+  learner: Pick<LocalLearner<never, unknown>, 'weights' | 'files'>,
+  options: ExportOptions,
+): Folders => {
+  const { model, lora, dtype } = options
+  const adapter = (): Readonly<Record<string, FileContents>> =>
+    Object.fromEntries(Object.entries(learner.files()).filter(([name]) => !OWN_FILES.includes(name)))
+  return {
+    ...(lora !== undefined && { adapter: adapter() }),
+    ...(dtype !== null && {
+      model: pretrainedFiles({ ...model, arrays: mergedArrays(learner, options) }, { float: dtype }),
+    }),
+  }
+}

@@ -1,0 +1,273 @@
+/** A run by policy gradients from settings: model, sampler, rewards, advantages and learner put together. */
+import { pipe } from 'fp-ts/lib/function.js'
+import { localLearner } from '../collectors/learners/localLearner.js'
+import { type MemoryEstimate, memoryEstimate, requireMemory } from '../collectors/memoryEstimate.js'
+import { inFlightUpdater } from '../collectors/overlap/inFlightUpdater.js'
+import { decoderForms } from '../collectors/updaters/decoderForms.js'
+import { inProcessUpdater, type WeightUpdater } from '../collectors/weightSync.js'
+import { orThrow } from '../core/failure.js'
+import { child, type Key, keyFromSeed } from '../core/key.js'
+import type { HistoryAction, HistoryPrompt, Policy, TokenAction, TokenPrompt } from '../data/policy.js'
+import { rowLengths } from '../data/tensorDict/leaf.js'
+import type { DeepMerge } from '../data/tensorDict/merge.js'
+import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
+import type { NamedTensors } from '../data/weights.js'
+import { own } from '../engine/scope.js'
+import type { Env } from '../envs/env.js'
+import { KLRewardTransform } from '../envs/transforms/klRewardTransform.js'
+import { OverlongPenalty } from '../envs/transforms/overlongPenalty.js'
+import { PolicyVersion } from '../envs/transforms/policyVersion.js'
+import { TemplateTransform, type TextEntries } from '../envs/transforms/templateTransform.js'
+import { Tokenizer } from '../envs/transforms/tokenizer.js'
+import { append } from '../envs/transforms/transform.js'
+import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
+import { liveMachine } from '../live/machine.js'
+import { enginePolicy } from '../modules/generation/enginePolicy.js'
+import { folderEngineModule } from '../modules/generation/folderEngine.js'
+import { LLMOnDevice } from '../modules/generation/onDevice.js'
+import type { ModelText, Pretrained } from '../modules/pretrained.js'
+import { localClient } from '../modules/remote/localClient.js'
+import { sharedParams } from '../modules/sharedParams.js'
+import { parameterCount } from '../modules/transformer/params.js'
+import { type TransformersPolicy, TransformersWrapper } from '../modules/transformersWrapper.js'
+import { trajectoryNumbers } from './batchMetrics.js'
+import {
+  advantageOf,
+  klWeightOf,
+  loraOf,
+  lossOf,
+  offPolicyOf,
+  optimizerOf,
+  overlongOf,
+  rewardFormOf,
+  samplingRoundsOf,
+  stateNumbers,
+} from './choices.js'
+import { type Evaluator, type EvaluatorOptions, evaluator } from './evaluation.js'
+import { exportedFolders } from './exported.js'
+import type { BuildContext } from './recipe.js'
+import { type AnyRun, closing, defineRun, type RecordOptions } from './run.js'
+import type { PolicySettings } from './settings.js'
+
+/** The environment of some tasks. */
+export interface TaskContext {
+  /** Different tasks. */
+  readonly prompts: number
+  /** Elements of each task. */
+  readonly repeats: number
+  /** The task to begin with. */
+  readonly start: number
+}
+
+/** An environment of conversations for each context: `(context) => GSM8KEnv({ source, ...context })`. */
+export type TaskEnv<O extends HistoryPrompt> = (context: TaskContext) => Env<O, HistoryAction>
+
+/** What is evaluated, greedily unless the temperature says otherwise. */
+export interface HeldOut<O extends HistoryPrompt>
+  extends Pick<EvaluatorOptions<never>, 'name' | 'tries' | 'measure' | 'batch'> {
+  readonly env: TaskEnv<O>
+  /** Default: `keep.evalTasks` of the settings. */
+  readonly tasks?: number
+  /** Default 0. */
+  readonly temperature?: number
+}
+
+export interface PolicyRunParts<O extends HistoryPrompt> {
+  readonly model: Pretrained
+  readonly env: TaskEnv<O>
+  /** Default: nothing is evaluated. */
+  readonly heldOut?: readonly HeldOut<O>[]
+  /** What decides whether a group has a signal, one number for each row. Default: the reward before length and divergence cost something. */
+  readonly signal?: (batch: TensorDict) => ArrayLike<number>
+  readonly metrics?: RecordOptions['metrics']
+}
+
+/** A run and the memory that it is estimated to need. */
+export interface PolicyRun extends AnyRun {
+  readonly memory: MemoryEstimate
+}
+
+type TokenState<O extends HistoryPrompt> = DeepMerge<DeepMerge<O, TextEntries>, TokenPrompt>
+
+/** The environment as token ids. */
+const asTokens = <O extends HistoryPrompt>(
+  env: Env<O, HistoryAction>,
+  { template, endOfTurn, tokenizer }: ModelText,
+): Env<TokenState<O>, TokenAction> =>
+  pipe(
+    env as unknown as Env<HistoryPrompt, HistoryAction>, // what it has besides is carried along
+    append(TemplateTransform({ template, endOfTurn })),
+    append(Tokenizer({ tokenizer })),
+  ) as unknown as Env<TokenState<O>, TokenAction> // both add to O
+
+/**
+ * What a row earned before length and divergence cost something: the sum of its reward parts, where the environment has any, else the
+ * reward.
+ */
+export const partSignal = (batch: TensorDict): ArrayLike<number> => {
+  const [size = 0] = batch.batchShape
+  const values = new Array<number>(size).fill(0)
+  for (const { rows, parts, return: earned } of trajectoryNumbers(batch)) {
+    const each = Object.values(parts)
+    values[rows.at(-1)!] = each.length === 0 ? earned : each.reduce((sum, part) => sum + part, 0)
+  }
+  return values
+}
+
+/** A policy that samples, one that is evaluated, and how both get weights. */
+interface Sampler {
+  readonly policy: Policy<TokenPrompt, TokenAction>
+  readonly updater: WeightUpdater<NamedTensors>
+  readonly close: () => Promise<void>
+}
+
+/** The engine of the model on a thread of its own. */
+const engineSampler = async (settings: PolicySettings, { config }: Pretrained): Promise<Sampler> => {
+  const { sampling, tasks, model } = settings
+  const limits = { maxConcurrent: tasks.prompts * tasks.group }
+  const folder = model === 'embedded' ? EMBEDDED_MODEL : model
+  const module = folderEngineModule({ folder, text: 'absent', threads: sampling.samplerThreads, limits })
+  const engine = orThrow(await LLMOnDevice(module, { weights: 'move' })())
+  const client = localClient(engine, 'the sampling thread')
+  const forms = decoderForms({ config })
+  return {
+    policy: enginePolicy({
+      engine: client,
+      sampling: { temperature: sampling.temperature, maxTokens: sampling.maxNewTokens },
+      mixedVersions: 'each',
+    }),
+    updater: inFlightUpdater({ engine, weights: forms }),
+    close: async () => {
+      forms.release()
+      await client.close()
+    },
+  }
+}
+
+const promptTokens = async <O extends HistoryPrompt>(
+  env: Env<TokenState<O>, TokenAction>,
+  key: Key,
+): Promise<number> => {
+  using state = own(orThrow(await env.reset(TensorDict({}, [env.batchSize]), key)()))
+  const prompts = get(state.value as unknown as TensorDict<TokenPrompt>, 'tokens', 'prompt') // every token environment has it
+  return Math.max(0, ...rowLengths(prompts))
+}
+
+const memoryRequest = (settings: PolicySettings, { config }: Pretrained, prompt: number, trained: number) => ({
+  config,
+  trained,
+  stateNumbers: stateNumbers(settings),
+  batch: {
+    ...{ prompts: settings.tasks.prompts, group: settings.tasks.group, promptTokens: prompt },
+    completionTokens: settings.sampling.maxNewTokens,
+  },
+  microBatchTokens: settings.compute.microBatch,
+  recompute: settings.compute.recompute,
+  threads: settings.compute.workers - 1 + (settings.sampling.maxLag > 0 ? 1 : 0),
+})
+
+const numbersOf = (tensors: NamedTensors): number => Object.values(tensors).reduce((sum, { size }) => sum + size, 0)
+
+/**
+ * Puts a run by policy gradients together from settings: the model samples in this process (or, with `sampling.maxLag`, on a thread of its
+ * own), rewards are those of the environment with costs of length and divergence as the settings say, advantages and loss are those of the
+ * algorithm.
+ *
+ * Errors   throws RangeError for settings that contradict each other, and FailureError for a run that takes more memory than there is.
+ * Effects  holds the model's weights until the run is closed.
+ */
+export const policyRun = async <O extends HistoryPrompt>(
+  settings: PolicySettings,
+  { model, env, heldOut = [], signal = partSignal, metrics }: PolicyRunParts<O>,
+  context: BuildContext = {},
+): Promise<PolicyRun> => {
+  const { config, text } = model
+  const { tasks, sampling, compute, keep } = settings
+  const key = keyFromSeed(settings.seed)
+  const overlong = overlongOf(settings)
+  const form = rewardFormOf(settings)
+  const loss = lossOf(settings)
+  const kl = klWeightOf(settings)
+  const lora = loraOf(settings)
+  const learner = localLearner({
+    ...{ model, loss, key, optimizer: optimizerOf(settings, config), offPolicy: offPolicyOf(settings) },
+    ...(lora && { lora }),
+    passes: {
+      ...{ epochs: settings.learner.epochs, miniBatches: settings.learner.miniBatches },
+      maxGradNorm: settings.learner.maxGradNorm,
+    },
+    compute: { threads: compute.workers, microBatchTokens: compute.microBatch, recompute: compute.recompute },
+  })
+  using first = sharedParams(model)
+  const reference = TransformersWrapper({ config, params: first.value })
+  const inProcess: TransformersPolicy = TransformersWrapper({
+    config,
+    params: learner.weights(),
+    sampling: { temperature: sampling.temperature, maxNewTokens: sampling.maxNewTokens },
+    ...(compute.workers > 1 && { generator: learner.generator() }),
+  })
+  const rewarded = (groups: number, start: number, klCoefficient: number) => {
+    const plain = asTokens(env({ prompts: groups, repeats: tasks.group, start }), text)
+    const shaped =
+      overlong === null ? plain : (pipe(plain, append(OverlongPenalty(overlong))) as unknown as typeof plain) // one entry more
+    const coefficient = settings.kl.in === 'reward' ? klCoefficient : 0 // 0 measures it alone
+    return pipe(
+      shaped as unknown as Env<TokenPrompt, TokenAction>, // what it has besides is carried along
+      append(KLRewardTransform({ reference, coefficient, form })),
+      append(PolicyVersion()),
+    )
+  }
+  const release = async (): Promise<void> => {
+    inProcess.release()
+    reference.release()
+  }
+  try {
+    const trained = lora === undefined ? parameterCount(config) : numbersOf(learner.weights()) - parameterCount(config)
+    const prompt = await promptTokens(asTokens(env({ prompts: 1, repeats: 1, start: 0 }), text), child(key, 'look'))
+    const request = memoryRequest(settings, model, prompt, trained)
+    const memory =
+      context.memory === 'ignore' ? memoryEstimate(request) : orThrow(requireMemory(request, liveMachine.memoryBytes()))
+    const sampler = sampling.maxLag === 0 ? null : await engineSampler(settings, model)
+    const evaluators = heldOut.map(
+      ({ env: tasksOf, temperature = 0, tasks: count = keep.evalTasks, ...rest }): Evaluator =>
+        evaluator({
+          ...{ ...rest, tasks: count },
+          env: ({ groups, start }) =>
+            asTokens(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as Env<
+              TokenPrompt,
+              TokenAction
+            >, // carried along
+          policy: inProcess.withSampling({ temperature }),
+        }),
+    )
+    const made = inProcessUpdater(inProcess)
+    const run = defineRun({
+      env: ({ groups, start, klCoefficient }) => rewarded(groups, start, klCoefficient),
+      policy: sampler?.policy ?? inProcess,
+      advantage: advantageOf(settings),
+      learner,
+      updater: sampler?.updater ?? made,
+      evaluate: evaluators,
+      collect: {
+        ...{ key: child(key, 'rollouts'), groups: tasks.prompts, rounds: samplingRoundsOf(settings), kl },
+        signal,
+        ...(sampler !== null && { ahead: { maxLag: sampling.maxLag, stale: sampling.stale } }),
+      },
+      record: {
+        ...(metrics && { metrics }),
+        decode: (id) => text.tokenizer.decode([id], 'keep'),
+        exports: () => exportedFolders(learner, { model, lora, dtype: compute.dtype }),
+      },
+    })
+    const refresh = sampler === null ? undefined : (version: number) => made.push(learner.weights(), version)
+    const closed = closing(run, async () => {
+      await sampler?.close()
+      await release()
+    })
+    return { ...closed, ...(refresh && { refresh }), memory }
+  } catch (error) {
+    await release()
+    await learner.close()
+    throw error
+  }
+}
