@@ -8,6 +8,7 @@ import { scope } from '../engine/scope.js'
 import type { AgentRewards, MultiAgentState } from '../envs/agents/multiAgentEnv.js'
 import { endedRows, type Outcome } from '../envs/env.js'
 import type { CollectedBatch, TurnEntries } from './llmCollector.js'
+import { rowsByTrajectory } from './rollouts/identity.js'
 
 /** The entries that are read here. */
 type AgentEntries = TurnEntries & {
@@ -24,15 +25,6 @@ interface Chain {
   readonly rewards: readonly number[]
   /** The last row of the whole conversation. */
   readonly end: number
-}
-
-/** Rows of each conversation, in their order. */
-const conversations = (trajectories: readonly number[]): readonly (readonly number[])[] => {
-  const groups = new Map<number, number[]>()
-  for (const [row, trajectory] of trajectories.entries()) {
-    groups.set(trajectory, [...(groups.get(trajectory) ?? []), row])
-  }
-  return [...groups.values()]
 }
 
 /** The rows of one agent in a conversation; none if it never wrote. What it got before its first turn counts to that turn. */
@@ -103,14 +95,15 @@ export const agentRows = <O extends Pick<MultiAgentState, 'agent' | 'agentReward
     )
   }
   const turns = { agents: written, rewards: get(td, 'next', 'agentRewards').items.toArray() }
-  const told = conversations(get(td, 'trajectory').items.toArray())
+  const told = [...rowsByTrajectory(batch).values()]
+  const ids = get(td, 'trajectoryId').items
   const chains = [...new Set(agents)].flatMap((agent) => told.flatMap((rows) => chainOf(agent, rows, turns)))
   const rows = chains.flatMap((chain) => chain.rows)
   const groups = groupIdsOf(td)
   return scope(() => {
     const taken = take(td as TensorDict, rows)
     const entries = {
-      trajectory: data(chains.flatMap((chain, i) => chain.rows.map(() => i))),
+      trajectoryId: data(chains.flatMap((chain) => chain.rows.map((row) => `${ids.get(row)}/${chain.agent}`))),
       turn: data(chains.flatMap((chain) => [...chain.rows.keys()])),
       ...(groups !== undefined && {
         groupId: data(chains.flatMap((chain) => chain.rows.map((row) => `${groups[row]}/${chain.agent}`))),

@@ -10,14 +10,14 @@ import {
   type TrajectoryTurn,
 } from '../data/capture/trajectories.js'
 import type { SamplingRecord, TokenPrompt } from '../data/policy.js'
-import { type Data, data, meta, type Ragged, type RaggedArray, ragged } from '../data/tensorDict/leaf.js'
+import { type Data, data, type Ragged, type RaggedArray, ragged } from '../data/tensorDict/leaf.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { TokenSpan } from '../data/textTokenizer.js'
 import type { CollectedBatch } from './llmCollector.js'
 
 /** What a row has besides what every collected row has. */
 export type CapturedEntries = TokenPrompt & {
-  /** The group of the session: attempts at one task. */
+  /** The group of the session, attempts at one task, with the id of the group's first session in front. */
   readonly groupId: Data<string>
   readonly session: Data<string>
   /** The weights that sampled each token of `tokens.response`; -1 for tokens that nobody sampled. */
@@ -172,14 +172,16 @@ const unsampled = (row: Float32Array, from: number): Float32Array => row.slice()
 const learnedFrom = (mask: Uint8Array, from: number): Uint8Array => mask.slice().fill(0, 0, from)
 
 const batchOf = (sessions: readonly Learned[]): TensorDict => {
-  const rows = sessions.flatMap(({ session, total, pieces }, trajectory) =>
-    pieces.map((piece, turn) => ({ session, total, piece, trajectory, turn, isLast: turn === pieces.length - 1 })),
+  const rows = sessions.flatMap(({ session, total, pieces }) =>
+    pieces.map((piece, turn) => ({ session, total, piece, turn, isLast: turn === pieces.length - 1 })),
   )
   const each = <T>(f: (piece: Piece) => T): readonly T[] => rows.map(({ piece }) => f(piece))
   const numbers = <T extends 'int32' | 'float32' | 'bool'>(type: T, f: (piece: Piece) => RaggedArray<T>): Ragged<T> =>
     ragged(type, each(f))
   const bools = (f: (row: (typeof rows)[number]) => number): tf.Tensor => tf.tensor1d(rows.map(f), 'bool')
-  const calls = sessions.flatMap(({ session }) => session.calls)
+  const callMs = ({ calls }: CapturedSession): number => calls.reduce((sum, { durationMs }) => sum + durationMs, 0)
+  const sizes = new Map(sessions.map(({ session, pieces }) => [session.id, pieces.length]))
+  const firsts = new Map([...sessions].reverse().map(({ session }) => [session.group, session.id]))
   return TensorDict(
     {
       tokens: {
@@ -208,12 +210,12 @@ const batchOf = (sessions: readonly Learned[]): TensorDict => {
       stopReason: data(each(({ turns }) => turns.at(-1)!.finishReason)),
       policyVersion: data(each(versionOf)),
       sampling: data(each(({ turns }) => samplingOf(turns[0]!))),
-      trajectory: data(rows.map(({ trajectory }) => trajectory)),
+      trajectoryId: data(rows.map(({ session }) => session.id)),
       turn: data(rows.map(({ turn }) => turn)),
       status: data(rows.map(() => 'ok' as const)),
-      groupId: data(rows.map(({ session }) => session.group)),
+      groupId: data(rows.map(({ session }) => `${firsts.get(session.group)}:${session.group}`)),
       session: data(rows.map(({ session }) => session.id)),
-      generationMs: meta(calls.reduce((sum, { durationMs }) => sum + durationMs, 0)),
+      generationMs: data(rows.map(({ session }) => callMs(session) / sizes.get(session.id)!)), // each row is of a session
       next: {
         tokens: {
           prompt: numbers('int32', ({ trajectory, nextEnd }) => trajectory.ids.slice(0, nextEnd)),

@@ -1,10 +1,8 @@
 /** Dynamic sampling: groups that teach nothing are left out of a batch and sampled again. */
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { exclude } from '../data/tensorDict/edit.js'
 import { concat } from '../data/tensorDict/joining.js'
-import { type Data, data, meta, type Ragged, rowLengths } from '../data/tensorDict/leaf.js'
-import { assign } from '../data/tensorDict/merge.js'
+import { type Data, type Ragged, rowLengths } from '../data/tensorDict/leaf.js'
 import { take } from '../data/tensorDict/selecting.js'
 import { get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type Owned, own, scope } from '../engine/scope.js'
@@ -158,21 +156,17 @@ const countsOf = <O>(
     .reduce((sum, length) => sum + length, 0),
 })
 
-/** The rows of some groups of all rounds as one batch: trajectories are counted on, the time of all rounds is added up. */
+/** The rows of some groups of all rounds as one batch, in the order in which they were sampled. */
 const joined = <O>(rounds: readonly Round<O>[], groups: readonly string[]): CollectedBatch<O> => {
   const taken = new Set(groups)
-  let trajectories = 0
   const parts = rounds.map(({ batch }) => {
-    const td = plain(batch)
-    const rows = [...get(td, 'groupId').items.entries()].flatMap(([row, id]) => (taken.has(id) ? [row] : []))
-    const numbers = get(td, 'trajectory').items
-    const first = trajectories
-    trajectories += (numbers.max() ?? -1) + 1
-    const counted = assign(td as TensorDict, { trajectory: data(numbers.map((number) => first + number)) })
-    return take(exclude(counted, 'generationMs') as TensorDict, rows)
+    const ids = get(plain(batch), 'groupId').items
+    return take(
+      plain(batch),
+      [...ids.entries()].flatMap(([row, id]) => (taken.has(id) ? [row] : [])),
+    )
   })
-  const generationMs = rounds.reduce((sum, { batch }) => sum + get(plain(batch), 'generationMs').value, 0)
-  return assign(concat(parts), { generationMs: meta(generationMs) }) as unknown as CollectedBatch<O> // the same entries
+  return concat(parts) as unknown as CollectedBatch<O> // the same entries
 }
 
 /**

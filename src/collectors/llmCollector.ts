@@ -4,10 +4,11 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../core/capabilities.js'
 import { orThrow } from '../core/failure.js'
 import { child, type Key } from '../core/key.js'
+import type { RowIdentity, TokenMasks } from '../data/batch.js'
 import type { Policy, PolicyFailure, TokenAction, TokenPrompt } from '../data/policy.js'
 import { exclude } from '../data/tensorDict/edit.js'
 import { concat } from '../data/tensorDict/joining.js'
-import { type Data, data, filledRows, joinRows, type Meta, meta, type Ragged } from '../data/tensorDict/leaf.js'
+import { type Data, data, filledRows, joinRows, meta, type Ragged } from '../data/tensorDict/leaf.js'
 import { assign, type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { take } from '../data/tensorDict/selecting.js'
 import { find, get, isTensorDict, TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -15,6 +16,7 @@ import { type Owned, own, scope } from '../engine/scope.js'
 import { type Env, type EnvFailure, nextRequest, type Outcome, REMEMBERED } from '../envs/env.js'
 import type { Stepped } from '../envs/transforms/transform.js'
 import { liveClock } from '../live/clock.js'
+import { rowsByTrajectory, trajectoryId, withOwnGroups } from './rollouts/identity.js'
 
 /** Collecting could not go on. */
 export type CollectorFailure = EnvFailure | PolicyFailure | EndlessEpisode
@@ -35,19 +37,15 @@ export interface CollectorPosition {
 }
 
 /** What the collector adds to states and actions: one row for each turn of each trajectory. */
-export type TurnEntries = {
-  readonly tokens: TensorDict<{ readonly full: Ragged<'int32'> }>
-  /** NaN where nobody knows it: over the prompt. `full[t]` belongs to token t, given the tokens before it. */
-  readonly logProbs: TensorDict<{ readonly full: Ragged<'float32'> }>
-  /** Over `tokens.full`: real tokens, and tokens that the policy sampled in this turn. */
-  readonly masks: TensorDict<{ readonly attention: Ragged<'bool'>; readonly assistant: Ragged<'bool'> }>
-  /** The batch element that the turn belongs to, and its place in the conversation. */
-  readonly trajectory: Data<number>
-  readonly turn: Data<number>
-  readonly status: Data<'ok'>
-  /** Milliseconds that the policy took. */
-  readonly generationMs: Meta<number>
-}
+export type TurnEntries = RowIdentity &
+  TokenMasks & {
+    readonly tokens: TensorDict<{ readonly full: Ragged<'int32'> }>
+    /** NaN where nobody knows it: over the prompt. `full[t]` belongs to token t, given the tokens before it. */
+    readonly logProbs: TensorDict<{ readonly full: Ragged<'float32'> }>
+    readonly status: Data<'ok'>
+    /** The row's share of the milliseconds that the policy took: the sum over a batch is the time of all of its calls. */
+    readonly generationMs: Data<number>
+  }
 
 /** Rows of a collected batch, in the order of trajectories and turns. */
 export type CollectedBatch<O> = TensorDict<
@@ -100,8 +98,12 @@ interface Turn<O> {
   readonly state: TensorDict<O>
   readonly action: TensorDict<TokenAction>
   readonly next: TensorDict<Stepped<O>>
+  /** The key of the reset that the trajectories began with. */
+  readonly origin: Key
+  /** The elements of the environment that took part. */
   readonly rows: readonly number[]
   readonly turn: number
+  /** Milliseconds of the policy's call. */
   readonly generationMs: number
 }
 
@@ -113,6 +115,7 @@ export const turnRows = <O extends TokenPrompt>({
   state,
   action,
   next,
+  origin,
   rows,
   turn,
   generationMs,
@@ -127,28 +130,25 @@ export const turnRows = <O extends TokenPrompt>({
       attention: filledRows(full, 'bool', 1),
       assistant: joinRows(filledRows(prompt, 'bool', 0), filledRows(response, 'bool', 1)),
     },
-    trajectory: data(rows),
+    trajectoryId: data(rows.map((element) => trajectoryId(origin, element))),
     turn: data(rows.map(() => turn)),
     status: data(rows.map(() => 'ok' as const)),
-    generationMs: meta(generationMs),
-    next: exclude(next as TensorDict, REMEMBERED),
+    generationMs: data(rows.map(() => generationMs / rows.length)),
+    next: withOwnGroups(exclude(next as TensorDict, REMEMBERED), origin),
   }
-  const root = merge(exclude(state as TensorDict, REMEMBERED, ...OUTCOME), action as TensorDict)
+  const root = withOwnGroups(merge(exclude(state as TensorDict, REMEMBERED, ...OUTCOME), action as TensorDict), origin)
   return assign(root, entries) as unknown as CollectedBatch<O> // state, action and entries, by the definition of CollectedBatch
 }
 
 export const isDone = (next: TensorDict): readonly boolean[] =>
   Array.from(get(next as TensorDict<Outcome>, 'done').dataSync(), (done) => done === 1) // every env adds an Outcome
 
-/** All turns in one TensorDict, trajectory by trajectory. The time of the turns is added up. */
+/** All turns in one TensorDict, trajectory by trajectory, in the order of their first turns. */
 export const joinTurns = <O>(turns: readonly CollectedBatch<O>[]): CollectedBatch<O> => {
   const first = turns[0]!
   if (turns.length === 1) return first
-  const total = turns.reduce((sum, rows) => sum + (find(rows, ['generationMs']) as Meta<number>).value, 0) // by `turnRows`
-  const joined = concat(turns.map((rows) => exclude(rows as TensorDict, 'generationMs') as TensorDict))
-  const trajectories = (find(joined, ['trajectory']) as Data<number>).items // by `turnRows`
-  const order = [...trajectories.keys()].sort((a, b) => trajectories.get(a)! - trajectories.get(b)! || a - b)
-  return assign(take(joined, order), { generationMs: meta(total) }) as unknown as CollectedBatch<O> // the same entries
+  const joined = concat(turns as readonly TensorDict[]) as unknown as CollectedBatch<O> // the same entries
+  return take(joined, [...rowsByTrajectory(joined).values()].flat())
 }
 
 /**
@@ -173,7 +173,8 @@ export const LLMCollector = <O extends TokenPrompt>(options: LLMCollectorOptions
     hold: <T>(value: T) => T,
   ): Promise<E.Either<CollectorFailure, readonly [CollectedBatch<O>, CollectorPosition]>> => {
     const batchKey = child(key, position.batch)
-    const reset = await env.reset(requestOf(position.remembered, env.batchSize), child(batchKey, 'reset'))()
+    const origin = child(batchKey, 'reset')
+    const reset = await env.reset(requestOf(position.remembered, env.batchSize), origin)()
     if (isLeft(reset)) return reset
     let state = hold(reset.right)
     let rows: readonly number[] = Array.from({ length: env.batchSize }, (_, i) => i)
@@ -187,7 +188,7 @@ export const LLMCollector = <O extends TokenPrompt>(options: LLMCollectorOptions
       const next = await env.step(state, action.right)()
       if (isLeft(next)) return next
       hold(next.right)
-      turns.push(turnRows({ state, action: action.right, next: next.right, rows, turn, generationMs }))
+      turns.push(turnRows({ state, action: action.right, next: next.right, origin, rows, turn, generationMs }))
       const open = isDone(next.right).flatMap((done, i) => (done ? [] : [i]))
       if (open.length === 0) {
         const after = { batch: position.batch + 1, remembered: rememberedOf(next.right) }
@@ -235,15 +236,11 @@ export const LLMCollector = <O extends TokenPrompt>(options: LLMCollectorOptions
 export const trajectoryReturns = <O>(
   batch: CollectedBatch<O>,
   rewards?: ArrayLike<number>,
-): readonly { readonly trajectory: number; readonly rows: readonly number[]; readonly return: number }[] => {
+): readonly { readonly trajectoryId: string; readonly rows: readonly number[]; readonly return: number }[] => {
   const plain = batch as unknown as TensorDict<TurnEntries & { readonly next: TensorDict<Outcome> }> // every batch has these
   const each = rewards ?? get(plain, 'next', 'reward').dataSync()
-  const groups = new Map<number, number[]>()
-  for (const [row, trajectory] of get(plain, 'trajectory').items.entries()) {
-    groups.set(trajectory, [...(groups.get(trajectory) ?? []), row])
-  }
-  return [...groups].map(([trajectory, rows]) => ({
-    trajectory,
+  return [...rowsByTrajectory(batch)].map(([trajectoryId, rows]) => ({
+    trajectoryId,
     rows,
     return: rows.reduce((sum, row) => sum + each[row]!, 0),
   }))

@@ -1,5 +1,6 @@
 /** The values that everything else exchanges: TensorDict, History, tokenizers, tasks, specs, policies, files. */
 export * from './arithmetic.js'
+export type * from './batch.js'
 export * from './buffers/index.js'
 export { type BytePairEncodingOptions, type TokenizerJson, trainBytePairEncoding } from './bytePairEncoding.js'
 export { readCapture } from './capture/records.js'

@@ -11,7 +11,7 @@ import type { CompleteGroup, RolloutPosition } from '../collectors/rollouts/roll
 import { decoderForms } from '../collectors/updaters/decoderForms.js'
 import { cell } from '../core/cell.js'
 import { type Failure, orThrow } from '../core/failure.js'
-import { meta, type Ragged, rowLengths } from '../data/tensorDict/leaf.js'
+import { data, type Ragged, rowLengths } from '../data/tensorDict/leaf.js'
 import { assign } from '../data/tensorDict/merge.js'
 import { get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../data/weights.js'
@@ -202,7 +202,8 @@ export const openRunSampler = async (options: RunSamplerOptions): Promise<RunSam
 
   const batchOf = (taken: TakenStep<CompleteGroup<TrainingState>>): OverlappedBatch => {
     const { batch: joined, tasks } = source.join(taken.groups.map(({ group }) => group))
-    const waited = { generationMs: meta(taken.seconds.waiting * 1000) }
+    const [rows = 1] = joined.value.batchShape
+    const waited = { generationMs: data(Array<number>(rows).fill((taken.seconds.waiting * 1000) / rows)) }
     const sampling = countsOf([...tasks.map((task) => tallies.get(task)!), ...left])
     for (const task of tasks) tallies.delete(task)
     left = []

@@ -44,7 +44,7 @@ export const sampleStep = async (
   const collectedAt = clock.now()
   try {
     const batch = collected.batch.value
-    const generation = get(batch, 'generationMs').value / 1000
+    const generation = get(batch, 'generationMs').items.reduce((sum, ms) => sum + ms, 0) / 1000
     const grouped = pipeline.group(batch)
     const { rows, correction } = orThrow(await pipeline.rows(batch, grouped)())
     return {

@@ -2,10 +2,11 @@
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import type { CollectedBatch } from '../collectors/llmCollector.js'
+import { formatKey, type Key, keyFromSeed } from '../core/key.js'
 import { append, History, message } from '../data/history.js'
 import type { HistoryPrompt, SamplingRecord, StopReason, TokenPrompt } from '../data/policy.js'
 import type { Task } from '../data/task.js'
-import { type Data, data, meta, ragged } from '../data/tensorDict/leaf.js'
+import { type Data, data, ragged } from '../data/tensorDict/leaf.js'
 import { assign } from '../data/tensorDict/merge.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { TokenSpan } from '../data/textTokenizer.js'
@@ -129,6 +130,9 @@ interface Position {
   readonly spans: readonly TokenSpan[]
 }
 
+/** Keys of resets: 2^53 of them, so that batches that are drawn one after the other have different ones. */
+const anyOrigin: fc.Arbitrary<Key> = fc.maxSafeNat().map(keyFromSeed)
+
 const codes = (text: string): readonly number[] => Array.from(text, (letter) => letter.codePointAt(0)!) // a letter has one
 
 /** The position with more ids, which are of one message. */
@@ -179,7 +183,7 @@ const after = (position: Position, turn: Turn): Position => {
 interface Row {
   readonly task: Task
   readonly groupId: string
-  readonly trajectory: number
+  readonly trajectoryId: string
   readonly turn: number
   readonly before: Position
   readonly next: Position
@@ -188,9 +192,9 @@ interface Row {
   readonly end: Trajectory['end'] | undefined
 }
 
-const rowsOf = (groups: readonly Group[]): readonly Row[] => {
+const rowsOf = (groups: readonly Group[], origin: Key): readonly Row[] => {
   const rows: Row[] = []
-  let trajectory = 0
+  let element = 0
   for (const [g, { task, members }] of groups.entries()) {
     for (const { turns, end } of members) {
       let before = asking({ history: History([]), ids: [], spans: [] }, task.query)
@@ -199,11 +203,11 @@ const rowsOf = (groups: readonly Group[]): readonly Row[] => {
         const next = after(before, action)
         version += action.isUpdated ? 1 : 0
         const isLast = turn === turns.length - 1
-        const groupId = `${g}:${task.id}`
-        rows.push({ task, groupId, trajectory, turn, before, next, action, version, end: isLast ? end : undefined })
+        const ids = { groupId: `${formatKey(origin)}:${g}:${task.id}`, trajectoryId: `${formatKey(origin)}:${element}` }
+        rows.push({ task, ...ids, turn, before, next, action, version, end: isLast ? end : undefined })
         before = next
       }
-      trajectory++
+      element++
     }
   }
   return rows
@@ -270,10 +274,10 @@ const batchOf = (rows: readonly Row[], sampling: SamplingRecord): CollectedBatch
     stopReason: data(rows.map(({ action }) => action.stopReason)),
     policyVersion: data(rows.map(({ version }) => version)),
     sampling: data(rows.map(() => sampling)),
-    trajectory: data(rows.map(({ trajectory }) => trajectory)),
+    trajectoryId: data(rows.map(({ trajectoryId }) => trajectoryId)),
     turn: data(rows.map(({ turn }) => turn)),
     status: data(rows.map(() => 'ok' as const)),
-    generationMs: meta(0),
+    generationMs: data(rows.map(() => 0)),
     next: {
       ...stateEntries(
         rows,
@@ -314,8 +318,9 @@ export const anyTrajectories = (options: TrajectoryOptions = {}): fc.Arbitrary<T
       task: anyTask,
       members: fc.array(trajectory, { minLength: size, maxLength: size }),
     })
-    return fc.tuple(fc.array(group, { minLength: 1, maxLength: maxGroups }), anySampling).map(([groups, sampling]) => {
-      const rows = rowsOf(groups)
+    const groups = fc.array(group, { minLength: 1, maxLength: maxGroups })
+    return fc.tuple(groups, anySampling, anyOrigin).map(([groups, sampling, origin]) => {
+      const rows = rowsOf(groups, origin)
       const build = () => batchOf(rows, sampling)
       return shown({ batchShape: [rows.length], build }, () => textOfMade(build as () => TensorDict)) // of any schema
     })

@@ -1,7 +1,7 @@
 /** Whether a collected batch tells one story: tokens, log-probabilities, spans, masks, turns, groups, ends. */
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { TokenPrompt } from '../data/policy.js'
-import { dataSpec, metaSpec, raggedSpec, refine } from '../data/spec.js'
+import { dataSpec, raggedSpec, refine } from '../data/spec.js'
 import { type Data, type Ragged, raggedRows } from '../data/tensorDict/leaf.js'
 import { get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { TokenSpan } from '../data/textTokenizer.js'
@@ -17,11 +17,11 @@ export const collectedSpec = {
   tokens: { prompt: raggedSpec('int32'), spans, response: raggedSpec('int32'), full: raggedSpec('int32') },
   logProbs: { response: raggedSpec('float32'), full: raggedSpec('float32') },
   masks: { attention: raggedSpec('bool'), assistant: raggedSpec('bool') },
-  trajectory: dataSpec<number>('number'),
+  trajectoryId: dataSpec<string>('string'),
   turn: dataSpec<number>('number'),
   status: dataSpec<string>('string'),
   groupId: dataSpec<string>('string'),
-  generationMs: metaSpec<number>('number'),
+  generationMs: dataSpec<number>('number'),
   next: { ...outcomeSpec, tokens: { prompt: raggedSpec('int32'), spans } },
 } as const
 
@@ -35,7 +35,7 @@ type Collected = {
   }>
   readonly logProbs: TensorDict<{ readonly response: Ragged<'float32'>; readonly full: Ragged<'float32'> }>
   readonly masks: TensorDict<{ readonly attention: Ragged<'bool'>; readonly assistant: Ragged<'bool'> }>
-  readonly trajectory: Data<number>
+  readonly trajectoryId: Data<string>
   readonly turn: Data<number>
   readonly status: Data<string>
   readonly groupId: Data<string>
@@ -50,7 +50,7 @@ interface Row {
   readonly spans: readonly TokenSpan[]
   readonly logProbs: { readonly response: readonly number[]; readonly full: readonly number[] }
   readonly masks: { readonly attention: readonly number[]; readonly assistant: readonly number[] }
-  readonly trajectory: number
+  readonly trajectoryId: string
   readonly turn: number
   readonly status: string
   readonly groupId: string
@@ -79,7 +79,7 @@ const rowsOf = (td: TensorDict<Collected>): readonly Row[] => {
     spans: item(get(td, 'tokens', 'spans'), i),
     logProbs: { response: responseLogProbs[i]!, full: fullLogProbs[i]! },
     masks: { attention: attention[i]!, assistant: assistant[i]! },
-    trajectory: item(get(td, 'trajectory'), i),
+    trajectoryId: item(get(td, 'trajectoryId'), i),
     turn: item(get(td, 'turn'), i),
     status: item(get(td, 'status'), i),
     groupId: item(get(td, 'groupId'), i),
@@ -129,7 +129,7 @@ const inRow = (row: Row): readonly (readonly [holds: boolean, problem: string])[
 }
 
 const betweenRows = (row: Row, before: Row | undefined, seen: ReadonlySet<string>) => {
-  const isNext = before !== undefined && before.trajectory === row.trajectory
+  const isNext = before !== undefined && before.trajectoryId === row.trajectoryId
   const problems: readonly (readonly [boolean, string])[] = isNext
     ? [
         [row.turn === before.turn + 1, `turn ${row.turn} follows turn ${before.turn}`],
@@ -139,7 +139,7 @@ const betweenRows = (row: Row, before: Row | undefined, seen: ReadonlySet<string
       ]
     : [
         [row.turn === 0, `the first turn of a trajectory is turn ${row.turn}`],
-        [row.trajectory > (before?.trajectory ?? -1), 'trajectories are not in order'],
+        [!seen.has(row.trajectoryId), `trajectory '${row.trajectoryId}' is not side by side`],
         [before === undefined || before.ends.done, 'the trajectory before has no end'],
         [row.groupId === before?.groupId || !seen.has(row.groupId), `group '${row.groupId}' is not side by side`],
       ]
@@ -167,6 +167,7 @@ export const trajectoryProblems = (batch: TensorDict): readonly string[] => {
   return rows.flatMap((row, i) => {
     const checks = [...inRow(row), ...betweenRows(row, rows[i - 1], seen)]
     seen.add(row.groupId)
+    seen.add(row.trajectoryId)
     const isOpen = i === rows.length - 1 && !row.ends.done
     const found = checks.flatMap(([holds, problem]) => (holds ? [] : [problem]))
     return [...found, ...(isOpen ? ['the last trajectory has no end'] : [])].map((problem) => `row ${i}: ${problem}`)

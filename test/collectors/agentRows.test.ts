@@ -15,6 +15,7 @@ import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
 import { CHAT_ML_SPEECH, discussion, speaker } from '../kit/agents.js'
 import { itemsAt, numbersAt, rowsAt } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
+import { givenId } from '../kit/rollouts.js'
 
 useEngine()
 
@@ -84,7 +85,9 @@ describe('agentRows', () => {
   it('compares an agent with itself only, and learns what it sampled itself', async () => {
     using batch = await collected(roundRobin({ rounds: 2 }), 3)
     const rows = scope(() => agentRows(batch.value, ['cat', 'ann']))
-    expect(new Set(itemsAt(rows, 'groupId'))).toEqual(new Set(['0:t0/cat', '0:t0/ann']))
+    expect(new Set((itemsAt(rows, 'groupId') as readonly string[]).map(givenId))).toEqual(
+      new Set(['0:t0/cat', '0:t0/ann']),
+    )
     const grouped = groupRows(rows as never, MCAdvantage({ groupSize: 2 })) // with the group ids of the primer
     expect(grouped.groups).toBe(2)
     expect(trainingRows(rows as never, grouped).completions).toEqual(

@@ -83,6 +83,8 @@ describe('a captured batch', () => {
         [2, -1, 1, 0],
       ])
       expect(get(batch, 'policyVersion').items.toArray()).toEqual([0, 1, 0])
+      expect(get(batch, 'trajectoryId').items.toArray()).toEqual(['a', 'a', 'b'])
+      expect(get(batch, 'groupId').items.toArray()).toEqual(['a:g', 'a:g', 'a:g'])
       expect(valuesOf(get(batch, 'next', 'reward'))).toEqual([0, 1, 0])
       expect(valuesOf(get(batch, 'next', 'done'))).toEqual([0, 1, 1])
     })

@@ -31,7 +31,7 @@ interface Row {
 const batchOf = (rows: readonly Row[]): CollectedBatch<TurnState> =>
   TensorDict(
     {
-      trajectory: data(rows.map((row) => row.trajectory)),
+      trajectoryId: data(rows.map((row) => `t${row.trajectory}`)),
       groupId: data(rows.map((row) => row.groupId)),
       next: {
         reward: tf.tensor1d(

@@ -7,11 +7,12 @@ import {
   trajectoryReturns,
 } from '../../src/collectors/llmCollector.js'
 import { FailureError } from '../../src/core/failure.js'
-import { keyFromSeed } from '../../src/core/key.js'
+import { child, formatKey, keyFromSeed } from '../../src/core/key.js'
 import { toNested } from '../../src/data/tensorDict/inspect.js'
+import { concat } from '../../src/data/tensorDict/joining.js'
 import { raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
-import { liveTensors, ownedCount } from '../../src/engine/scope.js'
+import { liveTensors, own, ownedCount, scope } from '../../src/engine/scope.js'
 import { envFailure } from '../../src/envs/env.js'
 import { fakeClock } from '../../src/testing/fakeClock.js'
 import { failNth, withFaults } from '../../src/testing/faults.js'
@@ -36,6 +37,10 @@ const collectorOf = (
   })
 }
 
+/** An id of the environment as the collector of `collectorOf` qualifies it in a batch. */
+const idOf = (id: string | number, batch = 0): string =>
+  `${formatKey(child(child(keyFromSeed(1), batch), 'reset'))}:${id}`
+
 /** Everything in the batch at a position, on the host, and the position after it. */
 const collectPlain = async (collector: LLMCollector<TurnState>, at: CollectorPosition = collector.start) => {
   const { batch, position } = await rightOf(collector.collect(at))
@@ -56,7 +61,7 @@ const rows = async (turns: readonly number[], options: Parameters<typeof collect
     logProbs: raggedRows(get(td, 'logProbs', 'full')),
     attention: raggedRows(get(td, 'masks', 'attention')),
     assistant: raggedRows(get(td, 'masks', 'assistant')),
-    trajectory: get(td, 'trajectory').items.toArray(),
+    trajectory: get(td, 'trajectoryId').items.toArray(),
     turn: get(td, 'turn').items.toArray(),
     groups: get(td, 'groupId').items.toArray(),
     status: get(td, 'status').items.toArray(),
@@ -89,7 +94,9 @@ describe('a collected batch', () => {
     await fc.assert(
       fc.asyncProperty(episodes, async (turns) => {
         const batch = await rows(turns)
-        const expected = turns.flatMap((count, i) => Array.from({ length: count }, (_, t) => [i, t, t === count - 1]))
+        const expected = turns.flatMap((count, i) =>
+          Array.from({ length: count }, (_, t) => [idOf(i), t, t === count - 1]),
+        )
         expect(batch.trajectory.map((i, row) => [i, batch.turn[row], batch.done[row] === 1])).toEqual(expected)
       }),
       runs,
@@ -135,7 +142,7 @@ describe('a collected batch', () => {
         for (const [i, count] of turns.entries()) {
           const own = Array.from({ length: count }, (_, t) => from + t)
           const sum = own.reduce((total, row) => total + rewards[row]!, 0)
-          expect(returns[i]).toEqual({ trajectory: i, rows: own, return: sum })
+          expect(returns[i]).toEqual({ trajectoryId: idOf(i), rows: own, return: sum })
           from += count
         }
       }),
@@ -145,8 +152,44 @@ describe('a collected batch', () => {
 
   it('keeps the members of a group side by side under one id', async () => {
     const { groups, trajectory } = await rows([1, 2], { repeats: 3 })
-    expect(trajectory).toEqual([0, 1, 2, 3, 3, 4, 4, 5, 5])
-    expect(groups).toEqual([...Array(3).fill('0:t0'), ...Array(6).fill('1:t1')])
+    expect(trajectory).toEqual([0, 1, 2, 3, 3, 4, 4, 5, 5].map((element) => idOf(element)))
+    expect(groups).toEqual([...Array(3).fill(idOf('0:t0')), ...Array(6).fill(idOf('1:t1'))])
+  })
+})
+
+describe('identity', () => {
+  it('two batches that are joined keep their episodes and groups apart', async () => {
+    const collector = collectorOf([2, 1], { repeats: 2 })
+    const first = await rightOf(collector.collect(collector.start))
+    using one = first.batch
+    const again = collectorOf([2, 1], { repeats: 2, key: keyFromSeed(2) }) // another seed, the same problems
+    const second = await rightOf(again.collect(again.start))
+    using two = second.batch
+    const third = await rightOf(collector.collect(first.position))
+    using three = third.batch
+    const batches = [one.value, two.value, three.value]
+    using joined = own(scope(() => concat(batches)))
+    expect(trajectoryReturns(joined.value).map((trajectory) => trajectory.return)).toEqual(
+      batches.flatMap((batch) => trajectoryReturns(batch).map((trajectory) => trajectory.return)),
+    )
+    expect(new Set(get(joined.value, 'groupId').items).size).toBe(6)
+    expect(get(joined.value, 'next', 'groupId').items.toArray()).toEqual(get(joined.value, 'groupId').items.toArray())
+  })
+
+  it('batches whose policies took different times are joined, and the time is the sum of both', async () => {
+    const clock = fakeClock()
+    const policy = scriptedPolicy()
+    const act: typeof policy.act = (state, key) => async () => {
+      clock.advance(6)
+      return policy.act(state, key)()
+    }
+    const collector = collectorOf([3, 1], { clock, policy: { ...policy, act } })
+    const { batch, position } = await rightOf(collector.collect(collector.start))
+    using one = batch
+    using two = (await rightOf(collectorOf([1, 1], { start: position }).collect(position))).batch
+    expect(get(one.value, 'generationMs').items.toArray()).toEqual([3, 6, 6, 3])
+    using joined = own(scope(() => concat([one.value, two.value])))
+    expect(get(joined.value, 'generationMs').items.reduce((a, b) => a + b, 0)).toBe(18)
   })
 })
 
@@ -186,11 +229,11 @@ describe('positions', () => {
     const first = await collectPlain(collector)
     const second = await collectPlain(collector, first.position)
     expect([first.batch.groupId, second.batch.groupId]).toEqual([
-      ['0:t0', '1:t1'],
-      ['2:t2', '3:t3'],
+      [idOf('0:t0'), idOf('1:t1')],
+      [idOf('2:t2', 1), idOf('3:t3', 1)],
     ])
     const again = await collectPlain(collector, { ...first.position, batch: 5 })
-    expect(again.batch.groupId).toEqual(second.batch.groupId)
+    expect(again.batch.groupId).toEqual([idOf('2:t2', 5), idOf('3:t3', 5)])
     expect(again.batch.logProbs).not.toEqual(second.batch.logProbs)
   })
 

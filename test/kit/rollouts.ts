@@ -70,6 +70,16 @@ export interface TakenBatch {
   readonly rows: Readonly<Record<string, unknown>>
 }
 
+/** The id that the environment gave a group. */
+export const givenId = (groupId: string): string => groupId.slice(groupId.indexOf(':') + 1)
+
+/** Ids by the order in which they appear first: the number of each. */
+export const numbered = (ids: unknown): readonly number[] => {
+  const all = ids as readonly string[] // a data leaf of ids
+  const known = [...new Set(all)]
+  return all.map((id) => known.indexOf(id))
+}
+
 /** All batches of a run, and its end. They are freed. */
 export const takeAll = async (
   run: RolloutRun<ScriptedState>,

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { useEngine } from '../kit/engine.js'
+import { givenId } from '../kit/rollouts.js'
 import { parseJsonLines, useTemporaryFolder } from '../kit/runs.js'
 import { useTrainingRuns } from '../kit/trainingRuns.js'
 
@@ -25,7 +26,7 @@ describe('runs with maxLag', () => {
       expect(seconds.environment).toBeGreaterThanOrEqual(0)
     }
     const trajectories = parseJsonLines(readFileSync(`${path('run')}/trajectories.jsonl`, 'utf8'))
-    const rows = new Set(trajectories.map(({ groupId }) => Number.parseInt(String(groupId), 10)))
+    const rows = new Set(trajectories.map(({ groupId }) => Number.parseInt(givenId(String(groupId)), 10)))
     expect([...rows].sort((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7])
   }, 300_000)
 

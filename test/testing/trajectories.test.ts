@@ -137,7 +137,7 @@ describe('trajectoryProblems', () => {
 
   it('lists all entries that are missing', async () => {
     expect(await problemsAfter(() => TensorDict({ turn: data([0]) }, [1]))).toEqual(
-      expect.arrayContaining(['tokens: missing', 'trajectory: missing', 'next: missing']),
+      expect.arrayContaining(['tokens: missing', 'trajectoryId: missing', 'next: missing']),
     )
   })
 
@@ -185,13 +185,13 @@ describe('trajectoryProblems', () => {
     [
       'a group in two places',
       (td) => concat([take(td, [0, 1]), take(td, [3, 4]), take(td, [2])]),
-      "row 4: group 'a' is not side by side",
+      "a' is not side by side",
     ],
     ['a turn that is missing', (td) => take(td, [1, 2, 3, 4]), 'row 0: the first turn of a trajectory is turn 1'],
     ['a trajectory that is cut off', (td) => take(td, [0, 2, 3, 4]), 'row 1: the trajectory before has no end'],
     ['a last trajectory that is cut off', (td) => take(td, [0]), 'row 0: the last trajectory has no end'],
     ['turns the wrong way round', (td) => take(td, [1, 0, 2, 3, 4]), 'row 1: turn 0 follows turn 1'],
-    ['trajectories the wrong way round', (td) => take(td, [2, 0, 1, 3, 4]), 'trajectories are not in order'],
+    ['a trajectory in two places', (td) => take(td, [0, 2, 1, 3, 4]), ":0' is not side by side"],
     ['a turn after the end', ends('done', [1, 1, 1, 1, 1]), 'row 1: a turn follows the end of its trajectory'],
     [
       'a trajectory of two groups',

@@ -170,7 +170,7 @@ export const playGroup = <O extends TokenPrompt>(
     const members = Array.from({ length: env.batchSize }, async (_, member) => {
       const memberKey = child(child(key, 'member'), member)
       const { onTurn } = rules
-      const start = { env, group: group.value, member, key: memberKey, ...(onTurn && { onTurn }) }
+      const start = { env, group: group.value, member, origin: resetKey, key: memberKey, ...(onTurn && { onTurn }) }
       const result = await tried((signal) => playRollout(start, rules, signal), memberKey, rules, mine)
       if (result !== ABORTED && E.isLeft(result)) mine.callOff()
       rules.onPlaceFree()

@@ -53,6 +53,8 @@ export interface RolloutStart<O> {
   /** The state of its group after the reset, and which element of it plays. */
   readonly group: TensorDict<O>
   readonly member: number
+  /** The key that the group was reset with. */
+  readonly origin: Key
   readonly key: Key
   /** Told of each turn that was played, in their order; what it keeps of it, it owns. */
   readonly onTurn?: (turn: PlayedTurn<O>) => void
@@ -106,7 +108,7 @@ const cutOff = <O>(next: TensorDict<Stepped<O>>): TensorDict<Stepped<O>> =>
  * Errors   `Left(RolloutCause)`, or `ABORTED` when the signal aborts; rejects as environment and policy do.
  */
 export const playRollout = async <O extends TokenPrompt>(
-  { env, group, member, key, onTurn }: RolloutStart<O>,
+  { env, group, member, origin, key, onTurn }: RolloutStart<O>,
   { policy, maxTurns, tokenBudget, turns: kept, clock }: RolloutRules,
   signal: AbortSignal,
 ): Promise<Attempted<PlayedRollout<O>>> => {
@@ -134,7 +136,7 @@ export const playRollout = async <O extends TokenPrompt>(
       const isDoneBySelf = isDone(stepped.right)[0] === true
       const isCut = tokens >= tokenBudget && !isDoneBySelf
       const next = isCut ? hold(cutOff<O>(stepped.right)) : stepped.right
-      const row = turnRows({ state, action: action.right, next, rows: [member], turn, generationMs })
+      const row = turnRows({ state, action: action.right, next, origin, rows: [member], turn, generationMs })
       rows = kept === 'all' ? [...rows, row] : [row]
       onTurn?.({ member, turn, rows: row, end: isCut ? 'cut' : isDoneBySelf ? 'done' : 'none' })
       if (isCut || isDoneBySelf) return E.right({ rows: own(scope(() => joinTurns(rows))), turns: turn + 1, isCut })

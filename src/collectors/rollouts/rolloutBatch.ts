@@ -1,9 +1,6 @@
 /** What a collector of rollouts gives out. */
-import { exclude } from '../../data/tensorDict/edit.js'
 import { concat } from '../../data/tensorDict/joining.js'
-import { data, type Meta, meta } from '../../data/tensorDict/leaf.js'
-import { assign } from '../../data/tensorDict/merge.js'
-import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
 import type { CollectedBatch } from '../llmCollector.js'
 import type { FailedTask } from './group.js'
@@ -35,9 +32,9 @@ export interface RolloutBatch<O> {
   readonly batch: Owned<CollectedBatch<O>>
   /** The tasks that have been given out wholly with this batch: those of its groups, in their order. */
   readonly tasks: readonly number[]
-  /** Which rollouts its trajectories are, by their numbers in the batch. */
+  /** Which rollouts its trajectories are, in the order in which they are in the batch. */
   readonly trajectories: readonly Trajectory[]
-  /** Trajectories of the batch that were cut off because their tokens were used up. */
+  /** Trajectories of the batch, by their places in `trajectories`, that were cut off because their tokens were used up. */
   readonly cut: readonly number[]
   /** Turns that were played for it. */
   readonly turns: number
@@ -72,27 +69,16 @@ export interface CompleteGroup<O> {
   readonly turns: number
 }
 
-/** The rows of trajectories as one batch, with trajectories numbered through. */
-export const joinRowsOf = <O>(trajectories: readonly (readonly CollectedBatch<O>[])[]): Owned<CollectedBatch<O>> => {
-  const parts = trajectories.flat() as readonly TensorDict[]
-  return own(
-    scope(() => {
-      const ms = parts.reduce((sum, part) => sum + (find(part, ['generationMs']) as Meta<number>).value, 0) // by `turnRows`
-      const joined = concat(parts.map((part) => exclude(part, 'generationMs') as TensorDict))
-      const trajectory = trajectories.flatMap(
-        (rows, i) => rows.flatMap((part) => Array<number>(part.batchShape[0]!).fill(i)), // batches have one axis
-      )
-      return assign(joined, { trajectory: data(trajectory), generationMs: meta(ms) }) as unknown as CollectedBatch<O> // the same entries
-    }),
-  )
-}
+/** The rows of parts as one batch, in their order. */
+export const joinRowsOf = <O>(parts: readonly CollectedBatch<O>[]): Owned<CollectedBatch<O>> =>
+  own(scope(() => concat(parts as readonly TensorDict[]) as unknown as CollectedBatch<O>)) // the same entries
 
-/** The rows of groups as one batch, with trajectories numbered through. The groups' own are freed. */
+/** The rows of groups as one batch. The groups' own are freed. */
 export const joinGroups = <O>(
   groups: readonly CompleteGroup<O>[],
 ): Pick<RolloutBatch<O>, 'batch' | 'tasks' | 'trajectories' | 'cut' | 'turns'> => {
   const members = groups.flatMap((group) => group.members)
-  const batch = joinRowsOf(members.map(({ rows }) => [rows.value]))
+  const batch = joinRowsOf(members.map(({ rows }) => rows.value))
   for (const { rows } of members) rows.release()
   return {
     batch,

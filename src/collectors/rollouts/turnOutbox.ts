@@ -30,7 +30,7 @@ const byTrajectory = <O>(turns: readonly WaitingTurn<O>[]): readonly (readonly W
 
 const joinTurnsOf = <O>(turns: readonly WaitingTurn<O>[]): Omit<Joined<O>, 'tasks'> => {
   const trajectories = byTrajectory(turns)
-  const batch = joinRowsOf(trajectories.map((each) => each.map(({ owned }) => owned.value)))
+  const batch = joinRowsOf(trajectories.flatMap((each) => each.map(({ owned }) => owned.value)))
   for (const { owned } of turns) owned.release()
   return {
     batch,

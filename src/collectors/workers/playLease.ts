@@ -42,9 +42,10 @@ export const playLease = async <O extends TokenPrompt>(
     return E.left({ _tag: 'ThrownRollout', reason, error: new RangeError(reason) })
   }
   const key = child(rules.key, ticket)
-  const opened = await unlessCalledOff(env.reset(TensorDict({}, [env.batchSize]), child(key, 'reset')), signal)
+  const origin = child(key, 'reset')
+  const opened = await unlessCalledOff(env.reset(TensorDict({}, [env.batchSize]), origin), signal)
   if (opened === ABORTED || E.isLeft(opened)) return opened
   using group = own(opened.right)
-  const start = { env, group: group.value, member: place, key: child(child(key, 'member'), place) }
+  const start = { env, group: group.value, member: place, origin, key: child(child(key, 'member'), place) }
   return await playRollout(start, rules, signal)
 }

@@ -5,7 +5,7 @@ import type { Alarms } from '../../../src/core/capabilities.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../../src/data/policy.js'
 import { type Fault, withFaults } from '../../../src/testing/faults.js'
 import { useEngine } from '../../kit/engine.js'
-import { collectorOf, groupEnvs, keyedPolicy, takeAll } from '../../kit/rollouts.js'
+import { collectorOf, givenId, groupEnvs, keyedPolicy, takeAll } from '../../kit/rollouts.js'
 
 useEngine()
 
@@ -109,7 +109,7 @@ describe('rollouts under any interleaving', () => {
           if (end._tag === 'End' && end.why === 'complete') expect(end.cancelled).toEqual([])
           for (const { tasks, turns, groupIds } of batches) {
             const expected = tasks.flatMap((task) => groups[task]!.flatMap((n) => Array<string>(n).fill(`${task}`)))
-            expect(groupIds).toEqual(expected)
+            expect(groupIds.map(givenId)).toEqual(expected)
             expect(turns).toBe(expected.length)
           }
           for (const { cause } of failed)

@@ -4,7 +4,7 @@ import { FailureError } from '../../../src/core/failure.js'
 import { find, get } from '../../../src/data/tensorDict/tensorDict.js'
 import { failNth, withFaults } from '../../../src/testing/faults.js'
 import { useEngine } from '../../kit/engine.js'
-import { collectorOf, groupEnvs, keyedPolicy, takeAll } from '../../kit/rollouts.js'
+import { collectorOf, givenId, groupEnvs, keyedPolicy, numbered, takeAll } from '../../kit/rollouts.js'
 import { toldTime } from '../../kit/toldTime.js'
 
 useEngine()
@@ -27,7 +27,7 @@ describe('batches of AsyncLLMCollector', () => {
       [[0, 1], 7],
       [[2], 2],
     ])
-    expect(batches[0]!.rows.trajectory).toEqual([0, 1, 1, 2, 2, 3, 3])
+    expect(numbered(batches[0]!.rows.trajectoryId)).toEqual([0, 1, 1, 2, 2, 3, 3])
     expect(batches[0]!.rows.turn).toEqual([0, 0, 1, 0, 1, 0, 1])
     expect(batches[0]!.rows.status).toEqual(Array(7).fill('ok'))
     expect(end).toMatchObject({ why: 'complete', failed: [], cancelled: [], position: { next: 3, open: [] } })
@@ -35,7 +35,8 @@ describe('batches of AsyncLLMCollector', () => {
 
   it('have only the last step of each trajectory if that is wanted, and count all', async () => {
     const { batches } = await takeAll(collectorOf([[3, 1]], { yieldOnlyLastSteps: true }).start())
-    expect(batches[0]).toMatchObject({ turns: 4, rows: { turn: [2, 0], trajectory: [0, 1] } })
+    expect(batches[0]).toMatchObject({ turns: 4, rows: { turn: [2, 0] } })
+    expect(numbered(batches[0]!.rows.trajectoryId)).toEqual([0, 1])
   })
 
   it('are iterated over, and leaving early frees what was not taken', async () => {
@@ -45,7 +46,7 @@ describe('batches of AsyncLLMCollector', () => {
       expect(find(batch, ['policyVersion'])).toBeDefined()
       if (ids.length === 2) break
     }
-    expect(ids).toEqual(['0', '1'])
+    expect(ids.map(givenId)).toEqual(['0', '1'])
   })
 
   it('are drawn only while somebody waits for one', async () => {

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { failNth, withFaults } from '../../../src/testing/faults.js'
 import { useEngine } from '../../kit/engine.js'
-import { collectorOf, groupEnvs, keyedPolicy, type TakenBatch, takeAll } from '../../kit/rollouts.js'
+import { collectorOf, groupEnvs, keyedPolicy, numbered, type TakenBatch, takeAll } from '../../kit/rollouts.js'
 
 useEngine()
 
@@ -13,7 +13,7 @@ const NO = { _tag: 'PolicyFailure', policy: 'test', reason: 'no' } as const
 const turnsOf = (batches: readonly TakenBatch[]): Readonly<Record<string, readonly number[]>> => {
   const turns: Record<string, number[]> = {}
   for (const { rows, trajectories } of batches) {
-    const [trajectory, turn] = [rows.trajectory as readonly number[], rows.turn as readonly number[]] // data leaves of numbers
+    const [trajectory, turn] = [numbered(rows.trajectoryId), rows.turn as readonly number[]] // a data leaf of numbers
     for (const [row, number] of trajectory.entries()) {
       const { task, member } = trajectories[number]!
       turns[`${task} ${member}`] = [...(turns[`${task} ${member}`] ?? []), turn[row]!]

@@ -38,7 +38,7 @@ const policy = agentPolicy({
 const checkRows = (batch: TensorDict): void => {
   const [prompts, said] = [rowsAt(batch, 'tokens', 'prompt'), rowsAt(batch, 'tokens', 'response')]
   const [full, masks] = [rowsAt(batch, 'tokens', 'full'), rowsAt(batch, 'masks', 'assistant')]
-  const [writers, places] = [itemsAt(batch, 'agent'), itemsAt(batch, 'trajectory')]
+  const [writers, places] = [itemsAt(batch, 'agent'), itemsAt(batch, 'trajectoryId')]
   const spans = itemsAt(batch, 'tokens', 'spans') as readonly (readonly TokenSpan[])[] // by its schema
   for (const row of full.keys()) {
     const own = [...full.keys()].slice(0, row).filter((i) => writers[i] === writers[row] && places[i] === places[row])

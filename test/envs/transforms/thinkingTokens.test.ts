@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
 import { groupRows, trainingRows } from '../../../src/collectors/groups.js'
-import { LLMCollector } from '../../../src/collectors/llmCollector.js'
+import { LLMCollector, trajectoryReturns } from '../../../src/collectors/llmCollector.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { chatTemplate } from '../../../src/data/chatTemplate.js'
@@ -215,7 +215,10 @@ describe('rows of a collector', () => {
     using owned = await collected('close', WRONG, WRONG, WRONG, RIGHT, WRONG)
     const td = owned.value as TensorDict
     const column = (name: string): readonly number[] => numbersAt(td, 'next', name).map((x) => Math.fround(x))
-    expect(itemsAt(td, 'trajectory')).toEqual([0, 0, 0, 1, 1])
+    expect(trajectoryReturns(owned.value).map(({ rows }) => rows)).toEqual([
+      [0, 1, 2],
+      [3, 4],
+    ])
     expect(column('reward')).toEqual([0, 0, 0.1, 0, 1].map(Math.fround))
     expect(column('terminated')).toEqual([0, 0, 1, 0, 1])
     expect(column('truncated')).toEqual([0, 0, 1, 0, 0])

@@ -1,0 +1,28 @@
+/** What names the rows of a collected batch. */
+import { formatKey, type Key } from '../../core/key.js'
+import type { RowIdentity } from '../../data/batch.js'
+import { type Data, data } from '../../data/tensorDict/leaf.js'
+import { assign } from '../../data/tensorDict/merge.js'
+import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+
+/** The id of the trajectory of one element of an environment that was reset with the key `origin`. */
+export const trajectoryId = (origin: Key, element: number): string => `${formatKey(origin)}:${element}`
+
+/** The state with the key of its reset in front of each group id, if the environment has groups. */
+export const withOwnGroups = (state: TensorDict, origin: Key): TensorDict => {
+  const groups = find(state, ['groupId'])
+  if (groups === undefined || !('_tag' in groups) || groups._tag !== 'Data') return state
+  const ids = (groups as Data<unknown>).items.toArray()
+  return assign(state, { groupId: data(ids.map((id) => `${formatKey(origin)}:${id}`)) }) as TensorDict
+}
+
+/** The rows of each trajectory of a batch, in their order, by ids in the order of first appearance. */
+export const rowsByTrajectory = (batch: unknown): ReadonlyMap<string, readonly number[]> => {
+  const trajectories = new Map<string, number[]>()
+  for (const [row, id] of get(batch as TensorDict<RowIdentity>, 'trajectoryId').items.entries()) {
+    const rows = trajectories.get(id)
+    if (rows === undefined) trajectories.set(id, [row])
+    else rows.push(row)
+  }
+  return trajectories
+}
