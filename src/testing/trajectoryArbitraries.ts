@@ -340,7 +340,7 @@ export const collectedBatches = (options: CollectedBatchesOptions = {}): fc.Arbi
     })
     const groups = fc.array(group, { minLength: 1, maxLength: maxGroups })
     const many = { minLength: batches, maxLength: batches }
-    const origins = fc.uniqueArray(anyOrigin, { ...many, selector: formatKey })
+    const origins = fc.noShrink(fc.uniqueArray(anyOrigin, { ...many, selector: formatKey }))
     return fc.tuple(fc.array(groups, many), anySampling, origins).map(([drawn, sampling, keys]) =>
       drawn.map((groups, i) => {
         const rows = rowsOf(groups, keys[i]!) // as many as batches
