@@ -18,26 +18,26 @@ import type { ValueMetrics } from '../steps/valueStep.js'
 type Response = TensorDict<{ readonly response: Ragged<'float32'> }>
 
 /** Prompts and completions, one row each. `masks.loss` or `masks.assistant` say which tokens count; without them all do. */
-export type CompletionEntries = {
+export type TokenBatch = {
   readonly tokens: TensorDict<{ readonly prompt: Ragged<'int32'>; readonly response: Ragged<'int32'> }>
 }
 
 /** What a policy loss learns from: a collected batch with advantages. */
-export type PolicyBatch = CompletionEntries & { readonly logProbs: Response; readonly advantage: Ragged<'float32'> }
+export type PolicyBatch = TokenBatch & { readonly logProbs: Response; readonly advantage: Ragged<'float32'> }
 
 /** What a value function learns from. `values` are those of the sampled batch, for losses with a range. */
-export type ValueBatch = CompletionEntries & { readonly returns: Ragged<'float32'> }
+export type ValueBatch = TokenBatch & { readonly returns: Ragged<'float32'> }
 
 /** What PPO learns from. */
 export type PPOBatch = PolicyBatch & { readonly returns: Ragged<'float32'>; readonly values: Ragged<'float32'> }
 
 /** What distillation learns from: the teacher's log-probabilities of the sampled tokens. */
-export type DistillationBatch = CompletionEntries & { readonly teacherLogProbs: Response }
+export type DistillationBatch = TokenBatch & { readonly teacherLogProbs: Response }
 
 /** Pairs of completions of one prompt. `refLogProbs.response` of each side, for losses with a reference model. */
 export type PreferenceBatch = {
-  readonly chosen: TensorDict<CompletionEntries>
-  readonly rejected: TensorDict<CompletionEntries>
+  readonly chosen: TensorDict<TokenBatch>
+  readonly rejected: TensorDict<TokenBatch>
 }
 
 /** For each kind of loss: the loss, its batches, and the metrics of a step. */
@@ -49,7 +49,7 @@ export interface LossKinds {
     readonly batch: ValueBatch
     readonly metrics: ValueMetrics & MeasuredLoss
   }
-  readonly sft: { readonly loss: SFTLoss; readonly batch: CompletionEntries; readonly metrics: SFTMetrics }
+  readonly sft: { readonly loss: SFTLoss; readonly batch: TokenBatch; readonly metrics: SFTMetrics }
   readonly dpo: { readonly loss: DPOLoss; readonly batch: PreferenceBatch; readonly metrics: DPOMetrics }
   readonly distillation: {
     readonly loss: DistillationLoss
