@@ -28,7 +28,7 @@ import { hostArrays } from '../src/modules/pretrained.js'
 import { localClient } from '../src/modules/remote/localClient.js'
 import { formatConfig } from '../src/modules/transformer/config.js'
 import { initialParams } from '../src/modules/transformer/params.js'
-import { MCAdvantage } from '../src/objectives/advantages/mcAdvantage.js'
+import { groupGatherer } from '../src/objectives/advantages/groupGatherer.js'
 import { adamW } from '../src/objectives/updates/adamW.js'
 import { ScriptedEnv } from '../src/testing/scriptedEnv.js'
 import { ScriptedPolicy } from '../src/testing/scriptedPolicy.js'
@@ -161,7 +161,7 @@ const time = async (mode: Mode): Promise<number> => {
       rows: ({ groups }) => {
         const { batch: owned } = source.join(groups.map((each) => each.group))
         using batch = owned
-        return TE.right([trainingRows(batch.value, groupRows(batch.value, MCAdvantage({ groupSize: group })))])
+        return TE.right([trainingRows(batch.value, groupRows(batch.value, groupGatherer({ groupSize: group })))])
       },
     },
   })

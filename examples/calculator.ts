@@ -73,7 +73,7 @@ const test = async (): Promise<string> => {
 console.log(`before: ${await test()}`)
 
 const collector = T.LLMCollector({ env: env(sums('rl'), 16, 8), policy, key: T.child(key, 'rollouts') })
-const advantages = T.MCAdvantage({ groupSize: 8 })
+const advantages = T.groupGatherer({ groupSize: 8 })
 const learner = T.trainStep({ config, optimizer: T.adamW(), loss: { clipEpsilon: [0.2, 0.2] } })
 const updater = T.inProcessUpdater(policy)
 let state = T.own(T.scope(() => learner.init(taught.value.params)))

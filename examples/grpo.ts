@@ -14,7 +14,7 @@ const env = pipe(
 const first = T.scope(() => T.own(T.makeParams(arrays)))
 const policy = T.TransformersWrapper({ config, params: first.value, sampling: { maxNewTokens: 64 } })
 const collector = T.LLMCollector({ env, policy, key: T.child(key, 'rollouts') })
-const advantages = T.MCAdvantage({ groupSize: 8 })
+const advantages = T.groupGatherer({ groupSize: 8 })
 const learner = T.trainStep({ config, optimizer: T.adamW(), loss: { clipEpsilon: [0.2, 0.2] } })
 const updater = T.inProcessUpdater(policy)
 

@@ -131,7 +131,7 @@ const learnFromRollouts = async (
     for (let taken = orThrow(await run.next()); taken._tag === 'Batch'; taken = orThrow(await run.next())) {
       const { tasks, failed, batch: owned } = taken
       using batch = owned
-      const rows = T.trainingRows(batch.value, T.groupRows(batch.value, T.MCAdvantage({ groupSize: GROUP })))
+      const rows = T.trainingRows(batch.value, T.groupRows(batch.value, T.groupGatherer({ groupSize: GROUP })))
       const next = learner.update(state.value, rows, 1e-4)
       state.release()
       state = next.state

@@ -6,7 +6,7 @@ import type { Data, Ragged } from '../data/tensorDict/leaf.js'
 import { raggedLength, raggedRow } from '../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Outcome } from '../envs/env.js'
-import type { DropReason, MCAdvantage } from '../objectives/advantages/mcAdvantage.js'
+import type { DropReason, GroupGatherer } from '../objectives/advantages/groupGatherer.js'
 import type { Algorithm } from '../objectives/algorithms.js'
 import { type CollectedBatch, type TurnEntries, trajectoryReturns } from './llmCollector.js'
 import type { TrainingRows } from './stepRows.js'
@@ -68,7 +68,7 @@ const advantagesBy = (
  */
 export const groupRows = <O extends { readonly groupId: Data<string> }>(
   batch: CollectedBatch<O>,
-  estimator: MCAdvantage,
+  estimator: GroupGatherer,
   rule?: AdvantageRule,
 ): GroupedRows => {
   const td = batch as TensorDict as TensorDict<Learnable> // O has the group id, the collector adds the rest

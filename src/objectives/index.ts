@@ -1,14 +1,31 @@
 /** Advantages, losses and optimizers as pure functions. */
 
+export type {
+  Advantage,
+  AdvantageEntry,
+  DroppedGroup,
+  ReturnsEntry,
+  RewardedTurns,
+} from './advantages/advantage.js'
+export {
+  type BatchAdvantageOptions,
+  batchAdvantage,
+  type Estimator,
+  type GroupRule,
+  type TrajectoryEntries,
+  type TrajectoryRows,
+} from './advantages/batchAdvantage.js'
 export { type DegenerateGroup, type GroupAdvantageOptions, groupAdvantage } from './advantages/groupAdvantage.js'
 export {
   type DropReason,
+  type GroupGatherer,
+  type GroupGathererOptions,
   type GroupMember,
   type GroupOutcome,
   type GroupQueue,
-  MCAdvantage,
-  type MCAdvantageOptions,
-} from './advantages/mcAdvantage.js'
+  groupGatherer,
+} from './advantages/groupGatherer.js'
+export { MCAdvantage, type MCAdvantageOptions } from './advantages/mcAdvantage.js'
 export {
   gdpoAdvantage,
   gpgAdvantage,
@@ -39,6 +56,7 @@ export {
   type VTraceOptions,
   vTrace,
 } from './advantages/temporal.js'
+export { GAE, type OffPolicyTurns, type ValuedTurns, VTrace } from './advantages/valueAdvantages.js'
 export { type Aggregation, aggregate, countsOf, type LossCounts } from './aggregation.js'
 export {
   ALGORITHM_NAMES,

@@ -40,7 +40,7 @@ import { append } from '../envs/transforms/transform.js'
 import type { ModelText, Pretrained } from '../modules/pretrained.js'
 import { makeGenerator } from '../modules/transformer/generate.js'
 import { type TransformersPolicy, TransformersWrapper } from '../modules/transformersWrapper.js'
-import { MCAdvantage } from '../objectives/advantages/mcAdvantage.js'
+import { groupGatherer } from '../objectives/advantages/groupGatherer.js'
 import { ALGORITHMS } from '../objectives/algorithms.js'
 import type { CorrectionMetrics, RolloutCorrectionOptions } from '../objectives/rolloutCorrection.js'
 import { correctionOf, lossOf, overlongOf, rewardFormOf, samplingRoundsOf } from './choices.js'
@@ -206,7 +206,7 @@ export const makePipeline = (
   const collectorAt = (klCoefficient: number): LLMCollector<TrainingState> =>
     LLMCollector({ env: rewarded(problems, klCoefficient), policy, key: keys.rollouts, ...(start && { start }) })
   const loss = lossOf(settings)
-  const estimator = MCAdvantage({ groupSize: settings.group })
+  const estimator = groupGatherer({ groupSize: settings.group })
   const optimizer = optimizerOf(settings, config)
   const learning: LossStepOptions<object> = {
     config,

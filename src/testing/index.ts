@@ -3,6 +3,14 @@
  * and policies with any runner. Needs fast-check.
  */
 export {
+  type AdvantageSample,
+  advantageLaws,
+  anyRatedTurns,
+  type RatedBatch,
+  type RatedTurn,
+  ratedBatch,
+} from './advantageLaws.js'
+export {
   alikeOfShapes,
   alikeTensorDicts,
   anyBatchShape,

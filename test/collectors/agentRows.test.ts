@@ -11,7 +11,7 @@ import { textOf } from '../../src/data/history.js'
 import { discard, scope } from '../../src/engine/scope.js'
 import type { AgentRewards, MultiAgentState, Verdict } from '../../src/envs/agents/multiAgentEnv.js'
 import { byMention, roundRobin, simultaneous, type TurnOrder } from '../../src/envs/agents/turnOrder.js'
-import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
+import { groupGatherer } from '../../src/objectives/advantages/groupGatherer.js'
 import { CHAT_ML_SPEECH, discussion, speaker } from '../kit/agents.js'
 import { itemsAt, numbersAt, rowsAt } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
@@ -88,7 +88,7 @@ describe('agentRows', () => {
     expect(new Set((itemsAt(rows, 'groupId') as readonly string[]).map(givenId))).toEqual(
       new Set(['0:t0/cat', '0:t0/ann']),
     )
-    const grouped = groupRows(rows as never, MCAdvantage({ groupSize: 2 })) // with the group ids of the primer
+    const grouped = groupRows(rows as never, groupGatherer({ groupSize: 2 })) // with the group ids of the primer
     expect(grouped.groups).toBe(2)
     expect(trainingRows(rows as never, grouped).completions).toEqual(
       // with the group ids of the primer

@@ -10,7 +10,7 @@ import { raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
 import { liveTensors, type Owned, own, scope } from '../../src/engine/scope.js'
 import { initialParams, type Params } from '../../src/modules/transformer/params.js'
-import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
+import { groupGatherer } from '../../src/objectives/advantages/groupGatherer.js'
 import { trajectoryProblems } from '../../src/testing/trajectoryProblems.js'
 import { anyIds, callOf, completionOf, sessionOf } from '../kit/capturedCalls.js'
 import { expectClose } from '../kit/close.js'
@@ -49,7 +49,7 @@ const anyLine = fc
 const learn = (sessions: readonly CapturedSession[], options: CapturedBatchOptions) =>
   scope(() => {
     const { batch } = orThrow(capturedBatch(sessions, options))
-    const grouped = groupRows(batch, MCAdvantage({ groupSize: 2 }))
+    const grouped = groupRows(batch, groupGatherer({ groupSize: 2 }))
     const rows = trainingRows(batch, grouped)
     const step = trainStep({ config, optimizer: descent, maxGradNorm: 1e9 })
     const { state, metrics } = step.update({ params: params.value, optimizer: {} }, rows, 1)
@@ -122,7 +122,7 @@ describe('a captured batch', () => {
   it('compares sessions, however many conversations they have', () => {
     scope(() => {
       const { batch } = orThrow(capturedBatch(SESSIONS))
-      const { advantages, groups, rows } = groupRows(batch, MCAdvantage({ groupSize: 2 }))
+      const { advantages, groups, rows } = groupRows(batch, groupGatherer({ groupSize: 2 }))
       expect([groups, rows]).toEqual([1, [0, 1, 2]])
       expect(advantages[0]).toBe(advantages[1])
       expect(advantages[0]).toBeCloseTo(-advantages[2]!)

@@ -11,7 +11,7 @@ import {
 } from '../../src/collectors/llmCollector.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
-import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
+import { groupGatherer } from '../../src/objectives/advantages/groupGatherer.js'
 import { useEngine } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { givenId } from '../kit/rollouts.js'
@@ -148,7 +148,7 @@ describe('dynamicSampling', () => {
     expect(sampling).toMatchObject({ rounds: 2, groups: 4, withoutSignal: 2, unused: 0 })
     const total = returns.reduce((sum, each) => sum + each.return, 0)
     expect(sampling.reward).toBeCloseTo(total / returns.length, 6)
-    expect(groupRows(td, MCAdvantage({ groupSize: 2 })).groups).toBe(2)
+    expect(groupRows(td, groupGatherer({ groupSize: 2 })).groups).toBe(2)
   })
 
   it('gives out the batch of the collector where nothing is sampled again', async () => {

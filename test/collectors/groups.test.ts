@@ -10,7 +10,7 @@ import { assign } from '../../src/data/tensorDict/merge.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { own, scope } from '../../src/engine/scope.js'
 import { groupAdvantage } from '../../src/objectives/advantages/groupAdvantage.js'
-import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
+import { groupGatherer } from '../../src/objectives/advantages/groupGatherer.js'
 import { grpoAdvantage, opoAdvantage } from '../../src/objectives/advantages/outcome.js'
 import type { RewardedRows } from '../../src/objectives/advantages/rows.js'
 import type { Algorithm } from '../../src/objectives/algorithms.js'
@@ -43,8 +43,8 @@ const batchOf = (rows: readonly Row[]): CollectedBatch<TurnState> =>
     [rows.length],
   ) as unknown as CollectedBatch<TurnState> // only these entries are read
 
-const grouped = (rows: readonly Row[], options: Parameters<typeof MCAdvantage>[0]) =>
-  scope(() => groupRows(batchOf(rows), MCAdvantage(options)))
+const grouped = (rows: readonly Row[], options: Parameters<typeof groupGatherer>[0]) =>
+  scope(() => groupRows(batchOf(rows), groupGatherer(options)))
 
 const reward = fc.integer({ min: -4, max: 4 })
 
@@ -136,7 +136,7 @@ describe('groupRows by a rule', () => {
   const turns = [[1, 2], [0], [5], [2]]
   const rows = rowsOf(turns, (i) => Math.floor(i / 2))
   const by = (rule: Algorithm['advantage'], lengths: readonly number[]) =>
-    scope(() => groupRows(withTokens(rows, lengths), MCAdvantage({ groupSize: 2 }), rule))
+    scope(() => groupRows(withTokens(rows, lengths), groupGatherer({ groupSize: 2 }), rule))
 
   it('gives the rule each trajectory once, with its return and the learned tokens of all its turns', () => {
     const seen: RewardedRows[] = []
@@ -157,7 +157,7 @@ describe('groupRows by a rule', () => {
   })
 
   it('by the rule of GRPO changes nothing', () => {
-    const plain = scope(() => groupRows(batchOf(rows), MCAdvantage({ groupSize: 2 })))
+    const plain = scope(() => groupRows(batchOf(rows), groupGatherer({ groupSize: 2 })))
     expect(by((given) => grpoAdvantage(given), [1, 2, 1, 3, 2])).toEqual(plain)
   })
 })
@@ -174,7 +174,7 @@ describe('trainingRows', () => {
     async (turns) => {
       using batch = await collect(turns, 3)
       const td = batch.value
-      const chosen = groupRows(td, MCAdvantage({ groupSize: 3 }))
+      const chosen = groupRows(td, groupGatherer({ groupSize: 3 }))
       const rows = trainingRows(td, chosen)
       expect(chosen.rows).toHaveLength(3 * sum(turns))
       expect(trajectoryReturns(td)).toHaveLength(6)

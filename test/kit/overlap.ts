@@ -17,7 +17,7 @@ import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import type { NamedTensors } from '../../src/data/weights.js'
 import { type Owned, own, scope } from '../../src/engine/scope.js'
 import { initialParams } from '../../src/modules/transformer/params.js'
-import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
+import { groupGatherer } from '../../src/objectives/advantages/groupGatherer.js'
 import { type AdamWState, adamW } from '../../src/objectives/updates/adamW.js'
 import { byteConfig, type TurnState, turnEnv } from './small.js'
 
@@ -45,7 +45,7 @@ const envOf = (task: number) =>
   )
 
 const rowsOf = (batch: CollectedBatch<TurnState>): readonly TrainingRows[] => {
-  const rows = trainingRows(batch, groupRows(batch, MCAdvantage({ groupSize: GROUP })))
+  const rows = trainingRows(batch, groupRows(batch, groupGatherer({ groupSize: GROUP })))
   return rows.completions.length === 0 ? [] : [rows]
 }
 

@@ -173,7 +173,7 @@ const learn = async ({ config, arrays, text }: Pretrained, chances: typeof CHAOS
     ).toEqual([GROUP])
     expect(T.get(batch.value, 'status').items.toSet().toArray()).toEqual(['ok'])
     expect(taken.tasks.filter((task) => failed.some((each) => each.task === task))).toEqual([])
-    const rows = T.trainingRows(batch.value, T.groupRows(batch.value, T.MCAdvantage({ groupSize: GROUP })))
+    const rows = T.trainingRows(batch.value, T.groupRows(batch.value, T.groupGatherer({ groupSize: GROUP })))
     const update = learner.update(state.value, rows, 5e-5)
     state.release()
     state = update.state

@@ -66,7 +66,7 @@ const learn = async (model: Pretrained, client: EngineClient, how: 'adapter' | '
   const versions: number[] = []
   let worstGap = 0
   for await (const batch of T.LLMCollector({ env, policy, key: T.child(key, 'rollouts') })) {
-    const rows = T.trainingRows(batch, T.groupRows(batch, T.MCAdvantage({ groupSize: GROUP })))
+    const rows = T.trainingRows(batch, T.groupRows(batch, T.groupGatherer({ groupSize: GROUP })))
     const right = T.get(batch, 'next', 'success').dataSync()
     rewards.push(right.filter((x) => x === 1).length / right.length)
     const update = learner.update(state.value, rows, how === 'full' ? 1e-4 : 1e-3)

@@ -16,7 +16,7 @@ import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import type { TokenSpan } from '../../src/data/textTokenizer.js'
 import { liveTensors, scope } from '../../src/engine/scope.js'
 import { groupAdvantage } from '../../src/objectives/advantages/groupAdvantage.js'
-import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
+import { groupGatherer } from '../../src/objectives/advantages/groupGatherer.js'
 import { ScriptedEnv } from '../../src/testing/scriptedEnv.js'
 import {
   anyGroupRewards,
@@ -83,7 +83,7 @@ describe('anyTrajectories', () => {
       const recipe = g(anyTrajectories, { groupSizes: fc.constant(groupSize) })
       scope(() => {
         const batch = recipe.build()
-        const grouped = groupRows(batch, MCAdvantage({ groupSize }))
+        const grouped = groupRows(batch, groupGatherer({ groupSize }))
         expect(grouped.rows).toHaveLength(recipe.batchShape[0]!)
         expect(trajectoryReturns(batch)).toHaveLength(grouped.groups * groupSize)
         expect(trainingRows(batch, grouped).completions.every((row) => row.length > 0)).toBe(true)

@@ -23,7 +23,7 @@ import { TemplateTransform } from '../../../src/envs/transforms/templateTransfor
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
-import { MCAdvantage } from '../../../src/objectives/advantages/mcAdvantage.js'
+import { groupGatherer } from '../../../src/objectives/advantages/groupGatherer.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
 import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { END_OF_TURN, rowsAt, tasks, tokenizer } from '../../kit/conversation.js'
@@ -89,7 +89,7 @@ const deafParams = (): Owned<Params> =>
     }),
   )
 
-const groupsOf = (batch: Batch) => groupRows(batch, MCAdvantage({ groupSize: 2 }))
+const groupsOf = (batch: Batch) => groupRows(batch, groupGatherer({ groupSize: 2 }))
 
 const rowsOf = (batch: Batch) => trainingRows(batch, groupsOf(batch))
 

@@ -21,7 +21,7 @@ import { StepCounter } from '../../../src/envs/transforms/stepCounter.js'
 import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
-import { MCAdvantage } from '../../../src/objectives/advantages/mcAdvantage.js'
+import { groupGatherer } from '../../../src/objectives/advantages/groupGatherer.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
 import { totalLoss } from '../../../src/objectives/policyLoss.js'
 import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
@@ -180,7 +180,7 @@ describe('rows of a collector', () => {
     using owned = await collected(edit, WRONG, RIGHT, ` ${RIGHT}`) // the first member thinks again
     const batch = owned.value
     const td = batch as TensorDict
-    const grouped = groupRows(batch, MCAdvantage({ groupSize: 2 }))
+    const grouped = groupRows(batch, groupGatherer({ groupSize: 2 }))
     const rows = trainingRows(batch, grouped)
     const completions = rows.completions.map((row) => Array.from(row))
     expect(completions[0]).toEqual(ids(WRONG)) // the turn itself, as it was sampled

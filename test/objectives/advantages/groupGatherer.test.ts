@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { groupAdvantage } from '../../../src/objectives/advantages/groupAdvantage.js'
-import { type GroupMember, type GroupOutcome, MCAdvantage } from '../../../src/objectives/advantages/mcAdvantage.js'
+import { type GroupMember, type GroupOutcome, groupGatherer } from '../../../src/objectives/advantages/groupGatherer.js'
 import { expectClose } from '../../kit/close.js'
 
 const returns = fc.array(fc.double({ min: -10, max: 10, noNaN: true }), { minLength: 1, maxLength: 8 })
@@ -33,7 +33,7 @@ describe('groupAdvantage', () => {
       [0, 0],
     ],
     [[0.3], [0]],
-  ])('%j gives %j, as TorchRL MCAdvantage does', (rewards, expected) => {
+  ])('%j gives %j, as TorchRL groupGatherer does', (rewards, expected) => {
     expectClose(rightOf(groupAdvantage(rewards)), expected, { absolute: 5e-5 })
   })
 
@@ -95,7 +95,7 @@ const member = fc.record({
 })
 
 /** Pushes all members, and tells what became of each and what is left. */
-const pushAll = (estimator: MCAdvantage, members: readonly GroupMember<number>[]) => {
+const pushAll = (estimator: ReturnType<typeof groupGatherer>, members: readonly GroupMember<number>[]) => {
   let queue = estimator.initial<number>()
   const outcomes: GroupOutcome<number>[] = []
   for (const each of members) {
@@ -106,11 +106,11 @@ const pushAll = (estimator: MCAdvantage, members: readonly GroupMember<number>[]
   return { outcomes, queue }
 }
 
-describe('MCAdvantage', () => {
+describe('groupGatherer', () => {
   it('waits, and then gives out the whole group once, in order of arrival', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 4 }), fc.array(member, { maxLength: 30 }), (groupSize, members) => {
-        const { outcomes, queue } = pushAll(MCAdvantage({ groupSize }), members)
+        const { outcomes, queue } = pushAll(groupGatherer({ groupSize }), members)
         const finished = outcomes.flatMap((o) => (o._tag === 'Waiting' ? [] : [...o.members]))
         const waiting = [...queue.values()].flatMap((list) => list.toArray())
         const order = (a: GroupMember<number>, b: GroupMember<number>): number =>
@@ -132,7 +132,7 @@ describe('MCAdvantage', () => {
   it('gives each group the advantages that it has alone: interleaved groups do not mix', () => {
     fc.assert(
       fc.property(fc.array(member, { maxLength: 30 }), (members) => {
-        const { outcomes } = pushAll(MCAdvantage({ groupSize: 3 }), members)
+        const { outcomes } = pushAll(groupGatherer({ groupSize: 3 }), members)
         for (const outcome of outcomes) {
           if (outcome._tag === 'Ready') {
             expect(outcome.advantages).toEqual(rightOf(groupAdvantage(outcome.members.map((m) => m.return))))
@@ -146,7 +146,7 @@ describe('MCAdvantage', () => {
   it('keeps a group only if its mean return is strictly between the bounds', () => {
     const tagOf = (...values: readonly number[]): string =>
       pushAll(
-        MCAdvantage({ groupSize: 2, keepReturnBounds: [0, 1] }),
+        groupGatherer({ groupSize: 2, keepReturnBounds: [0, 1] }),
         values.map((x) => ({ groupId: 'g', return: x, value: 0 })),
       ).outcomes.at(-1)!._tag
     expect(tagOf(0, 1)).toBe('Ready')
@@ -156,14 +156,14 @@ describe('MCAdvantage', () => {
   })
 
   it('does not change the queue that it is given', () => {
-    const estimator = MCAdvantage({ groupSize: 2 })
+    const estimator = groupGatherer({ groupSize: 2 })
     const [, one] = estimator.push(estimator.initial<number>(), { groupId: 'g', return: 0, value: 1 })
     estimator.push(one, { groupId: 'g', return: 1, value: 2 })
     expect(one.get('g')?.size).toBe(1)
   })
 
   it('refuses a group size below 1 and bounds out of order', () => {
-    expect(() => MCAdvantage({ groupSize: 0 })).toThrow(RangeError)
-    expect(() => MCAdvantage({ groupSize: 2, keepReturnBounds: [1, 1] })).toThrow(RangeError)
+    expect(() => groupGatherer({ groupSize: 0 })).toThrow(RangeError)
+    expect(() => groupGatherer({ groupSize: 2, keepReturnBounds: [1, 1] })).toThrow(RangeError)
   })
 })

@@ -1,0 +1,59 @@
+/** Advantages as functions of batches. */
+import type * as tf from '@tensorflow/tfjs'
+import type { Json } from '../../data/codecs/plainValues.js'
+import { type LeafSpec, raggedSpec } from '../../data/spec.js'
+import type { Data, Ragged } from '../../data/tensorDict/leaf.js'
+import type { Merge, TensorDict } from '../../data/tensorDict/tensorDict.js'
+
+/**
+ * What every advantage reads of a batch `[B]` of turns. Optional entries: `next.tokenRewards` in place of `next.reward`, and `masks.loss` or
+ * `masks.assistant` for the tokens that count (default: all of the response).
+ */
+export type RewardedTurns = {
+  /** Unique over batches, workers and time. */
+  readonly trajectoryId: Data<string>
+  readonly turn: Data<number>
+  readonly groupId: Data<string>
+  readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }>
+  /** `[B]`: the reward of each turn. */
+  readonly next: TensorDict<{ readonly reward: tf.Tensor }>
+}
+
+/** What an advantage writes: one number for each token of the response, 0 where it does not count. */
+export type AdvantageEntry = { readonly advantage: Ragged<'float32'> }
+
+/** What an estimator with targets for a value function writes besides. */
+export type ReturnsEntry = AdvantageEntry & { readonly returns: Ragged<'float32'> }
+
+/** A group whose rows are left out. The mean return is outside the bounds, or a return is NaN or infinite. */
+export interface DroppedGroup {
+  readonly groupId: string
+  readonly reason: 'out-of-bounds' | 'not-finite'
+}
+
+/**
+ * Adds advantages to batches: a pure function of the batch.
+ *
+ * Rows of dropped groups are left out of the result. A row that occurs twice counts once and gets the same advantage each time.
+ * The order of rows does not matter.
+ */
+export interface Advantage<In = RewardedTurns, Added = AdvantageEntry> {
+  <S extends In>(batch: TensorDict<S>): TensorDict<Merge<S, Added>>
+  readonly name: string
+  /** Its settings, for run folders. */
+  readonly description: Json
+  /** Trajectories of a group; undefined where any number will do. */
+  readonly groupSize?: number
+  /** `group`: each group by itself, so that batches can be split by groups. `batch`: something is normalized over all rows. */
+  readonly over: 'group' | 'batch'
+  /** Dotted names of the entries that it reads. */
+  readonly reads: readonly string[]
+  /** The entries that it writes. */
+  readonly writes: { readonly [K in keyof Added & string]: LeafSpec }
+  /** The groups of a batch whose rows it leaves out. */
+  readonly dropped: (batch: TensorDict<In>) => readonly DroppedGroup[]
+}
+
+/** Specs of what advantages write. */
+export const ADVANTAGE_SPEC = { advantage: raggedSpec('float32') } as const
+export const RETURNS_SPEC = { ...ADVANTAGE_SPEC, returns: raggedSpec('float32') } as const

@@ -1,0 +1,251 @@
+/** Estimators on arrays as functions of batches. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { Json } from '../../data/codecs/plainValues.js'
+import { set } from '../../data/tensorDict/edit.js'
+import { take } from '../../data/tensorDict/selecting.js'
+import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { aFunction, aNumber, checkOptions, type Kind, refuse, twoNumbers } from '../../core/options.js'
+import {
+  ADVANTAGE_SPEC,
+  type Advantage,
+  type AdvantageEntry,
+  type DroppedGroup,
+  RETURNS_SPEC,
+  type ReturnsEntry,
+  type RewardedTurns,
+} from './advantage.js'
+import type { DegenerateGroup } from './groupAdvantage.js'
+import type { RewardedRows, TokenAdvantages, TokenRows } from './rows.js'
+import type { Estimated } from './temporal.js'
+import {
+  atLastTokens,
+  type BatchTrajectory,
+  cutIntoTurns,
+  joinedRow,
+  requireRead,
+  rowNames,
+  type TurnReader,
+  trajectoriesOf,
+  turnReader,
+} from './trajectoryRows.js'
+
+/** Further entries of a batch, one row for each trajectory. */
+export interface TrajectoryEntries {
+  /** Ragged rows over `tokens.response`, such as `values`. */
+  readonly tokens: (entry: string) => TokenRows
+  /** A tensor `[B]` of rewards, each at the last token of its turn that counts. */
+  readonly rewards: (entry: string) => TokenRows
+  /** A tensor `[B]` of which the last turn's number counts. */
+  readonly last: (entry: string) => readonly number[]
+}
+
+/** One row for each trajectory, with access to further entries of the batch. */
+export interface TrajectoryRows extends RewardedRows {
+  readonly entries: TrajectoryEntries
+}
+
+/** An estimator on arrays. Rows are trajectories; tokens that do not count are under the mask. */
+export type Estimator<R extends TokenAdvantages | Estimated> = (rows: TrajectoryRows) => E.Either<DegenerateGroup, R>
+
+/** Which groups are estimated. */
+export interface GroupRule {
+  /** Trajectories that every group must have. Default: any number. */
+  readonly groupSize?: number
+  /** Keep a group only if its mean return is strictly between these: the selection of DAPO. Default: all. */
+  readonly keepReturnBounds?: readonly [low: number, high: number]
+}
+
+/** How an estimator becomes an advantage. */
+export interface BatchAdvantageOptions extends GroupRule {
+  /** Default: the name of the function. */
+  readonly name?: string
+  /** Settings of the estimator, for the description. Default none. */
+  readonly settings?: { readonly [setting: string]: Json | undefined }
+  /** Entries that the estimator reads besides those of every batch. Default none. */
+  readonly reads?: readonly string[]
+  /** Default `group`. */
+  readonly over?: 'group' | 'batch'
+}
+
+const ANYTHING: Kind = { expected: 'anything', holds: () => true }
+
+/** Kinds of the fields of `GroupRule`. */
+export const GROUP_RULE = { groupSize: aNumber, keepReturnBounds: twoNumbers }
+
+/** Errors: throws RangeError for a size that is no positive integer, and for bounds that are not in order. */
+export const checkGroupRule = (name: string, { groupSize, keepReturnBounds: bounds }: GroupRule): void =>
+  refuse(name, [
+    groupSize !== undefined &&
+      !(Number.isInteger(groupSize) && groupSize >= 1) &&
+      `groupSize must be at least 1, got ${groupSize}`,
+    bounds !== undefined && !(bounds[0] < bounds[1]) && `keepReturnBounds must be in order, got ${bounds.join(', ')}`,
+  ])
+
+const READS = ['trajectoryId', 'turn', 'groupId', 'tokens.response'] as const
+
+/** A trajectory with the rewards of its tokens. */
+interface Rewarded extends BatchTrajectory {
+  readonly rewards: readonly number[]
+  readonly mask: readonly number[]
+}
+
+/** The place behind the last token, for trajectories of which no token counts: their reward still counts in the group. */
+const withPlace = (row: readonly number[], mask: readonly number[], value: number): readonly number[] =>
+  mask.includes(1) ? row : [...row, value]
+
+const rewardedOf = (reader: TurnReader, trajectories: readonly BatchTrajectory[]): readonly Rewarded[] => {
+  const isDense = reader.has('next.tokenRewards')
+  const dense = isDense ? reader.tokens('next.tokenRewards') : []
+  const each = isDense ? [] : reader.numbers('next.reward')
+  return trajectories.map((trajectory) => {
+    const { rows } = trajectory
+    const mask = joinedRow(reader.mask, rows)
+    const rewards = isDense ? joinedRow(dense, rows) : atLastTokens(each, reader.mask, rows)
+    const total = isDense ? 0 : rows.reduce((sum, row) => sum + each[row]!, 0)
+    return { ...trajectory, rewards: withPlace(rewards, mask, total), mask: withPlace(mask, mask, 1) }
+  })
+}
+
+const returnOf = ({ rewards, mask }: Rewarded): number =>
+  rewards.reduce((sum, reward, t) => (mask[t] === 0 ? sum : sum + reward), 0)
+
+/** Errors: throws RangeError naming the groups of another size. */
+const checkSizes = (name: string, groups: ReadonlyMap<string, readonly Rewarded[]>, size: number | undefined): void => {
+  if (size === undefined) return
+  const wrong = [...groups].find(([, members]) => members.length !== size)
+  if (wrong !== undefined)
+    throw new RangeError(
+      `${name}: group '${wrong[0]}' has ${wrong[1].length} trajectories in the batch, not ${size}: the environment's repeats must be the group size, and a sample must have whole groups`,
+    )
+}
+
+const reasonOf = (
+  members: readonly Rewarded[],
+  { keepReturnBounds }: GroupRule,
+): DroppedGroup['reason'] | undefined => {
+  const returns = members.map(returnOf)
+  if (!returns.every(Number.isFinite)) return 'not-finite'
+  if (keepReturnBounds === undefined) return undefined
+  const mean = returns.reduce((sum, r) => sum + r, 0) / returns.length
+  return keepReturnBounds[0] < mean && mean < keepReturnBounds[1] ? undefined : 'out-of-bounds'
+}
+
+interface Selected {
+  readonly kept: readonly Rewarded[]
+  readonly dropped: readonly DroppedGroup[]
+}
+
+/** Trajectories of groups that are kept, group by group. */
+const selected = (name: string, reader: TurnReader, batch: TensorDict, rule: GroupRule): Selected => {
+  const groups = new Map<string, Rewarded[]>()
+  for (const each of rewardedOf(reader, trajectoriesOf(name, batch)))
+    groups.set(each.groupId, [...(groups.get(each.groupId) ?? []), each])
+  checkSizes(name, groups, rule.groupSize)
+  const dropped = [...groups].flatMap(([groupId, members]) => {
+    const reason = reasonOf(members, rule)
+    return reason === undefined ? [] : [{ groupId, reason }]
+  })
+  const out = new Set(dropped.map(({ groupId }) => groupId))
+  return { kept: [...groups].flatMap(([groupId, members]) => (out.has(groupId) ? [] : members)), dropped }
+}
+
+const entriesOf = (reader: TurnReader, kept: readonly Rewarded[]): TrajectoryEntries => {
+  const padded = (row: readonly number[], { mask }: Rewarded): readonly number[] =>
+    row.length === mask.length ? row : [...row, 0]
+  return {
+    tokens: (entry) => {
+      const all = reader.tokens(entry)
+      return kept.map((each) => padded(joinedRow(all, each.rows), each))
+    },
+    rewards: (entry) => {
+      const all = reader.numbers(entry)
+      return kept.map((each) => padded(atLastTokens(all, reader.mask, each.rows), each))
+    },
+    last: (entry) => {
+      const all = reader.numbers(entry)
+      return kept.map(({ rows }) => all[rows.at(-1)!]!)
+    },
+  }
+}
+
+/**
+ * Makes an advantage of an estimator on arrays.
+ *
+ * The turns of a trajectory are joined to one row: the reward of a turn stands at its last token that counts, or `next.tokenRewards` are
+ * the rewards of its tokens. Trajectories are ordered by their ids, so that the order of the batch's rows changes nothing. The result is
+ * cut back to turns.
+ *
+ * Errors   throws RangeError for settings that make no sense. The advantage throws RangeError for missing entries, naming all of them, for
+ *          a group that has not `groupSize` trajectories, for a trajectory with a missing turn, and for rewards that are too large.
+ * Effects  a result without all rows of the batch has new tensors, which belong to the enclosing scope.
+ *
+ * @example
+ * batchAdvantage(opoAdvantage, { groupSize: 8 }).name // 'opoAdvantage'
+ */
+export const batchAdvantage = <R extends TokenAdvantages | Estimated>(
+  estimator: Estimator<R>,
+  options: BatchAdvantageOptions = {},
+): Advantage<RewardedTurns, R extends Estimated ? ReturnsEntry : AdvantageEntry> => {
+  checkOptions(
+    'batchAdvantage',
+    { estimator, ...options },
+    {
+      ...{ estimator: aFunction, name: ANYTHING, settings: ANYTHING, reads: ANYTHING, over: ANYTHING, ...GROUP_RULE },
+    },
+  )
+  const {
+    name = estimator.name || 'batchAdvantage',
+    settings = {},
+    over = 'group',
+    groupSize,
+    keepReturnBounds,
+  } = options
+  const rule: GroupRule = {
+    ...(groupSize !== undefined && { groupSize }),
+    ...(keepReturnBounds && { keepReturnBounds }),
+  }
+  checkGroupRule(name, rule)
+  const reads = [...READS, ...(options.reads ?? [])]
+
+  const read = (batch: TensorDict) => {
+    requireRead(name, batch, reads)
+    const reader = turnReader(name, batch)
+    if (!reader.has('next.tokenRewards')) requireRead(name, batch, ['next.reward'])
+    return { reader, ...selected(name, reader, batch, rule) }
+  }
+
+  const advantage = (batch: TensorDict): TensorDict => {
+    const { reader, kept, dropped } = read(batch)
+    const rows = { groups: kept.map(({ groupId }) => groupId), rewards: kept.map(({ rewards }) => rewards) }
+    const estimated = estimator({ ...rows, mask: kept.map(({ mask }) => mask), entries: entriesOf(reader, kept) })
+    if (E.isLeft(estimated)) throw new RangeError(`${name}: the returns are too large for advantages`)
+    const result: TokenAdvantages | Estimated = estimated.right
+    const names = rowNames(batch)
+    const isKept = new Set(kept.map(({ id }) => id))
+    const places = names.ids.flatMap((id, row) => (isKept.has(id) ? [row] : []))
+    const part = dropped.length === 0 ? batch : take(batch, places)
+    const own = {
+      ids: places.map((row) => names.ids[row]!),
+      turns: places.map((row) => names.turns[row]!),
+    }
+    const lengths = reader.mask.map(({ length }) => length)
+    const leaf = (values: TokenRows) => cutIntoTurns(values, kept, { ...own, rowTurns: names.turns, lengths })
+    if (!('returns' in result)) return set(part, 'advantage', leaf(result as TokenAdvantages)) // the other kind
+    return set(set(part, 'advantage', leaf(result.advantages)), 'returns', leaf(result.returns))
+  }
+
+  const writes = options.reads?.includes('values') ? RETURNS_SPEC : ADVANTAGE_SPEC
+  const description = {
+    advantage: name,
+    ...Object.fromEntries(Object.entries({ ...settings, ...rule }).filter(([, value]) => value !== undefined)),
+  } as Json // settings are JSON
+  return Object.defineProperties(advantage, {
+    name: { value: name },
+    ...Object.fromEntries(
+      Object.entries({
+        ...{ description, over, reads, writes, ...(groupSize !== undefined && { groupSize }) },
+        dropped: (batch: TensorDict) => read(batch).dropped,
+      }).map(([property, value]) => [property, { value, enumerable: true }]),
+    ),
+  }) as unknown as Advantage<RewardedTurns, R extends Estimated ? ReturnsEntry : AdvantageEntry> // as defined above
+}

@@ -1,0 +1,63 @@
+/** Advantages of batches from a value function. */
+
+import type { Ragged } from '../../data/tensorDict/leaf.js'
+import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { aNumber, checkOptions, oneOf } from '../../core/options.js'
+import type { Advantage, ReturnsEntry, RewardedTurns } from './advantage.js'
+import { batchAdvantage } from './batchAdvantage.js'
+import { type GAEOptions, gae, type VTraceOptions, vTrace } from './temporal.js'
+
+/** What advantages of a value function read: `values` of each token of the response, when it was sampled. */
+export type ValuedTurns = RewardedTurns & { readonly values: Ragged<'float32'> }
+
+/** What `VTrace` reads: log-probabilities of the sampler and of the trainer. */
+export type OffPolicyTurns = ValuedTurns & {
+  readonly logProbs: TensorDict<{ readonly response: Ragged<'float32'> }>
+  readonly oldLogProbs: TensorDict<{ readonly response: Ragged<'float32'> }>
+}
+
+/**
+ * Generalized advantage estimation of a batch: `gae` through all turns of each trajectory. Writes `advantage` and `returns`.
+ *
+ * Equation that of `gae`
+ * When     with a value function: `ppoLoss` learns from both entries.
+ * Used by  TorchRL `GAE`
+ * Errors   throws RangeError for gamma or lambda not in [0, 1]. The advantage throws RangeError as those of `batchAdvantage`.
+ *
+ * @example
+ * GAE({ lambda: 0.95 }).reads.includes('values') // true
+ */
+export const GAE = (options: GAEOptions = {}): Advantage<ValuedTurns, ReturnsEntry> => {
+  checkOptions('GAE', options, { gamma: aNumber, lambda: aNumber, whitened: oneOf('yes', 'no') })
+  gae({ groups: [], rewards: [], mask: [] }, [], options) // throws for options that make no sense
+  return batchAdvantage((rows) => gae(rows, rows.entries.tokens('values'), options), {
+    name: 'GAE',
+    settings: { ...options },
+    reads: ['values'],
+    over: options.whitened === 'no' ? 'group' : 'batch',
+  }) as Advantage<ValuedTurns, ReturnsEntry> // reads the values besides
+}
+
+/**
+ * V-trace of a batch: `vTrace` with the trainer's log-probabilities in `oldLogProbs.response`. Writes `advantage` and `returns`.
+ *
+ * Equation that of `vTrace`
+ * When     with a value function and completions of an older policy.
+ * Used by  TorchRL `VTrace`
+ * Errors   throws RangeError for options that make no sense. The advantage throws RangeError as those of `batchAdvantage`.
+ *
+ * @example
+ * VTrace().reads.includes('oldLogProbs.response') // true
+ */
+export const VTrace = (options: VTraceOptions = {}): Advantage<OffPolicyTurns, ReturnsEntry> => {
+  vTrace({ groups: [], rewards: [], mask: [] }, { values: [], logRatios: [] }, options) // throws for options that make no sense
+  return batchAdvantage(
+    (rows) => {
+      const { tokens } = rows.entries
+      const [own, sampled] = [tokens('oldLogProbs.response'), tokens('logProbs.response')]
+      const logRatios = own.map((row, i) => Array.from(row, (x, t) => x - sampled[i]![t]!))
+      return vTrace(rows, { values: tokens('values'), logRatios }, options)
+    },
+    { name: 'VTrace', settings: { ...options }, reads: ['values', 'logProbs.response', 'oldLogProbs.response'] },
+  ) as Advantage<OffPolicyTurns, ReturnsEntry> // reads these entries besides
+}
