@@ -50,9 +50,11 @@ const SECTIONS: readonly Section[] = [
   },
   {
     title: 'Advantages',
-    intro: 'Estimated on plain arrays in float64. No gradient flows through them.',
+    intro:
+      'Functions of batches: `MCAdvantage`, `GAE`, `VTrace`, and `batchAdvantage` of any estimator on plain arrays in float64. No gradient flows through them.',
     names: [
-      ...['groupAdvantage', 'MCAdvantage', 'grpoAdvantage', 'rlooAdvantage', 'opoAdvantage', 'gpgAdvantage'],
+      ...['MCAdvantage', 'GAE', 'VTrace', 'groupGatherer'],
+      ...['groupAdvantage', 'grpoAdvantage', 'rlooAdvantage', 'opoAdvantage', 'gpgAdvantage'],
       ...['passKAdvantage', 'reinforcePlusPlusBaseline', 'gdpoAdvantage', 'reinforcePlusPlus', 'remaxAdvantage', 'gae'],
       ...['segmentGAE', 'segmentRewards', 'optimalTokenBaseline', 'vTrace', 'whiten'],
     ],
@@ -73,7 +75,9 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'Other losses',
     intro: 'Learning from given completions, from pairs, from another model, and the loss of a value function.',
-    names: ['SFTLoss', 'dpoLoss', 'DistillationLoss', 'vocabularyDivergence', 'valueLoss'],
+    names: [
+      ...['SFTLoss', 'dpoLoss', 'rewardModelLoss', 'DistillationLoss', 'vocabularyDivergence', 'valueLoss', 'ppoLoss'],
+    ],
     required: ALL,
   },
   {
@@ -96,7 +100,9 @@ const SECTIONS: readonly Section[] = [
 ]
 
 /** Exports without mathematics of their own. */
-const PLUMBING: readonly string[] = ['countsOf', 'algorithmLoss', 'mapNamed']
+const PLUMBING: readonly string[] = [
+  ...['countsOf', 'algorithmLoss', 'mapNamed', 'batchAdvantage', 'lossDescription', 'lossOfDescription'],
+]
 
 /** Functions of other folders that belong to the page. */
 const GUESTS: Readonly<Record<string, string>> = {

@@ -20,6 +20,13 @@ export {
   samplingDecision,
 } from './dynamicSampling.js'
 export { type GroupedRows, groupRows, trainingRows } from './groups.js'
+export {
+  type BatchLossOptions,
+  batchLoss,
+  type LossOutput,
+  type LossOutputs,
+  type OutputOf,
+} from './learners/batchLoss.js'
 export type { Learner, LearnerFailure, Update } from './learners/learner.js'
 export {
   type ComputeOptions,

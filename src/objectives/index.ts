@@ -2,9 +2,8 @@
 
 export type {
   Advantage,
-  AdvantageEntry,
   DroppedGroup,
-  ReturnsEntry,
+  EstimatedEntries,
   RewardedTurns,
 } from './advantages/advantage.js'
 export {
@@ -100,6 +99,7 @@ export {
   klPenalizedRewards,
 } from './klControl.js'
 export { type KLForm, klTerm } from './klForms.js'
+export { type AnyLoss, type LossDescription, lossDescription, lossOfDescription } from './lossDescription.js'
 export { type CISPOOptions, cispo } from './losses/cispo.js'
 export { type ClippedSurrogateOptions, clippedSurrogate } from './losses/clippedSurrogate.js'
 export type { ClipEpsilon } from './losses/clipRange.js'
@@ -124,6 +124,13 @@ export {
   totalLoss,
 } from './policyLoss.js'
 export { type PPOLoss, type PPOLossOptions, ppoLoss } from './ppoLoss.js'
+export {
+  type RewardModelLoss,
+  type RewardModelLossInput,
+  type RewardModelLossOptions,
+  type RewardModelLossOutput,
+  rewardModelLoss,
+} from './rewardModelLoss.js'
 export {
   type CorrectionMetrics,
   type CorrectionWeights,

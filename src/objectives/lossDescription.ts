@@ -17,11 +17,12 @@ import type { TokenObjective } from './losses/tokenObjective.js'
 import { vespo } from './losses/vespo.js'
 import { type PolicyLoss, type PolicyLossOptions, policyLoss } from './policyLoss.js'
 import { type PPOLoss, ppoLoss } from './ppoLoss.js'
+import { type RewardModelLoss, rewardModelLoss } from './rewardModelLoss.js'
 import { SFTLoss } from './sftLoss.js'
 import { type ValueLoss, valueLoss } from './valueLoss.js'
 
 /** Any loss that can be described. */
-export type AnyLoss = PolicyLoss | PPOLoss | ValueLoss | SFTLoss | DPOLoss | DistillationLoss
+export type AnyLoss = PolicyLoss | PPOLoss | ValueLoss | SFTLoss | DPOLoss | DistillationLoss | RewardModelLoss
 
 /** The function that makes a loss, and the settings that it is called with. */
 export interface LossDescription {
@@ -125,6 +126,7 @@ const LOSSES: ReadonlyMap<string, Make<AnyLoss>> = new Map<string, Make<AnyLoss>
     SFTLoss,
     dpoLoss,
     DistillationLoss,
+    rewardModelLoss,
   }),
 )
 

@@ -1,11 +1,20 @@
 /** For each kind of loss: how its batches become rows, and its training step. */
+import * as tf from '@tensorflow/tfjs'
 import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
+import type { DistillationLoss } from '../../objectives/distillationLoss.js'
+import type { DPOLoss } from '../../objectives/dpoLoss.js'
+import type { PolicyLoss } from '../../objectives/policyLoss.js'
+import type { PPOLoss } from '../../objectives/ppoLoss.js'
+import type { RewardModelLoss } from '../../objectives/rewardModelLoss.js'
+import type { SFTLoss } from '../../objectives/sftLoss.js'
+import type { ValueLoss } from '../../objectives/valueLoss.js'
 import { combineUpdates } from '../stepMetrics.js'
 import { distillationCase } from '../steps/distillationStep.js'
 import { dpoCase, type Preference, type PreferenceRows } from '../steps/dpoStep.js'
 import type { MeasuredLoss, StepCase } from '../steps/lossStep.js'
 import { type PPOMetrics, ppoCase } from '../steps/ppoStep.js'
+import { type RankedRows, rewardModelCase } from '../steps/rewardModelStep.js'
 import { sftCase } from '../steps/sftStep.js'
 import { type ValueMetrics, valueCase } from '../steps/valueStep.js'
 import { policyCase } from '../trainStep.js'
@@ -36,12 +45,16 @@ export interface LossCase<R extends AnyRows, M extends MeasuredLoss> {
   readonly noise: 'yes' | 'no'
   /** Whether the model has a value head, which is trained with it. */
   readonly head: 'value' | 'none'
+  /** The scalars of a loss without an optimizer, from its value and what was measured. */
+  readonly outputs: (value: tf.Tensor, measures: never) => Readonly<Record<string, tf.Tensor | undefined>>
   /** The metrics of several steps as those of one. */
   readonly combine: (steps: readonly M[]) => M
 }
 
 /** A case of which only the learner's own functions know the rows and metrics. */
-export type AnyLossCase = LossCase<AnyRows, MeasuredLoss>
+export type AnyLossCase = Omit<LossCase<AnyRows, MeasuredLoss>, 'outputs'> & {
+  readonly outputs: (value: tf.Tensor, measures: unknown) => Readonly<Record<string, tf.Tensor | undefined>>
+}
 
 /** Means over the steps, and sums of `tokens`. A metric that is null in some step is the mean of the others. */
 const combineMeans = <M extends MeasuredLoss>(steps: readonly M[]): M => {
@@ -114,88 +127,153 @@ const pairRows = (batch: TensorDict): PreferenceRows => {
   }
 }
 
+/** Pairs with the numbers of `margin`. */
+const rankedRows = (batch: TensorDict): RankedRows => {
+  const { prompts, chosen, rejected } = pairRows(batch)
+  const margin = find(batch, 'margin')
+  return {
+    ...{ prompts, chosen, rejected },
+    ...(margin instanceof tf.Tensor && { margins: Array.from(margin.dataSync()) }),
+  }
+}
+
 const PAIRS = ['chosen', 'rejected'].flatMap((side) => COMPLETIONS.map((name) => `${side}.${name}`))
 
 /** A case whose measures nobody but its own functions reads. */
 const erased = <R extends AnyRows, K extends string, X, M extends MeasuredLoss>(
   stepCase: StepCase<R, K, X, M>,
-  rest: Omit<LossCase<R, M>, 'stepCase'>,
-): AnyLossCase => ({ stepCase, ...rest }) as unknown as AnyLossCase // rows, measures and metrics only meet functions of the same case
+  rest: Omit<LossCase<R, M>, 'stepCase' | 'outputs'>,
+  outputs: (value: tf.Tensor, measures: X) => Readonly<Record<string, tf.Tensor | undefined>>,
+): AnyLossCase => ({ stepCase, outputs, ...rest }) as unknown as AnyLossCase // rows, measures and metrics only meet functions of the same case
 
 const given = { prepare: unprepared, noise: 'no', head: 'none', combine: combineMeans } as const
 
 const reference = (needs: 'yes' | 'no', names: readonly string[]): readonly string[] => (needs === 'yes' ? names : [])
 
+const FROM_REFERENCE = ['next.refLogProbs.response'] as const
+
+const policy = (loss: PolicyLoss, config: DecoderConfig, offPolicy: OffPolicyOptions): AnyLossCase =>
+  erased(
+    policyCase(config, loss),
+    {
+      reads: [...POLICY, ...reference(loss.needs.reference, FROM_REFERENCE), ...offPolicyReads(offPolicy)],
+      rows: policyRows,
+      prepare: preparedRows,
+      noise: loss.needs.noise,
+      head: 'none',
+      combine: combineUpdates,
+    },
+    (_, { output }) => ({ ...output }),
+  )
+
+const ppo = (loss: PPOLoss, config: DecoderConfig, offPolicy: OffPolicyOptions): AnyLossCase => {
+  const { reads, noise } = policy(loss.policy, config, offPolicy)
+  return erased(
+    ppoCase(config, loss),
+    {
+      reads: [...reads, 'returns', 'values'],
+      rows: (batch) => ({
+        ...policyRows(batch),
+        returns: rowsAt(batch, 'returns'),
+        oldValues: rowsAt(batch, 'values'),
+      }),
+      prepare: preparedRows,
+      noise,
+      head: 'value',
+      combine: combinePPO,
+    },
+    (_, measures) => {
+      const { valueLoss: lossValue, valueCutFraction } = measures.value
+      return { ...measures.policy.output, lossValue, valueCutFraction }
+    },
+  )
+}
+
+const value = (loss: ValueLoss): AnyLossCase =>
+  erased(
+    valueCase(loss),
+    {
+      ...given,
+      reads: [...COMPLETIONS, 'returns', ...(loss.options.clipEpsilon === undefined ? [] : ['values'])],
+      rows: (batch) => {
+        const values = findRows(batch, 'values')
+        return { ...completions(batch), returns: rowsAt(batch, 'returns'), ...(values && { oldValues: values }) }
+      },
+      head: 'value',
+    },
+    (_, { valueLoss: lossValue, valueCutFraction }) => ({ lossValue, valueCutFraction }),
+  )
+
+const sft = (loss: SFTLoss, config: DecoderConfig): AnyLossCase =>
+  erased(
+    sftCase(config, loss),
+    {
+      ...given,
+      reads: [...COMPLETIONS, ...reference(loss.needs.reference, FROM_REFERENCE)],
+      rows: (batch) => {
+        const refLogProbs = findRows(batch, FROM_REFERENCE[0])
+        return { ...completions(batch), ...(refLogProbs && { refLogProbs }) }
+      },
+    },
+    (whole, { lossKlToRef, ...measures }) => ({
+      ...measures,
+      ...(lossKlToRef && { lossKlToRef }),
+      lossSft: lossKlToRef === undefined ? whole : tf.sub(whole, lossKlToRef),
+    }),
+  )
+
+const dpo = (loss: DPOLoss, config: DecoderConfig): AnyLossCase =>
+  erased(
+    dpoCase(config, loss),
+    {
+      ...given,
+      reads: [
+        ...PAIRS,
+        ...reference(loss.needs.reference, ['chosen.refLogProbs.response', 'rejected.refLogProbs.response']),
+      ],
+      rows: pairRows,
+    },
+    (lossDpo, measures) => ({ lossDpo, ...measures }),
+  )
+
+const rewardModel = (loss: RewardModelLoss): AnyLossCase =>
+  erased(
+    rewardModelCase(loss),
+    { ...given, reads: PAIRS, rows: rankedRows, head: 'value' },
+    (lossRewardModel, measures) => ({ lossRewardModel, ...measures }),
+  )
+
+const distillation = (loss: DistillationLoss, config: DecoderConfig): AnyLossCase =>
+  erased(
+    distillationCase(config, loss),
+    {
+      ...given,
+      reads: [...COMPLETIONS, 'teacherLogProbs.response'],
+      rows: (batch) => ({
+        ...completions(batch),
+        temperature: temperatureOf(batch),
+        teacherLogProbs: rowsAt(batch, 'teacherLogProbs.response'),
+      }),
+    },
+    (lossDistillation, measures) => ({ lossDistillation, ...measures }),
+  )
+
 /** The case of a loss. */
 export const lossCase = (loss: LearnableLoss, config: DecoderConfig, offPolicy: OffPolicyOptions = {}): AnyLossCase => {
-  const fromReference = ['next.refLogProbs.response']
   switch (loss.kind) {
     case 'policy':
-      return erased(policyCase(config, loss), {
-        reads: [...POLICY, ...reference(loss.needs.reference, fromReference), ...offPolicyReads(offPolicy)],
-        rows: policyRows,
-        prepare: preparedRows,
-        noise: loss.needs.noise,
-        head: 'none',
-        combine: combineUpdates,
-      })
-    case 'ppo': {
-      const { policy } = loss
-      return erased(ppoCase(config, loss), {
-        reads: [
-          ...POLICY,
-          ...['returns', 'values'],
-          ...reference(policy.needs.reference, fromReference),
-          ...offPolicyReads(offPolicy),
-        ],
-        rows: (batch) => ({
-          ...policyRows(batch),
-          returns: rowsAt(batch, 'returns'),
-          oldValues: rowsAt(batch, 'values'),
-        }),
-        prepare: preparedRows,
-        noise: policy.needs.noise,
-        head: 'value',
-        combine: combinePPO,
-      })
-    }
+      return policy(loss, config, offPolicy)
+    case 'ppo':
+      return ppo(loss, config, offPolicy)
     case 'value':
-      return erased(valueCase(loss), {
-        ...given,
-        reads: [...COMPLETIONS, 'returns', ...(loss.options.clipEpsilon === undefined ? [] : ['values'])],
-        rows: (batch) => {
-          const values = findRows(batch, 'values')
-          return { ...completions(batch), returns: rowsAt(batch, 'returns'), ...(values && { oldValues: values }) }
-        },
-        head: 'value',
-      })
+      return value(loss)
     case 'sft':
-      return erased(sftCase(config, loss), {
-        ...given,
-        reads: [...COMPLETIONS, ...reference(loss.needs.reference, fromReference)],
-        rows: (batch) => {
-          const refLogProbs = findRows(batch, 'next.refLogProbs.response')
-          return { ...completions(batch), ...(refLogProbs && { refLogProbs }) }
-        },
-      })
+      return sft(loss, config)
     case 'dpo':
-      return erased(dpoCase(config, loss), {
-        ...given,
-        reads: [
-          ...PAIRS,
-          ...reference(loss.needs.reference, ['chosen.refLogProbs.response', 'rejected.refLogProbs.response']),
-        ],
-        rows: pairRows,
-      })
+      return dpo(loss, config)
+    case 'rewardModel':
+      return rewardModel(loss)
     case 'distillation':
-      return erased(distillationCase(config, loss), {
-        ...given,
-        reads: [...COMPLETIONS, 'teacherLogProbs.response'],
-        rows: (batch) => ({
-          ...completions(batch),
-          temperature: temperatureOf(batch),
-          teacherLogProbs: rowsAt(batch, 'teacherLogProbs.response'),
-        }),
-      })
+      return distillation(loss, config)
   }
 }

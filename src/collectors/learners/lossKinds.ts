@@ -1,10 +1,12 @@
 /** The losses of a learner, and what each needs of a batch. */
+import type { AdvantageEntry, ReturnsEntry } from '../../data/batch.js'
 import type { Ragged } from '../../data/tensorDict/leaf.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { DistillationLoss } from '../../objectives/distillationLoss.js'
 import type { DPOLoss } from '../../objectives/dpoLoss.js'
 import type { PolicyLoss } from '../../objectives/policyLoss.js'
 import type { PPOLoss } from '../../objectives/ppoLoss.js'
+import type { RewardModelLoss } from '../../objectives/rewardModelLoss.js'
 import type { SFTLoss } from '../../objectives/sftLoss.js'
 import type { ValueLoss } from '../../objectives/valueLoss.js'
 import type { StepMetrics } from '../stepMetrics.js'
@@ -12,6 +14,7 @@ import type { DistillationMetrics } from '../steps/distillationStep.js'
 import type { DPOMetrics } from '../steps/dpoStep.js'
 import type { MeasuredLoss } from '../steps/lossStep.js'
 import type { PPOMetrics } from '../steps/ppoStep.js'
+import type { RewardModelMetrics } from '../steps/rewardModelStep.js'
 import type { SFTMetrics } from '../steps/sftStep.js'
 import type { ValueMetrics } from '../steps/valueStep.js'
 
@@ -23,18 +26,21 @@ export type TokenBatch = {
 }
 
 /** What a policy loss learns from: a collected batch with advantages. */
-export type PolicyBatch = TokenBatch & { readonly logProbs: Response; readonly advantage: Ragged<'float32'> }
+export type PolicyBatch = TokenBatch & AdvantageEntry & { readonly logProbs: Response }
 
 /** What a value function learns from. `values` are those of the sampled batch, for losses with a range. */
-export type ValueBatch = TokenBatch & { readonly returns: Ragged<'float32'> }
+export type ValueBatch = TokenBatch & ReturnsEntry
 
 /** What PPO learns from. */
-export type PPOBatch = PolicyBatch & { readonly returns: Ragged<'float32'>; readonly values: Ragged<'float32'> }
+export type PPOBatch = PolicyBatch & ReturnsEntry & { readonly values: Ragged<'float32'> }
 
 /** What distillation learns from: the teacher's log-probabilities of the sampled tokens. */
 export type DistillationBatch = TokenBatch & { readonly teacherLogProbs: Response }
 
-/** Pairs of completions of one prompt. `refLogProbs.response` of each side, for losses with a reference model. */
+/**
+ * Pairs of completions of one prompt. Optional: `refLogProbs.response` of each side, for losses with a reference model, and `margin`, a tensor
+ * `[B]`, for reward models.
+ */
 export type PreferenceBatch = {
   readonly chosen: TensorDict<TokenBatch>
   readonly rejected: TensorDict<TokenBatch>
@@ -50,6 +56,11 @@ export interface LossKinds {
     readonly metrics: ValueMetrics & MeasuredLoss
   }
   readonly sft: { readonly loss: SFTLoss; readonly batch: TokenBatch; readonly metrics: SFTMetrics }
+  readonly rewardModel: {
+    readonly loss: RewardModelLoss
+    readonly batch: PreferenceBatch
+    readonly metrics: RewardModelMetrics
+  }
   readonly dpo: { readonly loss: DPOLoss; readonly batch: PreferenceBatch; readonly metrics: DPOMetrics }
   readonly distillation: {
     readonly loss: DistillationLoss

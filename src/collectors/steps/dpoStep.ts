@@ -46,7 +46,10 @@ export interface DPOMetrics extends MeasuredLoss {
 type Measure = Exclude<keyof DPOMetrics, 'loss' | 'gradNorm' | 'margin'>
 
 /** Pairs as neighbors, the chosen one first, so that each pair shares its prompt and stays together. */
-const interleaved = ({ chosen, rejected }: Preference<readonly ArrayLike<number>[]>): readonly ArrayLike<number>[] =>
+export const interleaved = ({
+  chosen,
+  rejected,
+}: Preference<readonly ArrayLike<number>[]>): readonly ArrayLike<number>[] =>
   chosen.flatMap((row, i) => [row, rejected[i]!]) // checked by `tokenRows`
 
 const tokenRows = ({ prompts, chosen, rejected, refLogProbs, masks }: PreferenceRows): TokenRows<'refLogProbs'> => {
@@ -66,7 +69,7 @@ const tokenRows = ({ prompts, chosen, rejected, refLogProbs, masks }: Preference
 }
 
 /** One side of interleaved rows: `[2 B, T]` to `[B, T]`. */
-const sideOf = (x: tf.Tensor, side: 'chosen' | 'rejected'): tf.Tensor => {
+export const sideOf = (x: tf.Tensor, side: 'chosen' | 'rejected'): tf.Tensor => {
   const [rows, length] = x.shape as [number, number] // [2 B, T] by contract
   const pairs = tf.reshape(x, [rows / 2, 2, length])
   return tf.reshape(tf.slice(pairs, [0, side === 'chosen' ? 0 : 1, 0], [rows / 2, 1, length]), [rows / 2, length])

@@ -31,6 +31,7 @@ interface Measures {
   readonly accuracy: tf.Tensor
   readonly tokens: tf.Tensor
   readonly klToRef?: tf.Tensor
+  readonly lossKlToRef?: tf.Tensor
 }
 
 const tokenRows = ({ prompts, completions, masks, refLogProbs }: SFTRows): TokenRows<'refLogProbs'> => ({
@@ -57,6 +58,7 @@ const sftStepLoss =
         accuracy: mean(tf.reshape(first, mask.shape)),
         tokens: tf.sum(mask),
         ...(klToRef && { klToRef }),
+        ...(lossKlToRef && { lossKlToRef }),
       },
     }
   }
@@ -70,7 +72,7 @@ export const sftCase = (
   rows: tokenRows,
   loss: sftStepLoss(config, loss),
   metrics: (parts, gradNorm) => {
-    const { klToRef = null, ...means } = summed(parts)
+    const { klToRef = null, lossKlToRef: _, ...means } = summed(parts)
     return { ...means, klToRef, gradNorm }
   },
 })

@@ -1,29 +1,24 @@
 /** Advantages as functions of batches. */
 import type * as tf from '@tensorflow/tfjs'
+import type { AdvantageEntry, GroupEntry, ReturnsEntry, RowIdentity } from '../../data/batch.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { type LeafSpec, raggedSpec } from '../../data/spec.js'
-import type { Data, Ragged } from '../../data/tensorDict/leaf.js'
+import type { Ragged } from '../../data/tensorDict/leaf.js'
 import type { Merge, TensorDict } from '../../data/tensorDict/tensorDict.js'
 
 /**
  * What every advantage reads of a batch `[B]` of turns. Optional entries: `next.tokenRewards` in place of `next.reward`, and `masks.loss` or
  * `masks.assistant` for the tokens that count (default: all of the response).
  */
-export type RewardedTurns = {
-  /** Unique over batches, workers and time. */
-  readonly trajectoryId: Data<string>
-  readonly turn: Data<number>
-  readonly groupId: Data<string>
-  readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }>
-  /** `[B]`: the reward of each turn. */
-  readonly next: TensorDict<{ readonly reward: tf.Tensor }>
-}
+export type RewardedTurns = RowIdentity &
+  GroupEntry & {
+    readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }>
+    /** `[B]`: the reward of each turn. */
+    readonly next: TensorDict<{ readonly reward: tf.Tensor }>
+  }
 
-/** What an advantage writes: one number for each token of the response, 0 where it does not count. */
-export type AdvantageEntry = { readonly advantage: Ragged<'float32'> }
-
-/** What an estimator with targets for a value function writes besides. */
-export type ReturnsEntry = AdvantageEntry & { readonly returns: Ragged<'float32'> }
+/** What an estimator with targets for a value function writes. */
+export type EstimatedEntries = AdvantageEntry & ReturnsEntry
 
 /** A group whose rows are left out. The mean return is outside the bounds, or a return is NaN or infinite. */
 export interface DroppedGroup {

@@ -1,5 +1,6 @@
 /** Estimators on arrays as functions of batches. */
 import * as E from 'fp-ts/lib/Either.js'
+import type { AdvantageEntry } from '../../data/batch.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { set } from '../../data/tensorDict/edit.js'
 import { take } from '../../data/tensorDict/selecting.js'
@@ -8,10 +9,9 @@ import { aFunction, aNumber, checkOptions, type Kind, refuse, twoNumbers } from 
 import {
   ADVANTAGE_SPEC,
   type Advantage,
-  type AdvantageEntry,
   type DroppedGroup,
+  type EstimatedEntries,
   RETURNS_SPEC,
-  type ReturnsEntry,
   type RewardedTurns,
 } from './advantage.js'
 import type { DegenerateGroup } from './groupAdvantage.js'
@@ -185,7 +185,7 @@ const entriesOf = (reader: TurnReader, kept: readonly Rewarded[]): TrajectoryEnt
 export const batchAdvantage = <R extends TokenAdvantages | Estimated>(
   estimator: Estimator<R>,
   options: BatchAdvantageOptions = {},
-): Advantage<RewardedTurns, R extends Estimated ? ReturnsEntry : AdvantageEntry> => {
+): Advantage<RewardedTurns, R extends Estimated ? EstimatedEntries : AdvantageEntry> => {
   checkOptions(
     'batchAdvantage',
     { estimator, ...options },
@@ -247,5 +247,5 @@ export const batchAdvantage = <R extends TokenAdvantages | Estimated>(
         dropped: (batch: TensorDict) => read(batch).dropped,
       }).map(([property, value]) => [property, { value, enumerable: true }]),
     ),
-  }) as unknown as Advantage<RewardedTurns, R extends Estimated ? ReturnsEntry : AdvantageEntry> // as defined above
+  }) as unknown as Advantage<RewardedTurns, R extends Estimated ? EstimatedEntries : AdvantageEntry> // as defined above
 }

@@ -3,7 +3,7 @@
 import type { Ragged } from '../../data/tensorDict/leaf.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { aNumber, checkOptions, oneOf } from '../../core/options.js'
-import type { Advantage, ReturnsEntry, RewardedTurns } from './advantage.js'
+import type { Advantage, EstimatedEntries, RewardedTurns } from './advantage.js'
 import { batchAdvantage } from './batchAdvantage.js'
 import { type GAEOptions, gae, type VTraceOptions, vTrace } from './temporal.js'
 
@@ -27,7 +27,7 @@ export type OffPolicyTurns = ValuedTurns & {
  * @example
  * GAE({ lambda: 0.95 }).reads.includes('values') // true
  */
-export const GAE = (options: GAEOptions = {}): Advantage<ValuedTurns, ReturnsEntry> => {
+export const GAE = (options: GAEOptions = {}): Advantage<ValuedTurns, EstimatedEntries> => {
   checkOptions('GAE', options, { gamma: aNumber, lambda: aNumber, whitened: oneOf('yes', 'no') })
   gae({ groups: [], rewards: [], mask: [] }, [], options) // throws for options that make no sense
   return batchAdvantage((rows) => gae(rows, rows.entries.tokens('values'), options), {
@@ -35,7 +35,7 @@ export const GAE = (options: GAEOptions = {}): Advantage<ValuedTurns, ReturnsEnt
     settings: { ...options },
     reads: ['values'],
     over: options.whitened === 'no' ? 'group' : 'batch',
-  }) as Advantage<ValuedTurns, ReturnsEntry> // reads the values besides
+  }) as Advantage<ValuedTurns, EstimatedEntries> // reads the values besides
 }
 
 /**
@@ -49,7 +49,7 @@ export const GAE = (options: GAEOptions = {}): Advantage<ValuedTurns, ReturnsEnt
  * @example
  * VTrace().reads.includes('oldLogProbs.response') // true
  */
-export const VTrace = (options: VTraceOptions = {}): Advantage<OffPolicyTurns, ReturnsEntry> => {
+export const VTrace = (options: VTraceOptions = {}): Advantage<OffPolicyTurns, EstimatedEntries> => {
   vTrace({ groups: [], rewards: [], mask: [] }, { values: [], logRatios: [] }, options) // throws for options that make no sense
   return batchAdvantage(
     (rows) => {
@@ -59,5 +59,5 @@ export const VTrace = (options: VTraceOptions = {}): Advantage<OffPolicyTurns, R
       return vTrace(rows, { values: tokens('values'), logRatios }, options)
     },
     { name: 'VTrace', settings: { ...options }, reads: ['values', 'logProbs.response', 'oldLogProbs.response'] },
-  ) as Advantage<OffPolicyTurns, ReturnsEntry> // reads these entries besides
+  ) as Advantage<OffPolicyTurns, EstimatedEntries> // reads these entries besides
 }
