@@ -48,6 +48,7 @@ export type {
   ValueBatch,
 } from './learners/lossKinds.js'
 export type { OffPolicyOptions } from './learners/policyRows.js'
+export { type PreferenceLists, preferenceBatch, type TokenLists, tokenBatch } from './learners/tokenBatch.js'
 export type { LoraOptions } from './learners/trainable.js'
 export {
   type Collected,

@@ -11,8 +11,8 @@ import {
   TensorDict, tensorSpec, type TextPrompt, type TokenAction, type TokenPrompt, traverseLeaves, unflattenKeys, withBatchShape, zeros, zipLeaves,
 } from '../../src/data/index.js'
 import { append, GSM8KEnv, TemplateTransform, Tokenizer } from '../../src/envs/index.js'
-import type { LLMCollector } from '../../src/collectors/index.js'
-import { type AlgorithmName, cispo, clippedSurrogate, dpoLoss, gspo, policyLoss } from '../../src/objectives/index.js'
+import { type LLMCollector, localLearner } from '../../src/collectors/index.js'
+import { type AlgorithmName, cispo, clippedSurrogate, dpoLoss, gspo, MCAdvantage, type PolicyLoss, policyLoss } from '../../src/objectives/index.js'
 const td = TensorDict({ query: data(['2 + 2?']), tokens: { prompt: ragged('int32', [[1]]), full: { mask: meta(1) } }, next: { reward: tf.zeros([1]) } }, [1])
 const spec = { reward: tensorSpec('float32'), text: dataSpec<string>('string') }
 declare const policy: Policy<TokenPrompt, TokenAction>
@@ -21,7 +21,14 @@ declare const env: ReturnType<typeof GSM8KEnv>
 declare const template: ReturnType<typeof TemplateTransform>
 declare const tokenizer: ReturnType<typeof Tokenizer>
 declare const prompts: TensorDict<TokenPrompt>
-export { add, append, assign, autoBatch, cast, cispo, clippedSurrogate, concat, dataSpec, dpoLoss, E, env, exclude, find, flattenKeys, fromNested, get, gspo, mapLeaves, merge, metaSpec, modify, partitionKeys, pipe, policy, prompts, raggedSpec, refine, remove, rename, select, set, spec, take, template, textPolicy, tokenizer, traverseLeaves, unflattenKeys, withBatchShape, zeros, zipLeaves, td }
+declare const grpo: ReturnType<typeof localLearner<PolicyLoss>>
+const texts = TensorDict({ text: { response: data(['4']) }, advantage: ragged('float32', [[1]]) }, [1])
+const played = TensorDict({
+  trajectoryId: data(['k:0']), turn: data([0]), groupId: data(['k:g']), next: { reward: tf.zeros([1]) },
+  tokens: { prompt: ragged('int32', [[1]]), response: ragged('int32', [[2]]) }, logProbs: { response: ragged('float32', [[0]]) },
+}, [1])
+const rate = MCAdvantage({ groupSize: 1 })
+export { add, append, assign, autoBatch, cast, cispo, clippedSurrogate, concat, dataSpec, dpoLoss, E, env, exclude, find, flattenKeys, fromNested, get, grpo, gspo, mapLeaves, merge, metaSpec, modify, partitionKeys, pipe, played, policy, prompts, raggedSpec, rate, texts, refine, remove, rename, select, set, spec, take, template, textPolicy, tokenizer, traverseLeaves, unflattenKeys, withBatchShape, zeros, zipLeaves, td }
 export type { AlgorithmName, Data, HistoryAction, Infer, LLMCollector, Meta }
 `
 
@@ -302,5 +309,20 @@ export const WRONG_PROGRAMS: readonly WrongProgram[] = [
     'algorithmLoss: an algorithm that there is not',
     ["((name: AlgorithmName) => name)('gropo')", "((name: AlgorithmName) => name)('grpo')"],
     '"gropo"',
+  ),
+  program(
+    'a learner of GRPO: a batch of text, without tokens and log-probs',
+    ['grpo.update(texts)', 'grpo.update(rate(played))'],
+    "Property 'tokens' is missing",
+  ),
+  program(
+    'a learner of GRPO: a batch without advantages',
+    ['grpo.update(played)', 'grpo.update(rate(played))'],
+    "Property 'advantage' is missing",
+  ),
+  program(
+    'an advantage: a batch without rewards',
+    ['rate(prompts)', 'rate(played)'],
+    'missing the following properties',
   ),
 ]
