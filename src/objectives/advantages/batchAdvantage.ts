@@ -1,11 +1,11 @@
 /** Estimators on arrays as functions of batches. */
 import * as E from 'fp-ts/lib/Either.js'
+import { aFunction, aNumber, checkOptions, type Kind, refuse, twoNumbers } from '../../core/options.js'
 import type { AdvantageEntry } from '../../data/batch.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { set } from '../../data/tensorDict/edit.js'
 import { take } from '../../data/tensorDict/selecting.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { aFunction, aNumber, checkOptions, type Kind, refuse, twoNumbers } from '../../core/options.js'
 import {
   ADVANTAGE_SPEC,
   type Advantage,

@@ -1,8 +1,8 @@
 /** Advantages of batches from a value function. */
 
+import { aNumber, checkOptions, oneOf } from '../../core/options.js'
 import type { Ragged } from '../../data/tensorDict/leaf.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { aNumber, checkOptions, oneOf } from '../../core/options.js'
 import type { Advantage, EstimatedEntries, RewardedTurns } from './advantage.js'
 import { batchAdvantage } from './batchAdvantage.js'
 import { type GAEOptions, gae, type VTraceOptions, vTrace } from './temporal.js'
