@@ -37,6 +37,7 @@ export {
 } from './learners/localLearner.js'
 export type {
   BatchOf,
+  CompletionEntries,
   DistillationBatch,
   LearnableLoss,
   LossKinds,
@@ -44,7 +45,6 @@ export type {
   PolicyBatch,
   PPOBatch,
   PreferenceBatch,
-  TokenBatch,
   ValueBatch,
 } from './learners/lossKinds.js'
 export type { OffPolicyOptions } from './learners/policyRows.js'

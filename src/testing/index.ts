@@ -70,6 +70,8 @@ export {
   anyGroupRewards,
   anyGroups,
   anyTrajectories,
+  type CollectedBatchesOptions,
+  collectedBatches,
   type RewardGroup,
   type TrajectoryOptions,
   type TrajectoryRecipe,

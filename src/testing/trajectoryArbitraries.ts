@@ -130,7 +130,7 @@ interface Position {
   readonly spans: readonly TokenSpan[]
 }
 
-/** Keys of resets: 2^53 of them, so that batches that are drawn one after the other have different ones. */
+/** Keys of resets. */
 const anyOrigin: fc.Arbitrary<Key> = fc.maxSafeNat().map(keyFromSeed)
 
 const codes = (text: string): readonly number[] => Array.from(text, (letter) => letter.codePointAt(0)!) // a letter has one
@@ -307,8 +307,28 @@ const batchOf = (rows: readonly Row[], sampling: SamplingRecord): CollectedBatch
  * @example
  * fc.sample(anyTrajectories({ groupSizes: fc.constant(2), maxTurns: 1 }), 1)[0].batchShape[0] % 2 // 0
  */
-export const anyTrajectories = (options: TrajectoryOptions = {}): fc.Arbitrary<TrajectoryRecipe> => {
-  const { groupSizes = fc.integer({ min: 1, max: 3 }), maxGroups = 3, maxTurns = 3, rewards = ordinary } = options
+export const anyTrajectories = (options: TrajectoryOptions = {}): fc.Arbitrary<TrajectoryRecipe> =>
+  collectedBatches({ ...options, batches: 1 }).map(([only]) => only!)
+
+/** What batches are drawn. */
+export interface CollectedBatchesOptions extends TrajectoryOptions {
+  /** How many. Default 2. */
+  readonly batches?: number
+}
+
+/**
+ * Draws batches that one collector yields one after the other: they can be joined, and no two of
+ * them share a trajectory or a group.
+ *
+ * All groups of all batches have one size, and all rows are sampled with the same settings. Each
+ * batch is as `anyTrajectories` describes it.
+ *
+ * @example
+ * fc.sample(collectedBatches({ batches: 3 }), 1)[0].length // 3
+ */
+export const collectedBatches = (options: CollectedBatchesOptions = {}): fc.Arbitrary<readonly TrajectoryRecipe[]> => {
+  const { batches = 2, groupSizes = fc.integer({ min: 1, max: 3 }) } = options
+  const { maxGroups = 3, maxTurns = 3, rewards = ordinary } = options
   const trajectory: fc.Arbitrary<Trajectory> = fc.record({
     turns: fc.array(anyTurn(rewards), { minLength: 1, maxLength: maxTurns }),
     end: fc.constantFrom('terminated', 'truncated'),
@@ -319,10 +339,14 @@ export const anyTrajectories = (options: TrajectoryOptions = {}): fc.Arbitrary<T
       members: fc.array(trajectory, { minLength: size, maxLength: size }),
     })
     const groups = fc.array(group, { minLength: 1, maxLength: maxGroups })
-    return fc.tuple(groups, anySampling, anyOrigin).map(([groups, sampling, origin]) => {
-      const rows = rowsOf(groups, origin)
-      const build = () => batchOf(rows, sampling)
-      return shown({ batchShape: [rows.length], build }, () => textOfMade(build as () => TensorDict)) // of any schema
-    })
+    const many = { minLength: batches, maxLength: batches }
+    const origins = fc.noShrink(fc.uniqueArray(anyOrigin, { ...many, selector: formatKey }))
+    return fc.tuple(fc.array(groups, many), anySampling, origins).map(([drawn, sampling, keys]) =>
+      drawn.map((groups, i) => {
+        const rows = rowsOf(groups, keys[i]!) // as many as batches
+        const build = () => batchOf(rows, sampling)
+        return shown({ batchShape: [rows.length], build }, () => textOfMade(build as () => TensorDict)) // of any schema
+      }),
+    )
   })
 }

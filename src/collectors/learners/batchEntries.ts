@@ -17,7 +17,7 @@ export const requireEntries = (learner: string, batch: TensorDict, reads: readon
 }
 
 /** Rows of a ragged leaf, without a copy. */
-export const rowsOf = (leaf: Ragged): readonly ArrayLike<number>[] => {
+const rowsOf = (leaf: Ragged): readonly ArrayLike<number>[] => {
   const all = raggedArray(leaf)
   return Array.from({ length: raggedLength(leaf) }, (_, i) => all.subarray(leaf.offsets[i], leaf.offsets[i + 1]))
 }

@@ -7,7 +7,7 @@ import type { Ragged } from '../../data/tensorDict/leaf.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../../data/weights.js'
 import type { CorrectionMetrics } from '../../objectives/rolloutCorrection.js'
-import type { TokenBatch } from './lossKinds.js'
+import type { CompletionEntries } from './lossKinds.js'
 
 /**
  * A learner could not do what was asked. `non-finite`: the loss or the gradient is NaN or infinite. `thread`: one of its threads could not
@@ -54,7 +54,7 @@ export interface Learner<in B, out M> {
    */
   readonly update: (batch: TensorDict<B>) => TaskEither<LearnerFailure, Update<M>>
   /** Log-probabilities of `tokens.response` under the current weights, in nats, at the temperature of the batch. */
-  readonly logProbs: (batch: TensorDict<TokenBatch>) => TaskEither<LearnerFailure, Ragged<'float32'>>
+  readonly logProbs: (batch: TensorDict<CompletionEntries>) => TaskEither<LearnerFailure, Ragged<'float32'>>
   /** All weights that a policy needs, frozen ones included. Valid until the next update; `own` keeps them longer. */
   readonly weights: () => NamedTensors
   /** Updates done. */

@@ -36,7 +36,7 @@ import { jsonOf } from './describe.js'
 import type { Learner, LearnerFailure, Update } from './learner.js'
 import { learnerFiles, readLearner } from './learnerState.js'
 import { type AnyLossCase, type AnyRows, lossCase } from './lossCases.js'
-import type { BatchOf, LearnableLoss, MetricsOf, TokenBatch } from './lossKinds.js'
+import type { BatchOf, CompletionEntries, LearnableLoss, MetricsOf } from './lossKinds.js'
 import { lossModule } from './lossModule.js'
 import { type AnyStateOptimizer, restoredState } from './optimizerState.js'
 import { checkOffPolicy, type OffPolicyOptions } from './policyRows.js'
@@ -87,7 +87,7 @@ export interface LocalLearner<in B, out M> extends Learner<B, M> {
    *
    * Errors   throws RangeError for a loss without a value head.
    */
-  readonly values: (batch: TensorDict<TokenBatch>) => Ragged<'float32'>
+  readonly values: (batch: TensorDict<CompletionEntries>) => Ragged<'float32'>
   /** Samples completions on the learner's threads, for a policy with its weights. */
   readonly generator: () => CompletionGenerator
 }

@@ -35,7 +35,7 @@ export interface AnyRows {
 }
 
 /** What a learner needs to know of its loss. */
-export interface LossCase<R extends AnyRows, M extends MeasuredLoss> {
+interface LossCase<R extends AnyRows, M extends MeasuredLoss> {
   readonly stepCase: StepCase<R, string, unknown, M>
   /** Dotted names of the entries that every batch must have. */
   readonly reads: readonly string[]

@@ -21,29 +21,29 @@ import type { ValueMetrics } from '../steps/valueStep.js'
 type Response = TensorDict<{ readonly response: Ragged<'float32'> }>
 
 /** Prompts and completions, one row each. `masks.loss` or `masks.assistant` say which tokens count; without them all do. */
-export type TokenBatch = {
+export type CompletionEntries = {
   readonly tokens: TensorDict<{ readonly prompt: Ragged<'int32'>; readonly response: Ragged<'int32'> }>
 }
 
 /** What a policy loss learns from: a collected batch with advantages. */
-export type PolicyBatch = TokenBatch & AdvantageEntry & { readonly logProbs: Response }
+export type PolicyBatch = CompletionEntries & AdvantageEntry & { readonly logProbs: Response }
 
 /** What a value function learns from. `values` are those of the sampled batch, for losses with a range. */
-export type ValueBatch = TokenBatch & ReturnsEntry
+export type ValueBatch = CompletionEntries & ReturnsEntry
 
 /** What PPO learns from. */
 export type PPOBatch = PolicyBatch & ReturnsEntry & { readonly values: Ragged<'float32'> }
 
 /** What distillation learns from: the teacher's log-probabilities of the sampled tokens. */
-export type DistillationBatch = TokenBatch & { readonly teacherLogProbs: Response }
+export type DistillationBatch = CompletionEntries & { readonly teacherLogProbs: Response }
 
 /**
  * Pairs of completions of one prompt. Optional: `refLogProbs.response` of each side, for losses with a reference model, and `margin`, a tensor
  * `[B]`, for reward models.
  */
 export type PreferenceBatch = {
-  readonly chosen: TensorDict<TokenBatch>
-  readonly rejected: TensorDict<TokenBatch>
+  readonly chosen: TensorDict<CompletionEntries>
+  readonly rejected: TensorDict<CompletionEntries>
 }
 
 /** For each kind of loss: the loss, its batches, and the metrics of a step. */
@@ -55,7 +55,7 @@ export interface LossKinds {
     readonly batch: ValueBatch
     readonly metrics: ValueMetrics & MeasuredLoss
   }
-  readonly sft: { readonly loss: SFTLoss; readonly batch: TokenBatch; readonly metrics: SFTMetrics }
+  readonly sft: { readonly loss: SFTLoss; readonly batch: CompletionEntries; readonly metrics: SFTMetrics }
   readonly rewardModel: {
     readonly loss: RewardModelLoss
     readonly batch: PreferenceBatch

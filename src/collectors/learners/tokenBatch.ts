@@ -1,7 +1,7 @@
 /** Batches of given tokens, for losses that learn without sampling. */
 import { type Ragged, ragged } from '../../data/tensorDict/leaf.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { PreferenceBatch, TokenBatch } from './lossKinds.js'
+import type { CompletionEntries, PreferenceBatch } from './lossKinds.js'
 
 /** Prompts and completions as lists of token ids, one element each. */
 export interface TokenLists {
@@ -31,7 +31,7 @@ export const tokenBatch = ({
   prompts,
   completions,
   masks,
-}: TokenLists): TensorDict<TokenBatch & { readonly masks: TensorDict<{ readonly loss: Ragged<'bool'> }> }> => {
+}: TokenLists): TensorDict<CompletionEntries & { readonly masks: TensorDict<{ readonly loss: Ragged<'bool'> }> }> => {
   const wrong = masks?.findIndex((row, i) => row.length !== completions[i]?.length) ?? -1
   if (wrong >= 0)
     throw new RangeError(

@@ -31,7 +31,7 @@ export interface LoraOptions extends Partial<LoraConfig> {
 }
 
 /** What is trained, and what it needs besides. */
-export interface StartWeights {
+interface StartWeights {
   readonly trained: NamedTensors
   readonly frozen: NamedTensors
 }
