@@ -1,4 +1,6 @@
 /** Tandem: reinforcement-learning post-training of language models. Everything but `tandem-rl/testing`. */
+export { pipe } from 'fp-ts/lib/function.js'
+export { z } from 'zod'
 export * from './collectors/index.js'
 export { type ByteSource, memoryBytes } from './core/byteSource.js'
 export type { Alarms, Calendar, Clock, Files, Ids, Output } from './core/capabilities.js'

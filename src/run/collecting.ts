@@ -146,7 +146,7 @@ const inTurns = <O extends TokenPrompt>(
     return groups === undefined
       ? pipe(
           collector.collect(at),
-          TE.map((each) => ({ ...each, sampling: null })),
+          TE.map((each) => ({ ...(each as unknown as Collected<unknown>), sampling: null })), // read by names
         )
       : dynamicSampling(collector as unknown as LLMCollector<{ readonly groupId: Data<string> }>, rule)(at) // there are groups
   }

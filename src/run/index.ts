@@ -19,6 +19,14 @@ export {
 } from './evaluation.js'
 export type { RunEvent } from './events.js'
 export {
+  type HeldOut,
+  type PolicyRun,
+  type PolicyRunParts,
+  policyRun,
+  type TaskContext,
+  type TaskEnv,
+} from './policyRun.js'
+export {
   type BuildContext,
   defineRecipe,
   type Recipe,
@@ -43,9 +51,11 @@ export {
   type DataRunParts,
   defineRun,
   type RecordOptions,
-  type RunAdvantage,
+  
   type RunParts,
 } from './run.js'
+export { type PolicySettings, policySettings, settings } from './settings.js'
 export type { BatchSource, KLWeight, OpenSource, SourceBatch, SourceStart } from './source.js'
 export { type RunStore, runFolder } from './store.js'
+export { DATASET_HELP, heldOutProblems, type RunTasks, type TaskSettings, trainingTasks } from './tasks.js'
 export { type AlarmOptions, type KeepOptions, type RunRhythm, type TrainOptions, train } from './train.js'

@@ -75,6 +75,8 @@ export interface SettingLeaf {
   /** `integer`, `number`, `string`, `boolean`, or the words to choose from. */
   readonly kind: string
   readonly isNullable: boolean
+  /** The flag that the setting names by `.meta({ flag })`. */
+  readonly flag?: string
 }
 
 type JsonSchema = Readonly<Record<string, unknown>>
@@ -86,9 +88,11 @@ const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
 const alternatives = (schema: JsonSchema): readonly JsonSchema[] =>
   Array.isArray(schema.anyOf) ? schema.anyOf.filter(isRecord).filter(({ type }) => type !== 'null') : [schema]
 
+const typesOf = ({ type = 'json' }: JsonSchema): readonly string[] => [type].flat().map(String)
+
 const kindOf = (schema: JsonSchema): string =>
   alternatives(schema)
-    .map((each) => (Array.isArray(each.enum) ? each.enum.map(String).join(' | ') : String(each.type ?? 'json')))
+    .map((each) => (Array.isArray(each.enum) ? each.enum.map(String).join(' | ') : typesOf(each).filter((type) => type !== 'null').join(' | ')))
     .join(' | ')
 
 const leavesOf = (schema: JsonSchema, path: readonly string[], inherited: unknown): readonly SettingLeaf[] => {
@@ -98,8 +102,10 @@ const leavesOf = (schema: JsonSchema, path: readonly string[], inherited: unknow
       isRecord(inner) ? leavesOf(inner, [...path, name], isRecord(value) ? value[name] : undefined) : [],
     )
   const description = typeof schema.description === 'string' ? schema.description : ''
-  const isNullable = Array.isArray(schema.anyOf) && schema.anyOf.some((each) => isRecord(each) && each.type === 'null')
-  return [{ path, description, default: value, kind: kindOf(schema), isNullable }]
+  const all = Array.isArray(schema.anyOf) ? schema.anyOf.filter(isRecord) : [schema]
+  const isNullable = all.some((each) => typesOf(each).includes('null'))
+  const flag = typeof schema.flag === 'string' ? { flag: schema.flag } : {}
+  return [{ path, description, default: value, kind: kindOf(schema), isNullable, ...flag }]
 }
 
 /** The settings of a schema, one by one, in order. */

@@ -8,20 +8,13 @@ import type { Failure } from '../core/failure.js'
 import { refuse } from '../core/options.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import type { Policy, TokenAction, TokenPrompt } from '../data/policy.js'
-import type { TensorDict } from '../data/tensorDict/tensorDict.js'
+import type { Merge, TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors, WeightReceiver } from '../data/weights.js'
+import type { Advantage } from '../objectives/advantages/advantage.js'
 import { type CollectOptions, checkCollect, collectingSource, type EnvOf } from './collecting.js'
 import type { Evaluator } from './evaluation.js'
 import type { UpdateMetrics } from './records.js'
 import type { BatchSource } from './source.js'
-
-/** A batch for a learner from a collected batch: `MCAdvantage` and every other estimator. */
-export interface RunAdvantage<in In, out Out> {
-  (batch: TensorDict<In>): TensorDict<Out>
-  readonly description?: Json
-  /** Trajectories in a group, where the estimator needs a number of them. */
-  readonly groupSize?: number
-}
 
 /** What a run logs of its batches besides what every run logs. */
 export interface RecordOptions {
@@ -33,13 +26,17 @@ export interface RecordOptions {
   readonly decode?: (id: number) => string
 }
 
+/** The entries of a collected batch. */
+type EntriesOf<O> = CollectedBatch<O> extends TensorDict<infer S> ? S : never
+
 /** Parts of a run whose batches are collected from an environment. */
-export interface RunParts<O extends TokenPrompt, B, M extends UpdateMetrics> {
+export interface RunParts<O extends TokenPrompt, Added, M extends UpdateMetrics> {
   /** An environment; or one for each batch, which collecting beside learning and an adaptive KL weight need. */
   readonly env: EnvOf<O>
   readonly policy: Policy<TokenPrompt, TokenAction>
-  readonly advantage: RunAdvantage<never, B>
-  readonly learner: Learner<B, M>
+  readonly advantage: Advantage<never, Added>
+  /** Its batches are those of the environment with what the advantage adds. */
+  readonly learner: Learner<Merge<EntriesOf<O>, Added>, M>
   /** Gives the policy new weights. Default: in this process, for policies that take weights. */
   readonly updater?: WeightUpdater<NamedTensors>
   /** What the run is measured on. The first one chooses the best checkpoint. Default: nothing. */
@@ -125,7 +122,9 @@ const dataRun = <B, M extends UpdateMetrics>(parts: DataRunParts<B, M>): AnyRun 
   }
 }
 
-const environmentRun = <O extends TokenPrompt, B, M extends UpdateMetrics>(parts: RunParts<O, B, M>): AnyRun => {
+const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
+  parts: RunParts<O, Added, M>,
+): AnyRun => {
   const { policy, advantage, learner, evaluate = [], record = {} } = parts
   checkWiring(parts as unknown as RunParts<TokenPrompt, never, UpdateMetrics>) // only names and sizes are read
   const updater = updaterOf(policy, parts.updater)
@@ -133,7 +132,7 @@ const environmentRun = <O extends TokenPrompt, B, M extends UpdateMetrics>(parts
   return {
     _tag: 'Run',
     source,
-    advantage: advantage as unknown as (batch: TensorDict) => TensorDict, // batches are those of the environment, by the types of the parts
+    advantage: advantage as unknown as AnyRun['advantage'], // batches are those of the environment, by the types of the parts
     learner: learner as unknown as Learner<never, UpdateMetrics>, // likewise
     push: (version) => updater.push(learner.weights(), version),
     evaluate,
@@ -141,7 +140,7 @@ const environmentRun = <O extends TokenPrompt, B, M extends UpdateMetrics>(parts
     description: {
       source: source.description,
       policy: policy.name,
-      advantage: advantage.description ?? null,
+      advantage: advantage.description,
       learner: learner.description,
     },
     close: async () => {
@@ -162,16 +161,12 @@ const environmentRun = <O extends TokenPrompt, B, M extends UpdateMetrics>(parts
  * Source   TorchRL's GRPO recipe, whose wiring is a script.
  */
 export const defineRun: {
-  <O extends TokenPrompt, B, M extends UpdateMetrics>(
-    parts: Omit<RunParts<O, B, M>, 'advantage'> & { readonly advantage: RunAdvantage<EntriesOf<O>, B> },
-  ): AnyRun
+  <O extends TokenPrompt, Added, M extends UpdateMetrics>(parts: RunParts<O, Added, M>): AnyRun
   <B, M extends UpdateMetrics>(parts: DataRunParts<B, M>): AnyRun
 } = (parts: object): AnyRun =>
   'data' in parts
     ? dataRun(parts as DataRunParts<never, UpdateMetrics>) // by the overloads
     : environmentRun(parts as RunParts<TokenPrompt, never, UpdateMetrics>) // by the overloads
-
-type EntriesOf<O> = CollectedBatch<O> extends TensorDict<infer S> ? S : never
 
 /** The run with something more to close at its end, such as a reference model. */
 export const closing = (run: AnyRun, close: () => Promise<void> | void): AnyRun => ({

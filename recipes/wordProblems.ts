@@ -1,0 +1,30 @@
+/** Word problems by GRPO: the run of `npm start`. A model of 0.85 million parameters learns to reason before it answers. */
+import * as T from 'tandem-rl'
+
+export const recipe = T.defineRecipe({
+  name: 'wordProblems',
+  summary: 'Train the embedded model by GRPO on generated word problems, or on rows with question and answer.',
+  settings: T.policySettings.extend({
+    dataset: T.z.string().nullable().default(null).describe(T.DATASET_HELP),
+    evalDataset: T.z
+      .string()
+      .nullable()
+      .default(null)
+      .describe('rows to evaluate on; off: rows held out of the data set'),
+  }),
+  build: async (settings, context) => {
+    const model = T.orThrow(await T.loadPretrained(settings.model)())
+    const key = T.keyFromSeed(settings.seed)
+    const data = T.orThrow(await T.trainingTasks(settings, T.child(T.child(key, 'tasks'), 'word problems'))())
+    const source = T.shuffled(data.train, T.child(key, 'tasks'))
+    return T.policyRun(
+      settings,
+      {
+        model,
+        env: (tasks) => T.GSM8KEnv({ source, ...tasks }),
+        heldOut: [{ env: (tasks) => T.GSM8KEnv({ source: data.heldOut, ...tasks }), tasks: data.heldOutTasks }],
+      },
+      context,
+    )
+  },
+})

@@ -1,0 +1,126 @@
+/** Flags of a recipe: one for each of its settings, `--set`, and `--config`. */
+import { readFileSync } from 'node:fs'
+import { extname, resolve } from 'node:path'
+import { type Command, Option } from 'commander'
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import { isHubName } from '../data/datasets/open.js'
+import {
+  parseSettings,
+  type Recipe,
+  readAssignment,
+  readSetting,
+  type SettingLeaf,
+  settingLeaves,
+  withSetting,
+} from '../run/recipe.js'
+import { CommandError } from './failure.js'
+
+type Settings = Readonly<Record<string, unknown>>
+
+/** A setting and its flag. */
+interface Flag {
+  readonly leaf: SettingLeaf
+  /** Without dashes, as commander stores it. */
+  readonly attribute: string
+  readonly option: Option
+}
+
+const kebab = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+
+const camel = (name: string): string => name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase())
+
+/** The flag of a setting: the one it names, its own name if no other setting has it, else its whole path. */
+const flagName = (leaf: SettingLeaf, all: readonly SettingLeaf[]): string => {
+  const last = leaf.path.at(-1)!
+  if (leaf.flag !== undefined) return leaf.flag
+  const isUnique = all.filter((each) => each.path.at(-1) === last).length === 1
+  return kebab(isUnique ? last : leaf.path.join('-'))
+}
+
+const argumentOf = ({ kind }: SettingLeaf): string => {
+  if (kind.includes('integer')) return '<n>'
+  if (kind.includes('number')) return '<x>'
+  return kind.includes('object') || kind.includes('array') ? '<json>' : '<value>'
+}
+
+const defaultText = (value: unknown): string => (value === null ? 'off' : JSON.stringify(value))
+
+/** The flags of a recipe's settings. */
+export const recipeFlags = ({ settings }: Pick<Recipe, 'settings'>): readonly Flag[] => {
+  const leaves = settingLeaves(settings)
+  return leaves.map((leaf) => {
+    const name = flagName(leaf, leaves)
+    const words = leaf.kind.includes(' | ') && !leaf.kind.includes('integer') ? ` (${leaf.kind})` : ''
+    const help = `${leaf.description}${words} [${leaf.path.join('.')}, default ${defaultText(leaf.default)}]`
+    return { leaf, attribute: camel(name), option: new Option(`--${name} ${argumentOf(leaf)}`, help) }
+  })
+}
+
+const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value]
+
+/** Adds the flags of a recipe to a command. */
+export const addRecipeFlags = (command: Command, recipe: Recipe): Command => {
+  command
+    .addOption(new Option('--set <path=value>', 'set one setting by its path, such as learner.learningRate=3e-5').argParser(collect))
+    .option('--config <file>', 'read settings from a .json or .yaml file; flags and --set win')
+  for (const { option } of recipeFlags(recipe)) command.addOption(option)
+  return command
+}
+
+/** The settings of a file. Errors: throws CommandError with the file and the reason. */
+const fileSettings = async (path: string): Promise<Settings> => {
+  const isYaml = ['.yaml', '.yml'].includes(extname(path))
+  try {
+    const text = readFileSync(path, 'utf8')
+    const value: unknown = isYaml ? (await import('yaml')).parse(text) : JSON.parse(text)
+    return z.record(z.string(), z.unknown()).parse(value)
+  } catch (error) {
+    throw new CommandError(`--config ${path}: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
+/** Paths of files mean the same from every folder. */
+const absolute = (leaf: SettingLeaf, value: unknown): unknown => {
+  const isPath = ['dataset', 'evalDataset'].includes(leaf.path.at(-1) ?? '')
+  return isPath && typeof value === 'string' && !isHubName(value) ? resolve(value) : value
+}
+
+/** What is given on the command line, over `base`: a file, then flags, then `--set`. */
+export const givenSettings = async (
+  recipe: Recipe,
+  flags: Readonly<Record<string, unknown>>,
+  base: Settings = {},
+): Promise<Settings> => {
+  const { config, set } = flags
+  let given: Settings = base
+  if (typeof config === 'string')
+    for (const [path, value] of flatten(await fileSettings(resolve(config)))) given = withSetting(given, path, value)
+  for (const { leaf, attribute } of recipeFlags(recipe)) {
+    const text = flags[attribute]
+    if (typeof text === 'string') given = withSetting(given, leaf.path, absolute(leaf, readSetting(leaf, text)))
+  }
+  for (const text of Array.isArray(set) ? set : []) {
+    const read = readAssignment(recipe, String(text))
+    if (E.isLeft(read)) throw new CommandError(read.left.reason)
+    given = withSetting(given, ...read.right)
+  }
+  return given
+}
+
+const isRecord = (value: unknown): value is Settings =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const flatten = (record: Settings, path: readonly string[] = []): readonly (readonly [readonly string[], unknown])[] =>
+  Object.entries(record).flatMap(([name, value]) =>
+    isRecord(value) && Object.keys(value).length > 0
+      ? flatten(value, [...path, name])
+      : [[[...path, name], value] as const],
+  )
+
+/** Settings that fit the recipe. Errors: throws CommandError with every setting that does not. */
+export const checkedSettings = (recipe: Recipe, given: Settings): Settings => {
+  const parsed = parseSettings(recipe, given)
+  if (E.isLeft(parsed)) throw new CommandError(parsed.left.reason)
+  return parsed.right
+}
