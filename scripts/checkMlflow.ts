@@ -4,11 +4,11 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'
-import { mlflowSink } from '../src/tracking/mlflow.js'
-import type { TrackedEvent } from '../src/tracking/sink.js'
 import { orThrow } from '../src/core/failure.js'
 import { liveIds } from '../src/live/ids.js'
 import { liveTransport } from '../src/live/transport/liveTransport.js'
+import { mlflowSink } from '../src/tracking/mlflow.js'
+import type { TrackedEvent } from '../src/tracking/sink.js'
 
 const url = process.env.MLFLOW_URL
 if (url === undefined) {

@@ -7,10 +7,10 @@ import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import type { TrackedEvent } from '../src/tracking/sink.js'
-import { tensorBoardSink } from '../src/tracking/tensorBoard.js'
 import { orThrow } from '../src/core/failure.js'
 import { child, keyFromSeed, normals } from '../src/core/key.js'
+import type { TrackedEvent } from '../src/tracking/sink.js'
+import { tensorBoardSink } from '../src/tracking/tensorBoard.js'
 
 const venv = process.env.TRACKING_VENV
 if (venv === undefined) {

@@ -11,7 +11,6 @@ import * as tf from '@tensorflow/tfjs'
 import cliProgress from 'cli-progress'
 import { Command, Option } from 'commander'
 import { isLeft } from 'fp-ts/lib/Either.js'
-import { evaluateProblems, type ProblemResult, scoresOf } from '../src/run/evaluate.js'
 import { orThrow } from '../src/core/failure.js'
 import { child, type Key, keyFromSeed, uniform } from '../src/core/key.js'
 import { cosine, warmUp } from '../src/core/schedule.js'
@@ -44,6 +43,7 @@ import { type CompletionBatch, completionLogits } from '../src/modules/transform
 import { TransformersWrapper } from '../src/modules/transformersWrapper.js'
 import { type AdamWState, adamW } from '../src/objectives/updates/adamW.js'
 import { clipByGlobalNorm } from '../src/objectives/updates/optimizer.js'
+import { evaluateProblems, type ProblemResult, scoresOf } from '../src/run/evaluate.js'
 
 const END_OF_TURN = '<|im_end|>'
 const SPECIAL_TOKENS = ['<|endoftext|>', '<|im_start|>', END_OF_TURN]

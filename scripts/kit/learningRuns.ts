@@ -1,13 +1,13 @@
 /** Short training runs of many algorithms under one set of settings, and the file that keeps their numbers. */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { orThrow } from '../../src/core/failure.js'
+import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
+import type { AlgorithmName } from '../../src/objectives/algorithms.js'
 import { finishRun, prepareRun } from '../../src/run/prepare.js'
 import type { EvaluationRecord, StepRecord } from '../../src/run/records.js'
 import { DEFAULT_SETTINGS, type RunSettings } from '../../src/run/settings.js'
 import { train } from '../../src/run/train.js'
-import { orThrow } from '../../src/core/failure.js'
-import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
-import type { AlgorithmName } from '../../src/objectives/algorithms.js'
 
 /** What is kept of each update. */
 export type Kept = 'accuracy' | 'reward' | 'gradNorm' | 'clipFraction' | 'cutFraction' | 'entropy' | 'klToRef'

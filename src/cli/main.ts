@@ -11,6 +11,7 @@ import { sampleCommand } from './sample.js'
 import { serveCommand } from './serve.js'
 import { startServedEngine } from './servedEngine.js'
 import { trainCommand } from './train.js'
+import { namedRecipe, trainRecipeCommand } from './trainRecipe.js'
 import { workerCommand } from './worker.js'
 
 const packageJson: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
@@ -19,17 +20,25 @@ const version =
     ? String(packageJson.version)
     : 'unknown'
 
-const program = new Command('tandem')
-  .description('Reinforcement-learning post-training of language models.')
-  .version(version)
-  .addCommand(trainCommand())
-  .addCommand(evalCommand())
-  .addCommand(sampleCommand())
-  .addCommand(serveCommand(startServedEngine))
-  .addCommand(workerCommand())
-  .addCommand(captureCommand({ connect: connectUpstream, start: startServedEngine }))
-  .addCommand(doctorCommand())
-  .showHelpAfterError()
+/** `tandem train RECIPE` has the flags of its recipe. */
+const train = async (): Promise<Command> => {
+  const [, , command, ...args] = process.argv
+  const recipe = command === 'train' ? await namedRecipe(args) : null
+  return recipe === null ? trainCommand() : await trainRecipeCommand(recipe.name, recipe.resumed)
+}
+
+const program = async (): Promise<Command> =>
+  new Command('tandem')
+    .description('Reinforcement-learning post-training of language models.')
+    .version(version)
+    .addCommand(await train())
+    .addCommand(evalCommand())
+    .addCommand(sampleCommand())
+    .addCommand(serveCommand(startServedEngine))
+    .addCommand(workerCommand())
+    .addCommand(captureCommand({ connect: connectUpstream, start: startServedEngine }))
+    .addCommand(doctorCommand())
+    .showHelpAfterError()
 
 /** A reader such as `head` may close the pipe: that is no error. */
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -38,7 +47,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 })
 
 try {
-  await program.parseAsync()
+  await (await program()).parseAsync()
 } catch (error) {
   const isExpected = error instanceof CommandError
   console.error(isExpected ? `tandem: ${error.message}` : error)

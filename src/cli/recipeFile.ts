@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { unknownName } from '../core/options.js'
-import type { Recipe } from '../run/recipe.js'
+import type { Recipe } from '../training/recipe.js'
 import { CommandError } from './failure.js'
 
 /** A recipe, and the file that the user named; null for one that comes with Tandem. */

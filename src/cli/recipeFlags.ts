@@ -13,7 +13,7 @@ import {
   type SettingLeaf,
   settingLeaves,
   withSetting,
-} from '../run/recipe.js'
+} from '../training/recipe.js'
 import { CommandError } from './failure.js'
 
 type Settings = Readonly<Record<string, unknown>>
@@ -62,7 +62,11 @@ const collect = (value: string, before: readonly string[] = []): readonly string
 /** Adds the flags of a recipe to a command. */
 export const addRecipeFlags = (command: Command, recipe: Recipe): Command => {
   command
-    .addOption(new Option('--set <path=value>', 'set one setting by its path, such as learner.learningRate=3e-5').argParser(collect))
+    .addOption(
+      new Option('--set <path=value>', 'set one setting by its path, such as learner.learningRate=3e-5').argParser(
+        collect,
+      ),
+    )
     .option('--config <file>', 'read settings from a .json or .yaml file; flags and --set win')
   for (const { option } of recipeFlags(recipe)) command.addOption(option)
   return command

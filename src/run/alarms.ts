@@ -70,26 +70,25 @@ interface Rule {
 
 const mean = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0) / xs.length
 
-/** Of a step that learned something, by a loss that measures it. */
+/** Of a step that learned something. */
 const learned =
-  (value: (record: StepRecord) => number | null | undefined): Rule['value'] =>
+  (value: (record: StepRecord) => number | null): Rule['value'] =>
   (record) =>
-    record.update.tokens === 0 ? null : (value(record) ?? null)
+    record.tokens === 0 ? null : value(record)
 
 /** Of a step on tasks that are not solved yet. */
 const unsolved =
   (value: Rule['value']): Rule['value'] =>
   (record, before) =>
-    (record.parts.success ?? 0) >= SOLVED ? null : value(record, before)
+    record.accuracy >= SOLVED ? null : value(record, before)
 
 const entropyLeft: Rule['value'] = (record, { firstEntropies }) => {
   const first = firstEntropies.length < FIRST_STEPS ? 0 : mean(firstEntropies)
-  const { tokens, entropy } = record.update
-  return tokens === 0 || entropy === undefined || first <= 0 ? null : entropy / first
+  return record.tokens === 0 || first <= 0 ? null : record.entropy / first
 }
 
 const rewardRange: Rule['value'] = (record, { lastRewards }) => {
-  if (record.sampling === null || lastRewards.length < REWARD_STEPS - 1) return null
+  if (lastRewards.length < REWARD_STEPS - 1) return null
   const rewards = [...lastRewards, record.reward]
   return Math.max(...rewards) - Math.min(...rewards)
 }
@@ -97,22 +96,21 @@ const rewardRange: Rule['value'] = (record, { lastRewards }) => {
 const RULES: Readonly<Record<AlarmKind, Rule>> = {
   'ratio-drift': {
     ...{ limit: 0.5, bad: 'below', steps: 1 },
-    value: learned(({ update, updates }) =>
-      update.ess === undefined ? null : Math.min(update.ess, ...updates.map(({ ess = 1 }) => ess)),
-    ),
+    // Records of earlier versions have no list of updates: they had one.
+    value: learned(({ ess, updates = [] }) => Math.min(ess, ...updates.map((update) => update.ess))),
     what: 'the effective sample size, as a share of the tokens,',
     wayOut: 'the policy has left the one that sampled: fewer --epochs or --mini-batches, or a lower --learning-rate',
   },
   'sampler-gap': {
     ...{ limit: 1, bad: 'above', steps: 1 },
-    value: learned(({ update }) => update.maxLogProbGap),
+    value: learned(({ maxLogProbGap }) => maxLogProbGap),
     what: 'the largest difference between log-probabilities of sampler and trainer, in nats,',
     wayOut:
       'they do not compute the same: compare weights, temperature and number format of both, or correct for it with --old-log-probs rescored --correction token-truncated',
   },
   'kl-runaway': {
     ...{ limit: 1, bad: 'above', steps: 3 },
-    value: learned(({ update }) => update.klToRef),
+    value: learned(({ klToRef }) => klToRef),
     what: 'the divergence from the first weights, in nats of a token,',
     wayOut: 'the policy runs away from where it began: a higher --kl-coefficient or a lower --learning-rate',
   },
@@ -133,7 +131,7 @@ const RULES: Readonly<Record<AlarmKind, Rule>> = {
   },
   truncation: {
     ...{ limit: 0.5, bad: 'above', steps: 3 },
-    value: ({ truncated, trajectories }) => (trajectories === 0 ? null : truncated),
+    value: ({ truncated }) => truncated,
     what: 'the share of completions that the token limit cut off',
     wayOut: 'they earn nothing for what they did not come to say: more --max-new-tokens, or --truncated mask',
   },
@@ -246,9 +244,7 @@ export const watchStep = (
   return {
     state: {
       firstEntropies:
-        firstEntropies.length < FIRST_STEPS && record.update.tokens !== 0 && record.update.entropy !== undefined
-          ? [...firstEntropies, record.update.entropy]
-          : firstEntropies,
+        firstEntropies.length < FIRST_STEPS && record.tokens > 0 ? [...firstEntropies, record.entropy] : firstEntropies,
       lastRewards: [...state.lastRewards, record.reward].slice(1 - REWARD_STEPS),
       bells: byKind((kind) => seen[kind].bell),
     },

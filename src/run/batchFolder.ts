@@ -3,12 +3,13 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
+import type { TrainingRows } from '../collectors/stepRows.js'
 import type { FileContents, Files } from '../core/capabilities.js'
 import type { FileFailure } from '../core/failure.js'
 import { readTensorDict, type TensorDictReadFailure } from '../data/codecs/tensorDictFile.js'
 import { tensorDictParts } from '../data/codecs/tensorDictFileWrite.js'
-import { find, isTensorDict, TensorDict } from '../data/tensorDict/tensorDict.js'
-import type { Owned } from '../engine/scope.js'
+import { type Data, data, meta, type Ragged, ragged, raggedRows } from '../data/tensorDict/leaf.js'
+import { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Alarm } from './alarms.js'
 import type { TrajectoryRecord } from './records.js'
 import { inOrder, stepName } from './stepName.js'
@@ -18,55 +19,108 @@ export interface KeptBatch {
   readonly step: number
   /** What was measured of it, or where it begins if it could not be collected. */
   readonly record: object
-  /** The entries that a learner reads, without tensors; null if it could not be collected. */
-  readonly learned: TensorDict | null
+  /** What it learned from, or was to learn from; null if it could not be collected. */
+  readonly learned: {
+    readonly rows: TrainingRows /** The group of each row. */
+    readonly groupIds: readonly string[]
+  } | null
   /** All that was sampled for it. */
   readonly trajectories: readonly TrajectoryRecord[]
 }
 
-/** Entries of batches that learners read, and those that identify rows. All of them are rows of numbers and plain values. */
-const LEARNED = [
-  ...['trajectoryId', 'turn', 'groupId', 'stopReason', 'policyVersion', 'sampling', 'advantage', 'returns'].map(
-    (name) => [name],
-  ),
-  ...['tokenWeights', 'values'].map((name) => [name]),
-  ...['prompt', 'response', 'full'].map((name) => ['tokens', name]),
-  ...['response', 'versions'].map((name) => ['logProbs', name]),
-  ...['assistant', 'loss'].map((name) => ['masks', name]),
-  ...['oldLogProbs', 'refLogProbs', 'teacherLogProbs'].map((name) => [name, 'response']),
-  ['next', 'refLogProbs', 'response'],
-  ...['chosen', 'rejected'].flatMap((side) => [
-    ...['prompt', 'response'].map((name) => [side, 'tokens', name]),
-    [side, 'masks', 'assistant'],
-    [side, 'refLogProbs', 'response'],
-  ]),
-] as const satisfies readonly (readonly string[])[]
+/** A list of the rows as an entry: numbers by token, or one number for each row. */
+const entryOf = (list: readonly number[] | readonly ArrayLike<number>[], type: 'int32' | 'float32'): Data | Ragged => {
+  const isByRow = (lists: typeof list): lists is readonly number[] => typeof lists[0] === 'number'
+  return isByRow(list) ? data(list) : ragged(type, list)
+}
 
-type Tree = { [key: string]: unknown }
+/**
+ * Rows to learn from as a TensorDict `[rows]` without tensors: their lists by name, and `temperature`. Numbers of tokens are float32, as the
+ * step computes with them; those of rows stay what they are.
+ *
+ * @example
+ * const rows = { prompts: [[1]], completions: [[2, 3]], oldLogProbs: [[-1, -2]], advantages: [1], temperature: 1 }
+ * rowsToTensorDict(rows).batchShape // [1]
+ */
+export const rowsToTensorDict = ({ temperature, ...lists }: TrainingRows): TensorDict =>
+  TensorDict(
+    {
+      ...Object.fromEntries(
+        Object.entries(lists).map(([name, list]) => [
+          name,
+          entryOf(list, name === 'prompts' || name === 'completions' ? 'int32' : 'float32'),
+        ]),
+      ),
+      temperature: meta(temperature),
+    },
+    [lists.completions.length],
+  )
 
-/** A batch without what no learner reads: histories, texts and tensors. */
-export const learnedEntries = (batch: TensorDict): TensorDict => {
-  const tree: Tree = {}
-  for (const path of LEARNED) {
-    const entry = find(batch, path)
-    if (entry === undefined || isTensorDict(entry)) continue
-    const inner = path.slice(0, -1).reduce<Tree>((node, name) => {
-      node[name] ??= {}
-      return node[name] as Tree // made here
-    }, tree)
-    inner[path.at(-1)!] = entry
-  }
-  return TensorDict(tree as Parameters<typeof TensorDict>[0], batch.batchShape) // entries of a batch
+/** Entries that are not what rows are made of. */
+export interface RowsFailure {
+  readonly _tag: 'RowsFailure'
+  readonly reason: string
+}
+
+const NAMES = [
+  ...([
+    'prompts',
+    'completions',
+    'oldLogProbs',
+    'behaviorLogProbs',
+    'refLogProbs',
+    'masks',
+    'weights',
+    'noise',
+  ] as const),
+  'advantages',
+] as const satisfies readonly (keyof TrainingRows)[]
+
+const REQUIRED: readonly (typeof NAMES)[number][] = ['prompts', 'completions', 'oldLogProbs', 'advantages']
+
+const numbersOf = (entry: unknown): readonly number[] | readonly (readonly number[])[] | undefined => {
+  if (typeof entry !== 'object' || entry === null || !('_tag' in entry)) return undefined
+  if (entry._tag === 'Ragged') return raggedRows(entry as Ragged) // of the tag
+  const items: readonly unknown[] = entry._tag === 'Data' ? (entry as Data).items.toArray() : ['not numbers'] // of the tag
+  return items.every((item) => typeof item === 'number') ? items : undefined
+}
+
+/**
+ * The inverse of `rowsToTensorDict`: rows to learn from.
+ *
+ * Errors   `Left(RowsFailure)` with every entry that is missing, unknown or not of its kind.
+ *
+ * @example
+ * const rows = { prompts: [[1]], completions: [[2, 3]], oldLogProbs: [[-1, -2]], advantages: [1], temperature: 1 }
+ * rowsFromTensorDict(rowsToTensorDict(rows)) // right({ prompts: [[1]], completions: [[2, 3]], oldLogProbs: [[-1, -2]], advantages: [1], temperature: 1 })
+ */
+export const rowsFromTensorDict = (td: TensorDict): E.Either<RowsFailure, TrainingRows> => {
+  const entries = new Map<string, unknown>(td.entries)
+  const temperature = entries.get('temperature')
+  const value: unknown =
+    typeof temperature === 'object' && temperature !== null && 'value' in temperature ? temperature.value : undefined
+  const lists = NAMES.flatMap((name) => (entries.has(name) ? [[name, numbersOf(entries.get(name))] as const] : []))
+  const problems = [
+    ...REQUIRED.filter((name) => !entries.has(name)).map((name) => `'${name}' is missing`),
+    ...lists.filter(([, list]) => list === undefined).map(([name]) => `'${name}' is no list of numbers`),
+    ...(typeof value === 'number' ? [] : ["'temperature' is no number"]),
+    ...[...entries.keys()]
+      .filter((name) => name !== 'temperature' && !NAMES.some((known) => known === name))
+      .map((name) => `'${name}' is no list of rows`),
+  ]
+  return problems.length > 0
+    ? E.left({ _tag: 'RowsFailure', reason: problems.join('; ') })
+    : E.right({ ...Object.fromEntries(lists), temperature: value } as unknown as TrainingRows) // by the checks above
 }
 
 const jsonText = (value: unknown): string => `${JSON.stringify(value, undefined, 2)}\n`
 
-/** The file of a kept batch that is learned from. */
-export const BATCH_FILE = 'batch.td'
-
 const batchFiles = ({ record, learned, trajectories }: KeptBatch): Readonly<Record<string, FileContents>> => ({
   'record.json': jsonText(record),
-  ...(learned && { [BATCH_FILE]: tensorDictParts(learned) }),
+  ...(learned && {
+    'groups.json': jsonText(learned.groupIds),
+    'rows.td': tensorDictParts(rowsToTensorDict(learned.rows)),
+  }),
   'trajectories.jsonl': trajectories.map((each) => `${JSON.stringify(each)}\n`).join(''),
 })
 
@@ -134,7 +188,8 @@ export interface BatchFailure {
 /** What was learned from in a step, as it was kept. */
 export interface ReadBatch {
   readonly step: number
-  readonly batch: Owned<TensorDict>
+  readonly rows: TrainingRows
+  readonly groupIds: readonly string[]
   /** Why the step was not done: its loss was no number; null if it was. */
   readonly end: string | null
 }
@@ -169,11 +224,27 @@ export const readBatch = (
   return pipe(
     read('record.json', recordSchema),
     TE.bindTo('record'),
+    TE.bindW('groupIds', () => read('groups.json', z.array(z.string()))),
+    TE.bindW('rows', () =>
+      pipe(
+        readTensorDict(`${folder}/rows.td`, { files }),
+        TE.chainEitherKW((held) => {
+          using td = held
+          return pipe(
+            rowsFromTensorDict(td.value),
+            E.mapLeft(({ reason }) => refuse(`rows.td: ${reason}`)),
+          )
+        }),
+      ),
+    ),
     TE.bindW('alarms', () => alarmsOf(files, folder)),
-    TE.bindW('batch', () => readTensorDict(`${folder}/${BATCH_FILE}`, { files })),
-    TE.map(({ record, batch, alarms }) => {
+    TE.filterOrElseW(
+      ({ rows, groupIds }) => rows.completions.length === groupIds.length,
+      ({ rows, groupIds }) => refuse(`${rows.completions.length} rows but ${groupIds.length} groups`),
+    ),
+    TE.map(({ record, groupIds, rows, alarms }) => {
       const end = alarms.find(({ alarm }) => alarm === 'non-finite')?.message
-      return { step: record.step, batch, end: end?.slice('non-finite: '.length) ?? null }
+      return { step: record.step, groupIds, rows, end: end?.slice('non-finite: '.length) ?? null }
     }),
   )
 }

@@ -1,61 +1,38 @@
-/** Whole training runs: recipes, steps, checkpoints, resume, evaluation, alarms, report. Loops of one's own need none of it. */
+/** Whole training runs: checkpoints, resume, evaluation, alarms, report. For those who train with `train`; loops of one's own need none of it. */
 export {
   ALARM_KINDS,
   type Alarm,
   type AlarmKind,
   type AlarmLimits,
+  type AlarmState,
+  alarmLimits,
   DEFAULT_ALARM_LIMITS,
+  NO_ALARMS,
+  watchStep,
+  watchSteps,
 } from './alarms.js'
-export { type BatchMetrics, batchMetrics, type TrajectoryNumbers, trajectoryNumbers } from './batchMetrics.js'
-export type { AheadOptions, CollectOptions, EnvContext, EnvOf } from './collecting.js'
+export { type RowsFailure, rowsFromTensorDict, rowsToTensorDict } from './batchFolder.js'
 export {
-  type EvaluationContext,
-  type EvaluationPart,
-  type EvaluationResult,
-  type Evaluator,
-  type EvaluatorOptions,
-  evaluator,
-  type Scores,
-} from './evaluation.js'
+  type EvaluationOptions,
+  type EvaluationScores,
+  evaluateProblems,
+  type ProblemResult,
+  scoresOf,
+} from './evaluate.js'
 export type { RunEvent } from './events.js'
+export { makePipeline, type Pipeline, wordProblemEnv } from './pipeline.js'
 export {
-  type HeldOut,
-  type PolicyRun,
-  type PolicyRunParts,
-  policyRun,
-  type TaskContext,
-  type TaskEnv,
-} from './policyRun.js'
-export {
-  type BuildContext,
-  defineRecipe,
-  type Recipe,
-  type RecipeOptions,
-  type SettingsFailure,
-  type SettingsSchema,
-} from './recipe.js'
-export type {
-  EvaluationRecord,
-  EvaluationSummary,
-  OverlapRecord,
-  PhaseSeconds,
-  RunSummary,
-  StepRecord,
-  TrajectoryRecord,
-  UpdateMetrics,
-} from './records.js'
-export { type ReplayEvent, type ReplayOptions, replay } from './replay.js'
-export {
-  type AnyRun,
-  closing,
-  type DataRunParts,
-  defineRun,
-  type RecordOptions,
-  
-  type RunParts,
-} from './run.js'
-export { type PolicySettings, policySettings, settings } from './settings.js'
-export type { BatchSource, KLWeight, OpenSource, SourceBatch, SourceStart } from './source.js'
-export { type RunStore, runFolder } from './store.js'
-export { DATASET_HELP, heldOutProblems, type RunTasks, type TaskSettings, trainingTasks } from './tasks.js'
-export { type AlarmOptions, type KeepOptions, type RunRhythm, type TrainOptions, train } from './train.js'
+  finishRun,
+  type PreparedRun,
+  type PrepareFailure,
+  type PrepareOptions,
+  prepareRun,
+  type RunRequest,
+} from './prepare.js'
+export type { EvaluationRecord, PhaseSeconds, RunSummary, StepRecord, TrajectoryRecord } from './records.js'
+export { renderReport } from './report.js'
+export { type SampledText, type SampleOptions, sampleCompletions } from './sample.js'
+export type { TrainOptions } from './session.js'
+export { DEFAULT_SETTINGS, type RunSettings } from './settings.js'
+export { evaluationTasks, loadTasks, openTasks, type RunTasks } from './tasks.js'
+export { train } from './train.js'

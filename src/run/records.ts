@@ -1,26 +1,27 @@
-/** What a run writes down: records of steps, evaluations and trajectories, and the summary at its end. */
+/** What a run writes down: one record for each step, evaluation and sampled trajectory, and the summary. */
+
 import type { SamplingCounts } from '../collectors/dynamicSampling.js'
+import type { StepMetrics } from '../collectors/stepMetrics.js'
+import type { StopReason } from '../data/policy.js'
 import type { EngineReport } from '../engine/report.js'
 import type { CorrectionMetrics } from '../objectives/rolloutCorrection.js'
-import type { BatchMetrics } from './batchMetrics.js'
-import type { Scores } from './evaluation.js'
 
-/** Seconds of wall time. */
+/** Seconds by phase. */
 export interface PhaseSeconds {
-  /** The policy, from prompts to completions. */
+  /** Where sampling goes on beside learning: only what the run waited for it. */
   readonly generation: number
-  /** The rest of collecting: environment, rewards, reference model. */
+  /** Rendering, rewards, reference scores. */
   readonly environment: number
   readonly training: number
   readonly weightSync: number
 }
 
-/** How sampling went beside learning. */
+/** How sampling and learning went beside each other. */
 export interface OverlapRecord {
-  /** Updates that the tokens were behind the weights that learned from them: over all tokens, and of the oldest. */
+  /** Updates between the weights that sampled a token and those that learned from it: over all tokens of the step. */
   readonly meanLag: number
   readonly maxLag: number
-  /** Groups that nobody learned from, since the step before: too old, failed, or without a signal. */
+  /** Groups since the step before: too old, failed, without a signal. */
   readonly stale: number
   readonly failed: number
   readonly filtered: number
@@ -29,133 +30,113 @@ export interface OverlapRecord {
   readonly bothSeconds: number
 }
 
-/**
- * Metrics of an update. Policy losses have all of them; other losses have `loss`, `gradNorm`, and those of their own.
- * Units    means over tokens; log-prob differences, divergences and entropy in nats.
- */
-export interface UpdateMetrics {
-  readonly loss: number
-  readonly gradNorm: number
-  /** Tokens that were learned from. */
-  readonly tokens?: number
-  readonly ess?: number
-  readonly entropy?: number
-  readonly klToRef?: number | null
-  readonly klApprox?: number
-  readonly clipFraction?: number
-  readonly maxLogProbGap?: number
-}
-
 /** One line of metrics.jsonl. */
-export interface StepRecord extends BatchMetrics {
+export interface StepRecord extends StepMetrics {
   readonly type: 'step'
   /** Counted from 1. */
   readonly step: number
-  /** All that was sampled for the step, what was not learned from included; null for batches of a data set. */
-  readonly sampling: SamplingCounts | null
-  /** How far the sampler was from the trainer; null where that was not corrected. */
-  readonly correction: CorrectionMetrics | null
+  /** Mean over the completions of the step, in reward units. */
+  readonly reward: number
+  /** Shares of the completions: right answer, worked out, any answer, cut off by the token limit. */
+  readonly accuracy: number
+  readonly worked: number
+  readonly answered: number
+  readonly truncated: number
+  /** Mean tokens of a completion. */
+  readonly completionTokens: number
+  /** All that was sampled for the step, what was not learned from included. Records of earlier versions have none: they learned from everything. */
+  readonly sampling?: SamplingCounts
+  /** How far the sampler was from the trainer; null where that was not corrected. Not in records of earlier versions. */
+  readonly correction?: CorrectionMetrics | null
   readonly groupsUsed: number
   readonly groupsDropped: number
-  /** Mean divergence of a completion from the reference in nats: what `kl.target` is a target for. Null without a reference. */
-  readonly completionKL: number | null
-  /** Weight of the divergence in this step. */
-  readonly klCoefficient: number
+  /** Groups whose completions all had the same reward: nothing to learn from. */
+  readonly groupsWithoutSignal: number
+  /** Mean divergence of a completion from the first weights in nats, as klForm estimates it: what klTarget is a target for. Not in records of earlier versions. */
+  readonly completionKL?: number
+  /** Weight of the divergence in this step. Not in records of earlier versions. */
+  readonly klCoefficient?: number
   readonly learningRate: number
-  /** Metrics of all optimizer steps together. */
-  readonly update: UpdateMetrics
-  /** Of each optimizer step, in order. */
-  readonly updates: readonly UpdateMetrics[]
-  /** The run's own metrics. */
-  readonly metrics: Readonly<Record<string, number>>
-  /** Null where sampling and learning take turns. */
-  readonly overlap: OverlapRecord | null
+  /** Of each optimizer step, in order; the fields of the record are those of all of them together. */
+  readonly updates: readonly StepMetrics[]
+  /** Of the weights that sampled the step. It counts steps, not updates: a policy gets the weights after the last update of a step. */
+  readonly policyVersion: number
+  /** Null where sampling and learning take turns. Not in records of earlier versions. */
+  readonly overlap?: OverlapRecord | null
   readonly seconds: PhaseSeconds
 }
 
 /** One line of metrics.jsonl. */
 export interface EvaluationRecord {
   readonly type: 'evaluation'
-  /** The evaluator. */
-  readonly name: string
-  /** Steps done before it. */
+  /** Updates done before it. */
   readonly step: number
-  readonly tasks: number
-  /** The score that chooses the best checkpoint. */
-  readonly score: string
-  readonly scores: Scores
+  readonly problems: number
+  readonly accuracy: number
+  readonly worked: number
+  readonly completionTokens: number
   readonly seconds: number
 }
 
-/** One line of trajectories.jsonl: a turn of a trajectory. */
+/** One line of trajectories.jsonl. */
 export interface TrajectoryRecord {
   readonly step: number
-  readonly trajectoryId: string
-  readonly turn: number
-  readonly groupId: string | null
+  readonly groupId: string
   readonly query: string
-  /** The reference answer of the task; null where it has none. */
-  readonly answer: string | null
-  /** Text of each sampled token, special tokens included; the whole text where the policy has no tokens. */
+  readonly answer: string
+  /** Text of each sampled token, special tokens included. */
   readonly tokens: readonly string[]
-  /** Nats; null where the policy gives none. */
-  readonly logProbs: readonly number[] | null
-  /** Of the turn. */
+  /** Nats. */
+  readonly logProbs: readonly number[]
   readonly reward: number
-  /** Of each token, or one number if all are equal. Null if the group was dropped, or where the batch has none. */
-  readonly advantage: number | readonly number[] | null
-  readonly stopReason: string | null
-  readonly policyVersion: number | null
-}
-
-/** The curve of an evaluator. */
-export interface EvaluationSummary {
-  readonly name: string
-  readonly score: string
-  readonly tasks: number
-  readonly before: Scores
-  readonly after: Scores
-  /** Lowest score in the second half of the run: whether what was learned stayed. */
-  readonly lowestLate: number
+  /** Null if the group was dropped. */
+  readonly advantage: number | null
+  readonly stopReason: StopReason
+  readonly policyVersion: number
 }
 
 /** summary.json */
 export interface RunSummary {
   readonly status: 'finished' | 'interrupted'
+  readonly seed: number
   /** Steps done, each with one or several updates. */
   readonly steps: number
+  readonly accuracyBefore: number
+  readonly accuracyAfter: number
+  /** Lowest accuracy of the evaluations in the second half of the run: whether what was learned stayed. */
+  readonly accuracyLowestLate: number
+  readonly workedBefore: number
+  readonly workedAfter: number
+  readonly evalProblems: number
   readonly rewardCurve: readonly number[]
-  /** By evaluator, in their order. */
-  readonly evaluated: readonly EvaluationSummary[]
   /** Evaluations in order. */
   readonly evaluations: readonly EvaluationRecord[]
-  /** The step with the best weights: see `bestEvaluation`. Null before the first evaluation of weights that were trained. */
-  readonly best: { readonly step: number; readonly name: string; readonly value: number } | null
+  /** The step with the best weights: see `bestEvaluation`. Null before the first evaluation of weights that were trained. Not in summaries of earlier versions. */
+  readonly best?: { readonly step: number; readonly accuracy: number } | null
   /** Wall time of the run, all its sessions together. */
   readonly secondsTotal: number
   readonly seconds: PhaseSeconds & { readonly evaluation: number; readonly checkpoint: number }
-  /** Sampled tokens per second of generation, and trained tokens per second of training. */
+  /** Sampled tokens per second of generation, and trained completion tokens per second of training. */
   readonly tokensPerSecond: { readonly generation: number; readonly training: number }
   readonly maxLogProbGap: number
   readonly policyVersion: number
+  readonly parameters: number
   readonly engine: EngineReport
 }
 
-const valueOf = ({ scores, score }: EvaluationRecord): number => scores[score] ?? Number.NaN
-
 /**
- * The evaluation with the highest score of the first evaluator, the earliest of several, among those of weights that were trained and on as
- * many tasks as the last one; undefined if there is none.
+ * The evaluation with the highest accuracy, the earliest of several, among those of weights that were trained and on as many problems as the
+ * last one; undefined if there is none.
  *
  * @example
- * const at = (step: number, accuracy: number) => ({ type: 'evaluation', name: 'a', score: 'accuracy', step, scores: { accuracy }, tasks: 8, seconds: 1 }) as const
+ * const at = (step: number, accuracy: number) => ({ type: 'evaluation', step, accuracy, problems: 8, worked: 0, completionTokens: 1, seconds: 1 }) as const
  * bestEvaluation([at(0, 0.9), at(5, 0.5), at(10, 0.5)])?.step // 5
  */
 export const bestEvaluation = (evaluations: readonly EvaluationRecord[]): EvaluationRecord | undefined => {
-  const first = evaluations.filter(({ name }) => name === evaluations[0]?.name)
-  const tasks = first.at(-1)?.tasks
-  const [begin, ...rest] = first.filter((each) => each.step > 0 && each.tasks === tasks)
-  return begin && rest.reduce((best, each) => (valueOf(each) > valueOf(best) ? each : best), begin)
+  const problems = evaluations.at(-1)?.problems
+  const comparable = evaluations.filter((each) => each.step > 0 && each.problems === problems)
+  const [first, ...rest] = comparable
+  return first && rest.reduce((best, each) => (each.accuracy > best.accuracy ? each : best), first)
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0)
@@ -165,47 +146,45 @@ const rate = (amount: number, seconds: number): number => (seconds > 0 ? amount 
 /** Everything that the records do not contain. */
 export interface SummaryContext {
   readonly status: RunSummary['status']
+  readonly seed: number
+  readonly completionsPerStep: number
   readonly secondsTotal: number
   readonly checkpointSeconds: number
   readonly policyVersion: number
+  readonly parameters: number
   readonly engine: EngineReport
 }
 
-const curveOf = (evaluations: readonly EvaluationRecord[]): EvaluationSummary => {
-  const [first, last] = [evaluations[0]!, evaluations.at(-1)!]
-  const late = evaluations.filter(({ step }) => step * 2 >= last.step)
-  return {
-    ...{ name: last.name, score: last.score, tasks: last.tasks },
-    before: first.scores,
-    after: last.scores,
-    lowestLate: Math.min(...late.map(valueOf)),
-  }
-}
-
-/** Evaluations by evaluator, in order of first appearance. */
-const byName = (evaluations: readonly EvaluationRecord[]): readonly (readonly EvaluationRecord[])[] =>
-  [...new Set(evaluations.map(({ name }) => name))].map((name) => evaluations.filter((each) => each.name === name))
-
-/** Summarizes a run from its records. */
+/** The summary of a run from its records. Errors: throws RangeError without any evaluation: a run begins with one. */
 export const summarize = (
   steps: readonly StepRecord[],
   evaluations: readonly EvaluationRecord[],
   context: SummaryContext,
 ): RunSummary => {
+  const [first] = evaluations
+  const last = evaluations.at(-1)
+  if (first === undefined || last === undefined) throw new RangeError('summarize: a run has at least one evaluation')
   const phase = (name: keyof PhaseSeconds): number => sum(steps.map((record) => record.seconds[name]))
   const sampled = sum(
-    steps.map(({ sampling, completionTokens, trajectories }) => sampling?.tokens ?? completionTokens * trajectories),
+    steps.map(({ sampling, completionTokens }) => sampling?.tokens ?? completionTokens * context.completionsPerStep),
   )
-  /** Where sampling goes on beside learning, it takes longer than anything waits for it. */
+  /** Where sampling goes on beside learning it takes longer than anybody waits for it. */
   const samplingSeconds = sum(steps.map(({ overlap, seconds }) => overlap?.samplingSeconds ?? seconds.generation))
   const best = bestEvaluation(evaluations)
+  const late = evaluations.filter((record) => record.step * 2 >= last.step)
   return {
     status: context.status,
+    seed: context.seed,
     steps: steps.length,
+    accuracyBefore: first.accuracy,
+    accuracyAfter: last.accuracy,
+    accuracyLowestLate: Math.min(...late.map((record) => record.accuracy)),
+    workedBefore: first.worked,
+    workedAfter: last.worked,
+    evalProblems: last.problems,
     rewardCurve: steps.map((record) => record.reward),
-    evaluated: byName(evaluations).map(curveOf),
     evaluations,
-    best: best === undefined ? null : { step: best.step, name: best.name, value: valueOf(best) },
+    best: best === undefined ? null : { step: best.step, accuracy: best.accuracy },
     secondsTotal: context.secondsTotal,
     seconds: {
       generation: phase('generation'),
@@ -217,10 +196,11 @@ export const summarize = (
     },
     tokensPerSecond: {
       generation: rate(sampled, samplingSeconds),
-      training: rate(sum(steps.map(({ update }) => update.tokens ?? 0)), phase('training')),
+      training: rate(sum(steps.map((record) => record.tokens)), phase('training')),
     },
-    maxLogProbGap: steps.reduce((gap, { update }) => Math.max(gap, update.maxLogProbGap ?? 0), 0),
+    maxLogProbGap: steps.reduce((gap, record) => Math.max(gap, record.maxLogProbGap), 0),
     policyVersion: context.policyVersion,
+    parameters: context.parameters,
     engine: context.engine,
   }
 }

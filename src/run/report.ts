@@ -6,23 +6,14 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../core/capabilities.js'
 import type { FileFailure } from '../core/failure.js'
 import { liveFiles } from '../live/files.js'
-import { DEFAULT_ALARM_LIMITS, watchSteps } from './alarms.js'
-import type {
-  EvaluationRecord,
-  EvaluationSummary,
-  OverlapRecord,
-  RunSummary,
-  StepRecord,
-  TrajectoryRecord,
-} from './records.js'
-import { openRun, type RunConfig, type RunFailure, type RunPaths, readMetrics, readTrajectories } from './runFolder.js'
-import type { AlarmOptions } from './train.js'
+import { alarmLimits, watchSteps } from './alarms.js'
+import type { EvaluationRecord, OverlapRecord, RunSummary, StepRecord, TrajectoryRecord } from './records.js'
+import type { RunSettings } from './settings.js'
 
 /** What a run wrote down. */
 export interface ReportInput {
   readonly summary: RunSummary
-  readonly config: RunConfig
-  readonly alarms: AlarmOptions
+  readonly settings: RunSettings
   readonly metrics: readonly (StepRecord | EvaluationRecord)[]
   readonly trajectories: readonly TrajectoryRecord[]
 }
@@ -65,52 +56,24 @@ const direction = (before: number, after: number): string => {
   return after < before ? 'fell' : 'stayed'
 }
 
-/** A score as text: shares as percentages. */
-const scoreText = (name: string, value: number): string =>
-  name === 'return' ? String(Number(value.toPrecision(4))) : percent(value)
-
-const verdictOf = ({ name, score, tasks, before, after }: EvaluationSummary): string => {
-  const [from, to] = [before[score] ?? Number.NaN, after[score] ?? Number.NaN]
-  return `${score} on ${tasks} tasks (${name}) ${direction(from, to)} from ${scoreText(score, from)} to ${scoreText(score, to)}`
-}
-
-const verdict = ({ rewardCurve, evaluated, ...summary }: RunSummary): string => {
-  const [first = 0, last = 0] = [rewardCurve[0], rewardCurve.at(-1)]
-  const learned =
-    evaluated.length === 0
-      ? `the mean reward ${direction(first, last)} from ${first.toFixed(3)} to ${last.toFixed(3)}`
-      : evaluated.map(verdictOf).join('; ')
-  return (
-    `In ${summary.steps} steps (${duration(summary.secondsTotal)}), ${learned}.` +
-    (summary.status === 'interrupted' ? ' The run was interrupted.' : '')
-  )
-}
+const verdict = ({ accuracyBefore: before, accuracyAfter: after, ...summary }: RunSummary): string =>
+  `Accuracy on ${summary.evalProblems} held-out problems ${direction(before, after)} from ${percent(before)} to ${percent(after)} ` +
+  `in ${summary.steps} steps (${duration(summary.secondsTotal)}). ` +
+  `Completions that work the problem out went from ${percent(summary.workedBefore)} to ${percent(summary.workedAfter)}.` +
+  (summary.status === 'interrupted' ? ' The run was interrupted.' : '')
 
 const card = (label: string, value: string): string =>
   `<div class="card"><dt>${escapeHtml(label)}</dt><dd>${escapeHtml(value)}</dd></div>`
 
 const whole = (x: number): string => Math.round(x).toLocaleString('en-US')
 
-const evaluationCards = ({ name, score, before, after, lowestLate }: EvaluationSummary): readonly string[] => [
-  card(
-    `${name}: ${score}`,
-    `${scoreText(score, before[score] ?? Number.NaN)} → ${scoreText(score, after[score] ?? Number.NaN)}`,
-  ),
-  card(`${name}: lowest in the second half`, scoreText(score, lowestLate)),
-]
-
 const cards = (summary: RunSummary): string => {
   const { generation, training } = summary.tokensPerSecond
   return [
-    ...summary.evaluated.flatMap(evaluationCards),
-    ...(summary.best
-      ? [
-          card(
-            'Best',
-            `${scoreText(summary.evaluated[0]?.score ?? '', summary.best.value)} after ${summary.best.step} steps`,
-          ),
-        ]
-      : []),
+    card('Held-out accuracy', `${percent(summary.accuracyBefore)} → ${percent(summary.accuracyAfter)}`),
+    card('Lowest in the second half', percent(summary.accuracyLowestLate)),
+    ...(summary.best ? [card('Best', `${percent(summary.best.accuracy)} after ${summary.best.step} steps`)] : []),
+    card('Worked out', `${percent(summary.workedBefore)} → ${percent(summary.workedAfter)}`),
     card('Tokens sampled / s', whole(generation)),
     card('Tokens trained / s', whole(training)),
     card('Largest log-prob gap', summary.maxLogProbGap === 0 ? '0' : summary.maxLogProbGap.toExponential(1)),
@@ -154,19 +117,11 @@ const tableOf = (entries: Iterable<readonly [string, unknown]>): string => {
   return `<table class="settings"><tbody>${rows.join('')}</tbody></table>`
 }
 
-/** Nested settings as dotted paths. */
-const flat = (record: object, path = ''): readonly (readonly [string, unknown])[] =>
-  Object.entries(record).flatMap(([name, value]: readonly [string, unknown]) =>
-    typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? flat(value, `${path}${name}.`)
-      : [[`${path}${name}`, value] as const],
-  )
-
-/** The alarms of the run: nothing if there were none, or where they are off. */
-const alarmList = ({ metrics, alarms: { mode, limits = DEFAULT_ALARM_LIMITS } }: ReportInput): string => {
-  if (mode === 'off') return ''
+/** The alarms of the run: nothing if there were none, or if nobody wanted any. */
+const alarmList = ({ metrics, settings }: ReportInput): string => {
+  if (settings.alarms === 'off') return ''
   const steps = metrics.filter((record) => record.type === 'step')
-  const { alarms } = watchSteps(steps, limits)
+  const { alarms } = watchSteps(steps, alarmLimits(settings.alarmLimits))
   if (alarms.length === 0) return ''
   const items = alarms.map(({ step, message }) => `<li>Step ${step}: ${escapeHtml(message)}</li>`)
   return `<section>\n<h2>Alarms</h2>\n<ul class="alarms">${items.join('')}</ul>\n</section>\n`
@@ -187,133 +142,31 @@ const overlapPart = (metrics: ReportInput['metrics']): string => {
   return `<section>\n<h2>Sampling beside learning</h2>\n${tableOf(rows)}\n</section>\n`
 }
 
-type Column = readonly (number | null)[]
-
-/** A line of a chart. */
-interface Line {
-  readonly label: string
-  readonly stroke: string
-  readonly values: Column
-  /** Evaluations are few: they are drawn as points, too. */
-  readonly style: 'points' | 'plain' | 'dashed'
-}
-
-/** A chart that shares an axis of steps. */
-interface Chart {
-  readonly title: string
-  readonly steps: readonly number[]
-  readonly format: 'percent' | 'number'
-  readonly lines: readonly Line[]
-}
-
-const STROKES = ['blue', 'violet', 'red', 'gold'] as const
-const SAMPLE_STROKES = ['teal', 'orange', 'gray', 'violet'] as const
-
-const known = (value: number | null | undefined): number | null =>
-  value === null || value === undefined || !Number.isFinite(value) ? null : value
-
-/** Evaluations and steps on one axis: the first score of each evaluator, and success or reward of what was sampled. */
-const learningChart = (
-  steps: readonly StepRecord[],
-  evaluations: readonly EvaluationRecord[],
-): { readonly share: Chart; readonly reward: Chart } => {
-  const axis = [...new Set([...steps, ...evaluations].map(({ step }) => step))].sort((a, b) => a - b)
-  const at = <T extends { readonly step: number }>(records: readonly T[], value: (record: T) => number | undefined) => {
-    const found = new Map(records.map((record) => [record.step, known(value(record))]))
-    return axis.map((step) => found.get(step) ?? null)
-  }
-  const names = [...new Set(evaluations.map(({ name }) => name))]
-  const evaluated = names.map((name, i): Line => {
-    const own = evaluations.filter((each) => each.name === name)
-    const score = own[0]!.score
-    return {
-      ...{ label: `${name}: ${score}`, stroke: STROKES[i % STROKES.length]!, style: 'points' },
-      values: at(own, ({ scores }) => scores[score]),
-    }
-  })
-  const success = steps.some(({ parts }) => parts.success !== undefined)
-  const sampled: readonly Line[] = success
-    ? [
-        {
-          ...{ label: 'success of samples', stroke: 'teal', style: 'plain' },
-          values: at(steps, ({ parts }) => parts.success),
-        },
-      ]
-    : []
-  const parts = Object.keys(steps[0]?.parts ?? {}).filter((name) => name !== 'success')
-  const rewards: readonly Line[] = [
-    { label: 'reward', stroke: 'blue', style: 'plain', values: at(steps, ({ reward }) => reward) },
-    ...parts.map(
-      (name, i): Line => ({
-        ...{ label: name, stroke: SAMPLE_STROKES[i % SAMPLE_STROKES.length]!, style: 'dashed' },
-        values: at(steps, (record) => record.parts[name]),
-      }),
-    ),
-  ]
-  const isShare = evaluations.every(({ score }) => score !== 'return')
-  return {
-    share: { title: '', steps: axis, format: isShare ? 'percent' : 'number', lines: [...evaluated, ...sampled] },
-    reward: { title: 'Reward and its parts', steps: axis, format: 'number', lines: rewards },
-  }
-}
-
-/** Titles, strokes and values of the small charts, each of one line. */
-const SMALL: readonly (readonly [
-  string,
-  string,
-  'percent' | 'number',
-  (record: StepRecord) => number | null | undefined,
-])[] = [
-  ['Loss', 'blue', 'number', ({ update }) => update.loss],
-  ['KL to the reference (nats a token)', 'violet', 'number', ({ update }) => update.klToRef],
-  ['Entropy (nats)', 'teal', 'number', ({ update }) => update.entropy],
-  ['Gradient norm before clipping', 'orange', 'number', ({ update }) => update.gradNorm],
-  ['Tokens per completion', 'blue', 'number', ({ completionTokens }) => completionTokens],
-  ['Turns per trajectory', 'teal', 'number', ({ turns }) => turns],
-  ['Tool results per trajectory', 'violet', 'number', ({ toolCalls }) => toolCalls],
-  ['Truncated', 'red', 'percent', ({ truncated }) => truncated],
-  ['Clipped tokens', 'orange', 'percent', ({ update }) => update.clipFraction],
-  ['Groups without signal', 'gold', 'number', ({ groupsWithoutSignal }) => groupsWithoutSignal],
-  [
-    'Seconds per step',
-    'gray',
-    'number',
-    ({ seconds }) => Object.values(seconds).reduce((sum: number, x: number) => sum + x, 0),
-  ],
-]
-
-/** Whether a curve says something: turns that are always 1, or a metric that no step has, do not. */
-const isWorth = (title: string, values: Column): boolean => {
-  if (values.every((value) => value === null)) return false
-  if (title.startsWith('Turns')) return values.some((value) => value !== 1)
-  return !title.startsWith('Tool') || values.some((value) => value !== 0)
-}
-
-/** The run's own metrics, in order of first appearance. */
-const ownCharts = (steps: readonly StepRecord[]): readonly Chart[] => {
-  const names = [...new Set(steps.flatMap(({ metrics }) => Object.keys(metrics)))]
-  return names.map((name) => ({
-    ...{ title: name, steps: steps.map(({ step }) => step), format: 'number' },
-    lines: [{ label: '', stroke: 'blue', style: 'plain', values: steps.map(({ metrics }) => known(metrics[name])) }],
-  }))
-}
-
-/** The charts of the page. */
+/** The columns that the charts draw. */
 const chartData = (metrics: ReportInput['metrics']) => {
   const steps = evenly(
     metrics.filter((record) => record.type === 'step'),
     CHART_STEPS,
   )
   const evaluations = metrics.filter((record) => record.type === 'evaluation')
-  const { share, reward } = learningChart(steps, evaluations)
-  const small = SMALL.flatMap(([title, stroke, format, value]): readonly Chart[] => {
-    const values = steps.map((record) => known(value(record)))
-    if (!isWorth(title, values)) return []
-    return [
-      { title, steps: steps.map(({ step }) => step), format, lines: [{ label: '', stroke, values, style: 'plain' }] },
-    ]
-  })
-  return { learning: share.lines.length === 0 ? reward : share, grid: [reward, ...small, ...ownCharts(steps)] }
+  const column = (
+    name: Exclude<keyof StepRecord, 'type' | 'seconds' | 'updates' | 'sampling' | 'correction' | 'overlap'>,
+  ) => steps.map((record) => record[name])
+  return {
+    step: column('step'),
+    reward: column('reward'),
+    accuracy: column('accuracy'),
+    worked: column('worked'),
+    klToRef: column('klToRef'),
+    entropy: column('entropy'),
+    clipFraction: column('clipFraction'),
+    gradNorm: column('gradNorm'),
+    completionTokens: column('completionTokens'),
+    truncated: column('truncated'),
+    groupsWithoutSignal: column('groupsWithoutSignal'),
+    stepSeconds: steps.map(({ seconds }) => Object.values(seconds).reduce((sum: number, x: number) => sum + x, 0)),
+    evaluations: evaluations.map(({ step, accuracy, worked }) => ({ step, accuracy, worked })),
+  }
 }
 
 const shownTrajectories = (trajectories: readonly TrajectoryRecord[]): readonly TrajectoryRecord[] => {
@@ -342,25 +195,24 @@ const readAssets = (files: Files): TE.TaskEither<FileFailure, Assets> => {
 }
 
 const page = (input: ReportInput, assets: Assets): string => {
-  const { summary, config, metrics, trajectories } = input
+  const { summary, settings, metrics, trajectories } = input
   const shown = shownTrajectories(trajectories)
   const left = trajectories.length - shown.length
   const data = { charts: chartData(metrics), trajectories: shown }
-  const environment = { ...summary.engine, policyVersion: summary.policyVersion }
-  const title = config.recipe?.name ?? 'Training run'
+  const environment = { ...summary.engine, parameters: summary.parameters, policyVersion: summary.policyVersion }
   return `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Tandem run: ${escapeHtml(title)}</title>
+<title>Tandem run: ${percent(summary.accuracyBefore)} to ${percent(summary.accuracyAfter)}, seed ${summary.seed}</title>
 <style>${assets.chartStyle}</style>
 <style>${assets.style}</style>
 </head>
 <body>
 <main>
 <header>
-<h1>${escapeHtml(title)}</h1>
+<h1>Training run, seed ${summary.seed}</h1>
 <p class="verdict">${escapeHtml(verdict(summary))}</p>
 <dl class="cards">${cards(summary)}</dl>
 </header>
@@ -382,8 +234,7 @@ ${overlapPart(metrics)}<section>
 ${left > 0 ? `<p class="note">${left} more completions are in trajectories.jsonl.</p>` : ''}
 </section>
 <section>
-<details><summary>Settings</summary>${tableOf(flat(config.settings))}</details>
-<details><summary>Parts of the run</summary>${tableOf(flat(config.run))}</details>
+<details><summary>Settings</summary>${tableOf(Object.entries(settings))}</details>
 <details><summary>Engine and model</summary>${tableOf(Object.entries(environment))}</details>
 </section>
 </main>
@@ -407,27 +258,4 @@ export const renderReport = (input: ReportInput, files: Files = liveFiles): TE.T
   pipe(
     readAssets(files),
     TE.map((assets) => page(input, assets)),
-  )
-
-/** Writes summary.json and report.html from what the run wrote down. */
-export const finishRun = (
-  files: Files,
-  paths: RunPaths,
-  { summary, alarms }: Pick<ReportInput, 'summary' | 'alarms'>,
-): TE.TaskEither<RunFailure | FileFailure, void> =>
-  pipe(
-    files.write(paths.summary, `${JSON.stringify(summary, undefined, 2)}\n`),
-    TE.chainW(() => readMetrics(files, paths)),
-    TE.bindTo('metrics'),
-    TE.bindW('trajectories', () => readTrajectories(files, paths)),
-    TE.bindW('config', () =>
-      pipe(
-        openRun(files, paths.folder),
-        TE.map(({ config }) => config),
-      ),
-    ),
-    TE.bindW('page', ({ metrics, trajectories, config }) =>
-      renderReport({ summary, config, alarms, metrics, trajectories }),
-    ),
-    TE.chainW(({ page }) => files.write(paths.report, page)),
   )

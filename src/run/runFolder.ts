@@ -2,12 +2,10 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { z } from 'zod'
 import type { Files } from '../core/capabilities.js'
 import type { FileFailure } from '../core/failure.js'
-import type { Json } from '../data/codecs/plainValues.js'
-import type { SettingsFailure } from './recipe.js'
 import type { EvaluationRecord, StepRecord, TrajectoryRecord } from './records.js'
+import { parseSettings, type RunSettings, type SettingsFailure } from './settings.js'
 
 /** Paths inside a run folder. */
 export interface RunPaths {
@@ -18,15 +16,20 @@ export interface RunPaths {
   readonly checkpoints: string
   /** Batches of steps that raised alarms. */
   readonly alarms: string
-  /** Batches that are kept to be replayed. */
+  /** Batches that the settings ask for. */
   readonly batches: string
   readonly summary: string
   readonly report: string
-  /** What was best, in the forms that the run exports. */
-  readonly best: string
+  /** The trained adapter, as PEFT reads it. */
+  readonly adapter: string
+  /** The trained model, if the settings ask for it. */
+  readonly model: string
+  /** What was best on held-out problems, in the same forms. */
+  readonly bestAdapter: string
+  readonly bestModel: string
 }
 
-export const runPaths = (folder: string): RunPaths => ({
+const runPaths = (folder: string): RunPaths => ({
   folder,
   config: `${folder}/config.json`,
   metrics: `${folder}/metrics.jsonl`,
@@ -36,7 +39,10 @@ export const runPaths = (folder: string): RunPaths => ({
   batches: `${folder}/batches`,
   summary: `${folder}/summary.json`,
   report: `${folder}/report.html`,
-  best: `${folder}/best`,
+  adapter: `${folder}/adapter`,
+  model: `${folder}/model`,
+  bestAdapter: `${folder}/best/adapter`,
+  bestModel: `${folder}/best/model`,
 })
 
 /** The folder cannot be used for what is asked. */
@@ -53,24 +59,9 @@ const refuse = (folder: string, reason: string): RunFolderFailure => ({ _tag: 'R
 /** How `Files` names what it has not written to its end. */
 const UNFINISHED = /\.tmp-\d+-\d+$/
 
-const json: z.ZodType<Json> = z.json()
-
-const configSchema = z.strictObject({
-  format: z.literal(2),
-  /** The recipe that made the run; null for runs of a program. */
-  recipe: z.strictObject({ name: z.string(), file: z.string().nullable() }).nullable(),
-  /** Of the recipe. */
-  settings: z.record(z.string(), json),
-  /** The parts of the run, as they describe themselves. */
-  run: z.record(z.string(), json),
-})
-
-/** config.json: what a run is, so that nothing else goes on with its folder. */
-export type RunConfig = Readonly<z.infer<typeof configSchema>>
-
 /** Writes config.json. */
-export const writeConfig = (files: Files, paths: RunPaths, config: RunConfig): TE.TaskEither<FileFailure, void> =>
-  files.write(paths.config, `${JSON.stringify(config, undefined, 2)}\n`)
+export const writeSettings = (files: Files, paths: RunPaths, settings: RunSettings): TE.TaskEither<FileFailure, void> =>
+  files.write(paths.config, `${JSON.stringify(settings, undefined, 2)}\n`)
 
 /** Removes what a process that was killed had begun to write in a run folder: files and folders have other names until they are whole. */
 export const clearUnfinished = (files: Files, paths: RunPaths): TE.TaskEither<FileFailure, void> =>
@@ -91,7 +82,7 @@ export const clearUnfinished = (files: Files, paths: RunPaths): TE.TaskEither<Fi
  *
  * Errors   `Left(RunFolderFailure)` if the folder holds a run already: nothing is overwritten.
  */
-export const createRun = (files: Files, folder: string, config: RunConfig): TE.TaskEither<RunFailure, RunPaths> => {
+export const createRun = (files: Files, folder: string, settings: RunSettings): TE.TaskEither<RunFailure, RunPaths> => {
   const paths = runPaths(folder)
   return pipe(
     Object.values(runPaths(folder)).filter((path) => path !== folder),
@@ -102,16 +93,16 @@ export const createRun = (files: Files, folder: string, config: RunConfig): TE.T
     ),
     TE.chainW(() => files.makeFolder(folder)),
     TE.chainW(() => clearUnfinished(files, paths)),
-    TE.chainW(() => writeConfig(files, paths, config)),
+    TE.chainW(() => writeSettings(files, paths, settings)),
     TE.map(() => paths),
   )
 }
 
-/** Reads what a run is. Errors: `Left` if there is no run in the folder, or if its config is not readable. */
+/** Reads the settings of a run. Errors: `Left` if there is no run in the folder, or if its config is not readable. */
 export const openRun = (
   files: Files,
   folder: string,
-): TE.TaskEither<RunFailure, { readonly paths: RunPaths; readonly config: RunConfig }> => {
+): TE.TaskEither<RunFailure, { readonly paths: RunPaths; readonly settings: RunSettings }> => {
   const paths = runPaths(folder)
   return pipe(
     files.readText(paths.config),
@@ -125,15 +116,15 @@ export const openRun = (
           () => JSON.parse(text) as unknown,
           (error): RunFailure => refuse(folder, `config.json is not JSON: ${String(error)}`),
         ),
-        E.chainW((value) => {
-          const parsed = configSchema.safeParse(value)
-          return parsed.success
-            ? E.right(parsed.data)
-            : E.left(refuse(folder, `config.json: ${z.prettifyError(parsed.error)}`))
-        }),
+        E.chainW((json) =>
+          pipe(
+            parseSettings(json),
+            E.mapLeft(({ reason }) => refuse(folder, `config.json: ${reason}`)),
+          ),
+        ),
       ),
     ),
-    TE.map((config) => ({ paths, config })),
+    TE.map((settings) => ({ paths, settings })),
   )
 }
 

@@ -1,248 +1,182 @@
-/** Settings that recipes share: groups of a schema, each with defaults and descriptions. */
+/** What defines a training run. Two runs with equal settings on equal files give equal results. */
+import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
+import { type LoraConfig, loraConfig } from '../modules/lora/config.js'
 import { ALGORITHM_NAMES } from '../objectives/algorithms.js'
-import { KL_FORMS } from '../objectives/klForms.js'
-import { REJECTION_STATISTICS } from '../objectives/rolloutCorrection.js'
-import { ALARM_KINDS } from './alarms.js'
+import { alarmLimits } from './alarms.js'
+import { correctionOf, klControllerOf, lossOf, overlongOf, rewardFormOf, scheduleOf } from './choices.js'
+import { checkOptimizer } from './optimizerChoice.js'
+import { OPTIMIZER_NAMES, type RunSettings, settingsSchema } from './settingsSchema.js'
 
-const count = z.number().int().positive()
-const natural = z.number().int().nonnegative()
+export { ALGORITHM_NAMES, OPTIMIZER_NAMES, type RunSettings }
 
-/** Weights of an off-policy correction: by token or by sequence, truncated or masked beyond the limits. */
-const CORRECTIONS = ['none', 'token-truncated', 'sequence-truncated', 'token-masked', 'sequence-masked'] as const
+/** One thing that is wrong with settings that are each of their kind. */
+interface SettingProblem {
+  readonly name: keyof RunSettings
+  readonly reason: string
+}
 
-/** The optimizers that settings name. */
-export const OPTIMIZER_NAMES = ['adamw', 'sgd', 'lion', 'adafactor', 'muon'] as const
+/** What a part of a run says about the settings that it is made of, if it cannot be made. */
+const refusal = (name: keyof RunSettings, make: () => unknown): readonly SettingProblem[] => {
+  try {
+    make()
+    return []
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    return [{ name, reason: error.message }]
+  }
+}
 
-const model = z
-  .string()
-  .default('embedded')
-  .describe('model to begin with: a folder, a run folder, a hub name, or embedded')
+/** Settings that do not agree with each other: all that does not. */
+const disagreements = (settings: RunSettings): readonly SettingProblem[] => [
+  ...(settings.miniBatches > settings.prompts
+    ? [
+        {
+          name: 'miniBatches' as const,
+          reason: `${settings.miniBatches} mini-batches of whole groups need as many prompts, got ${settings.prompts}`,
+        },
+      ]
+    : []),
+  ...refusal('algorithm', () => lossOf(settings)),
+  ...refusal('alarmLimits', () => alarmLimits(settings.alarmLimits)),
+  ...refusal('optimizerOptions', () => checkOptimizer(settings)),
+  ...refusal('overlongCache', () => overlongOf(settings)),
+  ...refusal('correction', () => correctionOf(settings)),
+  ...refusal('klForm', () => rewardFormOf(settings)),
+  ...refusal('klTarget', () => klControllerOf(settings, settings.klCoefficient)),
+  ...refusal('schedule', () => scheduleOf(settings)),
+  ...(settings.maxLag === 0 && settings.stale !== 'wait'
+    ? [{ name: 'stale' as const, reason: `with maxLag 0 nothing is stale: give maxLag with stale ${settings.stale}` }]
+    : []),
+]
 
-/** How many tasks make a batch. */
-const tasks = z
-  .strictObject({
-    prompts: count.default(16).describe('different tasks in a step'),
-    group: count.default(8).describe('completions of each task'),
-  })
-  .prefault({})
-
-const sampling = z
-  .strictObject({
-    maxNewTokens: count.default(64).describe('longest completion in tokens'),
-    temperature: z.number().positive().default(1).describe('sampling temperature'),
-    dynamicSampling: count
-      .nullable()
-      .default(null)
-      .describe(
-        'rounds in which groups without a signal are sampled again for one batch; 1: never, off: as the algorithm has it',
-      ),
-    overlongCache: natural
-      .nullable()
-      .default(null)
-      .describe('last tokens of the longest completion that cost something; 0: none, off: as the algorithm has it'),
-    overlongFactor: z.number().min(0).default(1).describe('cost of a completion of the longest length'),
-    maxLag: natural
-      .default(0)
-      .describe('updates that a completion may be behind the learner; above 0, sampling runs beside learning'),
-    stale: z
-      .enum(['wait', 'drop', 'correct'])
-      .default('wait')
-      .describe('groups that would be older than maxLag: wait for them in time, drop them, or correct their tokens'),
-    samplerThreads: count.default(1).describe('threads inside an operation of the sampler that runs beside learning'),
-  })
-  .prefault({})
-
-const loss = z
-  .strictObject({
-    algorithm: z.enum(ALGORITHM_NAMES).default('grpo').describe('advantages and loss'),
-    clipLow: z
-      .number()
-      .min(0)
-      .lt(1)
-      .nullable()
-      .default(null)
-      .describe('how far a ratio may fall below 1; off: as the algorithm has it'),
-    clipHigh: z
-      .number()
-      .min(0)
-      .nullable()
-      .default(null)
-      .describe('how far a ratio may rise above 1; off: as the algorithm has it'),
-  })
-  .prefault({})
-
-const kl = z
-  .strictObject({
-    coefficient: z
-      .number()
-      .min(0)
-      .default(0)
-      .describe('weight of the KL divergence from the first weights; 0 measures it')
-      .meta({ flag: 'kl-coefficient' }),
-    in: z.enum(['reward', 'loss']).default('reward').describe('where the divergence counts').meta({ flag: 'kl-in' }),
-    form: z
-      .enum(KL_FORMS)
-      .nullable()
-      .default(null)
-      .describe('estimator of the divergence; off: k1 in the reward, k3 in the loss')
-      .meta({ flag: 'kl-form' }),
-    target: z
-      .number()
-      .positive()
-      .nullable()
-      .default(null)
-      .describe('divergence of a completion in nats that the weight in the reward is steered to')
-      .meta({ flag: 'kl-target' }),
-    horizon: z
-      .number()
-      .positive()
-      .nullable()
-      .default(null)
-      .describe('completions in which that weight changes by a factor of about e')
-      .meta({ flag: 'kl-horizon' }),
-  })
-  .prefault({})
-
-const learner = z
-  .strictObject({
-    learningRate: z.number().positive().default(1e-4).describe('learning rate'),
-    schedule: z
-      .enum(['constant', 'linear', 'cosine'])
-      .default('constant')
-      .describe('how the learning rate falls to 0 at the end of the run'),
-    warmup: natural.default(0).describe('steps in which the learning rate rises first'),
-    optimizer: z.enum(OPTIMIZER_NAMES).default('adamw').describe('optimizer'),
-    optimizerOptions: z.record(z.string(), z.number()).default({}).describe('its options, such as {"beta2":0.95}'),
-    maxGradNorm: z.number().positive().default(1).describe('largest gradient norm before clipping'),
-    epochs: count.default(1).describe('passes over the batch of a step'),
-    miniBatches: count.default(1).describe('optimizer steps of a pass, each on whole groups'),
-  })
-  .prefault({})
-
-const offPolicy = z
-  .strictObject({
-    oldLogProbs: z
-      .enum(['sampled', 'rescored'])
-      .default('sampled')
-      .describe('log-probs that ratios are taken against: the sampler’s, or the trainer’s own before the update'),
-    truncated: z
-      .enum(['learn', 'mask'])
-      .default('learn')
-      .describe('completions at the token limit: learn from them, or mask them out of the loss'),
-    correction: z
-      .enum(CORRECTIONS)
-      .default('none')
-      .describe('weights for tokens that sampler and trainer rate differently'),
-    correctionLow: z.number().min(0).nullable().default(null).describe('smallest weight before it is masked; off: 0.5'),
-    correctionHigh: z
-      .number()
-      .positive()
-      .nullable()
-      .default(null)
-      .describe('largest weight; off: 2 where weights are truncated, 5 where they are masked'),
-    rejection: z
-      .enum(['none', ...REJECTION_STATISTICS])
-      .default('none')
-      .describe('statistic above whose limit tokens or sequences are left out'),
-    rejectionLimit: z.number().positive().nullable().default(null).describe('that limit'),
-  })
-  .prefault({})
-
-const lora = z
-  .strictObject({
-    rank: count
-      .nullable()
-      .default(null)
-      .describe('train an adapter of this rank in place of all weights')
-      .meta({ flag: 'lora-rank' }),
-    alpha: z.number().positive().default(16).describe('strength of the adapter').meta({ flag: 'lora-alpha' }),
-    target: z
-      .union([z.string(), z.array(z.string())])
-      .default('all-linear')
-      .describe('modules that the adapter changes')
-      .meta({ flag: 'lora-target' }),
-    scaling: z
-      .enum(['alpha/rank', 'alpha/sqrt(rank)'])
-      .default('alpha/rank')
-      .describe('scale of the adapter')
-      .meta({ flag: 'lora-scaling' }),
-  })
-  .prefault({})
-
-const compute = z
-  .strictObject({
-    microBatch: count.default(4096).describe('tokens computed in one run, about'),
-    recompute: z
-      .enum(['none', 'layers'])
-      .default('none')
-      .describe('what is computed again for the gradient to save memory'),
-    workers: count
-      .default(1)
-      .describe('threads that sample and compute gradients side by side; another number rounds differently'),
-    dtype: z
-      .enum(['F32', 'BF16', 'F16'])
-      .nullable()
-      .default(null)
-      .describe('write the trained model at the end in this number format; an adapter is merged'),
-  })
-  .prefault({})
-
-const alarmLimit = z.number().nonnegative().nullable()
-
-/** What `train` does beside learning. */
-const keep = z
-  .strictObject({
-    evalEvery: count.default(5).describe('steps between evaluations'),
-    evalTasks: count.default(200).describe('tasks in an evaluation'),
-    checkpointEvery: count.default(10).describe('steps between checkpoints'),
-    trajectories: natural.default(8).describe('trajectories kept of each step'),
-    saveBatches: count.nullable().default(null).describe('steps between batches that are kept for tandem replay'),
-    keepBatches: count.default(20).describe('how many of them are kept, the newest'),
-    alarms: z
-      .enum(['off', 'warn', 'stop'])
-      .default('warn')
-      .describe('when a run gets into trouble: off, warn, or stop after the step, saved'),
-    alarmLimits: z
-      .partialRecord(z.enum(ALARM_KINDS), alarmLimit)
-      .default({})
-      .describe('other limits of alarms, such as {"truncation":0.2}; null switches one off'),
-  })
-  .prefault({})
-
-/** Groups of settings for schemas of recipes: `z.strictObject({ ...settings.run, sampling: settings.sampling })`. */
-export const settings = {
-  model,
-  tasks,
-  sampling,
-  loss,
-  kl,
-  learner,
-  offPolicy,
-  lora,
-  compute,
-  keep,
-  seed: natural.default(1).describe('seed of everything random'),
-  steps: count.default(60).describe('batches that are collected and learned from'),
-} as const
-
-/** The settings of a run by policy gradients: everything that `policyRun` reads. */
-export const policySettings = z.strictObject({
-  model: settings.model,
-  seed: settings.seed,
-  steps: settings.steps,
-  tasks,
-  sampling,
-  loss,
-  kl,
-  learner,
-  offPolicy,
-  lora,
-  compute,
-  keep,
+const checkedSchema = settingsSchema.superRefine((settings, context) => {
+  for (const { name, reason } of disagreements(settings))
+    context.addIssue({ code: 'custom', path: [name], message: reason })
 })
 
-export type PolicySettings = z.output<typeof policySettings>
+/** The settings of `npm start`, all but the model. */
+export const DEFAULT_SETTINGS: Omit<RunSettings, 'model'> = {
+  dataset: null,
+  evalDataset: null,
+  seed: 1,
+  steps: 60,
+  prompts: 16,
+  group: 8,
+  maxNewTokens: 64,
+  temperature: 1,
+  learningRate: 1e-4,
+  clipLow: null,
+  clipHigh: null,
+  klCoefficient: 0,
+  maxGradNorm: 1,
+  evalEvery: 5,
+  evalProblems: 200,
+  checkpointEvery: 10,
+  trajectories: 8,
+  loraRank: null,
+  loraAlpha: 16,
+  loraTarget: 'all-linear',
+  loraScaling: 'alpha/rank',
+  microBatch: 4096,
+  recompute: 'none',
+  dtype: null,
+  algorithm: 'grpo',
+  epochs: 1,
+  miniBatches: 1,
+  oldLogProbs: 'sampled',
+  dynamicSampling: null,
+  overlongCache: null,
+  overlongFactor: 1,
+  truncated: 'learn',
+  alarms: 'warn',
+  alarmLimits: 'none',
+  saveBatches: null,
+  keepBatches: 20,
+  correction: 'none',
+  correctionLow: null,
+  correctionHigh: null,
+  rejection: 'none',
+  rejectionLimit: null,
+  optimizer: 'adamw',
+  optimizerOptions: 'none',
+  schedule: 'constant',
+  warmup: 0,
+  klIn: 'reward',
+  klForm: null,
+  klTarget: null,
+  klHorizon: null,
+  maxLag: 0,
+  stale: 'wait',
+  workers: 1,
+}
 
-/** Groups whose fields change nothing of what has been computed. */
-export const MAY_CHANGE: readonly string[] = ['steps', 'keep', 'compute.dtype']
+/** The adapter that settings ask for; null if they train the model's own weights. */
+export const loraOf = (settings: RunSettings): LoraConfig | null =>
+  settings.loraRank === null
+    ? null
+    : loraConfig({
+        rank: settings.loraRank,
+        alpha: settings.loraAlpha,
+        targetModules:
+          settings.loraTarget === 'all-linear'
+            ? 'all-linear'
+            : settings.loraTarget.split(',').map((name) => name.trim()),
+        scaling: settings.loraScaling,
+      })
+
+/** Settings that do not agree, or cannot be read. */
+export interface SettingsFailure {
+  readonly _tag: 'SettingsFailure'
+  readonly reason: string
+}
+
+/** Reads stored settings. Errors: `Left(SettingsFailure)` naming fields that are missing, unknown or ill-typed. */
+export const parseSettings = (json: unknown): E.Either<SettingsFailure, RunSettings> => {
+  const parsed = checkedSchema.safeParse(json)
+  return parsed.success
+    ? E.right(parsed.data)
+    : E.left({ _tag: 'SettingsFailure', reason: z.prettifyError(parsed.error) })
+}
+
+/** Settings that may change when a run is resumed: they do not change what has been computed. */
+const EXTENDABLE: readonly (keyof RunSettings)[] = [
+  'steps',
+  'evalEvery',
+  'evalProblems',
+  'checkpointEvery',
+  'trajectories',
+  'dtype',
+  'alarms',
+  'alarmLimits',
+  'saveBatches',
+  'keepBatches',
+]
+
+/**
+ * The settings to resume with: the stored ones, with the extendable ones among `asked`.
+ *
+ * Errors   `Left(SettingsFailure)` naming every setting of `asked` that differs from the stored one and may not.
+ */
+export const resumeSettings = (
+  stored: RunSettings,
+  asked: Partial<RunSettings>,
+): E.Either<SettingsFailure, RunSettings> => {
+  const keys = Object.keys(asked) as (keyof RunSettings)[] // keys of a partial RunSettings
+  const changed = keys.filter((key) => asked[key] !== undefined && asked[key] !== stored[key])
+  const isFixed = (key: keyof RunSettings): boolean =>
+    !EXTENDABLE.includes(key) || (key === 'steps' && stored.schedule !== 'constant') // such a schedule ends with the steps
+  const refused = changed.filter(isFixed)
+  if (refused.length > 0) {
+    const list = refused
+      .map((key) => `${key} is ${JSON.stringify(stored[key])}, not ${JSON.stringify(asked[key])}`)
+      .join('; ')
+    return E.left({
+      _tag: 'SettingsFailure',
+      reason: `the run folder belongs to another configuration: ${list}. Resume without these options, or start a new run with --out`,
+    })
+  }
+  return E.right(
+    Object.fromEntries([...Object.entries(stored), ...changed.map((key) => [key, asked[key]])]) as RunSettings,
+  ) // same keys
+}

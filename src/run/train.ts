@@ -1,117 +1,34 @@
-/** A whole training run as a stream of events. */
+/** A whole training run, from its settings to its summary, as a stream of events. */
 import * as E from 'fp-ts/lib/Either.js'
-import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Clock } from '../core/capabilities.js'
+import { NonFiniteLoss } from '../collectors/steps/lossStep.js'
 import { describe, FailureError, type FileFailure, orThrow } from '../core/failure.js'
-import { child, type Key, keyFromSeed } from '../core/key.js'
-import { unknownName } from '../core/options.js'
-import type { Json } from '../data/codecs/plainValues.js'
 import { engineReport } from '../engine/report.js'
 import { liveClock } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
-import { type Alarm, type AlarmLimits, DEFAULT_ALARM_LIMITS, endingAlarm } from './alarms.js'
-import { type AlarmWatch, alarmWatch, type RaisedAlarms } from './alarmWatch.js'
-import { type KeptBatch, learnedEntries, saveAlarms, saveBatch } from './batchFolder.js'
-import type { EvaluationResult, Evaluator } from './evaluation.js'
+import { parameterCount } from '../modules/transformer/params.js'
+import { type Alarm, alarmLimits, endingAlarm } from './alarms.js'
+import { alarmWatch, type RaisedAlarms } from './alarmWatch.js'
+import { type KeptBatch, saveAlarms, saveBatch } from './batchFolder.js'
+import { describeBatch, shownRows } from './describeBatch.js'
+import { evaluateProblems, type ProblemResult, scoresOf } from './evaluate.js'
 import type { RunEvent } from './events.js'
 import { bestStep, exportTrained, saveProgress } from './keep.js'
+import { type Learner, openLearner, type Progress } from './learner.js'
+import { runKeys } from './pipeline.js'
 import { type EvaluationRecord, type RunSummary, type StepRecord, summarize } from './records.js'
-import { finishRun } from './report.js'
-import type { AnyRun } from './run.js'
-import { type LineLog, openLog } from './runFolder.js'
-import { type Session, secondsTotal } from './session.js'
-import {
-  describeStep,
-  learnStep,
-  type OpenRun,
-  type Progress,
-  type SampledStep,
-  sampleStep,
-  shownRows,
-  trajectoriesOf,
-} from './step.js'
+import { openLog } from './runFolder.js'
+import { type Session, secondsTotal, type TrainOptions } from './session.js'
 import { stepName } from './stepName.js'
-import { type OpenStore, openStore, type RunStore } from './store.js'
+import { learnStep, type SampledStep, sampleStep, trajectoriesOf } from './trainingStep.js'
+import { countsOf } from './weights.js'
 
-/** How often a run does what it does beside learning. */
-export interface RunRhythm {
-  /** Steps between evaluations. Default 5. */
-  readonly evaluate?: number
-  /** Steps between checkpoints. Default 10. */
-  readonly checkpoint?: number
-}
-
-/** What a run keeps of its steps. */
-export interface KeepOptions {
-  /** Trajectories of each step that are written to trajectories.jsonl. Default 8. */
-  readonly trajectories?: number
-  /** Steps between batches that are kept to be replayed. Default: none but those of alarms. */
-  readonly batchEvery?: number
-  /** How many of them are kept, the newest. Default 20. */
-  readonly batches?: number
-}
-
-/** What happens when a run gets into trouble. */
-export interface AlarmOptions {
-  /** Nothing, a warning, or the end of the run, saved. Default `warn`. */
-  readonly mode?: 'off' | 'warn' | 'stop'
-  /** Default: `DEFAULT_ALARM_LIMITS`. */
-  readonly limits?: AlarmLimits
-}
-
-export interface TrainOptions {
-  /** Batches that are collected and learned from, over all sessions of the run. */
-  readonly steps: number
-  /** Where the run is kept. Default: nowhere. */
-  readonly store?: RunStore
-  readonly every?: RunRhythm
-  readonly keep?: KeepOptions
-  readonly alarms?: AlarmOptions
-  /** When aborted, the run finishes its step, saves and ends. */
-  readonly signal?: AbortSignal
-  /** The recipe of the run with its settings, for the run folder. */
-  readonly recipe?: RecipeRecord
-  readonly clock?: Clock
-}
-
-/** The recipe of a run, as its folder stores it. */
-export interface RecipeRecord {
-  readonly name: string
-  /** The file that exports it; null for a recipe that comes with Tandem. */
-  readonly file: string | null
-  readonly settings: Readonly<Record<string, Json>>
-}
-
-const TRAIN_OPTIONS = ['steps', 'store', 'every', 'keep', 'alarms', 'signal', 'recipe', 'clock']
-
-/** Errors: throws RangeError with every option that cannot be used. */
-const checkOptions = (options: TrainOptions): void => {
-  const count = (name: string, n: number | undefined, least: number): readonly string[] =>
-    n !== undefined && !(Number.isSafeInteger(n) && n >= least)
-      ? [`${name} must be an integer of at least ${least}, got ${n}`]
-      : []
-  const problems = [
-    ...Object.keys(options).flatMap((name) =>
-      TRAIN_OPTIONS.includes(name) ? [] : [unknownName('option', name, TRAIN_OPTIONS)],
-    ),
-    ...count('steps', options.steps, 1),
-    ...count('every.evaluate', options.every?.evaluate, 1),
-    ...count('every.checkpoint', options.every?.checkpoint, 1),
-    ...count('keep.trajectories', options.keep?.trajectories, 0),
-    ...count('keep.batchEvery', options.keep?.batchEvery, 1),
-    ...count('keep.batches', options.keep?.batches, 1),
-  ]
-  if (problems.length > 0) throw new RangeError(`train: ${problems.join('; ')}`)
-}
-
-/** Emits alarms and saves their batch. If saving fails, the error is appended to the message and returned. */
+/** Tells alarms, and keeps their batch. What hinders that is told with them, and is the result. */
 async function* raise(
-  { store }: Session,
+  { files, options }: Session,
   { alarms, batch }: RaisedAlarms,
 ): AsyncGenerator<RunEvent, E.Either<FileFailure, void>> {
-  const path = store === null ? null : `${store.paths.alarms}/${stepName(batch.step)}`
-  const kept: E.Either<FileFailure, void> =
-    store === null || path === null ? E.right(undefined) : await saveAlarms(store.files, path, { alarms, batch })()
+  const path = `${options.paths.alarms}/${stepName(batch.step)}`
+  const kept = await saveAlarms(files, path, { alarms, batch })()
   const rest = E.isRight(kept) ? '' : ` (its batch is not kept: ${describe(kept.left)})`
   for (const alarm of alarms)
     yield { type: 'alarm', path: E.isRight(kept) ? path : null, ...alarm, message: `${alarm.message}${rest}` }
@@ -119,23 +36,21 @@ async function* raise(
 }
 
 /** What is kept of a batch that was collected. */
-const keptBatch = (open: OpenRun, sampled: SampledStep, record: object): KeptBatch => ({
+const keptBatch = (learner: Learner, sampled: SampledStep, record: object): KeptBatch => ({
   step: sampled.step,
   record,
-  learned: learnedEntries(sampled.rated),
-  trajectories: trajectoriesOf(open, sampled),
+  learned: { rows: sampled.rows, groupIds: sampled.grouped.groupIds },
+  trajectories: trajectoriesOf(learner, sampled),
 })
 
-/** The alarm for a step that ends the run, if the error is an expected one. */
+/** Why a step that ends the run was not done, if that is nobody's mistake. */
 const endOf = (step: number, error: unknown): Alarm | undefined => {
-  if (!(error instanceof FailureError)) return undefined
-  const { failure } = error
-  const isNumber = failure._tag === 'LearnerFailure' && 'kind' in failure && failure.kind === 'non-finite'
-  return endingAlarm(isNumber ? 'non-finite' : 'failed', step, error.message)
+  if (error instanceof NonFiniteLoss) return endingAlarm('non-finite', step, error.message)
+  return error instanceof FailureError ? endingAlarm('failed', step, error.message) : undefined
 }
 
-/** Does a part of a step. If that ends the run, an alarm is raised with the batch that it happened with, and the error is thrown. */
-async function* orRaise<T>(
+/** Does a part of a step. If that ends the run, it is told with the batch that it happened with, as far as there is one, and thrown. */
+async function* orTell<T>(
   session: Session,
   before: Progress,
   part: {
@@ -148,7 +63,7 @@ async function* orRaise<T>(
     return await part.run()
   } catch (error) {
     const alarm = endOf(step, error)
-    if (alarm !== undefined && session.options.alarms?.mode !== 'off')
+    if (alarm !== undefined && session.options.settings.alarms !== 'off')
       yield* raise(session, { alarms: [alarm], batch: { step, ...part.batch() } }) // the error is thrown, whether it was kept or not
     throw error
   }
@@ -156,182 +71,132 @@ async function* orRaise<T>(
 
 /** One step of the run, written down. */
 async function* runStep(session: Session, before: Progress): AsyncGenerator<RunEvent, Progress> {
-  const { open, options, store } = session
-  const { batchEvery, batches = 20, trajectories = 8 } = options.keep ?? {}
+  const { learner, options, clock } = session
+  const { settings } = options
   const start = { type: 'step', step: before.step + 1, klCoefficient: before.klCoefficient, position: before.position }
-  using sampled = yield* orRaise(session, before, {
-    run: () => sampleStep(open, before),
+  using sampled = yield* orTell(session, before, {
+    run: () => sampleStep(learner, before, clock),
     batch: () => ({ record: start, learned: null, trajectories: [] }),
   })
-  const { record, progress } = yield* orRaise(session, before, {
-    run: () => learnStep(open, sampled),
-    batch: () => keptBatch(open, sampled, { ...start, ...describeStep(open, sampled) }),
+  const { record, progress } = yield* orTell(session, before, {
+    run: () => learnStep(learner, sampled, clock),
+    batch: () =>
+      keptBatch(learner, sampled, {
+        ...{ ...start, ...describeBatch(sampled.batch, settings), learningRate: sampled.learningRate },
+      }),
   })
   session.records.push(record)
   orThrow(await session.metrics.append([record])())
-  const shown = trajectoriesOf(open, sampled, shownRows(sampled.batch, trajectories))
+  const shown = trajectoriesOf(learner, sampled, shownRows(sampled.batch, settings))
   orThrow(await session.trajectories.append(shown)())
-  if (store !== null && batchEvery !== undefined && record.step % batchEvery === 0)
-    orThrow(
-      await saveBatch(store.files, keptBatch(open, sampled, record), { folder: store.paths.batches, keep: batches })(),
-    )
+  if (settings.saveBatches !== null && record.step % settings.saveBatches === 0) {
+    const place = { folder: options.paths.batches, keep: settings.keepBatches }
+    orThrow(await saveBatch(session.files, keptBatch(learner, sampled, record), place)())
+  }
   yield record
-  if (shown.length > 0) yield { type: 'samples', step: record.step, samples: shown }
-  for (const raised of session.watch?.see(record, () => keptBatch(open, sampled, record)) ?? []) {
-    if (options.alarms?.mode === 'stop') session.state.isStopped = true
+  const samples = shown.slice(0, options.samples ?? 0)
+  if (samples.length > 0) yield { type: 'samples', step: record.step, samples }
+  for (const raised of session.watch?.see(record, () => keptBatch(learner, sampled, record)) ?? []) {
+    if (settings.alarms === 'stop') session.state.isStopped = true
     orThrow(yield* raise(session, raised))
   }
   return progress
 }
 
-/** Of all evaluations of all runs of one evaluator: so that runs can be compared. */
-const evaluationKey = (name: string): Key => child(child(keyFromSeed(0), 'evaluation'), name)
-
-async function* evaluateBy(session: Session, evaluator: Evaluator, step: number): AsyncGenerator<RunEvent> {
-  const { clock } = session
+async function* evaluate(session: Session, step: number): AsyncGenerator<RunEvent> {
+  const { options, clock, learner } = session
+  const { settings, model } = options
   const started = clock.now()
-  const results: EvaluationResult[] = []
-  for await (const part of evaluator.run(evaluationKey(evaluator.name))) {
-    results.push(...part.results)
-    yield { type: 'evaluating', name: evaluator.name, step, done: part.done, tasks: part.tasks }
+  const results: ProblemResult[] = []
+  const parts = evaluateProblems({
+    text: model.text,
+    policy: learner.pipeline.policy.withSampling({ temperature: 0 }),
+    source: options.evalTasks,
+    problems: settings.evalProblems,
+    key: runKeys(settings.seed).evaluation,
+  })
+  for await (const part of parts) {
+    results.push(...part)
+    yield { type: 'evaluating', step, done: results.length, problems: settings.evalProblems }
   }
-  const record: EvaluationRecord = {
-    type: 'evaluation',
-    ...{ name: evaluator.name, step, tasks: evaluator.tasks, score: evaluator.score },
-    scores: evaluator.scoresOf(results),
-    seconds: (clock.now() - started) / 1000,
-  }
+  const seconds = (clock.now() - started) / 1000
+  const record: EvaluationRecord = { type: 'evaluation', step, ...scoresOf(results), seconds }
   session.records.push(record)
   orThrow(await session.metrics.append([record])())
   yield record
 }
 
-async function* evaluate(session: Session, step: number): AsyncGenerator<RunEvent> {
-  const { refresh } = session.open.run
-  if (refresh !== undefined && step > 0) orThrow(await refresh(step)())
-  for (const evaluator of session.open.run.evaluate) yield* evaluateBy(session, evaluator, step)
-}
-
-/** A log that keeps nothing. */
-const NO_LOG: LineLog = { bytes: () => 0, append: () => TE.right(undefined) }
-
-const watchOf = ({ alarms = {} }: TrainOptions, before: readonly StepRecord[]): AlarmWatch | null =>
-  alarms.mode === 'off' ? null : alarmWatch(alarms.limits ?? DEFAULT_ALARM_LIMITS, before)
-
-/** Restores learner and policy, and opens source and logs. Errors: throws FailureError. */
-const openSession = async (
-  run: AnyRun,
-  options: TrainOptions,
-  store: OpenStore | null,
-): Promise<readonly [Session, Progress]> => {
-  const { clock = liveClock } = options
+/**
+ * Runs the algorithm of the settings: evaluates, then collects, learns and updates for the given number of steps, with evaluations and checkpoints on the way.
+ *
+ * Every step is a function of the settings and the state before it, so a run that is resumed from a checkpoint ends with the same
+ * parameters, bit for bit, as one that was never stopped.
+ *
+ * Errors   throws FailureError for files, weights, environment and policy, and NonFiniteLoss; what was saved stays whole.
+ * Effects  writes to the run folder: metrics, trajectories, checkpoints. The caller writes summary and report.
+ */
+export async function* train(options: TrainOptions): AsyncGenerator<RunEvent> {
+  const { settings, paths, model, files = liveFiles, clock = liveClock, resume } = options
   const startedAt = clock.now()
-  const resume = store?.resume ?? null
-  if (resume !== null && store !== null) {
-    orThrow(await run.learner.restore(resume.folder, store.files)())
-    if (resume.state.step > 0) orThrow(await run.push(resume.state.step)())
-  }
-  const state = resume?.state
-  const source = await run.source.open({
-    ...{ step: state?.step ?? 0, lastStep: options.steps, push: run.push },
-    position: state?.position ?? null,
-  })
-  const log = async (path: string | undefined, bytes: number): Promise<LineLog> =>
-    store === null || path === undefined ? NO_LOG : orThrow(await openLog(store.files, path, bytes)())
-  const records = [...(store?.records ?? [])]
-  const session: Session = {
-    ...{ options, store, clock, startedAt, records },
-    open: { run, source, clock },
-    files: store?.files ?? liveFiles,
-    metrics: await log(store?.paths.metrics, state?.metricsBytes ?? 0),
-    trajectories: await log(store?.paths.trajectories, state?.trajectoriesBytes ?? 0),
-    watch: watchOf(
+  const learner = await openLearner({ ...options, ...(resume && { checkpoint: resume.checkpoint }) })
+  const state = resume?.checkpoint.state
+  let progress = learner.start
+  try {
+    const session: Session = {
       options,
-      records.filter((record) => record.type === 'step'),
-    ),
-    secondsBefore: state?.secondsTotal ?? 0,
-    state: { isStopped: false, checkpointSeconds: state?.checkpointSeconds ?? 0 },
+      files,
+      clock,
+      learner,
+      metrics: orThrow(await openLog(files, paths.metrics, state?.metricsBytes ?? 0)()),
+      trajectories: orThrow(await openLog(files, paths.trajectories, state?.trajectoriesBytes ?? 0)()),
+      records: [...(resume?.records ?? [])],
+      watch:
+        settings.alarms === 'off'
+          ? null
+          : alarmWatch(
+              alarmLimits(settings.alarmLimits),
+              resume?.records.filter((record) => record.type === 'step') ?? [],
+            ),
+      startedAt,
+      secondsBefore: state?.secondsTotal ?? 0,
+      state: { isStopped: false, checkpointSeconds: state?.checkpointSeconds ?? 0 },
+    }
+    yield { type: 'start', ...countsOf(model, learner.weights), firstStep: progress.step + 1, settings }
+    if (!session.records.some(({ type }) => type === 'evaluation')) yield* evaluate(session, progress.step)
+    let saved = progress.step
+    while (progress.step < settings.steps && !session.state.isStopped && options.signal?.aborted !== true) {
+      progress = yield* runStep(session, progress)
+      const isLast = progress.step === settings.steps
+      if (progress.step % settings.evalEvery === 0 || isLast) yield* evaluate(session, progress.step)
+      const isBest = bestStep(session) === progress.step
+      if (progress.step % settings.checkpointEvery === 0 || isLast || isBest) {
+        yield await saveProgress(session, progress)
+        saved = progress.step
+      }
+    }
+    if (saved !== progress.step || progress.step === 0) yield await saveProgress(session, progress)
+    yield* exportTrained(session, progress)
+    yield { type: 'end', summary: summaryOf(session, progress) }
+  } finally {
+    await learner.close()
   }
-  const { kl } = run.source
-  return [
-    session,
-    state === undefined
-      ? { step: 0, position: source.position, klCoefficient: kl?.coefficient ?? 0 }
-      : { step: state.step, position: state.position, klCoefficient: state.klCoefficient },
-  ]
 }
 
 const summaryOf = (session: Session, progress: Progress): RunSummary => {
-  const { records, open, options } = session
+  const { settings, model } = session.options
+  const { records, learner } = session
   return summarize(
     records.filter((record): record is StepRecord => record.type === 'step'),
     records.filter((record): record is EvaluationRecord => record.type === 'evaluation'),
     {
-      status: progress.step >= options.steps ? 'finished' : 'interrupted',
+      status: progress.step >= settings.steps ? 'finished' : 'interrupted',
+      seed: settings.seed,
+      completionsPerStep: settings.prompts * settings.group,
       secondsTotal: secondsTotal(session),
       checkpointSeconds: session.state.checkpointSeconds,
-      policyVersion: open.run.learner.version(),
+      policyVersion: learner.pipeline.policy.version(),
+      parameters: parameterCount(model.config),
       engine: engineReport(),
     },
   )
-}
-
-async function* runSteps(session: Session, from: Progress): AsyncGenerator<RunEvent, Progress> {
-  const { options, store, records, state } = session
-  const { evaluate: evalEvery = 5, checkpoint: saveEvery = 10 } = options.every ?? {}
-  let progress = from
-  if (!records.some(({ type }) => type === 'evaluation')) yield* evaluate(session, progress.step)
-  let saved = progress.step
-  while (progress.step < options.steps && !state.isStopped && options.signal?.aborted !== true) {
-    progress = yield* runStep(session, progress)
-    const isLast = progress.step === options.steps
-    if (progress.step % evalEvery === 0 || isLast) yield* evaluate(session, progress.step)
-    const isBest = bestStep(session) === progress.step
-    if (store !== null && (progress.step % saveEvery === 0 || isLast || isBest)) {
-      yield await saveProgress(session, store, progress)
-      saved = progress.step
-    }
-  }
-  if (store !== null && (saved !== progress.step || progress.step === 0))
-    yield await saveProgress(session, store, progress)
-  return progress
-}
-
-/**
- * Runs a run: evaluates, then collects, learns and updates the policy for the given number of steps, with evaluations and checkpoints on
- * the way. A store that holds the run already is gone on with.
- *
- * Every step is a function of the parts and the state before it, so a run that is resumed from a checkpoint ends with the same weights, bit
- * for bit, as one that was never stopped (sampling ahead depends on time).
- *
- * Errors   throws FailureError for files, weights, environment, policy and learner, RangeError for options that cannot be used; what was
- *          saved stays whole.
- * Effects  writes to the run folder: metrics, trajectories, checkpoints, summary.json and report.html. Closes the run at the end.
- */
-export async function* train(run: AnyRun, options: TrainOptions): AsyncGenerator<RunEvent> {
-  let opened: Session | undefined
-  try {
-    checkOptions(options)
-    const { store: place, recipe } = options
-    const settings = recipe?.settings ?? {}
-    const config = {
-      ...{ format: 2 as const, settings, run: run.description },
-      recipe: recipe === undefined ? null : { name: recipe.name, file: recipe.file },
-    }
-    const store = place === undefined ? null : orThrow(await openStore(place, config)())
-    const [session, from] = await openSession(run, options, store)
-    opened = session
-    const shown = recipe === undefined ? run.description : settings
-    yield { type: 'start', firstStep: from.step + 1, steps: options.steps, settings: shown }
-    const progress = yield* runSteps(session, from)
-    const summary = summaryOf(session, progress)
-    if (store !== null) {
-      await exportTrained(session, store, progress)
-      orThrow(await finishRun(store.files, store.paths, { summary, alarms: options.alarms ?? {} })())
-    }
-    yield { type: 'end', summary }
-  } finally {
-    await opened?.open.source.close()
-    await run.close()
-  }
 }

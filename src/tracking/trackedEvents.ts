@@ -1,10 +1,9 @@
 /** What a training run tells trackers. */
 
-import type { Json } from '../data/codecs/plainValues.js'
 import type { RunEvent } from '../run/events.js'
 import type { StepRecord, TrajectoryRecord } from '../run/records.js'
 import { phaseSpans } from './phases.js'
-import type { SampleText, SettingValue, TrackedEvent } from './sink.js'
+import type { SampleText, TrackedEvent } from './sink.js'
 
 /** The session that an event belongs to. */
 export interface TrackedSession {
@@ -17,8 +16,21 @@ export interface TrackedSession {
   readonly since?: number
 }
 
-/** Numbers of a step that describe the update; those under `update` do, too. All others describe what was sampled. */
-const LEARNED: ReadonlySet<string> = new Set<keyof StepRecord>(['correction', 'klCoefficient', 'learningRate'])
+/** Numbers of a step that describe what was sampled; all others describe the update. */
+const SAMPLED: ReadonlySet<string> = new Set<keyof StepRecord>([
+  'reward',
+  'sampling',
+  'overlap',
+  'accuracy',
+  'worked',
+  'answered',
+  'truncated',
+  'completionTokens',
+  'groupsUsed',
+  'groupsDropped',
+  'groupsWithoutSignal',
+  'policyVersion',
+])
 
 type Named = Readonly<Record<string, number>>
 
@@ -43,27 +55,17 @@ const scalars = (step: number, values: Named, seconds: Named, session: TrackedSe
   ...{ type: 'scalars', at: session.at, step, values, seconds, spans: phaseSpans(seconds, session) },
 })
 
-/** Settings by dotted names; lists as JSON. */
-const flatSettings = (settings: Readonly<Record<string, Json>>, path = ''): Readonly<Record<string, SettingValue>> =>
-  Object.fromEntries(
-    Object.entries(settings).flatMap(([name, value]): readonly (readonly [string, SettingValue])[] => {
-      if (typeof value !== 'object' || value === null) return [[`${path}${name}`, value]]
-      if (Array.isArray(value)) return [[`${path}${name}`, JSON.stringify(value)]]
-      return Object.entries(flatSettings(value as Readonly<Record<string, Json>>, `${path}${name}.`)) // not a list
-    }),
-  )
-
 /** Question, completion and what it earned. */
 const sampleText = ({ query, tokens, answer, reward }: TrajectoryRecord, i: number): SampleText => ({
   name: String(i),
-  text: [query, tokens.join(''), `${answer === null ? '' : `answer ${answer}, `}reward ${reward}`].join('\n\n'),
+  text: [query, tokens.join(''), `answer ${answer}, reward ${reward}`].join('\n\n'),
 })
 
 /**
  * The events that a tracker is told of an event of a run: none for progress within an evaluation.
  *
- * Every number of a step's record is a scalar: under `rollout/` if it describes what was sampled, under `train/` if it describes the update,
- * under `metrics/` if it is the run's own; scores are under `eval/` and the evaluator's name. Numbers of a record in the record follow its name: `rollout/sampling/tokens`. A value of null is left out.
+ * Every number of a step's record is a scalar: under `rollout/` if it describes what was sampled, under `train/` otherwise; those of an
+ * evaluation are under `eval/`. Numbers of a record in the record follow its name: `rollout/sampling/tokens`. A value of null is left out.
  *
  * @example
  * trackedEvents({ type: 'alarm', alarm: 'truncation', step: 2, since: 2, value: 1, limit: 0.5, message: 'cut', path: 'a' }, { run: 'r', isResumed: false, at: 5 }) // [{ type: 'alarm', at: 5, step: 2, name: 'truncation', text: 'cut' }]
@@ -72,20 +74,22 @@ export const trackedEvents = (event: RunEvent, session: TrackedSession): readonl
   const { run, isResumed, at, since = at } = session
   switch (event.type) {
     case 'start':
-      return [{ type: 'start', at, run, from: isResumed ? event.firstStep : 0, settings: flatSettings(event.settings) }]
+      return [{ type: 'start', at, run, from: isResumed ? event.firstStep : 0, settings: event.settings }]
     case 'step': {
-      const { seconds, update, metrics, ...record } = event
-      const values = {
-        ...namedBy(record, (name) => (LEARNED.has(name) ? 'train' : 'rollout')),
-        ...namedBy(update, () => 'train'),
-        ...namedBy(metrics, () => 'metrics'),
-      }
+      const { seconds, ...record } = event
+      const values = namedBy(record, (name) => (SAMPLED.has(name) ? 'rollout' : 'train'))
       return [scalars(event.step, values, { ...seconds }, session)]
     }
     case 'evaluation': {
-      const { seconds, scores, name, tasks } = event
-      const values = namedBy({ tasks, ...scores }, () => `eval/${name}`)
-      return [scalars(event.step, values, { evaluation: seconds }, session)]
+      const { seconds, ...record } = event
+      return [
+        scalars(
+          event.step,
+          namedBy(record, () => 'eval'),
+          { evaluation: seconds },
+          session,
+        ),
+      ]
     }
     case 'samples':
       return [{ type: 'samples', at, step: event.step, samples: event.samples.map(sampleText) }]
@@ -101,6 +105,7 @@ export const trackedEvents = (event: RunEvent, session: TrackedSession): readonl
     case 'end':
       return [{ type: 'end', at, step: event.summary.steps, status: event.summary.status }]
     case 'evaluating':
+    case 'export':
       return []
   }
 }

@@ -7,7 +7,6 @@ import * as Either from 'fp-ts/lib/Either.js'
 import { none, some } from 'fp-ts/lib/Option.js'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
-import { z } from 'zod'
 import * as tandem from '../../src/index.js'
 import * as testing from '../../src/testing/index.js'
 import { useEngine } from '../kit/engine.js'
@@ -82,7 +81,6 @@ describe('examples in the documentation of the sources', () => {
       const scope: Record<string, unknown> = {
         tf,
         fc,
-        z,
         Either,
         left: Either.left,
         right: Either.right,

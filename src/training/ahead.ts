@@ -12,7 +12,7 @@ import { orThrow } from '../core/failure.js'
 import type { Key } from '../core/key.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import type { Policy, TokenAction, TokenPrompt } from '../data/policy.js'
-import { meta, type Ragged, rowLengths } from '../data/tensorDict/leaf.js'
+import { data, type Ragged, rowLengths } from '../data/tensorDict/leaf.js'
 import { assign } from '../data/tensorDict/merge.js'
 import { get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { WeightFailure } from '../data/weights.js'
@@ -147,7 +147,8 @@ export const openAhead = <O extends TokenPrompt>(parts: AheadParts<O>, start: So
 
   const batchOf = (taken: TakenStep<CompleteGroup<O>>): SourceBatch => {
     const { batch: joined, tasks } = source.join(taken.groups.map(({ group }) => group))
-    const waited = { generationMs: meta(taken.seconds.waiting * 1000) }
+    const [size = 1] = joined.value.batchShape
+    const waited = { generationMs: data(Array.from({ length: size }, () => (taken.seconds.waiting * 1000) / size)) }
     const sampling = countsOf([...tasks.map((task) => tallies.get(task)!), ...left])
     for (const task of tasks) tallies.delete(task)
     left = []

@@ -92,7 +92,13 @@ const typesOf = ({ type = 'json' }: JsonSchema): readonly string[] => [type].fla
 
 const kindOf = (schema: JsonSchema): string =>
   alternatives(schema)
-    .map((each) => (Array.isArray(each.enum) ? each.enum.map(String).join(' | ') : typesOf(each).filter((type) => type !== 'null').join(' | ')))
+    .map((each) =>
+      Array.isArray(each.enum)
+        ? each.enum.map(String).join(' | ')
+        : typesOf(each)
+            .filter((type) => type !== 'null')
+            .join(' | '),
+    )
     .join(' | ')
 
 const leavesOf = (schema: JsonSchema, path: readonly string[], inherited: unknown): readonly SettingLeaf[] => {

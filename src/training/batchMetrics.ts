@@ -20,7 +20,7 @@ export interface TrajectoryNumbers {
   readonly tokens: number | undefined
   /** Results of tools in its conversation. */
   readonly toolCalls: number
-  /** Whether a completion reached the token limit, or the episode was cut off. */
+  /** Whether a completion reached the token limit; for policies without stop reasons, whether the episode was cut off. */
   readonly isTruncated: boolean
 }
 
@@ -102,7 +102,7 @@ export const trajectoryNumbers = (batch: TensorDict): readonly TrajectoryNumbers
     ),
     tokens: lengths && sum(rows.map((row) => lengths[row]!)),
     toolCalls: toolResults(histories?.[rows.at(-1)!]),
-    isTruncated: rows.some((row) => stops?.[row] === 'length') || cut?.[rows.at(-1)!] === 1,
+    isTruncated: stops === undefined ? cut?.[rows.at(-1)!] === 1 : rows.some((row) => stops[row] === 'length'),
   }))
 }
 

@@ -217,10 +217,6 @@ export const policyRun = async <O extends HistoryPrompt>(
       append(PolicyVersion()),
     )
   }
-  const release = async (): Promise<void> => {
-    inProcess.release()
-    reference.release()
-  }
   try {
     const trained = lora === undefined ? parameterCount(config) : numbersOf(learner.weights()) - parameterCount(config)
     const prompt = await promptTokens(asTokens(env({ prompts: 1, repeats: 1, start: 0 }), text), child(key, 'look'))
@@ -262,11 +258,13 @@ export const policyRun = async <O extends HistoryPrompt>(
     const refresh = sampler === null ? undefined : (version: number) => made.push(learner.weights(), version)
     const closed = closing(run, async () => {
       await sampler?.close()
-      await release()
+      if (sampler !== null) inProcess.release() // else it is the policy, which the run closes
+      reference.release()
     })
     return { ...closed, ...(refresh && { refresh }), memory }
   } catch (error) {
-    await release()
+    inProcess.release()
+    reference.release()
     await learner.close()
     throw error
   }

@@ -39,11 +39,6 @@ export interface SampledStep extends Disposable, Pick<SourceBatch, 'position' | 
   readonly collectedAt: number
 }
 
-const metaAt = (td: TensorDict, name: string): unknown => {
-  const entry = find(td, [name])
-  return entry !== undefined && '_tag' in entry && entry._tag === 'Meta' ? entry.value : undefined
-}
-
 const itemsAt = (td: TensorDict, path: readonly string[]): readonly unknown[] | undefined => {
   const entry = find(td, path)
   return entry !== undefined && '_tag' in entry && entry._tag === 'Data'
@@ -69,8 +64,7 @@ export const sampleStep = async ({ run, source, clock }: OpenRun, before: Progre
     const batch = collected.batch.value
     const rated = own(scope(() => run.advantage(batch)))
     held.push(rated)
-    const ms = metaAt(batch, 'generationMs')
-    const generation = typeof ms === 'number' ? ms / 1000 : 0
+    const generation = (itemsAt(batch, ['generationMs']) ?? []).reduce((sum: number, ms) => sum + Number(ms), 0) / 1000
     return {
       step: before.step + 1,
       ...{ batch, rated: rated.value, before },

@@ -1,0 +1,70 @@
+/** Completions of one question. */
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Key } from '../core/key.js'
+import type { PolicyFailure, StopReason } from '../data/policy.js'
+import { data, raggedRow } from '../data/tensorDict/leaf.js'
+import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
+import { scope } from '../engine/scope.js'
+import { ChatEnv } from '../envs/chatEnv.js'
+import type { EnvFailure } from '../envs/env.js'
+import { TemplateTransform } from '../envs/transforms/templateTransform.js'
+import { Tokenizer } from '../envs/transforms/tokenizer.js'
+import { append } from '../envs/transforms/transform.js'
+import { makeParams, type Pretrained } from '../modules/pretrained.js'
+import type { GenerationOptions } from '../modules/transformer/generate.js'
+import { type TransformersPolicy, TransformersWrapper } from '../modules/transformersWrapper.js'
+
+export interface SampledText {
+  /** Without the token that ends the turn. */
+  readonly text: string
+  /** Of the whole completion, in nats. */
+  readonly logProb: number
+  readonly stopReason: StopReason
+  readonly tokens: number
+}
+
+export interface SampleOptions {
+  readonly count: number
+  readonly key: Key
+  readonly sampling: Omit<GenerationOptions, 'stopTokens'>
+}
+
+/** Samples `count` completions of a question asked by the user. Errors: `Left` if the template or the policy refuses it. */
+export const sampleCompletions = (
+  model: Pretrained,
+  question: string,
+  { count, key, sampling }: SampleOptions,
+): TE.TaskEither<EnvFailure | PolicyFailure, readonly SampledText[]> => {
+  const { config, text } = model
+  const env = pipe(
+    ChatEnv({ batchSize: count }),
+    append(TemplateTransform({ template: text.template, endOfTurn: text.endOfTurn })),
+    append(Tokenizer({ tokenizer: text.tokenizer })),
+  )
+  const request = TensorDict({ query: data(Array.from({ length: count }, () => question)) }, [count])
+  const sample = (policy: TransformersPolicy) =>
+    pipe(
+      env.reset(request, key),
+      TE.chainW((state) => policy.act(state, key)),
+      TE.map((action) =>
+        Array.from({ length: count }, (_, i) => {
+          const ids = raggedRow(get(action, 'tokens', 'response'), i)
+          return {
+            text: text.tokenizer.decode(ids, 'skip'),
+            logProb: raggedRow(get(action, 'logProbs', 'response'), i).reduce((sum, x) => sum + x, 0),
+            stopReason: get(action, 'stopReason').items.get(i)!,
+            tokens: ids.length,
+          }
+        }),
+      ),
+    )
+  return async () => {
+    const policy = scope(() => TransformersWrapper({ config, params: makeParams(model.arrays), sampling }))
+    try {
+      return await sample(policy)()
+    } finally {
+      policy.release()
+    }
+  }
+}

@@ -1,0 +1,66 @@
+/** What a run keeps: checkpoints, the best of them, and the weights in the forms that others read. */
+import { orThrow } from '../core/failure.js'
+import { inOrder, stepName, stepOf } from '../run/stepName.js'
+import { type CheckpointState, checkpointFiles, saveCheckpoint } from './checkpoint.js'
+import type { RunEvent } from './events.js'
+import { bestEvaluation } from './records.js'
+import { type Session, secondsTotal } from './session.js'
+import type { Progress } from './step.js'
+import type { OpenStore } from './store.js'
+
+/** The step with the best weights so far; undefined before an evaluation of trained weights. */
+export const bestStep = ({ records }: Session): number | undefined =>
+  bestEvaluation(records.filter((record) => record.type === 'evaluation'))?.step
+
+/** The checkpoint before the batch of the newest alarm: what a replay of it begins with. */
+const beforeAlarm = async ({ files, paths }: OpenStore): Promise<readonly number[]> => {
+  const [alarms, checkpoints] = [await files.list(paths.alarms)(), await files.list(paths.checkpoints)()]
+  const steps = (names: readonly string[]): readonly number[] => inOrder(names).map(stepOf)
+  const alarm = steps(orThrow(alarms)).at(-1)
+  const found = alarm === undefined ? undefined : steps(orThrow(checkpoints)).findLast((step) => step < alarm)
+  return found === undefined ? [] : [found]
+}
+
+/** Saves all that the run needs to go on. The last two checkpoints stay, the best one, and that before the newest alarm. */
+export const saveProgress = async (
+  session: Session,
+  store: OpenStore,
+  progress: Progress,
+): Promise<Extract<RunEvent, { readonly type: 'checkpoint' }>> => {
+  const { clock, metrics, trajectories, open } = session
+  const started = clock.now()
+  const state: CheckpointState = {
+    ...progress,
+    secondsTotal: secondsTotal(session),
+    checkpointSeconds: session.state.checkpointSeconds,
+    metricsBytes: metrics.bytes(),
+    trajectoriesBytes: trajectories.bytes(),
+  }
+  const best = bestStep(session)
+  const also = [...(best === undefined ? [] : [best]), ...(await beforeAlarm(store))]
+  const place = { folder: store.paths.checkpoints, step: progress.step, keep: 2, also }
+  const contents = checkpointFiles(open.run.learner, state, store.digest)
+  const path = orThrow(await saveCheckpoint(store.files, contents, place)())
+  session.state.checkpointSeconds += (clock.now() - started) / 1000
+  return { type: 'checkpoint', step: progress.step, path }
+}
+
+/**
+ * Writes the folders that the run exports: of the last weights, and of the best ones. The learner has the best weights afterwards.
+ *
+ * Errors   throws FailureError where a file cannot be written, or the best checkpoint cannot be read.
+ */
+export const exportTrained = async (session: Session, store: OpenStore, { step }: Progress): Promise<void> => {
+  const { learner, record } = session.open.run
+  if (record.exports === undefined) return
+  const write = async (folder: string): Promise<void> => {
+    for (const [name, contents] of Object.entries(record.exports?.() ?? {}))
+      orThrow(await store.files.writeFolder(`${folder}/${name}`, contents)())
+  }
+  await write(store.paths.folder)
+  const best = bestStep(session)
+  if (best === undefined) return
+  if (best !== step) orThrow(await learner.restore(`${store.paths.checkpoints}/${stepName(best)}`, store.files)())
+  orThrow(await store.files.makeFolder(store.paths.best)())
+  await write(store.paths.best)
+}

@@ -1,0 +1,337 @@
+/** A whole training run as a stream of events. */
+import * as E from 'fp-ts/lib/Either.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Clock } from '../core/capabilities.js'
+import { describe, FailureError, type FileFailure, orThrow } from '../core/failure.js'
+import { child, type Key, keyFromSeed } from '../core/key.js'
+import { unknownName } from '../core/options.js'
+import type { Json } from '../data/codecs/plainValues.js'
+import { engineReport } from '../engine/report.js'
+import { liveClock } from '../live/clock.js'
+import { liveFiles } from '../live/files.js'
+import { stepName } from '../run/stepName.js'
+import { type Alarm, type AlarmLimits, DEFAULT_ALARM_LIMITS, endingAlarm } from './alarms.js'
+import { type AlarmWatch, alarmWatch, type RaisedAlarms } from './alarmWatch.js'
+import { type KeptBatch, learnedEntries, saveAlarms, saveBatch } from './batchFolder.js'
+import type { EvaluationResult, Evaluator } from './evaluation.js'
+import type { RunEvent } from './events.js'
+import { bestStep, exportTrained, saveProgress } from './keep.js'
+import { type EvaluationRecord, type RunSummary, type StepRecord, summarize } from './records.js'
+import { finishRun } from './report.js'
+import type { AnyRun } from './run.js'
+import { type LineLog, openLog } from './runFolder.js'
+import { type Session, secondsTotal } from './session.js'
+import {
+  describeStep,
+  learnStep,
+  type OpenRun,
+  type Progress,
+  type SampledStep,
+  sampleStep,
+  shownRows,
+  trajectoriesOf,
+} from './step.js'
+import { type OpenStore, openStore, type RunStore } from './store.js'
+
+/** How often a run does what it does beside learning. */
+export interface RunRhythm {
+  /** Steps between evaluations. Default 5. */
+  readonly evaluate?: number
+  /** Steps between checkpoints. Default 10. */
+  readonly checkpoint?: number
+}
+
+/** What a run keeps of its steps. */
+export interface KeepOptions {
+  /** Trajectories of each step that are written to trajectories.jsonl. Default 8. */
+  readonly trajectories?: number
+  /** Steps between batches that are kept to be replayed. Default: none but those of alarms. */
+  readonly batchEvery?: number
+  /** How many of them are kept, the newest. Default 20. */
+  readonly batches?: number
+}
+
+/** What happens when a run gets into trouble. */
+export interface AlarmOptions {
+  /** Nothing, a warning, or the end of the run, saved. Default `warn`. */
+  readonly mode?: 'off' | 'warn' | 'stop'
+  /** Default: `DEFAULT_ALARM_LIMITS`. */
+  readonly limits?: AlarmLimits
+}
+
+export interface TrainOptions {
+  /** Batches that are collected and learned from, over all sessions of the run. */
+  readonly steps: number
+  /** Where the run is kept. Default: nowhere. */
+  readonly store?: RunStore
+  readonly every?: RunRhythm
+  readonly keep?: KeepOptions
+  readonly alarms?: AlarmOptions
+  /** When aborted, the run finishes its step, saves and ends. */
+  readonly signal?: AbortSignal
+  /** The recipe of the run with its settings, for the run folder. */
+  readonly recipe?: RecipeRecord
+  readonly clock?: Clock
+}
+
+/** The recipe of a run, as its folder stores it. */
+export interface RecipeRecord {
+  readonly name: string
+  /** The file that exports it; null for a recipe that comes with Tandem. */
+  readonly file: string | null
+  readonly settings: Readonly<Record<string, Json>>
+}
+
+const TRAIN_OPTIONS = ['steps', 'store', 'every', 'keep', 'alarms', 'signal', 'recipe', 'clock']
+
+/** Errors: throws RangeError with every option that cannot be used. */
+const checkOptions = (options: TrainOptions): void => {
+  const count = (name: string, n: number | undefined, least: number): readonly string[] =>
+    n !== undefined && !(Number.isSafeInteger(n) && n >= least)
+      ? [`${name} must be an integer of at least ${least}, got ${n}`]
+      : []
+  const problems = [
+    ...Object.keys(options).flatMap((name) =>
+      TRAIN_OPTIONS.includes(name) ? [] : [unknownName('option', name, TRAIN_OPTIONS)],
+    ),
+    ...count('steps', options.steps, 1),
+    ...count('every.evaluate', options.every?.evaluate, 1),
+    ...count('every.checkpoint', options.every?.checkpoint, 1),
+    ...count('keep.trajectories', options.keep?.trajectories, 0),
+    ...count('keep.batchEvery', options.keep?.batchEvery, 1),
+    ...count('keep.batches', options.keep?.batches, 1),
+  ]
+  if (problems.length > 0) throw new RangeError(`train: ${problems.join('; ')}`)
+}
+
+/** Emits alarms and saves their batch. If saving fails, the error is appended to the message and returned. */
+async function* raise(
+  { store }: Session,
+  { alarms, batch }: RaisedAlarms,
+): AsyncGenerator<RunEvent, E.Either<FileFailure, void>> {
+  const path = store === null ? null : `${store.paths.alarms}/${stepName(batch.step)}`
+  const kept: E.Either<FileFailure, void> =
+    store === null || path === null ? E.right(undefined) : await saveAlarms(store.files, path, { alarms, batch })()
+  const rest = E.isRight(kept) ? '' : ` (its batch is not kept: ${describe(kept.left)})`
+  for (const alarm of alarms)
+    yield { type: 'alarm', path: E.isRight(kept) ? path : null, ...alarm, message: `${alarm.message}${rest}` }
+  return kept
+}
+
+/** What is kept of a batch that was collected. */
+const keptBatch = (open: OpenRun, sampled: SampledStep, record: object): KeptBatch => ({
+  step: sampled.step,
+  record,
+  learned: learnedEntries(sampled.rated),
+  trajectories: trajectoriesOf(open, sampled),
+})
+
+/** The alarm for a step that ends the run, if the error is an expected one. */
+const endOf = (step: number, error: unknown): Alarm | undefined => {
+  if (!(error instanceof FailureError)) return undefined
+  const { failure } = error
+  const isNumber = failure._tag === 'LearnerFailure' && 'kind' in failure && failure.kind === 'non-finite'
+  return endingAlarm(isNumber ? 'non-finite' : 'failed', step, error.message)
+}
+
+/** Does a part of a step. If that ends the run, an alarm is raised with the batch that it happened with, and the error is thrown. */
+async function* orRaise<T>(
+  session: Session,
+  before: Progress,
+  part: {
+    readonly run: () => Promise<T>
+    readonly batch: () => Pick<KeptBatch, 'record' | 'learned' | 'trajectories'>
+  },
+): AsyncGenerator<RunEvent, T> {
+  const step = before.step + 1
+  try {
+    return await part.run()
+  } catch (error) {
+    const alarm = endOf(step, error)
+    if (alarm !== undefined && session.options.alarms?.mode !== 'off')
+      yield* raise(session, { alarms: [alarm], batch: { step, ...part.batch() } }) // the error is thrown, whether it was kept or not
+    throw error
+  }
+}
+
+/** One step of the run, written down. */
+async function* runStep(session: Session, before: Progress): AsyncGenerator<RunEvent, Progress> {
+  const { open, options, store } = session
+  const { batchEvery, batches = 20, trajectories = 8 } = options.keep ?? {}
+  const start = { type: 'step', step: before.step + 1, klCoefficient: before.klCoefficient, position: before.position }
+  using sampled = yield* orRaise(session, before, {
+    run: () => sampleStep(open, before),
+    batch: () => ({ record: start, learned: null, trajectories: [] }),
+  })
+  const { record, progress } = yield* orRaise(session, before, {
+    run: () => learnStep(open, sampled),
+    batch: () => keptBatch(open, sampled, { ...start, ...describeStep(open, sampled) }),
+  })
+  session.records.push(record)
+  orThrow(await session.metrics.append([record])())
+  const shown = trajectoriesOf(open, sampled, shownRows(sampled.batch, trajectories))
+  orThrow(await session.trajectories.append(shown)())
+  if (store !== null && batchEvery !== undefined && record.step % batchEvery === 0)
+    orThrow(
+      await saveBatch(store.files, keptBatch(open, sampled, record), { folder: store.paths.batches, keep: batches })(),
+    )
+  yield record
+  if (shown.length > 0) yield { type: 'samples', step: record.step, samples: shown }
+  for (const raised of session.watch?.see(record, () => keptBatch(open, sampled, record)) ?? []) {
+    if (options.alarms?.mode === 'stop') session.state.isStopped = true
+    orThrow(yield* raise(session, raised))
+  }
+  return progress
+}
+
+/** Of all evaluations of all runs of one evaluator: so that runs can be compared. */
+const evaluationKey = (name: string): Key => child(child(keyFromSeed(0), 'evaluation'), name)
+
+async function* evaluateBy(session: Session, evaluator: Evaluator, step: number): AsyncGenerator<RunEvent> {
+  const { clock } = session
+  const started = clock.now()
+  const results: EvaluationResult[] = []
+  for await (const part of evaluator.run(evaluationKey(evaluator.name))) {
+    results.push(...part.results)
+    yield { type: 'evaluating', name: evaluator.name, step, done: part.done, tasks: part.tasks }
+  }
+  const record: EvaluationRecord = {
+    type: 'evaluation',
+    ...{ name: evaluator.name, step, tasks: evaluator.tasks, score: evaluator.score },
+    scores: evaluator.scoresOf(results),
+    seconds: (clock.now() - started) / 1000,
+  }
+  session.records.push(record)
+  orThrow(await session.metrics.append([record])())
+  yield record
+}
+
+async function* evaluate(session: Session, step: number): AsyncGenerator<RunEvent> {
+  const { refresh } = session.open.run
+  if (refresh !== undefined && step > 0) orThrow(await refresh(step)())
+  for (const evaluator of session.open.run.evaluate) yield* evaluateBy(session, evaluator, step)
+}
+
+/** A log that keeps nothing. */
+const NO_LOG: LineLog = { bytes: () => 0, append: () => TE.right(undefined) }
+
+const watchOf = ({ alarms = {} }: TrainOptions, before: readonly StepRecord[]): AlarmWatch | null =>
+  alarms.mode === 'off' ? null : alarmWatch(alarms.limits ?? DEFAULT_ALARM_LIMITS, before)
+
+/** Restores learner and policy, and opens source and logs. Errors: throws FailureError. */
+const openSession = async (
+  run: AnyRun,
+  options: TrainOptions,
+  store: OpenStore | null,
+): Promise<readonly [Session, Progress]> => {
+  const { clock = liveClock } = options
+  const startedAt = clock.now()
+  const resume = store?.resume ?? null
+  if (resume !== null && store !== null) {
+    orThrow(await run.learner.restore(resume.folder, store.files)())
+    if (resume.state.step > 0) orThrow(await run.push(resume.state.step)())
+  }
+  const state = resume?.state
+  const source = await run.source.open({
+    ...{ step: state?.step ?? 0, lastStep: options.steps, push: run.push },
+    position: state?.position ?? null,
+  })
+  const log = async (path: string | undefined, bytes: number): Promise<LineLog> =>
+    store === null || path === undefined ? NO_LOG : orThrow(await openLog(store.files, path, bytes)())
+  const records = [...(store?.records ?? [])]
+  const session: Session = {
+    ...{ options, store, clock, startedAt, records },
+    open: { run, source, clock },
+    files: store?.files ?? liveFiles,
+    metrics: await log(store?.paths.metrics, state?.metricsBytes ?? 0),
+    trajectories: await log(store?.paths.trajectories, state?.trajectoriesBytes ?? 0),
+    watch: watchOf(
+      options,
+      records.filter((record) => record.type === 'step'),
+    ),
+    secondsBefore: state?.secondsTotal ?? 0,
+    state: { isStopped: false, checkpointSeconds: state?.checkpointSeconds ?? 0 },
+  }
+  const { kl } = run.source
+  return [
+    session,
+    state === undefined
+      ? { step: 0, position: source.position, klCoefficient: kl?.coefficient ?? 0 }
+      : { step: state.step, position: state.position, klCoefficient: state.klCoefficient },
+  ]
+}
+
+const summaryOf = (session: Session, progress: Progress): RunSummary => {
+  const { records, open, options } = session
+  return summarize(
+    records.filter((record): record is StepRecord => record.type === 'step'),
+    records.filter((record): record is EvaluationRecord => record.type === 'evaluation'),
+    {
+      status: progress.step >= options.steps ? 'finished' : 'interrupted',
+      secondsTotal: secondsTotal(session),
+      checkpointSeconds: session.state.checkpointSeconds,
+      policyVersion: open.run.learner.version(),
+      engine: engineReport(),
+    },
+  )
+}
+
+async function* runSteps(session: Session, from: Progress): AsyncGenerator<RunEvent, Progress> {
+  const { options, store, records, state } = session
+  const { evaluate: evalEvery = 5, checkpoint: saveEvery = 10 } = options.every ?? {}
+  let progress = from
+  if (!records.some(({ type }) => type === 'evaluation')) yield* evaluate(session, progress.step)
+  let saved = progress.step
+  while (progress.step < options.steps && !state.isStopped && options.signal?.aborted !== true) {
+    progress = yield* runStep(session, progress)
+    const isLast = progress.step === options.steps
+    if (progress.step % evalEvery === 0 || isLast) yield* evaluate(session, progress.step)
+    const isBest = bestStep(session) === progress.step
+    if (store !== null && (progress.step % saveEvery === 0 || isLast || isBest)) {
+      yield await saveProgress(session, store, progress)
+      saved = progress.step
+    }
+  }
+  if (store !== null && (saved !== progress.step || progress.step === 0))
+    yield await saveProgress(session, store, progress)
+  return progress
+}
+
+/**
+ * Runs a run: evaluates, then collects, learns and updates the policy for the given number of steps, with evaluations and checkpoints on
+ * the way. A store that holds the run already is gone on with.
+ *
+ * Every step is a function of the parts and the state before it, so a run that is resumed from a checkpoint ends with the same weights, bit
+ * for bit, as one that was never stopped (sampling ahead depends on time).
+ *
+ * Errors   throws FailureError for files, weights, environment, policy and learner, RangeError for options that cannot be used; what was
+ *          saved stays whole.
+ * Effects  writes to the run folder: metrics, trajectories, checkpoints, summary.json and report.html. Closes the run at the end.
+ */
+export async function* train(run: AnyRun, options: TrainOptions): AsyncGenerator<RunEvent> {
+  let opened: Session | undefined
+  try {
+    checkOptions(options)
+    const { store: place, recipe } = options
+    const settings = recipe?.settings ?? {}
+    const config = {
+      ...{ format: 2 as const, settings, run: run.description },
+      recipe: recipe === undefined ? null : { name: recipe.name, file: recipe.file },
+    }
+    const store = place === undefined ? null : orThrow(await openStore(place, config)())
+    const [session, from] = await openSession(run, options, store)
+    opened = session
+    const shown = recipe === undefined ? run.description : settings
+    yield { type: 'start', firstStep: from.step + 1, steps: options.steps, settings: shown }
+    const progress = yield* runSteps(session, from)
+    const summary = summaryOf(session, progress)
+    if (store !== null) {
+      await exportTrained(session, store, progress)
+      orThrow(await finishRun(store.files, store.paths, { summary, alarms: options.alarms ?? {} })())
+    }
+    yield { type: 'end', summary }
+  } finally {
+    await opened?.open.source.close()
+    await run.close()
+  }
+}
