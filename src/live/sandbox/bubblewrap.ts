@@ -60,7 +60,7 @@ const ownLimits = (): ReadonlyMap<string, number> => {
   const lines = readFileSync('/proc/self/limits', 'utf8').split('\n').slice(1)
   return new Map(
     lines.flatMap((line) => {
-      const [, name, hard] = /^(.+?) {2,}\S+ +(\S+)/.exec(line) ?? []
+      const [, name, hard] = /^(\S+(?: \S+)*) {2,}\S+ +(\S+)/.exec(line) ?? []
       return name === undefined || hard === 'unlimited' ? [] : [[name, Number(hard)] as const]
     }),
   )

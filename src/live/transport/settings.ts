@@ -113,7 +113,7 @@ const parseServer = (text: string): Parsed | string => {
   const isPublic = username === '' && password === ''
   return {
     origin,
-    prefix: url.pathname.replace(/\/+$/, ''),
+    prefix: url.pathname.replace(/(?<!\/)\/+$/, ''),
     headers: isPublic ? {} : { authorization: `Basic ${basic}` },
     secrets: isPublic ? [] : [basic, decoded(password), password, user].filter((secret) => secret !== ''),
   }
