@@ -4,7 +4,7 @@ import { Hono } from 'hono'
 import { cors } from 'hono/cors'
 import { liveCalendar } from '../live/clock.js'
 import { liveIds } from '../live/ids.js'
-import { isAuthorized, isProtected } from './access.js'
+import { isAuthorized, isProtected, mayCome } from './access.js'
 import { readJsonBody } from './body.js'
 import { chatCompletions } from './chat.js'
 import { completions } from './completions.js'
@@ -174,6 +174,9 @@ export const serveApp = (options: ServeOptions): ServeApp => {
   }
   app.all('*', async ({ req }) => {
     const { path } = req
+    if (req.raw.method === 'POST' && !mayCome(req.raw.headers, access.corsOrigins)) {
+      return failureResponse(apiFailure(403, 'Pages of this origin may not ask: it is none of the allowed origins.'))
+    }
     const isOpen = access.apiKeys.length === 0 || req.method === 'OPTIONS' || !isProtected(path)
     if (!isOpen && !(await isAuthorized(req.header('authorization') ?? null, access.apiKeys))) {
       return jsonResponse({ error: 'Unauthorized' }, 401)
