@@ -24,6 +24,7 @@ import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from './fa
 import { generate } from './generate.js'
 import { metricsText } from './metrics.js'
 import { listModels, loadAdapter, unloadAdapter } from './models.js'
+import { tooLong } from './requests/length.js'
 import {
   DEFAULT_LIMITS,
   keySequence,
@@ -128,6 +129,11 @@ const answerTo = async (served: Served, endpoint: Endpoint, request: Request): P
       ? await readJsonBody(request, { maxBytes: served.limits.maxBodyBytes })
       : E.right(undefined)
   if (E.isLeft(body)) return failureResponse(body.left)
+  const refused = await tooLong(body.right, {
+    maxModelLength: served.engine.info.maxModelLength,
+    tokenizer: served.text.tokenizer,
+  })
+  if (refused !== undefined) return failureResponse(refused)
   const answer = await endpoint.answer(served, { request, body: body.right, query: new URL(request.url).searchParams })
   return E.isLeft(answer) ? failureResponse(answer.left) : answer.right
 }
