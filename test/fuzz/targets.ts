@@ -113,7 +113,8 @@ const templates: Target = (input) => {
 }
 
 const tokenizers: Target = (input) => {
-  if (tokenizer.decode(tokenizer.encode(input), 'keep') !== input.replaceAll(/\p{Surrogate}/gu, '\ufffd')) throw new Error('another text')
+  if (tokenizer.decode(tokenizer.encode(input), 'keep') !== input.replaceAll(/\p{Surrogate}/gu, '\ufffd'))
+    throw new Error('another text')
   const json = parseJson(input)
   if (E.isLeft(json) || typeof json.right !== 'object' || json.right === null) return
   const made = textTokenizer(json.right, {})
