@@ -8,15 +8,23 @@ import type { EngineAbilities, EngineClient } from '../data/engineClient.js'
 import type { LLMEngine } from '../data/generation.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
-import { liveHttpServer } from '../live/httpServer.js'
+import { isLoopback } from '../live/httpServer.js'
 import { captureApp } from '../serve/capture/app.js'
 import { clientEngine } from '../serve/capture/clientEngine.js'
 import { noJournal, openJournal } from '../serve/capture/journal.js'
-import { apiFailure, errorBody } from '../serve/failure.js'
 import { CommandError, orFail } from './failure.js'
-import { type EngineOptions, engineOptions, naturalNumber, nonNegativeNumber, positiveInteger } from './options.js'
+import {
+  ALLOWED_HOSTS_HELP,
+  type EngineOptions,
+  engineOptions,
+  naturalNumber,
+  nonNegativeNumber,
+  portNumber,
+  positiveInteger,
+  seconds,
+} from './options.js'
 import type { StartServedEngine } from './serve.js'
-import { isLoopback, keysOf, loadModel, type ModelToServe, say, untilStopped } from './serving.js'
+import { keysOf, type ListenFlags, listening, loadModel, type ModelToServe, say, untilStopped } from './serving.js'
 
 /** A server to put the proxy in front of. */
 interface Upstream {
@@ -25,20 +33,21 @@ interface Upstream {
   /** Name under which it serves the model. */
   readonly model: string
   readonly apiKey: string | null
+  /** Longest time for a call, whatever the server sends meanwhile. */
+  readonly deadlineMs: number
 }
 
 /** A client of a server. */
 export type ConnectUpstream = (upstream: Upstream) => EngineClient
 
-interface CaptureFlags extends EngineOptions {
+interface CaptureFlags extends EngineOptions, ListenFlags {
   readonly upstream?: string
   readonly upstreamKind: Upstream['kind']
   readonly upstreamModel?: string
   readonly upstreamKey?: string
+  readonly upstreamSeconds: number
   readonly modelFolder: string
   readonly servedModelName?: readonly string[]
-  readonly host: string
-  readonly port: number
   readonly apiKey?: readonly string[]
   readonly out?: string
   readonly unknownSessions: 'create' | 'refuse'
@@ -70,6 +79,7 @@ const upstreamOf = (url: string, flags: CaptureFlags, names: readonly string[]):
     kind: flags.upstreamKind,
     model: flags.upstreamModel ?? names[0]!,
     apiKey: apiKey === '' ? null : apiKey,
+    deadlineMs: 1000 * flags.upstreamSeconds,
   }
 }
 
@@ -131,8 +141,7 @@ const capture = async (flags: CaptureFlags, engines: CaptureEngines): Promise<vo
       },
     },
   )
-  const refusal = (status: number, reason: string): string => JSON.stringify(errorBody(apiFailure(status, reason)))
-  const server = await orFail(liveHttpServer(app.fetch, { host: flags.host, port: flags.port, refusal }))
+  const server = await listening(app, engine, flags)
   if (!isLoopback(flags.host) && keys.length === 0) {
     say(`warning: ${flags.host} can be reached by others, and there is no --api-key`)
   }
@@ -155,6 +164,9 @@ export const captureCommand = (engines: CaptureEngines): Command => {
     .option('--upstream-model <name>', 'name of the model on that server (default: as it is served here)')
     .option('--upstream-key <key>', "that server's API key (default: TANDEM_UPSTREAM_API_KEY of the environment)")
     .addOption(
+      new Option('--upstream-seconds <n>', 'how long a call of that server may take').argParser(seconds).default(600),
+    )
+    .addOption(
       new Option('--model-folder <folder>', "the model's tokenizer and template, or OWNER/NAME on the hub").default(
         EMBEDDED_MODEL,
         'the one that comes with Tandem',
@@ -162,7 +174,8 @@ export const captureCommand = (engines: CaptureEngines): Command => {
     )
     .option('--served-model-name <names...>', 'names under which the model answers (default: its folder)')
     .option('--host <address>', 'address to listen on', '127.0.0.1')
-    .addOption(new Option('--port <n>', 'port to listen on; 0 takes a free one').argParser(naturalNumber).default(8100))
+    .addOption(new Option('--port <n>', 'port to listen on; 0 takes a free one').argParser(portNumber).default(8100))
+    .option('--allowed-hosts <names...>', ALLOWED_HOSTS_HELP)
     .option('--api-key <keys...>', 'ask for one of these keys (default: TANDEM_API_KEY of the environment)')
     .option('--out <file>', 'write every call to this file, and go on with what is in it (default: keep in memory)')
     .addOption(
@@ -192,7 +205,7 @@ export const captureCommand = (engines: CaptureEngines): Command => {
     .addOption(new Option('--seed <n>', 'seed of requests that have none').argParser(naturalNumber).default(0))
     .addOption(
       new Option('--shutdown-seconds <n>', 'how long running requests may end after a signal')
-        .argParser(naturalNumber)
+        .argParser(seconds)
         .default(30),
     )
   for (const option of engineOptions()) command.addOption(option)

@@ -4,11 +4,18 @@ import { SGLangClient } from '../modules/remote/sglang/client.js'
 import { vLLMClient } from '../modules/remote/vllm/client.js'
 import type { ConnectUpstream } from './capture.js'
 
+/** How long the server may take to say what it is: a server that works does so at once. */
+const CONTROL_MS = 30_000
+
 /** A client of the server, whose key no message shows. */
-export const connectUpstream: ConnectUpstream = ({ url, kind, model, apiKey }) => {
+export const connectUpstream: ConnectUpstream = ({ url, kind, model, apiKey, deadlineMs }) => {
   const transport = liveTransport({
     servers: url,
+    deadlineMs,
     ...(apiKey !== null && { headers: { authorization: `Bearer ${apiKey}` } }),
   })
-  return kind === 'sglang' ? SGLangClient({ transport }) : vLLMClient({ transport, model, delivery: 'stream' })
+  const controlMs = Math.min(deadlineMs, CONTROL_MS)
+  return kind === 'sglang'
+    ? SGLangClient({ transport, limits: { controlMs } })
+    : vLLMClient({ transport, model, delivery: 'stream', controlMs })
 }

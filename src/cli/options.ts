@@ -7,17 +7,30 @@ import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { CommandError } from './failure.js'
 
 const integer =
-  (lowest: number) =>
+  (lowest: number, highest = Number.MAX_SAFE_INTEGER) =>
   (text: string): number => {
     const value = Number(text)
-    if (text.trim() === '' || !Number.isSafeInteger(value) || value < lowest) {
-      throw new InvalidArgumentError(`expected an integer of at least ${lowest}.`)
+    if (text.trim() === '' || !Number.isSafeInteger(value) || value < lowest || value > highest) {
+      const limit = highest === Number.MAX_SAFE_INTEGER ? `of at least ${lowest}` : `from ${lowest} to ${highest}`
+      throw new InvalidArgumentError(`expected an integer ${limit}.`)
     }
     return value
   }
 
 export const positiveInteger = integer(1)
 export const naturalNumber = integer(0)
+
+/** A port to listen on; 0 takes a free one. */
+export const portNumber = integer(0, 65_535)
+
+/** Whole seconds of a time limit: timers count milliseconds up to 2^31. */
+export const seconds = integer(0, 2_147_483)
+
+/** Threads for tensor operations: more than any machine has cores only take memory. */
+const threadNumber = integer(1, 512)
+
+/** Names for `--allowed-hosts`, for the help text. */
+export const ALLOWED_HOSTS_HELP = 'names in Host headers that are answered besides localhost, such as that of a proxy'
 
 export const positiveNumber = (text: string): number => {
   const value = Number(text)
@@ -73,7 +86,7 @@ export const engineOptions = (): readonly Option[] => [
     .choices([...BACKENDS])
     .env('TANDEM_BACKEND'),
   new Option('--threads <n>', 'threads for tensor operations (default: 2, or the cores there are)').argParser(
-    positiveInteger,
+    threadNumber,
   ),
 ]
 

@@ -7,13 +7,20 @@ import { keyFromSeed } from '../core/key.js'
 import type { LLMEngine } from '../data/generation.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
-import { liveHttpServer } from '../live/httpServer.js'
+import { isLoopback } from '../live/httpServer.js'
 import { serveApp } from '../serve/app.js'
-import { apiFailure, errorBody } from '../serve/failure.js'
 import type { ReadAdapter } from '../serve/served.js'
 import { orFail } from './failure.js'
-import { type EngineOptions, engineOptions, naturalNumber, positiveInteger } from './options.js'
-import { isLoopback, keysOf, loadModel, type ModelToServe, say, untilStopped } from './serving.js'
+import {
+  ALLOWED_HOSTS_HELP,
+  type EngineOptions,
+  engineOptions,
+  naturalNumber,
+  portNumber,
+  positiveInteger,
+  seconds,
+} from './options.js'
+import { keysOf, type ListenFlags, listening, loadModel, type ModelToServe, say, untilStopped } from './serving.js'
 
 /** Limits of the engine, and where it computes. What is left out is the engine's own choice. */
 interface ServedEngineOptions extends EngineOptions {
@@ -31,9 +38,7 @@ interface ServedEngine {
 /** Starts an engine for a model. */
 export type StartServedEngine = (model: ModelToServe, options: ServedEngineOptions) => TaskEither<Failure, ServedEngine>
 
-interface ServeFlags extends EngineOptions {
-  readonly host: string
-  readonly port: number
+interface ServeFlags extends EngineOptions, ListenFlags {
   readonly servedModelName?: readonly string[]
   readonly apiKey?: readonly string[]
   readonly allowedOrigins?: readonly string[]
@@ -89,8 +94,7 @@ const start = async (given: string, flags: ServeFlags, startServed: StartServedE
       logProbsMode: flags.logprobsMode,
     },
   })
-  const refusal = (status: number, reason: string): string => JSON.stringify(errorBody(apiFailure(status, reason)))
-  const server = await orFail(liveHttpServer(app.fetch, { host: flags.host, port: flags.port, refusal }))
+  const server = await listening(app, engine, flags)
   warn(flags, keys)
   const { maxModelLength, maxConcurrent } = engine.info
   say(
@@ -111,7 +115,8 @@ export const serveCommand = (startServed: StartServedEngine): Command => {
       ),
     )
     .option('--host <address>', 'address to listen on', '127.0.0.1')
-    .addOption(new Option('--port <n>', 'port to listen on; 0 takes a free one').argParser(naturalNumber).default(8000))
+    .addOption(new Option('--port <n>', 'port to listen on; 0 takes a free one').argParser(portNumber).default(8000))
+    .option('--allowed-hosts <names...>', ALLOWED_HOSTS_HELP)
     .option('--served-model-name <names...>', 'names under which the model answers (default: as it was given)')
     .option('--api-key <keys...>', 'ask for one of these keys (default: TANDEM_API_KEY of the environment)')
     .option('--allowed-origins <origins...>', "web pages that may ask, or '*' (default: none)")
@@ -138,7 +143,7 @@ export const serveCommand = (startServed: StartServedEngine): Command => {
     .addOption(new Option('--seed <n>', 'seed of requests that have none').argParser(naturalNumber).default(0))
     .addOption(
       new Option('--shutdown-seconds <n>', 'how long running requests may end after a signal')
-        .argParser(naturalNumber)
+        .argParser(seconds)
         .default(30),
     )
   for (const option of engineOptions()) command.addOption(option)

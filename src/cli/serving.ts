@@ -2,10 +2,11 @@
 import { resolve } from 'node:path'
 import type { LLMEngine } from '../data/generation.js'
 import { liveFiles } from '../live/files.js'
-import type { HttpServer } from '../live/httpServer.js'
+import { type HttpServer, liveHttpServer } from '../live/httpServer.js'
 import { liveHub } from '../live/hub.js'
 import { modelFolder } from '../modules/modelFolder.js'
 import { loadText, type Pretrained } from '../modules/pretrained.js'
+import { apiFailure, errorBody } from '../serve/failure.js'
 import { CommandError, orFail } from './failure.js'
 
 /** The text side of a model, and where its weights are. */
@@ -17,9 +18,6 @@ export interface ModelToServe extends Omit<Pretrained, 'arrays'> {
 export const say = (text: string): void => {
   process.stderr.write(`${text}\n`)
 }
-
-/** Whether only this computer reaches an address. */
-export const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || host.startsWith('127.')
 
 /** The keys of the flag, or that of the environment, which no list of processes shows. */
 export const keysOf = ({ apiKey }: { readonly apiKey?: readonly string[] }): readonly string[] => {
@@ -45,6 +43,28 @@ export const loadModel = async (given: string): Promise<ModelToServe> => {
   const folder = resolve(found)
   say(`loading ${folder}`)
   return { folder, ...(await orFail(loadText(folder))) }
+}
+
+/** Where a command listens. */
+export interface ListenFlags {
+  readonly host: string
+  readonly port: number
+  readonly allowedHosts?: readonly string[]
+}
+
+/** Listens for requests. Where that fails the engine is closed, which would keep this process alive. */
+export const listening = async (
+  app: { readonly fetch: (request: Request) => Promise<Response> },
+  engine: LLMEngine,
+  { host, port, allowedHosts = [] }: ListenFlags,
+): Promise<HttpServer> => {
+  const refusal = (status: number, reason: string): string => JSON.stringify(errorBody(apiFailure(status, reason)))
+  try {
+    return await orFail(liveHttpServer(app.fetch, { host, port, names: allowedHosts, refusal }))
+  } catch (error) {
+    await engine.close()
+    throw error
+  }
 }
 
 /** Runs until a signal comes, then lets requests end; a second signal stops at once. */

@@ -28,7 +28,7 @@ export interface Files {
    */
   readonly writeFolder: (path: string, files: Readonly<Record<string, FileContents>>) => TaskEither<FileFailure, void>
   /** Adds to the end of a file, which is made if there is none. */
-  readonly append: (path: string, contents: string | Uint8Array) => TaskEither<FileFailure, void>
+  readonly append: (path: string, contents: string | Uint8Array, access?: 'private') => TaskEither<FileFailure, void>
   /** Cuts a file to its first `length` bytes. A file that is shorter is a failure. */
   readonly truncate: (path: string, length: number) => TaskEither<FileFailure, void>
   readonly makeFolder: (path: string) => TaskEither<FileFailure, void>

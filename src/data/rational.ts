@@ -45,6 +45,6 @@ export const decimalOf = ({ numerator, denominator }: Rational, places: number):
   const scaled = (2n * size(numerator) * scale + denominator) / (2n * denominator)
   const digits = String(scaled).padStart(places + 1, '0')
   const [whole, rest] = [digits.slice(0, digits.length - places), digits.slice(digits.length - places)]
-  const shown = rest.replace(/0+$/, '')
+  const shown = rest.replace(/(?<!0)0+$/, '')
   return `${numerator < 0n && scaled !== 0n ? '-' : ''}${whole}${shown === '' ? '' : `.${shown}`}`
 }

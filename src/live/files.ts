@@ -148,7 +148,8 @@ export const liveFiles: Files = {
   open: (path) => attempt('open', path, () => openFile(path)),
   write: (path, contents) => attempt('write', path, () => writeWhole(path, contents)),
   writeFolder: (path, files) => attempt('write', path, () => writeFolder(path, files)),
-  append: (path, contents) => attempt('append to', path, () => fs.appendFile(path, contents)),
+  append: (path, contents, access) =>
+    attempt('append to', path, () => fs.appendFile(path, contents, access === 'private' ? { mode: 0o600 } : {})),
   truncate: (path, length) =>
     attempt('truncate', path, async () => {
       if (!Number.isSafeInteger(length) || length < 0) throw new RangeError(`a file cannot be cut to ${length} bytes`)

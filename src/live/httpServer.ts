@@ -19,6 +19,8 @@ export interface HttpServerOptions {
   readonly host?: string
   /** 0 takes a free one. */
   readonly port: number
+  /** Names in `Host` headers that are answered besides loopback ones, where `host` is loopback. Elsewhere every name is. */
+  readonly names?: readonly string[]
   /** How long a connection without a request stays open. Default 5,000, as vLLM. */
   readonly keepAliveMs?: number
   /** Longest time for a request to arrive in full. Default 300,000. */
@@ -74,6 +76,27 @@ const refuseSocket = (error: Error, socket: Socket, refusal: HttpServerOptions['
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy())
 }
 
+/** Whether only this computer reaches an address. */
+export const isLoopback = (host: string): boolean =>
+  host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host)
+
+/** The name in a `Host` header, without its port. */
+const hostName = (header: string): string =>
+  header
+    .replace(/:\d*$/, '')
+    .replace(/^\[(.*)\]$/, '$1')
+    .toLowerCase()
+
+/**
+ * Whether a request is for this server. A page of the web can have its own name resolved to 127.0.0.1 and then counts as the server's own page
+ * (DNS rebinding); its requests still carry the page's name.
+ */
+const isForUs = (header: string | undefined, names: readonly string[] | 'any'): boolean => {
+  if (names === 'any' || header === undefined) return true
+  const name = hostName(header)
+  return isLoopback(name) || names.includes(name)
+}
+
 const listening = (server: Server, host: string, port: number): TE.TaskEither<ListenFailure, number> =>
   TE.tryCatch(
     () =>
@@ -113,15 +136,17 @@ const within = async (wait: Promise<void>, ms: number): Promise<'done' | 'late'>
 
 /**
  * Listens for requests and answers them with `fetch`. A request's `signal` aborts when its client goes away before the answer is told.
+ * On a loopback address, requests with another name than a loopback one in their `Host` header are refused with 421 (DNS rebinding).
  *
  * Errors   `Left(ListenFailure)` where the port cannot be taken.
  * Effects  a listening socket, until `close`.
  */
 export const liveHttpServer = (
   fetch: (request: Request) => Promise<Response>,
-  { host = '127.0.0.1', port, keepAliveMs = 5000, requestMs = 300_000, refusal }: HttpServerOptions,
+  { host = '127.0.0.1', port, keepAliveMs = 5000, requestMs = 300_000, names = [], refusal }: HttpServerOptions,
 ): TE.TaskEither<ListenFailure, HttpServer> => {
   const listener = getRequestListener(fetch, { overrideGlobalObjects: false })
+  const accepted = isLoopback(host) ? names.map((name) => name.toLowerCase()) : 'any'
   let isClosing = false
   const server = createServer(
     {
@@ -135,7 +160,11 @@ export const liveHttpServer = (
       response.once('close', () => {
         if (isClosing) server.closeIdleConnections()
       })
-      void listener(request, response)
+      if (isForUs(request.headers.host, accepted)) void listener(request, response)
+      else {
+        const body = refusal(421, 'This server answers requests for this computer only.')
+        response.writeHead(421, { 'content-type': 'application/json', connection: 'close' }).end(body)
+      }
     },
   )
   server.on('clientError', (error, stream) => refuseSocket(error, stream as Socket, refusal)) // a server of TCP has no other streams

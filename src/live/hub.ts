@@ -51,7 +51,7 @@ const COMMIT = /^[0-9a-f]{40}$/
 const NAME = /^[\w.-]+(?:\/[\w.-]+)?$/
 
 const setupOf = (options: LiveHubOptions, env: Readonly<Record<string, string | undefined>>): Setup => ({
-  endpoint: (options.endpoint ?? (env.HF_ENDPOINT || 'https://huggingface.co')).replace(/\/+$/, ''),
+  endpoint: (options.endpoint ?? (env.HF_ENDPOINT || 'https://huggingface.co')).replace(/(?<!\/)\/+$/, ''),
   token: (options.token ?? env.HF_TOKEN)?.trim() || undefined, // an empty variable is none
   cache: options.cacheFolder ?? defaultCacheFolder(env),
   network: options.network ?? (env.HF_HUB_OFFLINE === '1' ? 'cache-only' : 'auto'),
@@ -115,7 +115,7 @@ const fileOf = (entry: unknown, repo: HubRepo): readonly HubFile[] => {
 const MOST_PAGES = 1000
 
 const nextPage = (headers: Headers, repo: HubRepo, setup: Setup): string | undefined => {
-  const next = /<([^>]+)>;\s*rel="next"/.exec(headers.get('link') ?? '')?.[1]
+  const next = /<([^<>]+)>;\s*rel="next"/.exec(headers.get('link') ?? '')?.[1]
   return next === undefined ? undefined : webAddress(repo, next, setup.endpoint).href
 }
 

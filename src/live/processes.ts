@@ -1,5 +1,5 @@
 /** Real processes: `node:child_process`, in groups of their own that do not outlive this process. */
-import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process'
+import type { ChildProcess, ChildProcessByStdio } from 'node:child_process'
 import { createServer } from 'node:net'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
@@ -7,6 +7,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { ProcessEnd, Processes, ProcessProgram, RunningProcess, TalkingProgram } from '../core/capabilities.js'
 import type { ProcessFailure } from '../core/failure.js'
+import { spawnClosed } from './descriptors.js'
 
 const codeOf = (error: Error): string => ('code' in error && typeof error.code === 'string' ? error.code : 'UNKNOWN')
 
@@ -74,7 +75,7 @@ const forget = (pid: number): void => {
 const GUARD = 'read -r word; [ "$word" = over ] || { kill -TERM -"$1"; sleep 3; kill -KILL -"$1"; }'
 
 const startGuard = (pid: number): ChildProcess => {
-  const guard = spawn('sh', ['-c', GUARD, 'guard', String(pid)], {
+  const guard = spawnClosed('sh', ['-c', GUARD, 'guard', String(pid)], {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   })
@@ -113,7 +114,7 @@ const launch = async (
   listen: (child: Child) => Promise<unknown>,
 ): Promise<E.Either<ProcessFailure, Launched>> => {
   // Its output and errors are pipes, and so is its input unless it is ignored.
-  const child = spawn(command, [...args], {
+  const child = spawnClosed(command, args, {
     env: environmentOf(env),
     cwd: folder,
     detached: true, // a group of its own, so that all that it starts can be ended

@@ -44,7 +44,7 @@ const failure = (folder: string, file: string, reason: string): ModelFailure => 
   reason,
 })
 
-const path = (folder: string, file: string): string => `${folder.replace(/\/+$/, '')}/${file}`
+const path = (folder: string, file: string): string => `${folder.replace(/(?<!\/)\/+$/, '')}/${file}`
 
 const fromFile =
   (folder: string, file: string) =>
@@ -79,7 +79,7 @@ const readOptionalJson = (files: Files, folder: string, file: string): TE.TaskEi
   )
 
 const readArrays = (files: Files, folder: string): TE.TaskEither<ModelFailure, ReadonlyMap<string, StoredArray>> => {
-  const place = folder.replace(/\/+$/, '')
+  const place = folder.replace(/(?<!\/)\/+$/, '')
   return pipe(
     openCheckpoint(place, files),
     TE.chainW(readAll),
@@ -99,7 +99,7 @@ const isRedundant = (name: string, config: DecoderConfig): boolean =>
 
 /** Some files hold the model without its head and leave out what all names begin with (`h.0...` for `transformer.h.0...`). */
 const withPrefix = <A>(arrays: ReadonlyMap<string, A>, config: DecoderConfig): ReadonlyMap<string, A> => {
-  const prefix = config.embedding.name.replace(/[^.]*$/, '')
+  const prefix = config.embedding.name.slice(0, config.embedding.name.lastIndexOf('.') + 1)
   const bare = `${config.embedding.name}.weight`.slice(prefix.length)
   if (!arrays.has(bare)) return arrays
   return new Map([...arrays].map(([name, array]) => [name.startsWith('lm_head.') ? name : `${prefix}${name}`, array]))

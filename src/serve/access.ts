@@ -1,4 +1,4 @@
-/** Who may ask: API keys, compared without telling how much of them was right. */
+/** Who may ask: web pages of some origins, and whoever has an API key, which is compared without telling how much of it was right. */
 
 const digest = async (text: string): Promise<Uint8Array> =>
   new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)))
@@ -26,3 +26,13 @@ export const isAuthorized = async (header: string | null, keys: readonly string[
 /** The paths that ask for a key: vLLM's. Others, such as `/health` and those of the development mode, do not. */
 export const isProtected = (path: string): boolean =>
   ['/v1', '/v2', '/inference', '/cohere'].some((prefix) => path.startsWith(prefix))
+
+/**
+ * Whether the page that a request comes from may ask: no page, a page of this server, or one of the given origins. Browsers send a page's request
+ * without asking first if it has no body of JSON, so that hiding the answer from the page comes too late.
+ */
+export const mayCome = (headers: Headers, origins: readonly string[]): boolean => {
+  const origin = headers.get('origin')
+  if (origin === null || origins.includes('*') || origins.includes(origin)) return true
+  return URL.canParse(origin) && new URL(origin).host === headers.get('host')
+}

@@ -4,7 +4,7 @@ import { Hono } from 'hono'
 import { cors } from 'hono/cors'
 import { liveCalendar } from '../live/clock.js'
 import { liveIds } from '../live/ids.js'
-import { isAuthorized, isProtected } from './access.js'
+import { isAuthorized, isProtected, mayCome } from './access.js'
 import { readJsonBody } from './body.js'
 import { chatCompletions } from './chat.js'
 import { completions } from './completions.js'
@@ -24,6 +24,7 @@ import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from './fa
 import { generate } from './generate.js'
 import { metricsText } from './metrics.js'
 import { listModels, loadAdapter, unloadAdapter } from './models.js'
+import { tooLong } from './requests/length.js'
 import {
   DEFAULT_LIMITS,
   keySequence,
@@ -128,6 +129,11 @@ const answerTo = async (served: Served, endpoint: Endpoint, request: Request): P
       ? await readJsonBody(request, { maxBytes: served.limits.maxBodyBytes })
       : E.right(undefined)
   if (E.isLeft(body)) return failureResponse(body.left)
+  const refused = await tooLong(body.right, {
+    maxModelLength: served.engine.info.maxModelLength,
+    tokenizer: served.text.tokenizer,
+  })
+  if (refused !== undefined) return failureResponse(refused)
   const answer = await endpoint.answer(served, { request, body: body.right, query: new URL(request.url).searchParams })
   return E.isLeft(answer) ? failureResponse(answer.left) : answer.right
 }
@@ -174,6 +180,9 @@ export const serveApp = (options: ServeOptions): ServeApp => {
   }
   app.all('*', async ({ req }) => {
     const { path } = req
+    if (req.raw.method === 'POST' && !mayCome(req.raw.headers, access.corsOrigins)) {
+      return failureResponse(apiFailure(403, 'Pages of this origin may not ask: it is none of the allowed origins.'))
+    }
     const isOpen = access.apiKeys.length === 0 || req.method === 'OPTIONS' || !isProtected(path)
     if (!isOpen && !(await isAuthorized(req.header('authorization') ?? null, access.apiKeys))) {
       return jsonResponse({ error: 'Unauthorized' }, 401)

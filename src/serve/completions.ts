@@ -166,7 +166,7 @@ export const completions = async (
   body: unknown,
   request: Request,
 ): Promise<E.Either<ApiFailure, Response>> => {
-  const asked = completionRequest(served, body, request)
+  const asked = await completionRequest(served, body, request)
   if (E.isLeft(asked)) return asked
   const { job, stream } = asked.right
   const answer: Answer = {

@@ -2,6 +2,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { createInterface } from 'node:readline'
 import { afterAll, describe, expect, it } from 'vitest'
 import { compiled } from '../kit/compiled.js'
@@ -76,5 +78,37 @@ describe('tandem capture', () => {
     expect(await dead.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('127.0.0.1:9') })
     expect(dead.said()).not.toContain('sk-secret')
     expect(await none.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('is no address') })
+  })
+
+  it('gives up a server that sends signs of life and no answer, and one that leads elsewhere', async () => {
+    const asked: string[] = []
+    const server = createServer(({ url = '' }, response) => {
+      asked.push(url)
+      if (url.startsWith('/elsewhere')) {
+        response.writeHead(307, { location: '/stolen' }).end()
+      } else {
+        response.writeHead(200, { 'content-type': 'application/json' })
+        const beat = setInterval(() => response.write(' '), 20)
+        response.once('close', () => clearInterval(beat))
+      }
+    })
+    await new Promise<void>((listens) => server.listen(0, '127.0.0.1', listens))
+    const { port } = server.address() as AddressInfo // it listens on a port
+    const upstream = `http://127.0.0.1:${port}`
+    const [pinging, leading] = await Promise.all([
+      capture(['--upstream', upstream, '--upstream-seconds', '1']),
+      capture(['--upstream', `${upstream}/elsewhere`]),
+    ])
+    expect(await pinging.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('the deadline of 1000 ms') })
+    expect(await leading.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('307') })
+    expect(asked).not.toContain('/stolen')
+    server.closeAllConnections()
+    await new Promise((closed) => server.close(closed))
+  })
+
+  it('ends after a port that is taken', async () => {
+    const first = await capture([])
+    const second = await capture(['--port', new URL(first.url).port])
+    expect(await second.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('the port is in use') })
   })
 })

@@ -34,7 +34,17 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
     ...['json', 'help'],
   ],
   serve: [
-    ...['host', 'port', 'served-model-name', 'api-key', 'allowed-origins', 'dev', 'enable-lora', 'max-model-len'],
+    ...[
+      'host',
+      'port',
+      'allowed-hosts',
+      'served-model-name',
+      'api-key',
+      'allowed-origins',
+      'dev',
+      'enable-lora',
+      'max-model-len',
+    ],
     ...['max-num-seqs', 'kv-cache-bytes', 'max-logprobs', 'max-body-bytes', 'logprobs-mode', 'tool-call-parser'],
     ...['seed', 'shutdown-seconds', 'backend', 'threads', 'help'],
   ],

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterAll, describe, expect, it } from 'vitest'
 import type { Hub } from '../../src/core/hub.js'
@@ -23,8 +24,8 @@ const serve = async (args: readonly string[], env: NodeJS.ProcessEnv = {}) => {
   })
   started.push(() => child.kill('SIGKILL'))
   let stderr = ''
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    stderr += text
+  child.stderr.setEncoding('utf8').on('data', (more: string) => {
+    stderr += more
   })
   const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, stderr })) as Promise<{
     readonly code: number | null
@@ -32,7 +33,7 @@ const serve = async (args: readonly string[], env: NodeJS.ProcessEnv = {}) => {
     readonly stderr: string
   }> // what Node's `close` tells
   const line = await Promise.race([
-    once(createInterface(child.stdout), 'line').then(([text]) => String(text)),
+    once(createInterface(child.stdout), 'line').then(([said]) => String(said)),
     ended.then(() => ''),
   ])
   return { child, ended, line, url: line.split(' at ')[1] ?? '', said: () => stderr }
@@ -90,6 +91,27 @@ describe('tandem serve', () => {
     expect([nobody.code, nobody.stderr]).toEqual([1, expect.stringMatching(/no folder .*no-model/)])
     const second = await (await serve(['--port', new URL(first.url).port])).ended
     expect([second.code, second.stderr]).toEqual([1, expect.stringContaining('the port is in use')])
+  })
+
+  it('ends after a port that is taken, though its engine has a thread', async () => {
+    const first = await serve([])
+    const { port } = new URL(first.url)
+    const real = spawn(process.execPath, [compiled('src/cli/main.ts'), 'serve', '--port', port, '--threads', '1'], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    started.push(() => real.kill('SIGKILL'))
+    const said = text(real.stderr)
+    const [code] = await once(real, 'close')
+    expect([code, await said]).toEqual([1, expect.stringContaining('the port is in use')])
+  })
+
+  it.each([
+    [['--port', '65536'], 'an integer from 0 to 65535'],
+    [['--threads', '99999'], 'an integer from 1 to 512'],
+    [['--shutdown-seconds', '9999999'], 'an integer from 0 to 2147483'],
+  ])('refuses %s with what is expected', async (args, expected) => {
+    const { code, stderr } = await (await serve(args)).ended
+    expect([code, stderr]).toEqual([1, expect.stringContaining(expected)])
   })
 })
 

@@ -4,6 +4,17 @@ import { excerpt, redact } from '../../src/core/secrets.js'
 
 const secret = fc.string({ minLength: 3, maxLength: 20, unit: 'grapheme' }).filter((text) => !'***'.includes(text))
 
+/** Milliseconds of this process's own work, the least of three times. */
+const cpuMs = (text: string): number =>
+  Math.min(
+    ...Array.from({ length: 3 }, () => {
+      const before = process.cpuUsage()
+      redact(text)
+      const { user, system } = process.cpuUsage(before)
+      return (user + system) / 1000
+    }),
+  )
+
 describe('secrets', () => {
   it('that are given are not in the text, in whatever spelling they were put there', () => {
     fc.assert(
@@ -20,6 +31,7 @@ describe('secrets', () => {
     ['http://ann:pa55@host:8000/v1', 'http://***@host:8000/v1'],
     ['postgres://ann:pa/55@host', 'postgres://***@host'],
     ['https://token@host/x', 'https://***@host/x'],
+    ['see a://b/c and git+ssh://ann:p://x@host, or d@e', 'see a://b/c and git+ssh://***@host, or d@e'],
     ['http://host:8000/v1/models', 'http://host:8000/v1/models'],
     ['authorization: Bearer abc.DEF-123_456==', 'authorization: Bearer ***'],
     ['Basic dXNlcjpwYXNz', 'Basic ***'],
@@ -50,6 +62,37 @@ describe('secrets', () => {
         fc.pre(!/bearer|basic/.test(text))
         expect(redact(text, [''])).toBe(text)
       }),
+    )
+  })
+
+  it('take time in proportion to the text, whatever it is', () => {
+    const pieces = [
+      'a',
+      'a://',
+      'a://b:',
+      'a://@',
+      '@',
+      ':',
+      '/',
+      '.',
+      '=',
+      '\\',
+      '"',
+      ' ',
+      'Bearer ',
+      'Basic A',
+      'sk-',
+      '?key=',
+      '"password": "',
+    ]
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom(...pieces), { minLength: 1, maxLength: 3 }), (chosen) => {
+        const unit = chosen.join('')
+        const [short, long] = [20_000, 160_000].map((length) => cpuMs(unit.repeat(length / unit.length)))
+        // Eight times the text: 8 in linear time, 64 in quadratic time, in which the short text alone takes 360 ms.
+        expect(long! / Math.max(short!, 2)).toBeLessThan(30)
+      }),
+      { numRuns: 60 },
     )
   })
 })

@@ -16,7 +16,7 @@ const command = captureCommand({
       }),
       readAdapter: () => TE.left({ _tag: 'AdapterFailure', reason: 'there are no adapters here' }),
     }),
-  connect: ({ url }) => connectUpstream({ url, kind: 'vllm', model: 'cat', apiKey: null }),
+  connect: (upstream) => connectUpstream({ ...upstream, model: 'cat', apiKey: null }),
 })
 
 try {

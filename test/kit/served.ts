@@ -6,7 +6,7 @@ import { trainBytePairEncoding } from '../../src/data/bytePairEncoding.js'
 import { chatTemplate } from '../../src/data/chatTemplate.js'
 import type { LLMEngine } from '../../src/data/generation.js'
 import { textTokenizer } from '../../src/data/textTokenizer.js'
-import { type HttpServer, liveHttpServer } from '../../src/live/httpServer.js'
+import { type HttpServer, type HttpServerOptions, liveHttpServer } from '../../src/live/httpServer.js'
 import { type ServeApp, serveApp } from '../../src/serve/app.js'
 import { apiFailure, errorBody } from '../../src/serve/failure.js'
 import type { ServedText, ServeOptions } from '../../src/serve/served.js'
@@ -111,7 +111,7 @@ export const framesOf = (text: string): readonly Json[] => {
 }
 
 /** Listens on a free port of this computer until the tests of the file are over. */
-export const useServers = (): ((app: ServeApp, options?: { readonly requestMs?: number }) => Promise<HttpServer>) => {
+export const useServers = (): ((app: ServeApp, options?: Partial<HttpServerOptions>) => Promise<HttpServer>) => {
   const open: HttpServer[] = []
   afterAll(async () => {
     for (const server of open) await server.close({ graceMs: 0, cutMs: 1000, atLimit: async () => {} })

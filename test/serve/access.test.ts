@@ -55,4 +55,20 @@ describe('pages of other origins', () => {
     const other = await ask(app, '/health', { headers: { origin: 'https://b.test' } })
     expect(other.headers.get('access-control-allow-origin')).toBeNull()
   })
+
+  it('may not send what browsers send without asking first', async () => {
+    const paused = (app: ReturnType<typeof served>, origin?: string) =>
+      ask(app, '/pause', {
+        method: 'POST',
+        headers: { host: 'localhost:8000', ...(origin !== undefined && { origin }) },
+      })
+    const features = { control: 'on' } as const
+    const closed = served(saying('x'), { features })
+    for (const origin of ['https://a.test', 'null', 'http://localhost:9000', 'file://'])
+      expect((await paused(closed, origin)).status, origin).toBe(403)
+    for (const origin of [undefined, 'http://localhost:8000'])
+      expect((await paused(closed, origin)).status, origin).toBe(200)
+    const open = served(saying('x'), { features, access: { corsOrigins: ['https://a.test'] } })
+    expect((await paused(open, 'https://a.test')).status).toBe(200)
+  })
 })

@@ -78,7 +78,7 @@ const raw = (
   })
 
 const head = (length: number, more = ''): string =>
-  `POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: ${length}\r\n${more}\r\n`
+  `POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: ${length}\r\n${more}\r\n`
 
 const statusOf = (answer: string): number => Number(/^HTTP\/1\.1 (\d+)/.exec(answer)?.[1] ?? 0)
 
@@ -91,7 +91,7 @@ describe('bytes that are no request', () => {
     const body = '{"prompt": "a"}'
     const answers = await Promise.all([
       raw(port, ['hello\r\n\r\n']),
-      raw(port, [`GET / HTTP/1.1\r\nhost: x\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`]),
+      raw(port, [`GET / HTTP/1.1\r\nhost: localhost\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`]),
       raw(port, [head(5, 'content-length: 6\r\n'), body]),
       raw(port, [head(body.length).replace('/v1/completions', '/%ff%00/../v1'), body]),
       raw(port, [head(body.length).replace('POST', 'BREW'), body]),
@@ -197,5 +197,26 @@ describe('closing', () => {
       code: 'EADDRINUSE',
       reason: expect.stringContaining('the port is in use; choose another one'),
     })
+  })
+})
+
+describe('a page whose name was resolved to this computer', () => {
+  const named = (port: number, host: string): Promise<string> =>
+    raw(port, [`GET /version HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`])
+
+  it('is refused: on a loopback address requests have its names, or those that were allowed', async () => {
+    const { port } = await listen(served(saying('abc')), { names: ['Proxy.test'] })
+    for (const host of ['localhost', `localhost:${port}`, '127.0.0.1', `[::1]:${port}`, 'proxy.test:80', 'LOCALHOST'])
+      expect(statusOf(await named(port, host)), host).toBe(200)
+    for (const host of ['evil.test', `evil.test:${port}`, '127.0.0.1.evil.test', 'localhost.evil.test', '10.0.0.1', ''])
+      expect(statusOf(await named(port, host)), host).toBe(421)
+    expect(await named(port, 'evil.test')).toContain(
+      '"error":{"message":"This server answers requests for this computer only.',
+    )
+  })
+
+  it('is not asked about where others can reach the server anyway', async () => {
+    const { port } = await listen(served(saying('abc')), { host: '0.0.0.0' })
+    expect(statusOf(await named(port, 'evil.test'))).toBe(200)
   })
 })

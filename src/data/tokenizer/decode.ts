@@ -218,7 +218,7 @@ const stripWhole = (stripping: Stripping, held: string): DecodingMachine => ({
 const SPACINGS: readonly (readonly [string, string])[] = CONTRACTIONS.filter(([from]) => from !== ' do not')
 
 /** No spacing reaches over the place after any other character. */
-const OPEN_END = /[ 'nvr]+$/
+const OPEN_END = /(?<![ 'nvr])[ 'nvr]+$/
 
 /**
  * Text without the blanks before full stops, commas and endings, through all tokens. What a later token could change waits.

@@ -68,7 +68,7 @@ const strip =
     const { text } = old
     const [leading = ''] = /^\p{White_Space}*/u.exec(text) ?? []
     const start = leading.length * ends.left
-    const [trailing = ''] = /\p{White_Space}*$/u.exec(text.slice(start)) ?? []
+    const [trailing = ''] = /(?<!\p{White_Space})\p{White_Space}+$/u.exec(text.slice(start)) ?? []
     return sliceAligned(old, start, text.length - trailing.length * ends.right)
   }
 

@@ -15,7 +15,7 @@ interface Opening {
   readonly lines: readonly string[]
 }
 
-const OPENING = /^ {0,3}(`{3,}|~{3,})([^`]*)$/
+const OPENING = /^ {0,3}(`{3,}(?!`)|~{3,}(?!~))([^`]*)$/
 
 const openingOf = (line: string): Opening | undefined => {
   const parts = OPENING.exec(line)

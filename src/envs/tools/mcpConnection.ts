@@ -89,7 +89,7 @@ const connectOnce = async (
   return openSession(lib, { ...options, onToolsChanged: () => void relist(held, options) })
 }
 
-/** Attempts until one is good, the budget is used up, or the connection is closed. */
+/** Attempts until one is good, the time or the budget is used up, or the connection is closed. */
 const connect = async (
   lib: McpLibrary,
   held: Held,
@@ -98,6 +98,7 @@ const connect = async (
 ): Promise<E.Either<McpFailure, McpSession>> => {
   const { name, limits, world } = options
   const key = child(world.key, held.connects)
+  const begun = world.clock.now()
   for (let attempt = 1; ; attempt++) {
     const opened = await connectOnce(lib, held, options)
     if (over.aborted) {
@@ -109,7 +110,8 @@ const connect = async (
       adopt(held, opened.right.tools, options)
       return opened
     }
-    if (opened.left.kind !== 'unreachable' || attempt >= limits.attempts) return opened
+    const leftMs = begun + limits.connectMs - world.clock.now()
+    if (opened.left.kind !== 'unreachable' || attempt >= limits.attempts || leftMs < limits.pauseMs) return opened
     await pause(uniform(key, attempt) * limits.pauseMs * 2 ** (attempt - 1), options, over)
   }
 }

@@ -61,7 +61,13 @@ const wireTo = async (lib: McpLibrary, { server, limits, world }: McpSessionOpti
       return httpWire(lib, server, { limits, world })
     case 'transport': {
       const transport = await server.open()
-      return { transport, why: () => undefined, cut: () => void transport.close(), end: () => transport.close() }
+      /** A transport that does not close in time is left behind: it is not ours. */
+      const end = (): Promise<void> =>
+        new Promise((resolve, reject) => {
+          const forget = world.alarms.after(limits.graceMs, resolve)
+          transport.close().then(resolve, reject).finally(forget)
+        })
+      return { transport, why: () => undefined, cut: () => void transport.close(), end }
     }
   }
 }
@@ -244,7 +250,13 @@ export const openSession = async (
   const door: { lost: string | undefined } = { lost: undefined }
   let wire: McpWire | undefined
   try {
-    wire = await wireTo(lib, options)
+    const opening = wireTo(lib, options)
+    const opened = await unlessAborted(opening, life.signal)
+    if (opened === ABORTED) {
+      void opening.then((late) => late.end()).catch(() => {}) // nobody waits for it any more
+      return E.left(mcpFailure(name, 'unreachable', `it could not be reached within ${limits.connectMs} ms`))
+    }
+    wire = opened
     const client = new lib.Client({ name: 'tandem-rl', version: '1' })
     const speaking: Speaking = { lib, client, wire, options }
     client.onclose = () => {

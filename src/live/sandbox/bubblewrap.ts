@@ -1,5 +1,5 @@
 /** How a program is put behind walls: the command line of bubblewrap. */
-import { lstatSync, readFileSync, readlinkSync } from 'node:fs'
+import { existsSync, lstatSync, readFileSync, readlinkSync } from 'node:fs'
 import { arch, release } from 'node:os'
 import { join } from 'node:path'
 import * as E from 'fp-ts/lib/Either.js'
@@ -42,11 +42,23 @@ const WALLS: readonly string[] = [
   ...['--hostname', 'sandbox', '--die-with-parent', '--new-session', '--as-pid-1', '--cap-drop', 'ALL'],
 ]
 
+/** Files of /proc that are about this machine, not about the sandbox; `kcore` and `sysrq-trigger` are root's alone, and he is not inside. */
+const MACHINE_FACTS = [
+  ...['cmdline', 'diskstats', 'interrupts', 'keys', 'key-users', 'latency_stats', 'locks', 'modules', 'partitions'],
+  ...['sched_debug', 'swaps', 'timer_list', 'timer_stats', 'vmallocinfo', 'zoneinfo'],
+]
+
+/** A device that may not be opened is put over each: reading it is refused. */
+const hiddenFacts = (): readonly string[] =>
+  MACHINE_FACTS.map((name) => `/proc/${name}`)
+    .filter((path) => existsSync(path))
+    .flatMap((path) => ['--ro-bind', '/dev/null', path])
+
 const fileSystem = (readOnly: readonly string[], diskBytes: number): readonly string[] => [
   ...['--ro-bind', '/usr', '/usr'],
   ...SYSTEM_FOLDERS.flatMap(systemFolder),
   ...SYSTEM_FILES.flatMap((path) => ['--ro-bind-try', path, path]),
-  ...['--proc', '/proc', '--dir', '/dev'],
+  ...['--proc', '/proc', ...hiddenFacts(), '--remount-ro', '/proc', '--dir', '/dev'],
   ...DEVICES.flatMap((name) => ['--dev-bind', `/dev/${name}`, `/dev/${name}`]),
   ...['--symlink', '/proc/self/fd', '/dev/fd'],
   ...STREAMS.flatMap((name, i) => ['--symlink', `/proc/self/fd/${i}`, `/dev/${name}`]),
@@ -60,7 +72,7 @@ const ownLimits = (): ReadonlyMap<string, number> => {
   const lines = readFileSync('/proc/self/limits', 'utf8').split('\n').slice(1)
   return new Map(
     lines.flatMap((line) => {
-      const [, name, hard] = /^(.+?) {2,}\S+ +(\S+)/.exec(line) ?? []
+      const [, name, hard] = /^(\S+(?: \S+)*) {2,}\S+ +(\S+)/.exec(line) ?? []
       return name === undefined || hard === 'unlimited' ? [] : [[name, Number(hard)] as const]
     }),
   )
@@ -84,10 +96,13 @@ const limitsOf = (limits: SandboxLimits): readonly string[] => {
 
 /**
  * The first process of the sandbox: it gathers those that lose their parents, and when it ends, at the program's end, the kernel ends all others.
- * Under pressure the system is to take memory from here first. It begins when it is told to, by somebody who is alive: whoever was killed before
- * bubblewrap had bound itself to him would leave a program behind.
+ * It begins when it is told to, by somebody who is alive: whoever was killed before bubblewrap had bound itself to him would leave a program
+ * behind.
  */
-const FIRST = `read -r word <&4 && [ "$word" = ${GO} ] || exit 1; exec 4<&-; echo 1000 >/proc/self/oom_score_adj; "$@"; exit $?`
+const FIRST = `read -r word <&4 && [ "$word" = ${GO} ] || exit 1; exec 4<&-; "$@"; exit $?`
+
+/** Under pressure the system is to take memory from the sandbox first: set outside, for /proc is read-only inside. */
+const OUTER = 'echo 1000 >/proc/self/oom_score_adj; exec "$@"'
 
 const isOldKernel = (version: string): boolean => {
   const [major = 0, minor = 0] = version.split('.').map(Number)
@@ -141,8 +156,8 @@ export const bubblewrapLaunch = (program: SandboxProgram, limits: SandboxLimits)
   ]
   const isRoot = process.getuid?.() === 0
   return E.right({
-    command: programNamed('bwrap')!, // `lack` has looked
-    args,
+    command: programNamed('sh')!, // `lack` has looked for both
+    args: ['-c', OUTER, 'sh', programNamed('bwrap')!, ...args],
     env: { PATH },
     ...(isRoot && { user: NOBODY }), // the kernel does not limit how many processes root has
     inputs: [filter, ...files.map(([, contents]) => contents)],

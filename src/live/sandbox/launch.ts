@@ -1,10 +1,11 @@
 /** A program that was started in a sandbox: its outputs, its end, and how it is ended. */
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import * as E from 'fp-ts/lib/Either.js'
 import type { SandboxEnd, SandboxFailure, SandboxLimits, SandboxStop } from '../../core/sandbox.js'
+import { spawnClosed } from '../descriptors.js'
 import { type Gathered, gathered } from './gathered.js'
 import { overLimit, tasksOf } from './watched.js'
 
@@ -128,7 +129,7 @@ const begun = async ({
 }: Launch): Promise<E.Either<string, ChildProcess>> => {
   const talk = reports === null ? [] : ['reports', 'go', ...inputs].map(() => 'pipe' as const)
   try {
-    const child = spawn(command, [...args], {
+    const child = spawnClosed(command, args, {
       env: { ...env },
       cwd,
       detached: true, // apart from the terminal, and a group of its own

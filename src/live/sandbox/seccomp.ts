@@ -2,8 +2,11 @@
  * The system calls that a program in the sandbox has no use for, as a filter for the kernel (seccomp, classic BPF).
  *
  * Namespaces hide the machine; this closes what they leave open: kernel interfaces with a record of holes, memory that no limit counts
- * (System V segments, memfd), sockets that no network namespace holds (vsock reaches the host of a virtual machine), and input that is typed
- * into a terminal from below (TIOCSTI).
+ * (System V segments, memfd, rings of asynchronous input, watches of files), sockets that no network namespace holds (vsock reaches the host of
+ * a virtual machine), and input that is typed into a terminal from below (TIOCSTI).
+ *
+ * Sockets are unix sockets with a connection, and their buffers keep the size that they begin with: what such a socket holds is bounded, so that
+ * it is enough to count them. A datagram stays when its sender is gone, and buffers of TCP grow to megabytes.
  *
  * Source   linux/filter.h, linux/seccomp.h, the system call tables of x86-64 and of arm64 in Linux 6.1.
  */
@@ -34,6 +37,9 @@ const REFUSED: Readonly<Record<string, readonly [x64: number | null, arm64: numb
   perf_event_open: [298, 241],
   userfaultfd: [323, 282],
   fanotify_init: [300, 262],
+  inotify_init: [253, null],
+  inotify_init1: [294, 26],
+  io_setup: [206, 0],
   io_uring_setup: [425, 425],
   io_uring_enter: [426, 426],
   io_uring_register: [427, 427],
@@ -77,12 +83,14 @@ interface Architecture {
   readonly audit: number
   readonly clone: number
   readonly socket: number
+  readonly socketpair: number
+  readonly setsockopt: number
   readonly ioctl: number
 }
 
 const ARCHITECTURES: Readonly<Record<string, Architecture>> = {
-  x64: { column: 0, audit: 0xc000003e, clone: 56, socket: 41, ioctl: 16 },
-  arm64: { column: 1, audit: 0xc00000b7, clone: 220, socket: 198, ioctl: 29 },
+  x64: { column: 0, audit: 0xc000003e, clone: 56, socket: 41, socketpair: 53, setsockopt: 54, ioctl: 16 },
+  arm64: { column: 1, audit: 0xc00000b7, clone: 220, socket: 198, socketpair: 199, setsockopt: 208, ioctl: 29 },
 }
 
 /** Everywhere the same; its flags are behind a pointer, where a filter cannot look. The C library then takes `clone`. */
@@ -91,14 +99,23 @@ const CLONE3 = 435
 /** CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
 const NAMESPACE_FLAGS = 0x7e020080
 
-/** AF_UNIX, AF_INET, AF_INET6. */
-const FAMILIES = [1, 2, 10] as const
+const AF_UNIX = 1
+
+/** SOCK_STREAM, SOCK_SEQPACKET. */
+const CONNECTED = [1, 5] as const
+
+/** The bits of a socket's type that are not flags. */
+const TYPE_BITS = 0xf
+
+/** SO_SNDBUF, SO_RCVBUF, SO_SNDBUFFORCE, SO_RCVBUFFORCE. */
+const BUFFER_SIZES = [7, 8, 32, 33] as const
 
 /** TIOCSTI, TIOCLINUX. */
 const TERMINAL_REQUESTS = [0x5412, 0x541c] as const
 
 const EPERM = 1
 const ENOSYS = 38
+const ESOCKTNOSUPPORT = 94
 const EAFNOSUPPORT = 97
 
 type Instruction = readonly [code: number, jumpTrue: number, jumpFalse: number, value: number]
@@ -128,7 +145,18 @@ const whenAtLeast = (value: number, ...then: readonly Instruction[]): readonly I
   ...then,
 ]
 
-const programOf = ({ column, audit, clone, socket, ioctl }: Architecture): readonly Instruction[] => [
+/** Lets a call make a unix socket with a connection, and refuses every other socket. */
+const socketRules: readonly Instruction[] = [
+  argument(0),
+  [0x15, 1, 0, AF_UNIX],
+  refuse(EAFNOSUPPORT),
+  argument(1),
+  [0x54, 0, 0, TYPE_BITS],
+  ...CONNECTED.flatMap((type) => whenEqual(type, ALLOW)),
+  refuse(ESOCKTNOSUPPORT),
+]
+
+const programOf = ({ column, audit, clone, ...numbered }: Architecture): readonly Instruction[] => [
   ARCHITECTURE,
   [0x15, 1, 0, audit], // another architecture's calls have other numbers
   KILL,
@@ -139,8 +167,14 @@ const programOf = ({ column, audit, clone, socket, ioctl }: Architecture): reado
   ),
   ...whenEqual(CLONE3, refuse(ENOSYS)),
   ...whenEqual(clone, argument(0), ...whenAnyBit(NAMESPACE_FLAGS, refuse(EPERM)), ALLOW),
-  ...whenEqual(socket, argument(0), ...FAMILIES.flatMap((family) => whenEqual(family, ALLOW)), refuse(EAFNOSUPPORT)),
-  ...whenEqual(ioctl, argument(1), ...TERMINAL_REQUESTS.flatMap((request) => whenEqual(request, refuse(EPERM)))),
+  ...[numbered.socket, numbered.socketpair].flatMap((call) => whenEqual(call, ...socketRules)),
+  ...whenEqual(numbered.setsockopt, argument(2), ...BUFFER_SIZES.flatMap((name) => whenEqual(name, refuse(EPERM)))),
+  NUMBER,
+  ...whenEqual(
+    numbered.ioctl,
+    argument(1),
+    ...TERMINAL_REQUESTS.flatMap((request) => whenEqual(request, refuse(EPERM))),
+  ),
   ALLOW,
 ]
 

@@ -78,6 +78,19 @@ const filesOf = (
   }
 }
 
+/** Where the kernel says what a new socket may hold of what nobody has read; it is that where the kernel does not say. */
+const SOCKET_LIMIT = '/proc/sys/net/core/wmem_default'
+const SOCKET_BYTES = 212_992
+
+/**
+ * The most that the buffers of a sandbox's sockets can hold. Its namespace lists also those that are in nobody's hands, because a message
+ * carries them. The filter of system calls lets no program have sockets of another kind, or larger buffers.
+ */
+const socketBytes = (pid: number): number => {
+  const lines = read(`/proc/${pid}/net/unix`).split('\n').length - 2 // a title, and an empty line at the end
+  return lines <= 0 ? 0 : lines * (Number(read(SOCKET_LIMIT)) || SOCKET_BYTES)
+}
+
 /** Processes and threads of the sandbox whose first process is `pid`. */
 export const tasksOf = (pid: number): number => treeOf(pid).tasks
 
@@ -90,7 +103,7 @@ export const overLimit = (pid: number, folder: string, limits: SandboxLimits): '
   const { pids } = treeOf(pid)
   const files = filesOf(pid, folder, limits.diskBytes)
   if (files.count * BYTES_PER_FILE > limits.diskBytes) return 'disk'
-  const fixed = files.bytes + files.count * BYTES_PER_FILE
+  const fixed = files.bytes + files.count * BYTES_PER_FILE + socketBytes(pid)
   if (fixed + sum(pids, ownBytes) <= limits.memoryBytes) return undefined
   return fixed + sum(pids, exactBytes) > limits.memoryBytes ? 'memory' : undefined
 }

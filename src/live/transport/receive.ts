@@ -22,6 +22,8 @@ export interface Begun {
   readonly resume: () => void
   /** Cuts the connection: no more is wanted. */
   readonly drop: () => void
+  /** To be called for what is more than a sign of life: the server is not silent. */
+  readonly heard: () => void
 }
 
 /** Where the bytes of an answer go. After `end` or `broken` nothing more comes. */
@@ -92,11 +94,11 @@ export const receive = (attempt: Attempt, open: (begun: Begun) => Sink, failed: 
           exchange.resume()
         },
         drop: () => over(exchange.drop),
+        heard: silence.heard,
       }
       sink = status >= 200 && status < 300 ? open(begun) : refusal(begun, settings, failed)
     },
     data: (bytes) => {
-      silence.heard()
       if (!isOver) sink.data(bytes)
     },
     end: () => over(() => sink.end()),
@@ -143,7 +145,7 @@ const EXCERPT = 2000
 
 /** Of an answer other than 2xx its beginning is kept, for people. */
 const refusal = (
-  { status, headers, drop }: Begun,
+  { status, headers, drop, heard }: Begun,
   { timing, secrets }: Attempt['settings'],
   failed: (trouble: Trouble) => void,
 ): Sink => {
@@ -163,6 +165,7 @@ const refusal = (
   }
   return {
     data: (bytes) => {
+      heard()
       if (gathered.add(bytes) <= REFUSAL_BYTES) return
       drop()
       tell()
@@ -191,7 +194,7 @@ export const receiveWhole = (attempt: Attempt): Promise<Either<Trouble, Whole>> 
   new Promise((resolve) => {
     const { maxBytes } = attempt.settings
     const failed = (trouble: Trouble): void => resolve(left(trouble))
-    const open = ({ status, headers, drop }: Begun): Sink => {
+    const open = ({ status, headers, drop, heard }: Begun): Sink => {
       const gathered = gather()
       const refuse = (): void => {
         drop()
@@ -199,6 +202,7 @@ export const receiveWhole = (attempt: Attempt): Promise<Either<Trouble, Whole>> 
       }
       return {
         data: (bytes) => {
+          heard()
           if (gathered.add(bytes) > maxBytes) refuse()
         },
         end: () => {

@@ -122,7 +122,10 @@ const itemQueue = (
       }
     })
   }
-  const parser = eventParser(maxChars, (event) => push({ _tag: 'Event', event }))
+  const parser = eventParser(maxChars, (event) => {
+    begun.heard() // comments, which servers send to keep a connection open, are none
+    push({ _tag: 'Event', event })
+  })
   const fail = (trouble: Trouble): void => {
     begun.drop()
     finish(trouble)

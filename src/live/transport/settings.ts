@@ -33,7 +33,7 @@ export interface TransportOptions {
   readonly keepAliveMs?: number
   /** Longest time to open a connection. Default 10,000. */
   readonly connectMs?: number
-  /** Longest time without a byte of the answer; 0 for no limit. Default 0: a rollout is silent until its end. */
+  /** Longest time without a byte of the answer, or without an event of a stream; 0 for no limit. Default 0: a rollout is silent until its end. */
   readonly silenceMs?: number
   /** For requests without a deadline of their own. Default an hour. */
   readonly deadlineMs?: number
@@ -113,7 +113,7 @@ const parseServer = (text: string): Parsed | string => {
   const isPublic = username === '' && password === ''
   return {
     origin,
-    prefix: url.pathname.replace(/\/+$/, ''),
+    prefix: url.pathname.replace(/(?<!\/)\/+$/, ''),
     headers: isPublic ? {} : { authorization: `Basic ${basic}` },
     secrets: isPublic ? [] : [basic, decoded(password), password, user].filter((secret) => secret !== ''),
   }

@@ -1,5 +1,12 @@
 /** The web's `fetch` for libraries that bring their own protocol: on connections that can be closed, with answers that are bounded. */
-import { Agent, type RequestInfo, type RequestInit, fetch as undiciFetch } from 'undici'
+import {
+  Agent,
+  type Response as Answer,
+  Request,
+  type RequestInfo,
+  type RequestInit,
+  fetch as undiciFetch,
+} from 'undici'
 import type { WebFetch } from '../../core/http.js'
 
 export interface WebFetchOptions {
@@ -33,8 +40,36 @@ const bounded = (maxBytes: number, from: 'beginning' | 'empty line'): TransformS
   })
 }
 
+/** Redirects of one request. */
+const MOST_REDIRECTS = 5
+
+/** The address that an answer asks to take the same request to; undefined for an answer that is none of these. */
+const redirectOf = (answer: Answer, from: URL): URL | undefined => {
+  const place = answer.headers.get('location')
+  const isRedirect = answer.status >= 300 && answer.status < 400 && answer.status !== 304
+  if (!isRedirect || place === null || !URL.canParse(place, from.href)) return undefined
+  return new URL(place, from)
+}
+
+/** Asks, and follows redirects that keep the method and the origin. Errors: rejects where one leads elsewhere. */
+const withinOrigin = async (input: RequestInfo, init: RequestInit): Promise<Answer> => {
+  let url = new URL(input instanceof Request ? input.url : String(input))
+  for (let redirects = 0; ; redirects++) {
+    const answer = await undiciFetch(redirects === 0 ? input : url, init)
+    const next = redirectOf(answer, url)
+    if (next === undefined) return answer
+    await answer.body?.cancel()
+    const isRepeat = answer.status === 307 || answer.status === 308
+    if (next.origin !== url.origin || !isRepeat || redirects >= MOST_REDIRECTS) {
+      throw new Error(`it answered ${answer.status}, a redirect to ${next.origin}: give the address that it leads to`)
+    }
+    url = next
+  }
+}
+
 /**
- * A `fetch` of its own: `close` cuts what is underway and leaves no connection.
+ * A `fetch` of its own: `close` cuts what is underway and leaves no connection. It goes along with redirects inside the
+ * server that was named alone: headers and bodies are meant for that one.
  *
  * Errors   its promises reject as those of `fetch` do; a body that is too long breaks with RangeError.
  * Effects  connections, until `close`.
@@ -49,7 +84,7 @@ export const liveWebFetch = ({ maxBytes, connectMs = 10_000 }: WebFetchOptions):
   })
   let closed: Promise<void> | undefined
   const fetch = async (input: RequestInfo, init?: RequestInit): Promise<Response> => {
-    const answer = await undiciFetch(input, { ...init, dispatcher: agent })
+    const answer = await withinOrigin(input, { ...init, dispatcher: agent, redirect: 'manual' })
     const isStream = /^text\/event-stream\b/i.test(answer.headers.get('content-type') ?? '')
     // undici is what Node's own fetch is made of: its classes differ from the global ones by name only.
     const body = answer.body as ReadableStream<Uint8Array> | null

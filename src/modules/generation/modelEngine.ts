@@ -3,11 +3,12 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Files, Memory } from '../../core/capabilities.js'
-import type { Failure } from '../../core/failure.js'
+import { type Failure, problemList } from '../../core/failure.js'
 import type { AdapterWeights, WeightSource } from '../../data/generation.js'
 import type { TextTokenizer } from '../../data/textTokenizer.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { liveFiles } from '../../live/files.js'
+import { arithmeticDifferences } from '../arithmetic.js'
 import { checkStored } from '../checkStored.js'
 import { withLora } from '../lora/adapter.js'
 import { adapterFromWeights } from '../lora/weights.js'
@@ -57,16 +58,14 @@ const readWeights =
         return pipe(
           loadWeights(source.path, files),
           TE.mapLeft((failure: Failure) => refusal(failure.reason)),
-          TE.chainEitherK((loaded) =>
-            JSON.stringify(parameterList(loaded.config)) === JSON.stringify(parameterList(config))
-              ? E.right(makeParams(loaded.arrays))
-              : E.left(refusal(`${source.path} holds a model of another architecture or size`)),
-          ),
+          TE.chainEitherK((loaded) => {
+            const differ = arithmeticDifferences(config, loaded.config)
+            if (differ.length === 0) return E.right(makeParams(loaded.arrays))
+            return E.left(refusal(`${source.path} holds another model: its config differs in ${problemList(differ)}`))
+          }),
         )
     }
   }
-
-const parameterList = (config: DecoderConfig): readonly unknown[] => [config.architecture, ...parameterShapes(config)]
 
 const withAdapter =
   (config: DecoderConfig) =>

@@ -70,14 +70,14 @@ const journalAt = (path: string, wholeBytes: number, files: Files): CaptureJourn
  * Opens a file of captured sessions to go on with it; one that does not exist is empty. A last line that a crash has cut off is cut away.
  *
  * Errors   `Left(FormatFailure)` for a file of something else, or damaged before its end: it is left as it is; `Left(FileFailure)`.
- * Effects  reads the whole file; makes it if there is none.
+ * Effects  reads the whole file; makes it if there is none, readable by this user alone.
  */
 export const openJournal = (
   path: string,
   files: Files = liveFiles,
 ): TE.TaskEither<FormatFailure | FileFailure, { readonly journal: CaptureJournal } & Pick<ReadCapture, 'sessions'>> =>
   pipe(
-    files.append(path, ''),
+    files.append(path, '', 'private'), // what agents and models said is nobody else's
     TE.chain(() => fileBytes(path, files)),
     TE.chainW((source) => async () => {
       const read = await readCapture(source)

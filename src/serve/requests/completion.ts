@@ -6,8 +6,12 @@ import type { Job } from '../generation.js'
 import type { Served } from '../served.js'
 import { askedModel, requestName, type SampledPrompt, sampledPrompt, streamedPromptLogProbs } from './common.js'
 import { answerFields, parseFields, type StreamUsage, samplingFields, streamUsage, tokenIds } from './fields.js'
+import { breathe } from './length.js'
 
 const DEFAULT_MAX_TOKENS = 16
+
+/** Prompts that are encoded without a pause in which others are answered. */
+const PROMPTS_AT_ONCE = 4
 
 const schema = z.object({
   ...samplingFields,
@@ -60,7 +64,7 @@ const promptList = (prompt: NonNullable<Fields['prompt']>): readonly (string | r
   return prompt.filter((item) => typeof item !== 'number')
 }
 
-const readPrompts = (served: Served, fields: Fields): E.Either<ApiFailure, readonly GivenPrompt[]> => {
+const readPrompts = async (served: Served, fields: Fields): Promise<E.Either<ApiFailure, readonly GivenPrompt[]>> => {
   const { prompt } = fields
   if (prompt == null || prompt.length === 0) {
     return E.left(invalid('Either prompt or prompt_embeds must be provided and non-empty.', 'prompt'))
@@ -78,13 +82,16 @@ const readPrompts = (served: Served, fields: Fields): E.Either<ApiFailure, reado
     const all = `${list.length} prompts with n=${fields.n}`
     return E.left(invalid(`At most ${maxCompletions} completions may be asked for at once, got ${all}.`, 'n', fields.n))
   }
-  return E.right(
-    list.map((item) =>
+  const prompts: GivenPrompt[] = []
+  for (const item of list) {
+    prompts.push(
       isText(item)
         ? { ids: tokenizer.encode(item, { template }), text: item }
         : { ids: Int32Array.from(item), text: fields.echo === true ? tokenizer.decode(item, 'keep') : '' },
-    ),
-  )
+    )
+    if (prompts.length % PROMPTS_AT_ONCE === 0) await breathe()
+  }
+  return E.right(prompts)
 }
 
 const echoOf = ({ echo, max_tokens: maxTokens }: Fields): CompletionRequest['echo'] => {
@@ -118,11 +125,11 @@ const samplePrompts = (
  *
  * Errors   `Left(ApiFailure)`: 400 and 501 with the field, 404 for an unknown model.
  */
-export const completionRequest = (
+export const completionRequest = async (
   served: Served,
   body: unknown,
   request: Request,
-): E.Either<ApiFailure, CompletionRequest> => {
+): Promise<E.Either<ApiFailure, CompletionRequest>> => {
   const parsed = parseFields(schema, body)
   if (E.isLeft(parsed)) return parsed
   const fields = parsed.right
@@ -132,7 +139,7 @@ export const completionRequest = (
   if (E.isLeft(usage)) return usage
   const refused = streamedPromptLogProbs(fields.stream, fields.prompt_logprobs)
   if (refused !== undefined) return E.left(refused)
-  const given = readPrompts(served, fields)
+  const given = await readPrompts(served, fields)
   if (E.isLeft(given)) return given
   const prompts = samplePrompts(served, fields, given.right)
   if (E.isLeft(prompts)) return prompts

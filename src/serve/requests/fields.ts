@@ -3,7 +3,10 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { type ApiFailure, apiFailure, invalid } from '../failure.js'
 
-const tokenIds = z.array(z.int().min(0))
+/** Larger ids would become others where they are stored in 32 bits. */
+const LARGEST_ID = 2 ** 31 - 1
+
+const tokenIds = z.array(z.int().min(0).max(LARGEST_ID))
 
 /** What decides how a token is chosen and when a completion ends: the same names on every endpoint. */
 export const samplingFields = {

@@ -16,9 +16,12 @@ const tool = z.object({
   }),
 })
 
+/** Whose words a message may have. A template writes the role where it writes its own marks: another text there could pass for them. */
+const ROLES = ['system', 'developer', 'user', 'assistant', 'tool', 'function', 'ipython'] as const
+
 /** What a conversation consists of, on the endpoints for chat and for tokens. */
 export const chatFields = {
-  messages: z.array(z.looseObject({ role: z.string() })),
+  messages: z.array(z.looseObject({ role: z.enum(ROLES) })),
   tools: z.array(tool).nullish(),
   documents: z.array(z.record(z.string(), z.string())).nullish(),
   add_generation_prompt: z.boolean().nullish(),

@@ -2,10 +2,12 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import * as E from 'fp-ts/lib/Either.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { mcpTools } from '../../../src/envs/tools/mcpTools.js'
 import type { Tool } from '../../../src/envs/tools/tool.js'
+import { liveProcesses } from '../../../src/live/processes.js'
 import { closesTools, lyingProgram, mcpProgram, type OpenedTools, openTools, refusalOf } from '../../kit/mcp.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'tandem-mcp-'))
@@ -98,6 +100,32 @@ describe('tools of a server that is a process', () => {
 })
 
 const quick = { attempts: 1, pingMs: 300 }
+
+describe('a server that never answers', () => {
+  it('is waited for once, not once for each attempt', async () => {
+    const limits = { connectMs: 300, attempts: 5, pauseMs: 1, graceMs: 100 }
+    let connects = 0
+    const processes = {
+      ...liveProcesses,
+      converse: (program: Parameters<typeof liveProcesses.converse>[0]) => {
+        connects++
+        return liveProcesses.converse(program)
+      },
+    }
+    const failure = await refusalOf({ servers: { mute: lyingProgram('mute') }, limits, world: { processes } })
+    expect(failure).toMatchObject({ kind: 'unreachable' })
+    expect(connects).toBe(1)
+  })
+
+  it.each<readonly [string, () => Promise<Transport>]>([
+    ['opens', () => new Promise(() => {})],
+    ['closes', async () => ({ start: async () => {}, send: async () => {}, close: () => new Promise(() => {}) })],
+  ])('is given up if its own transport never %s', async (_, open) => {
+    const limits = { connectMs: 50, attempts: 2, pauseMs: 1, graceMs: 50 }
+    const failure = await refusalOf({ servers: { own: { kind: 'transport', open } }, limits })
+    expect(failure).toMatchObject({ kind: 'unreachable' })
+  })
+})
 
 describe('a server that lies', () => {
   it.each([

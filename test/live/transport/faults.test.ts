@@ -272,6 +272,22 @@ describe('a stream of events', () => {
     expect(transport.state()).toMatchObject([{ inFlight: 0 }])
   })
 
+  it('that brings signs of life and no event is silent', async () => {
+    const timing = toldTime()
+    let beats = 0
+    const url = await startServer((_, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write('data: 1\n\n')
+      const beat = setInterval(() => {
+        response.write(': ping\n\n')
+        if (++beats > 3) timing.pass(40)
+      }, 5)
+      response.once('close', () => clearInterval(beat))
+    })
+    const transport = transportTo(url, { silenceMs: 100, timing })
+    expect(tags(await itemsOf(transport, asked))).toEqual(['Event', 'timeout'])
+  })
+
   it('that falls silent ends with its deadline', async () => {
     const timing = toldTime()
     const proxy = await spoiled(always({ _tag: 'Silence', afterBytes: 16 }), { onSilence: () => timing.pass(300) })

@@ -39,6 +39,26 @@ describe('liveWebFetch', () => {
     expect((await web(100).fetch(empty.url)).status).toBe(204)
   })
 
+  it('goes along with redirects inside the server, and refuses those that lead to another one', async () => {
+    const seen: unknown[] = []
+    const other = await serve((request, response) => {
+      seen.push(request.headers['x-api-key'])
+      response.end('stolen')
+    })
+    const { url } = await serve((request, response) => {
+      if (request.url === '/mcp') response.writeHead(307, { location: '/mcp/' }).end()
+      else if (request.url === '/away') response.writeHead(307, { location: other.url }).end()
+      else if (request.url === '/get') response.writeHead(302, { location: '/mcp/' }).end()
+      else if (request.url === '/round') response.writeHead(308, { location: '/round' }).end()
+      else request.pipe(response)
+    })
+    const asked = { method: 'POST', body: 'hello', headers: { 'x-api-key': 'secret' } }
+    expect(await (await web(100).fetch(`${url}/mcp`, asked)).text()).toBe('hello')
+    for (const path of ['/away', '/get', '/round'])
+      await expect(web(100).fetch(url + path, asked), path).rejects.toThrow('a redirect to')
+    expect(seen).toEqual([])
+  })
+
   it('breaks an answer that is too long, and takes a stream of any length whose events are short', async () => {
     const long = await serve((_, response) => response.end('x'.repeat(101)))
     await expect((await web(100).fetch(long.url)).text()).rejects.toThrow('more than 100 bytes')

@@ -27,6 +27,12 @@ let files = 0
 const fresh = (): string => path(`calls-${files++}.jsonl`)
 
 describe('a journal', () => {
+  it('is readable by this user alone', async () => {
+    const file = fresh()
+    await (await rightOf(openJournal(file))).journal.append(begin)
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+  })
+
   it('gives back what was written, and after a cut in any place all whole lines', async () => {
     await fc.assert(
       fc.asyncProperty(anySession, fc.double({ min: 0, max: 1, noNaN: true }), async (session, share) => {

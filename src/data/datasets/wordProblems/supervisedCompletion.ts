@@ -16,7 +16,9 @@ const OPERATOR = /(?<=[\d.)%])\s*([-+*/=])\s*/g
  * workedSolution('Tom had 12 + 7 = <<12+7=19>>19 apples.\n#### 19') // '12 + 7 = 19'
  */
 export const workedSolution = (answerText: string): string =>
-  Array.from(answerText.matchAll(/<<(.*?)>>/g), ([, annotation]) => annotation!.replace(OPERATOR, ' $1 ')).join(' ; ')
+  Array.from(answerText.matchAll(/<<((?:(?!<<|>>).)*)>>/g), ([, annotation]) =>
+    annotation!.replace(OPERATOR, ' $1 '),
+  ).join(' ; ')
 
 /**
  * The completion that supervised training teaches: what `gsm8kReward` gives the full reward for.

@@ -164,7 +164,7 @@ export const chatSettings = (config: ClientConfig): ChatSettings => {
   const settings: ChatSettings = {
     model: config.model,
     capture: config.capture ?? 'text',
-    pathPrefix: new URL(config.baseUrl ?? DEFAULT_BASE_URL).pathname.replace(/\/+$/, ''),
+    pathPrefix: new URL(config.baseUrl ?? DEFAULT_BASE_URL).pathname.replace(/(?<!\/)\/+$/, ''),
     timeoutMs: timeoutSeconds * 1000,
     sampling: { temperature, topK: null, topP, maxNewTokens, minNewTokens: 0 },
     stop: config.stop ?? [],

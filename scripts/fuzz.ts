@@ -1,0 +1,122 @@
+/**
+ * Fuzzing for a while: `npm run fuzz -- --minutes 10`.
+ *
+ * Inputs are texts of `test/fuzz/corpus` with random changes, for each target of `test/fuzz/targets.ts` in turn, in a process of their own. An
+ * input that throws, ends the process, or takes more than a second is a failure: it is kept in the target's corpus, where the tests find it.
+ * Ends with 1 if there was one.
+ */
+import { type ChildProcess, fork } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { child, keyFromSeed } from '../src/core/key.js'
+import { mutated } from '../test/fuzz/mutate.js'
+import { corpusFolder, corpusOf, TARGETS } from '../test/fuzz/targets.js'
+
+/** Longer than this is a stall. */
+const STALL_MS = 1000
+
+/** After that the process is ended. */
+const HANG_MS = 20_000
+
+/** Inputs of a target before the next one has its turn. */
+const TURN = 50
+
+interface Result {
+  readonly ms: number
+  readonly problem: string | null
+}
+
+/** Reads inputs that the parent sends, one at a time. */
+const serveInputs = (): void => {
+  process.on('message', async ({ name, input }: { readonly name: string; readonly input: string }) => {
+    const began = process.cpuUsage()
+    let problem: string | null = null
+    try {
+      await TARGETS[name]!(input)
+    } catch (error) {
+      problem = error instanceof Error ? (error.stack ?? error.message) : String(error)
+    }
+    const { user, system } = process.cpuUsage(began) // time that others take from this process is no stall
+    process.send!({ ms: (user + system) / 1000, problem } satisfies Result)
+  })
+  process.send!('ready')
+}
+
+/** A process that reads inputs; one that hangs or dies is followed by another. */
+const reader = () => {
+  let running: ChildProcess | undefined
+  const start = async (): Promise<ChildProcess> => {
+    running = fork(fileURLToPath(import.meta.url), ['--reader'], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+    await once(running, 'message') // it has loaded what it needs, which takes longer than any input may
+    return running
+  }
+  return {
+    read: async (name: string, input: string): Promise<Result> => {
+      const process = running ?? (await start())
+      return new Promise((resolve) => {
+        const settle = (result: Result): void => {
+          clearTimeout(timer)
+          process.removeAllListeners()
+          resolve(result)
+        }
+        const lose = (problem: string): void => {
+          running = undefined
+          process.kill('SIGKILL')
+          settle({ ms: HANG_MS, problem })
+        }
+        const timer = setTimeout(() => lose(`no end within ${HANG_MS} ms`), HANG_MS)
+        process.once('message', (result) => settle(result as Result)) // what `serveInputs` sends
+        process.once('exit', (code, signal) => lose(`the process ended with ${code ?? signal}`))
+        process.send({ name, input })
+      })
+    },
+    close: () => running?.kill(),
+  }
+}
+
+const fuzz = async (): Promise<void> => {
+  const { values } = parseArgs({
+    options: {
+      minutes: { type: 'string', default: '10' },
+      seed: { type: 'string', default: String(Date.now()) },
+      target: { type: 'string', multiple: true, default: Object.keys(TARGETS) },
+    },
+  })
+  const unknown = values.target.filter((name) => !(name in TARGETS))
+  if (unknown.length > 0) throw new RangeError(`no target ${unknown.join()}: there are ${Object.keys(TARGETS).join()}`)
+  const until = Date.now() + Number(values.minutes) * 60_000
+  const key = keyFromSeed(Number(values.seed))
+  const read = reader()
+  const counts = new Map<string, { inputs: number; failures: number; slowest: number }>()
+  for (let turn = 0; Date.now() < until; turn++) {
+    const name = values.target[turn % values.target.length]!
+    const corpus = corpusOf(name)
+    const count = counts.get(name) ?? { inputs: 0, failures: 0, slowest: 0 }
+    counts.set(name, count)
+    for (let i = 0; i < TURN && Date.now() < until; i++) {
+      const input = mutated(corpus, child(key, turn * TURN + i))
+      // What is compiled at first use is not the input's.
+      if (count.inputs++ === 0) await read.read(name, corpus[0]!)
+      const { ms, problem } = await read.read(name, input)
+      count.slowest = Math.max(count.slowest, ms)
+      const told = problem ?? (ms > STALL_MS ? `it took ${Math.round(ms)} ms` : null)
+      if (told === null) continue
+      count.failures++
+      const file = join(corpusFolder(name), `found-${createHash('sha256').update(input).digest('hex').slice(0, 12)}`)
+      writeFileSync(file, input)
+      console.error(`${name}: ${told}\n  kept as ${file}`)
+    }
+  }
+  read.close()
+  console.log(`seed ${values.seed}`)
+  for (const [name, { inputs, failures, slowest }] of counts)
+    console.log(`${name}: ${inputs} inputs, ${failures} failures, slowest ${Math.round(slowest)} ms`)
+  process.exitCode = [...counts.values()].some(({ failures }) => failures > 0) ? 1 : 0
+}
+
+if (process.argv.includes('--reader')) serveInputs()
+else await fuzz()

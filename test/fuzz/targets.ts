@@ -1,0 +1,175 @@
+/** What is fuzzed: readers of foreign text. A target takes any text, and rejects only for a mistake of ours. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Command, CommanderError } from 'commander'
+import * as E from 'fp-ts/lib/Either.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { captureCommand } from '../../src/cli/capture.js'
+import { doctorCommand } from '../../src/cli/doctor.js'
+import { evalCommand } from '../../src/cli/eval.js'
+import { CommandError } from '../../src/cli/failure.js'
+import { sampleCommand } from '../../src/cli/sample.js'
+import { serveCommand } from '../../src/cli/serve.js'
+import { trainCommand } from '../../src/cli/train.js'
+import { workerCommand } from '../../src/cli/worker.js'
+import { memoryBytes } from '../../src/core/byteSource.js'
+import { orThrow } from '../../src/core/failure.js'
+import { parseJson } from '../../src/core/json.js'
+import { keyFromSeed } from '../../src/core/key.js'
+import { excerpt, redact } from '../../src/core/secrets.js'
+import { parseArithmetic } from '../../src/data/arithmetic.js'
+import { readCapture } from '../../src/data/capture/records.js'
+import { chatTemplate, renderText } from '../../src/data/chatTemplate.js'
+import { decodeSafetensors } from '../../src/data/codecs/safetensors.js'
+import { historyFromOpenAi } from '../../src/data/history/openAiChat.js'
+import { History, message } from '../../src/data/history.js'
+import { textTokenizer } from '../../src/data/textTokenizer.js'
+import { TOOL_CALL_FORMATS } from '../../src/data/toolCalls/format.js'
+import { readToolCalls } from '../../src/data/toolCalls/reader.js'
+import { sameAnswer } from '../../src/envs/rewards/math/sameAnswer.js'
+import { codeFences } from '../../src/envs/tools/codeFences.js'
+import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
+import { loadText } from '../../src/modules/pretrained.js'
+import { serveApp } from '../../src/serve/app.js'
+import { captureApp } from '../../src/serve/capture/app.js'
+import type { ServeOptions } from '../../src/serve/served.js'
+import { ALLOWED, literalsIn, parsedSources, written } from '../kit/expressions.js'
+import { scriptedEngine } from '../kit/plannedEngine.js'
+
+/** Reads a text. Rejects, or throws, for a mistake of ours. */
+export type Target = (text: string) => unknown
+
+const { config, text } = orThrow(await loadText(EMBEDDED_MODEL)())
+const { tokenizer, template } = text
+
+const reported = (error: unknown): void => {
+  throw error
+}
+
+const options: ServeOptions = {
+  engine: scriptedEngine({ tokenizer, endToken: config.endTokens[0]!, says: () => 'So it is.', maxModelLength: 128 }),
+  ...{ model: { names: ['cat'], root: EMBEDDED_MODEL }, text, key: keyFromSeed(1) },
+  features: {
+    control: 'on',
+    readAdapter: () => TE.right({ rank: 1, alpha: 1, tensors: new Map() }),
+    toolCalls: 'hermes',
+  },
+}
+
+/** Endpoints that answer when somebody else does something. */
+const WAITS = /^\/pause/
+
+/** A request from a text: a method and a path in the first line, the body behind it. */
+const requestOf = (input: string): Request | undefined => {
+  const [line = '', ...rest] = input.split('\n')
+  const [method = '', path = ''] = line.split(' ')
+  if (!/^(GET|POST|PUT|DELETE|OPTIONS)$/.test(method) || !URL.canParse(path, 'http://localhost')) return undefined
+  const url = new URL(path, 'http://localhost')
+  if (WAITS.test(url.pathname)) return undefined
+  const body = method === 'GET' ? null : rest.join('\n')
+  return new Request(url, {
+    method,
+    body,
+    headers: { 'content-type': 'application/json' },
+    signal: AbortSignal.timeout(60_000),
+  })
+}
+
+/** Asks, reads the whole answer, and takes a status of 500 for a mistake. */
+const asking =
+  (fetch: (request: Request) => Promise<Response>): Target =>
+  async (input) => {
+    const request = requestOf(input)
+    if (request === undefined) return
+    const answer = await fetch(request)
+    const said = await answer.text()
+    if (answer.status === 500 && !/"WeightFailure"|adapter|weights/i.test(said))
+      throw new Error(`500: ${said.slice(0, 500)}`)
+  }
+
+const bytesOf = (input: string): Uint8Array => Uint8Array.from(input, (character) => character.charCodeAt(0))
+
+const parsers: Target = async (input) => {
+  const [first = '', second = ''] = input.split('\n')
+  parseJson(input)
+  for (const format of TOOL_CALL_FORMATS) readToolCalls(input, format)
+  const json = parseJson(input)
+  if (E.isRight(json)) historyFromOpenAi(json.right)
+  await readCapture(memoryBytes(bytesOf(input), 'fuzz'))
+  decodeSafetensors(bytesOf(input))
+  parseArithmetic(input.slice(0, 2000))
+  codeFences(input)
+  sameAnswer(first.slice(0, 2000), second.slice(0, 2000))
+  redact(input)
+  excerpt(input, 100, ['secret'])
+}
+
+const templates: Target = (input) => {
+  const made = chatTemplate(input, { bos_token: '<s>', eos_token: '</s>' })
+  const talk = History([message('system', 'Be kind.'), message('user', 'Hi <s>'), message('assistant', 'Yes?')])
+  if (E.isRight(made)) renderText(made.right, talk, { generationPrompt: 'add' })
+  orThrow(renderText(template, History([message('user', input)]), { generationPrompt: 'add' }))
+}
+
+const tokenizers: Target = (input) => {
+  if (tokenizer.decode(tokenizer.encode(input), 'keep') !== input.replaceAll(/\p{Surrogate}/gu, '\ufffd'))
+    throw new Error('another text')
+  const json = parseJson(input)
+  if (E.isLeft(json) || typeof json.right !== 'object' || json.right === null) return
+  const made = textTokenizer(json.right, {})
+  if (E.isRight(made)) made.right.decode(made.right.encode('Hello, World! 12  \n é 中文'), 'skip')
+}
+
+const literals = parsedSources()
+  .flatMap(literalsIn)
+  .filter((literal) => !ALLOWED.has(written(literal)))
+  .map(({ source, flags }) => new RegExp(source, flags))
+
+/** Each expression of the sources against the text, and against it many times over. */
+const expressions: Target = (input) => {
+  const unit = input.slice(0, 40)
+  for (const text of [input.slice(0, 4000), unit.repeat(4000 / Math.max(1, unit.length))]) {
+    for (const literal of literals) text.search(literal)
+  }
+}
+
+/** The commands, of which only the arguments are read. */
+const commandLine: Target = async (input) => {
+  const none = () => TE.left({ _tag: 'None', reason: 'there is no engine here' })
+  const program = new Command('tandem')
+  const commands = [
+    ...[trainCommand(), evalCommand(), sampleCommand(), serveCommand(none), workerCommand(), doctorCommand()],
+    captureCommand({
+      connect: () => orThrow(E.left({ _tag: 'None', reason: 'there is no server here' })),
+      start: none,
+    }),
+  ]
+  for (const command of [program, ...commands]) {
+    command.exitOverride().configureOutput({ writeOut: () => {}, writeErr: () => {} })
+    if (command !== program) program.addCommand(command.action(() => {}))
+  }
+  try {
+    await program.parseAsync(input.split(/\s+/).slice(0, 200), { from: 'user' })
+  } catch (error) {
+    if (!(error instanceof CommanderError || error instanceof CommandError)) throw error
+  }
+}
+
+/** Every target by its name, which is that of its corpus. */
+export const TARGETS: Readonly<Record<string, Target>> = {
+  server: asking(serveApp({ ...options, world: { report: reported } }).fetch),
+  capture: asking(captureApp({ ...options, world: { report: reported } }).fetch),
+  ...{ parsers, templates, tokenizers, expressions, commandLine },
+}
+
+const CORPUS = fileURLToPath(new URL('./corpus', import.meta.url))
+
+/** The folder of a target's corpus. */
+export const corpusFolder = (name: string): string => join(CORPUS, name)
+
+/** The texts of a target's corpus, in the order of their names. */
+export const corpusOf = (name: string): readonly string[] =>
+  readdirSync(corpusFolder(name))
+    .sort()
+    .map((file) => readFileSync(join(corpusFolder(name), file), 'utf8'))

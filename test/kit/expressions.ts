@@ -1,0 +1,55 @@
+/** The regular expressions of `src`, as they are written down. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
+
+const SOURCES = fileURLToPath(new URL('../../src/', import.meta.url))
+
+/** An expression, and the file that it is from. */
+export interface Expression {
+  readonly file: string
+  readonly source: string
+  readonly flags: string
+}
+
+/** An expression as it is written. */
+export const written = ({ source, flags }: Omit<Expression, 'file'>): string => `/${source}/${flags}`
+
+/** Expressions that are not of linear time, and why that does no harm. */
+export const ALLOWED: ReadonlyMap<string, string> = new Map([
+  [String.raw`/\/+$/`, 'the address of a weight receiver, from the settings of the program itself'],
+  [String.raw`/[.\s]+$/`, 'the last 500 characters of a reply at most'],
+  [String.raw`/\(?((?:file:\/\/|node:|\/|[A-Za-z]:[\\/])[^()]*:\d+:\d+)\)?$/`, 'a line of the stack of this process'],
+  [
+    String.raw`/^([+-]?)0*(\d*)(?:\.(\d*?)0*)?$/`,
+    'a number of an answer: to be mended with gsm8kReward (issue 19, 16)',
+  ],
+])
+
+/** A source file as a tree. */
+export const parsedSources = (): readonly ts.SourceFile[] =>
+  readdirSync(SOURCES, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts'))
+    .map((path) => join(SOURCES, path))
+    .map((path) => ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.ES2022, true))
+
+/** Calls `f` for every node of a file. */
+export const eachNode = (file: ts.SourceFile, f: (node: ts.Node) => void): void => {
+  const visit = (node: ts.Node): void => {
+    f(node)
+    ts.forEachChild(node, visit)
+  }
+  visit(file)
+}
+
+/** The literals of a file. */
+export const literalsIn = (file: ts.SourceFile): readonly Expression[] => {
+  const found: Expression[] = []
+  eachNode(file, (node) => {
+    if (!ts.isRegularExpressionLiteral(node)) return
+    const end = node.text.lastIndexOf('/')
+    found.push({ file: file.fileName, source: node.text.slice(1, end), flags: node.text.slice(end + 1) })
+  })
+  return found
+}

@@ -1,0 +1,18 @@
+/** Starts a shell script in one of the ways that this package has to start a program, and prints what it says. */
+import { orThrow } from '../../src/core/failure.js'
+import { liveProcesses } from '../../src/live/processes.js'
+import { liveSandbox } from '../../src/live/sandbox/liveSandbox.js'
+
+const [kind, script = ''] = process.argv.slice(2)
+const command = 'sh'
+const args = ['-c', script]
+
+if (kind === 'bubblewrap' || kind === 'unsafe-host') {
+  const { stdout, stderr } = orThrow(await liveSandbox({ isolation: kind }).run({ command, args })())
+  console.log(stdout.text + stderr.text)
+} else if (kind === 'process') {
+  await orThrow(await liveProcesses.start({ command, args, onLine: console.log })()).ended
+} else {
+  const onOutput = (bytes: Uint8Array): void => void process.stdout.write(bytes)
+  await orThrow(await liveProcesses.converse({ command, args, onOutput, onErrors: onOutput })()).ended
+}
