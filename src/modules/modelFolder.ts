@@ -60,7 +60,7 @@ export const modelFolder = (given: string, access: ModelAccess): TE.TaskEither<F
       if (exists) return TE.right(given)
       return repo === undefined
         ? TE.left<Failure>({
-            _tag: 'ModelFailure',
+            _tag: 'ModelNameFailure', // no `ModelFailure`: there is neither a folder nor a file to name
             reason: `there is no folder ${given}, and '${given}' is no name on the hub (OWNER/NAME)`,
           })
         : download(repo, access)

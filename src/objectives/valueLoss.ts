@@ -80,9 +80,12 @@ export const valueLoss = (options: ValueLossOptions = {}): ValueLoss => {
     if (clipEpsilon === undefined) return [free, tf.zerosLike(free)]
     if (oldValues === undefined) throw new RangeError('valueLoss: clipEpsilon needs `oldValues`')
     const old = masked(oldValues, mask)
-    const near = tf.add(old, tf.clipByValue(tf.sub(value, old), -clipEpsilon, clipEpsilon))
+    const moved = tf.sub(value, old)
+    const near = tf.add(old, tf.clipByValue(moved, -clipEpsilon, clipEpsilon))
     const clipped = tf.square(tf.sub(near, target))
-    return [tf.maximum(free, clipped), stopGradient(tf.cast(tf.greater(clipped, free), 'float32'))]
+    // Inside the range both terms are the same but for rounding, which may make either the larger one.
+    const isCut = tf.logicalAnd(tf.greater(tf.abs(moved), clipEpsilon), tf.greater(clipped, free))
+    return [tf.maximum(free, clipped), stopGradient(tf.cast(isCut, 'float32'))]
   }
 
   return {

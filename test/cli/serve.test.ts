@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterAll, describe, expect, it } from 'vitest'
+import { describe as describeFailure } from '../../src/core/failure.js'
 import type { Hub } from '../../src/core/hub.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { modelFolder } from '../../src/modules/modelFolder.js'
@@ -142,6 +143,8 @@ describe('the folder of a model', () => {
     expect(await leftOf(modelFolder('owner/name', { files, hub: listed(['README.md']) }))).toMatchObject({
       reason: expect.stringContaining('no config.json'),
     })
+    const nope = await leftOf(modelFolder('nope', { files, hub: listed([]) }))
+    expect(describeFailure(nope)).toBe("there is no folder nope, and 'nope' is no name on the hub (OWNER/NAME)")
     expect(await leftOf(modelFolder('../x/y/z', { files, hub: listed([]) }))).toMatchObject({
       reason: expect.stringContaining('no name on the hub'),
     })

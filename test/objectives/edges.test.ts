@@ -302,3 +302,25 @@ describe('vocabularyDivergence', () => {
     })
   })
 })
+
+describe('the share of cut values', () => {
+  const cutOf = (values: readonly number[], oldValues: readonly number[], returns: readonly number[]): number =>
+    scope(() => {
+      const row = (numbers: readonly number[]) => tf.tensor2d([[...numbers]])
+      const mask = tf.onesLike(row(values))
+      const input = { values: row(values), oldValues: row(oldValues), returns: row(returns), mask }
+      return objectives.valueLoss({ clipEpsilon: 0.2 }).apply(input).cutFraction.dataSync()[0]!
+    })
+
+  it('counts no rounding: nothing is cut inside of the range', () => {
+    const many = Array.from({ length: 1000 }, (_, i) => Math.sin(i * 12.9898) * 3)
+    const near = many.map((value, i) => value + 0.19 * Math.sin(i * 78.233))
+    const returns = many.map((_, i) => 5 * Math.sin(i * 37.719))
+    expect(cutOf(near, many, returns)).toBe(0)
+  })
+
+  it('counts what left the range towards its return', () => {
+    expect(cutOf([1.5, -1.5, 1.5, 1.1], [1, -1, 1, 1], [0, 0, 0, 0])).toBe(0)
+    expect(cutOf([1.5, -1.5, 0.5, 1.1], [1, -1, 1, 1], [2, -2, 0, 9])).toBe(0.75)
+  })
+})

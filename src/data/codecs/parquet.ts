@@ -94,11 +94,17 @@ const fileOf = (source: ByteSource) => ({
   },
 })
 
+/** The library reads fields of a damaged footer that are not there: its TypeError says nothing about the file. */
+const problemOf = (error: unknown): string => {
+  if (error instanceof TypeError) return 'a part that must be there is missing'
+  return error instanceof Error ? error.message : String(error)
+}
+
 /** Everything that the library or the guard throws is about the file; the source's own failures pass through. */
 const attempt = <T>(source: ByteSource, run: () => Promise<T>): TE.TaskEither<FormatFailure | FileFailure, T> =>
   TE.tryCatch(run, (error) => {
     if (error instanceof FailureError && error.failure._tag === 'FileFailure') return error.failure as FileFailure // by its tag
-    const problem = error instanceof Error ? error.message : String(error)
+    const problem = problemOf(error)
     return {
       _tag: 'FormatFailure',
       format: 'Parquet',

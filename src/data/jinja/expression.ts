@@ -1,9 +1,11 @@
 /** The value of an expression. */
+import { spend, spendCharacters } from './budget.js'
 import { applyFilter } from './filters.js'
 import { calculate, compared, slice } from './operators.js'
 import { derived, joinPrinted, own } from './origin.js'
 import { lookUp, type Scope } from './scope.js'
 import { stringMethod } from './strings.js'
+import { TemplateError } from './templateError.js'
 import { passes } from './tests.js'
 import type { BinaryNode, CallNode, ComparisonNode, Expression, FilterName, MemberNode, TestNode } from './tree.js'
 import {
@@ -21,7 +23,6 @@ import {
   itemsOf,
   numberOf,
   type Origin,
-  TemplateError,
   type Traced,
   type TracedArguments,
   tuple,
@@ -244,6 +245,13 @@ const traceDict = (entries: readonly (readonly [Expression, Expression])[], scop
  * Errors   throws TemplateError where Python's Jinja raises.
  */
 export const trace = (node: Expression, scope: Scope): Traced => {
+  spend(1)
+  const result = traced(node, scope)
+  if (node.type !== 'Identifier' && typeof result.value === 'string') spendCharacters(result.value.length)
+  return result
+}
+
+const traced = (node: Expression, scope: Scope): Traced => {
   switch (node.type) {
     case 'Identifier':
       return CONSTANTS.has(node.value) ? own(CONSTANTS.get(node.value)) : lookUp(scope, node.value)

@@ -1,6 +1,8 @@
 /** Jinja's filters, and Transformers' `tojson`. */
+import { spend, spendCharacters } from './budget.js'
 import { print, repr, toJson } from './print.js'
-import { argument, capitalize, percentFormat, replaceText, stringMethod, strip } from './strings.js'
+import { argument, capitalize, joined, percentFormat, replaceText, stringMethod, strip } from './strings.js'
+import { TemplateError } from './templateError.js'
 import { passes } from './tests.js'
 import {
   type Arguments,
@@ -16,7 +18,6 @@ import {
   isTuple,
   itemsOf,
   numberOf,
-  TemplateError,
   tuple,
   typeName,
   type Value,
@@ -90,6 +91,7 @@ const unique: Filter = (value, args) => {
 }
 
 const map: Filter = (value, { positional: [name, ...rest], named }) => {
+  if (!isTruthy(value)) return [] // as Jinja's, which asks before it iterates: None has no items
   const path = named.get('attribute')
   if (path !== undefined) {
     return itemsOf(value).map((item) => attributeOf(item, path) ?? named.get('default'))
@@ -103,6 +105,7 @@ const choose =
   (value, { positional }) => {
     const [path, [test, ...others]] =
       by === 'attribute' ? [positional[0], positional.slice(1)] : [undefined, positional]
+    if (!isTruthy(value)) return [] // as in `map`
     return itemsOf(value).filter((item) => {
       const at = by === 'attribute' ? attributeOf(item, path) : item
       return (test === undefined ? isTruthy(at) : passes(print(test), at, others)) === (keep === 'passing')
@@ -114,6 +117,7 @@ const indent: Filter = (value, args) => {
   const pad = typeof width === 'string' ? width : ' '.repeat(Math.min(Math.max(numberOf(width) ?? 0, 0), 1000))
   const lines = print(value).split('\n')
   const isBlankToo = isTruthy(argument(args, 2, 'blank'))
+  spendCharacters(lines.length * pad.length)
   const rest = lines.slice(1).map((line) => (line !== '' || isBlankToo ? pad + line : line))
   return [isTruthy(argument(args, 1, 'first')) ? pad + lines[0]! : lines[0]!, ...rest].join('\n')
 }
@@ -165,7 +169,7 @@ const extreme =
 const join: Filter = (value, args) => {
   const path = argument(args, 1, 'attribute') ?? null
   const items = itemsOf(value).map((item) => (path === null ? item : attributeOf(item, path)))
-  return items.map(print).join(print(argument(args, 0, 'd') ?? ''))
+  return joined(items.map(print), print(argument(args, 0, 'd') ?? ''))
 }
 
 const withDefault: Filter = (value, args) => {
@@ -245,9 +249,19 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   wordcount: (value) => print(value).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0,
 }
 
+/** Filters that do not read all of a value. */
+const SHALLOW: ReadonlySet<string> = new Set(['count', 'd', 'default', 'first', 'last', 'length'])
+
+const spendOn = (value: Value): void => {
+  if (typeof value === 'string') spendCharacters(value.length)
+  else if (isList(value)) spend(value.length)
+  else if (isTuple(value)) spend(value.items.length)
+}
+
 /** The value of a filter. Errors: throws TemplateError for a filter that is not known, or where Jinja raises. */
 export const applyFilter = (name: string, value: Value, args: Arguments): Value => {
   const filter = Object.hasOwn(FILTERS, name) ? FILTERS[name] : undefined
   if (filter === undefined) throw new TemplateError(`No filter named '${name}'`)
+  if (!SHALLOW.has(name)) spendOn(value)
   return filter(value, args)
 }

@@ -1,5 +1,7 @@
 /** The operators of expressions, with Python's rules. */
+import { spend, spendCharacters } from './budget.js'
 import { percentFormat } from './strings.js'
+import { TemplateError } from './templateError.js'
 import {
   compare,
   float,
@@ -10,7 +12,6 @@ import {
   isTuple,
   itemsOf,
   numberOf,
-  TemplateError,
   tuple,
   typeName,
   type Value,
@@ -47,6 +48,7 @@ const repeated = (value: Value, count: number): Value => {
   const times = Math.max(0, count)
   const size = typeof value === 'string' ? value.length : itemsOf(value).length
   if (times * size > MAX_REPEATED) throw new TemplateError(`a repetition of ${times * size} items is too long`)
+  spendCharacters(times * size)
   if (typeof value === 'string') return value.repeat(times)
   const items = Array.from({ length: times }, () => itemsOf(value)).flat()
   return isTuple(value) ? tuple(items) : items
@@ -64,6 +66,7 @@ export const calculate = (operator: string, left: Value, right: Value): Value =>
   }
   if (operator === '+') {
     if (typeof left === 'string' && typeof right === 'string') return left + right
+    spend((isList(left) ? left.length : 1) + (isList(right) ? right.length : 1))
     if (isList(left) && isList(right)) return [...left, ...right]
     if (isTuple(left) && isTuple(right)) return tuple([...left.items, ...right.items])
   }
@@ -77,6 +80,7 @@ export const calculate = (operator: string, left: Value, right: Value): Value =>
 export const isIn = (item: Value, container: Value): boolean => {
   if (typeof container === 'string') {
     if (typeof item !== 'string') throw new TemplateError(`'in <string>' requires string, not ${typeName(item)}`)
+    spendCharacters(container.length)
     return container.includes(item)
   }
   if (isDict(container)) return container.has(item)
@@ -120,6 +124,7 @@ export const slice = (value: Value, range: readonly [Value, Value, Value]): Valu
   const step = by ?? 1
   if (step === 0) throw new TemplateError('slice step cannot be zero')
   const size = items.length
+  spendCharacters(size)
   const [low, high] = step > 0 ? [0, size] : [-1, size - 1]
   const bound = (given: number | undefined, absent: number): number =>
     given === undefined ? absent : Math.min(Math.max(given < 0 ? given + size : given, low), high)

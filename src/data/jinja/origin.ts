@@ -6,7 +6,9 @@
  * part that the template wrote is found again in the result by its text, if nothing that was given has that text and it is not there more
  * often than the template wrote it. All else counts as given.
  */
+
 import { appendRanges, joinRanges, type TextRange } from '../textRange.js'
+import { spend, spendCharacters } from './budget.js'
 import { print } from './print.js'
 import {
   isDict,
@@ -22,6 +24,7 @@ import {
 
 /** All texts in a value. */
 const textsIn = (value: Value): readonly string[] => {
+  spend(1)
   if (typeof value === 'string') return [value]
   if (isDict(value)) return [...value].flatMap(([key, item]) => [...textsIn(key), ...textsIn(item)])
   if (isNamespace(value)) return [...value.fields.values()].flatMap(textsIn)
@@ -54,6 +57,7 @@ export const given = (value: Value): Traced =>
 
 /** The parts of a text inside the ranges, and between them. */
 const piecesAt = (text: string, ranges: readonly TextRange[]): Pieces => {
+  spend(ranges.length)
   const starts = [0, ...ranges.map(({ end }) => end)]
   return {
     own: starts.map((start, i) => text.slice(start, ranges[i]?.start)).filter((part) => part !== ''),
@@ -79,16 +83,20 @@ export const printed = ({ value, origin }: Traced): { readonly text: string; rea
 /** One value after another, as they are printed. */
 export const joinPrinted = (first: Traced, second: Traced): Traced => {
   const [left, right] = [printed(first), printed(second)]
+  spend(left.given.length + right.given.length)
   return tracedText(left.text + right.text, appendRanges(left.given, right.given, left.text.length))
 }
 
 const union = (origins: readonly Origin[]): Pieces => {
   const all = origins.map(({ pieces }) => pieces())
+  for (const pieces of all) spend(1 + pieces.own.length + pieces.given.length)
   return { own: all.flatMap((pieces) => pieces.own), given: all.flatMap((pieces) => pieces.given) }
 }
 
 const placesOf = (text: string, part: string): readonly TextRange[] => {
   const places: TextRange[] = []
+  spend(1)
+  spendCharacters(text.length)
   for (let at = text.indexOf(part); at !== -1; at = text.indexOf(part, at + part.length)) {
     places.push({ start: at, end: at + part.length })
   }
@@ -101,19 +109,25 @@ const gaps = (ranges: readonly TextRange[], length: number): readonly TextRange[
     .map(({ end }, i) => ({ start: end, end: ranges[i]?.start ?? length }))
     .filter(({ start, end }) => end > start)
 
+const isWithin = (part: string, text: string): boolean => {
+  spendCharacters(text.length)
+  return text.includes(part)
+}
+
 /** Where in a text the template's own parts are found again. */
 const recognized = (text: string, { own: parts, given: others }: Pieces): readonly TextRange[] => {
   const trimmed = parts.map((part) => part.trim()).filter((part) => part !== '')
   const all = [...new Set(trimmed)].flatMap((part) => {
     const written = trimmed.reduce((sum, whole) => sum + placesOf(whole, part).length, 0)
     const found = placesOf(text, part)
-    return found.length <= written && !others.some((other) => other.includes(part)) ? found : []
+    return found.length <= written && !others.some((other) => isWithin(part, other)) ? found : []
   })
   return joinRanges(all)
 }
 
 /** What an operation made of values that come from these places. */
 export const derived = (value: Value, origins: readonly Origin[]): Traced => {
+  spend(origins.length)
   if (!hasText(value) || origins.every(({ kind }) => kind === 'own')) return own(value)
   const isGiven = origins.every(({ kind }) => kind === 'given')
   if (typeof value !== 'string') {

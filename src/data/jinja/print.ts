@@ -1,5 +1,7 @@
 /** How Python prints values: `str`, `repr` and `json.dumps`. */
-import { type Dict, isDict, isFloat, isList, isTuple, numberOf, TemplateError, typeName, type Value } from './value.js'
+import { spend, spendCharacters } from './budget.js'
+import { TemplateError } from './templateError.js'
+import { type Dict, isDict, isFloat, isList, isTuple, numberOf, typeName, type Value } from './value.js'
 
 /** A float's shortest digits, with an exponent where Python writes one. */
 const printFloat = (value: number): string => {
@@ -38,6 +40,7 @@ const escapeOf = (char: string): string => {
 }
 
 const reprString = (text: string): string => {
+  spendCharacters(text.length)
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'"
   const body = text.replace(
     /\\|['"]|[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu, // what Python does not print as it is
@@ -50,6 +53,7 @@ const reprDict = (dict: Dict): string => `{${[...dict].map(([key, item]) => `${r
 
 /** Python's `repr`. */
 export const repr = (value: Value): string => {
+  spend(1)
   if (typeof value === 'string') return reprString(value)
   if (value === undefined) return 'Undefined'
   if (value === null) return 'None'
@@ -76,6 +80,7 @@ export interface JsonOptions {
 }
 
 const jsonString = (text: string, { characters }: JsonOptions): string => {
+  spendCharacters(text.length)
   const body = text.replace(/["\\\p{Cc}]/gu, (char) => JSON.stringify(char).slice(1, -1))
   const safe = characters === 'all' ? body : body.replace(/[\u007f-\uffff]/g, (char) => escapeUnit(char))
   return `"${safe}"`
@@ -100,8 +105,11 @@ export const toJson = (value: Value, options: JsonOptions, depth = 0): string =>
   const number = numberOf(value)
   if (number !== undefined) return jsonFloat(printNumber(value, number))
   const { indent, separators } = options
+  spend(1)
   const wrap = (open: string, items: readonly string[], close: string): string => {
     if (items.length === 0) return open + close
+    const between = (indent?.length ?? 0) * (depth + 1) + separators[0].length + separators[1].length
+    for (const item of items) spendCharacters(item.length + between)
     if (indent === undefined) return open + items.join(separators[0]) + close
     const line = `\n${indent.repeat(depth + 1)}`
     return `${open}${line}${items.join(separators[0] + line)}\n${indent.repeat(depth)}${close}`

@@ -1,5 +1,7 @@
 /** Where names are looked up while a template runs, and what is written down on the way. */
+
 import { joinRanges, type TextRange } from '../textRange.js'
+import { spend, spendCharacters } from './budget.js'
 import { own } from './origin.js'
 import type { Traced, Value } from './value.js'
 
@@ -18,6 +20,8 @@ export const emptySink = (): Sink => {
   return {
     write: (text, given) => {
       const { length } = all
+      spendCharacters(text.length)
+      spend(given.length)
       for (const { start, end } of given) ranges.push({ start: start + length, end: end + length })
       all += text
     },

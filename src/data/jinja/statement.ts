@@ -1,7 +1,9 @@
 /** What statements do: they write to a sink and set names in a scope. */
+import { spend } from './budget.js'
 import { apply, evaluate, filtered, trace, traceCall } from './expression.js'
 import { derived, given, own, printed, tracedText } from './origin.js'
 import { emptySink, inside, type Scope, type Sink } from './scope.js'
+import { TemplateError } from './templateError.js'
 import type {
   CallBlockNode,
   Expression,
@@ -19,11 +21,13 @@ import {
   isTruthy,
   itemsOf,
   type Origin,
-  TemplateError,
   type Traced,
   type TracedArguments,
   type Value,
 } from './value.js'
+
+/** What a turn of a loop or the call of a macro costs, whose scope has a dozen names. */
+const SCOPE_STEPS = 10
 
 type Signal = 'go on' | 'break' | 'continue'
 
@@ -80,7 +84,9 @@ const loopValue = (items: readonly Value[], i: number): Value =>
 /** The items of a loop; the condition of `for ... if` is asked first, with the name of the loop and no `loop`. */
 const loopItems = ({ iterable, loopvar, condition }: ForNode, scope: Scope): readonly Traced[] => {
   const { value, origin } = trace(iterable, scope)
-  const items = itemsOf(value).map((item) => derived(item, [origin]))
+  const found = itemsOf(value)
+  spend(found.length)
+  const items = found.map((item) => derived(item, [origin]))
   if (condition === undefined) return items
   return items.filter((item) => {
     const one = inside(scope)
@@ -95,10 +101,14 @@ const loop = (node: ForNode, scope: Scope, sink: Sink): void => {
   if (items.length === 0) execute(node.defaultBlock, inside(scope), sink)
   const { run } = scope
   const values = items.map(({ value }) => value)
-  const origins = items.map(({ origin }) => origin)
+  const { origin } = derived(
+    values,
+    items.map((item) => item.origin),
+  )
   for (const [i, item] of items.entries()) {
+    spend(SCOPE_STEPS)
     const one = inside(scope)
-    one.variables.set('loop', derived(loopValue(values, i), origins))
+    one.variables.set('loop', derived(loopValue(values, i), [origin]))
     assign(node.loopvar, item, one)
     const start = sink.text().length
     const signal = execute(node.body, one, sink)
@@ -140,6 +150,7 @@ const macro =
   (name: string, parameters: Parameters, body: () => readonly Statement[]) =>
   (scope: Scope): Traced => {
     const run = (args: TracedArguments): Traced => {
+      spend(SCOPE_STEPS)
       const inner = inside(scope)
       bind(parameters, args, inner)
       return written(body(), inner)
@@ -175,6 +186,7 @@ export const execute = (nodes: readonly Statement[], scope: Scope, sink: Sink): 
 }
 
 const executeOne = (node: Statement, scope: Scope, sink: Sink): Signal => {
+  spend(1)
   switch (node.type) {
     case 'If':
       return execute(isTruthy(evaluate(node.test, scope)) ? node.body : node.alternate, scope, sink)

@@ -1,5 +1,5 @@
 /** Dates as Python's `strftime` writes them in the C locale. */
-import { TemplateError } from './value.js'
+import { TemplateError } from './templateError.js'
 
 const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
 const MONTHS = [

@@ -1,16 +1,8 @@
 /** The methods of Python strings that templates use. */
+import { spendCharacters } from './budget.js'
 import { print, repr } from './print.js'
-import {
-  type Arguments,
-  callable,
-  isTuple,
-  itemsOf,
-  numberOf,
-  TemplateError,
-  tuple,
-  typeName,
-  type Value,
-} from './value.js'
+import { TemplateError } from './templateError.js'
+import { type Arguments, callable, isTuple, itemsOf, numberOf, tuple, typeName, type Value } from './value.js'
 
 const SPACE = '[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]' // Python's str.isspace
 
@@ -29,6 +21,7 @@ const classOf = (chars: Value): string => {
 
 /** Python's `strip`, on one side or both: of white space, or of a set of characters. */
 export const strip = (text: string, chars: Value, side: 'left' | 'right' | 'both' = 'both'): string => {
+  spendCharacters(text.length)
   const set = new RegExp(classOf(chars), 'u')
   const points = Array.from(text)
   const isKept = (char: string): boolean => !set.test(char)
@@ -54,12 +47,11 @@ const splitOnSpace = (text: string, limit: number, side: 'left' | 'right'): read
   if (words.length <= limit) return words.map(([word]) => word)
   if (side === 'left') {
     const rest = words[limit]!
-    return [...words.slice(0, limit).map(([word]) => word), strip(text.slice(rest.index), undefined, 'right')]
+    return [...words.slice(0, limit).map(([word]) => word), text.slice(rest.index)]
   }
   const cut = words.length - limit
   const head = words[cut - 1]!
-  const first = strip(text.slice(0, head.index + head[0].length), undefined, 'left')
-  return [first, ...words.slice(cut).map(([word]) => word)]
+  return [text.slice(0, head.index + head[0].length), ...words.slice(cut).map(([word]) => word)]
 }
 
 const split = (text: string, args: Arguments, side: 'left' | 'right'): readonly string[] => {
@@ -82,8 +74,10 @@ export const replaceText = (text: string, args: Arguments): string => {
     textArgument(argument(args, 1, 'new'), 'replace'),
   ]
   const limit = limitOf(argument(args, 2, 'count') ?? undefined)
-  if (limit === Number.POSITIVE_INFINITY) return text.replaceAll(from, () => to)
+  spendCharacters(text.length)
   const parts = from === '' ? ['', ...Array.from(text), ''] : text.split(from)
+  spendCharacters(parts.length * (1 + to.length))
+  if (limit === Number.POSITIVE_INFINITY) return text.replaceAll(from, () => to)
   const cut = Math.min(limit, parts.length - 1)
   return [parts.slice(0, cut + 1).join(to), ...parts.slice(cut + 1)].join(from)
 }
@@ -93,6 +87,12 @@ const hasAffix = (args: Arguments, test: (affix: string) => boolean, method: str
   return isTuple(affix)
     ? affix.items.some((item) => test(textArgument(item, method)))
     : test(textArgument(affix, method))
+}
+
+/** Texts with a separator between them. */
+export const joined = (parts: readonly string[], separator: string): string => {
+  for (const part of parts) spendCharacters(1 + part.length + separator.length)
+  return parts.join(separator)
 }
 
 const lowered = (text: string): string => text.toLowerCase()
@@ -131,7 +131,9 @@ const formatted = (text: string, { positional, named }: Arguments): string => {
     const index = field === '' ? next++ : Number(field)
     const value = Number.isInteger(index) ? positional[index] : named.get(field)
     if (value === undefined) throw new TemplateError(`format: there is no argument '${field}'`)
-    return conversion === '!r' ? repr(value) : print(value)
+    const part = conversion === '!r' ? repr(value) : print(value)
+    spendCharacters(part.length)
+    return part
   })
 }
 
@@ -169,9 +171,10 @@ const METHODS: Readonly<Record<string, Method>> = {
   },
   count: (text, { positional: [part] }) => text.split(textArgument(part, 'count')).length - 1,
   join: (text, { positional: [items] }) =>
-    itemsOf(items)
-      .map((item) => textArgument(item, 'join'))
-      .join(text),
+    joined(
+      itemsOf(items).map((item) => textArgument(item, 'join')),
+      text,
+    ),
   partition: (text, { positional: [by] }) => {
     const at = text.indexOf(textArgument(by, 'partition'))
     return at === -1 ? tuple([text, '', '']) : partition(text, at, by as string) // checked by textArgument
@@ -200,7 +203,11 @@ const METHODS: Readonly<Record<string, Method>> = {
 /** A method of a string; undefined if there is none of this name. */
 export const stringMethod = (text: string, name: string): Value => {
   const method = Object.hasOwn(METHODS, name) ? METHODS[name] : undefined
-  return method && callable(name, (args) => method(text, args))
+  if (method === undefined) return undefined
+  return callable(name, (args) => {
+    spendCharacters(text.length)
+    return method(text, args)
+  })
 }
 
 /** `'%s and %d' % values`: the conversions s, r, d and i without flags. */
@@ -212,8 +219,11 @@ export const percentFormat = (text: string, values: Value): string => {
     if (next >= items.length) throw new TemplateError('not enough arguments for format string')
     const value = items[next]
     next += 1
-    if (conversion === 's') return print(value)
-    if (conversion === 'r') return repr(value)
+    if (conversion === 's' || conversion === 'r') {
+      const part = conversion === 's' ? print(value) : repr(value)
+      spendCharacters(part.length)
+      return part
+    }
     const number = numberOf(value)
     if ((conversion === 'd' || conversion === 'i') && number !== undefined) return String(Math.trunc(number))
     throw new TemplateError(`'${whole}' is not a supported conversion of a ${typeName(value)}`)

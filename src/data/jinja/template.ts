@@ -7,14 +7,16 @@
  */
 
 import type { TextRange } from '../textRange.js'
+import { spend, withBudget } from './budget.js'
 import { given, own } from './origin.js'
 import { print } from './print.js'
 import { emptySink, type GenerationRange, type ItemRange, type Run } from './scope.js'
 import { execute } from './statement.js'
 import { strftime } from './strftime.js'
 import { parseTemplate } from './syntax.js'
+import { TemplateError } from './templateError.js'
 import type { Statement } from './tree.js'
-import { type Callable, callable, isDict, itemsOf, TemplateError, type Traced, type Value } from './value.js'
+import { type Callable, callable, isDict, isList, itemsOf, type Traced, type Value } from './value.js'
 
 /** Ranges that are longer are refused, as in Jinja's sandbox. */
 const MAX_RANGE = 100_000
@@ -29,6 +31,7 @@ const range = callable('range', ({ positional }) => {
   if (step === 0) throw new TemplateError('range() arg 3 must not be zero')
   const size = Math.max(0, Math.ceil((stop - start) / step))
   if (size > MAX_RANGE) throw new TemplateError(`Range too big. The sandbox blocks ranges larger than ${MAX_RANGE}`)
+  spend(size)
   return Array.from({ length: size }, (_, i) => start + i * step)
 })
 
@@ -76,6 +79,13 @@ export interface TemplateOutput {
 /** A template that is ready to run. */
 export type CompiledTemplate = (input: TemplateInput) => TemplateOutput
 
+/** Characters and values in JSON: what the budget of a run is measured by. */
+const sizeOf = (value: Value): number => {
+  if (typeof value === 'string') return 1 + value.length
+  if (isDict(value)) return [...value].reduce((sum, [key, item]) => sum + sizeOf(key) + sizeOf(item), 1)
+  return isList(value) ? value.reduce<number>((sum, item) => sum + sizeOf(item), 1) : 1
+}
+
 const runProgram = (
   program: readonly Statement[],
   { variables, now, watched = [], own: names }: TemplateInput,
@@ -87,7 +97,9 @@ const runProgram = (
     ...functions.map((value) => [value.name, own(value)] as const),
     ...[...variables].map(([name, value]) => [name, names?.has(name) ? own(value) : given(value)] as const),
   ])
-  execute(program, { run, variables: new Map(), parent: { run, variables: globals, parent: undefined } }, main)
+  const global = { run, variables: globals, parent: undefined }
+  const size = [...variables.values()].reduce<number>((sum, value) => sum + sizeOf(value), 0)
+  withBudget(size, () => execute(program, { run, variables: new Map(), parent: global }, main))
   return { text: main.text(), items: run.items, generations: run.generations, given: main.given() }
 }
 
@@ -95,7 +107,8 @@ const runProgram = (
  * Compiles a template.
  *
  * Errors   throws if the source is not valid Jinja; running it throws TemplateError where Python raises.
- * Cost     running is linear in what the template does. Recursion without end throws; ranges and repetitions are limited.
+ * Cost     bounded: a run does at most 2^20 steps, and 256 for each character and value that it is given (a step reads or writes eight
+ *          characters). What does more throws TemplateError. A source is at most 2^18 UTF-16 units long.
  */
 export const compileTemplate = (source: string): CompiledTemplate => {
   const program = parseTemplate(source)

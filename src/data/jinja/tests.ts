@@ -1,5 +1,6 @@
 /** Jinja's tests: what may stand after `is`. */
 import { isIn } from './operators.js'
+import { TemplateError } from './templateError.js'
 import {
   compare,
   isCallable,
@@ -9,7 +10,6 @@ import {
   isList,
   isTuple,
   numberOf,
-  TemplateError,
   typeName,
   type Value,
 } from './value.js'

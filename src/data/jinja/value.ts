@@ -1,5 +1,7 @@
 /** The values that templates compute with, and how Python compares and prints them. */
 import type { TextRange } from '../textRange.js'
+import { spend, spendCharacters } from './budget.js'
+import { TemplateError } from './templateError.js'
 
 /** A whole number that Python would call a float: it prints as `1.0`. Every other float is a plain number. */
 export interface WholeFloat {
@@ -74,14 +76,6 @@ export type Value =
   | Dict
   | readonly Value[]
 
-/** What a template does that Python would refuse. It is caught where templates are rendered. */
-export class TemplateError extends Error {
-  constructor(message: string) {
-    super(message)
-    this.name = 'TemplateError'
-  }
-}
-
 export const isDict = (value: Value): value is Dict => value instanceof Map
 export const isList = (value: Value): value is readonly Value[] => Array.isArray(value)
 
@@ -149,6 +143,8 @@ const sameItems = (a: readonly Value[], b: readonly Value[]): boolean =>
 
 /** Python's `==`: numbers by value, lists and dicts by contents. */
 export const isEqual = (a: Value, b: Value): boolean => {
+  spend(1)
+  if (typeof a === 'string' && typeof b === 'string') spendCharacters(Math.min(a.length, b.length))
   const [x, y] = [numberOf(a), numberOf(b)]
   if (x !== undefined && y !== undefined) return x === y
   if (isList(a) && isList(b)) return sameItems(a, b)
@@ -160,6 +156,7 @@ export const isEqual = (a: Value, b: Value): boolean => {
 }
 
 const byCodePoint = (a: string, b: string): number => {
+  spendCharacters(a.length + b.length)
   const [x, y] = [Array.from(a), Array.from(b)]
   const i = x.findIndex((char, index) => char !== y[index])
   if (i === -1) return x.length - y.length
@@ -168,6 +165,7 @@ const byCodePoint = (a: string, b: string): number => {
 
 /** Negative, zero or positive, as `a` is smaller, equal or larger. Errors: throws TemplateError where Python has no order. */
 export const compare = (a: Value, b: Value): number => {
+  spend(1)
   const [x, y] = [numberOf(a), numberOf(b)]
   if (x !== undefined && y !== undefined) return x - y
   if (typeof a === 'string' && typeof b === 'string') return byCodePoint(a, b)
@@ -185,8 +183,14 @@ const itemsIfSequence = (value: Value): readonly Value[] | undefined =>
 /** The items of anything that Python iterates over: characters of a string, keys of a dict. Undefined has none. */
 export const itemsOf = (value: Value): readonly Value[] => {
   if (value === undefined) return []
-  if (typeof value === 'string') return Array.from(value)
-  if (isDict(value)) return [...value.keys()]
+  if (typeof value === 'string') {
+    spendCharacters(value.length)
+    return Array.from(value)
+  }
+  if (isDict(value)) {
+    spend(value.size)
+    return [...value.keys()]
+  }
   const items = itemsIfSequence(value)
   if (items === undefined) throw new TemplateError(`'${typeName(value)}' object is not iterable`)
   return items

@@ -113,12 +113,29 @@ const compile = (json: SimpleNormalizer): Normalize => {
   }
 }
 
+/** How many times longer replacements may make a text, all together. */
+const MOST_GROWTH = 64
+
+/** How many times longer a step may make a text. An expression may match between two characters. */
+const growthOf = (step: SimpleNormalizer): number => {
+  if (step.type === 'Prepend') return 1 + step.prepend.length
+  if (step.type !== 'Replace') return 1
+  const { pattern, content } = step
+  if ('Regex' in pattern) return compilePattern(pattern).test('') ? 1 + content.length : Math.max(1, content.length)
+  return Math.max(1, content.length / Math.max(1, pattern.String.length))
+}
+
 /**
  * The normalizers of a file as one.
  *
- * Errors   throws for a pattern or a charsmap that is not valid.
+ * Errors   throws for a pattern or a charsmap that is not valid, and RangeError for replacements that make a text many times longer.
  */
-export const normalizer = (steps: readonly SimpleNormalizer[]): Normalize => pipe(steps.map(compile), inOrder)
+export const normalizer = (steps: readonly SimpleNormalizer[]): Normalize => {
+  const growth = steps.reduce((product, step) => product * growthOf(step), 1)
+  if (growth > MOST_GROWTH)
+    throw new RangeError(`the normalizers make texts up to ${growth} times longer, the limit is ${MOST_GROWTH}`)
+  return pipe(steps.map(compile), inOrder)
+}
 
 /** The text alone. */
 export const normalizeText = (normalize: Normalize, text: string): string => normalize(original(text)).text

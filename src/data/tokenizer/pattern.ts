@@ -1,6 +1,7 @@
 /** Expressions in Oniguruma's syntax as JavaScript's, translated by `@huggingface/tokenizers`. */
 import * as library from '@huggingface/tokenizers'
 import type { PatternJson } from './files.js'
+import { repeatsChoices } from './patternGuard.js'
 
 /** The part of the library that is used here; its own declarations are not resolved under Node's module rules. */
 interface Translator {
@@ -19,12 +20,15 @@ export interface Found {
 /**
  * The JavaScript expression that finds what a pattern of `tokenizer.json` finds, flags `gu`.
  *
- * Errors   throws SyntaxError for an expression that cannot be translated.
+ * Errors   throws SyntaxError for an expression that cannot be translated, or that repeats what can match in several ways.
  */
 export const compilePattern = (pattern: PatternJson): RegExp => {
   const json = { type: 'Split', pattern, behavior: 'Isolated', invert: true }
   const { pattern: compiled } = new SplitPreTokenizer(json)
   if (compiled === null) throw new SyntaxError(`not a pattern: ${JSON.stringify(pattern)}`)
+  if ('Regex' in pattern && repeatsChoices(compiled.source)) {
+    throw new SyntaxError(`the pattern ${JSON.stringify(pattern.Regex.slice(0, 100))} may take exponential time`)
+  }
   return compiled
 }
 

@@ -1,6 +1,6 @@
 /** What the schemas of tools say about the types of arguments, for formats whose text does not. */
 
-/** The JSON types that an argument of a tool may have; none where nothing is said. */
+/** The JSON types that an argument of a tool may have, also where a schema names Python's (`float`, `dict`); none where nothing is said. */
 export type ArgumentTypes = (tool: string, argument: string) => readonly string[]
 
 const field = (value: unknown, name: string): unknown =>
@@ -29,11 +29,28 @@ const typesOf = (schema: unknown): readonly string[] => {
   ]
 }
 
+/** Names that schemas of Python tools give to the types of JSON, with what may stand in brackets behind them: `list[int]`. */
+const ALIASES: readonly (readonly [type: string, names: RegExp])[] = [
+  ['string', /^(?:str|text|char|varchar)$/],
+  ['integer', /^(?:u?int(?:eger)?\d*|long|short|unsigned)$/],
+  ['number', /^(?:num|number|float\d*|double|decimal)$/],
+  ['boolean', /^bool(?:ean)?$/],
+  ['object', /^(?:dict|map|object)(?![a-z])/],
+  ['array', /^(?:arr|array|list|tuple|set|sequence)(?![a-z])/],
+  ['null', /^(?:none|nonetype|null)$/],
+]
+
+/** The type of JSON that a schema's word names; the word itself if it names none. */
+const jsonType = (name: string): string => {
+  const lowered = name.toLowerCase()
+  return ALIASES.find(([, names]) => names.test(lowered))?.[0] ?? name
+}
+
 /** The types of arguments by the tools that a conversation offers, as chat templates know them: with `function` around, or without. */
 export const argumentTypes = (tools: readonly object[]): ArgumentTypes => {
   const functions = tools.map((tool) => field(tool, 'function') ?? tool)
   return (name, argument) => {
     const tool = functions.find((each) => field(each, 'name') === name)
-    return typesOf(field(field(field(tool, 'parameters'), 'properties'), argument))
+    return typesOf(field(field(field(tool, 'parameters'), 'properties'), argument)).map(jsonType)
   }
 }

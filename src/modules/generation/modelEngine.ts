@@ -30,7 +30,7 @@ export interface ModelEngineOptions {
   /** Null or absent: events have no text, and stop strings are refused. */
   readonly tokenizer?: Pick<TextTokenizer, 'decodeStart'> | null
   readonly limits?: Partial<EngineLimits>
-  /** Default `alike`: a row's numbers are the same bit for bit in any batch. */
+  /** Default `alike`: a row's tokens are the same in any batch, and its log-probabilities bit for bit if all widths are multiples of 4. */
   readonly rounding?: Rounding
   /** Reads checkpoint folders for `loadWeights`. */
   readonly files?: Files

@@ -9,6 +9,7 @@ import { samplingParams } from '../generation/sampling/params.js'
 import { sampleToken } from '../generation/sampling/sampleToken.js'
 import type { DecoderConfig } from './config.js'
 import { type Params, parameterCount } from './params.js'
+import { checkPrompts } from './tokenIds.js'
 
 /** How tokens are chosen. Defaults: no truncation. */
 export interface TokenChoice {
@@ -50,10 +51,11 @@ export interface CompletionGenerator {
   /**
    * Samples `group` completions of each prompt.
    *
-   * Errors   throws RangeError for an empty prompt, a group below 1, a key count that does not fit, a prompt that leaves no room
+   * Errors   throws RangeError for an empty prompt, an id that the vocabulary does not have, a group below 1, a key count that does not fit, a prompt that leaves no room
    *          below the model's last position, or a temperature or cut that cannot be, such as a temperature below 0; throws Error where the model's logits are NaN or infinite.
    * Effects  none besides compiling; equal arguments give equal completions. A row's log-probabilities depend on the rest of the batch by
-   *          rounding only; where not even that is wanted, ask an engine (`modelEngine`).
+   *          rounding only (`dynamic` and `longrope` scaling beyond the trained length excepted: the longest row sets the frequencies);
+   *          where not even that is wanted, use an engine (`modelEngine`).
    * Cost     one pass over each prompt, then one decoding step for each token of the longest completion.
    */
   readonly generate: (
@@ -71,8 +73,8 @@ const checkRequest = (config: DecoderConfig, { prompts, group, keys, options }: 
       `generate: ${prompts.length} prompts x ${group} completions need as many keys, got ${keys.length}`,
     )
   }
+  checkPrompts('generate', prompts, config.vocabularySize)
   for (const [i, prompt] of prompts.entries()) {
-    if (prompt.length === 0) throw new RangeError(`generate: prompt ${i} is empty`)
     if (prompt.length + options.maxNewTokens > config.maxPositions) {
       throw new RangeError(
         `generate: prompt ${i} has ${prompt.length} tokens; with ${options.maxNewTokens} new ones it passes the model's limit of ${config.maxPositions}`,

@@ -7,6 +7,7 @@ import type { DecoderConfig } from './config.js'
 import { completionBatch, type PromptGroups, packCompletions } from './pack.js'
 import type { Params } from './params.js'
 import { type ScoredBatch, temperedLogits } from './score.js'
+import { checkIds, checkPrompts } from './tokenIds.js'
 
 interface ScoreInput extends ScoredBatch {
   readonly params: Params
@@ -23,7 +24,8 @@ export interface Scorer {
   /**
    * Log-probability of each completion token at a temperature, in nats: one row for each completion.
    *
-   * Errors   throws RangeError unless there is a group of completions for each prompt.
+   * Errors   throws RangeError unless there is a group of completions for each prompt, for an empty prompt, and for an id that the
+   *          vocabulary does not have.
    */
   readonly score: (params: Params, request: ScoreRequest) => readonly Float32Array[]
   readonly release: () => void
@@ -70,6 +72,8 @@ export const makeTokenReader = (
   }
   return {
     read: (params, { groups, completions, temperature }) => {
+      checkPrompts('score', groups.prompts, config.vocabularySize)
+      checkIds('score', 'completion', { rows: completions, vocabularySize: config.vocabularySize })
       const count = promptsPerRun(groups, completions, TOKENS_PER_RUN)
       const results: Float32Array[] = []
       for (let start = 0; start < groups.prompts.length; start += count) {

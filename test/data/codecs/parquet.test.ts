@@ -178,6 +178,12 @@ describe('a damaged file', () => {
 
   it.each([
     ['nothing', new Uint8Array(0), /it has 0 bytes/],
+    [
+      'a footer of zeros',
+      new TextEncoder().encode(`PAR1${'\0'.repeat(40)}\x08\0\0\0PAR1`),
+      /a part that must be there is missing$/,
+    ],
+    ['an empty footer', new TextEncoder().encode('PAR1\0\0\0\0PAR1'), /a part that must be there is missing$/],
     ['text', new TextEncoder().encode('{"question":"Why?"}'), /is no Parquet file/],
   ])('of %s is refused by name', async (_, bytes, reason) => {
     expect(sentence(await leftOf(read(bytes)))).toMatch(reason)

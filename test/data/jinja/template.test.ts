@@ -85,6 +85,41 @@ describe('limits', () => {
   })
 })
 
+describe('raw blocks', () => {
+  /** Printed by Jinja 3.1.6 with trimmed blocks and `x` 1. */
+  it.each([
+    ['{% raw %}{{ x }}{% endraw %}', '{{ x }}'],
+    ['a\n  {% raw %}\n b\n {% endraw %}\n c', 'a\n\n b\n c'],
+    ['{%+ raw %}\t{% endraw -%}', '\t'],
+    ['{{ "}" }}{%- raw %}{%- raw %}\'%{% endif %}{% endraw %}', "}{%- raw %}'%{% endif %}"],
+    ["{%- raw -%}{{ 1 }}{%+ raw %}{%+ raw %}}{{'{%- endraw %}", "{{ 1 }}{%+ raw %}{%+ raw %}}{{'"],
+    ['{{ 1 }}{# c #}{% raw %}%{{{%- endraw -%}', '1%{{'],
+    ['{%- raw -%}{% raw %}{% endraw -%}}\n', '{% raw %}}'],
+    ['\n  {% raw -%}{%- if x %}  %{% endraw +%}\t', '\n{%- if x %}  %\t'],
+    ['{% raw -%} \\n {%- endraw %}', '\\n'],
+    ['{# {% raw %} #}{{ x }}', '1'],
+    ['{% if x %}{% raw %}{% generation %}{% endraw %}{% endif %}', '{% generation %}'],
+  ])('%j prints %j', (source, text) => {
+    expect(compileTemplate(source)({ variables: new Map([['x', 1]]) }).text).toBe(text)
+  })
+})
+
+describe('values as Python has them', () => {
+  it.each([
+    ["{{ none | selectattr('a') | list }}", '[]'],
+    ["{{ none | rejectattr('a', 'equalto', 1) | list }}", '[]'],
+    ["{{ (none | select('odd') | list) + (none | reject('odd') | list) + (0 | map('upper') | list) }}", '[]'],
+    ["{{ none | map(attribute='a') | list }}", '[]'],
+    ["{{ ' a  b c '.split(none, 1) }}", "['a', 'b c ']"],
+    ["{{ 'a b '.split(none, 5) }}", "['a', 'b']"],
+    ["{{ ' a  b c '.rsplit(none, 1) }}", "[' a  b', 'c']"],
+    ["{{ ' a b'.rsplit(none, 0) }}", "[' a b']"],
+    ["{{ ' a b '.split(none, 0) }}", "['a b ']"],
+  ])('%s prints %s', (source, text) => {
+    expect(compileTemplate(source)({ variables: new Map() }).text).toBe(text)
+  })
+})
+
 describe('scopes', () => {
   it.each([
     [

@@ -175,3 +175,26 @@ describe('toolCallFormatOf', () => {
     expect(toolCallFormatOf('{{ messages }}')).toBe('none')
   })
 })
+
+describe('arguments of qwen3_coder', () => {
+  it.each([
+    ['float', '0.5', 0.5],
+    ['double', '1e3', 1000],
+    ['int', '3', 3],
+    ['int64', '3', 3],
+    ['bool', 'True', true],
+    ['dict', '{"a": [1]}', { a: [1] }],
+    ['Dict[str, int]', '{"a": 1}', { a: 1 }],
+    ['list[int]', '[1, 2]', [1, 2]],
+    ['tuple', '[1]', [1]],
+    ['NoneType', 'None', null],
+    ['str', '3', '3'],
+    ['interval', '3', '3'],
+    [['float', 'null'], '2', 2],
+  ])('have the type that a schema names %s', (type, text, value) => {
+    const tools = [{ type: 'function', function: { name: 'f', parameters: { properties: { a: { type } } } } }]
+    const written = `<tool_call>\n<function=f>\n<parameter=a>\n${text}\n</parameter>\n</function>\n</tool_call>`
+    const { calls } = readToolCalls(written, 'qwen3_coder', { tools })
+    expect(calls.map(({ arguments: args }) => JSON.parse(args))).toEqual([{ a: value }])
+  })
+})

@@ -51,6 +51,29 @@ const idsOf = (completions: readonly Completion[]): number[][] => completions.ma
 const WIDE = { hiddenSize: 128, intermediateSize: 256, headSize: 32, vocabularySize: 64 } as const
 const noPause = async (): Promise<void> => undefined
 
+describe('token ids', () => {
+  const score = (given: readonly number[][], completions: readonly number[][]) => {
+    const scorer = makeScorer(config)
+    try {
+      return scorer.score(params!.value, { groups: { prompts: given, group: 1 }, completions, temperature: 1 })
+    } finally {
+      scorer.release()
+    }
+  }
+
+  it.each([-1, 24, 2 ** 32, 1.5, Number.NaN])('that are not in the vocabulary are refused by name: %s', async (id) => {
+    const reason = `must be an id from 0 to 23, got ${id}`
+    expect(() => score([[1], [2, id]], [[1], [2]])).toThrow(`score: token 1 of prompt 1 ${reason}`)
+    expect(() => score([[1], [2]], [[1], [2, 3, id]])).toThrow(`score: token 2 of completion 1 ${reason}`)
+    await expect(generate({}, { prompts: [[1, id]] })).rejects.toThrow(`generate: token 1 of prompt 0 ${reason}`)
+  })
+
+  it('of an empty prompt are refused: there is nothing that a first token could follow', async () => {
+    expect(() => score([[1], []], [[1], [2]])).toThrow('score: prompt 1 is empty')
+    await expect(generate({}, { prompts: [[]] })).rejects.toThrow('generate: prompt 0 is empty')
+  })
+})
+
 describe('generate', () => {
   it('gives equal completions for equal arguments and other ones for other keys', async () => {
     const first = await generate()

@@ -8,6 +8,12 @@ import type { CapturedTokens, ChatFinish, ChatTurn, ChatUsage } from './chatActi
 
 const textPart = z.looseObject({ type: z.literal('text'), text: z.string() })
 
+/** How Mistral's models think: a part of the content, of text or of parts of text. Other kinds of parts in it are not read. */
+const thinkingPart = z.looseObject({
+  type: z.literal('thinking'),
+  thinking: z.union([z.string(), z.array(z.union([textPart, z.looseObject({ type: z.string() })]))]),
+})
+
 const call = z.looseObject({
   id: z.string().nullish(),
   function: z.looseObject({
@@ -18,7 +24,7 @@ const call = z.looseObject({
 
 const choiceSchema = z.looseObject({
   message: z.looseObject({
-    content: z.union([z.string(), z.array(textPart)]).nullish(),
+    content: z.union([z.string(), z.array(z.union([textPart, thinkingPart]))]).nullish(),
     reasoning: z.string().nullish(),
     reasoning_content: z.string().nullish(),
     refusal: z.string().nullish(),
@@ -85,8 +91,26 @@ const writtenCalls = ({ message: { tool_calls: calls } }: Choice): readonly Writ
   }))
 
 const contentOf = ({ message: { content, refusal } }: Choice): string => {
-  const text = typeof content === 'string' ? content : (content ?? []).map((part) => part.text).join('')
+  const text =
+    typeof content === 'string'
+      ? content
+      : (content ?? []).map((part) => (part.type === 'text' ? part.text : '')).join('')
   return text === '' ? (refusal ?? '') : text
+}
+
+const isTextPart = (part: z.infer<typeof textPart> | { readonly type: string }): part is z.infer<typeof textPart> =>
+  part.type === 'text'
+
+/** The thoughts of an answer: in a field of their own, or as parts of its content. */
+const reasoningOf = ({ message: { content, reasoning, reasoning_content: other } }: Choice): string => {
+  const told = reasoning ?? other ?? ''
+  if (told !== '' || typeof content === 'string') return told
+  const thoughts = (content ?? []).flatMap((part) => (part.type === 'thinking' ? [part.thinking] : []))
+  return thoughts
+    .map((thought) =>
+      typeof thought === 'string' ? thought : thought.map((part) => (isTextPart(part) ? part.text : '')).join(''),
+    )
+    .join('')
 }
 
 /** How calls of tools are found: the server tells them, or they are read out of the text, in the format that the model was taught. */
@@ -113,10 +137,10 @@ const turnOf = (reply: ChatReply, index: number, reading: ReplyReading): E.Eithe
     reading.calls === 'native'
       ? { text: content, calls: [] }
       : callsInText(content, { ...reading, format: reading.calls })
-  const reasoning = choice.message.reasoning ?? choice.message.reasoning_content
+  const reasoning = reasoningOf(choice)
   const { message, malformedCalls } = messageOfCalls(found.text, [...writtenCalls(choice), ...found.calls], {
     isComplete: finish !== 'length' && finish !== 'content-filter',
-    ...(reasoning != null && reasoning !== '' && { reasoning }),
+    ...(reasoning !== '' && { reasoning }),
   })
   return E.right({
     message,

@@ -1,0 +1,39 @@
+/** Answers of servers whose content has more than text. */
+import * as E from 'fp-ts/lib/Either.js'
+import { describe, expect, it } from 'vitest'
+import { textOf } from '../../../../src/data/history.js'
+import { chatReply, turnsOf } from '../../../../src/modules/remote/chat/chatReply.js'
+
+const read = (message: object) => chatReply({ choices: [{ message, finish_reason: 'stop' }] })
+
+const turnOf = (message: object) => {
+  const reply = read(message)
+  expect(E.isRight(reply)).toBe(true)
+  if (E.isLeft(reply)) throw new Error(reply.left.reason)
+  const turns = turnsOf(reply.right, { calls: 'native', index: 0 })
+  if (E.isLeft(turns)) throw new Error(turns.left.reason)
+  return turns.right[0]!.message
+}
+
+const text = (words: string) => ({ type: 'text', text: words })
+
+describe('thinking parts, as Mistral writes them', () => {
+  it.each([
+    ['parts of text', [text('Let me '), text('see.')]],
+    ['a text', 'Let me see.'],
+    ['parts of other kinds among them', [text('Let me see.'), { type: 'reference', reference_ids: [1] }]],
+  ])('with %s are the reasoning of the message, and no part of its text', (_, thinking) => {
+    const message = turnOf({ content: [{ type: 'thinking', thinking }, text('It is '), text('4.')] })
+    expect(textOf(message)).toBe('It is 4.')
+    expect(JSON.stringify(message)).toContain('Let me see.')
+    expect(turnOf({ content: 'It is 4.', reasoning_content: 'Let me see.' })).toEqual(message)
+  })
+
+  it('alone leave an empty text', () => {
+    expect(textOf(turnOf({ content: [{ type: 'thinking', thinking: 'Hm.', closed: true }] }))).toBe('')
+  })
+
+  it('a part that would be lost is a failure still', () => {
+    expect(read({ content: [{ type: 'image_url', image_url: 'data:' }] })).toMatchObject({ left: { kind: 'protocol' } })
+  })
+})
