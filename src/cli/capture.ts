@@ -14,7 +14,14 @@ import { clientEngine } from '../serve/capture/clientEngine.js'
 import { noJournal, openJournal } from '../serve/capture/journal.js'
 import { apiFailure, errorBody } from '../serve/failure.js'
 import { CommandError, orFail } from './failure.js'
-import { type EngineOptions, engineOptions, naturalNumber, nonNegativeNumber, positiveInteger } from './options.js'
+import {
+  type EngineOptions,
+  engineOptions,
+  MODEL_HELP,
+  naturalNumber,
+  nonNegativeNumber,
+  positiveInteger,
+} from './options.js'
 import type { StartServedEngine } from './serve.js'
 import { isLoopback, keysOf, loadModel, type ModelToServe, say, untilStopped } from './serving.js'
 
@@ -155,7 +162,7 @@ export const captureCommand = (engines: CaptureEngines): Command => {
     .option('--upstream-model <name>', 'name of the model on that server (default: as it is served here)')
     .option('--upstream-key <key>', "that server's API key (default: TANDEM_UPSTREAM_API_KEY of the environment)")
     .addOption(
-      new Option('--model-folder <folder>', "the model's tokenizer and template, or OWNER/NAME on the hub").default(
+      new Option('--model-folder <name>', `the model's tokenizer and template: ${MODEL_HELP}`).default(
         EMBEDDED_MODEL,
         'the one that comes with Tandem',
       ),

@@ -12,7 +12,7 @@ import { serveApp } from '../serve/app.js'
 import { apiFailure, errorBody } from '../serve/failure.js'
 import type { ReadAdapter } from '../serve/served.js'
 import { orFail } from './failure.js'
-import { type EngineOptions, engineOptions, naturalNumber, positiveInteger } from './options.js'
+import { type EngineOptions, engineOptions, MODEL_HELP, naturalNumber, positiveInteger } from './options.js'
 import { isLoopback, keysOf, loadModel, type ModelToServe, say, untilStopped } from './serving.js'
 
 /** Limits of the engine, and where it computes. What is left out is the engine's own choice. */
@@ -104,12 +104,7 @@ const start = async (given: string, flags: ServeFlags, startServed: StartServedE
 export const serveCommand = (startServed: StartServedEngine): Command => {
   const command = new Command('serve')
     .description("Serve a model over HTTP with vLLM's protocol: completions, chat, tokens in and out.")
-    .addArgument(
-      new Argument('[model]', 'folder in Hugging Face layout, or OWNER/NAME on the hub').default(
-        EMBEDDED_MODEL,
-        'the one that comes with Tandem',
-      ),
-    )
+    .addArgument(new Argument('[model]', MODEL_HELP).default(EMBEDDED_MODEL, 'the one that comes with Tandem'))
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .addOption(new Option('--port <n>', 'port to listen on; 0 takes a free one').argParser(naturalNumber).default(8000))
     .option('--served-model-name <names...>', 'names under which the model answers (default: as it was given)')
