@@ -1,7 +1,12 @@
 /** The values that everything else exchanges: TensorDict, History, tokenizers, tasks, specs, policies, files. */
 export * from './arithmetic.js'
 export * from './buffers/index.js'
-export { type BytePairEncodingOptions, type TokenizerJson, trainBytePairEncoding } from './bytePairEncoding.js'
+export {
+  type BytePairEncodingOptions,
+  type TokenizerJson,
+  type TokenizerProgress,
+  trainBytePairEncoding,
+} from './bytePairEncoding.js'
 export { readCapture } from './capture/records.js'
 export type { CapturedCall, CapturedCompletion, CapturedSession } from './capture/session.js'
 export type { ChainSplit, SplitReason } from './capture/splits.js'
