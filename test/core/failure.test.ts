@@ -43,7 +43,7 @@ group('describe', () => {
     [
       'a model folder and the file in it',
       of({ _tag: 'ModelFailure', folder: 'models/x', file: 'config.json', reason: 'hidden_size is missing' }),
-      'the model folder models/x cannot be used: config.json: hidden_size is missing',
+      'the model models/x cannot be used: config.json: hidden_size is missing',
     ],
     [
       'a row of a data set by its line',
@@ -107,5 +107,21 @@ group('FailureError and orThrow', () => {
       expect(() => orThrow(E.left(failure))).toThrow(new FailureError(failure))
     })
     fc.assert(law)
+  })
+
+  it('a task is run once, and a promise is awaited', async () => {
+    const law = fc.asyncProperty(fc.anything(), anyFailure, async (value, failure) => {
+      let runs = 0
+      const task = async () => {
+        runs++
+        return E.right([value])
+      }
+      expect(await orThrow(task)).toEqual([value])
+      expect(runs).toBe(1)
+      expect(await orThrow(Promise.resolve(E.right([value])))).toEqual([value])
+      await expect(orThrow(async () => E.left(failure))).rejects.toThrow(new FailureError(failure))
+      await expect(orThrow(Promise.resolve(E.left(failure)))).rejects.toThrow(new FailureError(failure))
+    })
+    await fc.assert(law)
   })
 })

@@ -14,11 +14,11 @@ import { sampleCommand } from '../../src/cli/sample.js'
 import { serveCommand } from '../../src/cli/serve.js'
 import { trainCommand } from '../../src/cli/train.js'
 import { workerCommand } from '../../src/cli/worker.js'
-import { prepareRun } from '../../src/run/prepare.js'
-import { DEFAULT_SETTINGS, resumeSettings } from '../../src/run/settings.js'
 import { describe as describeFailure, type Failure } from '../../src/core/failure.js'
 import { gsm8kTasks } from '../../src/data/datasets/gsm8k.js'
 import { loadPretrained } from '../../src/modules/pretrained.js'
+import { prepareRun } from '../../src/run/prepare.js'
+import { DEFAULT_SETTINGS, resumeSettings } from '../../src/run/settings.js'
 
 const GUIDE = 'docs/guide'
 

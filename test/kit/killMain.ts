@@ -5,15 +5,15 @@
 import { writeSync } from 'node:fs'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { finishRun, prepareRun } from '../../src/run/prepare.js'
-import type { RunSettings } from '../../src/run/settings.js'
-import { train } from '../../src/run/train.js'
 import type { Clock, FileContents, Files } from '../../src/core/capabilities.js'
 import { orThrow } from '../../src/core/failure.js'
 import type { TaskSource } from '../../src/data/task.js'
 import { selectBackend } from '../../src/engine/select.js'
 import { liveClock } from '../../src/live/clock.js'
 import { liveFiles } from '../../src/live/files.js'
+import { finishRun, prepareRun } from '../../src/run/prepare.js'
+import type { RunSettings } from '../../src/run/settings.js'
+import { train } from '../../src/run/train.js'
 import type { KillPhase } from './kills.js'
 
 /** What the process is told, as JSON. */

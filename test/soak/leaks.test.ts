@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import { liveTensors, ownedCount } from '../../src/engine/scope.js'
 import { prepareRun } from '../../src/run/prepare.js'
 import { train } from '../../src/run/train.js'
-import { liveTensors, ownedCount } from '../../src/engine/scope.js'
 import { useOnnxRuntime } from '../kit/engine.js'
 import { rightOf } from '../kit/results.js'
 import { smallSettings, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'

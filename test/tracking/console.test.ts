@@ -1,9 +1,9 @@
 import { Writable } from 'node:stream'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { streamOutput } from '../../src/live/output.js'
 import { consoleSink } from '../../src/tracking/console.js'
 import type { TrackedEvent } from '../../src/tracking/sink.js'
-import { streamOutput } from '../../src/live/output.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { anyTrackedEvent } from '../kit/trackedEvents.js'
 

@@ -1,8 +1,8 @@
 import { isRight } from 'fp-ts/lib/Either.js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { liveTransport } from '../../src/live/transport/liveTransport.js'
 import { mlflowSink } from '../../src/tracking/mlflow.js'
 import type { Sink, TrackedEvent } from '../../src/tracking/sink.js'
-import { liveTransport } from '../../src/live/transport/liveTransport.js'
 import { type MlflowServer, mlflowServer } from '../kit/mlflowServer.js'
 import { leftOf, rightOf } from '../kit/results.js'
 

@@ -2,9 +2,9 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
+import type { Alarms } from '../../src/core/capabilities.js'
 import { nothingToClose, type Sink, sinkFailure, type TrackedEvent } from '../../src/tracking/sink.js'
 import { makeTracker, type SinkReport } from '../../src/tracking/tracker.js'
-import type { Alarms } from '../../src/core/capabilities.js'
 
 const event = (step: number): TrackedEvent => ({ type: 'scalars', at: step, step, values: { x: step }, seconds: {} })
 const events = (count: number, first = 0): readonly TrackedEvent[] =>

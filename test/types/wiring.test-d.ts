@@ -3,7 +3,6 @@ import type * as tf from '@tensorflow/tfjs'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expectTypeOf, it } from 'vitest'
 import { type CollectedBatch, LLMCollector } from '../../src/collectors/llmCollector.js'
-import type { wordProblemEnv } from '../../src/run/pipeline.js'
 import type { Key } from '../../src/core/key.js'
 import type { ChatTemplate } from '../../src/data/chatTemplate.js'
 import type {
@@ -29,6 +28,7 @@ import { append } from '../../src/envs/transforms/transform.js'
 import { TransformersWrapper, type TransformersWrapperOptions } from '../../src/modules/transformersWrapper.js'
 import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
 import { GRPOLoss, type GRPOLossInput } from '../../src/objectives/grpoLoss.js'
+import type { wordProblemEnv } from '../../src/run/pipeline.js'
 
 /** The parts of a pipeline. Type tests are compiled, never run. */
 interface Parts {
