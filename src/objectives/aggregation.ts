@@ -1,7 +1,7 @@
 /** From losses of tokens to the loss of a batch. */
 import * as tf from '@tensorflow/tfjs'
+import { type Kind, oneOf } from '../core/options.js'
 import { masked } from '../engine/masked.js'
-import { type Kind, oneOf } from './checked.js'
 
 /**
  * How the losses of tokens become one number. `x` is the loss, `m` the mask, `N` the tokens and `S` the completions of the whole mini-batch,

@@ -1,5 +1,6 @@
 /** Learning from the probabilities of another model. */
 import * as tf from '@tensorflow/tfjs'
+import { aNumber, checkOptions, oneOf } from '../core/options.js'
 import { masked, maskedSum } from '../engine/masked.js'
 import { stopGradient } from '../engine/stopGradient.js'
 import {
@@ -10,8 +11,8 @@ import {
   countsOf,
   type LossCounts,
 } from './aggregation.js'
-import { aNumber, checkSettings, checkTokenShapes, oneOf } from './checked.js'
 import { klTerm } from './klForms.js'
+import { checkTokenShapes } from './tokenShapes.js'
 
 export interface DistillationLossOptions {
   /**
@@ -73,7 +74,7 @@ export interface DistillationLoss {
  * DistillationLoss({ klDirection: 'forward' }).name // 'DistillationLoss'
  */
 export const DistillationLoss = (options: DistillationLossOptions = {}): DistillationLoss => {
-  checkSettings('DistillationLoss', options, { klDirection: oneOf('reverse', 'forward'), aggregation: anAggregation })
+  checkOptions('DistillationLoss', options, { klDirection: oneOf('reverse', 'forward'), aggregation: anAggregation })
   const { klDirection = 'reverse', aggregation = 'seq-mean-token-mean' } = options
   checkAggregation('DistillationLoss', aggregation)
   return {
@@ -120,10 +121,10 @@ const mixture = (x: tf.Tensor, y: tf.Tensor, share: number): tf.Tensor => {
 /** Errors: throws RangeError for a divergence that is none. */
 export const checkDivergence = (divergence: VocabularyDivergence): void => {
   if (typeof divergence !== 'object') {
-    checkSettings('vocabularyDivergence', { divergence }, { divergence: oneOf('reverse', 'forward') })
+    checkOptions('vocabularyDivergence', { divergence }, { divergence: oneOf('reverse', 'forward') })
     return
   }
-  checkSettings('vocabularyDivergence', divergence, { teacherShare: aNumber })
+  checkOptions('vocabularyDivergence', divergence, { teacherShare: aNumber })
   const { teacherShare } = divergence
   if (!(teacherShare > 0 && teacherShare < 1))
     throw new RangeError(`vocabularyDivergence: teacherShare must be between 0 and 1, got ${teacherShare}`)

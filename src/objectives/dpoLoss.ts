@@ -1,7 +1,8 @@
 /** Learning from pairs of completions, one of which was preferred. */
 import * as tf from '@tensorflow/tfjs'
-import { aNumber, checkSettings, checkTokenShapes, oneOf } from './checked.js'
+import { aNumber, checkOptions, oneOf } from '../core/options.js'
 import { perToken, rowSums } from './sequences.js'
+import { checkTokenShapes } from './tokenShapes.js'
 
 export interface DPOLossOptions {
   /** `sigmoid`: DPO. `ipo`: a squared distance to a fixed lead, which does not run away where preferences are certain. Default `sigmoid`. */
@@ -55,7 +56,7 @@ export interface DPOLoss {
 }
 
 const checked = (options: DPOLossOptions): Required<DPOLossOptions> => {
-  checkSettings('dpoLoss', options, {
+  checkOptions('dpoLoss', options, {
     form: oneOf('sigmoid', 'ipo'),
     beta: aNumber,
     labelSmoothing: aNumber,

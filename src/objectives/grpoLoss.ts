@@ -1,6 +1,7 @@
 /** The clipped policy-gradient loss of GRPO with its metrics, in TorchRL's names. */
+
+import { aList, aNumber, aNumberOrTwo, checkOptions, notAWeight, oneOf, refuse } from '../core/options.js'
 import type { LossCounts } from './aggregation.js'
-import { aList, aNumber, aNumberOrTwo, checkSettings, notAWeight, oneOf, refuse } from './checked.js'
 import { clippedSurrogate } from './losses/clippedSurrogate.js'
 import type { ClipEpsilon } from './losses/clipRange.js'
 import {
@@ -74,7 +75,7 @@ const divergences = ({ klToRefCoefficient = 0, klToInferenceCoefficient = 0 }: G
  *          TorchRL `GRPOLoss`, undiluted.
  */
 export const GRPOLoss = (options: GRPOLossOptions = {}): GRPOLoss => {
-  checkSettings('GRPOLoss', options, {
+  checkOptions('GRPOLoss', options, {
     clipEpsilon: aNumberOrTwo,
     aggregation: oneOf('token-mean', 'prompt-mean'),
     entropyCoefficient: aNumber,

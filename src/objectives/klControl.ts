@@ -1,7 +1,8 @@
 /** Divergence in the reward, and controllers of its weight. */
+
+import { aNumber, checkOptions, notAWeight, oneOf, refuse } from '../core/options.js'
 import { REWARD_KL_FORMS, type RewardKLForm, rewardKL } from '../data/rewardKL.js'
 import { checkShapes, type TokenAdvantages, type TokenRows, underMask } from './advantages/rows.js'
-import { aNumber, checkSettings, notAWeight, oneOf, refuse } from './checked.js'
 
 export interface KLRewardOptions {
   /** Default k1. */
@@ -31,7 +32,7 @@ export const klPenalizedRewards = (
   },
   options: KLRewardOptions,
 ): { readonly rewards: TokenAdvantages; readonly kl: number } => {
-  checkSettings('klPenalizedRewards', options, { form: oneOf(...REWARD_KL_FORMS), coefficient: aNumber })
+  checkOptions('klPenalizedRewards', options, { form: oneOf(...REWARD_KL_FORMS), coefficient: aNumber })
   const { form = 'k1', coefficient } = options
   refuse('klPenalizedRewards', [notAWeight('coefficient', coefficient)])
   const { rewards, logProbs, reference, mask } = rows
@@ -96,7 +97,7 @@ export interface AdaptiveKLOptions {
  * adaptiveKLController({ initial: 0.1, target: 6, horizon: 10000 }).update(9, 256).coefficient // 0.100512
  */
 export const adaptiveKLController = (options: AdaptiveKLOptions): KLController => {
-  checkSettings('adaptiveKLController', options, { initial: aNumber, target: aNumber, horizon: aNumber })
+  checkOptions('adaptiveKLController', options, { initial: aNumber, target: aNumber, horizon: aNumber })
   const { initial, target, horizon } = options
   if (!(target > 0 && horizon > 0 && initial >= 0 && Number.isFinite(target + horizon + initial)))
     throw new RangeError(

@@ -1,5 +1,6 @@
 /** A policy loss from its parts: an objective for tokens, an aggregation, divergences, entropy. */
 import * as tf from '@tensorflow/tfjs'
+import { aList, aNumber, aRecord, checkOptions, notAWeight, oneOf, refuse } from '../core/options.js'
 import { masked, maskedLogSumExp, maskedSum } from '../engine/masked.js'
 import { stopGradient } from '../engine/stopGradient.js'
 import {
@@ -10,7 +11,6 @@ import {
   countsOf,
   type LossCounts,
 } from './aggregation.js'
-import { aList, aNumber, aRecord, checkSettings, notAWeight, oneOf, refuse } from './checked.js'
 import { KL_FORMS, type KLForm, klTerm } from './klForms.js'
 import { clippedSurrogate } from './losses/clippedSurrogate.js'
 import { limited, type TokenObjective, type TokenTerms } from './losses/tokenObjective.js'
@@ -167,10 +167,10 @@ const checkShapes = (name: string, input: PolicyLossInput): void => {
   }
 }
 
-/** Errors: as `checkSettings`, for the settings and for each divergence. */
+/** Errors: as `checkOptions`, for the settings and for each divergence. */
 const checkKinds = (name: string, options: PolicyLossOptions): void => {
   const aggregated = oneOf('loss', 'token-mean')
-  checkSettings(name, options, {
+  checkOptions(name, options, {
     objective: aRecord,
     aggregation: anAggregation,
     kl: aList,
@@ -179,10 +179,9 @@ const checkKinds = (name: string, options: PolicyLossOptions): void => {
     klMaskThreshold: aNumber,
     inputs: aList,
   })
-  for (const input of options.inputs ?? [])
-    checkSettings(name, { inputs: input }, { inputs: oneOf(...OPTIONAL_INPUTS) })
+  for (const input of options.inputs ?? []) checkOptions(name, { inputs: input }, { inputs: oneOf(...OPTIONAL_INPUTS) })
   for (const term of options.kl ?? [])
-    checkSettings(`${name}, kl`, term, {
+    checkOptions(`${name}, kl`, term, {
       to: oneOf('reference', 'behavior'),
       form: oneOf(...KL_FORMS),
       coefficient: aNumber,
@@ -206,7 +205,7 @@ const missingInputs = (
   ]
 }
 
-const checkOptions = (name: string, options: PolicyLossOptions, objective: TokenObjective): Aggregation => {
+const checkedAggregation = (name: string, options: PolicyLossOptions, objective: TokenObjective): Aggregation => {
   checkKinds(name, options)
   const { aggregation = objective.aggregation ?? 'token-mean', kl = [] } = options
   const { entropyCoefficient = 0, klMaskThreshold = 0 } = options
@@ -298,7 +297,7 @@ const klTerms = ({ input, mask, mean, aggregate }: Context, asked: readonly KLTe
 export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss'): PolicyLoss<PolicyLossOptions> => {
   const { objective = clippedSurrogate(), kl = [], entropyCoefficient = 0, klMaskThreshold } = options
   const isTokenMean = options.entropyAggregation === 'token-mean'
-  const aggregation = checkOptions(name, options, objective)
+  const aggregation = checkedAggregation(name, options, objective)
   const needsReference = kl.some(({ to }) => to === 'reference')
 
   const nearEnough: PolicyLoss['counted'] = ({ logProbs, oldLogProbs, mask }) => {

@@ -1,6 +1,7 @@
 /** Weights for tokens that another policy sampled than the one that is trained: engines round in other ways, and policies grow old. */
+
+import { aList, aNumberOrTwo, aRecord, checkOptions, oneOf } from '../core/options.js'
 import { checkShapes, lengthsOf, type TokenAdvantages, type TokenRows, underMask } from './advantages/rows.js'
-import { aList, aNumberOrTwo, aRecord, checkSettings, oneOf } from './checked.js'
 
 /** How tokens are weighted by `w = pi_train / pi_sampler`, of the token or of the whole completion. */
 export interface CorrectionWeights {
@@ -76,7 +77,7 @@ const divergence = (form: string, x: number): number => {
 
 /** Whether a value of the statistic may stay. */
 const keeps = ({ statistic, limit }: Rejection): ((value: number) => boolean) => {
-  if (!statistic.endsWith('k1')) return (value) => value <= (limit as number) // checked by `checkOptions`
+  if (!statistic.endsWith('k1')) return (value) => value <= (limit as number) // checked by `checkCorrection`
   const [low, high] = typeof limit === 'number' ? [1 / limit, limit] : limit
   return (value) => value >= Math.log(low) && value <= Math.log(high)
 }
@@ -149,23 +150,23 @@ export const REJECTION_STATISTICS: readonly RejectionStatistic[] = [
   ...(['sequence-mean-k1', 'sequence-mean-k2', 'sequence-mean-k3', 'sequence-max-k2', 'sequence-max-k3'] as const),
 ]
 
-/** Errors: as `checkSettings`, for the settings, the weights and each rejection. */
+/** Errors: as `checkOptions`, for the settings, the weights and each rejection. */
 const checkKinds = (options: RolloutCorrectionOptions): void => {
-  checkSettings('rolloutCorrection', options, { weights: aRecord, reject: aList })
+  checkOptions('rolloutCorrection', options, { weights: aRecord, reject: aList })
   if (options.weights !== undefined)
-    checkSettings('rolloutCorrection, weights', options.weights, {
+    checkOptions('rolloutCorrection, weights', options.weights, {
       level: oneOf('token', 'sequence'),
       limit: aNumberOrTwo,
       normalized: oneOf('yes', 'no'),
     })
   for (const rejection of options.reject ?? [])
-    checkSettings('rolloutCorrection, reject', rejection, {
+    checkOptions('rolloutCorrection, reject', rejection, {
       statistic: oneOf(...REJECTION_STATISTICS),
       limit: aNumberOrTwo,
     })
 }
 
-const checkOptions = (options: RolloutCorrectionOptions): void => {
+const checkCorrection = (options: RolloutCorrectionOptions): void => {
   checkKinds(options)
   const { weights, reject = [] } = options
   for (const limit of [...(weights ? [weights.limit] : []), ...reject.map((rejection) => rejection.limit)]) {
@@ -206,7 +207,7 @@ export const rolloutCorrection = (
   mask: TokenRows,
   options: RolloutCorrectionOptions,
 ): RolloutCorrection => {
-  checkOptions(options)
+  checkCorrection(options)
   checkShapes('rolloutCorrection', mask, { difference })
   const x = underMask(difference, mask)
   const { weights: how, reject = [] } = options

@@ -1,10 +1,11 @@
 /** Learning from given completions. */
 import * as tf from '@tensorflow/tfjs'
+import { aNumber, checkOptions, oneOf } from '../core/options.js'
 import { masked, maskedSum } from '../engine/masked.js'
 import { countsOf, type LossCounts } from './aggregation.js'
-import { aNumber, checkSettings, checkTokenShapes, oneOf } from './checked.js'
 import { klTerm } from './klForms.js'
 import { perToken, rowSums, rowsThatCount } from './sequences.js'
+import { checkTokenShapes } from './tokenShapes.js'
 
 export interface SFTLossOptions {
   /**
@@ -56,7 +57,7 @@ export interface SFTLoss {
 }
 
 const checked = (options: SFTLossOptions): Required<SFTLossOptions> => {
-  checkSettings('SFTLoss', options, {
+  checkOptions('SFTLoss', options, {
     lossFunction: oneOf('sft', 'minor_sft'),
     beta: aNumber,
     normalizeBySeqLength: oneOf('yes', 'no'),

@@ -1,5 +1,6 @@
 /** What a value function learns from. */
 import * as tf from '@tensorflow/tfjs'
+import { aNumber, checkOptions } from '../core/options.js'
 import { masked, maskedSum } from '../engine/masked.js'
 import { stopGradient } from '../engine/stopGradient.js'
 import {
@@ -10,7 +11,7 @@ import {
   countsOf,
   type LossCounts,
 } from './aggregation.js'
-import { aNumber, checkSettings, checkTokenShapes } from './checked.js'
+import { checkTokenShapes } from './tokenShapes.js'
 
 export interface ValueLossOptions {
   /** A value may leave the old one by this much before the loss stops to reward it. Default: no limit. */
@@ -66,7 +67,7 @@ export interface ValueLoss {
  * valueLoss({ clipEpsilon: 0.5 }).name // 'valueLoss'
  */
 export const valueLoss = (options: ValueLossOptions = {}): ValueLoss => {
-  checkSettings('valueLoss', options, { clipEpsilon: aNumber, aggregation: anAggregation })
+  checkOptions('valueLoss', options, { clipEpsilon: aNumber, aggregation: anAggregation })
   const { clipEpsilon, aggregation = 'token-mean' } = options
   checkAggregation('valueLoss', aggregation)
   if (clipEpsilon !== undefined && !(clipEpsilon > 0 && Number.isFinite(clipEpsilon)))

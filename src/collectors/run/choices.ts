@@ -1,9 +1,10 @@
 /** What settings choose: the parts that a run is made of. Where they leave something to the algorithm, its own choice counts. */
+
+import { refuse } from '../../core/options.js'
 import { constant, cosine, linear, type Schedule, warmUp } from '../../core/schedule.js'
 import { REWARD_KL_FORMS, type RewardKLForm } from '../../data/rewardKL.js'
 import { checkOverlong, type OverlongOptions } from '../../envs/rewards/overlong.js'
 import { ALGORITHMS, algorithmLoss } from '../../objectives/algorithms.js'
-import { refuse } from '../../objectives/checked.js'
 import { adaptiveKLController, constantKLController, type KLController } from '../../objectives/klControl.js'
 import type { PolicyLoss } from '../../objectives/policyLoss.js'
 import {

@@ -1,6 +1,7 @@
 /** The optimizer of a run, from its name and options. */
+
+import { refuse } from '../../core/options.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
-import { refuse } from '../../objectives/checked.js'
 import { adafactor } from '../../objectives/updates/adafactor.js'
 import { adamW } from '../../objectives/updates/adamW.js'
 import { grouped } from '../../objectives/updates/grouped.js'

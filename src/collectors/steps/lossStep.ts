@@ -1,5 +1,6 @@
 /** One optimizer step of any loss on rows of tokens: pure in, pure out. */
 import * as tf from '@tensorflow/tfjs'
+import { notAWeight, refuse } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { jit } from '../../engine/jit.js'
 import { discard, type Owned, own, scope } from '../../engine/scope.js'
@@ -7,7 +8,6 @@ import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { Readout } from '../../modules/transformer/layerwise.js'
 import { completionStates } from '../../modules/transformer/score.js'
 import type { LossCounts } from '../../objectives/aggregation.js'
-import { notAWeight, refuse } from '../../objectives/checked.js'
 import { clipByGlobalNorm, mapNamed, type Optimizer } from '../../objectives/updates/optimizer.js'
 import {
   type GradInput,

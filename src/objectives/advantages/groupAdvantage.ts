@@ -1,5 +1,5 @@
 import * as E from 'fp-ts/lib/Either.js'
-import { aNumber, checkSettings, notAWeight, oneOf, refuse } from '../checked.js'
+import { aNumber, checkOptions, notAWeight, oneOf, refuse } from '../../core/options.js'
 
 /** A group cannot be used: a return is NaN or infinite. */
 export interface DegenerateGroup {
@@ -30,7 +30,7 @@ export const GROUP_SETTINGS = {
 
 /** Throws RangeError for settings that are none, or an epsilon that is negative or no number. */
 export const checkGroupOptions = (name: string, options: GroupAdvantageOptions): void => {
-  checkSettings(name, options, GROUP_SETTINGS)
+  checkOptions(name, options, GROUP_SETTINGS)
   refuse(name, [notAWeight('epsilon', options.epsilon ?? 0)])
 }
 

@@ -1,6 +1,6 @@
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { Map as ImmutableMap, List } from 'immutable'
-import { aNumber, checkSettings, refuse, twoNumbers } from '../checked.js'
+import { aNumber, checkOptions, refuse, twoNumbers } from '../../core/options.js'
 import { checkGroupOptions, GROUP_SETTINGS, type GroupAdvantageOptions, groupAdvantage } from './groupAdvantage.js'
 
 /** A finished trajectory on its way into a group. */
@@ -62,7 +62,7 @@ export interface MCAdvantage {
  */
 export const MCAdvantage = (options: MCAdvantageOptions): MCAdvantage => {
   const { groupSize, keepReturnBounds: bounds, ...advantage } = options
-  checkSettings('MCAdvantage', options, { ...GROUP_SETTINGS, groupSize: aNumber, keepReturnBounds: twoNumbers })
+  checkOptions('MCAdvantage', options, { ...GROUP_SETTINGS, groupSize: aNumber, keepReturnBounds: twoNumbers })
   checkGroupOptions('MCAdvantage', advantage)
   refuse('MCAdvantage', [
     (!Number.isInteger(groupSize) || groupSize < 1) && `groupSize must be at least 1, got ${groupSize}`,

@@ -1,7 +1,7 @@
 /** Advantages from the return of whole completions: the same number for every token. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import { aNumber, checkSettings, notAWeight, oneOf, refuse } from '../checked.js'
+import { aNumber, checkOptions, notAWeight, oneOf, refuse } from '../../core/options.js'
 import {
   checkGroupOptions,
   type DegenerateGroup,
@@ -84,7 +84,7 @@ export const grpoAdvantage = (rows: RewardedRows, options: GroupAdvantageOptions
  * rlooAdvantage({ groups: ['a', 'a'], rewards: [[1], [0]], mask: [[1], [1]] }) // right([[1], [-1]])
  */
 export const rlooAdvantage = (rows: RewardedRows, options: SingleOptions = {}): Advantages => {
-  checkSettings('rlooAdvantage', options, { single: oneOf('zero', 'return') })
+  checkOptions('rlooAdvantage', options, { single: oneOf('zero', 'return') })
   return grpoAdvantage(rows, { ...options, normalize: 'leave-one-out' })
 }
 
@@ -102,7 +102,7 @@ export const rlooAdvantage = (rows: RewardedRows, options: SingleOptions = {}): 
  * opoAdvantage({ groups: ['a', 'a'], rewards: [[0, 0, 3], [0]], mask: [[1, 1, 1], [1]] }) // right([[0.75, 0.75, 0.75], [-2.25]])
  */
 export const opoAdvantage = (rows: RewardedRows, options: SingleOptions = {}): Advantages => {
-  checkSettings('opoAdvantage', options, { single: oneOf('zero', 'return') })
+  checkOptions('opoAdvantage', options, { single: oneOf('zero', 'return') })
   const { single = 'zero' } = options
   checkRows('opoAdvantage', rows)
   return told(
@@ -131,7 +131,7 @@ export const opoAdvantage = (rows: RewardedRows, options: SingleOptions = {}): A
  * gpgAdvantage({ groups: ['a', 'a'], rewards: [[1], [0]], mask: [[1], [1]] }) // right([[1], [-1]])
  */
 export const gpgAdvantage = (rows: RewardedRows, options: SingleOptions = {}): Advantages => {
-  checkSettings('gpgAdvantage', options, { single: oneOf('zero', 'return') })
+  checkOptions('gpgAdvantage', options, { single: oneOf('zero', 'return') })
   const informative = returnsOf(rows).filter((r) => r !== 0).length
   const alpha = informative === 0 ? 0 : rows.mask.length / informative
   return pipe(
@@ -157,7 +157,7 @@ export const passKAdvantage = (
   rows: RewardedRows,
   options: { readonly normalize?: 'std' | 'none'; readonly epsilon?: number } = {},
 ): Advantages => {
-  checkSettings('passKAdvantage', options, { normalize: oneOf('std', 'none'), epsilon: aNumber })
+  checkOptions('passKAdvantage', options, { normalize: oneOf('std', 'none'), epsilon: aNumber })
   const { normalize = 'std', epsilon = 1e-6 } = options
   refuse('passKAdvantage', [notAWeight('epsilon', epsilon)])
   checkRows('passKAdvantage', rows)
@@ -185,7 +185,7 @@ export const passKAdvantage = (
  * Source   Hu et al. 2025, arXiv:2501.03262, section 3.3; verl `reinforce_plus_plus_baseline`.
  */
 export const reinforcePlusPlusBaseline = (rows: RewardedRows, options: SingleOptions = {}): Advantages => {
-  checkSettings('reinforcePlusPlusBaseline', options, { single: oneOf('zero', 'return') })
+  checkOptions('reinforcePlusPlusBaseline', options, { single: oneOf('zero', 'return') })
   return pipe(
     grpoAdvantage(rows, { ...options, normalize: 'mean' }),
     E.map((all) => whiten(all, rows.mask)),

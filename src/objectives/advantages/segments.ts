@@ -1,7 +1,7 @@
 /** Trajectories that were cut into several rows, such as conversations whose context was folded: rewards and advantages across the cuts. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import { aNumber, checkSettings, oneOf } from '../checked.js'
+import { aNumber, checkOptions, oneOf } from '../../core/options.js'
 import type { DegenerateGroup } from './groupAdvantage.js'
 import {
   checkRows,
@@ -36,12 +36,12 @@ export const segmentRewards = (reward: number, segments: number, rule: SegmentRu
     throw new RangeError(`segmentRewards: the segments must be a whole number from 0, got ${segments}`)
   const share = (f: (k: number) => number): readonly number[] => Array.from({ length: segments }, (_, k) => f(k))
   if (typeof rule === 'object') {
-    checkSettings('segmentRewards', rule, { geometric: aNumber })
+    checkOptions('segmentRewards', rule, { geometric: aNumber })
     const { geometric: g } = rule
     if (!(g > 0 && g < 1)) throw new RangeError(`segmentRewards: geometric must be between 0 and 1, got ${g}`)
     return share((k) => (reward * g ** (segments - 1 - k) * (1 - g)) / (1 - g ** segments))
   }
-  checkSettings('segmentRewards', { rule }, { rule: oneOf('last', 'each', 'uniform') })
+  checkOptions('segmentRewards', { rule }, { rule: oneOf('last', 'each', 'uniform') })
   if (rule === 'uniform') return share(() => reward / segments)
   return share((k) => (rule === 'each' || k === segments - 1 ? reward : 0))
 }
@@ -168,7 +168,7 @@ export const segmentGAE = (
   values: TokenRows,
   options: SegmentGAEOptions = {},
 ): E.Either<DegenerateGroup, Estimated> => {
-  checkSettings('segmentGAE', options, {
+  checkOptions('segmentGAE', options, {
     gamma: aNumber,
     lambda: aNumber,
     whitened: oneOf('yes', 'no'),

@@ -1,7 +1,7 @@
 /** Advantages that differ from token to token. Tokens under the mask are passed over: the next one that counts follows at once. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import { aNumber, checkSettings, oneOf } from '../checked.js'
+import { aNumber, checkOptions, oneOf } from '../../core/options.js'
 import type { DegenerateGroup } from './groupAdvantage.js'
 import {
   checkRows,
@@ -87,7 +87,7 @@ export const gae = (
   values: TokenRows,
   options: GAEOptions = {},
 ): E.Either<DegenerateGroup, Estimated> => {
-  checkSettings('gae', options, { gamma: aNumber, lambda: aNumber, whitened: oneOf('yes', 'no') })
+  checkOptions('gae', options, { gamma: aNumber, lambda: aNumber, whitened: oneOf('yes', 'no') })
   const { gamma = 1, lambda = 1, whitened = 'yes' } = options
   checkRows('gae', rows, { values })
   checkShare('gae', { gamma, lambda })
@@ -127,7 +127,7 @@ export const reinforcePlusPlus = (
   rows: RewardedRows,
   options: { readonly gamma?: number } = {},
 ): E.Either<DegenerateGroup, Estimated> => {
-  checkSettings('reinforcePlusPlus', options, { gamma: aNumber })
+  checkOptions('reinforcePlusPlus', options, { gamma: aNumber })
   const { gamma = 1 } = options
   checkRows('reinforcePlusPlus', rows)
   checkShare('reinforcePlusPlus', { gamma })
@@ -228,7 +228,7 @@ export const optimalTokenBaseline = (
   probabilities: TokenProbabilities,
   options: OptimalTokenBaselineOptions = {},
 ): Advantages => {
-  checkSettings('optimalTokenBaseline', options, { align: oneOf('tokens', 'columns') })
+  checkOptions('optimalTokenBaseline', options, { align: oneOf('tokens', 'columns') })
   const { align = 'tokens' } = options
   checkRows('optimalTokenBaseline', rows, { ...probabilities })
   const toGo = rewardsToGo(rows, 1)
@@ -283,7 +283,7 @@ export const vTrace = (
   given: { readonly values: TokenRows; readonly logRatios: TokenRows },
   options: VTraceOptions = {},
 ): E.Either<DegenerateGroup, Estimated> => {
-  checkSettings('vTrace', options, { gamma: aNumber, largestRho: aNumber, largestC: aNumber })
+  checkOptions('vTrace', options, { gamma: aNumber, largestRho: aNumber, largestC: aNumber })
   const { gamma = 1, largestRho = 1, largestC = 1 } = options
   checkRows('vTrace', rows, given)
   checkShare('vTrace', { gamma })

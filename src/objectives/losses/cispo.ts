@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
+import { aNumberOrTwo, checkOptions } from '../../core/options.js'
 import { stopGradient } from '../../engine/stopGradient.js'
-import { aNumberOrTwo, checkSettings } from '../checked.js'
 import { type ClipEpsilon, clipRange } from './clipRange.js'
 import { limited, type TokenObjective } from './tokenObjective.js'
 
@@ -29,7 +29,7 @@ const SMALLEST_LOG = -100
  * cispo({ clipEpsilon: [1, 4] }).name // 'cispo'
  */
 export const cispo = (options: CISPOOptions = {}): TokenObjective => {
-  checkSettings('cispo', options, { clipEpsilon: aNumberOrTwo })
+  checkOptions('cispo', options, { clipEpsilon: aNumberOrTwo })
   const { clipEpsilon = 0.2 } = options
   const [low, high] = typeof clipEpsilon === 'number' ? [clipEpsilon, clipEpsilon] : clipEpsilon
   clipRange('cispo', [low === 1 ? 0 : low, high])

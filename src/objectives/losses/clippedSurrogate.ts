@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
+import { aNumber, aNumberOrTwo, checkOptions } from '../../core/options.js'
 import { stopGradient } from '../../engine/stopGradient.js'
-import { aNumber, aNumberOrTwo, checkSettings } from '../checked.js'
 import { type ClipEpsilon, clipRange } from './clipRange.js'
 import { limited, type TokenObjective } from './tokenObjective.js'
 
@@ -35,7 +35,7 @@ export interface ClippedSurrogateOptions {
  * clippedSurrogate({ clipEpsilon: [0.2, 0.28] }).name // 'clippedSurrogate'
  */
 export const clippedSurrogate = (options: ClippedSurrogateOptions = {}): TokenObjective => {
-  checkSettings('clippedSurrogate', options, { clipEpsilon: aNumberOrTwo, dualClip: aNumber })
+  checkOptions('clippedSurrogate', options, { clipEpsilon: aNumberOrTwo, dualClip: aNumber })
   const { clipEpsilon = 0.2, dualClip } = options
   const [low, high] = clipRange('clippedSurrogate', clipEpsilon)
   if (dualClip !== undefined && !(dualClip > 1 && Number.isFinite(dualClip)))

@@ -1,8 +1,8 @@
 /** Objectives that hold back the few tokens which change the entropy most: those whose advantage and log-probability are large together. */
 import * as tf from '@tensorflow/tfjs'
+import { aNumber, aNumberOrTwo, checkOptions, twoNumbers } from '../../core/options.js'
 import { maskedMean } from '../../engine/masked.js'
 import { stopGradient } from '../../engine/stopGradient.js'
-import { aNumber, aNumberOrTwo, checkSettings, twoNumbers } from '../checked.js'
 import { absolute } from '../klForms.js'
 import { type ClippedSurrogateOptions, clippedSurrogate } from './clippedSurrogate.js'
 import { limited, type TokenObjective, type TokenTerms } from './tokenObjective.js'
@@ -56,7 +56,7 @@ export interface ClipCovOptions extends ClippedSurrogateOptions {
  * clipCov({ share: 0.01 }).noise // 'uniform'
  */
 export const clipCov = (options: ClipCovOptions = {}): TokenObjective => {
-  checkSettings('clipCov', options, {
+  checkOptions('clipCov', options, {
     clipEpsilon: aNumberOrTwo,
     dualClip: aNumber,
     share: aNumber,
@@ -108,7 +108,7 @@ export interface KLCovOptions {
  * klCov().aggregation // null
  */
 export const klCov = (options: KLCovOptions = {}): TokenObjective => {
-  checkSettings('klCov', options, { share: aNumber, coefficient: aNumber })
+  checkOptions('klCov', options, { share: aNumber, coefficient: aNumber })
   const { share = 0.0002, coefficient = 1 } = options
   checkShare('klCov', share)
   if (!(coefficient >= 0 && Number.isFinite(coefficient)))

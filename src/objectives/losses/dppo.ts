@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
+import { aNumber, aNumberOrTwo, checkOptions, oneOf } from '../../core/options.js'
 import { stopGradient } from '../../engine/stopGradient.js'
-import { aNumber, aNumberOrTwo, checkSettings, oneOf } from '../checked.js'
 import { limited, type TokenObjective } from './tokenObjective.js'
 
 export interface DPPOOptions {
@@ -39,7 +39,7 @@ const binaryKL = (logP: tf.Tensor, logQ: tf.Tensor): tf.Tensor => {
  * dppo({ divergence: 'kl' }).name // 'dppo'
  */
 export const dppo = (options: DPPOOptions = {}): TokenObjective => {
-  checkSettings('dppo', options, { divergence: oneOf('tv', 'kl'), epsilon: aNumberOrTwo, largestRatio: aNumber })
+  checkOptions('dppo', options, { divergence: oneOf('tv', 'kl'), epsilon: aNumberOrTwo, largestRatio: aNumber })
   const { divergence = 'tv', largestRatio = 20 } = options
   const epsilon = options.epsilon ?? (divergence === 'tv' ? 0.2 : 0.05)
   const [low, high] = typeof epsilon === 'number' ? [epsilon, epsilon] : epsilon

@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs'
-import { aNumber, checkSettings } from '../checked.js'
+import { aNumber, checkOptions } from '../../core/options.js'
 import type { TokenObjective } from './tokenObjective.js'
 
 export interface DROOptions {
@@ -23,7 +23,7 @@ export interface DROOptions {
  * dro({ beta: 0.1 }).name // 'dro'
  */
 export const dro = (options: DROOptions = {}): TokenObjective => {
-  checkSettings('dro', options, { beta: aNumber })
+  checkOptions('dro', options, { beta: aNumber })
   const { beta = 0.5 } = options
   if (!(beta > 0 && Number.isFinite(beta))) throw new RangeError(`dro: beta must be positive, got ${beta}`)
   return {

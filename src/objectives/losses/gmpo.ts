@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
+import { aNumberOrTwo, checkOptions } from '../../core/options.js'
 import { maskedRowMean } from '../../engine/masked.js'
-import { aNumberOrTwo, checkSettings } from '../checked.js'
 import { limited, type TokenObjective } from './tokenObjective.js'
 
 export interface GMPOOptions {
@@ -25,7 +25,7 @@ export interface GMPOOptions {
  * gmpo().aggregation // 'seq-mean-token-mean'
  */
 export const gmpo = (options: GMPOOptions = {}): TokenObjective => {
-  checkSettings('gmpo', options, { clipEpsilon: aNumberOrTwo })
+  checkOptions('gmpo', options, { clipEpsilon: aNumberOrTwo })
   const { clipEpsilon = 0.4 } = options
   const [low, high] = typeof clipEpsilon === 'number' ? [clipEpsilon, clipEpsilon] : clipEpsilon
   if (!(low >= 0 && high >= 0 && Number.isFinite(low + high)))

@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs'
+import { aNumberOrTwo, checkOptions, oneOf } from '../../core/options.js'
 import { maskedRowMean } from '../../engine/masked.js'
 import { stopGradient } from '../../engine/stopGradient.js'
-import { aNumberOrTwo, checkSettings, oneOf } from '../checked.js'
 import { type ClipEpsilon, clipRange } from './clipRange.js'
 import type { TokenObjective } from './tokenObjective.js'
 
@@ -34,7 +34,7 @@ const LARGEST_LOG = 10
  * gspo().aggregation // 'seq-mean-token-mean'
  */
 export const gspo = (options: GSPOOptions = {}): TokenObjective => {
-  checkSettings('gspo', options, { clipEpsilon: aNumberOrTwo, form: oneOf('sequence', 'token') })
+  checkOptions('gspo', options, { clipEpsilon: aNumberOrTwo, form: oneOf('sequence', 'token') })
   const { clipEpsilon = [3e-4, 4e-4], form = 'sequence' } = options
   const [low, high] = clipRange('gspo', clipEpsilon)
   return {

@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs'
-import { aNumber, checkSettings } from '../checked.js'
+import { aNumber, checkOptions } from '../../core/options.js'
 import { limited, type TokenObjective } from './tokenObjective.js'
 
 export interface SAPOOptions {
@@ -26,7 +26,7 @@ export interface SAPOOptions {
  * sapo().aggregation // 'seq-mean-token-mean'
  */
 export const sapo = (options: SAPOOptions = {}): TokenObjective => {
-  checkSettings('sapo', options, { positive: aNumber, negative: aNumber })
+  checkOptions('sapo', options, { positive: aNumber, negative: aNumber })
   const { positive = 1, negative = 1.05 } = options
   const wrong = [positive, negative].find((tau) => !(tau > 0 && Number.isFinite(tau)))
   if (wrong !== undefined) throw new RangeError(`sapo: sharpness must be positive, got ${wrong}`)

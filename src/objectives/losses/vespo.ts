@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs'
+import { aNumber, aRecord, checkOptions } from '../../core/options.js'
 import { masked } from '../../engine/masked.js'
 import { stopGradient } from '../../engine/stopGradient.js'
-import { aNumber, aRecord, checkSettings } from '../checked.js'
 import { limited, type TokenObjective } from './tokenObjective.js'
 
 /** `phi(w) = w^power e^(decay (1 - w))`. */
@@ -37,10 +37,10 @@ const LARGEST_LOG = 20
  * vespo().name // 'vespo'
  */
 export const vespo = (options: VESPOOptions = {}): TokenObjective => {
-  checkSettings('vespo', options, { positive: aRecord, negative: aRecord })
+  checkOptions('vespo', options, { positive: aRecord, negative: aRecord })
   const { positive = { power: 2, decay: 3 }, negative = { power: 3, decay: 2 } } = options
   for (const weight of [positive, negative]) {
-    checkSettings('vespo', weight, { power: aNumber, decay: aNumber })
+    checkOptions('vespo', weight, { power: aNumber, decay: aNumber })
     const { power, decay } = weight
     if (!(power >= 0 && decay > 0 && Number.isFinite(power + decay)))
       throw new RangeError(`vespo: powers must not be negative and decays positive, got ${power} and ${decay}`)

@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
+import { aNumber, checkOptions } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { aNumber, checkSettings } from '../checked.js'
 import { checkNumbers, decayed, mapNamed, type Optimizer } from './optimizer.js'
 
 export interface AdafactorOptions {
@@ -46,7 +46,7 @@ const FLOAT32_EPSILON = 2 ** -23
  * adafactor().name // 'adafactor'
  */
 export const adafactor = (options: AdafactorOptions = {}): Optimizer<AdafactorState> => {
-  checkSettings('adafactor', options, {
+  checkOptions('adafactor', options, {
     decay: aNumber,
     epsilon1: aNumber,
     epsilon2: aNumber,

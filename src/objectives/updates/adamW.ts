@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
+import { aNumber, checkOptions } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { aNumber, checkSettings } from '../checked.js'
 import { checkNumbers, decayed, mapNamed, type Optimizer } from './optimizer.js'
 
 export interface AdamWOptions {
@@ -34,7 +34,7 @@ export interface AdamWState {
  * Source   Loshchilov and Hutter 2019, arXiv:1711.05101, algorithm 2; the arithmetic of `torch.optim.AdamW`.
  */
 export const adamW = (options: AdamWOptions = {}): Optimizer<AdamWState> => {
-  checkSettings('adamW', options, { beta1: aNumber, beta2: aNumber, epsilon: aNumber, weightDecay: aNumber })
+  checkOptions('adamW', options, { beta1: aNumber, beta2: aNumber, epsilon: aNumber, weightDecay: aNumber })
   const { beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0 } = options
   checkNumbers('adamW', { share: { beta1, beta2 }, positive: { epsilon, weightDecay } })
   return {

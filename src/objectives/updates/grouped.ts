@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
+import { aFunction, aNumber, aRecord, checkOptions, type Kind, notAWeight, refuse } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { aFunction, aNumber, aRecord, checkSettings, type Kind, notAWeight, refuse } from '../checked.js'
 import type { Optimizer } from './optimizer.js'
 
 /** An optimizer whose state only it knows. */
@@ -52,7 +52,7 @@ const select = (tensors: NamedTensors, names: readonly string[]): NamedTensors =
  */
 export const grouped = (groups: readonly ParameterGroup[]): Optimizer<GroupedState> => {
   for (const group of groups) {
-    checkSettings('grouped', group, { name: aName, has: aFunction, optimizer: aRecord, learningRateScale: aNumber })
+    checkOptions('grouped', group, { name: aName, has: aFunction, optimizer: aRecord, learningRateScale: aNumber })
     refuse('grouped', [notAWeight(`learningRateScale of ${group.name}`, group.learningRateScale ?? 1)])
   }
   const names = groups.map(({ name }) => name)

@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
+import { aNumber, checkOptions } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { aNumber, checkSettings } from '../checked.js'
 import { checkNumbers, decayed, mapNamed, type Optimizer } from './optimizer.js'
 
 export interface LionOptions {
@@ -31,7 +31,7 @@ export interface LionState {
  * lion().name // 'lion'
  */
 export const lion = (options: LionOptions = {}): Optimizer<LionState> => {
-  checkSettings('lion', options, { beta1: aNumber, beta2: aNumber, weightDecay: aNumber })
+  checkOptions('lion', options, { beta1: aNumber, beta2: aNumber, weightDecay: aNumber })
   const { beta1 = 0.9, beta2 = 0.99, weightDecay = 0 } = options
   checkNumbers('lion', { share: { beta1, beta2 }, positive: { weightDecay } })
   const mix = (beta: number) => (g?: tf.Tensor, m?: tf.Tensor) => tf.add(tf.mul(m!, beta), tf.mul(g!, 1 - beta))

@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
+import { aNumber, checkOptions, oneOf, refuse } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { aNumber, checkSettings, oneOf, refuse } from '../checked.js'
 import { checkNumbers, decayed, mapNamed, type Optimizer } from './optimizer.js'
 
 export interface MuonOptions {
@@ -68,7 +68,7 @@ export const orthogonalized = (matrix: tf.Tensor, iterations: number): tf.Tensor
  * muon({ scale: 'match-adamw' }).name // 'muon'
  */
 export const muon = (options: MuonOptions = {}): Optimizer<MuonState> => {
-  checkSettings('muon', options, {
+  checkOptions('muon', options, {
     momentum: aNumber,
     form: oneOf('classical', 'nesterov'),
     weightDecay: aNumber,

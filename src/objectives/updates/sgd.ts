@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
+import { aNumber, checkOptions, oneOf } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { aNumber, checkSettings, oneOf } from '../checked.js'
 import { checkNumbers, mapNamed, type Optimizer } from './optimizer.js'
 
 export interface SGDOptions {
@@ -32,7 +32,7 @@ export interface SGDState {
  * sgd({ momentum: 0.9 }).name // 'sgd'
  */
 export const sgd = (options: SGDOptions = {}): Optimizer<SGDState> => {
-  checkSettings('sgd', options, { momentum: aNumber, form: oneOf('classical', 'nesterov'), weightDecay: aNumber })
+  checkOptions('sgd', options, { momentum: aNumber, form: oneOf('classical', 'nesterov'), weightDecay: aNumber })
   const { momentum = 0, form = 'classical', weightDecay = 0 } = options
   checkNumbers('sgd', { share: { momentum }, positive: { weightDecay } })
   return {

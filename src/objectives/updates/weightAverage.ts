@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
+import { aNumber, checkOptions, oneOf } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { aNumber, checkSettings, oneOf } from '../checked.js'
 import { mapNamed } from './optimizer.js'
 
 /** An average of the weights over the steps, which changes less from step to step than they do. */
@@ -23,8 +23,8 @@ export interface WeightAverage {
  * weightAverage({ decay: 0 }).update({ w: tf.scalar(1) }, { w: tf.scalar(3) }, 0).w.dataSync() // [3]
  */
 export const weightAverage = (kind: { readonly decay: number } | 'uniform'): WeightAverage => {
-  if (typeof kind === 'object') checkSettings('weightAverage', kind, { decay: aNumber })
-  else checkSettings('weightAverage', { kind }, { kind: oneOf('uniform') })
+  if (typeof kind === 'object') checkOptions('weightAverage', kind, { decay: aNumber })
+  else checkOptions('weightAverage', { kind }, { kind: oneOf('uniform') })
   if (kind !== 'uniform' && !(kind.decay >= 0 && kind.decay < 1))
     throw new RangeError(`weightAverage: decay must be from 0 to below 1, got ${kind.decay}`)
   return {

@@ -1,0 +1,17 @@
+/** Checks of the tensors that a loss or an estimator is given. */
+import type * as tf from '@tensorflow/tfjs'
+
+/**
+ * Refuses tensors of tokens that do not fit each other.
+ *
+ * Shapes   all `[B, T]`; those that are undefined are not looked at.
+ * Errors   throws RangeError with the name of the function and all shapes.
+ */
+export const checkTokenShapes = (name: string, tensors: Readonly<Record<string, tf.Tensor | undefined>>): void => {
+  const given = Object.entries(tensors).flatMap(([field, x]) => (x === undefined ? [] : [[field, x.shape] as const]))
+  const first = given[0]?.[1] ?? []
+  if (first.length !== 2 || given.some(([, shape]) => shape.join() !== first.join())) {
+    const all = given.map(([field, shape]) => `${field} [${shape.join()}]`).join(', ')
+    throw new RangeError(`${name}: expected one shape [B, T] for all, got ${all}`)
+  }
+}
