@@ -26,6 +26,7 @@ export {
   type UserSimulatorOptions,
   userView,
 } from './agents/userSimulator.js'
+export type { AnswerState, AnswerStateOf, EpisodeOptions, UnrewardedState } from './answerEnv.js'
 export { ChatEnv, type ChatEnvOptions, type ChatState } from './chatEnv.js'
 export { COUNTDOWN_SYSTEM_PROMPT, CountdownEnv, type CountdownEnvOptions } from './countdownEnv.js'
 export {
@@ -35,12 +36,15 @@ export {
   type DatasetChatStateOf,
 } from './datasetChatEnv.js'
 export {
+  addEnds,
+  addReward,
   type Env,
   type EnvFailure,
   type EnvSpecs,
   nextRequest,
   type Outcome,
   outcomeSpec,
+  type StepBetween,
   type StepOptions,
 } from './env.js'
 export { GSM8K_SYSTEM_PROMPT, GSM8KEnv, type GSM8KEnvOptions, type GSM8KState } from './gsm8kEnv.js'
@@ -69,7 +73,7 @@ export {
   type MakeGSM8KState,
   makeGSM8KEnv,
 } from './makeGSM8KEnv.js'
-export { type AnswerState, MATH_SYSTEM_PROMPT, MATHEnv, type MATHEnvOptions } from './mathEnv.js'
+export { MATH_SYSTEM_PROMPT, MATHEnv, type MATHEnvOptions } from './mathEnv.js'
 export { type CommandBlock, commandBlock, guardMultiLine, type MultiLineCommands } from './mlgym/commandBlock.js'
 export { type MakeMLGymOptions, makeMLGym } from './mlgym/makeMLGym.js'
 export { type MLGymEnvState, type MLGymEpisode, MLGymWrapper, type MLGymWrapperOptions } from './mlgym/mlGymWrapper.js'
@@ -87,7 +91,17 @@ export {
   recordedMLGym,
 } from './mlgym/session.js'
 export { type MLGymPlace, type MLGymSessions, type MLGymSessionsOptions, mlgymSessions } from './mlgym/sessions.js'
-export type { AnswerRewardOptions } from './rewards/answerScore.js'
+export {
+  type MultiTurnEntries,
+  MultiTurnEnv,
+  type MultiTurnEnvOptions,
+  type MultiTurnState,
+  type ReplyFunction,
+  type TurnReply,
+  type TurnResult,
+  type TurnScene,
+} from './multiTurnEnv.js'
+export type { AnswerReward, AnswerRewardOptions } from './rewards/answerScore.js'
 export { type CodeTest, type CodeTestsOptions, codeTests } from './rewards/codeTests.js'
 export {
   type CountdownGoal,
@@ -132,7 +146,23 @@ export { type AnswerPlace, mathAnswerOf } from './rewards/math/mathAnswer.js'
 export { type MathRewardOptions, mathReward, type Opinion } from './rewards/math/mathReward.js'
 export { sameAnswer } from './rewards/math/sameAnswer.js'
 export { type OverlongOptions, overlongReward } from './rewards/overlong.js'
-export type { Answered, Reward, RewardFailure, RewardService, ScoreContext, Scored } from './rewards/reward.js'
+export type {
+  Answered,
+  AnyReward,
+  Reward,
+  RewardFailure,
+  RewardService,
+  ScoreContext,
+  Scored,
+} from './rewards/reward.js'
+export {
+  type RewardFunction,
+  type RewardOfOptions,
+  type RewardParts,
+  type RewardScene,
+  type RewardValue,
+  rewardOf,
+} from './rewards/rewardFunction.js'
 export {
   type ExactMatchOptions,
   exactMatch,
@@ -143,6 +173,7 @@ export {
   tokenF1Reward,
 } from './rewards/textMatch.js'
 export { type WeightedRewardOptions, weightedReward, weightedService } from './rewards/weightedReward.js'
+export { type RolloutOptions, type RolloutSteps, rollout } from './rollout.js'
 export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from './tools/askedCalls.js'
 export {
   type Browser,
@@ -204,8 +235,11 @@ export {
   type ThinkingEntries,
 } from './transforms/addThinkingPrompt.js'
 export {
+  type AnswerParts,
   CountdownRewardParser,
   type CountdownRewardParserOptions,
+  GSM8KRewardParser,
+  type GSM8KRewardParserOptions,
   MATHRewardParser,
   type MATHRewardParserOptions,
   type ParserOptions,
@@ -221,12 +255,6 @@ export {
   type TaskEntry,
 } from './transforms/dataLoadingPrimer.js'
 export { type FormatEntries, FormatPenalty, type FormatPenaltyOptions } from './transforms/formatPenalty.js'
-export {
-  type AnswerParts,
-  type GSM8KParts,
-  GSM8KRewardParser,
-  type GSM8KRewardParserOptions,
-} from './transforms/gsm8kRewardParser.js'
 export { type IfEvalEntries, IfEvalScorer, type IfEvalScorerOptions } from './transforms/ifEvalScorer.js'
 export { IncrementalTokenizer, type IncrementalTokenizerOptions } from './transforms/incrementalTokenizer.js'
 export type { KeptEntries } from './transforms/keptReply.js'
@@ -254,9 +282,22 @@ export {
   RetrieveLogProb,
   type RetrieveLogProbOptions,
 } from './transforms/retrieveLogProb.js'
-export { type OnAnswer, type RewardEntries, rewardKey } from './transforms/rewardEntries.js'
+export {
+  type OnAnswer,
+  type PartEntries,
+  type RewardEntries,
+  type RewardKey,
+  rewardKey,
+} from './transforms/rewardEntries.js'
 export { type EpisodeSums, RewardSum, type RewardSumOptions } from './transforms/rewardSum.js'
-export { type RewardState, RewardTransform, type RewardTransformOptions } from './transforms/rewardTransform.js'
+export {
+  type NeededTask,
+  type RewardReading,
+  type RewardState,
+  RewardTransform,
+  type RewardTransformOptions,
+  type When,
+} from './transforms/rewardTransform.js'
 export type { PromptOf, ScoreInput, TokensInput } from './transforms/scoreInput.js'
 export { type StepCount, StepCounter } from './transforms/stepCounter.js'
 export { TemplateTransform, type TemplateTransformOptions, type TextEntries } from './transforms/templateTransform.js'

@@ -1,7 +1,8 @@
 /** Scores as entries of a state: what every transform that rewards adds. */
 import * as tf from '@tensorflow/tfjs'
 import { type Spec, tensorSpec } from '../../data/spec.js'
-import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { addEnds, addReward, endedRows, type StepBetween } from '../env.js'
 import type { Scored } from '../rewards/reward.js'
 
 /** Whether an answer ends the episode. */
@@ -22,6 +23,18 @@ export const rewardKey = (part: string): string =>
     .map((word) => `${word.slice(0, 1).toUpperCase()}${word.slice(1)}`)
     .join('')}`
 
+type Camel<P extends string, By extends string> = P extends `${infer A}${By}${infer B}`
+  ? `${A}${Capitalize<Camel<B, By>>}`
+  : P
+
+/** The type of `rewardKey`, for names whose words are parted by `.`, `_`, `-` or `:`. */
+export type RewardKey<P extends string> = `reward${Capitalize<Camel<Camel<Camel<Camel<P, '.'>, '_'>, '-'>, ':'>>}`
+
+/** One float32 entry `[B]` for each part of a reward; none that the compiler knows of if it does not know the names. */
+export type PartEntries<P extends string> = string extends P
+  ? unknown
+  : { readonly [K in P as RewardKey<K>]: tf.Tensor }
+
 /** Throws RangeError for parts that share an entry. */
 export const rewardKeys = (where: string, partNames: readonly string[]): ReadonlyMap<string, string> => {
   const keys = partNames.map((name) => [name, rewardKey(name)] as const)
@@ -37,11 +50,6 @@ export const rewardSpec = (keys: ReadonlyMap<string, string>): Spec => ({
   success: tensorSpec('bool'),
 })
 
-const flagsAt = (td: TensorDict, key: string): tf.Tensor => {
-  const entry = find(td, [key])
-  return entry instanceof tf.Tensor ? entry : tf.zeros([...td.batchShape], 'bool')
-}
-
 /** Before the first step nothing is scored. Tensors of the enclosing scope. */
 export const unscored = (keys: ReadonlyMap<string, string>, { batchShape }: TensorDict): TensorDict<RewardEntries> =>
   TensorDict(
@@ -52,27 +60,44 @@ export const unscored = (keys: ReadonlyMap<string, string>, { batchShape }: Tens
     batchShape,
   )
 
+/** Whether an answer ends its episode: the part `answer` of its score is above 0, or there is no such part. */
+export const isAnswer = ({ parts }: Scored): boolean => (parts.answer ?? 1) > 0
+
+/** How scores become entries. */
+export interface RewardedOptions {
+  readonly keys: ReadonlyMap<string, string>
+  /** The elements whose episode the step terminates. */
+  readonly ends: readonly boolean[]
+}
+
 /**
- * The scores of a batch, one for each element: the reward is added to what is there, and with `terminate` the episodes end in which an answer
- * was given: where the part `answer` is above 0, or everywhere if the reward has no such part. Tensors of the enclosing scope.
+ * The entries of a step for the scores of a batch; `null` for an element that is not scored in this step. The reward is added to what is there.
+ * An element that was done before the step gets no reward, parts of 0, and keeps its `success`. Tensors of the enclosing scope.
  */
 export const rewarded = (
-  next: TensorDict,
-  scores: readonly Scored[],
-  { keys, onAnswer }: { readonly keys: ReadonlyMap<string, string>; readonly onAnswer: OnAnswer },
+  step: StepBetween,
+  scores: readonly (Scored | null)[],
+  { keys, ends }: RewardedOptions,
 ): TensorDict<RewardEntries> => {
-  const numbers = (f: (score: Scored) => number): tf.Tensor => tf.tensor1d(scores.map(f), 'float32')
-  const flags = (f: (score: Scored) => boolean): tf.Tensor => tf.tensor1d(scores.map(f), 'bool')
-  const given = find(next, ['reward'])
-  const reward = numbers((score) => score.reward)
-  const answered = flags(({ parts }) => onAnswer === 'terminate' && (parts.answer ?? 1) > 0)
+  const { previous, next } = step
+  const over = endedRows(previous, 'done')
+  const due = scores.map((score, i) => (over[i] === true ? null : score))
+  const numbers = (f: (score: Scored) => number): tf.Tensor =>
+    tf.tensor1d(
+      due.map((score) => (score === null ? 0 : f(score))),
+      'float32',
+    )
+  const solved = endedRows(previous, 'success')
+  const success = due.map((score, i) => (over[i] === true ? solved[i] === true : score?.success === true))
   return TensorDict(
     {
       ...Object.fromEntries([...keys].map(([name, key]) => [key, numbers(({ parts }) => parts[name] ?? Number.NaN)])),
-      reward: given instanceof tf.Tensor ? tf.add(given, reward) : reward,
-      success: flags(({ success }) => success),
-      terminated: tf.logicalOr(flagsAt(next, 'terminated'), answered),
-      done: tf.logicalOr(flagsAt(next, 'done'), answered),
+      reward: addReward(
+        step,
+        due.map((score) => score?.reward ?? 0),
+      ),
+      success: tf.tensor1d(success, 'bool'),
+      ...addEnds(step, { terminated: ends }),
     },
     next.batchShape,
   )
