@@ -33,7 +33,7 @@ const PACKAGES = {
   hyparquet: ['data/codecs/parquet'],
   'hyparquet-compressors': ['data/codecs/parquet'],
   'hyparquet-writer': ['data/codecs/parquet'],
-  zod: ['data', 'envs', 'modules', 'collectors', 'run', 'training', 'tracking', 'serve'],
+  zod: ['data', 'envs', 'modules', 'collectors', 'run', 'training', 'tracking', 'serve', 'cli/recipe', 'index'],
   hono: ['serve'],
   '@hono/node-server': ['live/httpServer'],
   '@redis/client': ['collectors/queues/redisConnection'],
@@ -78,14 +78,17 @@ export default {
       comment:
         'only live, the command line and the door to the native library touch Node; the report reads assets of a package',
       severity: 'error',
-      from: { path: '^src', pathNot: '^src/(live|cli|engine/onnxruntime/(binding|register)|run/report|training/report)' },
+      from: {
+        path: '^src',
+        pathNot: '^src/(live|cli|engine/onnxruntime/(binding|register)|run/report|training/report)',
+      },
       to: { dependencyTypes: ['core'] },
     },
     ...folders.map((folder) => ({
       name: `layer-${folder}`,
       comment: `${folder} may import ${ALLOWED[folder].join(', ') || 'nothing'}`,
       severity: 'error',
-      from: { path: `^src/${folder}/` },
+      from: { path: `^src/${folder}/`, pathNot: '^src/cli/recipeFile' }, // recipes import all of Tandem
       to: {
         path: '^src/',
         pathNot: `^src/(${[folder, ...ALLOWED[folder]].join('|')})/`,

@@ -11,9 +11,6 @@ const made = new WeakMap<ReadonlyMap<string, HostArray>, Params>()
  * The weights of a model as tensors, the same ones for every caller: policy, reference and learner hold one copy.
  *
  * Effects  the tensors are freed when the last owner releases them; a later call makes them again.
- *
- * @example
- * sharedParams({ arrays: new Map() }).value // {}
  */
 export const sharedParams = ({ arrays }: Pick<Pretrained, 'arrays'>): Owned<Params> => {
   const present = made.get(arrays)

@@ -18,9 +18,8 @@ import { get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { WeightFailure } from '../data/weights.js'
 import { own } from '../engine/scope.js'
 import type { Env } from '../envs/env.js'
-import type { AheadOptions } from './collecting.js'
 import type { OverlapRecord } from './records.js'
-import type { OpenSource, SourceBatch, SourceStart } from './source.js'
+import type { AheadOptions, OpenSource, SourceBatch, SourceStart } from './source.js'
 
 /** What is played ahead. */
 export interface AheadParts<O> {

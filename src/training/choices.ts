@@ -20,9 +20,9 @@ import { lion } from '../objectives/updates/lion.js'
 import { muon } from '../objectives/updates/muon.js'
 import { sgd } from '../objectives/updates/sgd.js'
 import { type AlarmLimits, DEFAULT_ALARM_LIMITS } from './alarms.js'
+import type { TrainOptions } from './options.js'
 import type { PolicySettings } from './settings.js'
 import type { KLWeight } from './source.js'
-import type { TrainOptions } from './train.js'
 
 /** The loss of settings. Errors: throws RangeError for a clip range that the algorithm cannot have. */
 export const lossOf = ({ loss, kl, sampling }: Pick<PolicySettings, 'loss' | 'kl' | 'sampling'>): PolicyLoss =>

@@ -10,7 +10,6 @@ import {
   type CollectorPosition,
   LLMCollector,
 } from '../collectors/llmCollector.js'
-import type { StaleRule } from '../collectors/overlap/overlapState.js'
 import { orThrow } from '../core/failure.js'
 import { type Key, keyFromSeed } from '../core/key.js'
 import type { Json } from '../data/codecs/plainValues.js'
@@ -20,7 +19,7 @@ import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Owned } from '../engine/scope.js'
 import type { Env } from '../envs/env.js'
 import { openAhead } from './ahead.js'
-import type { BatchSource, KLWeight, OpenSource, SourceStart } from './source.js'
+import type { AheadOptions, BatchSource, KLWeight, OpenSource, SourceStart } from './source.js'
 
 /** What the environment of a batch depends on. */
 export interface EnvContext {
@@ -34,14 +33,6 @@ export interface EnvContext {
 
 /** An environment, or one for each context. */
 export type EnvOf<O> = Env<O, TokenAction> | ((context: EnvContext) => Env<O, TokenAction>)
-
-/** Sampling beside learning. */
-export interface AheadOptions {
-  /** Updates that the weights of a completion's oldest token may be behind those that learn from it. At least 1. */
-  readonly maxLag: number
-  /** What happens to groups that would be older. Default `wait`. With `correct` the learner weighs their tokens (`offPolicy.stale`). */
-  readonly stale?: StaleRule
-}
 
 /** How batches are collected. */
 export interface CollectOptions extends Omit<SamplingRule, 'groups' | 'rounds'> {

@@ -7,7 +7,7 @@ export {
   DEFAULT_ALARM_LIMITS,
 } from './alarms.js'
 export { type BatchMetrics, batchMetrics, type TrajectoryNumbers, trajectoryNumbers } from './batchMetrics.js'
-export type { AheadOptions, CollectOptions, EnvContext, EnvOf } from './collecting.js'
+export type { CollectOptions, EnvContext, EnvOf } from './collecting.js'
 export {
   type EvaluationContext,
   type EvaluationPart,
@@ -18,6 +18,7 @@ export {
   type Scores,
 } from './evaluation.js'
 export type { RunEvent } from './events.js'
+export type { AlarmOptions, KeepOptions, RunRhythm, TrainOptions } from './options.js'
 export {
   type HeldOut,
   type PolicyRun,
@@ -54,7 +55,7 @@ export {
   type RunParts,
 } from './run.js'
 export { type PolicySettings, policySettings, settings } from './settings.js'
-export type { BatchSource, KLWeight, OpenSource, SourceBatch, SourceStart } from './source.js'
+export type { AheadOptions, BatchSource, KLWeight, OpenSource, SourceBatch, SourceStart } from './source.js'
 export { type RunStore, runFolder } from './store.js'
 export { DATASET_HELP, heldOutProblems, type RunTasks, type TaskSettings, trainingTasks } from './tasks.js'
-export { type AlarmOptions, type KeepOptions, type RunRhythm, type TrainOptions, train } from './train.js'
+export { train } from './train.js'

@@ -7,7 +7,8 @@ import { decoderForms } from '../collectors/updaters/decoderForms.js'
 import { inProcessUpdater, type WeightUpdater } from '../collectors/weightSync.js'
 import { orThrow } from '../core/failure.js'
 import { child, type Key, keyFromSeed } from '../core/key.js'
-import type { HistoryAction, HistoryPrompt, Policy, TokenAction, TokenPrompt } from '../data/policy.js'
+import type { GroupEntry } from '../data/batch.js'
+import type { HistoryAction, HistoryPrompt, LogProbModel, Policy, TokenAction, TokenPrompt } from '../data/policy.js'
 import { rowLengths } from '../data/tensorDict/leaf.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -43,6 +44,7 @@ import {
   samplingRoundsOf,
   stateNumbers,
 } from './choices.js'
+import type { EnvContext } from './collecting.js'
 import { type Evaluator, type EvaluatorOptions, evaluator } from './evaluation.js'
 import { exportedFolders } from './exported.js'
 import type { BuildContext } from './recipe.js'
@@ -112,6 +114,30 @@ export const partSignal = (batch: TensorDict): ArrayLike<number> => {
     values[rows.at(-1)!] = each.length === 0 ? earned : each.reduce((sum, part) => sum + part, 0)
   }
   return values
+}
+
+/** The environment of a batch as token ids, with costs of length and divergence in the reward. */
+const rewardedEnv = <O extends HistoryPrompt>(
+  settings: PolicySettings,
+  {
+    text,
+    env,
+    reference,
+  }: Pick<PolicyRunParts<O>, 'env'> & { readonly text: ModelText; readonly reference: LogProbModel },
+) => {
+  const overlong = overlongOf(settings)
+  const form = rewardFormOf(settings)
+  return ({ groups, start, klCoefficient }: EnvContext) => {
+    const plain = asTokens(env({ prompts: groups, repeats: settings.tasks.group, start }), text)
+    const shaped =
+      overlong === null ? plain : (pipe(plain, append(OverlongPenalty(overlong))) as unknown as typeof plain) // one entry more
+    const coefficient = settings.kl.in === 'reward' ? klCoefficient : 0 // 0 measures it alone
+    return pipe(
+      shaped as unknown as Env<TokenPrompt & GroupEntry, TokenAction>, // what it has besides is carried along
+      append(KLRewardTransform({ reference, coefficient, form })),
+      append(PolicyVersion()),
+    )
+  }
 }
 
 /** A policy that samples, one that is evaluated, and how both get weights. */
@@ -184,8 +210,6 @@ export const policyRun = async <O extends HistoryPrompt>(
   const { config, text } = model
   const { tasks, sampling, compute, keep } = settings
   const key = keyFromSeed(settings.seed)
-  const overlong = overlongOf(settings)
-  const form = rewardFormOf(settings)
   const loss = lossOf(settings)
   const kl = klWeightOf(settings)
   const lora = loraOf(settings)
@@ -206,17 +230,7 @@ export const policyRun = async <O extends HistoryPrompt>(
     sampling: { temperature: sampling.temperature, maxNewTokens: sampling.maxNewTokens },
     ...(compute.workers > 1 && { generator: learner.generator() }),
   })
-  const rewarded = (groups: number, start: number, klCoefficient: number) => {
-    const plain = asTokens(env({ prompts: groups, repeats: tasks.group, start }), text)
-    const shaped =
-      overlong === null ? plain : (pipe(plain, append(OverlongPenalty(overlong))) as unknown as typeof plain) // one entry more
-    const coefficient = settings.kl.in === 'reward' ? klCoefficient : 0 // 0 measures it alone
-    return pipe(
-      shaped as unknown as Env<TokenPrompt, TokenAction>, // what it has besides is carried along
-      append(KLRewardTransform({ reference, coefficient, form })),
-      append(PolicyVersion()),
-    )
-  }
+  const rewarded = rewardedEnv(settings, { text, env, reference })
   try {
     const trained = lora === undefined ? parameterCount(config) : numbersOf(learner.weights()) - parameterCount(config)
     const prompt = await promptTokens(asTokens(env({ prompts: 1, repeats: 1, start: 0 }), text), child(key, 'look'))
@@ -238,7 +252,7 @@ export const policyRun = async <O extends HistoryPrompt>(
     )
     const made = inProcessUpdater(inProcess)
     const run = defineRun({
-      env: ({ groups, start, klCoefficient }) => rewarded(groups, start, klCoefficient),
+      env: rewarded,
       policy: sampler?.policy ?? inProcess,
       advantage: advantageOf(settings),
       learner,

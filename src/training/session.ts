@@ -2,11 +2,11 @@
 import type { Clock, Files } from '../core/capabilities.js'
 import type { Changing } from '../core/changing.js'
 import type { AlarmWatch } from './alarmWatch.js'
+import type { TrainOptions } from './options.js'
 import type { EvaluationRecord, StepRecord } from './records.js'
 import type { LineLog } from './runFolder.js'
 import type { OpenRun } from './step.js'
 import type { OpenStore } from './store.js'
-import type { TrainOptions } from './train.js'
 
 export interface Session {
   readonly options: TrainOptions

@@ -1,6 +1,7 @@
 /** Where the batches of a run come from. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { SamplingCounts } from '../collectors/dynamicSampling.js'
+import type { StaleRule } from '../collectors/overlap/overlapState.js'
 import type { Failure } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -54,4 +55,12 @@ export interface KLWeight {
   readonly coefficient: number
   /** The weight of the next step, from that of this one, the mean divergence of its completions in nats, and their number. */
   readonly next: (coefficient: number, kl: number, completions: number) => number
+}
+
+/** Sampling beside learning. */
+export interface AheadOptions {
+  /** Updates that the weights of a completion's oldest token may be behind those that learn from it. At least 1. */
+  readonly maxLag: number
+  /** What happens to groups that would be older. Default `wait`. With `correct` the learner weighs their tokens (`offPolicy.stale`). */
+  readonly stale?: StaleRule
 }

@@ -1,0 +1,27 @@
+/** Runs of recipes for tests: small word problems on a model of a few thousand parameters. */
+import * as T from '../../src/index.js'
+import { answeringModel } from './runs.js'
+
+/** Settings of a run of seconds. */
+export const smallPolicySettings = (changes: object = {}): T.PolicySettings =>
+  T.policySettings.parse({
+    steps: 4,
+    tasks: { prompts: 3, group: 4 },
+    sampling: { maxNewTokens: 8 },
+    learner: { learningRate: 0.01 },
+    keep: { evalEvery: 4, evalTasks: 4, checkpointEvery: 2, alarms: 'off' },
+    ...changes,
+  })
+
+/** Word problems answered by `answeringModel`. */
+export const smallRun = async (settings: T.PolicySettings): Promise<T.PolicyRun> => {
+  const model = await answeringModel()
+  const key = T.keyFromSeed(settings.seed)
+  const source = T.wordProblems(T.child(key, 'tasks'), { split: 'rl' })
+  return T.policyRun(settings, {
+    model,
+    env: (tasks) => T.GSM8KEnv({ source, ...tasks }),
+    heldOut: [{ env: (tasks) => T.GSM8KEnv({ source: T.heldOutProblems(), ...tasks }) }],
+    metrics: () => ({ ours: 1 }),
+  })
+}
