@@ -50,7 +50,10 @@ export interface OutcomeRows {
 }
 
 /** Which elements of a state have ended: none if it has no such entry, as after a reset. */
-export const endedRows = (state: TensorDict, key: 'terminated' | 'truncated' | 'done'): readonly boolean[] => {
+export const endedRows = (
+  state: TensorDict,
+  key: 'terminated' | 'truncated' | 'done' | 'success',
+): readonly boolean[] => {
   const entry = find(state, [key])
   const [size = 0] = state.batchShape
   return entry instanceof tf.Tensor
@@ -83,6 +86,56 @@ export const outcomeAfter = (state: TensorDict, rows: OutcomeRows = {}): TensorD
       state.batchShape,
     ),
   )
+}
+
+/** A step as a transform sees it: the state before, and the state that the environment inside made of it. */
+export interface StepBetween {
+  readonly previous: TensorDict
+  readonly next: TensorDict
+}
+
+/**
+ * The reward of a step with what a transform pays for it. Elements that were done before the step earn nothing.
+ *
+ * Shapes   one amount for each element; returns `[B]` float32, of the enclosing scope.
+ *
+ * @example
+ * scope(() => addReward({ previous: TensorDict({}, [2]), next: TensorDict({}, [2]) }, [1, 0.5]).arraySync()) // [1, 0.5]
+ */
+export const addReward = ({ previous, next }: StepBetween, amounts: readonly number[]): tf.Tensor => {
+  const over = endedRows(previous, 'done')
+  const given = find(next, ['reward'])
+  const paid = tf.tensor(
+    amounts.map((amount, i) => (over[i] === true ? 0 : amount)),
+    [...next.batchShape],
+    'float32',
+  )
+  return given instanceof tf.Tensor ? tf.add(given, paid) : paid
+}
+
+/**
+ * The ends of a step with those that a transform adds. An element that was done before the step keeps the ends that it had.
+ *
+ * Shapes   one flag for each element; returns `[B]` bool, of the enclosing scope.
+ *
+ * @example
+ * scope(() => addEnds({ previous: TensorDict({}, [2]), next: TensorDict({}, [2]) }, { truncated: [true, false] }).done.arraySync()) // [1, 0]
+ */
+export const addEnds = (
+  { previous, next }: StepBetween,
+  ends: Omit<OutcomeRows, 'reward'>,
+): Omit<Outcome, 'reward'> => {
+  const over = endedRows(previous, 'done')
+  const flags = (key: 'terminated' | 'truncated'): readonly boolean[] =>
+    endedRows(next, key).map((ended, i) => ended || (over[i] === false && ends[key]?.[i] === true))
+  const [terminated, truncated] = [flags('terminated'), flags('truncated')]
+  const before = endedRows(next, 'done')
+  const bools = (values: readonly boolean[]): tf.Tensor => tf.tensor(values.map(Number), [...next.batchShape], 'bool')
+  return {
+    terminated: bools(terminated),
+    truncated: bools(truncated),
+    done: bools(before.map((ended, i) => ended || terminated[i] === true || truncated[i] === true)),
+  }
 }
 
 /** What an environment offers to a policy and expects from it. */

@@ -35,12 +35,15 @@ export {
   type DatasetChatStateOf,
 } from './datasetChatEnv.js'
 export {
+  addEnds,
+  addReward,
   type Env,
   type EnvFailure,
   type EnvSpecs,
   nextRequest,
   type Outcome,
   outcomeSpec,
+  type StepBetween,
   type StepOptions,
 } from './env.js'
 export { GSM8K_SYSTEM_PROMPT, GSM8KEnv, type GSM8KEnvOptions, type GSM8KState } from './gsm8kEnv.js'

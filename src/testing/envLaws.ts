@@ -1,4 +1,5 @@
 /** The laws of environments. */
+import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { isLeft, isRight } from 'fp-ts/lib/Either.js'
 import { child, type Key } from '../core/key.js'
@@ -106,6 +107,43 @@ const requireStorage = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { s
 /** Rows of a state as a batch of their own, with tensors of their own. */
 const rowsOf = <S>(td: TensorDict<S>, rows: readonly number[]): TensorDict<S> => scope(() => take(td, rows))
 
+/** Whether an entry of a state is pay: the reward, its parts, penalties, and sums over the episode. */
+const isPay = (name: string): boolean => /^(?:reward|episode)(?:$|[A-Z])|Penalty$/.test(name)
+
+const pays = (td: TensorDict): ReadonlyMap<string, ArrayLike<number>> =>
+  new Map(
+    [...td.entries].flatMap(([name, entry]) =>
+      isPay(name) && entry instanceof tf.Tensor && entry.rank === 1 ? [[name, entry.dataSync()] as const] : [],
+    ),
+  )
+
+/** A further step of what has ended pays nothing, and changes no end. */
+const requireUnpaid = (before: TensorDict, after: TensorDict): void => {
+  const done = endedRows(before, 'done')
+  const [had, has] = [pays(before), pays(after)]
+  for (const [name, values] of has)
+    for (const [i, ended] of done.entries()) {
+      const isStill = values[i] === 0 || (name !== 'reward' && values[i] === had.get(name)?.[i])
+      require(!ended || isStill, () => `an episode that had ended got ${name} ${values[i]}`)
+    }
+  for (const flag of ['terminated', 'truncated'] as const) {
+    const [was, is] = [endedRows(before, flag), endedRows(after, flag)]
+    require(done.every((ended, i) => !ended || was[i] === is[i]), () => `${flag} changed after the end of an episode`)
+  }
+}
+
+/** A further step from every state in which an episode has ended. */
+const requirePay = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { states }: Played): Promise<void> => {
+  for (const last of states) {
+    if (!endedRows(last, 'done').includes(true)) continue
+    const state = last as TensorDict<O> // a stepped state is a state
+    const action = act(state, key)
+    const next = await env.step(state, action)()
+    if (isRight(next)) requireUnpaid(last, next.right)
+    discard([action, isRight(next) ? next.right : []], states)
+  }
+}
+
 /** A step with what has ended, and one without it. */
 const requireEnds = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { states }: Played): Promise<void> => {
   for (const last of states) {
@@ -135,11 +173,11 @@ const requireEnds = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { stat
 
 /**
  * The laws of an environment: replay from the key, states that keep the specs, steps that leave the state before them alone, done =
- * terminated or truncated, two ways on from one state, two conversations at a time, states that can be stored, ends that stay; no tensor left
- * behind.
+ * terminated or truncated, two ways on from one state, two conversations at a time, states that can be stored, ends that stay and earn nothing
+ * more; no tensor left behind.
  *
  * @example
- * envLaws(fc.constant({ env: ChatEnv({ batchSize: 1 }), act: (state) => state, steps: 0 })).length // 8
+ * envLaws(fc.constant({ env: ChatEnv({ batchSize: 1 }), act: (state) => state, steps: 0 })).length // 9
  */
 export const envLaws = <O, A>(samples: fc.Arbitrary<EnvSample<O, A>>, numRuns = 5): readonly Law[] => {
   const readableSamples = samples.map(readable)
@@ -208,5 +246,6 @@ export const envLaws = <O, A>(samples: fc.Arbitrary<EnvSample<O, A>>, numRuns = 
     },
     law('storage: a state that was written and read again plays on alike', requireStorage),
     law('ends: what has ended stays ended, and the others play on without it', requireEnds),
+    law('pay: what has ended earns nothing more, and its ends do not change', requirePay),
   ]
 }

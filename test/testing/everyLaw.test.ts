@@ -116,6 +116,9 @@ const envFaults: Readonly<Record<string, readonly Law[]>> = {
       return env.step(endedRows(state, 'done').includes(true) ? again : state, action)
     },
   })),
+  'pay: what has ended earns nothing more, and its ends do not change': stepping((next) =>
+    assign(next, { reward: tf.ones([2]) }),
+  ),
 }
 
 // Rewards

@@ -2,9 +2,9 @@ import * as tf from '@tensorflow/tfjs'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { textOf } from '../../data/history.js'
 import { tensorSpec } from '../../data/spec.js'
-import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
-import { envFailure } from '../env.js'
+import { addReward, endedRows, envFailure } from '../env.js'
 import { checkFormat, type FormatScore, type FormatScoreOptions, formatScore } from '../rewards/format.js'
 import { HISTORY_MODE, type InputMode, responsesOf } from './responses.js'
 import { type Transform, transform } from './transform.js'
@@ -60,17 +60,16 @@ export const FormatPenalty = (options: FormatPenaltyOptions = {}): Transform<nul
     },
     reset: ({ batchShape: [size = 0] }) =>
       TE.right([scope(() => TensorDict(entriesOf(Array.from({ length: size }, () => UNSCORED)), [size])), null]),
-    step: (next, { action }) => {
+    step: (next, { previous, action }) => {
       const texts = responsesOf(action, inputMode)?.map(textOf)
       if (texts === undefined) {
         return TE.left(envFailure(NAME, `the action has no entry ${inputMode._tag}.response of its kind`))
       }
+      const over = endedRows(previous, 'done')
+      const scores = texts.map((text, i) => (over[i] === true ? UNSCORED : formatScore(text, format)))
       const added = scope(() => {
-        const entries = entriesOf(texts.map((text) => formatScore(text, format)))
-        const given = find(next, ['reward'])
-        const { formatPenalty } = entries
-        const reward = given instanceof tf.Tensor ? tf.add(given, formatPenalty) : tf.clone(formatPenalty)
-        return TensorDict({ ...entries, reward }, next.batchShape)
+        const penalties = scores.map(({ penalty }) => penalty)
+        return TensorDict({ ...entriesOf(scores), reward: addReward({ previous, next }, penalties) }, next.batchShape)
       })
       return TE.right([added, null])
     },

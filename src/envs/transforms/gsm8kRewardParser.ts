@@ -54,7 +54,7 @@ export const GSM8KRewardParser = (
     adds: rewardSpec(KEYS),
     // Casts: the three keys are those of the three parts.
     reset: (td) => TE.right([scope(() => unscored(KEYS, td)) as never, null]),
-    step: (next, { action }) => {
+    step: (next, { previous, action }) => {
       const texts = responsesOf(action, inputMode)?.map(textOf)
       if (texts === undefined) {
         return TE.left(
@@ -63,7 +63,7 @@ export const GSM8KRewardParser = (
       }
       const answers = get(next, 'answer').items
       const scores = texts.map((text, i) => scoreOf(text, answers.get(i)!, rewards))
-      return TE.right([scope(() => rewarded(next, scores, { keys: KEYS, onAnswer })) as never, null])
+      return TE.right([scope(() => rewarded({ previous, next }, scores, { keys: KEYS, onAnswer })) as never, null])
     },
   })
 }

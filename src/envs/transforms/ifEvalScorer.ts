@@ -8,7 +8,7 @@ import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { merge } from '../../data/tensorDict/merge.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
-import { envFailure } from '../env.js'
+import { endedRows, envFailure } from '../env.js'
 import { type IfEvalRewardOptions, ifEvalReward } from '../rewards/ifEval/ifEvalReward.js'
 import type { IFEvalScoreData } from '../rewards/ifEval/ifEvalScore.js'
 import type { TaskEntry } from './dataLoadingPrimer.js'
@@ -38,6 +38,10 @@ export interface IfEvalScorerOptions extends IfEvalRewardOptions {
 
 type Needed = TaskEntry<RowTask<IfEvalRow>>
 
+/** The verdicts on an element that had ended before the step. */
+const verdictsOf = (previous: TensorDict, i: number): IFEvalScoreData | null =>
+  get(previous as TensorDict<IfEvalEntries>, 'ifEvalScore').items.get(i)! // a state with ends has them of the step before
+
 /**
  * Scores each reply by the instructions of its task: `ifEvalReward`, with the verdicts as `ifEvalScore` beside the reward. States need the whole
  * task (`DatasetChatEnv` with `keep: 'task'`).
@@ -64,15 +68,23 @@ export const IfEvalScorer = (options: IfEvalScorerOptions): Transform<null, Need
       const none = TensorDict({ ifEvalScore: data(get(td, 'task').items.map(() => null)) }, td.batchShape)
       return TE.right([scope(() => merge(unscored(keys, td), none)) as never, null])
     },
-    step: (next, { action }) => {
+    step: (next, { previous, action }) => {
       const replies = responsesOf(action, HISTORY_MODE)
       if (replies === undefined) {
         return TE.left(envFailure('IfEvalScorer', 'the action has no entry history.response of messages'))
       }
+      const over = endedRows(previous, 'done')
       const tasks = get(next, 'task').items
-      const scores = replies.map((reply, i) => reward.score({ task: tasks.get(i)!, history: History([reply]) }))
-      const verdicts = TensorDict({ ifEvalScore: data(scores.map(({ verdicts }) => verdicts)) }, next.batchShape)
-      return TE.right([scope(() => merge(rewarded(next, scores, { keys, onAnswer }), verdicts)) as never, null])
+      const scores = replies.map((reply, i) =>
+        over[i] === true ? null : reward.score({ task: tasks.get(i)!, history: History([reply]) }),
+      )
+      const verdicts = data(scores.map((score, i) => (score === null ? verdictsOf(previous, i) : score.verdicts)))
+      const entries = (): TensorDict =>
+        merge(
+          rewarded({ previous, next }, scores, { keys, onAnswer }),
+          TensorDict({ ifEvalScore: verdicts }, next.batchShape),
+        )
+      return TE.right([scope(entries) as never, null])
     },
   })
 }

@@ -7,7 +7,7 @@ import { raggedSpec, type Spec, tensorSpec } from '../../data/spec.js'
 import { type Ragged, ragged, raggedRow, raggedRows, rowLengths } from '../../data/tensorDict/leaf.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
-import { type EnvFailure, envFailure } from '../env.js'
+import { addReward, type EnvFailure, endedRows, envFailure, type StepBetween } from '../env.js'
 import { type Transform, transform } from './transform.js'
 
 /** How the divergence is kept: one number for each token of the completion, or their sum for each completion. */
@@ -132,13 +132,15 @@ const divergences = (
  */
 export const penalized = <H extends KLShape>(
   name: string,
-  next: TensorDict,
+  step: StepBetween,
   { compared, options }: { readonly compared: Compared; readonly options: KLPenaltyOptions<H> & { readonly shape: H } },
 ): Result<TensorDict<KLPenalty<H>>> => {
   const { form = 'k1', reward = 'subtract', shape } = options
-  const rows = divergences(name, compared, form)
-  if (E.isLeft(rows)) return rows
-  const sums = rows.right.map((row) => row.reduce((sum, x) => sum + x, 0))
+  const over = endedRows(step.previous, 'done')
+  const measured = divergences(name, compared, form)
+  if (E.isLeft(measured)) return measured
+  const rows = measured.right.map((row, i) => (over[i] === true ? row.map(() => 0) : row))
+  const sums = rows.map((row) => row.reduce((sum, x) => sum + x, 0))
   const costs = sums.map((sum, i) => Math.fround(-compared.coefficients[i]! * sum))
   const infinite = costs.findIndex((x) => !Number.isFinite(x))
   if (infinite >= 0) {
@@ -147,12 +149,9 @@ export const penalized = <H extends KLShape>(
   }
   return E.right(
     scope(() => {
-      const klPenalty = shape === 'sum' ? tf.tensor1d(sums, 'float32') : ragged('float32', rows.right)
-      const given = find(next, ['reward'])
-      const paid = reward === 'subtract' ? tf.tensor1d(costs, 'float32') : undefined
-      const after = paid === undefined || !(given instanceof tf.Tensor) ? paid : tf.add(given, paid)
-      const entries = { klPenalty, ...(after !== undefined && { reward: after }) }
-      return TensorDict(entries, next.batchShape) as unknown as TensorDict<KLPenalty<H>> // as the shape says
+      const klPenalty = shape === 'sum' ? tf.tensor1d(sums, 'float32') : ragged('float32', rows)
+      const entries = { klPenalty, ...(reward === 'subtract' && { reward: addReward(step, costs) }) }
+      return TensorDict(entries, step.next.batchShape) as unknown as TensorDict<KLPenalty<H>> // as the shape says
     }),
   )
 }
@@ -203,7 +202,7 @@ export const KLComputation = <H extends KLShape = 'tokens'>(
         E.apS('coefficients', coefficientsOf(NAME, options, previous)),
         E.apS('policy', policy === undefined ? collectedLogProbs(NAME, action) : entryRows(NAME, next, policy)),
         E.apS('reference', entryRows(NAME, next, reference)),
-        E.chain((compared) => penalized(NAME, next, { compared, options: { ...options, shape } })),
+        E.chain((compared) => penalized(NAME, { previous, next }, { compared, options: { ...options, shape } })),
         E.map((td) => [td, null] as const),
         TE.fromEither,
       ),

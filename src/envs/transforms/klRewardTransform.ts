@@ -87,7 +87,7 @@ const klTransform = <I extends ScoreInput, H extends KLShape>(
           const compared = { policy: ours, reference: responseOf(refLogProbs), coefficients }
           const kept = TensorDict({ refLogProbs }, next.batchShape)
           return pipe(
-            penalized(name, next, { compared, options: { ...options, shape } }),
+            penalized(name, { previous: context.previous, next }, { compared, options: { ...options, shape } }),
             E.map((td) => [merge(kept, td) as unknown as Entries<I, H>, null] as const), // as I and H say
           )
         }),

@@ -5,7 +5,7 @@ import { tensorSpec } from '../../data/spec.js'
 import { rowLengths } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
-import { envFailure } from '../env.js'
+import { addReward, endedRows, envFailure } from '../env.js'
 import { checkOverlong, type OverlongOptions, overlongReward } from '../rewards/overlong.js'
 import { type Transform, transform } from './transform.js'
 
@@ -28,18 +28,15 @@ export const OverlongPenalty = (options: OverlongOptions): Transform<null, unkno
     adds: { lengthPenalty: tensorSpec('float32') },
     reset: (td) =>
       TE.right([scope(() => TensorDict({ lengthPenalty: tf.zeros([...td.batchShape]) }, td.batchShape)), null]),
-    step: (next, { action }) => {
+    step: (next, { previous, action }) => {
       if (find(action, ['tokens', 'response']) === undefined)
         return TE.left(envFailure('OverlongPenalty', 'the action has no tokens.response'))
       const lengths = rowLengths(get(action as TensorDict<TokenAction>, 'tokens', 'response')) // checked: it has them
+      const over = endedRows(previous, 'done')
+      const penalties = lengths.map((length, i) => (over[i] === true ? 0 : overlongReward(length, options)))
       const added = scope(() => {
-        const lengthPenalty = tf.tensor1d(
-          lengths.map((length) => overlongReward(length, options)),
-          'float32',
-        )
-        const given = find(next, ['reward'])
-        const reward = given instanceof tf.Tensor ? tf.add(given, lengthPenalty) : lengthPenalty
-        return TensorDict({ reward, lengthPenalty }, next.batchShape)
+        const lengthPenalty = tf.tensor1d(penalties, 'float32')
+        return TensorDict({ reward: addReward({ previous, next }, penalties), lengthPenalty }, next.batchShape)
       })
       return TE.right([added, null])
     },

@@ -1,7 +1,8 @@
 /** Scores as entries of a state: what every transform that rewards adds. */
 import * as tf from '@tensorflow/tfjs'
 import { type Spec, tensorSpec } from '../../data/spec.js'
-import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { addEnds, addReward, endedRows, type StepBetween } from '../env.js'
 import type { Scored } from '../rewards/reward.js'
 
 /** Whether an answer ends the episode. */
@@ -37,11 +38,6 @@ export const rewardSpec = (keys: ReadonlyMap<string, string>): Spec => ({
   success: tensorSpec('bool'),
 })
 
-const flagsAt = (td: TensorDict, key: string): tf.Tensor => {
-  const entry = find(td, [key])
-  return entry instanceof tf.Tensor ? entry : tf.zeros([...td.batchShape], 'bool')
-}
-
 /** Before the first step nothing is scored. Tensors of the enclosing scope. */
 export const unscored = (keys: ReadonlyMap<string, string>, { batchShape }: TensorDict): TensorDict<RewardEntries> =>
   TensorDict(
@@ -52,27 +48,42 @@ export const unscored = (keys: ReadonlyMap<string, string>, { batchShape }: Tens
     batchShape,
   )
 
+/** How scores become entries. */
+export interface RewardedOptions {
+  readonly keys: ReadonlyMap<string, string>
+  readonly onAnswer: OnAnswer
+}
+
 /**
- * The scores of a batch, one for each element: the reward is added to what is there, and with `terminate` the episodes end in which an answer
- * was given: where the part `answer` is above 0, or everywhere if the reward has no such part. Tensors of the enclosing scope.
+ * The entries of a step for the scores of a batch; `null` for an element that is not scored in this step. The reward is added to what is there.
+ * With `terminate` the episodes end in which an answer was given: where the part `answer` is above 0, or everywhere if the reward has no such part.
+ * An element that was done before the step gets no reward, parts of 0, and keeps its `success`. Tensors of the enclosing scope.
  */
 export const rewarded = (
-  next: TensorDict,
-  scores: readonly Scored[],
-  { keys, onAnswer }: { readonly keys: ReadonlyMap<string, string>; readonly onAnswer: OnAnswer },
+  step: StepBetween,
+  scores: readonly (Scored | null)[],
+  { keys, onAnswer }: RewardedOptions,
 ): TensorDict<RewardEntries> => {
-  const numbers = (f: (score: Scored) => number): tf.Tensor => tf.tensor1d(scores.map(f), 'float32')
-  const flags = (f: (score: Scored) => boolean): tf.Tensor => tf.tensor1d(scores.map(f), 'bool')
-  const given = find(next, ['reward'])
-  const reward = numbers((score) => score.reward)
-  const answered = flags(({ parts }) => onAnswer === 'terminate' && (parts.answer ?? 1) > 0)
+  const { previous, next } = step
+  const over = endedRows(previous, 'done')
+  const due = scores.map((score, i) => (over[i] === true ? null : score))
+  const numbers = (f: (score: Scored) => number): tf.Tensor =>
+    tf.tensor1d(
+      due.map((score) => (score === null ? 0 : f(score))),
+      'float32',
+    )
+  const solved = endedRows(previous, 'success')
+  const success = due.map((score, i) => (over[i] === true ? solved[i] === true : score?.success === true))
+  const answered = due.map((score) => score !== null && onAnswer === 'terminate' && (score.parts.answer ?? 1) > 0)
   return TensorDict(
     {
       ...Object.fromEntries([...keys].map(([name, key]) => [key, numbers(({ parts }) => parts[name] ?? Number.NaN)])),
-      reward: given instanceof tf.Tensor ? tf.add(given, reward) : reward,
-      success: flags(({ success }) => success),
-      terminated: tf.logicalOr(flagsAt(next, 'terminated'), answered),
-      done: tf.logicalOr(flagsAt(next, 'done'), answered),
+      reward: addReward(
+        step,
+        due.map((score) => score?.reward ?? 0),
+      ),
+      success: tf.tensor1d(success, 'bool'),
+      ...addEnds(step, { terminated: answered }),
     },
     next.batchShape,
   )

@@ -130,7 +130,10 @@ export function RewardTransform<T extends Task>(
     }))
     return pipe(
       scoreAll(reward, answers, { key: child(key, turn), signal }),
-      TE.map((scores) => [scope(() => rewarded(next, scores, { keys, onAnswer })), { key, turn: turn + 1 }] as const),
+      TE.map(
+        (scores) =>
+          [scope(() => rewarded({ previous, next }, scores, { keys, onAnswer })), { key, turn: turn + 1 }] as const,
+      ),
     )
   }
   return transform<RewardState, never, RewardEntries>({

@@ -3,15 +3,16 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { tensorSpec } from '../../data/spec.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
+import { addEnds } from '../env.js'
 import { type Transform, transform } from './transform.js'
 
 /** How many steps each episode has had, `[B]` int32. */
 export type StepCount = { readonly stepCount: tf.Tensor }
 
-/** The tensor under a key, or zeros of its kind. */
-const tensorAt = (td: TensorDict, key: string, dtype: 'bool' | 'int32'): tf.Tensor => {
-  const entry = find(td, [key])
-  return entry instanceof tf.Tensor ? entry : tf.zeros([...td.batchShape], dtype)
+/** The steps so far, or zeros before the first. */
+const countOf = (td: TensorDict): tf.Tensor => {
+  const entry = find(td, ['stepCount'])
+  return entry instanceof tf.Tensor ? entry : tf.zeros([...td.batchShape], 'int32')
 }
 
 /**
@@ -29,12 +30,10 @@ export const StepCounter = (options: { readonly maxSteps?: number } = {}): Trans
     throw new RangeError(`StepCounter: maxSteps must be at least 1, got ${maxSteps}`)
   }
   const count = (next: TensorDict, previous: TensorDict): TensorDict<StepCount> => {
-    const stepCount = tf.add(tensorAt(previous, 'stepCount', 'int32'), tf.scalar(1, 'int32'))
+    const stepCount = tf.add(countOf(previous), tf.scalar(1, 'int32'))
     if (maxSteps === undefined) return TensorDict({ stepCount }, next.batchShape)
-    const limit = tf.greaterEqual(stepCount, tf.scalar(maxSteps, 'int32'))
-    const truncated = tf.logicalOr(tensorAt(next, 'truncated', 'bool'), limit)
-    const done = tf.logicalOr(tensorAt(next, 'done', 'bool'), limit)
-    return TensorDict({ stepCount, truncated, done }, next.batchShape)
+    const truncated = Array.from(stepCount.dataSync(), (steps) => steps >= maxSteps)
+    return TensorDict({ stepCount, ...addEnds({ previous, next }, { truncated }) }, next.batchShape)
   }
   return transform<null, unknown, StepCount>({
     name: 'StepCounter',

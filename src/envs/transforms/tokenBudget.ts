@@ -5,7 +5,7 @@ import { raggedSpec, tensorSpec } from '../../data/spec.js'
 import { rowLengths } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
-import { envFailure } from '../env.js'
+import { addEnds, envFailure } from '../env.js'
 import { type Transform, transform } from './transform.js'
 
 /** `[B]` int32: how many tokens an episode has had, and how many are left, 0 at least. */
@@ -19,11 +19,6 @@ export interface TokenBudgetOptions {
    * added, which is what has to fit a model. Default `sampled`.
    */
   readonly counted?: 'sampled' | 'all'
-}
-
-const boolsAt = (td: TensorDict, key: string): tf.Tensor => {
-  const entry = find(td, [key])
-  return entry instanceof tf.Tensor ? entry : tf.zeros([...td.batchShape], 'bool')
 }
 
 /**
@@ -68,13 +63,8 @@ export const TokenBudget = (options: TokenBudgetOptions): Transform<null, TokenP
       const sampled = rowLengths(get(action as TensorDict<TokenAction>, 'tokens', 'response')) // checked: it has them
       const used = counted === 'all' ? promptLengths(next) : sampled.map((length, i) => before[i]! + length)
       const added = scope(() => {
-        const isOver = tf.tensor1d(
-          used.map((n) => n >= tokens),
-          'bool',
-        )
-        const truncated = tf.logicalOr(boolsAt(next, 'truncated'), isOver)
-        const done = tf.logicalOr(boolsAt(next, 'done'), isOver)
-        return TensorDict({ ...entriesOf(used), truncated, done }, next.batchShape)
+        const ends = addEnds({ previous, next }, { truncated: used.map((n) => n >= tokens) })
+        return TensorDict({ ...entriesOf(used), ...ends }, next.batchShape)
       })
       return TE.right([added, null])
     },
