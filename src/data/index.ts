@@ -206,11 +206,13 @@ export {
 } from './spec.js'
 export {
   endlessTasks,
+  type PlainTask,
   type RowFailure,
   type RowProblem,
   type RowTask,
   shuffled,
   type Task,
+  type TaskOf,
   type TaskSource,
   taskList,
 } from './task.js'

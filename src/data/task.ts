@@ -46,19 +46,41 @@ const checkIndex = (name: string, index: number): void => {
   }
 }
 
+/** A row as a caller writes it: a question, what else the row has, and an id and an answer if there are any. */
+export interface PlainTask {
+  readonly id?: string
+  readonly query: string
+  readonly answer?: string
+}
+
+/** The task that a row is: its fields, with an id and an answer. */
+export type TaskOf<R extends PlainTask> = R extends Task ? R : Task & Readonly<Omit<R, keyof Task>>
+
 /**
- * A finite source over rows that are already validated.
+ * A finite source over rows. A row without an `id` gets the name of the source and its index, and a row without an `answer` an empty one; other
+ * fields stay, for rewards that read them.
  *
- * Errors   throws RangeError if there is no row, or (from `at`) for a negative or fractional index.
+ * Errors   throws RangeError, with the rows that are wrong, if there is no row, if `query` is not a string, or if an id or an answer is something else
+ *          than a string; and (from `at`) for a negative or fractional index.
+ *
+ * @example
+ * orThrow(taskList('sums', [{ query: 'What is 2 + 2?', answer: '4', level: 1 }]).at(0)) // { id: 'sums-0', query: 'What is 2 + 2?', answer: '4', level: 1 }
  */
-export const taskList = <T extends Task>(name: string, tasks: readonly T[]): TaskSource<T> => {
-  if (tasks.length === 0) throw new RangeError(`taskList: source '${name}' has no rows`)
+export const taskList = <R extends PlainTask>(name: string, rows: readonly R[]): TaskSource<TaskOf<R>> => {
+  if (rows.length === 0) throw new RangeError(`taskList: source '${name}' has no rows`)
+  const tasks = rows.map((row, i) => ({ ...row, id: row.id ?? `${name}-${i}`, answer: row.answer ?? '' }))
+  const wrong = tasks.flatMap((task: Readonly<Record<keyof Task, unknown>>, i) =>
+    (['id', 'query', 'answer'] as const).flatMap((field) =>
+      typeof task[field] === 'string' ? [] : [`row ${i + 1}: ${field} must be a string, got ${typeof task[field]}`],
+    ),
+  )
+  if (wrong.length > 0) throw new RangeError(`taskList: source '${name}': ${wrong.slice(0, 5).join('; ')}`)
   return {
     name,
     size: tasks.length,
     at: (index) => {
       checkIndex(name, index)
-      return E.right(tasks[index % tasks.length]!)
+      return E.right(tasks[index % tasks.length] as unknown as TaskOf<R>) // the row, with an id and an answer
     },
   }
 }

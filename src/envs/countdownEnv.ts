@@ -1,16 +1,17 @@
-import { pipe } from 'fp-ts/lib/function.js'
 import type { Key } from '../core/key.js'
+import { aNumber, aRecord, checkOptions } from '../core/options.js'
 import type { HistoryAction } from '../data/policy.js'
-import { DatasetChatEnv, type DatasetChatEnvOptions } from './datasetChatEnv.js'
+import { ANSWER_ENV_OPTIONS, type AnswerStateOf, answerEnv, type EpisodeOptions } from './answerEnv.js'
+import type { DatasetChatEnvOptions } from './datasetChatEnv.js'
 import type { Env } from './env.js'
-import type { AnswerState } from './mathEnv.js'
 import type { AnswerRewardOptions } from './rewards/answerScore.js'
 import { type CountdownTaskOptions, countdownTasks } from './rewards/countdown.js'
 import { CountdownRewardParser } from './transforms/answerParsers.js'
-import { StepCounter } from './transforms/stepCounter.js'
-import { append } from './transforms/transform.js'
 
-export interface CountdownEnvOptions extends Omit<DatasetChatEnvOptions, 'source' | 'keep'>, CountdownTaskOptions {
+export interface CountdownEnvOptions<C extends boolean = boolean>
+  extends Omit<DatasetChatEnvOptions, 'source' | 'keep'>,
+    EpisodeOptions<C>,
+    CountdownTaskOptions {
   /** Of the puzzles. */
   readonly key: Key
   readonly reward?: AnswerRewardOptions
@@ -21,23 +22,26 @@ export const COUNTDOWN_SYSTEM_PROMPT =
   'Think first, between the tags think and /think, each in angle brackets. Then give the expression alone between the tags answer and ' +
   '/answer, in angle brackets as well.'
 
+const { source: _, ...OPTIONS } = ANSWER_ENV_OPTIONS
+const COUNTDOWN_OPTIONS = { ...OPTIONS, key: aRecord, numCount: aNumber, maxNumber: aNumber, maxTarget: aNumber }
+
 /**
- * Puzzles of numbers without end: `DatasetChatEnv` over `countdownTasks`, one step for each episode, `CountdownRewardParser`.
+ * Puzzles of numbers without end: `DatasetChatEnv` over `countdownTasks`, `StepCounter`, `CountdownRewardParser`. An answer ends the episode, and so
+ * does the last of `maxSteps` turns.
  *
- * Errors   throws RangeError for options that are no counts.
+ * Errors   throws RangeError for unknown options and for options that are no counts.
  * Source   TorchRL `CountdownEnv`.
  */
-export const CountdownEnv = (options: CountdownEnvOptions): Env<AnswerState, HistoryAction> => {
-  const { key, reward, numCount, maxNumber, maxTarget, ...dataset } = options
+export const CountdownEnv = <const C extends boolean = true>(
+  options: CountdownEnvOptions<C>,
+): Env<AnswerStateOf<C>, HistoryAction> => {
+  checkOptions('CountdownEnv', options, COUNTDOWN_OPTIONS)
+  const { key, reward, numCount, maxNumber, maxTarget, ...rest } = options
   const limits = {
     ...(numCount !== undefined && { numCount }),
     ...(maxNumber !== undefined && { maxNumber }),
     ...(maxTarget !== undefined && { maxTarget }),
   }
-  const source = countdownTasks(key, limits)
-  return pipe(
-    DatasetChatEnv({ source, ...dataset }),
-    append(StepCounter({ maxSteps: 1 })),
-    append(CountdownRewardParser({ ...reward })),
-  )
+  const dataset = { source: countdownTasks(key, limits), ...rest }
+  return answerEnv(dataset as EpisodeOptions<C> & typeof dataset, () => CountdownRewardParser({ ...reward })) // the same record
 }

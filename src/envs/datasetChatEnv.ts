@@ -1,4 +1,5 @@
 import { pipe } from 'fp-ts/lib/function.js'
+import { aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../core/options.js'
 import type { HistoryAction } from '../data/policy.js'
 import type { Task, TaskSource } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
@@ -20,6 +21,15 @@ export interface DatasetChatEnvOptions<T extends Task = Task, K extends Kept = K
   readonly keep?: K
 }
 
+/** The options that every environment over a data set has, for `checkOptions`. */
+export const DATASET_OPTIONS: OptionKinds<Omit<DatasetChatEnvOptions, 'keep'>> = {
+  source: aRecord,
+  prompts: aNumber,
+  repeats: aNumber,
+  systemPrompt: aText,
+  start: aNumber,
+}
+
 export type DatasetChatState = DeepMerge<ChatState, TaskEntries>
 
 /** The states of a `DatasetChatEnv` that keeps this of its tasks. */
@@ -31,11 +41,13 @@ export type DatasetChatStateOf<T extends Task, K extends Kept> = K extends 'task
  * Conversations about the rows of a dataset: `ChatEnv` fed by `DataLoadingPrimer`. The batch has `prompts * repeats` elements, the
  * members of a group side by side.
  *
+ * Errors   throws RangeError for unknown options.
  * Source   TorchRL `DatasetChatEnv` with `group_repeats`.
  */
 export const DatasetChatEnv = <T extends Task = Task, K extends Kept = 'columns'>(
   options: DatasetChatEnvOptions<T, K>,
 ): Env<DatasetChatStateOf<T, K>, HistoryAction> => {
+  checkOptions('DatasetChatEnv', options, { ...DATASET_OPTIONS, keep: oneOf('columns', 'task') })
   const { prompts, repeats = 1, systemPrompt, ...rows } = options
   const batchSize = prompts * repeats
   const env = pipe(

@@ -1,18 +1,24 @@
-import { pipe } from 'fp-ts/lib/function.js'
+import { checkOptions } from '../core/options.js'
 import type { HistoryAction } from '../data/policy.js'
-import type { DeepMerge } from '../data/tensorDict/merge.js'
-import { DatasetChatEnv, type DatasetChatEnvOptions, type DatasetChatState } from './datasetChatEnv.js'
+import {
+  ANSWER_ENV_OPTIONS,
+  type AnswerState,
+  type AnswerStateOf,
+  answerEnv,
+  type EpisodeOptions,
+} from './answerEnv.js'
+import type { DatasetChatEnvOptions } from './datasetChatEnv.js'
 import type { Env } from './env.js'
 import type { GSM8KRewardOptions } from './rewards/gsm8k.js'
-import { type GSM8KParts, GSM8KRewardParser } from './transforms/gsm8kRewardParser.js'
-import { type StepCount, StepCounter } from './transforms/stepCounter.js'
-import { append } from './transforms/transform.js'
+import { GSM8KRewardParser } from './transforms/answerParsers.js'
 
-export interface GSM8KEnvOptions extends Omit<DatasetChatEnvOptions, 'keep'> {
+export interface GSM8KEnvOptions<C extends boolean = boolean>
+  extends Omit<DatasetChatEnvOptions, 'keep'>,
+    EpisodeOptions<C> {
   readonly reward?: GSM8KRewardOptions
 }
 
-export type GSM8KState = DeepMerge<DeepMerge<DatasetChatState, StepCount>, GSM8KParts>
+export type GSM8KState = AnswerState
 
 /** Asks for the two blocks that the reward reads, without writing an empty pair of them. */
 export const GSM8K_SYSTEM_PROMPT =
@@ -20,11 +26,19 @@ export const GSM8K_SYSTEM_PROMPT =
   'only the final number between the tags answer and /answer, in angle brackets as well.'
 
 /**
- * Single-turn word problems with GSM8K's reward: `DatasetChatEnv`, one step for each episode, `GSM8KRewardParser`.
+ * Word problems with GSM8K's reward: `DatasetChatEnv`, `StepCounter`, `GSM8KRewardParser`. An answer ends the episode, and so does the last of
+ * `maxSteps` turns; a transform outside, such as `AddThinkingPrompt`, may open it again.
  *
+ * Errors   throws RangeError for unknown options.
  * Source   TorchRL `GSM8KEnv`. Its system prompt contains an empty answer block, which its own parser then finds; this one does not.
+ *
+ * @example
+ * GSM8KEnv({ source: taskList('one', [{ id: 'a', query: 'What is 2 + 2?', answer: '#### 4' }]), prompts: 1, maxSteps: 10 }).batchSize // 1
  */
-export const GSM8KEnv = (options: GSM8KEnvOptions): Env<GSM8KState, HistoryAction> => {
-  const { reward, ...dataset } = options
-  return pipe(DatasetChatEnv(dataset), append(StepCounter({ maxSteps: 1 })), append(GSM8KRewardParser({ ...reward })))
+export const GSM8KEnv = <const C extends boolean = true>(
+  options: GSM8KEnvOptions<C>,
+): Env<AnswerStateOf<C>, HistoryAction> => {
+  checkOptions('GSM8KEnv', options, ANSWER_ENV_OPTIONS)
+  const { reward, ...rest } = options
+  return answerEnv(rest as EpisodeOptions<C> & typeof rest, () => GSM8KRewardParser({ ...reward })) // the same record
 }

@@ -26,6 +26,7 @@ export {
   type UserSimulatorOptions,
   userView,
 } from './agents/userSimulator.js'
+export type { AnswerState, AnswerStateOf, EpisodeOptions, UnrewardedState } from './answerEnv.js'
 export { ChatEnv, type ChatEnvOptions, type ChatState } from './chatEnv.js'
 export { COUNTDOWN_SYSTEM_PROMPT, CountdownEnv, type CountdownEnvOptions } from './countdownEnv.js'
 export {
@@ -72,7 +73,7 @@ export {
   type MakeGSM8KState,
   makeGSM8KEnv,
 } from './makeGSM8KEnv.js'
-export { type AnswerState, MATH_SYSTEM_PROMPT, MATHEnv, type MATHEnvOptions } from './mathEnv.js'
+export { MATH_SYSTEM_PROMPT, MATHEnv, type MATHEnvOptions } from './mathEnv.js'
 export { type CommandBlock, commandBlock, guardMultiLine, type MultiLineCommands } from './mlgym/commandBlock.js'
 export { type MakeMLGymOptions, makeMLGym } from './mlgym/makeMLGym.js'
 export { type MLGymEnvState, type MLGymEpisode, MLGymWrapper, type MLGymWrapperOptions } from './mlgym/mlGymWrapper.js'
@@ -90,7 +91,7 @@ export {
   recordedMLGym,
 } from './mlgym/session.js'
 export { type MLGymPlace, type MLGymSessions, type MLGymSessionsOptions, mlgymSessions } from './mlgym/sessions.js'
-export type { AnswerRewardOptions } from './rewards/answerScore.js'
+export type { AnswerReward, AnswerRewardOptions } from './rewards/answerScore.js'
 export { type CodeTest, type CodeTestsOptions, codeTests } from './rewards/codeTests.js'
 export {
   type CountdownGoal,
@@ -135,7 +136,23 @@ export { type AnswerPlace, mathAnswerOf } from './rewards/math/mathAnswer.js'
 export { type MathRewardOptions, mathReward, type Opinion } from './rewards/math/mathReward.js'
 export { sameAnswer } from './rewards/math/sameAnswer.js'
 export { type OverlongOptions, overlongReward } from './rewards/overlong.js'
-export type { Answered, Reward, RewardFailure, RewardService, ScoreContext, Scored } from './rewards/reward.js'
+export type {
+  Answered,
+  AnyReward,
+  Reward,
+  RewardFailure,
+  RewardService,
+  ScoreContext,
+  Scored,
+} from './rewards/reward.js'
+export {
+  type RewardFunction,
+  type RewardOfOptions,
+  type RewardParts,
+  type RewardScene,
+  type RewardValue,
+  rewardOf,
+} from './rewards/rewardFunction.js'
 export {
   type ExactMatchOptions,
   exactMatch,
@@ -207,8 +224,11 @@ export {
   type ThinkingEntries,
 } from './transforms/addThinkingPrompt.js'
 export {
+  type AnswerParts,
   CountdownRewardParser,
   type CountdownRewardParserOptions,
+  GSM8KRewardParser,
+  type GSM8KRewardParserOptions,
   MATHRewardParser,
   type MATHRewardParserOptions,
   type ParserOptions,
@@ -224,12 +244,6 @@ export {
   type TaskEntry,
 } from './transforms/dataLoadingPrimer.js'
 export { type FormatEntries, FormatPenalty, type FormatPenaltyOptions } from './transforms/formatPenalty.js'
-export {
-  type AnswerParts,
-  type GSM8KParts,
-  GSM8KRewardParser,
-  type GSM8KRewardParserOptions,
-} from './transforms/gsm8kRewardParser.js'
 export { type IfEvalEntries, IfEvalScorer, type IfEvalScorerOptions } from './transforms/ifEvalScorer.js'
 export { IncrementalTokenizer, type IncrementalTokenizerOptions } from './transforms/incrementalTokenizer.js'
 export type { KeptEntries } from './transforms/keptReply.js'
@@ -257,9 +271,22 @@ export {
   RetrieveLogProb,
   type RetrieveLogProbOptions,
 } from './transforms/retrieveLogProb.js'
-export { type OnAnswer, type RewardEntries, rewardKey } from './transforms/rewardEntries.js'
+export {
+  type OnAnswer,
+  type PartEntries,
+  type RewardEntries,
+  type RewardKey,
+  rewardKey,
+} from './transforms/rewardEntries.js'
 export { type EpisodeSums, RewardSum, type RewardSumOptions } from './transforms/rewardSum.js'
-export { type RewardState, RewardTransform, type RewardTransformOptions } from './transforms/rewardTransform.js'
+export {
+  type NeededTask,
+  type RewardReading,
+  type RewardState,
+  RewardTransform,
+  type RewardTransformOptions,
+  type When,
+} from './transforms/rewardTransform.js'
 export type { PromptOf, ScoreInput, TokensInput } from './transforms/scoreInput.js'
 export { type StepCount, StepCounter } from './transforms/stepCounter.js'
 export { TemplateTransform, type TemplateTransformOptions, type TextEntries } from './transforms/templateTransform.js'

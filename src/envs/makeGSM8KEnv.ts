@@ -7,8 +7,8 @@ import { find, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type Env, envFailure } from './env.js'
 import { LLMTextEnv, type TextResponse } from './llmEnv.js'
 import type { GSM8KRewardOptions } from './rewards/gsm8k.js'
+import { type AnswerParts, GSM8KRewardParser } from './transforms/answerParsers.js'
 import { DataLoadingPrimer, type TaskEntries } from './transforms/dataLoadingPrimer.js'
-import { type GSM8KParts, GSM8KRewardParser } from './transforms/gsm8kRewardParser.js'
 import { type StepCount, StepCounter } from './transforms/stepCounter.js'
 import type { TextEntries } from './transforms/templateTransform.js'
 import { append, type Transform, transform } from './transforms/transform.js'
@@ -62,7 +62,7 @@ export interface MakeGSM8KEnvOptions extends GSM8KPrepareQuestionOptions {
   readonly eosText?: string
 }
 
-export type MakeGSM8KState = DeepMerge<DeepMerge<DeepMerge<TextEntries, TaskEntries>, StepCount>, GSM8KParts>
+export type MakeGSM8KState = DeepMerge<DeepMerge<DeepMerge<TextEntries, TaskEntries>, StepCount>, AnswerParts>
 
 /**
  * GSM8K for models without a chat template: `LLMTextEnv`, `GSM8KPrepareQuestion`, one step for each episode, `GSM8KRewardParser` on the text of the

@@ -21,6 +21,23 @@ const sizes = fc.integer({ min: 1, max: 20 })
 const notAnIndex = [-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53]
 
 describe('taskList', () => {
+  it('takes rows without an id and an answer, and keeps their other fields', () => {
+    const source = taskList('sums', [
+      { query: '2 + 2?', answer: '4', level: 1 },
+      { query: '3 + 3?', level: 2 },
+    ])
+    const task = orThrow(source.at(1))
+    const level: number = task.level
+    expect([task, level]).toEqual([{ id: 'sums-1', query: '3 + 3?', answer: '', level: 2 }, 2])
+  })
+
+  it('refuses rows from plain JavaScript whose fields are not strings, with their numbers', () => {
+    const rows = [{ query: 'a' }, { question: 'b' }, { query: 'c', answer: 4 }]
+    expect(() => taskList('sums', rows as never)).toThrow(
+      "taskList: source 'sums': row 2: query must be a string, got undefined; row 3: answer must be a string, got number",
+    )
+  })
+
   it('gives its rows in order and starts again after the last one', () => {
     const law = fc.property(sizes, fc.nat(1000), (size, index) => {
       const source = listOf(size)

@@ -83,12 +83,16 @@ const ENVS: Readonly<Record<string, () => Env<object, never>>> = {
   CountdownEnv: () => CountdownEnv({ key, prompts: 1, repeats: 2 }) as never,
   IFEvalEnv: () =>
     IFEvalEnv({ source: rows, prompts: 1, repeats: 2, maxSteps: 2, reward: { detectLanguage: () => 'en' } }) as never,
-  RewardTransform: () => pipe(chats(), append(RewardTransform(gsm8kAnswerReward()))) as never,
+  RewardTransform: () => pipe(chats(), append(RewardTransform({ reward: gsm8kAnswerReward() }))) as never,
   FormatPenalty: () => pipe(chats(), append(FormatPenalty({ blocks: ['answer'] }))) as never,
   OverlongPenalty: () => pipe(tokens(), append(OverlongPenalty({ longest: 8, cache: 8 }))) as never,
   KLRewardTransform: () => pipe(tokens(), append(KLRewardTransform({ reference, shape: 'sum' }))) as never,
   TokenBudget: () =>
-    pipe(tokens(), append(RewardTransform(gsm8kAnswerReward())), append(TokenBudget({ tokens: 20 }))) as never,
+    pipe(
+      tokens(),
+      append(RewardTransform({ reward: gsm8kAnswerReward() })),
+      append(TokenBudget({ tokens: 20 })),
+    ) as never,
 }
 
 /** One element ends at once, the other at the limit. */

@@ -57,5 +57,5 @@ export const tasksOfRows = <Row, T extends Task>(
         taskList(
           name,
           rows.map((row, index) => format.task(row, `${name}-${index}`)),
-        ),
+        ) as TaskSource<T>, // tasks have all that a row may lack
       )

@@ -1,4 +1,5 @@
 /** Scores of an answer that is right, wrong or not there: what GSM8K, MATH and Countdown have in common. */
+import type { Task } from '../../data/task.js'
 import { blockOf } from './reply.js'
 import type { Reward, Scored } from './reward.js'
 
@@ -11,6 +12,9 @@ export interface AnswerRewardOptions {
 
 /** What such rewards are made of: is there an answer, is there a thought, is the answer right? Each 1 or 0. */
 export const ANSWER_PARTS = ['answer', 'think', 'right'] as const
+
+/** A reward of an answer that is right, wrong or missing. */
+export type AnswerReward = Reward<Task, (typeof ANSWER_PARTS)[number]>
 
 /** The lowest and the highest of them. */
 export const answerRange = ({ correctReward = 1, formatReward = 0.1 }: AnswerRewardOptions): Reward['range'] => [

@@ -4,9 +4,8 @@ import type { FormatFailure } from '../../core/failure.js'
 import { child, type Key, permutation, uniformInteger } from '../../core/key.js'
 import { exactValue, literalsOf, parseArithmetic } from '../../data/arithmetic.js'
 import { endlessTasks, type RowTask, type TaskSource } from '../../data/task.js'
-import { ANSWER_PARTS, type AnswerRewardOptions, answerRange, answerScore } from './answerScore.js'
+import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange, answerScore } from './answerScore.js'
 import { blockOf, replyOf } from './reply.js'
-import type { Reward } from './reward.js'
 
 /** What is asked. */
 export interface CountdownGoal {
@@ -156,7 +155,7 @@ export const countdownProblem = (expression: string, { target, numbers }: Countd
  * @example
  * countdownReward().partNames // ['answer', 'think', 'right']
  */
-export const countdownReward = (options: AnswerRewardOptions = {}): Reward => ({
+export const countdownReward = (options: AnswerRewardOptions = {}): AnswerReward => ({
   name: 'countdown',
   partNames: ANSWER_PARTS,
   range: answerRange(options),

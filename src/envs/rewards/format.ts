@@ -1,5 +1,6 @@
 /** The form of an answer: blocks in tags, each once, in order, with nothing beside them. */
 import { textOf } from '../../data/history.js'
+import type { Task } from '../../data/task.js'
 import type { Reward } from './reward.js'
 
 /**
@@ -97,7 +98,7 @@ export const formatScore = (completion: string, options: FormatScoreOptions = {}
  * @example
  * FormatReward({ factor: 0.5 }).range // [0, 0.5]
  */
-export const FormatReward = (options: FormatScoreOptions = {}): Reward => {
+export const FormatReward = (options: FormatScoreOptions = {}): Reward<Task, FormatRule> => {
   const { rules, factor } = checkFormat('FormatReward', options)
   return {
     name: 'format',

@@ -1,7 +1,6 @@
 /** The reward of GSM8K: is the number in the answer block the right one? */
-import { ANSWER_PARTS, type AnswerRewardOptions, answerRange } from './answerScore.js'
+import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange } from './answerScore.js'
 import { blockOf, replyOf } from './reply.js'
-import type { Reward } from './reward.js'
 
 /** How a completion scores. */
 export interface GSM8KReward {
@@ -76,7 +75,7 @@ export const gsm8kReward = (completion: string, reference: string, options: GSM8
  * @example
  * gsm8kAnswerReward().partNames // ['answer', 'think', 'right']
  */
-export const gsm8kAnswerReward = (options: GSM8KRewardOptions = {}): Reward => ({
+export const gsm8kAnswerReward = (options: GSM8KRewardOptions = {}): AnswerReward => ({
   name: 'gsm8k',
   partNames: ANSWER_PARTS,
   range: answerRange(options),

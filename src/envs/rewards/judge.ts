@@ -143,7 +143,7 @@ const judged = async <T extends Task, V>(
  * @example
  * judgeReward({ judge: ScriptedHistoryPolicy({ answers: () => '{"reason": "", "score": 1}' }), rubric: '', verdict: JUDGE_VERDICT, worth: ({ score }) => score }).range // [0, 1]
  */
-export const judgeReward = <T extends Task, V>(options: JudgeOptions<T, V>): RewardService<T> => {
+export const judgeReward = <T extends Task, V>(options: JudgeOptions<T, V>): RewardService<T, 'score' | 'attempts'> => {
   const { name = 'judge', attempts = 3, solvedAt = 1 } = options
   const problems = [
     ...(Number.isInteger(attempts) && attempts >= 1 ? [] : [`attempts must be at least 1, got ${attempts}`]),

@@ -21,10 +21,10 @@ export interface Scored {
   readonly parts: Readonly<Record<string, number>>
 }
 
-/** A reward as a pure function: equal arguments, equal score, whatever the text. */
-export interface Reward<in T extends Task = Task> {
+/** A reward as a pure function: equal arguments, equal score, whatever the text. `P` are the names of its parts. */
+export interface Reward<in T extends Task = Task, out P extends string = string> {
   readonly name: string
-  readonly partNames: readonly string[]
+  readonly partNames: readonly P[]
   /** Lowest and highest that `reward` can be. */
   readonly range: readonly [lowest: number, highest: number]
   readonly score: (answered: Answered<T>) => Scored
@@ -45,6 +45,10 @@ export interface ScoreContext {
 }
 
 /** A reward that asks a model, a sandbox or a server. */
-export interface RewardService<in T extends Task = Task> extends Omit<Reward<T>, 'score'> {
+export interface RewardService<in T extends Task = Task, out P extends string = string>
+  extends Omit<Reward<T, P>, 'score'> {
   readonly score: (answered: Answered<T>, context: ScoreContext) => TaskEither<RewardFailure, Scored>
 }
+
+/** A reward of either kind. */
+export type AnyReward<T extends Task = Task, P extends string = string> = Reward<T, P> | RewardService<T, P>

@@ -75,7 +75,7 @@ const references = <T extends Task>(task: T, { answers }: TextRewardOptions<T>):
  * @example
  * exactMatch().range // [0, 1]
  */
-export const exactMatch = <T extends Task = Task>(options: ExactMatchOptions<T> = {}): Reward<T> => {
+export const exactMatch = <T extends Task = Task>(options: ExactMatchOptions<T> = {}): Reward<T, 'match'> => {
   const { read = 'reply', compare = 'exact' } = options
   const form = (text: string): string => (compare === 'squad' ? squadText(text) : text.trim())
   return {
@@ -99,7 +99,7 @@ export const exactMatch = <T extends Task = Task>(options: ExactMatchOptions<T> 
  * @example
  * tokenF1Reward().partNames // ['f1', 'match']
  */
-export const tokenF1Reward = <T extends Task = Task>(options: TokenF1Options<T> = {}): Reward<T> => {
+export const tokenF1Reward = <T extends Task = Task>(options: TokenF1Options<T> = {}): Reward<T, 'f1' | 'match'> => {
   const { read = 'reply', solvedAt = 1 } = options
   if (!(solvedAt > 0 && solvedAt <= 1)) {
     throw new RangeError(`tokenF1Reward: solvedAt must be above 0 and at most 1, got ${solvedAt}`)

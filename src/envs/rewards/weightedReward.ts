@@ -3,7 +3,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { child } from '../../core/key.js'
 import type { Task } from '../../data/task.js'
-import type { Answered, Reward, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
+import type { Answered, AnyReward, Reward, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 
 export interface WeightedRewardOptions {
   /** Default: `weighted`. */
@@ -11,8 +11,6 @@ export interface WeightedRewardOptions {
   /** Which of the rewards say that a task is solved. Default: the first alone. */
   readonly success?: 'first' | 'all' | 'any'
 }
-
-type AnyReward<T extends Task> = Reward<T> | RewardService<T>
 
 type Weighted<R> = readonly (readonly [weight: number, reward: R])[]
 

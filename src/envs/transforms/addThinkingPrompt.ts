@@ -88,13 +88,13 @@ const requireSettings = ({
   return prompts
 }
 
-/** The condition that the reward of the step is not above a limit. */
+/** The condition that the reward of the step is not above a limit. Rewards are float32, and so is the limit: 0.1 is at most 0.1. */
 export const rewardAtMost =
   (limit: number): AddThinkingPromptOptions['cond'] =>
   (next) =>
     get(next, 'reward')
       .dataSync()
-      .map((reward) => (reward <= limit ? 1 : 0))
+      .map((reward) => (reward <= Math.fround(limit) ? 1 : 0))
 
 /**
  * Asks the policy to think again where a condition holds, and reopens the episode. It belongs behind the rewards and below the template.

@@ -1,35 +1,64 @@
-/** The rewards of MATH and Countdown as transforms. */
-import type { AnswerRewardOptions } from '../rewards/answerScore.js'
+/** The rewards of GSM8K, MATH and Countdown as transforms. */
+import { aFunction, aList, aNumber, checkOptions } from '../../core/options.js'
+import type { Task } from '../../data/task.js'
+import type { AnswerReward, AnswerRewardOptions } from '../rewards/answerScore.js'
 import { countdownReward } from '../rewards/countdown.js'
+import { type GSM8KRewardOptions, gsm8kAnswerReward } from '../rewards/gsm8k.js'
 import { type MathRewardOptions, mathReward } from '../rewards/math/mathReward.js'
-import type { TaskColumns } from './dataLoadingPrimer.js'
-import type { AnswerParts } from './gsm8kRewardParser.js'
-import { type RewardState, RewardTransform, type RewardTransformOptions } from './rewardTransform.js'
+import type { PartEntries, RewardEntries } from './rewardEntries.js'
+import { type NeededTask, READING_OPTIONS, type RewardReading, type RewardState, rewarding } from './rewardTransform.js'
 import type { Transform } from './transform.js'
 
-/** How an action is read, and whether an answer ends the episode. */
-export type ParserOptions = Omit<RewardTransformOptions, 'task'>
+/** How an action is read, and whether an answer ends the episode. Each turn is rewarded. */
+export type ParserOptions = Omit<RewardReading, 'when'>
+
+export interface GSM8KRewardParserOptions extends ParserOptions, GSM8KRewardOptions {}
 
 export interface MATHRewardParserOptions extends ParserOptions, MathRewardOptions {}
 
 export interface CountdownRewardParserOptions extends ParserOptions, AnswerRewardOptions {}
 
-type AnswerParser = Transform<RewardState, TaskColumns, AnswerParts>
+/** The parts of the reward of an answer block, each `[B]` float32, and whether the answer is right, `[B]` bool. Added on every step. */
+export type AnswerParts = RewardEntries & PartEntries<'answer' | 'think' | 'right'>
+
+type AnswerParser = Transform<RewardState, NeededTask<Task>, AnswerParts>
+
+const { when: _, ...READING } = READING_OPTIONS
+const PARSER_OPTIONS = { ...READING, correctReward: aNumber, formatReward: aNumber }
+
+const parser = (name: string, reward: AnswerReward, reading: ParserOptions): AnswerParser =>
+  rewarding(name, reward, { ...reading, when: 'turn' })
+
+/**
+ * Rewards each answer by `gsm8kReward` against the state's `answer`, and ends the episodes in which an answer was given. The reward is added to
+ * what is there. Only the completion is read, never the prompt, in every input mode.
+ *
+ * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws RangeError for unknown options.
+ * Source   TorchRL `GSM8KRewardParser`.
+ */
+export const GSM8KRewardParser = (options: GSM8KRewardParserOptions = {}): AnswerParser => {
+  checkOptions('GSM8KRewardParser', options, PARSER_OPTIONS)
+  return parser('GSM8KRewardParser', gsm8kAnswerReward(options), options)
+}
 
 /**
  * Rewards each answer by `mathReward` against the state's `answer`, and ends the episodes in which an answer was given.
  *
- * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names.
+ * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws RangeError for unknown options.
  * Source   TorchRL `MATHRewardParser`.
  */
-export const MATHRewardParser = (options: MATHRewardParserOptions = {}): AnswerParser =>
-  RewardTransform(mathReward(options), options) as never // its entries are those of the reward's three parts
+export const MATHRewardParser = (options: MATHRewardParserOptions = {}): AnswerParser => {
+  checkOptions('MATHRewardParser', options, { ...PARSER_OPTIONS, places: aList, secondOpinion: aFunction })
+  return parser('MATHRewardParser', mathReward(options), options)
+}
 
 /**
  * Rewards each answer by `countdownReward` against the goal in the state's `answer`, and ends the episodes in which an answer was given.
  *
- * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names.
+ * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws RangeError for unknown options.
  * Source   TorchRL `CountdownRewardParser`.
  */
-export const CountdownRewardParser = (options: CountdownRewardParserOptions = {}): AnswerParser =>
-  RewardTransform(countdownReward(options), options) as never // its entries are those of the reward's three parts
+export const CountdownRewardParser = (options: CountdownRewardParserOptions = {}): AnswerParser => {
+  checkOptions('CountdownRewardParser', options, PARSER_OPTIONS)
+  return parser('CountdownRewardParser', countdownReward(options), options)
+}

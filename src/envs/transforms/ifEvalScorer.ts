@@ -13,7 +13,7 @@ import { type IfEvalRewardOptions, ifEvalReward } from '../rewards/ifEval/ifEval
 import type { IFEvalScoreData } from '../rewards/ifEval/ifEvalScore.js'
 import type { TaskEntry } from './dataLoadingPrimer.js'
 import { HISTORY_MODE, responsesOf } from './responses.js'
-import { type OnAnswer, rewarded, rewardKeys, rewardSpec, unscored } from './rewardEntries.js'
+import { isAnswer, type OnAnswer, rewarded, rewardKeys, rewardSpec, unscored } from './rewardEntries.js'
 import { type Transform, transform } from './transform.js'
 
 /**
@@ -79,9 +79,10 @@ export const IfEvalScorer = (options: IfEvalScorerOptions): Transform<null, Need
         over[i] === true ? null : reward.score({ task: tasks.get(i)!, history: History([reply]) }),
       )
       const verdicts = data(scores.map((score, i) => (score === null ? verdictsOf(previous, i) : score.verdicts)))
+      const ends = scores.map((score) => score !== null && onAnswer === 'terminate' && isAnswer(score))
       const entries = (): TensorDict =>
         merge(
-          rewarded({ previous, next }, scores, { keys, onAnswer }),
+          rewarded({ previous, next }, scores, { keys, ends }),
           TensorDict({ ifEvalScore: verdicts }, next.batchShape),
         )
       return TE.right([scope(entries) as never, null])

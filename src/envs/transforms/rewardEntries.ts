@@ -23,6 +23,18 @@ export const rewardKey = (part: string): string =>
     .map((word) => `${word.slice(0, 1).toUpperCase()}${word.slice(1)}`)
     .join('')}`
 
+type Camel<P extends string, By extends string> = P extends `${infer A}${By}${infer B}`
+  ? `${A}${Capitalize<Camel<B, By>>}`
+  : P
+
+/** The type of `rewardKey`, for names whose words are parted by `.`, `_`, `-` or `:`. */
+export type RewardKey<P extends string> = `reward${Capitalize<Camel<Camel<Camel<Camel<P, '.'>, '_'>, '-'>, ':'>>}`
+
+/** One float32 entry `[B]` for each part of a reward; none that the compiler knows of if it does not know the names. */
+export type PartEntries<P extends string> = string extends P
+  ? unknown
+  : { readonly [K in P as RewardKey<K>]: tf.Tensor }
+
 /** Throws RangeError for parts that share an entry. */
 export const rewardKeys = (where: string, partNames: readonly string[]): ReadonlyMap<string, string> => {
   const keys = partNames.map((name) => [name, rewardKey(name)] as const)
@@ -48,21 +60,24 @@ export const unscored = (keys: ReadonlyMap<string, string>, { batchShape }: Tens
     batchShape,
   )
 
+/** Whether an answer ends its episode: the part `answer` of its score is above 0, or there is no such part. */
+export const isAnswer = ({ parts }: Scored): boolean => (parts.answer ?? 1) > 0
+
 /** How scores become entries. */
 export interface RewardedOptions {
   readonly keys: ReadonlyMap<string, string>
-  readonly onAnswer: OnAnswer
+  /** The elements whose episode the step terminates. */
+  readonly ends: readonly boolean[]
 }
 
 /**
  * The entries of a step for the scores of a batch; `null` for an element that is not scored in this step. The reward is added to what is there.
- * With `terminate` the episodes end in which an answer was given: where the part `answer` is above 0, or everywhere if the reward has no such part.
  * An element that was done before the step gets no reward, parts of 0, and keeps its `success`. Tensors of the enclosing scope.
  */
 export const rewarded = (
   step: StepBetween,
   scores: readonly (Scored | null)[],
-  { keys, onAnswer }: RewardedOptions,
+  { keys, ends }: RewardedOptions,
 ): TensorDict<RewardEntries> => {
   const { previous, next } = step
   const over = endedRows(previous, 'done')
@@ -74,7 +89,6 @@ export const rewarded = (
     )
   const solved = endedRows(previous, 'success')
   const success = due.map((score, i) => (over[i] === true ? solved[i] === true : score?.success === true))
-  const answered = due.map((score) => score !== null && onAnswer === 'terminate' && (score.parts.answer ?? 1) > 0)
   return TensorDict(
     {
       ...Object.fromEntries([...keys].map(([name, key]) => [key, numbers(({ parts }) => parts[name] ?? Number.NaN)])),
@@ -83,7 +97,7 @@ export const rewarded = (
         due.map((score) => score?.reward ?? 0),
       ),
       success: tf.tensor1d(success, 'bool'),
-      ...addEnds(step, { terminated: answered }),
+      ...addEnds(step, { terminated: ends }),
     },
     next.batchShape,
   )

@@ -2,31 +2,81 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { child, type Key, keyFromSeed } from '../../core/key.js'
-import { append, History, type Message, message, textOf } from '../../data/history.js'
+import {
+  aFunction,
+  aNumber,
+  aRecord,
+  aText,
+  checkOptions,
+  eitherOf,
+  type OptionKinds,
+  oneOf,
+} from '../../core/options.js'
+import { append, History, lastMessage, type Message, message, textOf } from '../../data/history.js'
 import { dataSpec } from '../../data/spec.js'
 import type { Task } from '../../data/task.js'
 import type { Data } from '../../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
-import { type EnvFailure, envFailure } from '../env.js'
-import type { Answered, Reward, RewardFailure, RewardService, Scored } from '../rewards/reward.js'
+import { type EnvFailure, endedRows, envFailure, type StepBetween } from '../env.js'
+import type { Answered, AnyReward, RewardFailure, Scored } from '../rewards/reward.js'
+import { type RewardFunction, type RewardParts, rewardOf } from '../rewards/rewardFunction.js'
 import type { TaskColumns, TaskEntry } from './dataLoadingPrimer.js'
 import { HISTORY_MODE, type InputMode, responsesOf } from './responses.js'
-import { type OnAnswer, type RewardEntries, rewarded, rewardKeys, rewardSpec, unscored } from './rewardEntries.js'
+import {
+  isAnswer,
+  type OnAnswer,
+  type PartEntries,
+  type RewardEntries,
+  rewarded,
+  rewardKeys,
+  rewardSpec,
+  unscored,
+} from './rewardEntries.js'
 import { type StepContext, type Transform, transform } from './transform.js'
 
-export interface RewardTransformOptions {
+/** When a reward is given. `end`: once, in the step in which the episode ends. `turn`: in every step. */
+export type When = 'end' | 'turn'
+
+/** How an answer is read, and when it is rewarded. */
+export interface RewardReading {
+  /** Default `end`: a conversation with tools is paid once, for its last message, and a judge is asked once. */
+  readonly when?: When
+  /**
+   * Whether an answer ends the episode. Default `terminate`: a message to which no transform inside has replied, neither a tool nor a user, is
+   * the last. With `when: 'turn'` and a reward that has a part `answer`, the message is the last in which that part is above 0. `continue`: only
+   * other transforms end the episode.
+   */
+  readonly onAnswer?: OnAnswer
   /** Where the answer is read. Default: the message. */
   readonly inputMode?: InputMode
   /** Cut off the end of an answer that is read as text or tokens, which have it: the template's end of a turn. */
   readonly endOfTurn?: string
-  /**
-   * Whether an answer ends the episode: `terminate` (the default) where the part `answer` is above 0, or everywhere if the reward has no such
-   * part.
-   */
-  readonly onAnswer?: OnAnswer
-  /** `columns`: the state has query, answer and id of the task. `whole`: it has the task, with its row (`DataLoadingPrimer`'s `keep`). */
-  readonly task?: 'columns' | 'whole'
+}
+
+export interface RewardTransformOptions<T extends Task = Task, P extends string = string>
+  extends RewardReading,
+    RewardParts<P> {
+  /** A reward of this library or a plain function. `parts` and `solvedAt` are for functions. */
+  readonly reward: AnyReward<T, P> | RewardFunction<T, NoInfer<P>>
+}
+
+/** What a state must have: the columns of its task, and the whole task if the reward reads more than those (`keep: 'task'`). */
+export type NeededTask<T extends Task> = TaskColumns & (Task extends T ? unknown : TaskEntry<T>)
+
+/** How an answer may be read, and when it may be rewarded, for `checkOptions`. */
+export const READING_OPTIONS: OptionKinds<RewardReading> = {
+  when: oneOf('end', 'turn'),
+  onAnswer: oneOf('terminate', 'continue'),
+  inputMode: aRecord,
+  endOfTurn: aText,
+}
+
+const REWARD_OPTIONS: OptionKinds<RewardTransformOptions> = {
+  ...READING_OPTIONS,
+  reward: eitherOf(aFunction, aRecord),
+  parts: aRecord,
+  solvedAt: aNumber,
 }
 
 /** The random stream of an episode, and how many turns of it were scored. */
@@ -35,18 +85,16 @@ export interface RewardState {
   readonly turn: number
 }
 
-type AnyReward<T extends Task> = Reward<T> | RewardService<T>
-
 const COLUMNS = {
   query: dataSpec<string>('string'),
   answer: dataSpec<string>('string'),
   taskId: dataSpec<string>('string'),
 }
-const WHOLE = { task: dataSpec<Task>('Task') }
 
-const tasksOf = (td: TensorDict, view: 'columns' | 'whole'): readonly Task[] => {
-  // Casts: the transform's spec asks the environment for these entries.
-  if (view === 'whole') return get(td as TensorDict<TaskEntry>, 'task').items.toArray()
+/** The tasks of a state: whole ones where it keeps them, their columns where it does not. */
+const tasksOf = (td: TensorDict): readonly Task[] => {
+  // Casts: by the schemas of the primer, and the transform's spec asks for the columns.
+  if (find(td, ['task']) !== undefined) return get(td as TensorDict<TaskEntry>, 'task').items.toArray()
   const columns = td as TensorDict<TaskColumns>
   const [queries, answers] = [get(columns, 'query').items, get(columns, 'answer').items]
   return get(columns, 'taskId')
@@ -54,13 +102,22 @@ const tasksOf = (td: TensorDict, view: 'columns' | 'whole'): readonly Task[] => 
     .toArray()
 }
 
-/** The conversation that an element answered to: its history, or its question alone where it has none. */
-const promptOf = (previous: TensorDict, task: Task, i: number): History => {
-  const entry = find(previous, ['history', 'prompt'])
+const historiesOf = (td: TensorDict): Data<History>['items'] | undefined => {
+  const entry = find(td, ['history', 'prompt'])
   const isData = entry !== undefined && '_tag' in entry && entry._tag === 'Data'
-  // The cast is right: `history.prompt` holds conversations, by the schemas of `data/policy.ts`.
-  return isData ? (entry as Data<History>).items.get(i)! : History([message('user', task.query)])
+  return isData ? (entry as Data<History>).items : undefined // conversations, by the schemas of `data/policy.ts`
 }
+
+/** Whether nobody has replied to what the policy wrote, so that an element has nothing to answer to any more. */
+const isLast = ({ previous, next }: StepBetween, i: number): boolean => {
+  const [before, after] = [historiesOf(previous)?.get(i), historiesOf(next)?.get(i)]
+  if (before === undefined || after === undefined) return true
+  return after.messages.size <= before.messages.size + 1 && lastMessage(after)?.toolCalls.length === 0
+}
+
+/** The conversation that an element answered to: its history, or its question alone where it has none. */
+const promptOf = (previous: TensorDict, task: Task, i: number): History =>
+  historiesOf(previous)?.get(i) ?? History([message('user', task.query)])
 
 const without = (endOfTurn: string | undefined, reply: Message): Message => {
   const text = textOf(reply)
@@ -69,20 +126,21 @@ const without = (endOfTurn: string | undefined, reply: Message): Message => {
     : reply
 }
 
-const failureOf = ({ rewardName, reason, cause }: RewardFailure): EnvFailure =>
-  envFailure('RewardTransform', `the reward ${rewardName} could not be had: ${reason}`, cause)
-
-/** Scores all elements, services at the same time; the first failure ends the others. */
+/** Scores elements, services at the same time; the first failure ends the others. `null` for those that are not due. */
 const scoreAll =
   <T extends Task>(
+    name: string,
     reward: AnyReward<T>,
-    answers: readonly Answered<T>[],
+    answers: readonly (Answered<T> | null)[],
     { key, signal: outer }: { readonly key: Key; readonly signal: AbortSignal | undefined },
-  ): TE.TaskEither<EnvFailure, readonly Scored[]> =>
+  ): TE.TaskEither<EnvFailure, readonly (Scored | null)[]> =>
   async () => {
     const controller = new AbortController()
     const signal = outer === undefined ? controller.signal : AbortSignal.any([controller.signal, outer])
-    const one = async (answered: Answered<T>, i: number): Promise<E.Either<EnvFailure, Scored>> => {
+    const failureOf = ({ rewardName, reason, cause }: RewardFailure): EnvFailure =>
+      envFailure(name, `the reward ${rewardName} could not be had: ${reason}`, cause)
+    const one = async (answered: Answered<T> | null, i: number): Promise<E.Either<EnvFailure, Scored | null>> => {
+      if (answered === null) return E.right(null)
       const scored = reward.score(answered, { key: child(key, i), signal })
       if (typeof scored !== 'function') return E.right(scored)
       const result = E.mapLeft(failureOf)(await scored())
@@ -93,55 +151,79 @@ const scoreAll =
     return E.sequenceArray(results)
   }
 
-/**
- * Rewards each answer by a `Reward`, or by a `RewardService`, in the step. The reward is added to what is there; each part is an entry of its
- * own (`rewardKey`), with `success` beside them. What the policy wrote is read in the action alone; the conversation before it is the state's.
- *
- * Shapes   reward, parts and success `[B]`.
- * Errors   throws RangeError for parts whose entries have the same name. `Left(EnvFailure)` if the action lacks the view that `inputMode` names,
- *          and for a service that failed: such a rollout has no reward.
- * Source   TorchRL's reward parsers, made one.
- */
-export function RewardTransform(
-  reward: Reward | RewardService,
-  options?: RewardTransformOptions & { readonly task?: 'columns' },
-): Transform<RewardState, TaskColumns, RewardEntries>
-export function RewardTransform<T extends Task>(
-  reward: AnyReward<T>,
-  options: RewardTransformOptions & { readonly task: 'whole' },
-): Transform<RewardState, TaskEntry<T>, RewardEntries>
-export function RewardTransform<T extends Task>(
-  reward: AnyReward<T>,
-  { inputMode = HISTORY_MODE, endOfTurn, onAnswer = 'terminate', task: view = 'columns' }: RewardTransformOptions = {},
-): Transform<RewardState, never, RewardEntries> {
-  const name = `RewardTransform(${reward.name})`
+type Rewarding<T extends Task, P extends string> = Transform<RewardState, NeededTask<T>, RewardEntries & PartEntries<P>>
+
+/** `RewardTransform` under a name, for the other files of this folder. */
+export const rewarding = <T extends Task, P extends string>(
+  name: string,
+  reward: AnyReward<T, P>,
+  { inputMode = HISTORY_MODE, endOfTurn, onAnswer = 'terminate', when = 'end' }: RewardReading,
+): Rewarding<T, P> => {
   const keys = rewardKeys(name, reward.partNames)
+  const hasAnswerPart = reward.partNames.some((part) => part === 'answer')
   const step = (next: TensorDict, { previous, action, signal }: StepContext, { key, turn }: RewardState) => {
     const responses = responsesOf(action, inputMode)
     if (responses === undefined)
       return TE.left(envFailure(name, `the action has no entry ${inputMode._tag}.response of its kind`))
-    const tasks = tasksOf(next, view) as readonly T[] // whole tasks are the reward's, and columns only where it takes any task
-    const answers = responses.map((response, i) => ({
-      task: tasks[i]!,
-      history: append(
-        promptOf(previous, tasks[i]!, i),
-        without(inputMode._tag === 'history' ? undefined : endOfTurn, response),
-      ),
-    }))
+    const between = { previous, next }
+    const [over, ended] = [endedRows(previous, 'done'), endedRows(next, 'done')]
+    const last = responses.map((_, i) => onAnswer === 'terminate' && isLast(between, i))
+    const tasks = tasksOf(next) as readonly T[] // whole tasks are the reward's, and columns only where it takes any task
+    const answers = responses.map((response, i): Answered<T> | null => {
+      if (over[i] === true || (when === 'end' && ended[i] === false && last[i] === false)) return null
+      const said = without(inputMode._tag === 'history' ? undefined : endOfTurn, response)
+      return { task: tasks[i]!, history: append(promptOf(previous, tasks[i]!, i), said) }
+    })
+    /** The elements that their score ends. */
+    const endsOf = (scores: readonly (Scored | null)[]): readonly boolean[] =>
+      scores.map((score, i) => {
+        if (score === null || onAnswer === 'continue') return false
+        return when === 'turn' && hasAnswerPart ? isAnswer(score) : ended[i] === false && last[i] === true
+      })
     return pipe(
-      scoreAll(reward, answers, { key: child(key, turn), signal }),
-      TE.map(
-        (scores) =>
-          [scope(() => rewarded({ previous, next }, scores, { keys, onAnswer })), { key, turn: turn + 1 }] as const,
-      ),
+      scoreAll(name, reward, answers, { key: child(key, turn), signal }),
+      TE.map((scores) => {
+        const added = scope(() => rewarded(between, scores, { keys, ends: endsOf(scores) }))
+        return [added as never, { key, turn: turn + 1 }] as const // the keys are those of the parts
+      }),
     )
   }
-  return transform<RewardState, never, RewardEntries>({
+  return transform<RewardState, NeededTask<T>, RewardEntries & PartEntries<P>>({
     name,
     initial: { key: keyFromSeed(0), turn: 0 },
-    needs: { observation: view === 'whole' ? WHOLE : COLUMNS, action: {} },
+    needs: { observation: COLUMNS, action: {} },
     adds: rewardSpec(keys),
-    reset: (td, _, key) => TE.right([scope(() => unscored(keys, td)), { key: child(key, name), turn: 0 }]),
+    // The cast is right: the keys are those of the parts.
+    reset: (td, _, key) => TE.right([scope(() => unscored(keys, td)) as never, { key: child(key, name), turn: 0 }]),
     step,
   })
+}
+
+/**
+ * Rewards the policy by a plain function, a `Reward` or a `RewardService`. By default the reward is given once, when the episode ends: by another
+ * transform (`StepCounter`, a tool limit), or because nobody replied to the policy's message. The reward is added to what is there; each part is an
+ * entry of its own (`rewardKey`), with `success` beside them. What the policy wrote is read in the action alone; the conversation before it is
+ * the state's. Put it outside of tools and users.
+ *
+ * Shapes   reward, parts and success `[B]`.
+ * Errors   throws RangeError for unknown options and for parts whose entries have the same name. `Left(EnvFailure)` if the action lacks the view
+ *          that `inputMode` names, for a service that failed, and for a function that throws: such a rollout has no reward.
+ * Source   TorchRL's reward parsers, made one.
+ *
+ * @example
+ * RewardTransform({ reward: (answer, task) => (answer === task.answer ? 1 : 0), when: 'turn' }).name // 'RewardTransform(reward)'
+ */
+export const RewardTransform = <T extends Task = Task, const P extends string = never>(
+  options: RewardTransformOptions<T, P>,
+): Rewarding<T, P> => {
+  checkOptions('RewardTransform', options, REWARD_OPTIONS)
+  const { reward, parts, solvedAt, ...reading } = options
+  if (typeof reward !== 'function' && (parts !== undefined || solvedAt !== undefined)) {
+    throw new RangeError(
+      `RewardTransform: parts and solvedAt are for functions, and ${reward.name} is a reward with its own`,
+    )
+  }
+  const own = { ...(parts !== undefined && { parts }), ...(solvedAt !== undefined && { solvedAt }) }
+  const value = typeof reward === 'function' ? rewardOf(reward, own) : reward
+  return rewarding(`RewardTransform(${value.name})`, value, reading)
 }

@@ -10,7 +10,7 @@ import { data, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { DatasetChatEnv } from '../../../src/envs/datasetChatEnv.js'
 import { gsm8kReward } from '../../../src/envs/rewards/gsm8k.js'
-import { GSM8KRewardParser, type GSM8KRewardParserOptions } from '../../../src/envs/transforms/gsm8kRewardParser.js'
+import { GSM8KRewardParser, type GSM8KRewardParserOptions } from '../../../src/envs/transforms/answerParsers.js'
 import type { InputMode } from '../../../src/envs/transforms/responses.js'
 import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
@@ -69,7 +69,11 @@ const completion = fc
   .map((parts) => parts.join(''))
 const completions = fc.array(completion, { minLength: 1, maxLength: 4 })
 
-const answersOf = (size: number): TensorDict => TensorDict({ answer: data(new Array(size).fill('#### 2')) }, [size])
+const answersOf = (size: number): TensorDict =>
+  TensorDict(
+    Object.fromEntries(['answer', 'query', 'taskId'].map((name) => [name, data(new Array(size).fill('#### 2'))])),
+    [size],
+  )
 
 /** An action with all three views of the completions. */
 const views = (texts: readonly string[]): TensorDict =>
@@ -90,7 +94,8 @@ const views = (texts: readonly string[]): TensorDict =>
 /** What one step adds to a state with answers. */
 const scored = async (options: GSM8KRewardParserOptions, next: TensorDict, texts: readonly string[]) => {
   const context = { previous: next, action: views(texts) }
-  const [added] = await answered(GSM8KRewardParser(options).step(next as never, context, null)) // has `answer`
+  const parser = GSM8KRewardParser(options)
+  const [added] = await answered(parser.step(next as never, context, parser.initial)) // has the columns
   return added
 }
 
@@ -121,7 +126,10 @@ describe('GSM8KRewardParser', () => {
     .tuple(fc.constantFrom(...MODES), fc.constantFrom('terminate' as const, 'continue' as const))
     .map(([inputMode, onAnswer]) => erased(GSM8KRewardParser({ inputMode, onAnswer })))
   const samples = completions.map((texts) => ({
-    inner: { observation: { answer: dataSpec('string') }, action: {} },
+    inner: {
+      observation: { answer: dataSpec('string'), query: dataSpec('string'), taskId: dataSpec('string') },
+      action: {},
+    },
     state: () => answersOf(texts.length),
     action: () => views(texts),
     next: () => answersOf(texts.length),
@@ -174,12 +182,12 @@ describe('GSM8KRewardParser', () => {
       }
     }))
 
-  it('adds to the reward that is there, and does not reopen what has ended', () =>
+  it('adds to the reward that is there, and neither pays nor reopens what has ended', () =>
     freeing(async (keep) => {
       const flags = tf.tensor1d([1, 0], 'bool')
       const outcome = { reward: tf.tensor1d([10, 20]), terminated: flags, done: flags }
-      const next = keep(TensorDict({ answer: data(['#### 2', '#### 2']), ...outcome }, [2]))
-      const td = keep(await scored({}, next, ['', '<answer>2</answer>']))
+      const next = keep(TensorDict({ ...Object.fromEntries(answersOf(2).entries), ...outcome }, [2]))
+      const td = keep(await scored({}, next, ['<answer>2</answer>', '<answer>2</answer>']))
       expect(numbersAt(td, 'reward')).toEqual([10, 21])
       expect(numbersAt(td, 'terminated')).toEqual([1, 1])
       expect(numbersAt(td, 'done')).toEqual([1, 1])
@@ -202,7 +210,8 @@ describe('GSM8KRewardParser', () => {
 
   it('has scored nothing before the first step', () =>
     freeing(async (keep) => {
-      const [added] = await answered(GSM8KRewardParser().reset(answersOf(2) as never, null, key)) // has `answer`
+      const parser = GSM8KRewardParser()
+      const [added] = await answered(parser.reset(answersOf(2) as never, parser.initial, key)) // has the columns
       keep(added)
       expect(toNested(added)).toEqual({
         rewardAnswer: [0, 0],
@@ -217,7 +226,8 @@ describe('GSM8KRewardParser', () => {
     const kind = 'tokens' in withOther ? ragged('int32', [[1]]) : data(['x'])
     for (const action of [empty(1), TensorDict({ [inputMode._tag]: { response: kind } }, [1])]) {
       const context = { previous: empty(1), action }
-      const failure = await refused(GSM8KRewardParser({ inputMode }).step(answersOf(1) as never, context, null)) // has `answer`
+      const parser = GSM8KRewardParser({ inputMode })
+      const failure = await refused(parser.step(answersOf(1) as never, context, parser.initial)) // has the columns
       expect(failure.reason).toContain(`${inputMode._tag}.response`)
     }
   })

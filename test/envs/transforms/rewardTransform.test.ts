@@ -5,17 +5,22 @@ import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { message, textOf } from '../../../src/data/history.js'
 import { dataSpec } from '../../../src/data/spec.js'
-import { type RowTask, taskList } from '../../../src/data/task.js'
+import { type RowTask, type Task, taskList } from '../../../src/data/task.js'
 import { data, ragged } from '../../../src/data/tensorDict/leaf.js'
-import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import { discard } from '../../../src/engine/scope.js'
 import { DatasetChatEnv } from '../../../src/envs/datasetChatEnv.js'
 import { gsm8kAnswerReward } from '../../../src/envs/rewards/gsm8k.js'
 import { replyOf } from '../../../src/envs/rewards/reply.js'
 import type { Reward, RewardService, Scored } from '../../../src/envs/rewards/reward.js'
-import { GSM8KRewardParser } from '../../../src/envs/transforms/gsm8kRewardParser.js'
+import { calculator } from '../../../src/envs/tools/calculator.js'
+import { SimpleToolTransform } from '../../../src/envs/tools/simpleToolTransform.js'
+import { ToolRegistry } from '../../../src/envs/tools/toolRegistry.js'
+import { GSM8KRewardParser } from '../../../src/envs/transforms/answerParsers.js'
 import type { InputMode } from '../../../src/envs/transforms/responses.js'
 import { rewardKey } from '../../../src/envs/transforms/rewardEntries.js'
 import { RewardTransform } from '../../../src/envs/transforms/rewardTransform.js'
+import { StepCounter } from '../../../src/envs/transforms/stepCounter.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
@@ -24,6 +29,7 @@ import {
   answered,
   END_OF_TURN,
   empty,
+  followUp,
   freeing,
   itemsAt,
   numbersAt,
@@ -65,7 +71,9 @@ describe('RewardTransform', () => {
   describe('as a transform', () => {
     const subjects = fc
       .constantFrom<Reward | RewardService>(gsm8kAnswerReward(), exact, asService(exact.score))
-      .map((reward) => erased(RewardTransform(reward)))
+      .chain((reward) =>
+        fc.constantFrom('end' as const, 'turn' as const).map((when) => erased(RewardTransform({ reward, when }))),
+      )
     const samples = texts.map((said) => ({
       inner: {
         observation: { query: dataSpec('string'), answer: dataSpec('string'), taskId: dataSpec('string') },
@@ -83,8 +91,8 @@ describe('RewardTransform', () => {
       freeing(async (keep) => {
         const context = { previous: columns(said.length), action: replies(...said) as TensorDict }
         const parser = GSM8KRewardParser()
-        const ours = RewardTransform(gsm8kAnswerReward())
-        const [expected] = keep(await answered(parser.step(columns(said.length) as never, context, null))) // has `answer`
+        const ours = RewardTransform({ reward: gsm8kAnswerReward(), when: 'turn' })
+        const [expected] = keep(await answered(parser.step(columns(said.length) as never, context, parser.initial))) // has the columns
         const [added] = keep(await answered(ours.step(columns(said.length) as never, context, ours.initial))) // has the columns
         for (const name of ['reward', 'rewardAnswer', 'rewardThink', 'rewardRight', 'success', 'terminated', 'done'])
           expect(numbersAt(added, name)).toEqual(numbersAt(expected, name))
@@ -105,7 +113,7 @@ describe('RewardTransform', () => {
       }
       const modes: readonly InputMode[] = [{ _tag: 'history' }, { _tag: 'text' }, { _tag: 'tokens', tokenizer }]
       for (const inputMode of modes) {
-        const env = pipe(chats(), append(RewardTransform(spy, { inputMode, endOfTurn: END_OF_TURN })))
+        const env = pipe(chats(), append(RewardTransform({ reward: spy, inputMode, endOfTurn: END_OF_TURN })))
         const state = keep(await answered(env.reset(empty(2), key)))
         const written = ['two', 'Twice 1.\n#### 2'].map(
           (text) => text + (inputMode._tag === 'history' ? '' : END_OF_TURN),
@@ -145,7 +153,7 @@ describe('RewardTransform', () => {
       }
       const env = pipe(
         DatasetChatEnv({ source: rows, prompts: 2, keep: 'task' }),
-        append(RewardTransform(leveled, { task: 'whole', onAnswer: 'continue' })),
+        append(RewardTransform({ reward: leveled, when: 'turn', onAnswer: 'continue' })),
       )
       const state = keep(await answered(env.reset(empty(2), key)))
       expect(itemsAt(state, 'task')).toEqual([expect.objectContaining({ row: { level: 3 } }), expect.anything()])
@@ -153,13 +161,17 @@ describe('RewardTransform', () => {
       expect(numbersAt(next, 'reward')).toEqual([3, 5])
       expect(numbersAt(next, 'done')).toEqual([0, 0])
       const narrow = DatasetChatEnv({ source: rows, prompts: 2 })
-      // @ts-expect-error the state has no task: the compiler sees it, and so do the specs
-      expect(() => pipe(narrow, append(RewardTransform(leveled, { task: 'whole' })))).toThrow(/task: missing/)
+      // @ts-expect-error the state has no task
+      pipe(narrow, append(RewardTransform({ reward: leveled })))
     }))
 
   it('adds to the reward that is there, and leaves a state without a reward before the first step', () =>
     freeing(async (keep) => {
-      const twice = pipe(chats(), append(RewardTransform(exact)), append(RewardTransform({ ...exact, partNames: [] })))
+      const twice = pipe(
+        chats(),
+        append(RewardTransform({ reward: exact, when: 'turn', onAnswer: 'continue' })),
+        append(RewardTransform({ reward: { ...exact, partNames: [] } })),
+      )
       const state = keep(await answered(twice.reset(empty(2), key)))
       expect([numbersAt(state, 'rewardTextLength'), numbersAt(state, 'success')]).toEqual([
         [0, 0],
@@ -179,7 +191,7 @@ describe('RewardTransform', () => {
           return TE.of(exact.score(given))
         },
       }
-      const env = pipe(chats(), append(RewardTransform(noticing, { onAnswer: 'continue' })))
+      const env = pipe(chats(), append(RewardTransform({ reward: noticing, when: 'turn', onAnswer: 'continue' })))
       for (let round = 0; round < 2; round++) {
         const state = keep(await answered(env.reset(empty(2), key)))
         const next = keep(await answered(env.step(state, replies('a', 'b'))))
@@ -202,7 +214,7 @@ describe('RewardTransform', () => {
             : TE.of<never, Scored>(exact.score({ history, task: tasks(1).at(0) as never })) // never read
         },
       }
-      const env = pipe(chats(), append(RewardTransform(dead)))
+      const env = pipe(chats(), append(RewardTransform({ reward: dead })))
       const state = keep(await answered(env.reset(empty(2), key)))
       const failure = await refused(env.step(state, replies('a', 'b')))
       expect(failure.reason).toContain('the judge is gone')
@@ -210,17 +222,156 @@ describe('RewardTransform', () => {
     }))
 
   it('refuses parts that would share an entry, and an action without the view', async () => {
-    expect(() => RewardTransform({ ...exact, partNames: ['a.b', 'a b', 'c', 'c'] })).toThrow(
+    expect(() => RewardTransform({ reward: { ...exact, partNames: ['a.b', 'a b', 'c', 'c'] } })).toThrow(
       "RewardTransform(exact): the part 'a b' is not the only one under 'rewardAB'; the part 'c' is not the only one under 'rewardC'",
     )
-    const transform = RewardTransform(exact)
+    const transform = RewardTransform({ reward: exact })
     const context = { previous: columns(1), action: TensorDict({ text: { response: data(['x']) } }, [1]) }
     const failure = await refused(transform.step(columns(1) as never, context, transform.initial)) // has the columns
     expect(failure.reason).toContain('history.response')
   })
 
+  describe('when the episode ends', () => {
+    /** Right answers of a function that counts its calls. */
+    const counted = () => {
+      const asked: string[] = []
+      const reward = (answer: string, task: Task): number => {
+        asked.push(answer)
+        return task.answer.endsWith(answer) ? 1 : 0
+      }
+      return { asked, reward }
+    }
+
+    it('pays a conversation with a tool once, for its last message, and is not ended by its first call', () =>
+      freeing(async (keep) => {
+        const { asked, reward } = counted()
+        const registry = ToolRegistry([calculator()])
+        const env = pipe(
+          chats(),
+          append(SimpleToolTransform({ registry, format: 'hermes' })),
+          append(RewardTransform({ reward })),
+        )
+        const call = '<tool_call>{"name": "calculator", "arguments": {"expression": "1 + 1"}}</tool_call>'
+        const state = keep(await answered(env.reset(empty(2), key)))
+        const called = keep(await answered(env.step(state, replies(call, '3'))))
+        expect([numbersAt(called, 'reward'), numbersAt(called, 'done')]).toEqual([
+          [0, 0],
+          [0, 1],
+        ])
+        const last = keep(await answered(env.step(called, replies('2', '2'))))
+        expect([numbersAt(last, 'reward'), numbersAt(last, 'success'), numbersAt(last, 'done')]).toEqual([
+          [1, 0],
+          [1, 0],
+          [1, 1],
+        ])
+        expect(asked).toEqual(['3', '2'])
+      }))
+
+    it('asks once at the limit of a conversation that goes on, and leaves the end to the limit', () =>
+      freeing(async (keep) => {
+        const { asked, reward } = counted()
+        const env = pipe(
+          chats(),
+          append(followUp('And then?')),
+          append(StepCounter({ maxSteps: 3 })),
+          append(RewardTransform({ reward })),
+        )
+        let state: TensorDict = keep(await answered(env.reset(empty(2), key)))
+        for (const text of ['a', 'b', '2', 'd'])
+          state = keep(await answered(env.step(state as never, replies(text, text)))) // a state of the environment
+        expect(asked).toEqual(['2', '2'])
+        expect([numbersAt(state, 'terminated'), numbersAt(state, 'truncated'), numbersAt(state, 'success')]).toEqual([
+          [0, 0],
+          [1, 1],
+          [1, 1],
+        ])
+      }))
+
+    it('pays every turn with when: turn, and ends nothing with onAnswer: continue', () =>
+      freeing(async (keep) => {
+        const { asked, reward } = counted()
+        const env = pipe(chats(), append(RewardTransform({ reward, when: 'turn', onAnswer: 'continue' })))
+        let state: TensorDict = keep(await answered(env.reset(empty(2), key)))
+        for (let turn = 0; turn < 2; turn++) state = keep(await answered(env.step(state as never, replies('2', 'x')))) // of the environment
+        expect([asked.length, numbersAt(state, 'reward'), numbersAt(state, 'done')]).toEqual([4, [1, 0], [0, 0]])
+      }))
+  })
+
+  describe('with a plain function', () => {
+    it('has one typed entry for each part, and their weighted sum as the reward', () =>
+      freeing(async (keep) => {
+        const env = pipe(
+          chats(),
+          append(
+            RewardTransform({
+              reward: async (answer, task, { history }) => ({
+                right: task.answer.endsWith(answer) ? 1 : 0,
+                'turn.count': history.messages.size,
+              }),
+              parts: { right: 1, 'turn.count': 0.25 },
+            }),
+          ),
+        )
+        const next = keep(await answered(env.step(keep(await answered(env.reset(empty(2), key))), replies('2', '7'))))
+        expect(Array.from(get(next, 'reward').dataSync())).toEqual([1.5, 0.5])
+        expect(Array.from(get(next, 'rewardRight').dataSync())).toEqual([1, 0])
+        expect(Array.from(get(next, 'rewardTurnCount').dataSync())).toEqual([2, 2])
+        expect(Array.from(get(next, 'success').dataSync())).toEqual([1, 0])
+        // @ts-expect-error there is no such part
+        expect(() => get(next, 'rewardWrong')).toThrow(/rewardWrong/)
+      }))
+
+    it('reads the fields of its task where the environment keeps it', () =>
+      freeing(async (keep) => {
+        const source = taskList('levels', [{ id: 'a', query: 'One?', answer: '1', level: 3 }])
+        const env = pipe(
+          DatasetChatEnv({ source, prompts: 1, keep: 'task' }),
+          append(RewardTransform({ reward: (_answer, task: Task & { readonly level: number }) => task.level })),
+        )
+        const next = keep(await answered(env.step(keep(await answered(env.reset(empty(1), key))), replies('x'))))
+        expect(Array.from(get(next, 'reward').dataSync())).toEqual([3])
+      }))
+
+    it.each<[string, () => never, RegExp]>([
+      [
+        'throws',
+        () => {
+          throw new TypeError('no number')
+        },
+        /task t1: it threw TypeError: no number/,
+      ],
+      ['returns no number', () => 'one' as never, /it returned a value of type string: expected a finite number/],
+      ['returns NaN', () => Number.NaN as never, /it returned NaN/],
+      ['rejects', () => Promise.reject(new Error('gone')) as never, /it threw Error: gone/],
+    ])('fails the step where the function %s', async (_, reward, reason) => {
+      const env = pipe(chats(), append(RewardTransform({ reward })))
+      const state = await answered(env.reset(empty(2), key))
+      expect((await refused(env.step(state, replies('a', 'b')))).reason).toMatch(reason)
+      discard(state)
+    })
+
+    it('fails the step where parts are missing or unknown, with the names', async () => {
+      const reward = () => ({ rigt: 1 }) as never
+      const env = pipe(chats(), append(RewardTransform({ reward, parts: { right: 1 } })))
+      const state = await answered(env.reset(empty(2), key))
+      expect((await refused(env.step(state, replies('a', 'b')))).reason).toMatch(
+        /the part 'right' must be a finite number, got undefined; unknown part 'rigt': did you mean 'right'/,
+      )
+      discard(state)
+    })
+
+    it('refuses parts for a reward that has its own, and unknown options', () => {
+      expect(() => RewardTransform({ reward: exact, parts: { a: 1 } } as never)).toThrow(
+        /parts and solvedAt are for functions/,
+      )
+      expect(() => RewardTransform({ rewards: exact } as never)).toThrow(
+        "unknown option 'rewards': did you mean 'reward'?",
+      )
+    })
+  })
+
   describe('around conversations', () => {
-    const env = () => pipe(chats(), append(RewardTransform(gsm8kAnswerReward())))
+    const env = () => pipe(chats(), append(RewardTransform({ reward: gsm8kAnswerReward() })))
     checkLaws(
       it,
       envLaws(

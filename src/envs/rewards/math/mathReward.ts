@@ -1,7 +1,6 @@
 /** The reward of MATH: is the answer the same as the reference's? */
-import { ANSWER_PARTS, type AnswerRewardOptions, answerRange, answerScore } from '../answerScore.js'
+import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange, answerScore } from '../answerScore.js'
 import { replyOf } from '../reply.js'
-import type { Reward } from '../reward.js'
 import { type AnswerPlace, mathAnswerOf, unboxed } from './mathAnswer.js'
 import { sameAnswer } from './sameAnswer.js'
 
@@ -24,7 +23,7 @@ export interface MathRewardOptions extends AnswerRewardOptions {
  * @example
  * mathReward().range // [0, 1]
  */
-export const mathReward = (options: MathRewardOptions = {}): Reward => {
+export const mathReward = (options: MathRewardOptions = {}): AnswerReward => {
   const { places = ['block', 'box'], secondOpinion } = options
   return {
     name: 'math',

@@ -1,0 +1,46 @@
+/** What the environments of questions with one right answer share: how long an episode is, and whether it is rewarded. */
+import { pipe } from 'fp-ts/lib/function.js'
+import { aNumber, aRecord, type Kind } from '../core/options.js'
+import type { HistoryAction } from '../data/policy.js'
+import type { Task } from '../data/task.js'
+import type { DeepMerge } from '../data/tensorDict/merge.js'
+import { DATASET_OPTIONS, DatasetChatEnv, type DatasetChatEnvOptions, type DatasetChatState } from './datasetChatEnv.js'
+import type { Env } from './env.js'
+import type { AnswerParts } from './transforms/answerParsers.js'
+import type { NeededTask, RewardState } from './transforms/rewardTransform.js'
+import { type StepCount, StepCounter } from './transforms/stepCounter.js'
+import { append, type Transform } from './transforms/transform.js'
+
+/** How long an episode is, and whether it is rewarded. `C` is false where the reward is left out. */
+export interface EpisodeOptions<C extends boolean = boolean> {
+  /** Turns before an episode is truncated. Default 1. */
+  readonly maxSteps?: number
+  /** `false` leaves out the reward, its parts and the end that an answer makes: they come from a transform outside. Default `true`. */
+  readonly computeReward?: C
+}
+
+/** The states of an environment that counts its steps and rewards nothing. */
+export type UnrewardedState = DeepMerge<DatasetChatState, StepCount>
+
+/** The states of an environment whose answers are right, wrong or missing. */
+export type AnswerState = DeepMerge<UnrewardedState, AnswerParts>
+
+/** The states of such an environment with or without its reward. */
+export type AnswerStateOf<C extends boolean> = C extends false ? UnrewardedState : AnswerState
+
+const aSwitch: Kind = { expected: 'true or false', holds: (value) => typeof value === 'boolean' }
+
+/** The options of such an environment, for `checkOptions`. */
+export const ANSWER_ENV_OPTIONS = { ...DATASET_OPTIONS, maxSteps: aNumber, computeReward: aSwitch, reward: aRecord }
+
+type AnswerParser = Transform<RewardState, NeededTask<Task>, AnswerParts>
+
+/** Conversations over a data set with a limit of steps, and around them the reward. */
+export const answerEnv = <C extends boolean>(
+  { maxSteps = 1, computeReward, ...dataset }: Omit<DatasetChatEnvOptions, 'keep'> & EpisodeOptions<C>,
+  parser: () => AnswerParser,
+): Env<AnswerStateOf<C>, HistoryAction> => {
+  const chats = pipe(DatasetChatEnv(dataset), append(StepCounter({ maxSteps })))
+  const env = computeReward === false ? chats : pipe(chats, append(parser()))
+  return env as never // with the parts of the reward unless it is left out, as C says
+}
