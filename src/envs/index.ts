@@ -91,6 +91,16 @@ export {
   recordedMLGym,
 } from './mlgym/session.js'
 export { type MLGymPlace, type MLGymSessions, type MLGymSessionsOptions, mlgymSessions } from './mlgym/sessions.js'
+export {
+  type MultiTurnEntries,
+  MultiTurnEnv,
+  type MultiTurnEnvOptions,
+  type MultiTurnState,
+  type ReplyFunction,
+  type TurnReply,
+  type TurnResult,
+  type TurnScene,
+} from './multiTurnEnv.js'
 export type { AnswerReward, AnswerRewardOptions } from './rewards/answerScore.js'
 export { type CodeTest, type CodeTestsOptions, codeTests } from './rewards/codeTests.js'
 export {
