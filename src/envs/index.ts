@@ -173,6 +173,7 @@ export {
   tokenF1Reward,
 } from './rewards/textMatch.js'
 export { type WeightedRewardOptions, weightedReward, weightedService } from './rewards/weightedReward.js'
+export { type RolloutOptions, type RolloutSteps, rollout } from './rollout.js'
 export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from './tools/askedCalls.js'
 export {
   type Browser,
