@@ -25,8 +25,8 @@ export type UnrewardedState = DeepMerge<DatasetChatState, StepCount>
 /** The states of an environment whose answers are right, wrong or missing. */
 export type AnswerState = DeepMerge<UnrewardedState, AnswerParts>
 
-/** The states of such an environment with or without its reward. */
-export type AnswerStateOf<C extends boolean> = C extends false ? UnrewardedState : AnswerState
+/** The states of such an environment with its reward, or without it where that is not known. */
+export type AnswerStateOf<C extends boolean> = [C] extends [true] ? AnswerState : UnrewardedState
 
 const aSwitch: Kind = { expected: 'true or false', holds: (value) => typeof value === 'boolean' }
 
