@@ -43,7 +43,7 @@ const stepRow = (state: TensorDict, action: TensorDict, next: TensorDict): Tenso
  * Source   TorchRL `EnvBase.rollout`, which stops at the first episode that is done unless told otherwise.
  *
  * @example
- * orThrow(await rollout(ScriptedEnv([{ rewards: [0, 1] }]), ScriptedPolicy({ answers: () => [5] }), { steps: 5, key: keyFromSeed(1) })()).batchShape // [1, 2]
+ * typeof rollout(ScriptedEnv([{ rewards: [0, 1] }]), ScriptedPolicy({ answers: () => [5] }), { steps: 5, key: keyFromSeed(1) }) // 'function'
  */
 export const rollout = <O, A, B extends A>(
   env: Env<O, A>,
