@@ -11,12 +11,12 @@ import type { NeededTask, RewardState } from './transforms/rewardTransform.js'
 import { type StepCount, StepCounter } from './transforms/stepCounter.js'
 import { append, type Transform } from './transforms/transform.js'
 
-/** How long an episode is, and whether it is rewarded. `C` is false where the reward is left out. */
-export interface EpisodeOptions<C extends boolean = boolean> {
+/** How long an episode is, and whether it is rewarded. */
+export interface EpisodeOptions {
   /** Turns before an episode is truncated. Default 1. */
   readonly maxSteps?: number
   /** `false` leaves out the reward, its parts and the end that an answer makes: they come from a transform outside. Default `true`. */
-  readonly computeReward?: C
+  readonly computeReward?: boolean
 }
 
 /** The states of an environment that counts its steps and rewards nothing. */
@@ -25,8 +25,11 @@ export type UnrewardedState = DeepMerge<DatasetChatState, StepCount>
 /** The states of an environment whose answers are right, wrong or missing. */
 export type AnswerState = DeepMerge<UnrewardedState, AnswerParts>
 
-/** The states of such an environment with or without its reward. */
-export type AnswerStateOf<C extends boolean> = C extends false ? UnrewardedState : AnswerState
+/** An environment of such answers, without the parts of its reward where that is left out. */
+export interface AnswerEnv<Options extends EpisodeOptions> {
+  (options: Options & { readonly computeReward: false }): Env<UnrewardedState, HistoryAction>
+  (options: Options & { readonly computeReward?: true }): Env<AnswerState, HistoryAction>
+}
 
 const aSwitch: Kind = { expected: 'true or false', holds: (value) => typeof value === 'boolean' }
 
@@ -35,12 +38,11 @@ export const ANSWER_ENV_OPTIONS = { ...DATASET_OPTIONS, maxSteps: aNumber, compu
 
 type AnswerParser = Transform<RewardState, NeededTask<Task>, AnswerParts>
 
-/** Conversations over a data set with a limit of steps, and around them the reward. */
-export const answerEnv = <C extends boolean>(
-  { maxSteps = 1, computeReward, ...dataset }: Omit<DatasetChatEnvOptions, 'keep'> & EpisodeOptions<C>,
+/** Conversations over a data set with a limit of steps, and around them the reward unless it is left out. */
+export const answerEnv = (
+  { maxSteps = 1, computeReward = true, ...dataset }: Omit<DatasetChatEnvOptions, 'keep'> & EpisodeOptions,
   parser: () => AnswerParser,
-): Env<AnswerStateOf<C>, HistoryAction> => {
+): Env<AnswerState, HistoryAction> => {
   const chats = pipe(DatasetChatEnv(dataset), append(StepCounter({ maxSteps })))
-  const env = computeReward === false ? chats : pipe(chats, append(parser()))
-  return env as never // with the parts of the reward unless it is left out, as C says
+  return computeReward ? pipe(chats, append(parser())) : (chats as never) // AnswerEnv says which states it has
 }

@@ -1,5 +1,6 @@
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { aNumber, aText, checkOptions } from '../core/options.js'
 import { append, History, type Message, message } from '../data/history.js'
 import type { HistoryAction } from '../data/policy.js'
 import { dataSpec } from '../data/spec.js'
@@ -43,6 +44,7 @@ const isQueries = (entry: unknown): entry is Data<string> =>
  * Source   TorchRL `ChatEnv`.
  */
 export const ChatEnv = (options: ChatEnvOptions): Env<ChatState, HistoryAction> => {
+  checkOptions('ChatEnv', options, { batchSize: aNumber, systemPrompt: aText, systemRole: aText, userRole: aText })
   const { batchSize, systemPrompt, systemRole = 'system', userRole = 'user' } = options
   requireBatchSize('ChatEnv', batchSize)
   const opening = (query: string): History =>

@@ -1,16 +1,14 @@
 import type { Key } from '../core/key.js'
 import { aNumber, aRecord, checkOptions } from '../core/options.js'
-import type { HistoryAction } from '../data/policy.js'
-import { ANSWER_ENV_OPTIONS, type AnswerStateOf, answerEnv, type EpisodeOptions } from './answerEnv.js'
+import { ANSWER_ENV_OPTIONS, type AnswerEnv, answerEnv, type EpisodeOptions } from './answerEnv.js'
 import type { DatasetChatEnvOptions } from './datasetChatEnv.js'
-import type { Env } from './env.js'
 import type { AnswerRewardOptions } from './rewards/answerScore.js'
 import { type CountdownTaskOptions, countdownTasks } from './rewards/countdown.js'
 import { CountdownRewardParser } from './transforms/answerParsers.js'
 
-export interface CountdownEnvOptions<C extends boolean = boolean>
+export interface CountdownEnvOptions
   extends Omit<DatasetChatEnvOptions, 'source' | 'keep'>,
-    EpisodeOptions<C>,
+    EpisodeOptions,
     CountdownTaskOptions {
   /** Of the puzzles. */
   readonly key: Key
@@ -32,9 +30,7 @@ const COUNTDOWN_OPTIONS = { ...OPTIONS, key: aRecord, numCount: aNumber, maxNumb
  * Errors   throws RangeError for unknown options and for options that are no counts.
  * Source   TorchRL `CountdownEnv`.
  */
-export const CountdownEnv = <const C extends boolean = true>(
-  options: CountdownEnvOptions<C>,
-): Env<AnswerStateOf<C>, HistoryAction> => {
+export const CountdownEnv: AnswerEnv<CountdownEnvOptions> = (options: CountdownEnvOptions) => {
   checkOptions('CountdownEnv', options, COUNTDOWN_OPTIONS)
   const { key, reward, numCount, maxNumber, maxTarget, ...rest } = options
   const limits = {
@@ -43,5 +39,5 @@ export const CountdownEnv = <const C extends boolean = true>(
     ...(maxTarget !== undefined && { maxTarget }),
   }
   const dataset = { source: countdownTasks(key, limits), ...rest }
-  return answerEnv(dataset as EpisodeOptions<C> & typeof dataset, () => CountdownRewardParser({ ...reward })) // the same record
+  return answerEnv(dataset, () => CountdownRewardParser({ ...reward })) as never // the states are those that AnswerEnv says
 }

@@ -1,20 +1,10 @@
 import { checkOptions } from '../core/options.js'
-import type { HistoryAction } from '../data/policy.js'
-import {
-  ANSWER_ENV_OPTIONS,
-  type AnswerState,
-  type AnswerStateOf,
-  answerEnv,
-  type EpisodeOptions,
-} from './answerEnv.js'
+import { ANSWER_ENV_OPTIONS, type AnswerEnv, type AnswerState, answerEnv, type EpisodeOptions } from './answerEnv.js'
 import type { DatasetChatEnvOptions } from './datasetChatEnv.js'
-import type { Env } from './env.js'
 import type { GSM8KRewardOptions } from './rewards/gsm8k.js'
 import { GSM8KRewardParser } from './transforms/answerParsers.js'
 
-export interface GSM8KEnvOptions<C extends boolean = boolean>
-  extends Omit<DatasetChatEnvOptions, 'keep'>,
-    EpisodeOptions<C> {
+export interface GSM8KEnvOptions extends Omit<DatasetChatEnvOptions, 'keep'>, EpisodeOptions {
   readonly reward?: GSM8KRewardOptions
 }
 
@@ -35,10 +25,8 @@ export const GSM8K_SYSTEM_PROMPT =
  * @example
  * GSM8KEnv({ source: taskList('one', [{ id: 'a', query: 'What is 2 + 2?', answer: '#### 4' }]), prompts: 1, maxSteps: 10 }).batchSize // 1
  */
-export const GSM8KEnv = <const C extends boolean = true>(
-  options: GSM8KEnvOptions<C>,
-): Env<AnswerStateOf<C>, HistoryAction> => {
+export const GSM8KEnv: AnswerEnv<GSM8KEnvOptions> = (options: GSM8KEnvOptions) => {
   checkOptions('GSM8KEnv', options, ANSWER_ENV_OPTIONS)
   const { reward, ...rest } = options
-  return answerEnv(rest as EpisodeOptions<C> & typeof rest, () => GSM8KRewardParser({ ...reward })) // the same record
+  return answerEnv(rest, () => GSM8KRewardParser({ ...reward })) as never // the states are those that AnswerEnv says
 }

@@ -1,9 +1,15 @@
 import { pipe } from 'fp-ts/lib/function.js'
+import { aNumber, aRecord, checkOptions } from '../core/options.js'
 import type { IfEvalRow } from '../data/datasets/ifEval.js'
 import type { HistoryAction } from '../data/policy.js'
 import type { RowTask } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
-import { DatasetChatEnv, type DatasetChatEnvOptions, type DatasetChatStateOf } from './datasetChatEnv.js'
+import {
+  DATASET_OPTIONS,
+  DatasetChatEnv,
+  type DatasetChatEnvOptions,
+  type DatasetChatStateOf,
+} from './datasetChatEnv.js'
 import type { Env } from './env.js'
 import { type IfEvalEntries, IfEvalScorer, type IfEvalScorerOptions } from './transforms/ifEvalScorer.js'
 import { type StepCount, StepCounter } from './transforms/stepCounter.js'
@@ -29,6 +35,7 @@ export const IFEVAL_SYSTEM_PROMPT =
  * Source   TorchRL `IFEvalEnv`. With `judged: 'reply'`, ask the policy for no blocks.
  */
 export const IFEvalEnv = (options: IFEvalEnvOptions): Env<IFEvalState, HistoryAction> => {
+  checkOptions('IFEvalEnv', options, { ...DATASET_OPTIONS, reward: aRecord, maxSteps: aNumber })
   const { reward, maxSteps = 1, ...dataset } = options
   return pipe(
     DatasetChatEnv<RowTask<IfEvalRow>, 'task'>({ ...dataset, keep: 'task' }),

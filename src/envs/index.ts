@@ -26,7 +26,7 @@ export {
   type UserSimulatorOptions,
   userView,
 } from './agents/userSimulator.js'
-export type { AnswerState, AnswerStateOf, EpisodeOptions, UnrewardedState } from './answerEnv.js'
+export type { AnswerEnv, AnswerState, EpisodeOptions, UnrewardedState } from './answerEnv.js'
 export { ChatEnv, type ChatEnvOptions, type ChatState } from './chatEnv.js'
 export { COUNTDOWN_SYSTEM_PROMPT, CountdownEnv, type CountdownEnvOptions } from './countdownEnv.js'
 export {

@@ -1,5 +1,7 @@
 /** Environments in which what the policy writes is put after what it was given: without messages, as tokens or as text. */
+
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { aNumber, aText, checkOptions, oneOf } from '../core/options.js'
 import type { TextSpan } from '../data/chatTemplate.js'
 import type { TokenPrompt } from '../data/policy.js'
 import { dataSpec, raggedSpec, type Spec } from '../data/spec.js'
@@ -112,6 +114,7 @@ const rowsWith = (rows: Ragged<'int32'>, id: number | undefined): readonly boole
  * LLMEnv({ batchSize: 2, eosTokenId: 0 }).name // 'LLMEnv'
  */
 export const LLMEnv = (options: LLMEnvOptions): Env<TokenPrompt, TokenResponse> => {
+  checkOptions('LLMEnv', options, { batchSize: aNumber, eosTokenId: aNumber })
   const { batchSize, eosTokenId } = options
   if (eosTokenId !== undefined && (!Number.isInteger(eosTokenId) || eosTokenId < 0)) {
     throw new RangeError(`LLMEnv: eosTokenId must be an id from 0 on, got ${eosTokenId}`)
@@ -179,8 +182,13 @@ const joinedTexts = (state: TensorDict<TextEntries>, written: Data<string>): Ten
  * @example
  * LLMTextEnv({ batchSize: 1, eosText: '<|endoftext|>' }).name // 'LLMTextEnv'
  */
-export const LLMTextEnv = (options: LLMTextEnvOptions): Env<TextEntries, TextResponse> =>
-  concatenating<TextEntries, TextResponse>({
+export const LLMTextEnv = (options: LLMTextEnvOptions): Env<TextEntries, TextResponse> => {
+  checkOptions('LLMTextEnv', options, {
+    batchSize: aNumber,
+    eosText: aText,
+    controlTokens: oneOf('none', 'recognized'),
+  })
+  return concatenating<TextEntries, TextResponse>({
     name: 'LLMTextEnv',
     batchSize: options.batchSize,
     specs: { observation: { text: TEXT_SPECS }, action: { text: { response: dataSpec<string>('string') } } },
@@ -192,3 +200,4 @@ export const LLMTextEnv = (options: LLMTextEnvOptions): Env<TextEntries, TextRes
       return { next: joinedTexts(state, written), ended }
     },
   })
+}

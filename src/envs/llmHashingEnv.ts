@@ -1,6 +1,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { aNumber, aRecord, checkOptions } from '../core/options.js'
 import { sipHash } from '../core/sipHash.js'
 import type { TokenPrompt } from '../data/policy.js'
 import { dataSpec, raggedSpec } from '../data/spec.js'
@@ -105,6 +106,7 @@ const hashing = (vocabularySize: number): Transform<null, TokenPrompt, Hashing, 
  * LLMHashingEnv({ batchSize: 1, vocabularySize: 300 }).name // 'LLMEnv > LLMHashingEnv'
  */
 export const LLMHashingEnv = (options: LLMHashingEnvOptions): Env<LLMHashingState, TokenResponse> => {
+  checkOptions('LLMHashingEnv', options, { batchSize: aNumber, eosTokenId: aNumber, vocabularySize: aNumber })
   const { vocabularySize, ...rest } = options
   if (!Number.isInteger(vocabularySize) || vocabularySize < 1) {
     throw new RangeError(`LLMHashingEnv: vocabularySize must be at least 1, got ${vocabularySize}`)
@@ -120,6 +122,7 @@ export const LLMHashingEnv = (options: LLMHashingEnvOptions): Env<LLMHashingStat
 export const DecodedPrompt = (options: {
   readonly tokenizer: TextTokenizer
 }): Transform<null, TokenPrompt, { readonly text: TensorDict<{ readonly prompt: Data<string> }> }> => {
+  checkOptions('DecodedPrompt', options, { tokenizer: aRecord })
   const decode = (td: TensorDict<TokenPrompt>) => {
     const texts = raggedRows(get(td, 'tokens', 'prompt')).map((ids) => options.tokenizer.decode(ids, 'keep'))
     return TE.right([TensorDict({ text: { prompt: data(texts) } }, td.batchShape), null] as const)

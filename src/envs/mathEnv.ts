@@ -1,14 +1,10 @@
 import { checkOptions } from '../core/options.js'
-import type { HistoryAction } from '../data/policy.js'
-import { ANSWER_ENV_OPTIONS, type AnswerStateOf, answerEnv, type EpisodeOptions } from './answerEnv.js'
+import { ANSWER_ENV_OPTIONS, type AnswerEnv, answerEnv, type EpisodeOptions } from './answerEnv.js'
 import type { DatasetChatEnvOptions } from './datasetChatEnv.js'
-import type { Env } from './env.js'
 import type { MathRewardOptions } from './rewards/math/mathReward.js'
 import { MATHRewardParser } from './transforms/answerParsers.js'
 
-export interface MATHEnvOptions<C extends boolean = boolean>
-  extends Omit<DatasetChatEnvOptions, 'keep'>,
-    EpisodeOptions<C> {
+export interface MATHEnvOptions extends Omit<DatasetChatEnvOptions, 'keep'>, EpisodeOptions {
   readonly reward?: MathRewardOptions
 }
 
@@ -23,10 +19,8 @@ export const MATH_SYSTEM_PROMPT =
  * Errors   throws RangeError for unknown options.
  * Source   TorchRL `MATHEnv`.
  */
-export const MATHEnv = <const C extends boolean = true>(
-  options: MATHEnvOptions<C>,
-): Env<AnswerStateOf<C>, HistoryAction> => {
+export const MATHEnv: AnswerEnv<MATHEnvOptions> = (options: MATHEnvOptions) => {
   checkOptions('MATHEnv', options, ANSWER_ENV_OPTIONS)
   const { reward, ...rest } = options
-  return answerEnv(rest as EpisodeOptions<C> & typeof rest, () => MATHRewardParser({ ...reward })) // the same record
+  return answerEnv(rest, () => MATHRewardParser({ ...reward })) as never // the states are those that AnswerEnv says
 }

@@ -41,6 +41,9 @@ const stepRow = (state: TensorDict, action: TensorDict, next: TensorDict): Tenso
  * Errors   `Left` with the failure of the environment or the policy. Throws RangeError for unknown options and for `steps` below 1.
  * Effects  those of the environment and the policy. The result's tensors belong to the caller or the enclosing scope.
  * Source   TorchRL `EnvBase.rollout`, which stops at the first episode that is done unless told otherwise.
+ *
+ * @example
+ * typeof rollout(ScriptedEnv([{ rewards: [0, 1] }]), ScriptedPolicy({ answers: () => [5] }), { steps: 5, key: keyFromSeed(1) }) // 'function'
  */
 export const rollout = <O, A, B extends A>(
   env: Env<O, A>,

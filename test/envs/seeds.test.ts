@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../src/core/key.js'
 import { type History, textOf } from '../../src/data/history.js'
 import { data, ragged } from '../../src/data/tensorDict/leaf.js'
-import { find, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
+import { find, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { ChatEnv } from '../../src/envs/chatEnv.js'
 import { CountdownEnv } from '../../src/envs/countdownEnv.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
@@ -99,6 +99,16 @@ describe('maxSteps and computeReward', () => {
       expect(find(state, ['rewardRight'])).toBeUndefined()
     }),
   )
+
+  it('the parts of the reward are in the type only where it is computed', () =>
+    freeing(async (keep) => {
+      const [rewarded, counted] = [GSM8KEnv({ source, prompts: 1 }), envs.GSM8KEnv()]
+      const first = keep(await answered(rewarded.reset(empty(1), key)))
+      expect(get(first, 'rewardRight').shape).toEqual([1])
+      const second = keep(await answered(counted.reset(empty(1), key)))
+      // @ts-expect-error the reward is left out, and so are its parts
+      expect(() => get(second, 'rewardRight')).toThrow(/rewardRight/)
+    }))
 
   it('a conversation without an answer goes on to maxSteps', () =>
     freeing(async (keep) => {

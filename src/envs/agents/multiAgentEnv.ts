@@ -1,4 +1,5 @@
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { aFunction, aList, aNumber, checkOptions } from '../../core/options.js'
 import type { History, Message } from '../../data/history.js'
 import type { HistoryAction } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
@@ -148,6 +149,13 @@ const placesOf = (
  * MultiAgentEnv({ batchSize: 1, agents: [{ name: 'ann' }, { name: 'bob' }], order: simultaneous({ rounds: 1 }) }).name // 'MultiAgentEnv'
  */
 export const MultiAgentEnv = (options: MultiAgentEnvOptions): Env<MultiAgentState, HistoryAction> => {
+  checkOptions('MultiAgentEnv', options, {
+    batchSize: aNumber,
+    agents: aList,
+    order: aFunction,
+    judge: aFunction,
+    view: aFunction,
+  })
   const { batchSize, agents, order = roundRobin(), judge = (): Verdict => ({}), view = agentView } = options
   requireBatchSize(NAME, batchSize)
   const names = checkAgents(agents)

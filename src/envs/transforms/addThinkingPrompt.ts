@@ -1,6 +1,7 @@
 import * as tf from '@tensorflow/tfjs'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { child, type Key, keyFromSeed, uniformInteger } from '../../core/key.js'
+import { aFunction, aList, aText, checkOptions, eitherOf, oneOf } from '../../core/options.js'
 import {
   append,
   type ContentPart,
@@ -119,6 +120,14 @@ export const rewardAtMost =
 export const AddThinkingPrompt = (
   options: AddThinkingPromptOptions,
 ): Transform<Key, HistoryPrompt, ThinkingEntries> => {
+  checkOptions('AddThinkingPrompt', options, {
+    cond: aFunction,
+    prompt: eitherOf(aText, aList),
+    role: aText,
+    editLastTurn: oneOf('close', 'continue', 'no'),
+    zeroReward: oneOf('zero', 'keep'),
+    undoDone: oneOf('terminated', 'all', 'none'),
+  })
   const { cond, role = 'assistant', editLastTurn = 'close', undoDone = 'terminated' } = options
   const { zeroReward = editLastTurn === 'no' ? 'keep' : 'zero' } = options
   const prompts = requireSettings(options)

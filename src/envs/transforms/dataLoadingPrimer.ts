@@ -1,5 +1,6 @@
 import { isLeft } from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { aNumber, aRecord, checkOptions, oneOf } from '../../core/options.js'
 import { dataSpec } from '../../data/spec.js'
 import type { Task, TaskSource } from '../../data/task.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
@@ -57,6 +58,13 @@ export interface DataLoadingPrimerOptions<T extends Task = Task, K extends Kept 
 export const DataLoadingPrimer = <T extends Task = Task, K extends Kept = 'columns'>(
   options: DataLoadingPrimerOptions<T, K>,
 ): Transform<SourcePosition, unknown, Primed<T, K>> => {
+  checkOptions('DataLoadingPrimer', options, {
+    source: aRecord,
+    batchSize: aNumber,
+    repeats: aNumber,
+    start: aNumber,
+    keep: oneOf('columns', 'task'),
+  })
   const { source, batchSize, repeats = 1, start = 0, keep = 'columns' } = options
   if (!Number.isInteger(repeats) || repeats < 1 || batchSize % repeats !== 0) {
     throw new RangeError(`DataLoadingPrimer: repeats must divide the batch size ${batchSize}, got ${repeats}`)

@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { aList, aNumber, aRecord, aText, checkOptions } from '../../core/options.js'
 import { textOf } from '../../data/history.js'
 import { tensorSpec } from '../../data/spec.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
@@ -47,6 +48,13 @@ const UNSCORED: FormatScore = { kept: { blocks: false, order: false, outside: fa
  * FormatPenalty({ blocks: ['answer'], factor: 0.1 }).name // 'FormatPenalty'
  */
 export const FormatPenalty = (options: FormatPenaltyOptions = {}): Transform<null, unknown, FormatEntries> => {
+  checkOptions('FormatPenalty', options, {
+    blocks: aList,
+    rules: aList,
+    factor: aNumber,
+    endOfTurn: aText,
+    inputMode: aRecord,
+  })
   const { inputMode = HISTORY_MODE, ...format } = options
   checkFormat(NAME, format)
   return transform<null, unknown, FormatEntries>({

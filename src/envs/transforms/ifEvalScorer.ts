@@ -1,5 +1,6 @@
 import type * as tf from '@tensorflow/tfjs'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { aFunction, aRecord, checkOptions, oneOf } from '../../core/options.js'
 import type { IfEvalRow } from '../../data/datasets/ifEval.js'
 import { History } from '../../data/history.js'
 import { dataSpec } from '../../data/spec.js'
@@ -55,6 +56,12 @@ const verdictsOf = (previous: TensorDict, i: number): IFEvalScoreData | null =>
  * IfEvalScorer({ detectLanguage: () => 'en' }).name // 'IfEvalScorer'
  */
 export const IfEvalScorer = (options: IfEvalScorerOptions): Transform<null, Needed, IfEvalEntries> => {
+  checkOptions('IfEvalScorer', options, {
+    detectLanguage: aFunction,
+    judged: oneOf('answer', 'reply'),
+    aggregate: aRecord,
+    onAnswer: oneOf('terminate', 'continue'),
+  })
   const { onAnswer = 'terminate', ...judging } = options
   const reward = ifEvalReward(judging)
   const keys = rewardKeys('IfEvalScorer', reward.partNames)

@@ -1,4 +1,5 @@
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { checkOptions } from '../../core/options.js'
 import type { HistoryAction, HistoryPrompt, TokenPrompt } from '../../data/policy.js'
 import { dataSpec, raggedSpec } from '../../data/spec.js'
 import { type Ragged, raggedRow } from '../../data/tensorDict/leaf.js'
@@ -6,7 +7,12 @@ import type { DeepMerge } from '../../data/tensorDict/merge.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { TextTokenizer } from '../../data/textTokenizer.js'
 import { type EnvFailure, envFailure } from '../env.js'
-import { TemplateTransform, type TemplateTransformOptions, type TextEntries } from './templateTransform.js'
+import {
+  TEXT_OPTIONS,
+  TemplateTransform,
+  type TemplateTransformOptions,
+  type TextEntries,
+} from './templateTransform.js'
 import { Tokenizer } from './tokenizer.js'
 import { compose, type Transform, transform } from './transform.js'
 
@@ -75,6 +81,7 @@ export const IncrementalTokenizer = (
   HistoryAction,
   { readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }> }
 > => {
+  checkOptions(NAME, options, TEXT_OPTIONS)
   const { tokenizer } = options
   const all = compose(compose(TemplateTransform(options), Tokenizer({ tokenizer })), agreement(tokenizer))
   return { ...all, name: NAME }

@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { aNumber, checkOptions } from '../../core/options.js'
 import type { TokenAction } from '../../data/policy.js'
 import { tensorSpec } from '../../data/spec.js'
 import { rowLengths } from '../../data/tensorDict/leaf.js'
@@ -21,6 +22,7 @@ export type LengthEntries = { readonly lengthPenalty: tf.Tensor }
  * Source   DAPO, Yu et al. 2025, arXiv:2503.14476, section 3.4.
  */
 export const OverlongPenalty = (options: OverlongOptions): Transform<null, unknown, LengthEntries> => {
+  checkOptions('OverlongPenalty', options, { longest: aNumber, cache: aNumber, factor: aNumber })
   checkOverlong('OverlongPenalty', options)
   return transform<null, unknown, LengthEntries>({
     name: 'OverlongPenalty',

@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { aList, checkOptions } from '../../core/options.js'
 import { tensorSpec } from '../../data/spec.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
@@ -36,6 +37,7 @@ const tensorAt = (td: TensorDict, key: string): tf.Tensor | undefined => {
 export const RewardSum = <const K extends string = 'reward'>(
   options: RewardSumOptions<K> = {},
 ): Transform<null, unknown, EpisodeSums<K>> => {
+  checkOptions('RewardSum', options, { entries: aList })
   const entries: readonly string[] = options.entries ?? ['reward']
   if (entries.length === 0 || new Set(entries).size !== entries.length) {
     throw new RangeError(`RewardSum: entries must be different names, at least one, got [${entries.join(', ')}]`)

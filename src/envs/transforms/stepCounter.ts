@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { aNumber, checkOptions } from '../../core/options.js'
 import { tensorSpec } from '../../data/spec.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
@@ -25,6 +26,7 @@ const countOf = (td: TensorDict): tf.Tensor => {
  * Source   TorchRL `StepCounter`.
  */
 export const StepCounter = (options: { readonly maxSteps?: number } = {}): Transform<null, unknown, StepCount> => {
+  checkOptions('StepCounter', options, { maxSteps: aNumber })
   const { maxSteps } = options
   if (maxSteps !== undefined && (!Number.isInteger(maxSteps) || maxSteps < 1)) {
     throw new RangeError(`StepCounter: maxSteps must be at least 1, got ${maxSteps}`)

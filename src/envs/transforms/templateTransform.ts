@@ -2,6 +2,7 @@ import * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { TemplateFailure } from '../../core/failure.js'
+import { aList, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import { type ChatTemplate, type Rendered, type RenderOptions, render, type TextSpan } from '../../data/chatTemplate.js'
 import { type History, message } from '../../data/history.js'
 import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
@@ -9,6 +10,7 @@ import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { appendRanges, cutRanges, type TextRange } from '../../data/textRange.js'
+import type { TextTokenizer } from '../../data/textTokenizer.js'
 import { type EnvFailure, envFailure } from '../env.js'
 import { isOpen, keptOf } from './keptReply.js'
 import { type Transform, transform } from './transform.js'
@@ -31,6 +33,21 @@ export interface TemplateTransformOptions {
   readonly endOfTurn: string
   /** What the template is to tell the policy of its tools: `toolSpecs` of a registry. Default: nothing. */
   readonly tools?: readonly object[]
+}
+
+/** What a model's text has for the transforms that make its tokens: one record serves them all, and each reads its part. */
+interface TextOptions extends Partial<TemplateTransformOptions> {
+  readonly tokenizer?: TextTokenizer
+  readonly files?: Readonly<Record<string, string>>
+}
+
+/** The options of `TemplateTransform`, `Tokenizer` and `IncrementalTokenizer`, for `checkOptions`. */
+export const TEXT_OPTIONS: OptionKinds<TextOptions> = {
+  template: aRecord,
+  endOfTurn: aText,
+  tools: aList,
+  tokenizer: aRecord,
+  files: aRecord,
 }
 
 /** A template, and what it renders besides a conversation. */
@@ -105,6 +122,7 @@ const doneRows = (td: TensorDict): ArrayLike<number> => {
 export const TemplateTransform = (
   options: TemplateTransformOptions,
 ): Transform<null, HistoryPrompt, TextEntries, HistoryAction, TextResponse> => {
+  checkOptions<TextOptions>('TemplateTransform', options, TEXT_OPTIONS)
   const { endOfTurn } = options
   return transform<null, HistoryPrompt, TextEntries, HistoryAction, TextResponse>({
     name: 'TemplateTransform',

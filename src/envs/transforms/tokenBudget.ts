@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { aNumber, checkOptions, oneOf } from '../../core/options.js'
 import type { TokenAction, TokenPrompt } from '../../data/policy.js'
 import { raggedSpec, tensorSpec } from '../../data/spec.js'
 import { rowLengths } from '../../data/tensorDict/leaf.js'
@@ -34,6 +35,7 @@ export interface TokenBudgetOptions {
  * TokenBudget({ tokens: 4096, counted: 'all' }).name // 'TokenBudget'
  */
 export const TokenBudget = (options: TokenBudgetOptions): Transform<null, TokenPrompt, BudgetEntries> => {
+  checkOptions('TokenBudget', options, { tokens: aNumber, counted: oneOf('sampled', 'all') })
   const { tokens, counted = 'sampled' } = options
   if (!Number.isInteger(tokens) || tokens < 1 || tokens > 0x7fffffff) {
     throw new RangeError(`TokenBudget: tokens must be from 1 to ${0x7fffffff}, got ${tokens}`)

@@ -1,5 +1,6 @@
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { checkOptions } from '../../core/options.js'
 import type { Rendered } from '../../data/chatTemplate.js'
 import type { TokenPrompt } from '../../data/policy.js'
 import { dataSpec, raggedSpec } from '../../data/spec.js'
@@ -15,7 +16,7 @@ import {
   type TokenSpan,
 } from '../../data/textTokenizer.js'
 import { keptOf } from './keptReply.js'
-import { TEXT_SPECS, type TextEntries } from './templateTransform.js'
+import { TEXT_OPTIONS, TEXT_SPECS, type TextEntries } from './templateTransform.js'
 import { type Transform, transform } from './transform.js'
 
 type TextResponse = { readonly text: TensorDict<{ readonly response: Data<string> }> }
@@ -106,6 +107,7 @@ const continued = (
 export const Tokenizer = (options: {
   readonly tokenizer: TextTokenizer
 }): Transform<null, TextEntries, TokenPrompt, TextResponse, TokenResponse> => {
+  checkOptions('Tokenizer', options, TEXT_OPTIONS)
   const { tokenizer } = options
   return transform<null, TextEntries, TokenPrompt, TextResponse, TokenResponse>({
     name: 'Tokenizer',
