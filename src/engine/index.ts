@@ -1,9 +1,9 @@
 /**
  * The tensor engine: TensorFlow.js on onnxruntime, compiled functions, ownership, fused operations.
  *
- * Importing it is all that a program of TensorFlow.js needs: the backend is offered to tfjs, which then prefers it.
+ * A program needs to do no more than import it: its first tensor operation starts onnxruntime.
  */
-import { offerOnnxRuntime } from './onnxruntime/register.js'
+import './defaultBackend.js'
 
 export { adoptTensor, type Bound, type Jitted, jit } from './jit.js'
 export { masked, maskedLogSumExp, maskedMean, maskedRowMean, maskedSum, maskedVariance } from './masked.js'
@@ -43,5 +43,3 @@ export {
   selectBackend,
 } from './select.js'
 export { type ValueAndGrad, valueAndGrad } from './valueAndGrad.js'
-
-offerOnnxRuntime()

@@ -62,7 +62,10 @@ const load = async ({ backend, packageName }: BackendCandidate, options: Partial
 /** `gpu`: taken only if it has found a GPU. */
 type Rank = BackendCandidate & { readonly needs?: 'gpu' }
 
-const TFJS_NODE_GPU: BackendCandidate = { backend: 'tensorflow', packageName: '@tensorflow/tfjs-node-gpu' }
+/** Provides the backend that is preferred to onnxruntime where it finds a GPU. */
+export const GPU_PACKAGE = '@tensorflow/tfjs-node-gpu'
+
+const TFJS_NODE_GPU: BackendCandidate = { backend: 'tensorflow', packageName: GPU_PACKAGE }
 
 /**
  * Chosen without being asked for: the first that loads. Without a GPU the packages of TensorFlow are slower than onnxruntime, so
@@ -148,7 +151,8 @@ const problemOf = (error: unknown): string =>
   error instanceof Error ? (error.message.split('\n')[0] ?? '').trim() : String(error)
 
 /**
- * Loads a backend and makes it tfjs's active one.
+ * Loads a backend and makes it tfjs's active one. Programs that use onnxruntime with its default options need no call: the first
+ * tensor operation starts it.
  *
  * Errors   rejects with NoBackend, saying of each candidate why it did not load; a backend that was asked for by name is never replaced
  *          by another one. Rejects with RangeError if TANDEM_BACKEND is no backend, or if `packageName` provides none that is asked for.

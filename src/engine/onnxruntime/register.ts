@@ -133,8 +133,8 @@ export const defaultRuntimeOptions = (): RuntimeOptions => ({
   stacks: 'on',
 })
 
-/** Loads the library, and registers all kernels for a backend over it. */
-const connect = (options: Partial<RuntimeOptions>): RecordingBackend => {
+/** Loads the library, and registers all kernels for a backend over it. Errors: throws if onnxruntime-node cannot be loaded. */
+export const connectOnnxRuntime = (options: Partial<RuntimeOptions>): RecordingBackend => {
   const runtime = makeRuntime(loadOnnxRuntime(), { ...defaultRuntimeOptions(), ...options })
   const backend = makeRecordingBackend(runtime, () => setImmediate())
   RECORDING.set(backend.kernelBackend, backend)
@@ -166,20 +166,8 @@ const connect = (options: Partial<RuntimeOptions>): RecordingBackend => {
  * Errors   throws if onnxruntime-node cannot be loaded.
  */
 export const registerOnnxRuntime = (options: Partial<RuntimeOptions> = {}): RecordingBackend => {
-  const backend = connect(options)
+  const backend = connectOnnxRuntime(options)
   if (tf.findBackendFactory(BACKEND_NAME) !== null) tf.removeBackend(BACKEND_NAME)
   tf.registerBackend(BACKEND_NAME, () => backend.kernelBackend)
   return backend
-}
-
-/** Above those of tfjs's own backends: cpu has 1, wasm and webgl 2, tfjs-node 3. */
-const PRIORITY = 4
-
-/**
- * Offers the backend to tfjs, which loads it when it first needs one. Where it does not load, tfjs takes its next best.
- * Does nothing if the backend is registered already.
- */
-export const offerOnnxRuntime = (): void => {
-  if (tf.findBackendFactory(BACKEND_NAME) !== null) return
-  tf.registerBackend(BACKEND_NAME, () => connect({}).kernelBackend, PRIORITY)
 }
