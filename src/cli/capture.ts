@@ -17,6 +17,7 @@ import {
   ALLOWED_HOSTS_HELP,
   type EngineOptions,
   engineOptions,
+  MODEL_HELP,
   naturalNumber,
   nonNegativeNumber,
   portNumber,
@@ -167,7 +168,7 @@ export const captureCommand = (engines: CaptureEngines): Command => {
       new Option('--upstream-seconds <n>', 'how long a call of that server may take').argParser(seconds).default(600),
     )
     .addOption(
-      new Option('--model-folder <folder>', "the model's tokenizer and template, or OWNER/NAME on the hub").default(
+      new Option('--model-folder <name>', `the model's tokenizer and template: ${MODEL_HELP}`).default(
         EMBEDDED_MODEL,
         'the one that comes with Tandem',
       ),

@@ -2,7 +2,6 @@
 import { fork } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { arch, availableParallelism, freemem, platform, totalmem } from 'node:os'
-import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
 import { isRight } from 'fp-ts/lib/Either.js'
@@ -18,7 +17,7 @@ import { parameterCount } from '../modules/transformer/params.js'
 import { stateNumbers } from '../run/optimizerChoice.js'
 import { DEFAULT_SETTINGS } from '../run/settings.js'
 import { CommandError, orFail } from './failure.js'
-import { type EngineOptions, engineOptions } from './options.js'
+import { type EngineOptions, engineOptions, MODEL_HELP } from './options.js'
 import type { ProbeRequest, ProbeResult } from './probe.js'
 import type { SelfTest } from './selfTest.js'
 
@@ -225,7 +224,7 @@ interface DoctorFlags extends EngineOptions {
 
 const action = async (flags: DoctorFlags): Promise<void> => {
   const { backend, threads } = flags
-  const config = flags.model === undefined ? undefined : await orFail(loadConfig(resolve(flags.model)))
+  const config = flags.model === undefined ? undefined : await orFail(loadConfig(flags.model))
   const examined = await examine({ ...(backend && { backend }), ...(threads !== undefined && { threads }) })
   const report: DoctorReport = config === undefined ? examined : { ...examined, training: trainingMemory(config) }
   process.stdout.write(flags.json === true ? `${JSON.stringify(report)}\n` : textOf(report))
@@ -236,7 +235,7 @@ export const doctorCommand = (): Command => {
   const command = new Command('doctor').description(
     'Say which tensor backends work here, how fast, and how to get the others. Fails if the one that is used does not work.',
   )
-  command.option('--model <folder>', 'also say what memory it takes to train this model')
+  command.option('--model <name>', `also report the memory that training takes: ${MODEL_HELP}`)
   for (const option of engineOptions()) command.addOption(option)
   return command.option('--json', 'print the report as one line of JSON').action(action)
 }

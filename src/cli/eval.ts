@@ -1,9 +1,9 @@
 /** `tandem eval`: greedy accuracy of a model on problems. */
-import { resolve } from 'node:path'
 import cliProgress from 'cli-progress'
 import { Command, Option } from 'commander'
 import { child, keyFromSeed } from '../core/key.js'
 import { scope } from '../engine/scope.js'
+import { liveFiles } from '../live/files.js'
 import { loadPretrained, makeParams } from '../modules/pretrained.js'
 import { TransformersWrapper } from '../modules/transformersWrapper.js'
 import { evaluateProblems, type ProblemResult, scoresOf } from '../run/evaluate.js'
@@ -13,6 +13,7 @@ import {
   DATASET_ARGUMENT,
   DATASET_HELP,
   datasetName,
+  downloadLines,
   type EngineOptions,
   engineOptions,
   modelOption,
@@ -33,7 +34,7 @@ const percent = (share: number): string => `${(100 * share).toFixed(2)} %`
 
 const action = async (flags: EvalFlags): Promise<void> => {
   await startEngine(flags)
-  const model = await orFail(loadPretrained(resolve(flags.model)))
+  const model = await orFail(loadPretrained(flags.model, liveFiles, { onProgress: downloadLines() }))
   const tasks = await orFail(
     evaluationTasks({
       ...(flags.dataset !== undefined && { dataset: datasetName(flags.dataset) }),
@@ -90,7 +91,7 @@ const action = async (flags: EvalFlags): Promise<void> => {
 export const evalCommand = (): Command => {
   const command = new Command('eval')
     .description('Answer problems greedily and count the right answers.')
-    .addOption(modelOption('model in Hugging Face layout, such as a checkpoint of a run'))
+    .addOption(modelOption('model'))
     .option(`--dataset ${DATASET_ARGUMENT}`, `${DATASET_HELP} (default: held-out generated problems)`)
     .addOption(
       new Option('--problems <n>', 'how many problems (default: all rows, or 200 generated ones)').argParser(

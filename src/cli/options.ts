@@ -1,6 +1,8 @@
 /** Options that several commands share. */
+import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { InvalidArgumentError, Option } from 'commander'
+import type { HubProgress } from '../core/hub.js'
 import { isHubName } from '../data/datasets/open.js'
 import { BACKENDS, type BackendName, NoBackend, type SelectedBackend, selectBackend } from '../engine/select.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
@@ -71,9 +73,25 @@ export const DATASET_ARGUMENT = '<file or hub name>'
 export const DATASET_HELP =
   'rows with question and answer, as in GSM8K: a file of JSON lines, a .parquet file, or hub:OWNER/NAME[@REVISION]/CONFIG/SPLIT, such as hub:openai/gsm8k/main/train'
 
+/** What `--model` and arguments like it accept: the names that `loadPretrained` resolves. */
+export const MODEL_HELP = 'a folder in Hugging Face layout, a run folder, OWNER/NAME on the hub, or embedded'
+
 /** The model to read, by default the one that comes with Tandem. */
 export const modelOption = (help: string): Option =>
-  new Option('--model <folder>', help).default(EMBEDDED_MODEL, 'the one that comes with Tandem')
+  new Option('--model <name>', `${help}: ${MODEL_HELP}`).default(EMBEDDED_MODEL, 'the one that comes with Tandem')
+
+/** A model as settings name it: folders by their whole path, other names as they are. */
+export const modelName = (given: string): string => (existsSync(given) ? resolve(given) : given)
+
+/** Returns a listener that prints the progress of a download to standard error, in steps of 10 %. */
+export const downloadLines = (): ((progress: HubProgress) => void) => {
+  let last = ''
+  return ({ path, bytes, totalBytes }) => {
+    const line = `downloading ${path}: ${Math.floor((10 * bytes) / Math.max(1, totalBytes)) * 10} %`
+    if (line !== last) process.stderr.write(`${line}\n`)
+    last = line
+  }
+}
 
 /** Options of the engine. */
 export interface EngineOptions {

@@ -1,12 +1,13 @@
 /** `tandem sample`: completions of a question, on the screen. */
-import { resolve } from 'node:path'
 import { Argument, Command, Option } from 'commander'
 import { keyFromSeed } from '../core/key.js'
+import { liveFiles } from '../live/files.js'
 import { loadPretrained } from '../modules/pretrained.js'
 import { sampleCompletions } from '../run/sample.js'
 import { evaluationTasks } from '../run/tasks.js'
 import { orFail } from './failure.js'
 import {
+  downloadLines,
   type EngineOptions,
   engineOptions,
   modelOption,
@@ -30,7 +31,7 @@ interface SampleFlags extends EngineOptions {
 
 const action = async (question: string | undefined, flags: SampleFlags): Promise<void> => {
   await startEngine(flags)
-  const model = await orFail(loadPretrained(resolve(flags.model)))
+  const model = await orFail(loadPretrained(flags.model, liveFiles, { onProgress: downloadLines() }))
   const asked = question ?? (await exampleQuestion(flags.seed))
   const completions = await orFail(
     sampleCompletions(model, asked, {
@@ -67,7 +68,7 @@ export const sampleCommand = (): Command => {
   const command = new Command('sample')
     .description('Sample completions of a question.')
     .addArgument(new Argument('[question]', 'what to ask (default: a generated word problem)'))
-    .addOption(modelOption('model in Hugging Face layout, such as a checkpoint of a run'))
+    .addOption(modelOption('model'))
     .addOption(new Option('--count <n>', 'completions').argParser(positiveInteger).default(4))
     .addOption(
       new Option('--temperature <x>', '0 for the most probable tokens').argParser(nonNegativeNumber).default(1),

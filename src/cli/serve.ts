@@ -15,6 +15,7 @@ import {
   ALLOWED_HOSTS_HELP,
   type EngineOptions,
   engineOptions,
+  MODEL_HELP,
   naturalNumber,
   portNumber,
   positiveInteger,
@@ -108,12 +109,7 @@ const start = async (given: string, flags: ServeFlags, startServed: StartServedE
 export const serveCommand = (startServed: StartServedEngine): Command => {
   const command = new Command('serve')
     .description("Serve a model over HTTP with vLLM's protocol: completions, chat, tokens in and out.")
-    .addArgument(
-      new Argument('[model]', 'folder in Hugging Face layout, or OWNER/NAME on the hub').default(
-        EMBEDDED_MODEL,
-        'the one that comes with Tandem',
-      ),
-    )
+    .addArgument(new Argument('[model]', MODEL_HELP).default(EMBEDDED_MODEL, 'the one that comes with Tandem'))
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .addOption(new Option('--port <n>', 'port to listen on; 0 takes a free one').argParser(portNumber).default(8000))
     .option('--allowed-hosts <names...>', ALLOWED_HOSTS_HELP)

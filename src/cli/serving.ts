@@ -1,13 +1,12 @@
 /** What the commands that serve share: reading a model, keys, and an end that loses nothing. */
 import { resolve } from 'node:path'
 import type { LLMEngine } from '../data/generation.js'
-import { liveFiles } from '../live/files.js'
 import { type HttpServer, liveHttpServer } from '../live/httpServer.js'
-import { liveHub } from '../live/hub.js'
 import { modelFolder } from '../modules/modelFolder.js'
 import { loadText, type Pretrained } from '../modules/pretrained.js'
 import { apiFailure, errorBody } from '../serve/failure.js'
 import { CommandError, orFail } from './failure.js'
+import { downloadLines } from './options.js'
 
 /** The text side of a model, and where its weights are. */
 export interface ModelToServe extends Omit<Pretrained, 'arrays'> {
@@ -28,19 +27,7 @@ export const keysOf = ({ apiKey }: { readonly apiKey?: readonly string[] }): rea
 
 /** Loads the model, with a line for each step that takes a while. */
 export const loadModel = async (given: string): Promise<ModelToServe> => {
-  let last = ''
-  const found = await orFail(
-    modelFolder(given, {
-      files: liveFiles,
-      hub: liveHub(),
-      onProgress: ({ path, bytes, totalBytes }) => {
-        const line = `downloading ${path}: ${Math.floor((10 * bytes) / Math.max(1, totalBytes)) * 10} %`
-        if (line !== last) say(line)
-        last = line
-      },
-    }),
-  )
-  const folder = resolve(found)
+  const folder = resolve(await orFail(modelFolder(given, { onProgress: downloadLines() })))
   say(`loading ${folder}`)
   return { folder, ...(await orFail(loadText(folder))) }
 }

@@ -20,6 +20,8 @@ import {
   datasetName,
   type EngineOptions,
   engineOptions,
+  MODEL_HELP,
+  modelName,
   naturalNumber,
   nonNegativeNumber,
   oneOf,
@@ -175,7 +177,7 @@ const givenSettings = (flags: TrainFlags): Partial<RunSettings> => {
   return {
     ...(flags.merge === true && { dtype: 'F32' as const }),
     ...given,
-    ...(flags.model && { model: resolve(flags.model) }),
+    ...(flags.model && { model: modelName(flags.model) }),
     ...(flags.dataset && { dataset: datasetName(flags.dataset) }),
     ...(flags.evalDataset && { evalDataset: datasetName(flags.evalDataset) }),
   }
@@ -346,7 +348,7 @@ export const trainCommand = (): Command => {
       '--replay <batch>',
       'with --resume: do one step again, by number or by the folder of its batch, and say what differs',
     )
-    .option('--model <folder>', 'model to begin with, in Hugging Face layout (default: the one that comes with Tandem)')
+    .option('--model <name>', `model to begin with: ${MODEL_HELP} (default: the one that comes with Tandem)`)
     .option(`--dataset ${DATASET_ARGUMENT}`, `${DATASET_HELP} (default: generated word problems)`)
     .option(`--eval-dataset ${DATASET_ARGUMENT}`, 'rows to evaluate on (default: held-out problems)')
   for (const [name, argument, help, read] of FLAGS) {

@@ -1,9 +1,9 @@
 /** `tandem worker`: plays rollouts of problems for a trainer elsewhere, on engines that others serve. */
-import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { redisQueueLog } from '../collectors/queues/redisQueueLog.js'
 import { openRolloutQueue } from '../collectors/queues/rolloutQueue.js'
 import { runRolloutWorker, type WorkerEvent } from '../collectors/workers/rolloutWorker.js'
+import { liveFiles } from '../live/files.js'
 import { loadText } from '../modules/pretrained.js'
 import { vLLMWrapper } from '../modules/remote/vLLMWrapper.js'
 import { runKeys, wordProblemEnv } from '../run/pipeline.js'
@@ -14,6 +14,7 @@ import {
   DATASET_ARGUMENT,
   DATASET_HELP,
   datasetName,
+  downloadLines,
   type EngineOptions,
   engineOptions,
   modelOption,
@@ -75,7 +76,7 @@ const address = (flags: WorkerFlags): ReturnType<typeof redisQueueLog> => {
 const action = async (flags: WorkerFlags): Promise<void> => {
   const log = address(flags)
   await startEngine(flags)
-  const { text } = await orFail(loadText(resolve(flags.model)))
+  const { text } = await orFail(loadText(flags.model, liveFiles, { onProgress: downloadLines() }))
   const { seed } = flags
   const dataset = flags.dataset === undefined ? null : datasetName(flags.dataset)
   const { train: source } = await orFail(openTasks({ ...DEFAULT_SETTINGS, model: flags.model, seed, dataset }))
@@ -116,7 +117,7 @@ export const workerCommand = (): Command => {
     )
     .addOption(new Option('--served-model <name>', 'what the engine calls the model').default('policy'))
     .addOption(new Option('--api-key <key>', 'of the engine').env('TANDEM_ENGINE_API_KEY'))
-    .addOption(modelOption('model whose tokenizer and template are used; its weights are not read'))
+    .addOption(modelOption('model whose tokenizer and template are used, without its weights'))
     .option(`--dataset ${DATASET_ARGUMENT}`, `${DATASET_HELP} (default: generated problems)`)
     .addOption(new Option('--seed <n>', 'seed of the run: the same in all workers').argParser(naturalNumber).default(1))
     .addOption(new Option('--slots <n>', 'rollouts at a time').argParser(positiveInteger).default(8))

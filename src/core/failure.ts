@@ -35,7 +35,7 @@ export const describe = (failure: Failure): string => {
     case 'FormatFailure':
       return 'path' in failure ? `${of('path')}: ${reason}` : reason
     case 'ModelFailure':
-      return `the model folder ${of('folder')} cannot be used: ${of('file')}: ${reason}`
+      return `the model ${of('folder')} cannot be used: ${'file' in failure ? `${of('file')}: ` : ''}${reason}`
     case 'RowFailure':
       return `${of('source')}, ${'unit' in failure ? of('unit') : 'line'} ${of('row')}: ${reason}`
     case 'RunFolderFailure':
@@ -122,11 +122,13 @@ export interface OutputFailure {
   readonly reason: string
 }
 
-/** A model folder that cannot be used: which file, and why. */
+/** A model that cannot be found or used: which file, and why. */
 export interface ModelFailure {
   readonly _tag: 'ModelFailure'
+  /** The folder, or the name under which no folder was found. */
   readonly folder: string
-  readonly file: string
+  /** Absent if the folder itself is the problem. */
+  readonly file?: string
   readonly reason: string
 }
 

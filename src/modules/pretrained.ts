@@ -4,7 +4,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Calendar, Files } from '../core/capabilities.js'
-import type { FileFailure, ModelFailure } from '../core/failure.js'
+import type { ModelFailure } from '../core/failure.js'
 import { type ChatTemplate, chatTemplate } from '../data/chatTemplate.js'
 import { encodeSafetensors, type HostArray } from '../data/codecs/safetensors.js'
 import { readAll } from '../data/codecs/safetensorsFile.js'
@@ -17,6 +17,8 @@ import { adoptTensor } from '../engine/jit.js'
 import { liveCalendar } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
 import { checkStored } from './checkStored.js'
+import { fileProblem, fromFile, pathIn, readJson, readOptionalJson, readOptionalText } from './folderFiles.js'
+import { type ModelAccess, modelFolder } from './modelFolder.js'
 import { type DecoderConfig, formatConfig, parseConfig } from './transformer/config.js'
 import { type Params, parameterShapes } from './transformer/params.js'
 
@@ -37,54 +39,13 @@ export interface Pretrained {
   readonly text: ModelText
 }
 
-const failure = (folder: string, file: string, reason: string): ModelFailure => ({
-  _tag: 'ModelFailure',
-  folder,
-  file,
-  reason,
-})
-
-const path = (folder: string, file: string): string => `${folder.replace(/(?<!\/)\/+$/, '')}/${file}`
-
-const fromFile =
-  (folder: string, file: string) =>
-  ({ reason }: FileFailure): ModelFailure =>
-    failure(folder, file, reason)
-
-/** The JSON object of a file of a folder. Errors: `Left(ModelFailure)`, naming the file: missing, or no JSON object. */
-export const readJson = (files: Files, folder: string, file: string): TE.TaskEither<ModelFailure, object> =>
-  pipe(
-    files.readText(path(folder, file)),
-    TE.mapLeft(fromFile(folder, file)),
-    TE.chainEitherK((text) =>
-      pipe(
-        E.tryCatch(
-          () => JSON.parse(text) as unknown,
-          (error) => failure(folder, file, `not JSON: ${error instanceof Error ? error.message : String(error)}`),
-        ),
-        E.filterOrElse(
-          (json): json is object => typeof json === 'object' && json !== null && !Array.isArray(json),
-          () => failure(folder, file, 'not a JSON object'),
-        ),
-      ),
-    ),
-  )
-
-/** The JSON of a file, or nothing if there is no such file. */
-const readOptionalJson = (files: Files, folder: string, file: string): TE.TaskEither<ModelFailure, object> =>
-  pipe(
-    files.exists(path(folder, file)),
-    TE.mapLeft(fromFile(folder, file)),
-    TE.chain((exists) => (exists ? readJson(files, folder, file) : TE.right({}))),
-  )
-
 const readArrays = (files: Files, folder: string): TE.TaskEither<ModelFailure, ReadonlyMap<string, StoredArray>> => {
   const place = folder.replace(/(?<!\/)\/+$/, '')
   return pipe(
     openCheckpoint(place, files),
     TE.chainW(readAll),
     TE.bimap(
-      ({ path: where = place, reason }) => failure(folder, where.slice(place.length + 1), reason),
+      ({ path: where = place, reason }) => fileProblem(folder, where.slice(place.length + 1), reason),
       ({ arrays }) => arrays,
     ),
   )
@@ -115,22 +76,11 @@ const checkArrays = (
       parameterShapes(config),
       new Map([...withPrefix(arrays, config)].filter(([name]) => !isRedundant(name, config))),
     ),
-    E.mapLeft(({ reason }) => failure(folder, 'model.safetensors', reason)),
+    E.mapLeft(({ reason }) => fileProblem(folder, 'model.safetensors', reason)),
   )
 
 const TEMPLATE_FILE = 'chat_template.jinja'
 const TOKENIZER_CONFIG = 'tokenizer_config.json'
-
-const readOptionalText = (
-  files: Files,
-  folder: string,
-  file: string,
-): TE.TaskEither<ModelFailure, string | undefined> =>
-  pipe(
-    files.exists(path(folder, file)),
-    TE.chain((exists) => (exists ? files.readText(path(folder, file)) : TE.right(undefined))),
-    TE.mapLeft(fromFile(folder, file)),
-  )
 
 const TEMPLATE_FOLDER = 'additional_chat_templates'
 const EXTENSION = '.jinja'
@@ -138,13 +88,13 @@ const EXTENSION = '.jinja'
 /** The files of the folder of further templates by the names of their templates; none without such a folder. */
 const readTemplates = (files: Files, folder: string): TE.TaskEither<ModelFailure, Readonly<Record<string, string>>> =>
   pipe(
-    files.list(path(folder, TEMPLATE_FOLDER)),
+    files.list(pathIn(folder, TEMPLATE_FOLDER)),
     TE.mapLeft(fromFile(folder, TEMPLATE_FOLDER)),
     TE.chain((names) =>
       TE.traverseSeqArray((name: string) => {
         const file = `${TEMPLATE_FOLDER}/${name}`
         return pipe(
-          files.readText(path(folder, file)),
+          files.readText(pathIn(folder, file)),
           TE.bimap(fromFile(folder, file), (source) => [name.slice(0, -EXTENSION.length), source] as const),
         )
       })(names.filter((name) => name.endsWith(EXTENSION))),
@@ -195,17 +145,17 @@ export const textFromFiles = (
   }
   return pipe(
     textTokenizer(tokenizer, settings),
-    E.mapLeft(({ format, reason }) => failure(folder, format, reason)),
+    E.mapLeft(({ format, reason }) => fileProblem(folder, format, reason)),
     E.bindTo('tokenizer'),
     E.bind('template', () =>
       pipe(
         templateSource(settings, choice),
         E.chain(({ source, variables }) => chatTemplate(source, variables, now === undefined ? {} : { now })),
-        E.mapLeft(({ reason }) => failure(folder, TEMPLATE_FILE, reason)),
+        E.mapLeft(({ reason }) => fileProblem(folder, TEMPLATE_FILE, reason)),
       ),
     ),
     E.bind('endOfTurn', (made) =>
-      E.fromNullable(failure(folder, TOKENIZER_CONFIG, "'eos_token' is missing: it ends the policy's turn"))(
+      E.fromNullable(fileProblem(folder, TOKENIZER_CONFIG, "'eos_token' is missing: it ends the policy's turn"))(
         made.tokenizer.settings.roles.eos,
       ),
     ),
@@ -213,7 +163,7 @@ export const textFromFiles = (
   )
 }
 
-export interface LoadOptions extends Pick<TextOptions, 'templateName'> {
+export interface LoadOptions extends Pick<TextOptions, 'templateName'>, Omit<ModelAccess, 'files'> {
   /** Asked once, when the model is loaded: its template tells that moment from then on. */
   readonly calendar?: Calendar
 }
@@ -240,7 +190,7 @@ const checkFit = (folder: string, config: DecoderConfig, text: ModelText): E.Eit
   const { vocabularySize } = text.tokenizer
   if (vocabularySize > config.vocabularySize) {
     return E.left(
-      failure(
+      fileProblem(
         folder,
         'tokenizer.json',
         `the tokenizer has ids up to ${vocabularySize - 1}, the model only ${config.vocabularySize} of them`,
@@ -248,29 +198,41 @@ const checkFit = (folder: string, config: DecoderConfig, text: ModelText): E.Eit
     )
   }
   return text.tokenizer.idOf(text.endOfTurn) === undefined
-    ? E.left(failure(folder, TOKENIZER_CONFIG, `eos_token '${text.endOfTurn}' is not in the tokenizer's vocabulary`))
+    ? E.left(
+        fileProblem(folder, TOKENIZER_CONFIG, `eos_token '${text.endOfTurn}' is not in the tokenizer's vocabulary`),
+      )
     : E.right(text)
 }
 
-/** The config of a folder. */
-export const loadConfig = (folder: string, files: Files = liveFiles): TE.TaskEither<ModelFailure, DecoderConfig> =>
+const readConfig = (folder: string, files: Files): TE.TaskEither<ModelFailure, DecoderConfig> =>
   pipe(
     readJson(files, folder, 'config.json'),
     TE.chainEitherK((json) =>
       pipe(
         parseConfig(json),
-        E.mapLeft(({ reason }) => failure(folder, 'config.json', reason)),
+        E.mapLeft(({ reason }) => fileProblem(folder, 'config.json', reason)),
       ),
     ),
   )
 
-/** The config and the numbers of a folder, without its tokenizer. */
+/** Loads the config of a model by name. Errors as `loadPretrained`. */
+export const loadConfig = (
+  name: string,
+  files: Files = liveFiles,
+  access: Omit<ModelAccess, 'files'> = {},
+): TE.TaskEither<ModelFailure, DecoderConfig> =>
+  pipe(
+    modelFolder(name, { files, ...access }),
+    TE.chain((folder) => readConfig(folder, files)),
+  )
+
+/** Loads the config and the numbers of a folder, without its tokenizer. Never looks on the hub. */
 export const loadWeights = (
   folder: string,
   files: Files = liveFiles,
 ): TE.TaskEither<ModelFailure, Omit<Pretrained, 'text'>> =>
   pipe(
-    loadConfig(folder, files),
+    readConfig(folder, files),
     TE.chain((config) =>
       pipe(
         readArrays(files, folder),
@@ -289,34 +251,49 @@ const readFittingText =
       TE.chainEitherK((text) => checkFit(folder, config, text)),
     )
 
-/** The config and the text side of a folder, without its numbers: for whoever asks an engine elsewhere. Errors as `loadPretrained`. */
+/** Loads the config and the text side of a model by name, without its numbers: for clients of an engine. Errors as `loadPretrained`. */
 export const loadText = (
-  folder: string,
+  name: string,
   files: Files = liveFiles,
   options: LoadOptions = {},
 ): TE.TaskEither<ModelFailure, Omit<Pretrained, 'arrays'>> =>
   pipe(
-    loadConfig(folder, files),
-    TE.bindTo('config'),
-    TE.bind('text', ({ config }) => readFittingText(folder, files, options)(config)),
+    modelFolder(name, { files, ...options }),
+    TE.chain((folder) =>
+      pipe(
+        readConfig(folder, files),
+        TE.bindTo('config'),
+        TE.bind('text', ({ config }) => readFittingText(folder, files, options)(config)),
+      ),
+    ),
   )
 
 /**
- * Loads a model folder: weights, tokenizer and chat template.
+ * Loads a model by name: weights, tokenizer and chat template.
  *
- * The template is `chat_template.jinja`, or that of tokenizer_config.json, or one of `additional_chat_templates`, by its name.
+ * The name is a folder in Hugging Face's layout, the folder of a run (its best checkpoint, else its newest), `OWNER/NAME` or
+ * `hub:OWNER/NAME` for a repository of the hub (with `@REVISION` for another than `main`), or `embedded` for the model that comes with
+ * Tandem. A folder that exists comes before a repository of the same name. The template is `chat_template.jinja`, or that of
+ * tokenizer_config.json, or one of `additional_chat_templates`, by its name.
  *
- * Errors   `Left(ModelFailure)` naming the file: missing, truncated or malformed; an architecture or setting that is not supported; a
- *          parameter that is missing, extra, of another shape or not finite; a tokenizer that does not fit the model; no chat template.
+ * Errors   `Left(ModelFailure)` listing what was tried, if the name is none of these; or naming the file: missing, truncated or malformed;
+ *          an architecture or setting that is not supported; a parameter that is missing, extra, of another shape or not finite; a
+ *          tokenizer that does not fit the model; no chat template.
+ * Effects  a repository is downloaded into the hub's cache, which is used while the hub cannot be reached.
  */
 export const loadPretrained = (
-  folder: string,
+  name: string,
   files: Files = liveFiles,
   options: LoadOptions = {},
 ): TE.TaskEither<ModelFailure, Pretrained> =>
   pipe(
-    loadWeights(folder, files),
-    TE.bind('text', ({ config }) => readFittingText(folder, files, options)(config)),
+    modelFolder(name, { files, ...options }),
+    TE.chain((folder) =>
+      pipe(
+        loadWeights(folder, files),
+        TE.bind('text', ({ config }) => readFittingText(folder, files, options)(config)),
+      ),
+    ),
   )
 
 /** Native code takes neither numbers of another type in place nor memory that threads share. */

@@ -38,6 +38,6 @@ describe('tandem sample', () => {
   it('refuses a model that is not there by name', async () => {
     const { code, stdout, stderr } = await tandem(sample(QUESTION, '--model', 'nobody'), { cwd })
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
-    expect(stderr).toMatch(/^tandem: the model folder .*nobody/)
+    expect(stderr).toMatch(/^tandem: the model .*nobody/)
   })
 })

@@ -3,13 +3,8 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
-import * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterAll, describe, expect, it } from 'vitest'
-import type { Hub } from '../../src/core/hub.js'
-import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
-import { modelFolder } from '../../src/modules/modelFolder.js'
 import { compiled } from '../kit/compiled.js'
-import { leftOf, rightOf } from '../kit/results.js'
 
 const started: (() => void)[] = []
 afterAll(() => {
@@ -88,7 +83,7 @@ describe('tandem serve', () => {
   it('names a model that is not there, and a port that is taken', async () => {
     const [gone, first] = await Promise.all([serve(['no-model']), serve([])])
     const nobody = await gone.ended
-    expect([nobody.code, nobody.stderr]).toEqual([1, expect.stringMatching(/no folder .*no-model/)])
+    expect([nobody.code, nobody.stderr]).toEqual([1, expect.stringMatching(/no-model .*no such folder/)])
     const second = await (await serve(['--port', new URL(first.url).port])).ended
     expect([second.code, second.stderr]).toEqual([1, expect.stringContaining('the port is in use')])
   })
@@ -112,38 +107,5 @@ describe('tandem serve', () => {
   ])('refuses %s with what is expected', async (args, expected) => {
     const { code, stderr } = await (await serve(args)).ended
     expect([code, stderr]).toEqual([1, expect.stringContaining(expected)])
-  })
-})
-
-describe('the folder of a model', () => {
-  const files = { exists: (path: string) => TE.right(path === EMBEDDED_MODEL) }
-  const listed = (paths: readonly string[]): Hub => ({
-    list: () => TE.right({ commit: 'c0ffee', origin: 'hub', files: paths.map((path) => ({ path, size: 1 })) }),
-    download: ({ revision }, path) => TE.right(`/cache/${revision}/${path}`),
-  })
-
-  it('is a path that exists, or where the hub put the files that are needed', async () => {
-    const hub = listed(['README.md', 'config.json', 'model.safetensors', 'pytorch_model.bin', 'tokenizer.json'])
-    const fetched: string[] = []
-    const watched: Hub = {
-      ...hub,
-      download: (repo, path) => {
-        fetched.push(path)
-        return hub.download(repo, path)
-      },
-    }
-    expect(await rightOf(modelFolder(EMBEDDED_MODEL, { files, hub: watched }))).toBe(EMBEDDED_MODEL)
-    expect(fetched).toEqual([])
-    expect(await rightOf(modelFolder('owner/name@v2', { files, hub: watched }))).toBe('/cache/c0ffee')
-    expect(fetched).toEqual(['config.json', 'model.safetensors', 'tokenizer.json'])
-  })
-
-  it('is refused where there is none', async () => {
-    expect(await leftOf(modelFolder('owner/name', { files, hub: listed(['README.md']) }))).toMatchObject({
-      reason: expect.stringContaining('no config.json'),
-    })
-    expect(await leftOf(modelFolder('../x/y/z', { files, hub: listed([]) }))).toMatchObject({
-      reason: expect.stringContaining('no name on the hub'),
-    })
   })
 })

@@ -43,7 +43,7 @@ group('describe', () => {
     [
       'a model folder and the file in it',
       of({ _tag: 'ModelFailure', folder: 'models/x', file: 'config.json', reason: 'hidden_size is missing' }),
-      'the model folder models/x cannot be used: config.json: hidden_size is missing',
+      'the model models/x cannot be used: config.json: hidden_size is missing',
     ],
     [
       'a row of a data set by its line',

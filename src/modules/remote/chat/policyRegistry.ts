@@ -17,7 +17,6 @@ import { liveEnvironment, livePackages } from '../../../live/environment.js'
 import { liveFiles } from '../../../live/files.js'
 import { liveHub } from '../../../live/hub.js'
 import { historyPolicy } from '../../historyPolicy.js'
-import { modelFolder } from '../../modelFolder.js'
 import { loadPretrained, makeParams } from '../../pretrained.js'
 import { TransformersWrapper } from '../../transformersWrapper.js'
 import { AISDKWrapper, type LanguageModel } from './aiSDKWrapper.js'
@@ -212,8 +211,7 @@ const vllm = (wanted: string, { options, world, variables, sampling, envFile }: 
 
 const inProcess = (id: string, { world, sampling }: Lookup): Found =>
   pipe(
-    modelFolder(id, { files: world.files, hub: world.hub() }),
-    TE.chainW((folder) => loadPretrained(folder, world.files)),
+    loadPretrained(id, world.files, { hub: world.hub() }),
     TE.map(({ config, arrays, text }) => {
       const { topP, ...rest } = sampling
       const model = scope(() =>
