@@ -2,10 +2,9 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as T from 'tandem-rl'
 
 /** `npx tsx examples/calculator.ts [steps] [conversations]`: a small model first sees how a calculator is called, and then learns that it pays. */
-await T.selectBackend()
 const [steps, shown] = [Number(process.argv[2] ?? 12), Number(process.argv[3] ?? 6400)]
 const key = T.keyFromSeed(1)
-const { config, text, arrays } = T.orThrow(await T.loadPretrained(T.EMBEDDED_MODEL)())
+const { config, text, arrays } = await T.orThrow(T.loadPretrained(T.EMBEDDED_MODEL))
 
 /** Sums and products that the model cannot do in its head. Even indices are for learning, odd ones for tests. */
 const sumAt = (index: number): T.Task => {
@@ -84,7 +83,7 @@ if (steps > 0)
     const update = learner.update(state.value, rows, 1e-4)
     state.release()
     state = update.state
-    T.orThrow(await updater.push(state.value.params, ++version)())
+    await T.orThrow(updater.push(state.value.params, ++version))
     const right = T.trajectoryReturns(batch).filter((each) => each.return === 1).length
     console.log(`step ${version}: ${right} of 128 right`)
     if (version === steps) break

@@ -1,10 +1,9 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as T from 'tandem-rl'
 
-await T.selectBackend()
 const steps = Number(process.argv[2] ?? 20)
 const key = T.keyFromSeed(1)
-const { config, text, arrays } = T.orThrow(await T.loadPretrained(T.EMBEDDED_MODEL)())
+const { config, text, arrays } = await T.orThrow(T.loadPretrained(T.EMBEDDED_MODEL))
 
 const env = pipe(
   T.GSM8KEnv({ source: T.wordProblems(T.child(key, 'tasks'), { split: 'rl' }), prompts: 16, repeats: 8 }),
@@ -25,7 +24,7 @@ for await (const batch of collector) {
   const update = learner.update(state.value, rows, 1e-4)
   state.release()
   state = update.state
-  T.orThrow(await updater.push(state.value.params, ++version)())
+  await T.orThrow(updater.push(state.value.params, ++version))
   const right = T.get(batch, 'next', 'success').dataSync()
   console.log(`step ${version}: ${right.filter((x) => x === 1).length} of ${right.length} right`)
   if (version === steps) break

@@ -1,5 +1,6 @@
 /** Expected failures as values: tagged records, each with a `reason`. `describe` puts any of them into one sentence. */
-import { type Either, isLeft } from 'fp-ts/lib/Either.js'
+import { type Either, isLeft, type Right } from 'fp-ts/lib/Either.js'
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 
 /** What every expected failure has. */
 export interface Failure {
@@ -61,17 +62,37 @@ export class FailureError extends Error {
   }
 }
 
+/** What `orThrow` takes. */
+type Result = Either<Failure, unknown> | TaskEither<Failure, unknown> | Promise<Either<Failure, unknown>>
+
+/** What `orThrow` gives. */
+type ValueOf<R> = R extends () => Promise<Either<unknown, infer T>>
+  ? Promise<T>
+  : R extends Promise<Either<unknown, infer T>>
+    ? Promise<T>
+    : R extends Right<infer T>
+      ? T
+      : never
+
+const rightOf = <T>(result: Either<Failure, T>): T => {
+  if (isLeft(result)) throw new FailureError(result.left)
+  return result.right
+}
+
 /**
- * The value of a result.
+ * Returns the value of a result. A `TaskEither` is run first, and its value comes as a promise, as does that of a promised result.
  *
- * Errors   throws FailureError for a `Left`: for programs that have nothing better to do than to stop.
+ * Errors   throws FailureError for a `Left`, or rejects with it: for programs that have nothing better to do than to stop.
  *
  * @example
  * orThrow(right(3)) // 3
+ * @example
+ * orThrow(async () => right(3)) instanceof Promise // true
  */
-export const orThrow = <T>(result: Either<Failure, T>): T => {
-  if (isLeft(result)) throw new FailureError(result.left)
-  return result.right
+export const orThrow = <R extends Result>(result: R): ValueOf<R> => {
+  const value: unknown =
+    typeof result === 'function' ? result().then(rightOf) : 'then' in result ? result.then(rightOf) : rightOf(result)
+  return value as ValueOf<R> // by the kind of the result
 }
 
 /**

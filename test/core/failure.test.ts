@@ -108,4 +108,20 @@ group('FailureError and orThrow', () => {
     })
     fc.assert(law)
   })
+
+  it('a task is run once, and a promise is awaited', async () => {
+    const law = fc.asyncProperty(fc.anything(), anyFailure, async (value, failure) => {
+      let runs = 0
+      const task = async () => {
+        runs++
+        return E.right([value])
+      }
+      expect(await orThrow(task)).toEqual([value])
+      expect(runs).toBe(1)
+      expect(await orThrow(Promise.resolve(E.right([value])))).toEqual([value])
+      await expect(orThrow(async () => E.left(failure))).rejects.toThrow(new FailureError(failure))
+      await expect(orThrow(Promise.resolve(E.left(failure)))).rejects.toThrow(new FailureError(failure))
+    })
+    await fc.assert(law)
+  })
 })
