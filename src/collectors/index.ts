@@ -62,6 +62,13 @@ export {
   trajectoryReturns,
 } from './llmCollector.js'
 export {
+  type MakeModelEvent,
+  type MakeModelFailure,
+  type MakeModelOptions,
+  type ModelStage,
+  makeModel,
+} from './makeModel.js'
+export {
   type EstimatedBatch,
   formatEstimate,
   type MemoryEstimate,

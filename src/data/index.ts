@@ -2,7 +2,12 @@
 export * from './arithmetic.js'
 export type * from './batch.js'
 export * from './buffers/index.js'
-export { type BytePairEncodingOptions, type TokenizerJson, trainBytePairEncoding } from './bytePairEncoding.js'
+export {
+  type BytePairEncodingOptions,
+  type TokenizerJson,
+  type TokenizerProgress,
+  trainBytePairEncoding,
+} from './bytePairEncoding.js'
 export { readCapture } from './capture/records.js'
 export type { CapturedCall, CapturedCompletion, CapturedSession } from './capture/session.js'
 export type { ChainSplit, SplitReason } from './capture/splits.js'

@@ -65,6 +65,14 @@ export {
 export { type AdapterFilesOptions, adapterFiles, type LoadedAdapter, loadAdapter } from './lora/peft.js'
 export { adapterFromWeights, adapterWeights } from './lora/weights.js'
 export {
+  CHAT_ML,
+  type ChatFormat,
+  type ModelSizes,
+  type NewModelOptions,
+  type NewTokenizer,
+  newModel,
+} from './newModel.js'
+export {
   hostArrays,
   type LoadOptions,
   loadConfig,
@@ -76,6 +84,8 @@ export {
   type Pretrained,
   type PretrainedFilesOptions,
   pretrainedFiles,
+  type SaveOptions,
+  saveModel,
   type TextFiles,
   type TextOptions,
   textFromFiles,

@@ -4,7 +4,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Calendar, Files } from '../core/capabilities.js'
-import type { ModelFailure } from '../core/failure.js'
+import type { FileFailure, ModelFailure } from '../core/failure.js'
 import { type ChatTemplate, chatTemplate } from '../data/chatTemplate.js'
 import { encodeSafetensors, type HostArray } from '../data/codecs/safetensors.js'
 import { readAll } from '../data/codecs/safetensorsFile.js'
@@ -186,7 +186,7 @@ const readText = (files: Files, folder: string, options: LoadOptions): TE.TaskEi
 }
 
 /** The tokenizer must not produce ids that the model has no embedding for, and must know the token that ends a turn. */
-const checkFit = (folder: string, config: DecoderConfig, text: ModelText): E.Either<ModelFailure, ModelText> => {
+export const checkFit = (folder: string, config: DecoderConfig, text: ModelText): E.Either<ModelFailure, ModelText> => {
   const { vocabularySize } = text.tokenizer
   if (vocabularySize > config.vocabularySize) {
     return E.left(
@@ -328,6 +328,11 @@ export interface PretrainedFilesOptions {
   readonly float?: 'F32' | 'BF16' | 'F16'
 }
 
+export interface SaveOptions extends PretrainedFilesOptions {
+  /** Default: the file system. */
+  readonly files?: Pick<Files, 'writeFolder'>
+}
+
 /** Transformers' names of storage types: the `dtype` of a config.json. */
 const DTYPES = { F32: 'float32', BF16: 'bfloat16', F16: 'float16' } as const
 
@@ -349,3 +354,15 @@ export const pretrainedFiles = (
   'config.json': `${JSON.stringify(configWith(config, DTYPES[float]), undefined, 2)}\n`,
   'model.safetensors': encodeSafetensors(arrays, { metadata: { format: 'pt' }, float }),
 })
+
+/**
+ * Writes a model to a folder that `loadPretrained` and Transformers read: config, weights, tokenizer and chat template.
+ *
+ * Errors   `Left(FileFailure)` if it cannot be written.
+ * Effects  writes the folder, all files or none. An existing folder of that name is replaced.
+ */
+export const saveModel = (
+  folder: string,
+  model: Pretrained,
+  { files = liveFiles, ...options }: SaveOptions = {},
+): TE.TaskEither<FileFailure, void> => files.writeFolder(folder, pretrainedFiles(model, options))
