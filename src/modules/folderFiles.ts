@@ -14,7 +14,7 @@ export const fileProblem = (folder: string, file: string, reason: string): Model
 })
 
 /** The path of a file in a folder. */
-export const pathIn = (folder: string, file: string): string => `${folder.replace(/\/+$/, '')}/${file}`
+export const pathIn = (folder: string, file: string): string => `${folder.replace(/(?<!\/)\/+$/, '')}/${file}`
 
 /** A failure to read a file, as one of its model. */
 export const fromFile =

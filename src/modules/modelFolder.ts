@@ -155,7 +155,7 @@ export const modelFolder = (name: string, access: ModelAccess = {}): Found => {
       return pipe(
         files.list(name),
         TE.mapLeft(inFolder(name)),
-        TE.chain((names) => (isRun(names) ? runModel(name.replace(/\/+$/, ''), files) : TE.right(name))),
+        TE.chain((names) => (isRun(names) ? runModel(name.replace(/(?<!\/)\/+$/, ''), files) : TE.right(name))),
       )
     }),
   )

@@ -33,9 +33,15 @@ export const lossOf = ({ loss, kl, sampling }: Pick<PolicySettings, 'loss' | 'kl
     }),
   })
 
+/** Algorithms whose advantages are normalized over the whole batch. */
+const OVER_BATCH: readonly string[] = ['reinforce++', 'reinforce++-baseline', 'gpg']
+
 /** The advantages of settings. */
 export const advantageOf = ({ loss, tasks }: Pick<PolicySettings, 'loss' | 'tasks'>): Advantage =>
-  batchAdvantage(ALGORITHMS[loss.algorithm].advantage, { name: loss.algorithm, groupSize: tasks.group })
+  batchAdvantage(ALGORITHMS[loss.algorithm].advantage, {
+    ...{ name: loss.algorithm, groupSize: tasks.group },
+    over: OVER_BATCH.includes(loss.algorithm) ? 'batch' : 'group',
+  })
 
 /**
  * The form of the divergence in the reward, or of the one that is measured where the divergence is in the loss. Errors: throws RangeError for

@@ -192,6 +192,19 @@ const memoryRequest = (settings: PolicySettings, { config }: Pretrained, prompt:
   threads: settings.compute.workers - 1 + (settings.sampling.maxLag > 0 ? 1 : 0),
 })
 
+/** The learner of settings. Its random numbers come from the seed. */
+const learnerOf = (settings: PolicySettings, model: Pretrained) => {
+  const { compute, learner } = settings
+  const lora = loraOf(settings)
+  return localLearner({
+    ...{ model, loss: lossOf(settings), key: keyFromSeed(settings.seed) },
+    ...{ optimizer: optimizerOf(settings, model.config), offPolicy: offPolicyOf(settings) },
+    ...(lora && { lora }),
+    passes: { epochs: learner.epochs, miniBatches: learner.miniBatches, maxGradNorm: learner.maxGradNorm },
+    compute: { threads: compute.workers, microBatchTokens: compute.microBatch, recompute: compute.recompute },
+  })
+}
+
 const numbersOf = (tensors: NamedTensors): number => Object.values(tensors).reduce((sum, { size }) => sum + size, 0)
 
 /**
@@ -210,18 +223,9 @@ export const policyRun = async <O extends HistoryPrompt>(
   const { config, text } = model
   const { tasks, sampling, compute, keep } = settings
   const key = keyFromSeed(settings.seed)
-  const loss = lossOf(settings)
   const kl = klWeightOf(settings)
   const lora = loraOf(settings)
-  const learner = localLearner({
-    ...{ model, loss, key, optimizer: optimizerOf(settings, config), offPolicy: offPolicyOf(settings) },
-    ...(lora && { lora }),
-    passes: {
-      ...{ epochs: settings.learner.epochs, miniBatches: settings.learner.miniBatches },
-      maxGradNorm: settings.learner.maxGradNorm,
-    },
-    compute: { threads: compute.workers, microBatchTokens: compute.microBatch, recompute: compute.recompute },
-  })
+  const learner = learnerOf(settings, model)
   using first = sharedParams(model)
   const reference = TransformersWrapper({ config, params: first.value })
   const inProcess: TransformersPolicy = TransformersWrapper({

@@ -95,7 +95,9 @@ describe('tandem train refuses', () => {
   })
 
   it('a model that is not there, and makes no folder', async () => {
-    expect(await expectRefusal(['train', '--model', 'nobody', '--out', 'never'])).toContain('the model nobody cannot be used')
+    expect(await expectRefusal(['train', '--model', 'nobody', '--out', 'never'])).toContain(
+      'the model nobody cannot be used',
+    )
     expect(existsSync(path('never'))).toBe(false)
   })
 

@@ -33,7 +33,9 @@ describe('defineRecipe', () => {
       throw new Error('it is not built')
     }
     const settings = z.strictObject({ steps: z.number() })
-    expect(() => defineRecipe({ name: 'x', summary: 's', settings, build })).toThrow('every setting of x needs a default: steps')
+    expect(() => defineRecipe({ name: 'x', summary: 's', settings, build })).toThrow(
+      'every setting of x needs a default: steps',
+    )
   })
 })
 

@@ -125,7 +125,9 @@ describe('replay', () => {
   }
 
   it('does a step again on its kept batch, and sampled again, bit for bit', async () => {
-    await follow('kept', { settings: { keep: { evalEvery: 4, evalTasks: 4, checkpointEvery: 2, saveBatches: 2, alarms: 'off' } } })
+    await follow('kept', {
+      settings: { keep: { evalEvery: 4, evalTasks: 4, checkpointEvery: 2, saveBatches: 2, alarms: 'off' } },
+    })
     const kept = await replayed('kept', '4')
     expect(kept.at(-1)).toMatchObject({ type: 'replayed', batch: 'kept', differences: [] })
     const last = kept.at(-1)
