@@ -82,10 +82,15 @@ def reply(message):
         answer = {'raises': [kind.__name__ for kind in type(error).__mro__], 'text': str(error)[:500]}
     say(answer)
 
-def raised(names, text):
+ENDINGS = (StopIteration, StopAsyncIteration)
+
+def raised(names, text, does):
     for name in names:
         kind = getattr(builtins, name, None)
-        if isinstance(kind, type) and issubclass(kind, Exception): return kind(text)
+        if not isinstance(kind, type) or not issubclass(kind, Exception): continue
+        # Only \`next\` may end a loop: in \`all(map(f, cases))\` a call that does would skip every other case.
+        if issubclass(kind, ENDINGS) and does != 'next': return RuntimeError(f'{name} raised by {does}')
+        return kind(text)
     return RuntimeError(text)
 
 def request(does, on, args=(), named={}):
@@ -96,7 +101,7 @@ def request(does, on, args=(), named={}):
     while True:
         message = hear()
         if 'does' in message: reply(message)
-        elif 'raises' in message: raise raised(message['raises'], message['text'])
+        elif 'raises' in message: raise raised(message['raises'], message['text'], does)
         else: return unwired(message['gives'])
 `
 
@@ -128,6 +133,9 @@ while True: reply(hear())
 /**
  * Runs a test against the names of the answer, and says whether it holds. Names of the language and of its library are its own: an answer that
  * defines \`abs\` or \`math\` changes nothing, unless that is what the test is about.
+ *
+ * The test runs as \`__main__\`. Each run of unittest in it must run at least one test case, and all must succeed. Test cases that it defines
+ * and does not run are run at its end.
  */
 export const TEST_PROGRAM = `${SHARED}
 OPERATIONS = {'call': lambda target, *args, **named: target(*args, **named)}
@@ -136,7 +144,7 @@ def export(value):
     if not callable(value): raise TypeError('the test passes a value that cannot be sent: ' + type(value).__name__)
     return export_any(value)
 def namespace(names, subjects):
-    space = {'__name__': 'test'}
+    space = {}
     for name, value in names.items():
         if name.startswith('__'): continue
         is_module = isinstance(value, dict) and 'module' in value
@@ -147,10 +155,35 @@ def namespace(names, subjects):
         elif not is_module and not hasattr(builtins, name) and name not in sys.stdlib_module_names:
             space[name] = unwired(value)
     return space
+results = []
+
+def watch_unittest():
+    import unittest
+    create = unittest.TestResult.__init__
+    def created(self, *args, **named):
+        results.append(self)
+        create(self, *args, **named)
+    unittest.TestResult.__init__ = created
+    return unittest
+
+def run(test, names, subjects):
+    unittest = watch_unittest() if 'unittest' in test else None
+    module = type(sys)('__main__')
+    vars(module).update(namespace(names, subjects))
+    sys.modules['__main__'] = module
+    sys.argv = ['test.py']
+    try:
+        exec(compile(test, 'test.py', 'exec'), vars(module))
+    except SystemExit as ended:
+        if not results or ended.code not in (None, 0): return False
+    if unittest is not None and not results:
+        unittest.TextTestRunner(stream=sys.stderr).run(unittest.defaultTestLoader.loadTestsFromModule(module))
+        if results[-1].testsRun == 0: return True # it only mentions unittest
+    return all(result.wasSuccessful() and result.testsRun > len(result.skipped) for result in results)
+
 task = hear()
 try:
-    exec(compile(task['test'], 'test.py', 'exec'), namespace(hear()['names'], task['subjects']))
-    verdict = True
+    verdict = run(task['test'], hear()['names'], task['subjects'])
 except BaseException:
     verdict = False
 say({'holds': verdict})

@@ -22,8 +22,9 @@ export type CodeTest =
   /** The program reads `input`, and must write `output`: spaces at the ends of lines, and empty lines at the end, do not count. */
   | { readonly _tag: 'Lines'; readonly input: string; readonly output: string }
   /**
-   * Python that calls what the program defines, and holds unless it raises. The names of `subjects` are the program's; without them all that it
-   * defines are, but for those of Python and its library. Arguments and results are copies.
+   * Python that calls what the program defines. It passes unless it raises, exits or has a failing `unittest.TestCase`; it runs as `__main__`.
+   * The names of `subjects` are the program's; without them all that it defines are, but for those of Python and its library. Arguments and
+   * results are copies. A `StopIteration` that a call raises becomes a `RuntimeError`: only `next` ends a loop.
    */
   | { readonly _tag: 'Asserts'; readonly code: string; readonly subjects?: readonly string[] }
 

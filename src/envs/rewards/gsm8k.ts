@@ -16,22 +16,38 @@ export interface GSM8KReward {
 
 export type GSM8KRewardOptions = AnswerRewardOptions
 
+const NUMBER = /^([+-]?)(\d*)(?:\.(\d*))?$/
+/** A number whose digits stand in groups of three, as in `1,000`. */
+const GROUPED = /^[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?$/
+
+const reversed = (digits: string): string => [...digits].reverse().join('')
+
+/** The number of zeros that digits begin with. */
+const zerosOf = (digits: string): number => /^0*/.exec(digits)![0].length // it matches any text
+
 /**
- * A decimal number in one spelling, or undefined if the text is not one. Thousands commas, currency and percent signs, a
- * trailing period and superfluous zeros do not matter.
+ * Returns a decimal number in one spelling, or undefined if the text is not a number. Commas between groups of three digits, one currency
+ * sign before or after the number, a percent sign after it, a trailing period and superfluous zeros do not matter.
  *
  * @example
  * canonicalNumber('$1,000.50') // '1000.5'
  */
 export const canonicalNumber = (text: string): string | undefined => {
   const bare = text
-    .replace(/[,$€£%]/g, '')
     .trim()
     .replace(/\.$/, '')
-  const parts = /^([+-]?)0*(\d*)(?:\.(\d*?)0*)?$/.exec(bare)
+    .replace(/^([+-]?)[$€£]/, '$1')
+    .replace(/[$€£%]$/, '')
+    .trim()
+    .replace(/\.$/, '')
+  const parts = NUMBER.exec(GROUPED.test(bare) ? bare.replaceAll(',', '') : bare)
   if (parts === null || !/\d/.test(bare)) return undefined
   const [, sign = '', whole = '', fraction = ''] = parts
-  const digits = `${whole === '' ? '0' : whole}${fraction === '' ? '' : `.${fraction}`}`
+  const [before, behind] = [
+    whole.slice(zerosOf(whole)),
+    fraction.slice(0, fraction.length - zerosOf(reversed(fraction))),
+  ]
+  const digits = `${before === '' ? '0' : before}${behind === '' ? '' : `.${behind}`}`
   return sign === '-' && digits !== '0' ? `-${digits}` : digits
 }
 

@@ -1,7 +1,9 @@
 /** A model as judge: what it thinks of an answer, as a verdict of a schema. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
+import { parseJson } from '../../core/json.js'
 import { child, formatKey, type Key } from '../../core/key.js'
+import { parseStrictJson } from '../../data/codecs/strictJson.js'
 import { append, History, lastMessage, type Message, message, textOf } from '../../data/history.js'
 import type { HistoryAction, HistoryPrompt, Policy, PolicyFailure } from '../../data/policy.js'
 import type { Task } from '../../data/task.js'
@@ -54,9 +56,18 @@ const markFor = (text: string, key: Key): string => {
 
 const enclosed = (name: string, text: string, mark: string): string => `<${name} ${mark}>\n${text}\n</${name} ${mark}>`
 
+/**
+ * Characters that a reader does not see: default ignorable ones, such as tag characters, which can spell hidden instructions. Joiners and the
+ * sixteen variation selectors stay, because scripts and emoji need them.
+ */
+const HIDDEN = /(?!\u200c|\u200d|[\ufe00-\ufe0f])[\p{Default_Ignorable_Code_Point}\p{Cf}]/gu
+
+/** A character with ink: no space, control, format character, joiner or filler. U+2800 is a Braille pattern without dots. */
+const INK = /[^\s\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/u
+
 /** The conversation with a judge. What the policy wrote is between marks that it could not know, and is data there. */
 const asking = <T extends Task, V>({ task, history }: Answered<T>, options: JudgeOptions<T, V>, key: Key): History => {
-  const answer = replyOf({ history })
+  const answer = replyOf({ history }).replace(HIDDEN, '')
   const reference = options.reference?.(task) ?? task.answer
   const mark = markFor(`${task.query}${reference}${answer}`, child(key, 'mark'))
   const system = [
@@ -74,19 +85,23 @@ const asking = <T extends Task, V>({ task, history }: Answered<T>, options: Judg
   return History([message('system', system), message('user', parts.join('\n\n'))])
 }
 
-/** The object of a reply: all of it, or what its only fence holds. */
+/**
+ * The JSON of a reply: the whole reply, or the content of a fence that is the whole reply. A fence with text around it may be quoted from the
+ * answer, so it is not a verdict.
+ */
 const jsonOf = (reply: string): string => {
-  const fences = reply.slice(0, LONGEST).split('```')
-  const text = fences.length === 3 ? fences[1]!.replace(/^json/i, '') : reply.slice(0, LONGEST)
-  return text.trim()
+  const text = reply.slice(0, LONGEST).trim()
+  const fences = text.split('```')
+  const isFence = fences.length === 3 && fences[0] === '' && fences[2] === ''
+  return isFence ? fences[1]!.replace(/^json/i, '').trim() : text
 }
 
 const verdictOf = <V>(reply: string, schema: z.ZodType<V>): E.Either<string, V> => {
-  const parsed = E.tryCatch(
-    (): unknown => JSON.parse(jsonOf(reply)),
-    () => 'it is no JSON',
-  )
-  if (E.isLeft(parsed)) return parsed
+  const json = jsonOf(reply)
+  const parsed = parseJson(json)
+  if (E.isLeft(parsed)) return E.left('it is no JSON')
+  const strict = parseStrictJson(json) // refuses a key that occurs twice, of which `parseJson` takes the last
+  if (E.isLeft(strict)) return strict
   const checked = schema.safeParse(parsed.right)
   return checked.success ? E.right(checked.data) : E.left(z.prettifyError(checked.error))
 }
@@ -131,9 +146,10 @@ const judged = async <T extends Task, V>(
 
 /**
  * The worth of an answer by the verdict of a judge: a policy that is asked with the rubric, the task, the reference and the answer, and that has to
- * reply with an object of a schema. A reply that is none is sent back with what is wrong with it. What is judged stands between tags with
+ * reply with an object of a schema, alone or in a fence. A reply that is none, or that has a key twice, is sent back with what is wrong with it. What is judged stands between tags with
  * a mark that does not occur in it and that nobody could know who wrote it. The parts are `score` and `attempts`, how often the judge was
- * asked. An answer without a visible character is worth nothing: nobody is asked about it.
+ * asked. Characters that a reader does not see are removed from the answer. An answer without a visible character scores 0, and the judge is not
+ * called.
  *
  * Errors   `score` gives `Left(RewardFailure)` if the judge fails, with its failure as the cause, and if there is no verdict in `attempts`, with
  *          what it said last. Throws RangeError for `attempts` below 1 and a `solvedAt` that is not above 0 and at most 1.
@@ -155,7 +171,7 @@ export const judgeReward = <T extends Task, V>(options: JudgeOptions<T, V>): Rew
     partNames: ['score', 'attempts'],
     range: [0, 1],
     score: (answered, context) => async () =>
-      replyOf(answered).trim() === ''
+      !INK.test(replyOf(answered))
         ? E.right({ reward: 0, success: false, parts: { score: 0, attempts: 0 } })
         : judged(answered, options, context),
   }

@@ -133,6 +133,74 @@ assert math.isclose(half(4), 2)
   })
 })
 
+/** Loops that end early if a call may raise StopIteration: each skips the cases that follow. */
+const SKIPPED_LOOPS: readonly (readonly [loop: string, test: string])[] = [
+  ['all(map(...))', 'assert all(map(check, [1, 2, 3]))'],
+  ['a comprehension over map', 'assert not [x for x in map(check, [1, 2, 3]) if x != 1]'],
+  ['a callable with a sentinel', 'for x in iter(lambda: check(1), 1): assert x == 1'],
+  ['a method', 'assert all(map(Box().check, [1, 2]))'],
+  ['an attribute', 'import operator\nassert all(map(operator.attrgetter("value"), [Box()]))'],
+  ['an item', 'assert all(map(Box().__getitem__, [0]))'],
+  ['a length', 'assert all(map(len, [Box()]))'],
+  ['an iterator that cannot be made', 'assert all(map(list, [Box()]))'],
+]
+
+const ENDING = `
+def check(x): raise StopIteration
+class Box:
+    check = __getitem__ = __len__ = __iter__ = lambda self, *a: check(0)
+    value = property(check)
+`
+
+const unittests = (...lines: readonly string[]): CodeTest =>
+  asserts(
+    [
+      'import unittest',
+      'class Adding(unittest.TestCase):',
+      '    def test_sum(self): self.assertEqual(add(20000, 30001), 50001)',
+      ...lines,
+    ].join('\n'),
+  )
+
+describeWithPython('a loop of a test', () => {
+  it.concurrent.each(SKIPPED_LOOPS)('is not ended by StopIteration of the answer: %s', async (_, test) => {
+    expect(await passes(ENDING, asserts(test))).toBe(false)
+  })
+
+  it('ends where an iterator of the answer does', async () => {
+    const test =
+      'assert list(count()) == [1, 2]\nit = count(); next(it); next(it)\ntry: next(it); assert False\nexcept StopIteration: pass'
+    expect(await passes('def count(): yield from (1, 2)', asserts(test))).toBe(true)
+  })
+})
+
+describeWithPython('tests with unittest', () => {
+  const WAYS: readonly (readonly [way: string, lines: readonly string[]])[] = [
+    ['unittest.main(exit=False)', ['unittest.main(exit=False)']],
+    ['unittest.main()', ['unittest.main()']],
+    ['unittest.main() under __main__', ["if __name__ == '__main__':", '    unittest.main()']],
+    ['a runner', ['unittest.TextTestRunner().run(unittest.defaultTestLoader.loadTestsFromTestCase(Adding))']],
+    ['nothing', []],
+  ]
+  it.concurrent.each(WAYS)('run by %s pass for a right answer alone', async (_, lines) => {
+    expect(await passes('def add(a, b): return a + b', unittests(...lines))).toBe(true)
+    for (const wrong of ['def add(a, b): return 0', 'def add(a, b): raise SystemExit(0)', 'import os; os._exit(0)'])
+      expect(await passes(wrong, unittests(...lines))).toBe(false)
+  })
+
+  it('fail if every case is skipped, and if the run finds none', async () => {
+    const skipped = unittests('    def setUp(self): self.skipTest("no")', 'unittest.main(exit=False)')
+    const none = asserts('import unittest\nunittest.main(exit=False)')
+    for (const test of [skipped, none]) expect(await passes('def add(a, b): return a + b', test)).toBe(false)
+  })
+
+  it('a script that runs under __main__ is run', async () => {
+    const script = asserts("if __name__ == '__main__':\n    assert add(20000, 30001) == 50001")
+    expect(await passes('def add(a, b): return a + b', script)).toBe(true)
+    expect(await passes('def add(a, b): return 0', script)).toBe(false)
+  })
+})
+
 /** What a program could do to pass without an answer. None of it knows 50001, which is expected, before it has found it. */
 const CHEATS: readonly (readonly [string, string])[] = [
   ['prints a verdict', 'print(\'{"holds": true}\')\ndef add(a, b): pass'],

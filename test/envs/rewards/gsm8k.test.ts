@@ -156,8 +156,27 @@ describe('canonicalNumber', () => {
     const law = fc.property(fc.stringMatching(/^[-+$]?[0-9,]{0,6}\.?[0-9]{0,4}%?$/), (text) => {
       const canonical = canonicalNumber(text)
       expect(canonical === undefined || canonicalNumber(canonical) === canonical).toBe(true)
-      expect(canonical === undefined).toBe(!/\d/.test(text))
+      if (!/,/.test(text)) expect(canonical === undefined).toBe(!/\d/.test(text))
     })
     fc.assert(law)
+  })
+
+  it.each(['1,8', '18,', ',18', '1,,800', '1,80', '1800,000', '1,8000', '1.5,000', '1$8', '1%8', '%18', '18$$', '1 8'])(
+    'takes no number from %j, whose marks stand where none may',
+    (text) => {
+      expect(canonicalNumber(text)).toBeUndefined()
+    },
+  )
+
+  it('pays nothing for the digits of the answer with a comma between them', () => {
+    expect(gsm8kReward('<answer>1,8</answer>', '#### 18').right).toBe(0)
+    expect(gsm8kReward('<answer>1$8</answer>', '#### 18').right).toBe(0)
+  })
+
+  it('reads long digits in linear time', () => {
+    const zeros = '0'.repeat(2e5)
+    expect(canonicalNumber(`${zeros}.${zeros}`)).toBe('0')
+    expect(canonicalNumber(`${zeros}x`)).toBeUndefined()
+    expect(canonicalNumber(`1.${zeros}x`)).toBeUndefined()
   })
 })

@@ -23,7 +23,7 @@ import {
   variable,
   ZERO,
 } from './polynomial.js'
-import type { Tree, TreeOf } from './tree.js'
+import { anyNode, type Tree, type TreeOf } from './tree.js'
 
 /** A quotient of polynomials. */
 export interface Exact {
@@ -218,7 +218,17 @@ const compute = (tree: Tree, budget: Budget): Exact => {
   }
 }
 
+const isInfinity = (tree: Tree): boolean => tree._tag === 'Constant' && tree.name === 'infinity'
+
+/** Whether infinity is calculated with, which gives no number: all but infinity itself and its negative. */
+const reckonsWithInfinity = (tree: Tree): boolean => {
+  if (!anyNode(tree, isInfinity) || isInfinity(tree)) return false
+  const [sign, of] = tree._tag === 'Product' && tree.factors.length === 2 ? tree.factors : []
+  return !(sign?._tag === 'Number' && sign.value.numerator === -1n && sign.value.denominator === 1n && isInfinity(of!))
+}
+
 const computed = (tree: Tree): Exact | undefined => {
+  if (reckonsWithInfinity(tree)) return undefined
   try {
     return compute(tree, budgetOf(STEPS))
   } catch (error) {

@@ -22,7 +22,7 @@ export const IGNORED: ReadonlySet<string> = new Set([
 /** Words that are signs. */
 export const WORD_SIGNS: ReadonlyMap<string, string> = new Map([
   ['and', ','],
-  ['or', ','],
+  ['or', 'or'],
   ['union', '∪'],
 ])
 
@@ -61,8 +61,8 @@ const LISTS: readonly (readonly [sign: string, spellings: string])[] = [
   ['∪', '\\cup \\bigcup ∪'],
   ['∩', '\\cap \\bigcap ∩'],
   ['∖', '\\setminus \\backslash ∖'],
-  ['≤', '\\le \\leq \\leqslant ≤'],
-  ['≥', '\\ge \\geq \\geqslant ≥'],
+  ['≤', '\\le \\leq \\leqq \\leqslant ≤'],
+  ['≥', '\\ge \\geq \\geqq \\geqslant ≥'],
   ['<', '\\lt'],
   ['>', '\\gt'],
   ['≠', '\\ne \\neq ≠'],

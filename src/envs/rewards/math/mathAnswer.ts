@@ -3,13 +3,36 @@ import { isRight } from 'fp-ts/lib/Either.js'
 import { boxedAnswer } from '../../../data/datasets/math.js'
 import { blockOf } from '../reply.js'
 
-/** `block`: between the tags `answer` and `/answer`; `box`: in the last `\boxed`; `phrase`: behind the last "answer is". */
+/** `block`: between the tags `answer` and `/answer`; `box`: in the last `\boxed`, or in the last ones with nothing but separators between them; `phrase`: behind the last "answer is". */
 export type AnswerPlace = 'block' | 'box' | 'phrase'
 
-/** What the last box holds; the text itself if it has none. */
+/** Boxes that are joined at most, and characters between two of them. */
+const [MOST_BOXES, LONGEST_GAP] = [20, 40]
+
+const BOX = '\\boxed'
+
+/** What may stand between boxes of one answer: commas, `and`, `or`, blanks and signs of mathematics. */
+const GAP = /^(?:\s|[$,;&}]|\\text\s*\{|\\(?:quad|qquad|[,;! ])|and(?![a-z])|or(?![a-z]))*$/
+
+/** What the boxes hold that end a text, with commas between them if there is nothing but a separator between the boxes; '' if there is none. */
+const boxedAnswers = (text: string): string => {
+  const answers: string[] = []
+  for (let end = text.length; answers.length < MOST_BOXES; ) {
+    const start = end > 0 ? text.lastIndexOf(BOX, end - 1) : -1
+    const boxed = boxedAnswer(start < 0 ? '' : text.slice(start, end))
+    if (!isRight(boxed)) break
+    const behind = text.indexOf(boxed.right, start + BOX.length) + boxed.right.length
+    if (answers.length > 0 && (end - behind > LONGEST_GAP || !GAP.test(text.slice(behind, end)))) break
+    answers.unshift(boxed.right)
+    end = start
+  }
+  return answers.join(', ')
+}
+
+/** What the last boxes hold; the text itself if it has none. */
 export const unboxed = (text: string): string => {
-  const boxed = boxedAnswer(text)
-  return isRight(boxed) ? boxed.right : text
+  const boxed = boxedAnswers(text)
+  return boxed === '' ? text : boxed
 }
 
 /** Characters that an answer in a sentence may have. */
@@ -19,24 +42,30 @@ const phraseOf = (reply: string): string => {
   const start = reply.toLowerCase().lastIndexOf('answer is')
   if (start < 0) return ''
   const [line = ''] = reply.slice(start + 'answer is'.length, start + LONGEST_PHRASE).split('\n')
-  return line.replace(/^[:\s]+/, '').replace(/[.\s]+$/, '')
+  const [sentence = ''] = line.split(/\.\s+(?=[A-Z])/)
+  return sentence.replace(/^[:\s]+/, '').replace(/[.\s]{1,500}$/, '')
+}
+
+/** The answer of a block: of the sentence "the answer is ..." if it is one, else all of it. */
+const bareBlock = (block: string): string => {
+  const text = unboxed(block)
+  return text === block && /answer is/i.test(block) ? phraseOf(block) : text
 }
 
 const answerAt = (place: AnswerPlace, reply: string): string => {
   switch (place) {
     case 'block':
-      return unboxed(blockOf(reply, 'answer'))
-    case 'box': {
-      const boxed = boxedAnswer(reply)
-      return isRight(boxed) ? boxed.right : ''
-    }
+      return bareBlock(blockOf(reply, 'answer'))
+    case 'box':
+      return boxedAnswers(reply)
     case 'phrase':
       return unboxed(phraseOf(reply))
   }
 }
 
 /**
- * The answer of a reply: of the first of these places that has one; '' if none has. A box in an answer block is unwrapped.
+ * The answer of a reply: of the first of these places that has one; '' if none has. A box in an answer block is unwrapped, and so is
+ * the sentence "the answer is ...".
  *
  * @example
  * mathAnswerOf('So \\boxed{1}, no: \\boxed{\\frac12}.', ['block', 'box']) // '\\frac12'

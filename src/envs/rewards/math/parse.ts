@@ -8,22 +8,24 @@ import { type Cursor, cursorOf, numberOf } from './cursor.js'
 import { rationalOf } from './exact.js'
 import { bareAnswer, LONGEST, type Token, tokensOf } from './tokens.js'
 import { negated, numberTree, type Relation, type Tree, type TreeOf } from './tree.js'
-import { unitsOf } from './units.js'
+import { isMeasure, unitsOf } from './units.js'
 
 const MOST_TOKENS = 600
 const RELATIONS = ['=', '<', '>', '≤', '≥', '≠', '∈', '≈'] as const
 
 const symbol = (name: string): Tree => ({ _tag: 'Symbol', name, kind: 'variable' })
 
-const listOf = (items: readonly Tree[]): Tree => (items.length === 1 ? items[0]! : { _tag: 'List', items })
+const listOf = (items: readonly Tree[], of: TreeOf<'List'>['of']): Tree =>
+  items.length === 1 ? items[0]! : { _tag: 'List', items, of }
 
 /** Values between commas, up to one of these signs or the end. Several commas are one. */
 const readItems = (cursor: Cursor, ...until: readonly string[]): readonly Tree[] => {
   const items: Tree[] = []
   while (cursor.peek() !== undefined && !cursor.isSign(...until)) {
-    if (cursor.skip(',', ';') !== undefined) continue
+    if (cursor.skip(',', ';', 'or') !== undefined) continue
     items.push(readRelation(cursor))
-    if (cursor.peek() !== undefined && !cursor.isSign(...until, ',', ';')) throw new SyntaxError('expected a comma')
+    if (cursor.peek() !== undefined && !cursor.isSign(...until, ',', ';', 'or'))
+      throw new SyntaxError('expected a comma')
   }
   return items
 }
@@ -106,8 +108,7 @@ const readMixed = (cursor: Cursor, whole: Tree): Tree | undefined => {
 /** A product of what is read, in which words are units. */
 const productOf = (factors: readonly Tree[]): Tree => {
   if (factors.length === 1) return factors[0]!
-  const measured = factors.map((factor) => (factor._tag === 'Text' ? unitsOf(factor.text) : factor))
-  return { _tag: 'Product', factors: measured }
+  return { _tag: 'Product', factors: factors.map(measure) }
 }
 
 const readProduct = (cursor: Cursor): Tree => {
@@ -128,7 +129,7 @@ const readProduct = (cursor: Cursor): Tree => {
   }
 }
 
-const measure = (tree: Tree): Tree => (tree._tag === 'Text' ? unitsOf(tree.text) : tree)
+const measure = (tree: Tree): Tree => (tree._tag === 'Text' && isMeasure(tree.text) ? unitsOf(tree.text) : tree)
 
 /** A factor behind a sign of multiplication, with a sign of its own perhaps. */
 const readFactor = (cursor: Cursor): Tree => {
@@ -321,7 +322,8 @@ export const readAnswer = (text: string): Tree | undefined => {
   const cursor = cursorOf(tokens)
   try {
     const items = readItems(cursor)
-    return items.length === 0 ? undefined : listOf(items)
+    const hasOr = tokens.some(({ kind, text: sign }) => kind === 'sign' && sign === 'or')
+    return items.length === 0 ? undefined : listOf(items, hasOr ? 'alternatives' : 'values')
   } catch (error) {
     if (error instanceof SyntaxError) return undefined // it is no answer: only its text can be compared
     throw error

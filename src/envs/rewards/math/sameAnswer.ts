@@ -12,7 +12,9 @@ const plainForm = (text: string): string =>
   text.length > LONGEST
     ? text.trim()
     : tokensOf(bareAnswer(text))
-        .map((token) => (token.kind === 'text' ? plainWords(token.text) : token.text))
+        .map(({ kind, text: part }) =>
+          kind === 'text' ? plainWords(part) : kind === 'sign' && part === 'or' ? ',' : part,
+        )
         .join('\u0001')
 
 const plainWords = (text: string): string =>
@@ -32,7 +34,10 @@ const readings = (tree: Tree): readonly Tree[] => {
 /** An answer in the form in which it is compared: plus-minus signs are lists, degrees that it is given in are a unit. */
 const settled = (tree: Tree): Tree => {
   switch (tree._tag) {
-    case 'List':
+    case 'List': {
+      const items = tree.items.flatMap(readings)
+      return { ...tree, items: items.map(settled), of: items.length > tree.items.length ? 'alternatives' : tree.of }
+    }
     case 'Set':
       return { ...tree, items: tree.items.flatMap(readings).map(settled) }
     case 'Tuple':
@@ -41,7 +46,7 @@ const settled = (tree: Tree): Tree => {
       return { _tag: 'Product', factors: [tree.of, { _tag: 'Symbol', name: 'degree', kind: 'unit' }] }
     default: {
       const both = readings(tree)
-      return both.length === 1 ? tree : { _tag: 'List', items: both.map(settled) }
+      return both.length === 1 ? tree : { _tag: 'List', items: both.map(settled), of: 'alternatives' }
     }
   }
 }
@@ -62,9 +67,38 @@ const pairwise = (a: readonly Tree[], b: readonly Tree[]): boolean =>
 
 const isInequality = (relation: Relation): boolean => '<>≤≥'.includes(relation)
 
-/** Whether a side of an equation is only the name of what the other side is: `x`, `f(x)`, `y'`. */
+const isVariable = (tree: Tree): tree is TreeOf<'Symbol'> => tree._tag === 'Symbol' && tree.kind === 'variable'
+
+/** Whether a tree is a point of a figure: one capital letter. */
+const isCorner = (tree: Tree): boolean => isVariable(tree) && /^[A-Z]$/.test(tree.name)
+
+/** Whether a tree names variables in an order, each once: `(p, q)`. */
+const isNames = (tree: Tree): tree is TreeOf<'Tuple'> =>
+  tree._tag === 'Tuple' &&
+  tree.items.every(isVariable) &&
+  new Set(tree.items.map((item) => isVariable(item) && item.name)).size === tree.items.length
+
+/** Whether a tree names a part of a figure: `|AB|`, `\angle ABC`, `m\angle A`. */
+const isFigure = (tree: Tree): boolean => {
+  const [of] = tree._tag === 'Call' && tree.name === 'abs' ? tree.of : []
+  if (of !== undefined) return of._tag === 'Product' && of.factors.length === 2 && of.factors.every(isCorner)
+  const factors = tree._tag === 'Product' ? tree.factors.filter(isVariable) : []
+  const start = factors[0]?.name === 'm' ? 1 : 0
+  const corners = factors.slice(start + 1)
+  return (
+    tree._tag === 'Product' &&
+    factors.length === tree.factors.length &&
+    factors[start]?.name === 'angle' &&
+    [1, 3].includes(corners.length) &&
+    corners.every(isCorner)
+  )
+}
+
+/** Whether a side of an equation is only the name of what the other side is: `x`, `f(x)`, `y'`, `(p, q)`, `\angle ABC`. */
 const isName = (tree: Tree): boolean =>
-  (tree._tag === 'Symbol' && tree.kind === 'variable') ||
+  isVariable(tree) ||
+  isNames(tree) ||
+  isFigure(tree) ||
   tree._tag === 'Text' ||
   (tree._tag === 'Product' &&
     tree.factors.length === 2 &&
@@ -182,12 +216,31 @@ const sameRegions = (a: Tree, b: Tree): boolean => {
   return x !== undefined && y !== undefined && sameItems(x, y)
 }
 
+/** Whether a list has the values of an ordered pair or tuple: `2, 3` for `(2, 3)`, not `2 or 3`, and not for an interval. */
+const sameAsTuple = (list: TreeOf<'List'>, { open, close, items }: TreeOf<'Tuple'>): boolean =>
+  list.of === 'values' && open === '(' && close === ')' && pairwise(list.items, items)
+
+/** The equations of `(x, y) = (1, 2)`, one for each name. */
+const equationsOf = (tree: Tree): readonly Tree[] | undefined => {
+  const [names, values] = tree._tag === 'Relation' && tree.relations.join() === '=' ? tree.sides : []
+  if (names === undefined || values?._tag !== 'Tuple' || !isNames(names)) return undefined
+  if (names.items.length !== values.items.length) return undefined
+  return names.items.map((name, i) => ({ _tag: 'Relation', relations: ['='], sides: [name, values.items[i]!] }))
+}
+
+const isEquations = (tree: Tree): tree is TreeOf<'List'> =>
+  tree._tag === 'List' &&
+  tree.items.every(({ _tag }) => _tag === 'Relation') &&
+  tree.items.every((item) => equationsOf(item) === undefined)
+
 const same = (a: Tree, b: Tree): boolean => {
+  if (isEquations(a) && equationsOf(b) !== undefined) return a.of === 'values' && sameItems(a.items, equationsOf(b)!)
+  if (isEquations(b) && equationsOf(a) !== undefined) return same(b, a)
   if ((isRegion(a) || isRegion(b)) && sameRegions(a, b)) return true
   if (a._tag === 'Relation' && b._tag === 'Relation') return sameRelation(a, b)
   if (isCollection(a) && isCollection(b)) return sameItems(a.items, b.items)
-  if (a._tag === 'List' && b._tag === 'Tuple') return pairwise(a.items, b.items)
-  if (a._tag === 'Tuple' && b._tag === 'List') return pairwise(a.items, b.items)
+  if (a._tag === 'List' && b._tag === 'Tuple') return sameAsTuple(a, b)
+  if (a._tag === 'Tuple' && b._tag === 'List') return sameAsTuple(b, a)
   if (a._tag === 'Relation' || b._tag === 'Relation') {
     const [x, y] = [a, b].map((each) => (each._tag === 'Relation' ? saidOf(each) : each))
     return x !== undefined && y !== undefined && same(settled(x), settled(y))

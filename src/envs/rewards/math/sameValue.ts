@@ -47,6 +47,22 @@ const takesPositive = (tree: Tree): boolean =>
     return isRoot && symbolsOf(node).size > 0
   })
 
+/** Functions that have no value at some numbers: a pole, or what is outside of their domain. */
+const PARTIAL: ReadonlySet<string> = new Set('tan cot sec csc ln lg log arcsin arccos'.split(' '))
+
+/** Above it a value is a pole that rounding has moved. */
+const POLE = 1e15
+
+/** Whether a function is taken where it has no value: `\ln 0`, `\tan 90^\circ`. */
+const hasNoValue = (tree: Tree): boolean =>
+  anyNode(tree, (node) => {
+    if (node._tag !== 'Call' || !PARTIAL.has(node.name)) return false
+    const where = { point: new Map<string, number>(), domain: 'complex' } as const
+    if (node.of.some((part) => evaluate(part, where) === undefined)) return false
+    const value = evaluate(node, where)
+    return value === undefined || Math.hypot(value.re, value.im) > POLE
+  })
+
 /**
  * Equal if the exact forms are equal and, where these take variables for positive, no point tells the values apart. Where an exact form is not
  * complete (functions, roots of sums), the points decide alone. What has no exact form equals nothing.
@@ -55,6 +71,7 @@ const sameExpression = (a: Tree, b: Tree): boolean => {
   const [x, y] = [exactOf(a), exactOf(b)]
   const exact = x === undefined || y === undefined ? undefined : sameExact(x, y)
   if (x === undefined || y === undefined || exact === undefined) return false
+  if (hasNoValue(a) || hasNoValue(b)) return false
   const isProof = x.isComplete && y.isComplete
   if (isProof && (!exact || !(takesPositive(a) || takesPositive(b)))) return exact
   return exact ? agree(a, b) !== false : agree(a, b) === true

@@ -17,6 +17,7 @@ export const LONGEST = 1000
 /** What stands for the same in print, and commas that part thousands. Each pattern is linear: it looks a few characters ahead at most. */
 const cleaned = (text: string): string =>
   text
+    .replace(/(\d),\\!\s{0,3}(?=\d{3}(?!\d))/g, '$1')
     .replace(/\\!/g, '')
     .replace(/(\d)(?:\{,\}|\\[,;: ])(?=\d{3}(?!\d))/g, '$1')
     .replace(/(\d)\{\.\}(?=\d)/g, '$1.')
@@ -47,7 +48,7 @@ const groupEnd = (text: string, open: number): number => {
 const wordTokens = (text: string): readonly Token[] => {
   const words = text.replace(/\s+/g, ' ').trim()
   if (words === '') return []
-  if (/^,? ?(?:and|or),?$/i.test(words)) return [token('sign', ',')]
+  if (/^,? ?(?:and|or),?$/i.test(words)) return [token('sign', /or,?$/i.test(words) ? 'or' : ',')]
   if (words.includes(',') && !/\d,\d/.test(words)) {
     return words.split(',').flatMap((part, i) => [...(i > 0 ? [token('sign', ',')] : []), ...wordTokens(part)])
   }
@@ -139,6 +140,12 @@ const readCommand = (text: string, at: number): Read => {
   return { tokens: [token('letter', GREEK.get(name) ?? name)], next }
 }
 
+/** The relation that `<=`, `>=` or `!=` spells. `5!=120` is a factorial: the sign is right behind a number or a bracket. */
+const asciiRelation = (text: string, at: number): string | undefined => {
+  if (text[at] === '!') return /[\d)}\]!]/.test(text[at - 1] ?? '') ? undefined : '≠'
+  return text[at] === '<' ? '≤' : '≥'
+}
+
 /** Brackets in which a comma parts values. */
 const OPENING: ReadonlySet<string> = new Set(['(', '[', 'set{', '⟨'])
 const CLOSING: ReadonlySet<string> = new Set([')', ']', '}set', '⟩'])
@@ -153,6 +160,8 @@ const readAt = (text: string, at: number, depth: number): Read => {
   const symbol = String.fromCodePoint(text.codePointAt(at)!)
   const next = at + symbol.length
   if (/\s/.test(symbol) || symbol === '$' || symbol === '~') return { tokens: [], next }
+  const relation = /[<>!]/.test(symbol) && text[next] === '=' ? asciiRelation(text, at) : undefined
+  if (relation !== undefined) return { tokens: [token('sign', relation)], next: next + 1 }
   const letter = GREEK.get(symbol)
   if (letter !== undefined) return { tokens: [token('letter', letter)], next }
   const sign = SIGNS.get(symbol) ?? symbol

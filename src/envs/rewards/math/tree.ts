@@ -28,8 +28,8 @@ export type Tree =
       readonly items: readonly Tree[]
     }
   | { readonly _tag: 'Set'; readonly items: readonly Tree[] }
-  /** Values one after the other, in no brackets: `1, 2` or `x = 1 or x = 2`. */
-  | { readonly _tag: 'List'; readonly items: readonly Tree[] }
+  /** Values one after the other, in no brackets: `1, 2`, or with `alternatives` `x = 1 or x = 2` and `\pm 1`, which are never a tuple. */
+  | { readonly _tag: 'List'; readonly items: readonly Tree[]; readonly of: 'values' | 'alternatives' }
   | { readonly _tag: 'Matrix'; readonly rows: readonly (readonly Tree[])[] }
   /** `sides` with a relation between each two: `1 < x <= 2`. */
   | { readonly _tag: 'Relation'; readonly relations: readonly Relation[]; readonly sides: readonly Tree[] }

@@ -38,6 +38,38 @@ const unitOf = (word: string): string => {
 
 const symbol = (name: string): Tree => ({ _tag: 'Symbol', name, kind: 'unit' })
 
+/** Numbers that words behind a number multiply it by. */
+const SCALES: ReadonlyMap<string, bigint> = new Map([
+  ['dozen', 12n],
+  ['hundred', 100n],
+  ['thousand', 1000n],
+  ['million', 10n ** 6n],
+  ['billion', 10n ** 9n],
+  ['trillion', 10n ** 12n],
+])
+
+/** Words with which a number means another value, or none: `not 5`, `5 or more`, `negative 5`, `twice 5`. */
+const CHANGING: ReadonlySet<string> = new Set(
+  [
+    'not no never none neither nor cannot isn aren wasn wrong incorrect false except but without excluding',
+    'less fewer smaller lower under below more greater larger bigger higher over above than least most',
+    'negative minus plus times half halves double twice triple thrice third thirds quarter quarters fourth fourths fifth fifths',
+    'squared cubed root inverse reciprocal mod modulo remainder or to between through until if unless factorial choose',
+    'zero one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty seventy eighty ninety',
+  ].flatMap((line) => line.split(' ')),
+)
+
+const UNIT_OF_AREA = /^(?:squared|cubed)$/
+
+/** Whether words beside a number measure it, and do not change it. `5 cm squared` measures, `5 squared` does not. */
+export const isMeasure = (text: string): boolean => {
+  const words = text
+    .toLowerCase()
+    .split(/[^\p{L}]+/u)
+    .filter((word) => word !== '')
+  return words.every((word, i) => !CHANGING.has(word) || (i > 0 && UNIT_OF_AREA.test(word)))
+}
+
 /**
  * The unit that words behind a number name: `feet`, `square inches`, `miles per hour`, `cm`. Spellings and numbers of one unit are the same.
  */
@@ -53,6 +85,7 @@ export const unitsOf = (text: string): Tree => {
     if (name === 'square' || name === 'sq') power = 2n
     else if (name === 'cubic' || name === 'cu') power = 3n
     else if (name === 'per') sign = -1n
+    else if (SCALES.has(name)) factors.push(numberTree(SCALES.get(name)!))
     else {
       const raised = /\^?([23])$/.exec(word)?.[1]
       const exponent = numberTree(sign * (raised === undefined ? power : BigInt(raised)))

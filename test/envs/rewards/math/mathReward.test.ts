@@ -30,6 +30,13 @@ describe('mathAnswerOf', () => {
     ['a box that is not closed is none', 'It is \\boxed{1', ['block', 'box'], ''],
     ['a phrase is read where it is asked for', 'The final answer is: $\\frac12$.', ['box', 'phrase'], '$\\frac12$'],
     ['the last phrase', 'The answer is 3. No, the answer is 4.\nDone.', ['phrase'], '4'],
+    ['several boxes of one answer', '$\\boxed{1}$, $\\boxed{2}$ and $\\boxed{3}$.', ['box'], '1, 2, 3'],
+    ['boxes with words of LaTeX between them', '\\boxed{1}\\text{ or }\\boxed{2}', ['box'], '1, 2'],
+    ['boxes of which one is taken back', '\\boxed{1}, \\boxed{2}, or rather \\boxed{3}', ['box'], '3'],
+    ['a box in a box', '\\boxed{\\boxed{3}}', ['box'], '3'],
+    ['boxes in a block', '<answer>\\boxed{1} or \\boxed{2}</answer>', ['block'], '1, 2'],
+    ['a sentence in a block', '<answer>So the final answer is: 5. That is all.</answer>', ['block'], '5'],
+    ['a number with a point in a sentence', '<answer>The answer is 5.25.</answer>', ['block'], '5.25'],
     ['no phrase unless asked for', 'The answer is 3', ['block', 'box'], ''],
     ['nothing', '', ['block', 'box', 'phrase'], ''],
   ])('%s', (_, reply, places, answer) => {
@@ -50,6 +57,19 @@ describe('mathReward', () => {
 
   it('takes a whole solution for the reference too, and reads its last box', () => {
     expect(scored('First \\boxed{1}. Then $2+2=\\boxed{4}$.', '\\boxed{4}').reward).toBe(1)
+  })
+
+  it('wants all boxes of a reference that has several, and pays no list of guesses', () => {
+    const both = 'So \\boxed{2} \\text{ and } \\boxed{3}.'
+    expect(scored(both, '\\boxed{2, 3}').reward).toBe(1)
+    expect(scored(both, '\\boxed{3}, \\boxed{2}').reward).toBe(1)
+    expect(scored(both, '\\boxed{3}').reward).toBe(0.1)
+    expect(scored('3', '\\boxed{2}, \\boxed{3}').reward).toBe(0.1)
+  })
+
+  it('finds many boxes in linear time', () => {
+    expect(mathAnswerOf('\\boxed{1} '.repeat(1e5), ['box']).length).toBe(58)
+    expect(mathAnswerOf(`\\boxed{${'{'.repeat(1e5)}`.repeat(3), ['box'])).toBe('')
   })
 
   it('gives what its options say', () => {
