@@ -44,11 +44,11 @@ const fileOf = (name: string): string => {
 const isRecipe = (value: unknown): value is Recipe =>
   typeof value === 'object' && value !== null && '_tag' in value && value._tag === 'Recipe'
 
-/** The first line of what a module threw, and where. */
+/** The first two lines of what a module threw: what, and where. */
 const reasonOf = (error: unknown): string => {
   if (!(error instanceof Error)) return String(error)
-  const [first = ''] = error.message.split('\n')
-  return `${error.name}: ${first}`
+  const [what = '', where = ''] = error.message.split('\n').map((line) => line.trim())
+  return `${error.name}: ${what}${where === '' ? '' : ` (${where})`}`
 }
 
 /**

@@ -9,7 +9,7 @@ import { COMPILED_FOLDERS } from './compiledFolders.js'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
 /** What the sources look for beside them. */
-const BESIDE = ['models', 'assets', 'package.json', 'node_modules']
+const BESIDE = ['models', 'assets', 'recipes', 'package.json', 'node_modules']
 
 let folder: string | undefined
 
