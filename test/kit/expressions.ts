@@ -20,12 +20,7 @@ export const written = ({ source, flags }: Omit<Expression, 'file'>): string => 
 export const ALLOWED: ReadonlyMap<string, string> = new Map([
   [String.raw`/\/+$/`, 'the address of a weight receiver, from the settings of the program itself'],
   [String.raw`/[*+?]|\{(\d+)(,?)(\d*)\}/y`, 'sticky: it is tried at one place, not at every one'],
-  [String.raw`/[.\s]+$/`, 'the last 500 characters of a reply at most'],
   [String.raw`/\(?((?:file:\/\/|node:|\/|[A-Za-z]:[\\/])[^()]*:\d+:\d+)\)?$/`, 'a line of the stack of this process'],
-  [
-    String.raw`/^([+-]?)0*(\d*)(?:\.(\d*?)0*)?$/`,
-    'a number of an answer: to be mended with gsm8kReward (issue 19, 16)',
-  ],
 ])
 
 /** A source file as a tree. */
