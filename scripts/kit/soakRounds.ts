@@ -1,9 +1,6 @@
 /** The rounds of a long run: each does a part of what training does from end to end, and leaves nothing behind. */
 import { rmSync } from 'node:fs'
 import * as E from 'fp-ts/lib/Either.js'
-import { finishRun, prepareRun } from '../../src/run/prepare.js'
-import { DEFAULT_SETTINGS, type RunSettings } from '../../src/run/settings.js'
-import { train } from '../../src/run/train.js'
 import { orThrow } from '../../src/core/failure.js'
 import { child, type Key, keyFromSeed, uniform } from '../../src/core/key.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
@@ -14,6 +11,9 @@ import { liveHttpServer } from '../../src/live/httpServer.js'
 import type { FolderEngineOptions } from '../../src/modules/generation/folderEngine.js'
 import { LLMOnDevice } from '../../src/modules/generation/onDevice.js'
 import type { Pretrained } from '../../src/modules/pretrained.js'
+import { finishRun, prepareRun } from '../../src/run/prepare.js'
+import { DEFAULT_SETTINGS, type RunSettings } from '../../src/run/settings.js'
+import { train } from '../../src/run/train.js'
 import { serveApp } from '../../src/serve/app.js'
 
 /** What a round is given. */
@@ -117,13 +117,16 @@ const learnFromRollouts = async (
 ): Promise<Work> => {
   const { config, text } = model
   const problems = T.wordProblems(key, { split: 'rl' })
-  const run = T.AsyncLLMCollector({
+  const run = T.LLMCollector({
     env: (task) => T.wordProblemEnv(problems, text, { prompts: 1, repeats: GROUP, start: task }),
     policy: failing(remote),
     key,
-    ...{ tasks: TASKS, maxInFlight: 8, dialogTurnsPerBatch: 4 * GROUP, tokenBudget: 64, maxFailureShare: 1 },
-    ...{ onFailure: { retry: 1, pauseMs: 1 }, deadlineMs: 300_000 },
-  }).start()
+    batches: { dialogTurnsPerBatch: 4 * GROUP },
+    concurrent: {
+      ...{ tasks: TASKS, maxInFlight: 8, tokenBudget: 64, maxFailureShare: 1 },
+      ...{ onFailure: { retry: 1, pauseMs: 1 }, deadlineMs: 300_000 },
+    },
+  }).begin()
   const learner = T.trainStep({ config, optimizer: T.adamW() })
   let state = own(scope(() => learner.init(T.makeParams(model.arrays))))
   let work = NO_WORK
