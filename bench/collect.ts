@@ -1,4 +1,4 @@
-/** Rollouts per second of `AsyncLLMCollector`, what one costs, and memory, with a scripted policy that takes no time or some. */
+/** Concurrent rollouts per second of `LLMCollector`, what one costs, and memory, with a scripted policy that takes no time or some. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, release, totalmem } from 'node:os'
 import { dirname, relative } from 'node:path'

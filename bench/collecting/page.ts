@@ -69,7 +69,7 @@ export const collectPage = (results: CollectResults, picture: string): string =>
     'This page is written by `npm run bench:collect -- --page docs/benchmarksCollect.md`. Do not edit it.',
     '',
     `- Host: ${machine}. Date: ${date}. Load average of one minute: ${load[0].toFixed(1)} before, ${load[1].toFixed(1)} after; the bench uses one core, so a load well above 1 means that others used the machine, and that rates are too low. The time of the processor suffers less from it.`,
-    `- \`AsyncLLMCollector\` plays conversations of one turn with a scripted policy, which answers at once or after 50 ms, in a scripted environment; batches of 64 rows. Medians of ${runs} runs.`,
+    `- Concurrent rollouts of \`LLMCollector\` play conversations of one turn with a scripted policy, which answers at once or after 50 ms, in a scripted environment; batches of 64 rows. Medians of ${runs} runs.`,
     '- The overhead is the time of the clock for a rollout without what the policy takes (its latency for each wave of conversations in flight).',
     '',
     `![Rollouts a second, processor time, memory](${picture})`,

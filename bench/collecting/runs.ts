@@ -1,6 +1,6 @@
-/** Runs of `AsyncLLMCollector` with a scripted policy that takes no time or some, and what they take. */
+/** Runs of `LLMCollector` with a scripted policy that takes no time or some, and what they take. */
 import { setTimeout } from 'node:timers/promises'
-import { AsyncLLMCollector } from '../../src/collectors/rollouts/asyncLLMCollector.js'
+import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
@@ -32,14 +32,13 @@ const megabytes = (bytes: number): number => Math.round(bytes / 2 ** 20)
 
 /** Plays, and calls `onBatch` with the rollouts so far. Seconds of the clock and of the processor. */
 const play = async ({ rollouts, inFlight, latencyMs }: Played, onBatch: (done: number) => void) => {
-  const run = AsyncLLMCollector({
+  const run = LLMCollector({
     env: () => ScriptedEnv([{ rewards: [1] }]),
     policy: answerAfter(latencyMs),
     key: keyFromSeed(1),
-    tasks: rollouts,
-    maxInFlight: inFlight,
-    dialogTurnsPerBatch: Math.min(BATCH, rollouts),
-  }).start()
+    batches: { dialogTurnsPerBatch: Math.min(BATCH, rollouts) },
+    concurrent: { tasks: rollouts, maxInFlight: inFlight },
+  }).begin()
   const [started, before] = [performance.now(), process.cpuUsage()]
   let done = 0
   for (let taken = orThrow(await run.next()); taken._tag === 'Batch'; taken = orThrow(await run.next())) {

@@ -118,13 +118,16 @@ const learnFromRollouts = async (
 ): Promise<Work> => {
   const { config, text } = model
   const problems = T.wordProblems(key, { split: 'rl' })
-  const run = T.AsyncLLMCollector({
+  const run = T.LLMCollector({
     env: (task) => wordProblemEnv(problems, text, { prompts: 1, repeats: GROUP, start: task }),
     policy: failing(remote),
     key,
-    ...{ tasks: TASKS, maxInFlight: 8, dialogTurnsPerBatch: 4 * GROUP, tokenBudget: 64, maxFailureShare: 1 },
-    ...{ onFailure: { retry: 1, pauseMs: 1 }, deadlineMs: 300_000 },
-  }).start()
+    batches: { dialogTurnsPerBatch: 4 * GROUP },
+    concurrent: {
+      ...{ tasks: TASKS, maxInFlight: 8, tokenBudget: 64, maxFailureShare: 1 },
+      ...{ onFailure: { retry: 1, pauseMs: 1 }, deadlineMs: 300_000 },
+    },
+  }).begin()
   const learner = T.trainStep({ config, optimizer: T.adamW() })
   let state = own(scope(() => learner.init(T.makeParams(model.arrays))))
   let work = NO_WORK

@@ -7,8 +7,8 @@ import { find, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { scope } from '../engine/scope.js'
 import type { AgentRewards, MultiAgentState } from '../envs/agents/multiAgentEnv.js'
 import { endedRows, type Outcome } from '../envs/env.js'
-import type { CollectedBatch, TurnEntries } from './llmCollector.js'
 import { rowsByTrajectory } from './rollouts/identity.js'
+import type { CollectedBatch, TurnEntries } from './rollouts/turnRows.js'
 
 /** The entries that are read here. */
 type AgentEntries = TurnEntries & {
@@ -95,7 +95,7 @@ export const agentRows = <O extends Pick<MultiAgentState, 'agent' | 'agentReward
     )
   }
   const turns = { agents: written, rewards: get(td, 'next', 'agentRewards').items.toArray() }
-  const told = [...rowsByTrajectory(batch).values()]
+  const told = [...rowsByTrajectory(td).values()]
   const ids = get(td, 'trajectoryId').items
   const chains = [...new Set(agents)].flatMap((agent) => told.flatMap((rows) => chainOf(agent, rows, turns)))
   const rows = chains.flatMap((chain) => chain.rows)

@@ -13,7 +13,7 @@ import type { SamplingRecord, TokenPrompt } from '../data/policy.js'
 import { type Data, data, type Ragged, type RaggedArray, ragged } from '../data/tensorDict/leaf.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { TokenSpan } from '../data/textTokenizer.js'
-import type { CollectedBatch } from './llmCollector.js'
+import type { CollectedBatch } from './rollouts/turnRows.js'
 
 /** What a row has besides what every collected row has. */
 export type CapturedEntries = TokenPrompt & {

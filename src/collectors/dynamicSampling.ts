@@ -1,20 +1,16 @@
 /** Dynamic sampling: groups that teach nothing are left out of a batch and sampled again. */
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import type { GroupEntry } from '../data/batch.js'
+import type { TokenAction } from '../data/policy.js'
 import { concat } from '../data/tensorDict/joining.js'
-import { type Data, type Ragged, rowLengths } from '../data/tensorDict/leaf.js'
 import { take } from '../data/tensorDict/selecting.js'
 import { get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type Owned, own, scope } from '../engine/scope.js'
-import {
-  type Collected,
-  type CollectedBatch,
-  type CollectorFailure,
-  type CollectorPosition,
-  type LLMCollector,
-  type TurnEntries,
-  trajectoryReturns,
-} from './llmCollector.js'
+import type { Outcome } from '../envs/env.js'
+import type { Collected, CollectorFailure, LLMCollector } from './llmCollector.js'
+import type { CollectorPosition } from './rollouts/lockstep.js'
+import { type CollectedBatch, responseLengths, type TurnEntries, trajectoryReturns } from './rollouts/turnRows.js'
 
 /** What the members of a group earned. */
 export interface SampledGroup {
@@ -103,61 +99,56 @@ export interface SamplingCounts {
   readonly unused: number
   /** Mean return of all trajectories that were sampled, those that are not learned from among them. */
   readonly reward: number
-  /** Tokens that the policy sampled. */
+  /** Tokens that the policy sampled; 0 of one that tells none. */
   readonly tokens: number
 }
 
-export interface DynamicSamplingOptions<O> extends SamplingRule {
+export interface DynamicSamplingOptions<O, P = TokenAction> extends SamplingRule {
   /** What decides whether a group has a signal, one number for each row; a trajectory has their sum. Default: the reward. */
-  readonly signal?: (batch: CollectedBatch<O>) => ArrayLike<number>
+  readonly signal?: (batch: CollectedBatch<O, P>) => ArrayLike<number>
 }
 
-export interface SampledBatch<O> extends Collected<O> {
+export interface SampledBatch<O, P = TokenAction> extends Collected<CollectedBatch<O, P>> {
   readonly sampling: SamplingCounts
 }
 
 /** A batch that was sampled, as far as the choice looks at it. */
-interface Round<O> {
-  readonly batch: CollectedBatch<O>
+interface Round<O, P> {
+  readonly batch: CollectedBatch<O, P>
   readonly groups: readonly SampledGroup[]
 }
 
 /** What every batch with groups has. */
-type Grouped = TurnEntries & {
-  readonly groupId: Data<string>
-  readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }>
-}
+type Grouped = TurnEntries & GroupEntry & { readonly next: TensorDict<Outcome> }
 
-const plain = <O>(batch: CollectedBatch<O>): TensorDict<Grouped> => batch as unknown as TensorDict<Grouped> // by the definition of CollectedBatch
+const plain = <O, P>(batch: CollectedBatch<O, P>): TensorDict<Grouped> => batch as unknown as TensorDict<Grouped> // by the definition of CollectedBatch
 
 const mean = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0) / Math.max(1, numbers.length)
 
-const roundOf = <O>(batch: CollectedBatch<O>, signal: DynamicSamplingOptions<O>['signal']): Round<O> => {
+const roundOf = <O, P>(batch: CollectedBatch<O, P>, signal: DynamicSamplingOptions<O, P>['signal']): Round<O, P> => {
   const ids = get(plain(batch), 'groupId').items
   const groups = new Map<string, number[]>()
-  for (const trajectory of trajectoryReturns(batch, signal?.(batch))) {
+  for (const trajectory of trajectoryReturns(plain(batch), signal?.(batch))) {
     const id = ids.get(trajectory.rows[0]!)!
     groups.set(id, [...(groups.get(id) ?? []), trajectory.return])
   }
   return { batch, groups: [...groups].map(([groupId, returns]) => ({ groupId, returns })) }
 }
 
-const countsOf = <O>(
-  rounds: readonly Round<O>[],
+const countsOf = <O, P>(
+  rounds: readonly Round<O, P>[],
   { withoutSignal, unused }: Pick<SamplingCounts, 'withoutSignal' | 'unused'>,
 ): SamplingCounts => ({
   rounds: rounds.length,
   groups: rounds.reduce((sum, { groups }) => sum + groups.length, 0),
   withoutSignal,
   unused,
-  reward: mean(rounds.flatMap(({ batch }) => trajectoryReturns(batch).map((trajectory) => trajectory.return))),
-  tokens: rounds
-    .flatMap(({ batch }) => rowLengths(get(plain(batch), 'tokens', 'response')))
-    .reduce((sum, length) => sum + length, 0),
+  reward: mean(rounds.flatMap(({ batch }) => trajectoryReturns(plain(batch)).map((trajectory) => trajectory.return))),
+  tokens: rounds.flatMap(({ batch }) => responseLengths(plain(batch))).reduce((sum, length) => sum + length, 0),
 })
 
 /** The rows of some groups of all rounds as one batch, in the order in which they were sampled. */
-const joined = <O>(rounds: readonly Round<O>[], groups: readonly string[]): CollectedBatch<O> => {
+const joined = <O, P>(rounds: readonly Round<O, P>[], groups: readonly string[]): CollectedBatch<O, P> => {
   const taken = new Set(groups)
   const parts = rounds.map(({ batch }) => {
     const ids = get(plain(batch), 'groupId').items
@@ -166,7 +157,7 @@ const joined = <O>(rounds: readonly Round<O>[], groups: readonly string[]): Coll
       [...ids.entries()].flatMap(([row, id]) => (taken.has(id) ? [row] : [])),
     )
   })
-  return concat(parts) as unknown as CollectedBatch<O> // the same entries
+  return concat(parts) as unknown as CollectedBatch<O, P> // the same entries
 }
 
 /**
@@ -179,14 +170,14 @@ const joined = <O>(rounds: readonly Round<O>[], groups: readonly string[]): Coll
  * Cost     rows of all rounds are kept until the batch is complete.
  * Source   DAPO, Yu et al. 2025, arXiv:2503.14476, section 3.2; verl's `filter_groups`, TorchRL's `keep_return_bounds`.
  */
-export const dynamicSampling = <O extends { readonly groupId: Data<string> }>(
-  collector: Pick<LLMCollector<O>, 'collect'>,
-  { signal, ...rule }: DynamicSamplingOptions<O>,
-): ((position: CollectorPosition) => TaskEither<CollectorFailure, SampledBatch<O>>) => {
+export const dynamicSampling = <O extends GroupEntry, P>(
+  collector: Pick<LLMCollector<CollectedBatch<O, P>>, 'collect'>,
+  { signal, ...rule }: DynamicSamplingOptions<O, P>,
+): ((position: CollectorPosition) => TaskEither<CollectorFailure, SampledBatch<O, P>>) => {
   checkRule(rule)
   return (start) => async () => {
-    const held: Owned<CollectedBatch<O>>[] = []
-    const rounds: Round<O>[] = []
+    const held: Owned<CollectedBatch<O, P>>[] = []
+    const rounds: Round<O, P>[] = []
     let position = start
     try {
       while (true) {

@@ -1,6 +1,7 @@
 /** From collected rows to rows to learn from: advantages by group, and what is left out. */
 
 import { isLeft } from 'fp-ts/lib/Either.js'
+import type { TokenMasks } from '../data/batch.js'
 import type { TokenAction, TokenPrompt } from '../data/policy.js'
 import type { Data, Ragged } from '../data/tensorDict/leaf.js'
 import { raggedLength, raggedRow } from '../data/tensorDict/leaf.js'
@@ -8,7 +9,7 @@ import { find, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Outcome } from '../envs/env.js'
 import type { DropReason, GroupGatherer } from '../objectives/advantages/groupGatherer.js'
 import type { Algorithm } from '../objectives/algorithms.js'
-import { type CollectedBatch, type TurnEntries, trajectoryReturns } from './llmCollector.js'
+import { type CollectedBatch, type TurnEntries, trajectoryReturns } from './rollouts/turnRows.js'
 import type { TrainingRows } from './stepRows.js'
 
 /** Advantages of the tokens of completions, from all of a batch. */
@@ -17,7 +18,8 @@ type AdvantageRule = Algorithm['advantage']
 /** The entries of a collected batch that learning needs. */
 type Learnable = TokenPrompt &
   TokenAction &
-  TurnEntries & { readonly groupId: Data<string>; readonly next: TensorDict<Outcome> }
+  TurnEntries &
+  TokenMasks & { readonly groupId: Data<string>; readonly next: TensorDict<Outcome> }
 
 /** Which rows have an advantage, and which groups were dropped. */
 export interface GroupedRows {
@@ -77,7 +79,7 @@ export const groupRows = <O extends { readonly groupId: Data<string> }>(
   const dropped: GroupedRows['dropped'][number][] = []
   let groups = 0
   let queue = estimator.initial<readonly number[]>()
-  for (const trajectory of trajectoryReturns(batch)) {
+  for (const trajectory of trajectoryReturns(td)) {
     const member = { groupId: ids.get(trajectory.rows[0]!)!, return: trajectory.return, value: trajectory.rows }
     const [outcome, rest] = estimator.push(queue, member)
     queue = rest

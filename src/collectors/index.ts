@@ -51,15 +51,16 @@ export type { OffPolicyOptions } from './learners/policyRows.js'
 export { type PreferenceLists, preferenceBatch, type TokenLists, tokenBatch } from './learners/tokenBatch.js'
 export type { LoraOptions } from './learners/trainable.js'
 export {
+  type BatchOptions,
+  type BatchSink,
   type Collected,
-  type CollectedBatch,
+  type CollectorEnded,
   type CollectorFailure,
-  type CollectorPosition,
-  type EndlessEpisode,
+  type CollectorWeights,
+  type ConcurrentCollectorOptions,
+  type ConcurrentLLMCollector,
   LLMCollector,
   type LLMCollectorOptions,
-  type TurnEntries,
-  trajectoryReturns,
 } from './llmCollector.js'
 export {
   type MakeModelEvent,
@@ -164,9 +165,9 @@ export {
   type TaskFate,
   takeGroups,
 } from './queues/takeGroups.js'
-export { AsyncLLMCollector } from './rollouts/asyncLLMCollector.js'
 export type { FailedTask } from './rollouts/group.js'
-export type { LateRollout, RolloutCause, ThrownRollout } from './rollouts/rollout.js'
+export type { CollectorPosition } from './rollouts/lockstep.js'
+export type { EndlessEpisode, EpisodeFailure, LateRollout, RolloutCause, ThrownRollout } from './rollouts/rollout.js'
 export type {
   MemberTurns,
   RolloutBatch,
@@ -176,7 +177,8 @@ export type {
   Trajectory,
 } from './rollouts/rolloutBatch.js'
 export type { RolloutRun, RolloutRunOptions } from './rollouts/rolloutRun.js'
-export type { AsyncLLMCollectorOptions, OnRolloutFailure } from './rollouts/settings.js'
+export type { ConcurrentOptions, OnRolloutFailure, TurnBatches } from './rollouts/settings.js'
+export { type CollectedBatch, type TurnEntries, trajectoryReturns } from './rollouts/turnRows.js'
 export type { Recompute } from './stepGradients.js'
 export { combineUpdates, type StepMetrics } from './stepMetrics.js'
 export { type TrainingRows, withNoise, withoutRows } from './stepRows.js'

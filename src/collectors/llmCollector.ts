@@ -1,247 +1,345 @@
-import type * as E from 'fp-ts/lib/Either.js'
-import { isLeft } from 'fp-ts/lib/Either.js'
+import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Clock } from '../core/capabilities.js'
-import { orThrow } from '../core/failure.js'
-import { child, type Key } from '../core/key.js'
-import type { RowIdentity, TokenMasks } from '../data/batch.js'
-import type { Policy, PolicyFailure, TokenAction, TokenPrompt } from '../data/policy.js'
-import { exclude } from '../data/tensorDict/edit.js'
-import { concat } from '../data/tensorDict/joining.js'
-import { type Data, data, filledRows, joinRows, meta, type Ragged } from '../data/tensorDict/leaf.js'
-import { assign, type DeepMerge, merge } from '../data/tensorDict/merge.js'
-import { take } from '../data/tensorDict/selecting.js'
-import { find, get, isTensorDict, TensorDict } from '../data/tensorDict/tensorDict.js'
+import type { Alarms, Clock } from '../core/capabilities.js'
+import { FailureError } from '../core/failure.js'
+import type { Key } from '../core/key.js'
+import { aFunction, aNumber, anything, aRecord, checkOptions, oneOf } from '../core/options.js'
+import type { Policy, TokenAction } from '../data/policy.js'
+import type { WeightFailure } from '../data/weights.js'
 import { type Owned, own, scope } from '../engine/scope.js'
-import { type Env, type EnvFailure, nextRequest, type Outcome, REMEMBERED } from '../envs/env.js'
-import type { Stepped } from '../envs/transforms/transform.js'
+import type { Env } from '../envs/env.js'
 import { liveClock } from '../live/clock.js'
-import { rowsByTrajectory, trajectoryId, withOwnGroups } from './rollouts/identity.js'
+import { type CollectorPosition, type Played, playLockstep } from './rollouts/lockstep.js'
+import type { EpisodeFailure } from './rollouts/rollout.js'
+import type { RolloutsStopped } from './rollouts/rolloutBatch.js'
+import { type RolloutRun, type RolloutRunOptions, rolloutRun } from './rollouts/rolloutRun.js'
+import { type ConcurrentOptions, type RunRules, runRules, type TurnBatches } from './rollouts/settings.js'
+import type { CollectedBatch } from './rollouts/turnRows.js'
 
-/** Collecting could not go on. */
-export type CollectorFailure = EnvFailure | PolicyFailure | EndlessEpisode
-
-/** An episode did not end within the limit of turns. */
-export interface EndlessEpisode {
-  readonly _tag: 'EndlessEpisode'
-  readonly maxTurns: number
+/** A batch was asked for after the last task. */
+export interface CollectorEnded {
+  readonly _tag: 'CollectorEnded'
   readonly reason: string
 }
 
-/** Where collecting goes on: plain JSON, to be stored in a checkpoint. */
-export interface CollectorPosition {
-  /** Batches collected so far. */
-  readonly batch: number
-  /** What the environment's transforms remember, by their places. */
-  readonly remembered: Readonly<Record<string, unknown>>
+/** Collecting could not go on. */
+export type CollectorFailure = EpisodeFailure | RolloutsStopped | WeightFailure | CollectorEnded
+
+/** Where batches go besides: a replay buffer that holds its state. */
+export interface BatchSink<in B> {
+  /** Takes a batch, which is freed later: what is kept of it has to be owned. */
+  readonly extend: (batch: B) => unknown
 }
 
-/** What the collector adds to states and actions: one row for each turn of each trajectory. */
-export type TurnEntries = RowIdentity &
-  TokenMasks & {
-    readonly tokens: TensorDict<{ readonly full: Ragged<'int32'> }>
-    /** NaN where nobody knows it: over the prompt. `full[t]` belongs to token t, given the tokens before it. */
-    readonly logProbs: TensorDict<{ readonly full: Ragged<'float32'> }>
-    readonly status: Data<'ok'>
-    /** The row's share of the milliseconds that the policy took: the sum over a batch is the time of all of its calls. */
-    readonly generationMs: Data<number>
-  }
+/** How weights come to the policy. */
+export interface CollectorWeights {
+  /** The version to sample with now, such as `learner.version`. */
+  readonly version: () => number
+  /** Gives the policy the weights of that version. */
+  readonly push: TaskEither<WeightFailure, unknown>
+}
 
-/** Rows of a collected batch, in the order of trajectories and turns. */
-export type CollectedBatch<O> = TensorDict<
-  DeepMerge<DeepMerge<DeepMerge<O, TokenAction>, TurnEntries>, { readonly next: TensorDict<Stepped<O>> }>
->
+/** What a batch is, and what is done with it. */
+export interface BatchOptions<B, Q> extends TurnBatches {
+  /** Iterating ends when batches had so many turns together. Default: never. */
+  readonly totalDialogTurns?: number
+  /** Makes the batch that is given out of the one that was collected, such as one with advantages. */
+  readonly postproc?: (batch: B) => Q
+  /** Every batch is written there too, after `postproc`. */
+  readonly replayBuffer?: BatchSink<Q>
+  /** Pushes new weights before a batch is collected, when their version has changed since the one before. */
+  readonly weightUpdater?: CollectorWeights
+}
 
-export interface LLMCollectorOptions<O extends TokenPrompt> {
-  readonly env: Env<O, TokenAction>
-  readonly policy: Policy<TokenPrompt, TokenAction>
+/** What all collectors are told. */
+interface CommonOptions<O, P, Q> {
   readonly key: Key
   /** Default: the beginning. */
   readonly start?: CollectorPosition
   /** An episode that has not ended after this many turns is a failure. Default 64. */
   readonly maxTurns?: number
-  readonly clock?: Clock
+  readonly batches?: BatchOptions<CollectedBatch<O, P>, Q>
+  readonly time?: { readonly clock?: Clock; readonly alarms?: Alarms }
 }
 
+type PolicyOption<O, P> =
+  | { readonly policy: Policy<O, P>; readonly policyFactory?: never }
+  /** Makes the policy when the first batch is asked for. */
+  | { readonly policyFactory: () => Policy<O, P>; readonly policy?: never }
+
+/** Episodes of one environment, all elements side by side: one call of the policy for all of them. */
+export type LLMCollectorOptions<O, P = TokenAction, Q = CollectedBatch<O, P>> = CommonOptions<O, P, Q> &
+  PolicyOption<O, P> & { readonly env: Env<O, P>; readonly concurrent?: never }
+
+/** Rollouts of many tasks at a time, each by itself. */
+export type ConcurrentCollectorOptions<O, P = TokenAction, Q = CollectedBatch<O, P>> = CommonOptions<O, P, Q> &
+  PolicyOption<O, P> & {
+    /** The environment of a task, counted from 0: its batch is one group. Equal tasks must give equal environments. */
+    readonly env: (task: number) => Env<O, P>
+    readonly concurrent: ConcurrentOptions
+  }
+
 /** A batch and where to go on. */
-export interface Collected<O> {
-  readonly batch: Owned<CollectedBatch<O>>
+export interface Collected<B> {
+  readonly batch: Owned<B>
   readonly position: CollectorPosition
 }
 
-export interface LLMCollector<O> extends AsyncIterable<CollectedBatch<O>> {
+/** Collects batches `B`. */
+export interface LLMCollector<B> extends AsyncIterable<B> {
   readonly start: CollectorPosition
-  /** Collects the batch at a position. Equal positions give equal batches, if environment and policy are pure. */
-  readonly collect: (position: CollectorPosition) => TaskEither<CollectorFailure, Collected<O>>
+  /**
+   * Collects the batch at a position. Equal positions give equal batches, if environment and policy are pure and concurrent rollouts come
+   * in the order in which they were `drawn`. Rollouts that go on are those of the position given out last: another one begins anew.
+   */
+  readonly collect: (position: CollectorPosition) => TaskEither<CollectorFailure, Collected<B>>
+  /** Calls off what `collect` has left running. */
+  readonly close: () => Promise<void>
 }
 
-const rememberedOf = (state: TensorDict): Readonly<Record<string, unknown>> => {
-  const node = find(state, [REMEMBERED])
-  if (!isTensorDict(node)) return {}
-  return Object.fromEntries(
-    node.entries
-      .entrySeq()
-      .toArray()
-      .flatMap(([place, entry]) => ('_tag' in entry && entry._tag === 'Meta' ? [[place, entry.value]] : [])),
-  )
+/** Collects rollouts that are played each by itself. */
+export interface ConcurrentLLMCollector<O, P, B> extends LLMCollector<B> {
+  /** Begins a run that tells of tasks, failures and what was cut off; its batches are as they were played. */
+  readonly begin: (options?: RolloutRunOptions) => RolloutRun<O, P>
 }
 
-const requestOf = (remembered: Readonly<Record<string, unknown>>, batchSize: number): TensorDict =>
-  nextRequest(
-    TensorDict(
-      { [REMEMBERED]: Object.fromEntries(Object.entries(remembered).map(([place, state]) => [place, meta(state)])) },
-      [batchSize],
-    ),
-  )
-
-interface Turn<O> {
-  readonly state: TensorDict<O>
-  readonly action: TensorDict<TokenAction>
-  readonly next: TensorDict<Stepped<O>>
-  /** The key of the reset that the trajectories began with. */
-  readonly origin: Key
-  /** The elements of the environment that took part. */
-  readonly rows: readonly number[]
-  readonly turn: number
-  /** Milliseconds of the policy's call. */
-  readonly generationMs: number
+/** Where batches come from, one after the other. */
+interface Source<B> {
+  readonly collect: (position: CollectorPosition) => TaskEither<CollectorFailure, Played<B>>
+  readonly close: () => Promise<unknown>
 }
 
-/** What the step before left in a state. The first state of an episode has none of it, and it stands in that step's `next`. */
-const OUTCOME = ['reward', 'terminated', 'truncated', 'done'] as const satisfies readonly (keyof Outcome)[]
-
-/** One row for each element that took part in a turn. */
-export const turnRows = <O extends TokenPrompt>({
-  state,
-  action,
-  next,
-  origin,
-  rows,
-  turn,
-  generationMs,
-}: Turn<O>): CollectedBatch<O> => {
-  const prompt = get(state as TensorDict<TokenPrompt>, 'tokens', 'prompt') // O has what TokenPrompt has
-  const response = get(action, 'tokens', 'response')
-  const full = joinRows(prompt, response)
-  const entries = {
-    tokens: { full },
-    logProbs: { full: joinRows(filledRows(prompt, 'float32', Number.NaN), get(action, 'logProbs', 'response')) },
-    masks: {
-      attention: filledRows(full, 'bool', 1),
-      assistant: joinRows(filledRows(prompt, 'bool', 0), filledRows(response, 'bool', 1)),
-    },
-    trajectoryId: data(rows.map((element) => trajectoryId(origin, element))),
-    turn: data(rows.map(() => turn)),
-    status: data(rows.map(() => 'ok' as const)),
-    generationMs: data(rows.map(() => generationMs / rows.length)),
-    next: withOwnGroups(exclude(next as TensorDict, REMEMBERED), origin),
+const concurrentSource = <O, P>(
+  begin: (options: RolloutRunOptions) => RolloutRun<O, P>,
+): Source<CollectedBatch<O, P>> => {
+  let live: { readonly run: RolloutRun<O, P>; readonly at: CollectorPosition } | undefined
+  const close = async (): Promise<void> => {
+    await live?.run.close()
+    live = undefined
   }
-  const root = withOwnGroups(merge(exclude(state as TensorDict, REMEMBERED, ...OUTCOME), action as TensorDict), origin)
-  return assign(root, entries) as unknown as CollectedBatch<O> // state, action and entries, by the definition of CollectedBatch
-}
-
-export const isDone = (next: TensorDict): readonly boolean[] =>
-  Array.from(get(next as TensorDict<Outcome>, 'done').dataSync(), (done) => done === 1) // every env adds an Outcome
-
-/** All turns in one TensorDict, trajectory by trajectory, in the order of their first turns. */
-export const joinTurns = <O>(turns: readonly CollectedBatch<O>[]): CollectedBatch<O> => {
-  const first = turns[0]!
-  if (turns.length === 1) return first
-  const joined = concat(turns as readonly TensorDict[]) as unknown as CollectedBatch<O> // the same entries
-  return take(joined, [...rowsByTrajectory(joined).values()].flat())
-}
-
-/**
- * Plays episodes with a policy and gives out their turns, batch by batch.
- *
- * A batch is one reset of the environment, played until every episode is done; elements that are done take no further part. Rows are
- * ordered by trajectory and turn. Batch `n` draws from `child(key, n)`, so that batches do not depend on when or how often others were
- * collected.
- *
- * `for await (const batch of collector)` never ends by itself; a batch stays alive until the next one is asked for (`own` keeps it longer).
- *
- * Errors   `collect` gives `Left(CollectorFailure)`; the iterator throws FailureError.
- * Source   TorchRL `LLMCollector` with completed trajectories.
- */
-export const LLMCollector = <O extends TokenPrompt>(options: LLMCollectorOptions<O>): LLMCollector<O> => {
-  const { env, policy, key, maxTurns = 64, clock = liveClock } = options
-  const start = options.start ?? { batch: 0, remembered: {} }
-
-  /** Plays one batch to its end. `hold` keeps what is needed later alive. */
-  const play = async (
-    position: CollectorPosition,
-    hold: <T>(value: T) => T,
-  ): Promise<E.Either<CollectorFailure, readonly [CollectedBatch<O>, CollectorPosition]>> => {
-    const batchKey = child(key, position.batch)
-    const origin = child(batchKey, 'reset')
-    const reset = await env.reset(requestOf(position.remembered, env.batchSize), origin)()
-    if (isLeft(reset)) return reset
-    let state = hold(reset.right)
-    let rows: readonly number[] = Array.from({ length: env.batchSize }, (_, i) => i)
-    const turns: CollectedBatch<O>[] = []
-    for (let turn = 0; turn < maxTurns; turn++) {
-      const started = clock.now()
-      const action = await policy.act(state, child(batchKey, turn))()
-      if (isLeft(action)) return action
-      hold(action.right)
-      const generationMs = clock.now() - started
-      const next = await env.step(state, action.right)()
-      if (isLeft(next)) return next
-      hold(next.right)
-      turns.push(turnRows({ state, action: action.right, next: next.right, origin, rows, turn, generationMs }))
-      const open = isDone(next.right).flatMap((done, i) => (done ? [] : [i]))
-      if (open.length === 0) {
-        const after = { batch: position.batch + 1, remembered: rememberedOf(next.right) }
-        return { _tag: 'Right', right: [hold(scope(() => joinTurns(turns))), after] }
+  const runAt = async (position: CollectorPosition): Promise<RolloutRun<O, P>> => {
+    if (live?.at === position) return live.run
+    await close()
+    return begin(position.rollouts === undefined ? {} : { position: position.rollouts })
+  }
+  return {
+    close,
+    collect: (position) => async () => {
+      const run = await runAt(position)
+      const taken = await run.next()
+      if (E.isRight(taken) && taken.right._tag === 'Batch') {
+        const { batch, turns, position: rollouts } = taken.right
+        const at = { ...position, batch: position.batch + 1, rollouts }
+        live = { run, at }
+        return E.right({ batch, turns, position: at })
       }
-      state = hold(take(next.right as unknown as TensorDict<O>, open)) // a stepped state is a state
-      rows = open.map((i) => rows[i]!)
-    }
-    const reason = `an episode did not end within ${maxTurns} turns`
-    return { _tag: 'Left', left: { _tag: 'EndlessEpisode', maxTurns, reason } }
+      await run.close()
+      live = undefined
+      if (E.isLeft(taken)) return taken
+      return E.left({ _tag: 'CollectorEnded', reason: 'all tasks have been given out' })
+    },
   }
+}
 
-  const collect: LLMCollector<O>['collect'] = (position) => async () => {
-    const held: Owned<unknown>[] = []
-    const hold = <T>(value: T): T => {
-      held.push(own(value))
-      return value
+/** Pushes weights whose version is another than that of the batch before. */
+const weightPusher = (weights: CollectorWeights | undefined): TaskEither<WeightFailure, unknown> => {
+  let pushed = weights?.version()
+  return async () => {
+    const version = weights?.version()
+    if (weights === undefined || version === pushed) return E.right(undefined)
+    const result = await weights.push()
+    if (E.isRight(result)) pushed = version
+    return result
+  }
+}
+
+/** What is done with each batch. */
+const finisher =
+  <B, Q>({ postproc, replayBuffer }: BatchOptions<B, Q>) =>
+  (played: Played<B>): Played<Q> => {
+    if (postproc === undefined) {
+      const batch = played.batch as unknown as Owned<Q> // without `postproc`, Q is B
+      replayBuffer?.extend(batch.value)
+      return { ...played, batch }
     }
     try {
-      const result = await play(position, hold)
-      if (isLeft(result)) return result
-      const [batch, after] = result.right
-      return { _tag: 'Right', right: { batch: own(batch), position: after } }
+      const [made] = scope(() => [postproc(played.batch.value)])
+      const batch = own(made!) // the one
+      replayBuffer?.extend(batch.value)
+      return { ...played, batch }
     } finally {
-      for (const owned of held) owned.release()
+      played.batch.release()
     }
   }
 
+/** The collector of a source. Each iteration has a source of its own. */
+const collectorOf = <B, Q>(
+  open: () => Source<B>,
+  start: CollectorPosition,
+  batches: BatchOptions<B, Q>,
+): LLMCollector<Q> => {
+  const pushed = weightPusher(batches.weightUpdater)
+  const finish = finisher(batches)
+  const shared = open()
+  const from =
+    (source: Source<B>, position: CollectorPosition): TaskEither<CollectorFailure, Played<Q>> =>
+    async () => {
+      const ready = await pushed()
+      if (E.isLeft(ready)) return ready
+      return E.map(finish)(await source.collect(position)())
+    }
   return {
     start,
-    collect,
+    close: async () => void (await shared.close()),
+    collect: (position) => from(shared, position),
     async *[Symbol.asyncIterator]() {
-      let position = start
-      while (true) {
-        const collected = orThrow(await collect(position)())
-        using batch = collected.batch
-        position = collected.position
-        yield batch.value
+      const source = open()
+      let [position, turns] = [start, 0]
+      try {
+        while (turns < (batches.totalDialogTurns ?? Number.POSITIVE_INFINITY)) {
+          const played = await from(source, position)()
+          if (E.isLeft(played) && played.left._tag === 'CollectorEnded') return
+          if (E.isLeft(played)) throw new FailureError(played.left)
+          using batch = played.right.batch
+          position = played.right.position
+          turns += played.right.turns
+          yield batch.value
+        }
+      } finally {
+        await source.close()
       }
     },
   }
 }
 
-/** Sum of the rewards of each trajectory, and its rows, in order of first appearance. `rewards` may be others than the batch's own, one for each row. */
-export const trajectoryReturns = <O>(
-  batch: CollectedBatch<O>,
-  rewards?: ArrayLike<number>,
-): readonly { readonly trajectoryId: string; readonly rows: readonly number[]; readonly return: number }[] => {
-  const plain = batch as unknown as TensorDict<TurnEntries & { readonly next: TensorDict<Outcome> }> // every batch has these
-  const each = rewards ?? get(plain, 'next', 'reward').dataSync()
-  return [...rowsByTrajectory(batch)].map(([trajectoryId, rows]) => ({
-    trajectoryId,
-    rows,
-    return: rows.reduce((sum, row) => sum + each[row]!, 0),
-  }))
+const KINDS = {
+  ...{ env: anything, policy: aRecord, policyFactory: aFunction, key: aRecord, start: aRecord, maxTurns: aNumber },
+  ...{ batches: aRecord, concurrent: aRecord, time: aRecord },
+}
+
+const BATCH_KINDS = {
+  ...{ dialogTurnsPerBatch: aNumber, totalDialogTurns: aNumber, yieldOnlyLastSteps: anything },
+  ...{ yieldCompletedTrajectories: anything, postproc: aFunction, replayBuffer: aRecord, weightUpdater: aRecord },
+}
+
+const problemsOf = ({ batches = {}, concurrent, env, maxTurns = 1 }: AnyOptions): readonly string[] => {
+  const isCount = (value: number | undefined): boolean =>
+    value === undefined || (Number.isSafeInteger(value) && value >= 1)
+  const counts = {
+    maxTurns,
+    dialogTurnsPerBatch: batches.dialogTurnsPerBatch,
+    totalDialogTurns: batches.totalDialogTurns,
+  }
+  const wrong = Object.entries(counts).flatMap(([name, value]) =>
+    isCount(value) ? [] : [`${name} must be an integer of at least 1, got ${value}`],
+  )
+  const isByTask = typeof env === 'function'
+  return [
+    ...wrong,
+    ...(isByTask === (concurrent !== undefined)
+      ? []
+      : [`env must be ${isByTask ? 'an environment without' : 'a function of the task with'} 'concurrent'`]),
+    ...(concurrent === undefined && batches.yieldCompletedTrajectories === false
+      ? ["yieldCompletedTrajectories: false needs 'concurrent': side by side, trajectories are whole"]
+      : []),
+  ]
+}
+
+const CONCURRENT_KINDS = {
+  ...{ maxInFlight: aNumber, tasks: aNumber, ahead: aNumber, order: oneOf('completion', 'drawn'), deadlineMs: aNumber },
+  ...{ tokenBudget: aNumber, onFailure: anything, maxFailureShare: aNumber },
+}
+
+type AnyOptions = Pick<CommonOptions<unknown, unknown, unknown>, 'maxTurns'> & {
+  readonly env: unknown
+  readonly batches?: Pick<BatchOptions<unknown, unknown>, keyof TurnBatches | 'totalDialogTurns'>
+  readonly concurrent?: unknown
+}
+
+/** The policy, which is made when it is needed first. */
+const policyOf = <O, P>(options: PolicyOption<O, P>): (() => Policy<O, P>) => {
+  let made: Policy<O, P> | undefined = options.policy
+  return () => {
+    made ??= options.policyFactory?.()
+    if (made === undefined) throw new RangeError('LLMCollector: expected policy or policyFactory, got neither')
+    return made
+  }
+}
+
+const later = <O, P>(policy: () => Policy<O, P>): Policy<O, P> => ({
+  name: 'policyFactory',
+  act: (td, key, options) => policy().act(td, key, options),
+})
+
+const runRulesOf = <O, P, Q>(options: ConcurrentCollectorOptions<O, P, Q>): RunRules<O, P> => {
+  const { env, key, maxTurns, batches = {}, concurrent, time = {} } = options
+  const { dialogTurnsPerBatch, yieldOnlyLastSteps, yieldCompletedTrajectories } = batches
+  return runRules({
+    ...{ env, key, policy: options.policy ?? later(policyOf(options)), ...time, ...concurrent },
+    ...(maxTurns !== undefined && { maxTurns }),
+    ...(dialogTurnsPerBatch !== undefined && { dialogTurnsPerBatch }),
+    ...(yieldOnlyLastSteps !== undefined && { yieldOnlyLastSteps }),
+    ...(yieldCompletedTrajectories !== undefined && { yieldCompletedTrajectories }),
+  })
+}
+
+/** `LLMCollector` of one environment, or of one for each task. */
+interface MakeCollector {
+  <O, P, Q = CollectedBatch<O, P>>(options: ConcurrentCollectorOptions<O, P, Q>): ConcurrentLLMCollector<O, P, Q>
+  <O, P, Q = CollectedBatch<O, P>>(options: LLMCollectorOptions<O, P, Q>): LLMCollector<Q>
+}
+
+const START: CollectorPosition = { batch: 0, remembered: {} }
+
+/**
+ * Plays episodes with a policy of tokens, texts or conversations and collects their turns, batch by batch.
+ *
+ * What the environment asks with and takes is what the policy reads and gives, or it does not compile; `CollectedBatch` has the entries
+ * that follow from both.
+ *
+ * With one environment, all elements of a reset are played side by side until every episode is done, with one call of the policy for
+ * all that go on: the fastest way for a model in this process. Reset `n` draws from `child(key, n)`, so that batches do not depend on when
+ * or how often others were collected.
+ *
+ * With `concurrent` and an environment for each task, every rollout is played by itself, `maxInFlight` at a time, and a free place goes to
+ * the next task: nobody waits for the longest conversation of a batch, which pays for servers, tools and agents. Batches are whole groups
+ * (or turns, with `yieldCompletedTrajectories: false`). Randomness belongs to task and member: equal keys and a policy that samples from
+ * its key give equal trajectories, whatever `maxInFlight` is and whatever is over first. Every task that is drawn is given out, fails with
+ * a cause, or is cancelled, and stands in the position until then. What failed has no reward and no rows; its group is left out.
+ *
+ * `for await (const batch of collector)` ends with the tasks or with `totalDialogTurns`, or never; a batch stays alive until the next one
+ * is asked for (`own` keeps it longer).
+ *
+ * Errors   throws RangeError with all options that are wrong; `collect` gives `Left(CollectorFailure)`; the iterator throws FailureError.
+ * Effects  those of environment and policy. Work that is called off is told so by its signal, and not waited for.
+ * Source   TorchRL `LLMCollector`, over one environment and over `AsyncEnvPool`; here groups stay whole, and what is not complete at the end is
+ *          given out or listed, never lost.
+ *
+ * @example
+ * const env = ScriptedEnv([{ rewards: [1] }])
+ * LLMCollector({ env, policy: ScriptedPolicy({ answers: [] }), key: keyFromSeed(1) }).start // { batch: 0, remembered: {} }
+ */
+export const LLMCollector: MakeCollector = <O, P, Q>(
+  options: LLMCollectorOptions<O, P, Q> | ConcurrentCollectorOptions<O, P, Q>,
+): never => {
+  checkOptions('LLMCollector', options, KINDS)
+  if (options.batches !== undefined) checkOptions('LLMCollector: batches', options.batches, BATCH_KINDS)
+  if (options.concurrent !== undefined) checkOptions('LLMCollector: concurrent', options.concurrent, CONCURRENT_KINDS)
+  const problems = problemsOf(options as AnyOptions) // fewer fields
+  if (problems.length > 0) throw new RangeError(`LLMCollector: ${problems.join('; ')}`)
+  const { key, start = START, maxTurns = 64, batches = {}, time = {} } = options
+  // Both results are what the overload of their options promises.
+  if (options.concurrent !== undefined) {
+    const rules = runRulesOf(options)
+    const begin = (given: RolloutRunOptions = {}): RolloutRun<O, P> => rolloutRun(rules, given)
+    return { ...collectorOf(() => concurrentSource(begin), start, batches), begin } as never
+  }
+  const policy = policyOf(options)
+  const rules = {
+    ...{ env: options.env, policy, key, maxTurns, clock: time.clock ?? liveClock },
+    dialogTurnsPerBatch: batches.dialogTurnsPerBatch ?? 1,
+    turns: batches.yieldOnlyLastSteps === true ? ('last' as const) : ('all' as const),
+  }
+  const source: Source<CollectedBatch<O, P>> = { collect: (at) => playLockstep(rules, at), close: async () => {} }
+  return collectorOf(() => source, start, batches) as never
 }

@@ -147,6 +147,11 @@ export interface EnvSpecs {
 export interface StepOptions {
   /** Aborted when nobody waits for the step any more: what it began elsewhere is to end. An environment in this process may ignore it. */
   readonly signal?: AbortSignal
+  /**
+   * Called with the action and what transforms have read out of it so far, such as the message in the
+   * policy's tokens. The last call, before the environment steps, has all of it.
+   */
+  readonly onAction?: (action: TensorDict) => void
 }
 
 /** `O` is the schema of its states, `A` that of the actions it takes. */

@@ -1,7 +1,7 @@
 /** What a run says of a batch that was sampled: numbers for the record of its step, and completions to be looked at. */
 
 import type { GroupedRows } from '../collectors/groups.js'
-import type { CollectedBatch } from '../collectors/llmCollector.js'
+import type { CollectedBatch } from '../collectors/rollouts/turnRows.js'
 import type { StopReason } from '../data/policy.js'
 import { raggedRow, raggedRows, rowLengths } from '../data/tensorDict/leaf.js'
 import { get } from '../data/tensorDict/tensorDict.js'

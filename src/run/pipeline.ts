@@ -6,17 +6,14 @@ import { correctedRows, rescoredRows } from '../collectors/correction.js'
 import { dynamicSampling, type SampledBatch } from '../collectors/dynamicSampling.js'
 import { type GroupedRows, groupRows, trainingRows } from '../collectors/groups.js'
 import type { AnyStateOptimizer } from '../collectors/learners/optimizerState.js'
-import {
-  type CollectedBatch,
-  type CollectorFailure,
-  type CollectorPosition,
-  LLMCollector,
-} from '../collectors/llmCollector.js'
+import { type CollectorFailure, LLMCollector } from '../collectors/llmCollector.js'
 import { miniBatches } from '../collectors/miniBatches.js'
 import { correctStaleRows, type StaleTokens, tokenLags } from '../collectors/overlap/staleRows.js'
 import { parallelGenerator } from '../collectors/parallel/parallelGenerator.js'
 import { inThisThread, type ParallelStep, parallelStep } from '../collectors/parallel/parallelStep.js'
 import type { Replicas } from '../collectors/parallel/replicas.js'
+import type { CollectorPosition } from '../collectors/rollouts/lockstep.js'
+import type { CollectedBatch } from '../collectors/rollouts/turnRows.js'
 import type { StepMetrics } from '../collectors/stepMetrics.js'
 import { type TrainingRows, withNoise, withoutRows } from '../collectors/stepRows.js'
 import type { LossStepOptions } from '../collectors/steps/lossStep.js'
@@ -203,7 +200,7 @@ export const makePipeline = (
       append(PolicyVersion()),
     )
   }
-  const collectorAt = (klCoefficient: number): LLMCollector<TrainingState> =>
+  const collectorAt = (klCoefficient: number): LLMCollector<CollectedBatch<TrainingState>> =>
     LLMCollector({ env: rewarded(problems, klCoefficient), policy, key: keys.rollouts, ...(start && { start }) })
   const loss = lossOf(settings)
   const estimator = groupGatherer({ groupSize: settings.group })

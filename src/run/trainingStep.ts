@@ -2,7 +2,7 @@
 
 import type { SampledBatch } from '../collectors/dynamicSampling.js'
 import type { GroupedRows } from '../collectors/groups.js'
-import type { CollectedBatch } from '../collectors/llmCollector.js'
+import type { CollectedBatch } from '../collectors/rollouts/turnRows.js'
 import { combineUpdates } from '../collectors/stepMetrics.js'
 import type { TrainingRows } from '../collectors/stepRows.js'
 import type { Clock } from '../core/capabilities.js'

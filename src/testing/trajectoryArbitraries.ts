@@ -1,7 +1,7 @@
 /** fast-check arbitraries of what a collector yields: groups of trajectories, turn by turn. */
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
-import type { CollectedBatch } from '../collectors/llmCollector.js'
+import type { CollectedBatch } from '../collectors/rollouts/turnRows.js'
 import { formatKey, type Key, keyFromSeed } from '../core/key.js'
 import { append, History, message } from '../data/history.js'
 import type { HistoryPrompt, SamplingRecord, StopReason, TokenPrompt } from '../data/policy.js'
@@ -163,19 +163,19 @@ const responseOf = ({ letters, stopReason, endLogProb }: Turn) => {
   const text = letters.map(([letter]) => letter).join('')
   const isStopped = stopReason === 'stop'
   return {
-    text,
+    message: message('assistant', text, { isComplete: isStopped }),
     ids: codes(isStopped ? `${text}${END}` : text),
     logProbs: [...letters.map(([, logProb]) => logProb), ...(isStopped ? [endLogProb] : [])],
   }
 }
 
 const after = (position: Position, turn: Turn): Position => {
-  const { text, ids } = responseOf(turn)
+  const { message: reply, ids } = responseOf(turn)
   const isComplete = turn.stopReason === 'stop'
   const place = { role: 'assistant', message: position.history.messages.size }
   const said = longer(position, ids, { ...place, origin: 'sampled' })
   const closed = longer(said, isComplete ? [] : codes(END), { ...place, origin: 'rendered' })
-  const history = append(position.history, message('assistant', text, { isComplete }))
+  const history = append(position.history, reply)
   return asking({ ...closed, history }, turn.asked)
 }
 
@@ -270,6 +270,10 @@ const batchOf = (rows: readonly Row[], sampling: SamplingRecord): CollectedBatch
         'bool',
         overFull(0, (i) => said[i]!.ids.map(() => 1)),
       ),
+    },
+    history: {
+      response: data(said.map(({ message }) => message)),
+      full: data(rows.map(({ before }, i) => append(before.history, said[i]!.message))), // one for each row
     },
     stopReason: data(rows.map(({ action }) => action.stopReason)),
     policyVersion: data(rows.map(({ version }) => version)),

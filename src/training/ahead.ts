@@ -2,11 +2,11 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { SamplingCounts } from '../collectors/dynamicSampling.js'
-import { type CollectedBatch, trajectoryReturns } from '../collectors/llmCollector.js'
 import { rolloutGroups } from '../collectors/overlap/rolloutGroups.js'
 import { type SamplerAhead, sampleAhead, type TakenStep } from '../collectors/overlap/samplerAhead.js'
 import { tokenLags } from '../collectors/overlap/staleRows.js'
 import type { CompleteGroup, RolloutPosition } from '../collectors/rollouts/rolloutBatch.js'
+import { type CollectedBatch, trajectoryReturns } from '../collectors/rollouts/turnRows.js'
 import { cell } from '../core/cell.js'
 import { orThrow } from '../core/failure.js'
 import type { Key } from '../core/key.js'
@@ -65,7 +65,9 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a +
 const tallyOf = <O>({ members }: CompleteGroup<O>, signal: AheadParts<O>['signal']): Tally => {
   const batches = members.map(({ rows }) => rows.value)
   const returnsBy = (batch: CollectedBatch<O>, each?: ArrayLike<number>): readonly number[] =>
-    trajectoryReturns(batch, each).map((trajectory) => trajectory.return)
+    trajectoryReturns(batch as unknown as Parameters<typeof trajectoryReturns>[0], each).map(
+      (trajectory) => trajectory.return,
+    ) // every collected batch has these entries
   const scores = batches.flatMap((batch) => returnsBy(batch, signal?.(batch as unknown as TensorDict))) // read by names
   const responses = (batch: CollectedBatch<O>): Ragged =>
     get(

@@ -4,17 +4,14 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { dynamicSampling, type SamplingCounts, type SamplingRule } from '../collectors/dynamicSampling.js'
-import {
-  type Collected,
-  type CollectorFailure,
-  type CollectorPosition,
-  LLMCollector,
-} from '../collectors/llmCollector.js'
+import { type Collected, type CollectorFailure, LLMCollector } from '../collectors/llmCollector.js'
+import type { CollectorPosition } from '../collectors/rollouts/lockstep.js'
+import type { CollectedBatch } from '../collectors/rollouts/turnRows.js'
 import { orThrow } from '../core/failure.js'
 import { type Key, keyFromSeed } from '../core/key.js'
+import type { GroupEntry } from '../data/batch.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import type { Policy, TokenAction, TokenPrompt } from '../data/policy.js'
-import type { Data } from '../data/tensorDict/leaf.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Owned } from '../engine/scope.js'
 import type { Env } from '../envs/env.js'
@@ -118,7 +115,7 @@ const inTurns = <O extends TokenPrompt>(
 ): OpenSource => {
   const { key = keyFromSeed(0), groups, rounds = 1, signal, keepReturnBounds, maxTurns } = collect
   const from = positionOf(start.position)
-  const collectorAt = (klCoefficient: number): LLMCollector<O> =>
+  const collectorAt = (klCoefficient: number): LLMCollector<CollectedBatch<O>> =>
     LLMCollector({
       ...{ env: envAt(env, { groups: groups ?? 1, start: 0, klCoefficient }), policy, key },
       ...(from && { start: from }),
@@ -139,7 +136,7 @@ const inTurns = <O extends TokenPrompt>(
           collector.collect(at),
           TE.map((each) => ({ ...(each as unknown as Collected<unknown>), sampling: null })), // read by names
         )
-      : dynamicSampling(collector as unknown as LLMCollector<{ readonly groupId: Data<string> }>, rule)(at) // there are groups
+      : dynamicSampling(collector as unknown as LLMCollector<CollectedBatch<GroupEntry, unknown>>, rule)(at) // there are groups
   }
   const begin = collectorAt(firstWeight(collect)).start
   return {

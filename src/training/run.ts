@@ -1,7 +1,7 @@
 /** What a training run is made of, and how its parts are checked against each other. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Learner } from '../collectors/learners/learner.js'
-import type { CollectedBatch } from '../collectors/llmCollector.js'
+import type { CollectedBatch } from '../collectors/rollouts/turnRows.js'
 import { inProcessUpdater, type WeightUpdater } from '../collectors/weightSync.js'
 import type { FileContents } from '../core/capabilities.js'
 import type { Failure } from '../core/failure.js'

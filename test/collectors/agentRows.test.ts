@@ -3,8 +3,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { agentRows } from '../../src/collectors/agentRows.js'
 import { groupRows, trainingRows } from '../../src/collectors/groups.js'
-import { type CollectedBatch, LLMCollector, trajectoryReturns } from '../../src/collectors/llmCollector.js'
-import { AsyncLLMCollector } from '../../src/collectors/rollouts/asyncLLMCollector.js'
+import { LLMCollector } from '../../src/collectors/llmCollector.js'
+import { type CollectedBatch, trajectoryReturns } from '../../src/collectors/rollouts/turnRows.js'
 import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { textOf } from '../../src/data/history.js'
@@ -122,12 +122,11 @@ describe('agentRows', () => {
   it('takes batches of the asynchronous collector as well', async () => {
     const env = (task: number) =>
       discussion({ agents, order: roundRobin({ rounds: 1 }), judge }, CHAT_ML_SPEECH, { repeats: 2, start: task })
-    for await (const batch of AsyncLLMCollector({
+    for await (const batch of LLMCollector({
       env,
       policy: speaker(CHAT_ML_SPEECH),
       key: keyFromSeed(2),
-      tasks: 2,
-      maxInFlight: 4,
+      concurrent: { tasks: 2, maxInFlight: 4 },
     })) {
       const rows = scope(() => agentRows(batch, ['bob']))
       expect(rows.batchShape).toEqual([batch.batchShape[0]! / 3])

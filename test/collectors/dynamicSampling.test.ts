@@ -3,13 +3,10 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { dynamicSampling, type SampledGroup, samplingDecision } from '../../src/collectors/dynamicSampling.js'
 import { groupRows } from '../../src/collectors/groups.js'
-import {
-  type CollectedBatch,
-  type CollectorFailure,
-  LLMCollector,
-  trajectoryReturns,
-} from '../../src/collectors/llmCollector.js'
+import { type CollectorFailure, LLMCollector } from '../../src/collectors/llmCollector.js'
+import { type CollectedBatch, trajectoryReturns } from '../../src/collectors/rollouts/turnRows.js'
 import { keyFromSeed } from '../../src/core/key.js'
+import type { TokenAction } from '../../src/data/policy.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
 import { groupGatherer } from '../../src/objectives/advantages/groupGatherer.js'
 import { useEngine } from '../kit/engine.js'
@@ -93,7 +90,9 @@ describe('samplingDecision', () => {
     ],
   ])('%j is refused with all reasons', (rule, reason) => {
     expect(() => samplingDecision([], rule)).toThrow(reason)
-    expect(() => dynamicSampling({ collect: () => TE.left({} as CollectorFailure) }, rule)).toThrow(RangeError)
+    expect(() =>
+      dynamicSampling<TurnState, TokenAction>({ collect: () => TE.left({} as CollectorFailure) }, rule),
+    ).toThrow(RangeError)
   })
 })
 

@@ -1,11 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  type CollectorPosition,
-  LLMCollector,
-  type LLMCollectorOptions,
-  trajectoryReturns,
-} from '../../src/collectors/llmCollector.js'
+import { LLMCollector, type LLMCollectorOptions } from '../../src/collectors/llmCollector.js'
+import type { CollectorPosition } from '../../src/collectors/rollouts/lockstep.js'
+import { type CollectedBatch, trajectoryReturns } from '../../src/collectors/rollouts/turnRows.js'
+import type { Clock } from '../../src/core/capabilities.js'
 import { FailureError } from '../../src/core/failure.js'
 import { child, formatKey, keyFromSeed } from '../../src/core/key.js'
 import { toNested } from '../../src/data/tensorDict/inspect.js'
@@ -25,15 +23,16 @@ useEngine()
 
 const collectorOf = (
   turns: readonly number[],
-  options: Partial<LLMCollectorOptions<TurnState>> & { readonly repeats?: number } = {},
-): LLMCollector<TurnState> => {
-  const { repeats = 1, ...rest } = options
+  options: Partial<LLMCollectorOptions<TurnState>> & { readonly repeats?: number; readonly clock?: Clock } = {},
+): LLMCollector<CollectedBatch<TurnState>> => {
+  const { repeats = 1, env, policy, clock = fakeClock(), ...rest } = options
   return LLMCollector({
-    env: turnEnv(turns, { prompts: turns.length, repeats }),
-    policy: scriptedPolicy(),
-    key: keyFromSeed(1),
-    clock: fakeClock(), // stands still, so that measured times are equal too
-    ...rest,
+    env: env ?? turnEnv(turns, { prompts: turns.length, repeats }),
+    policy: policy ?? scriptedPolicy(),
+    time: { clock }, // stands still, so that measured times are equal too
+    key: rest.key ?? keyFromSeed(1),
+    ...(rest.maxTurns !== undefined && { maxTurns: rest.maxTurns }),
+    ...(rest.start !== undefined && { start: rest.start }),
   })
 }
 
@@ -42,7 +41,10 @@ const idOf = (id: string | number, batch = 0): string =>
   `${formatKey(child(child(keyFromSeed(1), batch), 'reset'))}:${id}`
 
 /** Everything in the batch at a position, on the host, and the position after it. */
-const collectPlain = async (collector: LLMCollector<TurnState>, at: CollectorPosition = collector.start) => {
+const collectPlain = async (
+  collector: LLMCollector<CollectedBatch<TurnState>>,
+  at: CollectorPosition = collector.start,
+) => {
   const { batch, position } = await rightOf(collector.collect(at))
   using owned = batch
   return { batch: toNested(owned.value), position }

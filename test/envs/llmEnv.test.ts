@@ -3,7 +3,6 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
-import { AsyncLLMCollector } from '../../src/collectors/rollouts/asyncLLMCollector.js'
 import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { data, ragged } from '../../src/data/tensorDict/leaf.js'
@@ -137,7 +136,7 @@ describe('LLMEnv', () => {
       [0, 0, 1],
       [0, 0, 0, 1, 1],
     ])
-    for await (const rows of AsyncLLMCollector({ env, policy: policy(), key, tasks: 1, maxInFlight: 2 })) {
+    for await (const rows of LLMCollector({ env, policy: policy(), key, concurrent: { tasks: 1, maxInFlight: 2 } })) {
       expect([rowsAt(rows, 'tokens', 'full'), rowsAt(rows, 'masks', 'assistant')]).toEqual([expected, masks])
     }
   })

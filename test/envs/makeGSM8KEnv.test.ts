@@ -2,7 +2,6 @@ import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
-import { AsyncLLMCollector } from '../../src/collectors/rollouts/asyncLLMCollector.js'
 import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { data } from '../../src/data/tensorDict/leaf.js'
@@ -72,7 +71,7 @@ describe('makeGSM8KEnv', () => {
     using batch = orThrow(await collector.collect(collector.start)()).batch
     expect(numbersAt(batch.value, 'next', 'reward')).toEqual([1, 1])
     expect(rowsAt(batch.value, 'tokens', 'response')).toEqual([[...right], [...right]])
-    for await (const rows of AsyncLLMCollector({ env: played, policy, key, tasks: 1, maxInFlight: 2 })) {
+    for await (const rows of LLMCollector({ env: played, policy, key, concurrent: { tasks: 1, maxInFlight: 2 } })) {
       expect(numbersAt(rows, 'next', 'reward')).toEqual([1, 1])
       expect(rowsAt(rows, 'tokens', 'full')).toEqual(rowsAt(batch.value, 'tokens', 'full'))
     }

@@ -1,12 +1,12 @@
 /** A tiny decoder that is trained on conversations of one or two turns, task by task. */
 
 import { groupRows, trainingRows } from '../../src/collectors/groups.js'
-import type { CollectedBatch } from '../../src/collectors/llmCollector.js'
+import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { type OverlappedLearning, overlappedTraining } from '../../src/collectors/overlap/overlappedTraining.js'
 import type { GivenRules, OverlapStart } from '../../src/collectors/overlap/overlapState.js'
 import { rolloutGroups } from '../../src/collectors/overlap/rolloutGroups.js'
-import { AsyncLLMCollector } from '../../src/collectors/rollouts/asyncLLMCollector.js'
 import type { CompleteGroup } from '../../src/collectors/rollouts/rolloutBatch.js'
+import type { CollectedBatch } from '../../src/collectors/rollouts/turnRows.js'
 import type { StepMetrics } from '../../src/collectors/stepMetrics.js'
 import type { TrainingRows } from '../../src/collectors/stepRows.js'
 import { trainStep } from '../../src/collectors/trainStep.js'
@@ -72,11 +72,11 @@ export const inTurns = async ({ policy, updater }: Sampler, steps: number, group
   const metrics: StepMetrics[] = []
   const tasks: (readonly number[])[] = []
   for (let done = 0; done < steps; done++) {
-    const collector = AsyncLLMCollector({
-      ...{ env: envOf, policy, key, order: 'drawn', dialogTurnsPerBatch: 1000 },
-      ...{ tasks: (done + 1) * groups, maxInFlight: groups * GROUP },
+    const collector = LLMCollector({
+      ...{ env: envOf, policy, key, batches: { dialogTurnsPerBatch: 1000 } },
+      concurrent: { order: 'drawn', tasks: (done + 1) * groups, maxInFlight: groups * GROUP },
     })
-    const run = collector.start({ position: { next: done * groups, open: [] } })
+    const run = collector.begin({ position: { next: done * groups, open: [] } })
     const taken = orThrow(await run.next())
     if (taken._tag === 'End') throw new Error('there are enough tasks')
     using batch = taken.batch

@@ -1,6 +1,6 @@
 /** Rollouts of a scripted policy in scripted environments, one environment for each task. */
 import * as E from 'fp-ts/lib/Either.js'
-import { AsyncLLMCollector } from '../../src/collectors/rollouts/asyncLLMCollector.js'
+import { type ConcurrentLLMCollector, LLMCollector } from '../../src/collectors/llmCollector.js'
 import type { FailedTask } from '../../src/collectors/rollouts/group.js'
 import type {
   RolloutPosition,
@@ -9,7 +9,8 @@ import type {
   Trajectory,
 } from '../../src/collectors/rollouts/rolloutBatch.js'
 import type { RolloutRun } from '../../src/collectors/rollouts/rolloutRun.js'
-import type { AsyncLLMCollectorOptions } from '../../src/collectors/rollouts/settings.js'
+import type { ConcurrentOptions, RolloutSource, TurnBatches } from '../../src/collectors/rollouts/settings.js'
+import type { CollectedBatch } from '../../src/collectors/rollouts/turnRows.js'
 import { keyFromSeed, uniform, uniformInteger } from '../../src/core/key.js'
 import type { TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { toNested } from '../../src/data/tensorDict/inspect.js'
@@ -44,19 +45,29 @@ export const keyedPolicy = (): ScriptedPolicy<TokenPrompt, TokenAction> =>
     },
   })
 
+/** What the tests say of a collector, all in one record. */
+type RunOptions = Partial<RolloutSource<ScriptedState, TokenAction> & ConcurrentOptions & TurnBatches>
+
 export const collectorOf = (
   groups: readonly GroupTurns[],
-  options: Partial<AsyncLLMCollectorOptions<ScriptedState>> = {},
-): AsyncLLMCollector<ScriptedState> =>
-  AsyncLLMCollector({
-    env: groupEnvs(groups),
-    policy: keyedPolicy(),
-    key: keyFromSeed(1),
-    tasks: groups.length,
-    maxInFlight: 8,
-    clock: fakeClock(), // stands still, so that measured times are equal too
-    ...options,
+  options: RunOptions = {},
+): ConcurrentLLMCollector<ScriptedState, TokenAction, CollectedBatch<ScriptedState>> => {
+  const { env, policy, key, maxTurns, clock = fakeClock(), alarms, ...rest } = options // the clock stands still, so that times are equal too
+  const { dialogTurnsPerBatch, yieldOnlyLastSteps, yieldCompletedTrajectories, ...concurrent } = rest
+  return LLMCollector({
+    env: env ?? groupEnvs(groups),
+    policy: policy ?? keyedPolicy(),
+    key: key ?? keyFromSeed(1),
+    ...(maxTurns !== undefined && { maxTurns }),
+    batches: {
+      ...(dialogTurnsPerBatch !== undefined && { dialogTurnsPerBatch }),
+      ...(yieldOnlyLastSteps !== undefined && { yieldOnlyLastSteps }),
+      ...(yieldCompletedTrajectories !== undefined && { yieldCompletedTrajectories }),
+    },
+    concurrent: { tasks: groups.length, maxInFlight: 8, ...concurrent },
+    time: { clock, ...(alarms && { alarms }) },
   })
+}
 
 /** One batch on the host. */
 export interface TakenBatch {

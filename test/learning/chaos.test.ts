@@ -1,4 +1,4 @@
-/** GRPO through `AsyncLLMCollector` while the engine, the reward, the environment and a tool go wrong, against the same run without trouble. */
+/** GRPO through `LLMCollector` while the engine, the reward, the environment and a tool go wrong, against the same run without trouble. */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -150,10 +150,16 @@ const learn = async ({ config, arrays, text }: Pretrained, chances: typeof CHAOS
     maxGradNorm: 1,
   })
   let state = own(scope(() => learner.init(makeParams(arrays))))
-  const run = T.AsyncLLMCollector({
-    ...{ env, policy, key: T.child(key, 'rollouts'), alarms, deadlineMs: 60_000 },
-    ...{ maxInFlight: PROMPTS * GROUP, dialogTurnsPerBatch: PROMPTS * GROUP, onFailure: { retry: 2, pauseMs: 0 } },
-  }).start()
+  const run = T.LLMCollector({
+    ...{
+      env,
+      policy,
+      key: T.child(key, 'rollouts'),
+      time: { alarms },
+      batches: { dialogTurnsPerBatch: PROMPTS * GROUP },
+    },
+    concurrent: { maxInFlight: PROMPTS * GROUP, deadlineMs: 60_000, onFailure: { retry: 2, pauseMs: 0 } },
+  }).begin()
   const failed: T.FailedTask[] = []
   const delivered: number[] = []
   const rss: number[] = []

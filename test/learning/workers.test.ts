@@ -1,10 +1,10 @@
 /** Rollouts by two real workers on a real Redis and one real engine; one of them is killed in the middle. */
 import * as E from 'fp-ts/lib/Either.js'
 import { expect, it } from 'vitest'
+import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { redisQueueLog } from '../../src/collectors/queues/redisQueueLog.js'
 import { openRolloutQueue } from '../../src/collectors/queues/rolloutQueue.js'
 import { ledger } from '../../src/collectors/queues/takeGroups.js'
-import { AsyncLLMCollector } from '../../src/collectors/rollouts/asyncLLMCollector.js'
 import { collectFromQueue } from '../../src/collectors/workers/queueCollector.js'
 import { orThrow } from '../../src/core/failure.js'
 import { raggedRows } from '../../src/data/tensorDict/leaf.js'
@@ -96,10 +96,10 @@ it.skipIf(noRedis !== undefined)(
       ...{ url: engine.url, model: 'policy' },
       sampling: { maxTokens: 64, temperature: 1, stopTokens: [text.tokenizer.idOf(text.endOfTurn)!] },
     })
-    const run = AsyncLLMCollector({
+    const run = LLMCollector({
       env: (task) => wordProblemEnv(source, text, { prompts: 1, repeats: GROUP, start: task }),
-      ...{ policy, key: runKeys(1).rollouts, tasks: TASKS, maxInFlight: 8, order: 'drawn' },
-    }).start()
+      ...{ policy, key: runKeys(1).rollouts, concurrent: { tasks: TASKS, maxInFlight: 8, order: 'drawn' } },
+    }).begin()
     const alone: (readonly [ticket: number, tokens: readonly number[]])[] = []
     for (let taken = await run.next(); E.isRight(taken) && taken.right._tag === 'Batch'; taken = await run.next()) {
       const { tasks, batch: owned } = taken.right

@@ -2,9 +2,12 @@
 import type * as tf from '@tensorflow/tfjs'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expectTypeOf, it } from 'vitest'
-import { type CollectedBatch, LLMCollector } from '../../src/collectors/llmCollector.js'
+import type { Learner } from '../../src/collectors/learners/learner.js'
+import type { PolicyBatch } from '../../src/collectors/learners/lossKinds.js'
+import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import type { Key } from '../../src/core/key.js'
 import type { ChatTemplate } from '../../src/data/chatTemplate.js'
+import type { History } from '../../src/data/history.js'
 import type {
   HistoryAction,
   HistoryPrompt,
@@ -25,6 +28,7 @@ import { KLRewardTransform } from '../../src/envs/transforms/klRewardTransform.j
 import { TemplateTransform } from '../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
 import { append } from '../../src/envs/transforms/transform.js'
+import type { ChatPolicy } from '../../src/modules/remote/chat/openAIWrapper.js'
 import { TransformersWrapper, type TransformersWrapperOptions } from '../../src/modules/transformersWrapper.js'
 import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
 import { GRPOLoss, type GRPOLossInput } from '../../src/objectives/grpoLoss.js'
@@ -92,7 +96,7 @@ describe('transforms around environments', () => {
 describe('LLMCollector', () => {
   it('knows what is in a batch', () => {
     const collector = (parts: Parts) => LLMCollector({ env: whole(parts), policy: parts.policy, key: parts.key })
-    type Batch = ReturnType<typeof collector> extends LLMCollector<infer O> ? CollectedBatch<O> : never
+    type Batch = ReturnType<typeof collector> extends LLMCollector<infer B> ? B : never
     const read = (batch: Batch) => ({
       full: get(batch, 'tokens', 'full'),
       mask: get(batch, 'masks', 'assistant'),
@@ -122,13 +126,65 @@ describe('LLMCollector', () => {
     expectTypeOf(collect).toBeFunction()
   })
 
-  it('takes no policy that speaks text, and none that does not say how it sampled', () => {
-    type Silent = Pick<TokenAction, 'tokens'>
-    const collect = (parts: Parts, text: Policy<TextPrompt, TextAction>, silent: Policy<TokenPrompt, Silent>) => ({
+  it('takes no policy that writes something else than the environment takes', () => {
+    const collect = (
+      parts: Parts,
+      text: Policy<TextPrompt, TextAction>,
+      chatting: Policy<HistoryPrompt, HistoryAction>,
+    ) => ({
       // @ts-expect-error: text instead of tokens
       text: LLMCollector({ env: whole(parts), policy: text, key: parts.key }),
-      // @ts-expect-error: no log-probabilities, no version
-      silent: LLMCollector({ env: whole(parts), policy: silent, key: parts.key }),
+      // @ts-expect-error: messages instead of tokens
+      chatting: LLMCollector({ env: whole(parts), policy: chatting, key: parts.key }),
+      // @ts-expect-error: tokens instead of messages, for tasks one by one
+      tokens: LLMCollector({
+        env: () => chat(parts),
+        policy: parts.policy,
+        key: parts.key,
+        concurrent: { maxInFlight: 1 },
+      }),
+    })
+    expectTypeOf(collect).toBeFunction()
+  })
+
+  it('gives a batch what the policy gives: what is absent cannot be read', () => {
+    type Silent = Pick<TokenAction, 'tokens'>
+    const silent = (parts: Parts, policy: Policy<TokenPrompt, Silent>) =>
+      LLMCollector({ env: whole(parts), policy, key: parts.key })
+    const chatting = (parts: Parts, policy: ChatPolicy<'text'>) =>
+      LLMCollector({ env: chat(parts), policy, key: parts.key })
+    const capturing = (parts: Parts, policy: ChatPolicy<'tokens'>) =>
+      LLMCollector({ env: chat(parts), policy, key: parts.key })
+    type BatchOf<F> = F extends (...args: never) => LLMCollector<infer B> ? B : never
+    const read = (mute: BatchOf<typeof silent>, talk: BatchOf<typeof chatting>, ids: BatchOf<typeof capturing>) => ({
+      full: get(mute, 'tokens', 'full'),
+      conversation: get(talk, 'history', 'full'),
+      said: get(talk, 'text', 'response'),
+      logProbs: get(ids, 'logProbs', 'full'),
+      mask: get(ids, 'masks', 'assistant'),
+    })
+    type Read = ReturnType<typeof read>
+    expectTypeOf<Read['full']>().toEqualTypeOf<Ragged<'int32'>>()
+    expectTypeOf<Read['conversation']>().toEqualTypeOf<Data<History>>()
+    expectTypeOf<Read['said']>().toEqualTypeOf<Data<string>>()
+    expectTypeOf<Read['logProbs']>().toEqualTypeOf<Ragged<'float32'>>()
+    expectTypeOf<Read['mask']>().toEqualTypeOf<Ragged<'bool'>>()
+    // @ts-expect-error: the policy gives no log-probabilities
+    expectTypeOf((batch: BatchOf<typeof silent>) => get(batch, 'logProbs')).toBeFunction()
+    // @ts-expect-error: the policy gives no tokens
+    expectTypeOf((batch: BatchOf<typeof chatting>) => get(batch, 'tokens')).toBeFunction()
+    const learn = (learner: Learner<PolicyBatch, unknown>, batch: BatchOf<typeof chatting>) =>
+      // @ts-expect-error: a learner of tokens learns nothing from messages alone
+      learner.update(batch)
+    expectTypeOf(learn).toBeFunction()
+  })
+
+  it('has an environment for each task where rollouts are concurrent, and one where they are not', () => {
+    const collect = (parts: Parts) => ({
+      // @ts-expect-error: one environment
+      one: LLMCollector({ env: whole(parts), policy: parts.policy, key: parts.key, concurrent: { maxInFlight: 1 } }),
+      // @ts-expect-error: no `concurrent`
+      many: LLMCollector({ env: () => whole(parts), policy: parts.policy, key: parts.key }),
     })
     expectTypeOf(collect).toBeFunction()
   })

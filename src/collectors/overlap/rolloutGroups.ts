@@ -1,52 +1,43 @@
 /** Groups of rollouts, task by task: the environments and the policy of a collector as a source for overlapped training. */
-import type { TokenPrompt } from '../../data/policy.js'
+import type { TokenAction } from '../../data/policy.js'
 import type { Data } from '../../data/tensorDict/leaf.js'
 import { get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { playGroup } from '../rollouts/group.js'
 import type { PlayedRollout } from '../rollouts/rollout.js'
 import { type CompleteGroup, joinGroups, type RolloutBatch } from '../rollouts/rolloutBatch.js'
-import { type AsyncLLMCollectorOptions, runRules } from '../rollouts/settings.js'
+import { type RolloutSettings, type RolloutSource, runRules } from '../rollouts/settings.js'
 import type { GroupSource, PlayingTask } from './samplerAhead.js'
 
 /** How groups are played: as a collector of rollouts is told, without what a batch is and how many are in flight. */
-export type RolloutGroupsOptions<O extends TokenPrompt> = Pick<
-  AsyncLLMCollectorOptions<O>,
-  | 'env'
-  | 'policy'
-  | 'key'
-  | 'maxTurns'
-  | 'yieldOnlyLastSteps'
-  | 'deadlineMs'
-  | 'tokenBudget'
-  | 'onFailure'
-  | 'clock'
-  | 'alarms'
-> & {
-  /** Whether a group teaches anything: where it does not, others may be sampled for it. Default: every group does. */
-  readonly signal?: (group: CompleteGroup<O>) => 'yes' | 'no'
-}
+export type RolloutGroupsOptions<O, P = TokenAction> = RolloutSource<O, P> &
+  Pick<RolloutSettings<O, P>, 'yieldOnlyLastSteps' | 'deadlineMs' | 'tokenBudget' | 'onFailure'> & {
+    /** Whether a group teaches anything: where it does not, others may be sampled for it. Default: every group does. */
+    readonly signal?: (group: CompleteGroup<O, P>) => 'yes' | 'no'
+  }
 
 /** A source of groups of rollouts. */
-export interface RolloutGroups<O> extends GroupSource<CompleteGroup<O>> {
+export interface RolloutGroups<O, P = TokenAction> extends GroupSource<CompleteGroup<O, P>> {
   /** The rows of groups as one batch. The groups are freed. */
-  readonly join: (groups: readonly CompleteGroup<O>[]) => Pick<RolloutBatch<O>, 'batch' | 'tasks' | 'cut' | 'turns'>
+  readonly join: (
+    groups: readonly CompleteGroup<O, P>[],
+  ) => Pick<RolloutBatch<O, P>, 'batch' | 'tasks' | 'cut' | 'turns'>
 }
 
-const versionsOf = <O>({ rows }: PlayedRollout<O>): readonly number[] =>
+const versionsOf = <O, P>({ rows }: PlayedRollout<O, P>): readonly number[] =>
   get(rows.value as TensorDict as TensorDict<{ readonly policyVersion: Data<number> }>, 'policyVersion').items.toArray() // every action has it
 
 /**
- * Plays a group for each task: task `t` is the environment `env(t)`, and draws as the task `t` of `AsyncLLMCollector` does.
+ * Plays a group for each task: task `t` is the environment `env(t)`, and draws as the task `t` of a concurrent `LLMCollector` does.
  *
  * Errors   throws RangeError with all options that are wrong. A group that fails for good is `Failed` with its `RolloutCause`.
  * Effects  those of environment and policy.
  */
-export const rolloutGroups = <O extends TokenPrompt>({
+export const rolloutGroups = <O, P = TokenAction>({
   signal = () => 'yes',
   ...options
-}: RolloutGroupsOptions<O>): RolloutGroups<O> => {
+}: RolloutGroupsOptions<O, P>): RolloutGroups<O, P> => {
   const rules = runRules({ ...options, maxInFlight: 1 })
-  const play = (task: number): PlayingTask<CompleteGroup<O>> => {
+  const play = (task: number): PlayingTask<CompleteGroup<O, P>> => {
     const { outcome, cancel } = playGroup(task, rules.env(task), { ...rules, onPlaceFree: () => {} })
     return {
       cancel,

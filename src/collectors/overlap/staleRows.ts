@@ -4,7 +4,7 @@ import { raggedRow } from '../../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { CorrectionMetrics, RolloutCorrectionOptions } from '../../objectives/rolloutCorrection.js'
 import { correctedRows, rescoredRows } from '../correction.js'
-import type { CollectedBatch } from '../llmCollector.js'
+import type { CollectedBatch } from '../rollouts/turnRows.js'
 import type { TrainingRows } from '../stepRows.js'
 
 type Stamped = {

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'
 import type { Alarms } from '../../core/capabilities.js'
 import { child, type Key, uniform } from '../../core/key.js'
-import type { TokenAction, TokenPrompt } from '../../data/policy.js'
+import type { TokenAction } from '../../data/policy.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { own } from '../../engine/scope.js'
 import type { Env } from '../../envs/env.js'
@@ -18,7 +18,7 @@ import {
 } from './rollout.js'
 
 /** How groups are played, and what becomes of what goes wrong. */
-export interface GroupRules extends RolloutRules {
+export interface GroupRules<O, P> extends RolloutRules<O, P> {
   readonly key: Key
   /** For a reset, and for each rollout, each time that it is tried. */
   readonly deadlineMs: number
@@ -38,17 +38,19 @@ export interface FailedTask {
   readonly cause: RolloutCause
 }
 
-export type GroupOutcome<O> =
-  | { readonly _tag: 'Complete'; readonly members: readonly PlayedRollout<O>[] }
+export type GroupOutcome<O, P = TokenAction> =
+  | { readonly _tag: 'Complete'; readonly members: readonly PlayedRollout<O, P>[] }
   | { readonly _tag: 'Failed'; readonly failure: FailedTask }
   | { readonly _tag: 'Cancelled' }
 
 /** A group that is being played. */
-export interface RunningGroup<O> {
+export interface RunningGroup<O, P = TokenAction> {
   /** Resolves, never rejects, when nothing of it goes on. */
-  readonly outcome: Promise<GroupOutcome<O>>
+  readonly outcome: Promise<GroupOutcome<O, P>>
   readonly cancel: () => void
 }
+
+type GroupTiming = Pick<GroupRules<unknown, unknown>, 'deadlineMs' | 'alarms' | 'retries' | 'pauseMs'>
 
 /** Work of a group that is called off together. */
 interface Crew {
@@ -78,7 +80,7 @@ const thrown = (error: unknown): RolloutCause => ({
 /** One try, for as long as the group goes on and the time is not over. */
 const tryOnce = async <T>(
   run: (signal: AbortSignal) => Promise<Attempted<T>>,
-  { deadlineMs, alarms }: GroupRules,
+  { deadlineMs, alarms }: GroupTiming,
   { controllers, isOff }: Crew,
 ): Promise<Attempted<T>> => {
   if (isOff()) return ABORTED
@@ -98,14 +100,14 @@ const tryOnce = async <T>(
 }
 
 /** Full jitter around pauses that double: `pause * 2^(n - 1) * (1 + u) / 2`. */
-const pauseOf = ({ pauseMs }: GroupRules, key: Key, attempt: number): number =>
+const pauseOf = ({ pauseMs }: GroupTiming, key: Key, attempt: number): number =>
   (pauseMs * 2 ** (attempt - 1) * (1 + uniform(child(key, 'pause'), attempt))) / 2
 
 /** Tries until it succeeds, the tries are used up or the group is called off. Each try draws from the same key. */
 const tried = async <T>(
   run: (signal: AbortSignal) => Promise<Attempted<T>>,
   key: Key,
-  rules: GroupRules,
+  rules: GroupTiming,
   mine: Crew,
 ): Promise<Tried<T>> => {
   for (let attempts = 1; ; attempts++) {
@@ -129,7 +131,7 @@ const tried = async <T>(
 }
 
 /** Keeps what all members played, or frees it and says what went wrong first. */
-const outcomeOf = <O>(task: number, members: readonly Tried<PlayedRollout<O>>[]): GroupOutcome<O> => {
+const outcomeOf = <O, P>(task: number, members: readonly Tried<PlayedRollout<O, P>>[]): GroupOutcome<O, P> => {
   const played = members.flatMap((result) => (result !== ABORTED && E.isRight(result) ? [result.right] : []))
   if (played.length === members.length) return { _tag: 'Complete', members: played }
   for (const { rows } of played) rows.release()
@@ -144,20 +146,20 @@ const outcomeOf = <O>(task: number, members: readonly Tried<PlayedRollout<O>>[])
  * `i` draws from `child(child(child(key, t), 'member'), i)`, whenever it plays and however often it is tried. A member that fails for good
  * ends the others: groups are whole.
  */
-export const playGroup = <O extends TokenPrompt>(
+export const playGroup = <O, P>(
   task: number,
-  env: Env<O, TokenAction>,
-  rules: GroupRules & {
+  env: Env<O, P>,
+  rules: GroupRules<O, P> & {
     /** A member needs its place no longer. */
     readonly onPlaceFree: () => void
     /** Told of each turn of each member; of all of them again if a rollout is tried again. */
-    readonly onTurn?: (turn: PlayedTurn<O>) => void
+    readonly onTurn?: (turn: PlayedTurn<O, P>) => void
   },
-): RunningGroup<O> => {
+): RunningGroup<O, P> => {
   const key = child(rules.key, task)
   const mine = crew()
   const resetKey = child(key, 'reset')
-  const play = async (): Promise<GroupOutcome<O>> => {
+  const play = async (): Promise<GroupOutcome<O, P>> => {
     const opened = await tried(
       (signal) => unlessCalledOff(env.reset(TensorDict({}, [env.batchSize]), resetKey), signal),
       resetKey,

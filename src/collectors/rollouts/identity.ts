@@ -17,9 +17,10 @@ export const withOwnGroups = (state: TensorDict, origin: Key): TensorDict => {
 }
 
 /** The rows of each trajectory of a batch, in their order, by ids in the order of first appearance. */
-export const rowsByTrajectory = (batch: unknown): ReadonlyMap<string, readonly number[]> => {
+export const rowsByTrajectory = (batch: TensorDict): ReadonlyMap<string, readonly number[]> => {
   const trajectories = new Map<string, number[]>()
-  for (const [row, id] of get(batch as TensorDict<RowIdentity>, 'trajectoryId').items.entries()) {
+  const ids = get(batch as TensorDict<RowIdentity>, 'trajectoryId').items // every collected batch has them
+  for (const [row, id] of ids.entries()) {
     const rows = trajectories.get(id)
     if (rows === undefined) trajectories.set(id, [row])
     else rows.push(row)

@@ -5,17 +5,17 @@ import { type CompleteGroup, joinGroups, type RolloutBatch, type RolloutPosition
 import type { RunRules } from './settings.js'
 
 /** What an outbox knows of a batch. */
-export type Joined<O> = Pick<RolloutBatch<O>, 'batch' | 'tasks' | 'trajectories' | 'cut' | 'turns'>
+export type Joined<O, P> = Pick<RolloutBatch<O, P>, 'batch' | 'tasks' | 'trajectories' | 'cut' | 'turns'>
 
-export interface Outbox<O> {
+export interface Outbox<O, P> {
   /** A task of so many members begins. */
   readonly begin: (task: number, members: number) => void
   /** A member of a task has played a turn. */
-  readonly onTurn?: (task: number, turn: PlayedTurn<O>) => void
+  readonly onTurn?: (task: number, turn: PlayedTurn<O, P>) => void
   /** A task that began has ended. */
-  readonly settle: (task: number, outcome: GroupOutcome<O>) => void
+  readonly settle: (task: number, outcome: GroupOutcome<O, P>) => void
   /** Takes a batch out; undefined if there is not enough for one. */
-  readonly take: (least: 'enough' | 'anything') => Joined<O> | undefined
+  readonly take: (least: 'enough' | 'anything') => Joined<O, P> | undefined
   /** Tasks that began and have neither failed nor been given out, in the order in which they began, and what was given out of them. */
   readonly open: () => Pick<RolloutPosition, 'open' | 'given'>
   /** How many those are. */
@@ -24,20 +24,20 @@ export interface Outbox<O> {
   readonly release: () => void
 }
 
-type Batching = Pick<RunRules<never>, 'dialogTurnsPerBatch' | 'order'>
+type Batching = Pick<RunRules<never, never>, 'dialogTurnsPerBatch' | 'order'>
 
 /** Whole groups, by the order in which they are complete or were begun. */
-export const groupOutbox = <O>({ dialogTurnsPerBatch, order }: Batching): Outbox<O> => {
+export const groupOutbox = <O, P>({ dialogTurnsPerBatch, order }: Batching): Outbox<O, P> => {
   /** In the order in which they began; undefined for those that go on or were called off. */
-  const begun = new Map<number, CompleteGroup<O> | undefined>()
+  const begun = new Map<number, CompleteGroup<O, P> | undefined>()
   /** In the order in which they became complete. */
-  const ready = new Map<number, CompleteGroup<O>>()
+  const ready = new Map<number, CompleteGroup<O, P>>()
   let readyTurns = 0
 
   /** The first groups with enough turns, or nothing if there are too few of them. */
-  const enough = (): readonly CompleteGroup<O>[] => {
+  const enough = (): readonly CompleteGroup<O, P>[] => {
     if (readyTurns < dialogTurnsPerBatch) return []
-    const taken: CompleteGroup<O>[] = []
+    const taken: CompleteGroup<O, P>[] = []
     let turns = 0
     for (const group of (order === 'drawn' ? begun : ready).values()) {
       if (group === undefined) return []
@@ -48,7 +48,7 @@ export const groupOutbox = <O>({ dialogTurnsPerBatch, order }: Batching): Outbox
     return []
   }
 
-  const rest = (): readonly CompleteGroup<O>[] =>
+  const rest = (): readonly CompleteGroup<O, P>[] =>
     [...(order === 'drawn' ? begun : ready).values()].flatMap((group) => group ?? [])
 
   return {

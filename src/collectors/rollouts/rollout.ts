@@ -5,15 +5,24 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'
 import type { Clock } from '../../core/capabilities.js'
 import { child, type Key } from '../../core/key.js'
-import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
-import { rowLengths } from '../../data/tensorDict/leaf.js'
+import type { Policy, PolicyFailure, TokenAction } from '../../data/policy.js'
 import { assign } from '../../data/tensorDict/merge.js'
 import { take } from '../../data/tensorDict/selecting.js'
-import { get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { discard, type Owned, own, scope } from '../../engine/scope.js'
-import type { Env } from '../../envs/env.js'
+import type { Env, EnvFailure } from '../../envs/env.js'
 import type { Stepped } from '../../envs/transforms/transform.js'
-import { type CollectedBatch, type CollectorFailure, isDone, joinTurns, turnRows } from '../llmCollector.js'
+import { type CollectedBatch, isDone, joinTurns, responseLengths, turnRows } from './turnRows.js'
+
+/** An episode did not end within the limit of turns. */
+export interface EndlessEpisode {
+  readonly _tag: 'EndlessEpisode'
+  readonly maxTurns: number
+  readonly reason: string
+}
+
+/** An episode could not be played. */
+export type EpisodeFailure = EnvFailure | PolicyFailure | EndlessEpisode
 
 /** A rollout was not over in its time. */
 export interface LateRollout {
@@ -31,14 +40,14 @@ export interface ThrownRollout {
 }
 
 /** Why there is no trajectory. */
-export type RolloutCause = CollectorFailure | LateRollout | ThrownRollout
+export type RolloutCause = EpisodeFailure | LateRollout | ThrownRollout
 
 /** What a piece of work came to: a result, a failure, or nothing, because it was called off. */
 export type Attempted<T> = E.Either<RolloutCause, T> | typeof ABORTED
 
 /** How rollouts are played. */
-export interface RolloutRules {
-  readonly policy: Policy<TokenPrompt, TokenAction>
+export interface RolloutRules<O, P> {
+  readonly policy: Policy<O, P>
   readonly maxTurns: number
   /** Tokens that the policy may sample in all turns of a conversation together. */
   readonly tokenBudget: number
@@ -48,8 +57,8 @@ export interface RolloutRules {
 }
 
 /** Where a rollout begins. */
-export interface RolloutStart<O> {
-  readonly env: Env<O, TokenAction>
+export interface RolloutStart<O, P = TokenAction> {
+  readonly env: Env<O, P>
   /** The state of its group after the reset, and which element of it plays. */
   readonly group: TensorDict<O>
   readonly member: number
@@ -57,21 +66,21 @@ export interface RolloutStart<O> {
   readonly origin: Key
   readonly key: Key
   /** Told of each turn that was played, in their order; what it keeps of it, it owns. */
-  readonly onTurn?: (turn: PlayedTurn<O>) => void
+  readonly onTurn?: (turn: PlayedTurn<O, P>) => void
 }
 
 /** A turn of a rollout, the moment it is over. */
-export interface PlayedTurn<O> {
+export interface PlayedTurn<O, P = TokenAction> {
   readonly member: number
   /** Its place in the conversation. */
   readonly turn: number
-  readonly rows: CollectedBatch<O>
+  readonly rows: CollectedBatch<O, P>
   /** Whether the conversation ended with it, or was cut off because its tokens were used up. */
   readonly end: 'none' | 'done' | 'cut'
 }
 
-export interface PlayedRollout<O> {
-  readonly rows: Owned<CollectedBatch<O>>
+export interface PlayedRollout<O, P = TokenAction> {
+  readonly rows: Owned<CollectedBatch<O, P>>
   /** Turns that were played, also if only the last one is kept. */
   readonly turns: number
   /** Whether it was cut off because its tokens were used up. */
@@ -107,11 +116,11 @@ const cutOff = <O>(next: TensorDict<Stepped<O>>): TensorDict<Stepped<O>> =>
  *
  * Errors   `Left(RolloutCause)`, or `ABORTED` when the signal aborts; rejects as environment and policy do.
  */
-export const playRollout = async <O extends TokenPrompt>(
-  { env, group, member, origin, key, onTurn }: RolloutStart<O>,
-  { policy, maxTurns, tokenBudget, turns: kept, clock }: RolloutRules,
+export const playRollout = async <O, P>(
+  { env, group, member, origin, key, onTurn }: RolloutStart<O, P>,
+  { policy, maxTurns, tokenBudget, turns: kept, clock }: RolloutRules<O, P>,
   signal: AbortSignal,
-): Promise<Attempted<PlayedRollout<O>>> => {
+): Promise<Attempted<PlayedRollout<O, P>>> => {
   // What the turn before and this one made: also the rows of all turns, if all are kept.
   const held: Owned<unknown>[][] = [[], []]
   const hold = <T>(value: T): T => {
@@ -121,22 +130,27 @@ export const playRollout = async <O extends TokenPrompt>(
   const release = (what: readonly Owned<unknown>[] | undefined): void => what?.forEach((owned) => owned.release())
   try {
     let state = hold(take(group, [member]))
-    let tokens = 0
-    let rows: readonly CollectedBatch<O>[] = []
+    let tokens = 0 // none are counted of a policy that tells none
+    let rows: readonly CollectedBatch<O, P>[] = []
     for (let turn = 0; turn < maxTurns; turn++) {
       const started = clock.now()
       const action = await unlessCalledOff(policy.act(state, child(key, turn), { signal }), signal)
       if (action === ABORTED || E.isLeft(action)) return action
       hold(action.right)
       const generationMs = clock.now() - started
-      const stepped = await unlessCalledOff(env.step(state, action.right, { signal }), signal)
+      let read: TensorDict = action.right as TensorDict
+      const onAction = (seen: TensorDict): void => {
+        read = seen
+      }
+      const stepped = await unlessCalledOff(env.step(state, action.right, { signal, onAction }), signal)
       if (stepped === ABORTED || E.isLeft(stepped)) return stepped
       hold(stepped.right)
-      tokens += rowLengths(get(action.right, 'tokens', 'response'))[0]! // of one element
+      tokens += responseLengths(action.right as TensorDict)[0] ?? 0 // of one element
       const isDoneBySelf = isDone(stepped.right)[0] === true
       const isCut = tokens >= tokenBudget && !isDoneBySelf
       const next = isCut ? hold(cutOff<O>(stepped.right)) : stepped.right
-      const row = turnRows({ state, action: action.right, next, origin, rows: [member], turn, generationMs })
+      const played = { env: env.name, state, action: action.right, read, next }
+      const row = turnRows({ ...played, origin, rows: [member], turn, generationMs })
       rows = kept === 'all' ? [...rows, row] : [row]
       onTurn?.({ member, turn, rows: row, end: isCut ? 'cut' : isDoneBySelf ? 'done' : 'none' })
       if (isCut || isDoneBySelf) return E.right({ rows: own(scope(() => joinTurns(rows))), turns: turn + 1, isCut })

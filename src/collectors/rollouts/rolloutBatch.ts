@@ -1,10 +1,12 @@
 /** What a collector of rollouts gives out. */
+
+import type { TokenAction } from '../../data/policy.js'
 import { concat } from '../../data/tensorDict/joining.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
-import type { CollectedBatch } from '../llmCollector.js'
 import type { FailedTask } from './group.js'
 import type { PlayedRollout, RolloutCause } from './rollout.js'
+import type { CollectedBatch } from './turnRows.js'
 
 /** How many turns of a member were given out: all of them, if its conversation has ended. */
 export type MemberTurns = number | 'all'
@@ -27,9 +29,9 @@ export interface RolloutPosition {
 }
 
 /** Whole groups, or turns as they happened: one row for each turn of each trajectory. */
-export interface RolloutBatch<O> {
+export interface RolloutBatch<O, P = TokenAction> {
   readonly _tag: 'Batch'
-  readonly batch: Owned<CollectedBatch<O>>
+  readonly batch: Owned<CollectedBatch<O, P>>
   /** The tasks that have been given out wholly with this batch: those of its groups, in their order. */
   readonly tasks: readonly number[]
   /** Which rollouts its trajectories are, in the order in which they are in the batch. */
@@ -63,20 +65,20 @@ export interface RolloutsStopped extends Omit<RolloutsEnd, '_tag' | 'why'> {
 }
 
 /** A group that waits to be delivered. */
-export interface CompleteGroup<O> {
+export interface CompleteGroup<O, P = TokenAction> {
   readonly task: number
-  readonly members: readonly PlayedRollout<O>[]
+  readonly members: readonly PlayedRollout<O, P>[]
   readonly turns: number
 }
 
 /** The rows of parts as one batch, in their order. */
-export const joinRowsOf = <O>(parts: readonly CollectedBatch<O>[]): Owned<CollectedBatch<O>> =>
-  own(scope(() => concat(parts as readonly TensorDict[]) as unknown as CollectedBatch<O>)) // the same entries
+export const joinRowsOf = <O, P>(parts: readonly CollectedBatch<O, P>[]): Owned<CollectedBatch<O, P>> =>
+  own(scope(() => concat(parts as readonly TensorDict[]) as unknown as CollectedBatch<O, P>)) // the same entries
 
 /** The rows of groups as one batch. The groups' own are freed. */
-export const joinGroups = <O>(
-  groups: readonly CompleteGroup<O>[],
-): Pick<RolloutBatch<O>, 'batch' | 'tasks' | 'trajectories' | 'cut' | 'turns'> => {
+export const joinGroups = <O, P>(
+  groups: readonly CompleteGroup<O, P>[],
+): Pick<RolloutBatch<O, P>, 'batch' | 'tasks' | 'trajectories' | 'cut' | 'turns'> => {
   const members = groups.flatMap((group) => group.members)
   const batch = joinRowsOf(members.map(({ rows }) => rows.value))
   for (const { rows } of members) rows.release()

@@ -1,7 +1,7 @@
 /** Rollouts of many tasks at a time, from drawing a task to giving out its rows. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { TokenPrompt } from '../../data/policy.js'
+import type { TokenAction } from '../../data/policy.js'
 import { type FailedTask, playGroup, type RunningGroup } from './group.js'
 import { groupOutbox, type Joined, type Outbox } from './outbox.js'
 import type { PlayedTurn } from './rollout.js'
@@ -17,12 +17,12 @@ export interface RolloutRunOptions {
 }
 
 /** Rollouts that are being collected. */
-export interface RolloutRun<O> {
+export interface RolloutRun<O, P = TokenAction> {
   /**
    * The next batch, or the end. Tasks are drawn while somebody waits here, and afterwards `ahead` of it; those that were drawn go on.
    * Asking again after the end gives the end again. Rejects if it is asked twice at a time, and with what `env` throws.
    */
-  readonly next: TaskEither<RolloutsStopped, RolloutBatch<O> | RolloutsEnd>
+  readonly next: TaskEither<RolloutsStopped, RolloutBatch<O, P> | RolloutsEnd>
   /** Calls everything off and frees what was not taken. */
   readonly close: () => Promise<RolloutsEnd | RolloutsStopped>
   /** Rollouts that are being played; a group that is being reset counts with all of its members. */
@@ -37,16 +37,16 @@ const FEWEST_ENDED = 10
  *
  * Effects  plays rollouts; listens to the signal until the end.
  */
-export const rolloutRun = <O extends TokenPrompt>(rules: RunRules<O>, options: RolloutRunOptions): RolloutRun<O> => {
+export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptions): RolloutRun<O, P> => {
   const { position = { next: 0, open: [] }, signal } = options
   const again = [...position.open]
   let nextTask = position.next
-  const outbox: Outbox<O> =
+  const outbox: Outbox<O, P> =
     rules.unit === 'turn' ? turnOutbox(rules.dialogTurnsPerBatch, position.given ?? {}) : groupOutbox(rules)
-  const running = new Map<number, RunningGroup<O>>()
+  const running = new Map<number, RunningGroup<O, P>>()
   let inFlight = 0
   /** The next task, while it waits for places. */
-  let coming: { readonly task: number; readonly env: ReturnType<RunRules<O>['env']> } | undefined
+  let coming: { readonly task: number; readonly env: ReturnType<RunRules<O, P>['env']> } | undefined
   /** What `env` threw while nobody waited. */
   let trouble: { readonly error: unknown } | undefined
   let ended = 0
@@ -97,7 +97,7 @@ export const rolloutRun = <O extends TokenPrompt>(rules: RunRules<O>, options: R
     }
   }
 
-  const begin = (task: number, env: ReturnType<RunRules<O>['env']>): void => {
+  const begin = (task: number, env: ReturnType<RunRules<O, P>['env']>): void => {
     let places = env.batchSize
     inFlight += places
     outbox.begin(task, places)
@@ -109,7 +109,7 @@ export const rolloutRun = <O extends TokenPrompt>(rules: RunRules<O>, options: R
     const { onTurn } = outbox
     const told =
       onTurn &&
-      ((turn: PlayedTurn<O>): void => {
+      ((turn: PlayedTurn<O, P>): void => {
         onTurn(task, turn)
         onChange()
       })
@@ -132,7 +132,7 @@ export const rolloutRun = <O extends TokenPrompt>(rules: RunRules<O>, options: R
     const env = rules.env(task)
     if (env.batchSize > rules.maxInFlight) {
       const reason = `a group of task ${task} has ${env.batchSize} members, more than maxInFlight ${rules.maxInFlight}`
-      throw new RangeError(`AsyncLLMCollector: ${reason}`)
+      throw new RangeError(`LLMCollector: ${reason}`)
     }
     return { task, env }
   }
@@ -150,7 +150,7 @@ export const rolloutRun = <O extends TokenPrompt>(rules: RunRules<O>, options: R
     }
   }
 
-  const give = (joined: Joined<O>): RolloutBatch<O> => {
+  const give = (joined: Joined<O, P>): RolloutBatch<O, P> => {
     const told = failed
     failed = []
     return { _tag: 'Batch', ...joined, failed: told, position: here() }
@@ -163,7 +163,7 @@ export const rolloutRun = <O extends TokenPrompt>(rules: RunRules<O>, options: R
     return { _tag: 'RolloutsStopped', ...stop, ...rest }
   }
 
-  const take = async (): Promise<RolloutBatch<O> | RolloutsEnd | RolloutsStopped> => {
+  const take = async (): Promise<RolloutBatch<O, P> | RolloutsEnd | RolloutsStopped> => {
     while (end === undefined) {
       const enough = outbox.take('enough')
       if (enough !== undefined) return give(enough)
@@ -186,7 +186,7 @@ export const rolloutRun = <O extends TokenPrompt>(rules: RunRules<O>, options: R
   else signal?.addEventListener('abort', onAbort, { once: true })
   return {
     next: async () => {
-      if (isAsked) throw new Error('AsyncLLMCollector: next is asked for while it is being waited for')
+      if (isAsked) throw new Error('LLMCollector: next is asked for while it is being waited for')
       isAsked = true
       try {
         const known = trouble

@@ -1,7 +1,7 @@
 /** What a collector of rollouts is told, and what it makes of that. */
 import type { Alarms, Clock } from '../../core/capabilities.js'
 import type { Key } from '../../core/key.js'
-import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
+import type { Policy } from '../../data/policy.js'
 import type { Env } from '../../envs/env.js'
 import { liveAlarms, liveClock } from '../../live/clock.js'
 import type { GroupRules } from './group.js'
@@ -12,24 +12,24 @@ export type OnRolloutFailure =
   | 'skip'
   | { readonly retry: number /** Default 100. */; readonly pauseMs?: number }
 
-export interface AsyncLLMCollectorOptions<O extends TokenPrompt> {
+/** What is played, task by task. */
+export interface RolloutSource<O, P> {
   /** The environment of a task, counted from 0: its batch is one group. Equal tasks must give equal environments. */
-  readonly env: (task: number) => Env<O, TokenAction>
-  readonly policy: Policy<TokenPrompt, TokenAction>
+  readonly env: (task: number) => Env<O, P>
+  readonly policy: Policy<O, P>
   readonly key: Key
-  /** How many tasks there are. Default: no end. */
-  readonly tasks?: number
+  /** An episode that has not ended after this many turns is a failure. Default 64. */
+  readonly maxTurns?: number
+  readonly clock?: Clock
+  readonly alarms?: Alarms
+}
+
+/** How rollouts are played at a time, each by itself. */
+export interface ConcurrentOptions {
   /** Rollouts that are played at a time, all members of all groups. */
   readonly maxInFlight: number
-  /** A batch is given out when so many turns of whole groups are there. Default 1: group by group. */
-  readonly dialogTurnsPerBatch?: number
-  /** Only the last turn of each trajectory. Default: all. */
-  readonly yieldOnlyLastSteps?: boolean
-  /**
-   * Default true. If false, turns are given out as they happen, `dialogTurnsPerBatch` at a time: the turns of a trajectory may be in several
-   * batches, in their order, and some of a trajectory that fails later may have been given out.
-   */
-  readonly yieldCompletedTrajectories?: boolean
+  /** How many tasks there are. Default: no end. */
+  readonly tasks?: number
   /**
    * How many tasks may be drawn and not be given out while nobody waits for a batch: they are played while the caller does something
    * else. Default 0: nothing is drawn then, and what was drawn goes on.
@@ -37,23 +37,35 @@ export interface AsyncLLMCollectorOptions<O extends TokenPrompt> {
   readonly ahead?: number
   /** `completion`: what is complete first comes first. `drawn`: as the tasks were drawn, so that batches do not depend on time. Default `completion`. */
   readonly order?: 'completion' | 'drawn'
-  /** Default 64. */
-  readonly maxTurns?: number
   /** For a reset, and for a rollout. Default: none. */
   readonly deadlineMs?: number
-  /** A rollout whose policy has sampled so many tokens is cut off (`truncated`). Default: none. */
+  /** A rollout whose policy has sampled so many tokens is cut off (`truncated`). Default: none. Policies without tokens are never cut off. */
   readonly tokenBudget?: number
   /** Default `skip`. */
   readonly onFailure?: OnRolloutFailure
   /** The run stops when more than this share of the tasks that ended, or of ten if those are fewer, has failed. Default 0.5. */
   readonly maxFailureShare?: number
-  readonly clock?: Clock
-  readonly alarms?: Alarms
 }
 
+/** How turns make a batch. */
+export interface TurnBatches {
+  /** A batch is given out when it has so many turns of whole groups. Default: one reset, which of tasks is one group. */
+  readonly dialogTurnsPerBatch?: number
+  /** Only the last turn of each trajectory. Default: all. */
+  readonly yieldOnlyLastSteps?: boolean
+  /**
+   * Default true. If false, turns are given out as they happen, `dialogTurnsPerBatch` at a time: the turns of a trajectory may be in several
+   * batches, in their order, and some of a trajectory that fails later may have been given out. Only with `concurrent`.
+   */
+  readonly yieldCompletedTrajectories?: boolean
+}
+
+/** All that a run of rollouts is told. */
+export type RolloutSettings<O, P> = RolloutSource<O, P> & ConcurrentOptions & TurnBatches
+
 /** Options with their defaults. */
-export interface RunRules<O extends TokenPrompt> extends GroupRules {
-  readonly env: AsyncLLMCollectorOptions<O>['env']
+export interface RunRules<O, P> extends GroupRules<O, P> {
+  readonly env: RolloutSource<O, P>['env']
   readonly tasks: number
   readonly maxInFlight: number
   readonly dialogTurnsPerBatch: number
@@ -66,7 +78,7 @@ export interface RunRules<O extends TokenPrompt> extends GroupRules {
 }
 
 type Limits = Omit<
-  RunRules<TokenPrompt>,
+  RunRules<unknown, unknown>,
   'policy' | 'key' | 'env' | 'turns' | 'order' | 'unit' | 'clock' | 'alarms' | 'isFailFast'
 >
 
@@ -108,7 +120,7 @@ const contradictions = (options: {
 }
 
 /** Fills in what is not said. Throws RangeError with all options that are wrong, also with one another. */
-export const runRules = <O extends TokenPrompt>(options: AsyncLLMCollectorOptions<O>): RunRules<O> => {
+export const runRules = <O, P>(options: RolloutSettings<O, P>): RunRules<O, P> => {
   const { onFailure = 'skip', yieldOnlyLastSteps = false, order = 'completion' } = options
   const again = typeof onFailure === 'string' ? { retry: 0 } : onFailure
   const limits: Limits = {
@@ -128,7 +140,7 @@ export const runRules = <O extends TokenPrompt>(options: AsyncLLMCollectorOption
     return is(value) ? [] : [`${name} must be ${what}, got ${value}`]
   })
   const problems = [...wrong, ...contradictions(options)]
-  if (problems.length > 0) throw new RangeError(`AsyncLLMCollector: ${problems.join('; ')}`)
+  if (problems.length > 0) throw new RangeError(`LLMCollector: ${problems.join('; ')}`)
   const unit = options.yieldCompletedTrajectories === false ? 'turn' : 'group'
   return {
     ...limits,

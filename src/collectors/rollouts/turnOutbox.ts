@@ -1,14 +1,14 @@
 /** Turns that were played and have not been given out, one by one. */
 import { type Owned, own } from '../../engine/scope.js'
-import type { CollectedBatch } from '../llmCollector.js'
 import type { Joined, Outbox } from './outbox.js'
 import type { PlayedTurn } from './rollout.js'
 import { joinRowsOf, type MemberTurns } from './rolloutBatch.js'
+import type { CollectedBatch } from './turnRows.js'
 
 /** A turn that waits. */
-interface WaitingTurn<O> extends PlayedTurn<O> {
+interface WaitingTurn<O, P> extends PlayedTurn<O, P> {
   readonly task: number
-  readonly owned: Owned<CollectedBatch<O>>
+  readonly owned: Owned<CollectedBatch<O, P>>
 }
 
 /** What became of the turns of a task, by members. */
@@ -19,8 +19,8 @@ interface TaskTurns {
 }
 
 /** The turns of a batch, trajectory by trajectory in the order of their first turns. */
-const byTrajectory = <O>(turns: readonly WaitingTurn<O>[]): readonly (readonly WaitingTurn<O>[])[] => {
-  const groups = new Map<string, WaitingTurn<O>[]>()
+const byTrajectory = <O, P>(turns: readonly WaitingTurn<O, P>[]): readonly (readonly WaitingTurn<O, P>[])[] => {
+  const groups = new Map<string, WaitingTurn<O, P>[]>()
   for (const turn of turns) {
     const place = `${turn.task} ${turn.member}`
     groups.set(place, [...(groups.get(place) ?? []), turn])
@@ -28,7 +28,7 @@ const byTrajectory = <O>(turns: readonly WaitingTurn<O>[]): readonly (readonly W
   return [...groups.values()]
 }
 
-const joinTurnsOf = <O>(turns: readonly WaitingTurn<O>[]): Omit<Joined<O>, 'tasks'> => {
+const joinTurnsOf = <O, P>(turns: readonly WaitingTurn<O, P>[]): Omit<Joined<O, P>, 'tasks'> => {
   const trajectories = byTrajectory(turns)
   const batch = joinRowsOf(trajectories.flatMap((each) => each.map(({ owned }) => owned.value)))
   for (const { owned } of turns) owned.release()
@@ -44,12 +44,12 @@ const joinTurnsOf = <O>(turns: readonly WaitingTurn<O>[]): Omit<Joined<O>, 'task
  * Turns as they happen, so many at a time. A turn that was passed on is not passed on again when its rollout is tried again or a run goes
  * on from a position: equal keys give equal turns. (If they do not, a trajectory may end with a turn that comes earlier than its last one.)
  */
-export const turnOutbox = <O>(
+export const turnOutbox = <O, P>(
   turnsPerBatch: number,
   before: Readonly<Record<string, readonly MemberTurns[]>>,
-): Outbox<O> => {
+): Outbox<O, P> => {
   const tasks = new Map<number, TaskTurns>()
-  const waiting: WaitingTurn<O>[] = []
+  const waiting: WaitingTurn<O, P>[] = []
 
   const drop = (task: number): void => {
     for (const turn of waiting.splice(0)) {
@@ -58,7 +58,7 @@ export const turnOutbox = <O>(
     }
   }
 
-  const give = (turns: readonly WaitingTurn<O>[]): Joined<O> => {
+  const give = (turns: readonly WaitingTurn<O, P>[]): Joined<O, P> => {
     const ended: number[] = []
     for (const { task, member, turn, end } of turns) {
       const { given } = tasks.get(task)! // those of tasks that failed were dropped

@@ -3,7 +3,6 @@ import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED } from '../../core/cancellation.js'
 import { child, type Key } from '../../core/key.js'
 import type { Json } from '../../data/codecs/plainValues.js'
-import type { TokenAction, TokenPrompt } from '../../data/policy.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { own } from '../../engine/scope.js'
 import type { Env } from '../../envs/env.js'
@@ -17,9 +16,9 @@ import {
 } from '../rollouts/rollout.js'
 
 /** How leases are played. */
-export interface LeaseRules<O extends TokenPrompt> extends RolloutRules {
+export interface LeaseRules<O, P> extends RolloutRules<O, P> {
   /** The environment of a task: its batch is one group. Equal tasks must give equal environments, in every worker. */
-  readonly env: (task: Json, ticket: number) => Env<O, TokenAction>
+  readonly env: (task: Json, ticket: number) => Env<O, P>
   readonly key: Key
 }
 
@@ -27,15 +26,15 @@ export interface LeaseRules<O extends TokenPrompt> extends RolloutRules {
  * Plays the rollout of a lease: the same one, whichever worker plays it, and however often.
  *
  * Member `i` of ticket `t` draws from `child(child(child(key, t), 'member'), i)`, after a reset with `child(child(key, t), 'reset')`: what
- * `AsyncLLMCollector` plays as task `t`.
+ * `LLMCollector` plays as task `t` of `concurrent` rollouts.
  *
  * Errors   `Left(RolloutCause)`, or `ABORTED` when the signal aborts; rejects as environment and policy do.
  */
-export const playLease = async <O extends TokenPrompt>(
+export const playLease = async <O, P>(
   { ticket, place, task }: Pick<RolloutLease<Json>, 'ticket' | 'place' | 'task'>,
-  rules: LeaseRules<O>,
+  rules: LeaseRules<O, P>,
   signal: AbortSignal,
-): Promise<Attempted<PlayedRollout<O>>> => {
+): Promise<Attempted<PlayedRollout<O, P>>> => {
   const env = rules.env(task, ticket)
   if (place >= env.batchSize) {
     const reason = `task ${ticket} has a group of ${env.batchSize}, and the queue asks for member ${place}: the group sizes must be equal`

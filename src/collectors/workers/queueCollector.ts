@@ -6,14 +6,15 @@ import { z } from 'zod'
 import { type Cell, cell } from '../../core/cell.js'
 import { type FormatFailure, problemList } from '../../core/failure.js'
 import type { Json } from '../../data/codecs/plainValues.js'
+import type { TokenAction } from '../../data/policy.js'
 import type { Owned } from '../../engine/scope.js'
-import type { CollectedBatch } from '../llmCollector.js'
 import type { TaskEnd } from '../queues/queueEvents.js'
 import { queueFailure } from '../queues/queueLog.js'
 import { refuse } from '../queues/queueState.js'
 import type { QueueProblem, RolloutQueue, TakenRollouts, TrainerQueue } from '../queues/rolloutQueue.js'
 import type { PlayedRollout } from '../rollouts/rollout.js'
 import { joinGroups } from '../rollouts/rolloutBatch.js'
+import type { CollectedBatch } from '../rollouts/turnRows.js'
 import { decodeRollout } from './rolloutBytes.js'
 
 /** What a checkpoint knows of the queue: plain JSON. */
@@ -77,9 +78,9 @@ export interface QueueCollectorOptions {
 }
 
 /** Whole groups from the queue. */
-export interface QueueBatch<O> {
+export interface QueueBatch<O, P = TokenAction> {
   readonly _tag: 'Batch'
-  readonly batch: Owned<CollectedBatch<O>>
+  readonly batch: Owned<CollectedBatch<O, P>>
   /** The tickets of its groups, in their order: what `end` is told about. */
   readonly tickets: readonly number[]
   /** Trajectories of the batch that were cut off because their tokens were used up. */
@@ -93,9 +94,9 @@ export interface QueueEnd {
   readonly _tag: 'End'
 }
 
-export interface QueueCollector<O> {
+export interface QueueCollector<O, P = TokenAction> {
   /** The next batch for a trainer whose weights have a version; the last one may have fewer groups. To be asked for one at a time. */
-  readonly next: (version: number) => TE.TaskEither<QueueProblem, QueueBatch<O> | QueueEnd>
+  readonly next: (version: number) => TE.TaskEither<QueueProblem, QueueBatch<O, P> | QueueEnd>
   /** Says how groups of a batch ended. The queue is told when that is stored. */
   readonly end: (ends: readonly TaskEnd[]) => void
   /** What belongs into the checkpoint now. */
@@ -107,15 +108,15 @@ export interface QueueCollector<O> {
 }
 
 /** A group whose rollouts were read. */
-interface ReadGroup<O> {
+interface ReadGroup<O, P> {
   readonly task: number
-  readonly members: readonly PlayedRollout<O>[]
+  readonly members: readonly PlayedRollout<O, P>[]
   readonly turns: number
 }
 
 /** Reads the rollouts of a group; a group with one that is damaged is not learned from. */
-const readGroup = <O>({ ticket, rollouts }: TakenRollouts): E.Either<TaskEnd, ReadGroup<O>> => {
-  const read = rollouts.map(({ bytes }) => decodeRollout<O>(bytes))
+const readGroup = <O, P = TokenAction>({ ticket, rollouts }: TakenRollouts): E.Either<TaskEnd, ReadGroup<O, P>> => {
+  const read = rollouts.map(({ bytes }) => decodeRollout<O, P>(bytes))
   const members = read.flatMap((each) => (E.isRight(each) ? [each.right] : []))
   const bad = read.find(E.isLeft)
   if (bad === undefined) {
@@ -148,15 +149,15 @@ const fill =
 const LONGEST_WAIT_MS = 5000
 
 /** What a collector holds between its calls. */
-interface Held<O> {
+interface Held<O, P> {
   /** Groups that were taken and not given out. */
-  readonly hand: readonly ReadGroup<O>[]
+  readonly hand: readonly ReadGroup<O, P>[]
   /** Tickets that were given out and have no end. */
   readonly given: ReadonlySet<number>
   readonly position: QueuePosition
 }
 
-const withEnds = <O>(held: Held<O>, ends: readonly TaskEnd[]): Held<O> => ({
+const withEnds = <O, P = TokenAction>(held: Held<O, P>, ends: readonly TaskEnd[]): Held<O, P> => ({
   ...held,
   given: new Set([...held.given].filter((ticket) => !ends.some((end) => end.ticket === ticket))),
   position: {
@@ -167,20 +168,20 @@ const withEnds = <O>(held: Held<O>, ends: readonly TaskEnd[]): Held<O> => ({
 
 /** Takes what is complete into the hand, up to so many groups. */
 const takeInto =
-  <O>({ queue, groups }: QueueCollectorOptions, held: Cell<Held<O>>): TE.TaskEither<QueueProblem, void> =>
+  <O, P>({ queue, groups }: QueueCollectorOptions, held: Cell<Held<O, P>>): TE.TaskEither<QueueProblem, void> =>
   async () => {
     const missing = groups - held.get().hand.length
     const taken = missing > 0 ? await queue.take(missing)() : E.right([])
     if (E.isLeft(taken)) return taken
     for (const group of taken.right) {
-      const read = readGroup<O>(group)
+      const read = readGroup<O, P>(group)
       held.update((now) => (E.isLeft(read) ? withEnds(now, [read.left]) : { ...now, hand: [...now.hand, read.right] }))
     }
     return E.right(undefined)
   }
 
 /** Gives out what is in the hand. */
-const give = <O>(held: Cell<Held<O>>): QueueBatch<O> => {
+const give = <O, P = TokenAction>(held: Cell<Held<O, P>>): QueueBatch<O, P> => {
   const { hand, given } = held.get()
   const { tasks, ...joined } = joinGroups(hand)
   held.update((now) => ({ ...now, hand: [], given: new Set([...given, ...tasks]) }))
@@ -189,7 +190,10 @@ const give = <O>(held: Cell<Held<O>>): QueueBatch<O> => {
 
 /** The next batch, when there are enough groups, or no more will come. */
 const nextBatch =
-  <O>(options: QueueCollectorOptions, held: Cell<Held<O>>): TE.TaskEither<QueueProblem, QueueBatch<O> | QueueEnd> =>
+  <O, P>(
+    options: QueueCollectorOptions,
+    held: Cell<Held<O, P>>,
+  ): TE.TaskEither<QueueProblem, QueueBatch<O, P> | QueueEnd> =>
   async () => {
     const { queue, groups, silenceMs = 600_000 } = options
     for (let silentMs = 0; silentMs < silenceMs; ) {
@@ -236,12 +240,14 @@ const optionProblems = ({ groups, silenceMs = 1 }: QueueCollectorOptions): reado
  *          `full` if no task can be drawn because of groups that are not stored. A group with a damaged rollout is dropped.
  * Effects  draws tasks into the queue; a batch is the caller's to release.
  */
-export const collectFromQueue = <O>(options: QueueCollectorOptions): TE.TaskEither<QueueProblem, QueueCollector<O>> => {
+export const collectFromQueue = <O, P = TokenAction>(
+  options: QueueCollectorOptions,
+): TE.TaskEither<QueueProblem, QueueCollector<O, P>> => {
   const problems = optionProblems(options)
   if (problems.length > 0) throw new RangeError(`collectFromQueue: ${problems.join('; ')}`)
   const { queue, position = QUEUE_START } = options
-  const held = cell<Held<O>>({ hand: [], given: new Set(), position: { trained: position.trained, ends: [] } })
-  const collector: QueueCollector<O> = {
+  const held = cell<Held<O, P>>({ hand: [], given: new Set(), position: { trained: position.trained, ends: [] } })
+  const collector: QueueCollector<O, P> = {
     next: (version) =>
       pipe(
         queue.evict(version),

@@ -4,11 +4,12 @@ import { pipe } from 'fp-ts/lib/function.js'
 import type { FormatFailure } from '../../core/failure.js'
 import { decodeTensorDict } from '../../data/codecs/tensorDictFileRead.js'
 import { encodeTensorDict } from '../../data/codecs/tensorDictFileWrite.js'
+import type { TokenAction } from '../../data/policy.js'
 import { type Data, type Meta, meta, type Ragged, raggedLength, raggedRow } from '../../data/tensorDict/leaf.js'
 import { find, isTensorDict, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { own, scope } from '../../engine/scope.js'
-import type { CollectedBatch } from '../llmCollector.js'
 import type { PlayedRollout } from '../rollouts/rollout.js'
+import type { CollectedBatch } from '../rollouts/turnRows.js'
 
 /**
  * A rollout as bytes: `decodeRollout` gives it back, equal in every bit.
@@ -16,7 +17,7 @@ import type { PlayedRollout } from '../rollouts/rollout.js'
  * Errors   throws TensorDictError with all values that cannot be written.
  * Effects  reads the tensors.
  */
-export const encodeRollout = <O>({ rows, turns, isCut }: PlayedRollout<O>): Uint8Array =>
+export const encodeRollout = <O, P = TokenAction>({ rows, turns, isCut }: PlayedRollout<O, P>): Uint8Array =>
   encodeTensorDict(TensorDict({ rows: rows.value as TensorDict, turns: meta(turns), isCut: meta(isCut) }, []))
 
 const metaOf = (td: TensorDict, name: string): unknown => {
@@ -30,11 +31,11 @@ const metaOf = (td: TensorDict, name: string): unknown => {
  * Errors   `Left(FormatFailure)` for bytes that are damaged, or are no rollout. Never throws.
  * Effects  makes tensors, which the result owns.
  */
-export const decodeRollout = <O>(bytes: Uint8Array): E.Either<FormatFailure, PlayedRollout<O>> =>
+export const decodeRollout = <O, P = TokenAction>(bytes: Uint8Array): E.Either<FormatFailure, PlayedRollout<O, P>> =>
   scope(() =>
     pipe(
       decodeTensorDict(bytes),
-      E.chain((td): E.Either<FormatFailure, PlayedRollout<O>> => {
+      E.chain((td): E.Either<FormatFailure, PlayedRollout<O, P>> => {
         const [rows, turns, isCut] = [find(td, ['rows']), metaOf(td, 'turns'), metaOf(td, 'isCut')]
         const isRollout =
           isTensorDict(rows) &&
@@ -42,17 +43,18 @@ export const decodeRollout = <O>(bytes: Uint8Array): E.Either<FormatFailure, Pla
           typeof turns === 'number' &&
           typeof isCut === 'boolean'
         return isRollout
-          ? E.right({ rows: own(rows as CollectedBatch<O>), turns, isCut }) // as it was written
+          ? E.right({ rows: own(rows as CollectedBatch<O, P>), turns, isCut }) // as it was written
           : E.left({ _tag: 'FormatFailure', format: 'tandem rollout', reason: 'the TensorDict is no rollout' })
       }),
     ),
   )
 
 /** The oldest weights that sampled any token of a rollout. */
-export const rolloutVersion = <O>(rows: CollectedBatch<O>): number => {
+export const rolloutVersion = <O, P = TokenAction>(rows: CollectedBatch<O, P>): number => {
   const plain = rows as TensorDict
   const tokens = find(plain, ['versions', 'response']) as Ragged<'int32'> | undefined // where somebody knows each token's
-  const each = (find(plain, ['policyVersion']) as Data<number>).items.toArray() // every policy tells it
+  const told = find(plain, ['policyVersion']) as Data<number> | undefined // by its name
+  const each = told?.items.toArray() ?? [0] // of a policy without versions: weights that never change
   const sampled =
     tokens === undefined ? [] : Array.from({ length: raggedLength(tokens) }, (_, i) => [...raggedRow(tokens, i)]).flat()
   return [...each, ...sampled.filter((version) => version >= 0)].reduce((a, b) => Math.min(a, b))

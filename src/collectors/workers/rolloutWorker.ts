@@ -7,7 +7,7 @@ import type { Changing } from '../../core/changing.js'
 import { describe } from '../../core/failure.js'
 import type { Key } from '../../core/key.js'
 import type { Json } from '../../data/codecs/plainValues.js'
-import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
+import type { Policy, TokenAction } from '../../data/policy.js'
 import { liveAlarms, liveClock } from '../../live/clock.js'
 import type { RolloutLease } from '../queues/groupQueue.js'
 import type { QueueFailure } from '../queues/queueLog.js'
@@ -15,11 +15,11 @@ import type { QueueProblem, RolloutQueue, WorkerQueue } from '../queues/rolloutQ
 import { type LeaseRules, playLease } from './playLease.js'
 import { encodeRollout, rolloutVersion } from './rolloutBytes.js'
 
-export interface RolloutWorkerOptions<O extends TokenPrompt> {
+export interface RolloutWorkerOptions<O, P = TokenAction> {
   readonly queue: WorkerQueue & Pick<RolloutQueue, 'look' | 'changed'>
   /** The environment of a task: its batch is one group. Equal tasks must give equal environments, in every worker. */
-  readonly env: LeaseRules<O>['env']
-  readonly policy: Policy<TokenPrompt, TokenAction>
+  readonly env: LeaseRules<O, P>['env']
+  readonly policy: Policy<O, P>
   /** The same in all workers. */
   readonly key: Key
   readonly limits?: WorkerLimits
@@ -101,9 +101,9 @@ interface Playing {
 }
 
 /** A worker at work. */
-interface Shift<O extends TokenPrompt> {
-  readonly queue: RolloutWorkerOptions<O>['queue']
-  readonly rules: LeaseRules<O>
+interface Shift<O, P> {
+  readonly queue: RolloutWorkerOptions<O, P>['queue']
+  readonly rules: LeaseRules<O, P>
   readonly limits: Limits
   readonly alarms: Alarms
   readonly tell: (event: WorkerEvent) => void
@@ -114,19 +114,13 @@ interface Shift<O extends TokenPrompt> {
   readonly state: { inRow: number; broken: Pick<WorkerStopped, 'reason' | 'cause'> | undefined }
 }
 
-const stopFor = <O extends TokenPrompt>(
-  { state, over }: Shift<O>,
-  why: Pick<WorkerStopped, 'reason' | 'cause'>,
-): void => {
+const stopFor = <O, P>({ state, over }: Shift<O, P>, why: Pick<WorkerStopped, 'reason' | 'cause'>): void => {
   state.broken ??= why
   over.abort()
 }
 
 /** A queue that cannot be used ends the work; what it refuses is an answer. */
-const orStop = <O extends TokenPrompt, T>(
-  shift: Shift<O>,
-  result: E.Either<QueueProblem, T>,
-): 'done' | 'refused' | 'broken' => {
+const orStop = <O, P, T>(shift: Shift<O, P>, result: E.Either<QueueProblem, T>): 'done' | 'refused' | 'broken' => {
   if (E.isRight(result)) return 'done'
   if (result.left._tag === 'QueueRefusal') return 'refused'
   stopFor(shift, { reason: 'the queue cannot be used', cause: result.left })
@@ -138,8 +132,8 @@ type Outcome =
   | { readonly reason: string }
   | typeof ABORTED
 
-const played = async <O extends TokenPrompt>(
-  { rules, limits, alarms, over }: Shift<O>,
+const played = async <O, P>(
+  { rules, limits, alarms, over }: Shift<O, P>,
   { lease, controller }: Playing,
 ): Promise<Outcome> => {
   let isLate = false
@@ -164,7 +158,7 @@ const played = async <O extends TokenPrompt>(
 }
 
 /** Brings a rollout back, or says why there is none. */
-const bring = async <O extends TokenPrompt>(shift: Shift<O>, { lease }: Playing, outcome: Outcome): Promise<void> => {
+const bring = async <O, P>(shift: Shift<O, P>, { lease }: Playing, outcome: Outcome): Promise<void> => {
   const { queue, tell, count, state, limits } = shift
   if (outcome === ABORTED) {
     if (state.broken?.cause !== undefined) return // nobody can be told: the lease runs out
@@ -192,7 +186,7 @@ const bring = async <O extends TokenPrompt>(shift: Shift<O>, { lease }: Playing,
 }
 
 /** Plays a lease in the background; resolves, never rejects, when its place is free. */
-const begin = async <O extends TokenPrompt>(shift: Shift<O>, lease: RolloutLease<Json>): Promise<void> => {
+const begin = async <O, P>(shift: Shift<O, P>, lease: RolloutLease<Json>): Promise<void> => {
   const mine = { lease, controller: new AbortController() }
   shift.playing.set(lease.lease, mine)
   const outcome = await played(shift, mine)
@@ -201,7 +195,7 @@ const begin = async <O extends TokenPrompt>(shift: Shift<O>, lease: RolloutLease
 }
 
 /** Keeps the leases of what is being played, three times in the life of one. What is somebody else's by now is called off. */
-const beat = <O extends TokenPrompt>(shift: Shift<O>, leaseMs: number): (() => void) => {
+const beat = <O, P>(shift: Shift<O, P>, leaseMs: number): (() => void) => {
   let silence = (): void => {}
   const next = (): void => {
     silence = shift.alarms.after(leaseMs / 3, async () => {
@@ -222,7 +216,7 @@ const beat = <O extends TokenPrompt>(shift: Shift<O>, leaseMs: number): (() => v
 const LONGEST_WAIT_MS = 5000
 
 /** Leases and plays until the end. */
-const work = async <O extends TokenPrompt>(shift: Shift<O>, leaseMs: number): Promise<void> => {
+const work = async <O, P>(shift: Shift<O, P>, leaseMs: number): Promise<void> => {
   const { queue, limits, over, state, alarms } = shift
   const places = new Set<Promise<void>>()
   const waitFor = async (what: Promise<unknown>): Promise<void> => void (await unlessAborted(what, over.signal))
@@ -261,14 +255,14 @@ const work = async <O extends TokenPrompt>(shift: Shift<O>, leaseMs: number): Pr
  * Source   rollout workers of verl and of prime-rl, which lose the group of a worker that dies.
  */
 export const runRolloutWorker =
-  <O extends TokenPrompt>(options: RolloutWorkerOptions<O>): TaskEither<WorkerStopped, WorkerReport> =>
+  <O, P>(options: RolloutWorkerOptions<O, P>): TaskEither<WorkerStopped, WorkerReport> =>
   async () => {
     const { queue, env, policy, key, signal, onRollout = () => {}, time = {} } = options
     const limits = { ...DEFAULTS, ...options.limits }
     const problems = limitProblems(limits)
     if (problems.length > 0) throw new RangeError(`runRolloutWorker: ${problems.join('; ')}`)
     const { clock = liveClock, alarms = liveAlarms } = time
-    const shift: Shift<O> = {
+    const shift: Shift<O, P> = {
       ...{ queue, limits, alarms, tell: onRollout, playing: new Map(), over: new AbortController() },
       rules: { env, policy, key, clock, turns: 'all', maxTurns: limits.maxTurns, tokenBudget: limits.tokenBudget },
       count: { delivered: 0, failed: 0, late: 0, returned: 0 },

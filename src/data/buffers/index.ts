@@ -10,6 +10,7 @@ export {
   type TaskRecord,
   taskWeight,
 } from './curriculum.js'
+export { type HeldBuffer, holdBuffer } from './heldBuffer.js'
 export { type PackRowsOptions, packRows } from './packRows.js'
 export {
   type PrioritizedOptions,

@@ -244,13 +244,14 @@ export const append =
           TE.fromEither(t.inverse(action as TensorDict as TensorDict<Outer>, td as TensorDict as TensorDict<Out>)),
           TE.chain((inner) => {
             const full = merge(action, inner) as TensorDict
+            options.onAction?.(full)
             return pipe(
               env.step(td as TensorDict as TensorDict<O>, full as TensorDict<A>, options),
               TE.chain((next) =>
                 pipe(
                   t.step(
                     next as TensorDict as TensorDict<In>,
-                    { previous: td, action: full, ...options },
+                    { previous: td, action: full, ...(options.signal && { signal: options.signal }) },
                     stateOf(td, place, t.initial),
                   ),
                   freeing(next, [td, action]),

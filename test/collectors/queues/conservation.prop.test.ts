@@ -35,7 +35,7 @@ let bytes: Uint8Array
 beforeAll(async () => {
   const played = orThrow(
     await collectorOf([[1]])
-      .start()
+      .begin()
       .next(),
   )
   if (played._tag === 'End') throw new Error('expected a batch')

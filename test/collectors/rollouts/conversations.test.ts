@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import { AsyncLLMCollector } from '../../../src/collectors/rollouts/asyncLLMCollector.js'
+import { LLMCollector } from '../../../src/collectors/llmCollector.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed, uniformInteger } from '../../../src/core/key.js'
 import { trainBytePairEncoding } from '../../../src/data/bytePairEncoding.js'
@@ -85,11 +85,10 @@ describe('conversations with a tool', () => {
         fc.integer({ min: 2, max: 9 }),
         fc.nat(1000),
         async (name, text, turns, seed) => {
-          const collector = AsyncLLMCollector({
+          const collector = LLMCollector({
             ...setup(name, (history) => `${history.messages.size} ${text.trim()}.`, turns),
             key: keyFromSeed(seed),
-            tasks: 2,
-            maxInFlight: 3,
+            concurrent: { tasks: 2, maxInFlight: 3 },
           })
           for await (const batch of collector) {
             const prompts = rowsAt(batch, 'tokens', 'prompt')
@@ -117,12 +116,11 @@ describe('conversations with a tool', () => {
 
   it('a tool that prints 100 MB is cut off before it is rendered, and the conversation goes on', async () => {
     const flood = 'a'.repeat(100_000_000)
-    const run = AsyncLLMCollector({
+    const run = LLMCollector({
       ...setup('chatml', () => flood, 3),
       key: keyFromSeed(1),
-      tasks: 1,
-      maxInFlight: 2,
-    }).start()
+      concurrent: { tasks: 1, maxInFlight: 2 },
+    }).begin()
     const taken = orThrow(await run.next())
     if (taken._tag !== 'Batch') throw new Error('there is a batch')
     using batch = taken.batch

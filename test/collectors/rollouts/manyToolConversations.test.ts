@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { AsyncLLMCollector } from '../../../src/collectors/rollouts/asyncLLMCollector.js'
+import { LLMCollector } from '../../../src/collectors/llmCollector.js'
 import type { Alarms } from '../../../src/core/capabilities.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
@@ -146,7 +146,7 @@ interface Setup {
 const collectorOf = ({ tools, places, alarms, turns }: Setup) => {
   const registry = ToolRegistry(tools)
   const words = turns.map((text) => [...tokenizer.encode(text + END_OF_TURN)])
-  return AsyncLLMCollector({
+  return LLMCollector({
     env: (task) =>
       pipe(
         DatasetChatEnv({ source: tasks(CONVERSATIONS), prompts: 1, repeats: GROUP, start: task }),
@@ -162,8 +162,7 @@ const collectorOf = ({ tools, places, alarms, turns }: Setup) => {
       },
     }),
     key: keyFromSeed(1),
-    tasks: CONVERSATIONS / GROUP,
-    maxInFlight: CONVERSATIONS,
+    concurrent: { tasks: CONVERSATIONS / GROUP, maxInFlight: CONVERSATIONS },
   })
 }
 
@@ -172,7 +171,7 @@ describe('1,000 conversations with tools at once', () => {
     const before = await held()
     const [places, alarms] = [limiter(64), counted()]
     const turns = [call('count'), call('count') + call('note', { text: 'è' }), 'Done.']
-    const run = collectorOf({ tools: [count, note], places, alarms, turns }).start()
+    const run = collectorOf({ tools: [count, note], places, alarms, turns }).begin()
     let played = 0
     for (let taken = orThrow(await run.next()); taken._tag === 'Batch'; taken = orThrow(await run.next())) {
       using batch = taken.batch
@@ -203,7 +202,7 @@ describe('1,000 conversations with tools at once', () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', 4096, resolve))
     const before = await held()
     const [places, alarms, met] = [limiter(CONVERSATIONS), counted(), meeting(server, CONVERSATIONS)]
-    const run = collectorOf({ tools: [met.tool], places, alarms, turns: [call('meet'), 'Done.'] }).start()
+    const run = collectorOf({ tools: [met.tool], places, alarms, turns: [call('meet'), 'Done.'] }).begin()
     const asked = run.next()
     await met.complete // all 1,000 wait at the same time
     expect([run.inFlight(), met.open(), alarms.set()]).toEqual([CONVERSATIONS, CONVERSATIONS, CONVERSATIONS])

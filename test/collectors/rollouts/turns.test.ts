@@ -40,7 +40,7 @@ const asTheyHappen = { yieldCompletedTrajectories: false } as const
 describe('turns that are given out as they happen', () => {
   it('come so many at a time, of conversations that go on', async () => {
     const { batches, end } = await takeAll(
-      collectorOf([[3, 1], [2]], { ...asTheyHappen, dialogTurnsPerBatch: 2, maxInFlight: 3 }).start(),
+      collectorOf([[3, 1], [2]], { ...asTheyHappen, dialogTurnsPerBatch: 2, maxInFlight: 3 }).begin(),
     )
     expect(batches.map(({ turns }) => turns)).toEqual([2, 2, 2])
     expect(batches[0]!.rows.next).toMatchObject({ done: [0, 1] })
@@ -74,7 +74,7 @@ describe('turns that are given out as they happen', () => {
               : { _tag: 'Wait', until: () => pause('act') },
           )
           const controller = new AbortController()
-          const run = collectorOf(groups, { ...asTheyHappen, ...options, policy, maxFailureShare: 1 }).start({
+          const run = collectorOf(groups, { ...asTheyHappen, ...options, policy, maxFailureShare: 1 }).begin({
             signal: controller.signal,
           })
           const cancel = async () => {
@@ -116,12 +116,12 @@ describe('turns that are given out as they happen', () => {
           const options = { ...asTheyHappen, dialogTurnsPerBatch: size, maxInFlight: 4 }
           const controller = new AbortController()
           const first: TakenBatch[] = []
-          const run = collectorOf(groups, options).start({ signal: controller.signal })
+          const run = collectorOf(groups, options).begin({ signal: controller.signal })
           const { batches } = await takeAll(run, async (n) => n === stopAfter && controller.abort())
           first.push(...batches)
           const last = batches.at(-1)!
           const position = JSON.parse(JSON.stringify(last.position)) as typeof last.position // written here
-          const rest = await takeAll(collectorOf(groups, options).start({ position }))
+          const rest = await takeAll(collectorOf(groups, options).begin({ position }))
           expect(turnsOf([...first, ...rest.batches])).toEqual(allTurns(groups))
           expect([...first, ...rest.batches].flatMap(({ tasks }) => tasks).sort()).toEqual([...groups.keys()])
         },
@@ -132,23 +132,23 @@ describe('turns that are given out as they happen', () => {
 
   it('end a trajectory anew where a run that goes on plays it shorter than it was', async () => {
     const options = { ...asTheyHappen, dialogTurnsPerBatch: 2, maxInFlight: 2 }
-    const run = collectorOf([[4]], options).start()
+    const run = collectorOf([[4]], options).begin()
     const { batches } = await takeAll(run, () => run.close())
     expect(batches[0]!.position).toEqual({ next: 1, open: [0], given: { 0: [2] } })
     const again = collectorOf([[4]], { ...options, env: groupEnvs([[1]]) })
-    const rest = await takeAll(again.start({ position: batches[0]!.position }))
+    const rest = await takeAll(again.begin({ position: batches[0]!.position }))
     expect(rest.batches).toMatchObject([{ tasks: [0], rows: { turn: [0], next: { done: [1] } } }])
   })
 
   it('of a conversation that is cut off say so with the last one', async () => {
-    const { batches } = await takeAll(collectorOf([[3]], { ...asTheyHappen, tokenBudget: 1 }).start())
+    const { batches } = await takeAll(collectorOf([[3]], { ...asTheyHappen, tokenBudget: 1 }).begin())
     expect(batches).toMatchObject([{ turns: 1, cut: [0], tasks: [0] }])
   })
 
   it('of a task that failed are dropped if they still wait', async () => {
     const policy = withFaults(keyedPolicy(), failNth('act', 1, NO))
     const { batches, end } = await takeAll(
-      collectorOf([[2], [1]], { ...asTheyHappen, policy, dialogTurnsPerBatch: 9, maxInFlight: 1 }).start(),
+      collectorOf([[2], [1]], { ...asTheyHappen, policy, dialogTurnsPerBatch: 9, maxInFlight: 1 }).begin(),
     )
     expect(turnsOf(batches)).toEqual({ '1 0': [0] })
     expect([...batches, end].flatMap(({ failed }) => failed)).toMatchObject([{ task: 0, cause: NO }])

@@ -90,12 +90,12 @@ const collectorOn = async (queue: RolloutQueue, tasks = GROUPS.length): Promise<
   orThrow(await collectFromQueue<ScriptedState>({ queue, tasks: tasksTo(tasks), groups: 1 })())
 
 describe('rollout workers', () => {
-  it('law: two workers bring what one AsyncLLMCollector plays, bit by bit', async () => {
+  it('law: two workers bring what one collector plays, bit by bit', async () => {
     const log = memoryQueueLog()
     const queue = await openOn(log)
     const workers = [await startWorker(log), await startWorker(log, { limits: { slots: 1 } })]
     const { tickets, rows } = await collectAll(await collectorOn(queue))
-    const alone = await takeAll(collectorOf(GROUPS, { order: 'drawn' }).start())
+    const alone = await takeAll(collectorOf(GROUPS, { order: 'drawn' }).begin())
     expect(tickets).toEqual([0, 1, 2, 3, 4])
     expect(rows).toEqual(alone.batches.map((batch) => batch.rows))
     const reports = (await Promise.all(workers.map((worker) => worker.stop()))).map(orThrow)

@@ -2,7 +2,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../../src/collectors/llmCollector.js'
-import { AsyncLLMCollector } from '../../../src/collectors/rollouts/asyncLLMCollector.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { History as historyOf, message } from '../../../src/data/history.js'
@@ -85,7 +84,8 @@ describe('AgentTemplate', () => {
           using batch = orThrow(await collector.collect(collector.start)()).batch
           checkRows(batch.value)
         }
-        for await (const rows of AsyncLLMCollector({ env, policy, key, tasks: 1, maxInFlight: 2 })) checkRows(rows)
+        for await (const rows of LLMCollector({ env, policy, key, concurrent: { tasks: 1, maxInFlight: 2 } }))
+          checkRows(rows)
       }),
       { numRuns: 3 },
     )

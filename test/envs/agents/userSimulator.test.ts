@@ -4,7 +4,6 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../../src/collectors/llmCollector.js'
-import { AsyncLLMCollector } from '../../../src/collectors/rollouts/asyncLLMCollector.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed, uniformInteger } from '../../../src/core/key.js'
 import {
@@ -248,7 +247,12 @@ describe('UserSimulator', () => {
           using batch = orThrow(await collector.collect(collector.start)()).batch
           check(batch.value)
         }
-        for await (const batch of AsyncLLMCollector({ env, policy, key: keyFromSeed(seed), tasks: 1, maxInFlight: 2 }))
+        for await (const batch of LLMCollector({
+          env,
+          policy,
+          key: keyFromSeed(seed),
+          concurrent: { tasks: 1, maxInFlight: 2 },
+        }))
           check(batch)
       }),
       { numRuns: 3 },

@@ -2,7 +2,6 @@ import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { afterAll, describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../../src/collectors/llmCollector.js'
-import { AsyncLLMCollector } from '../../../src/collectors/rollouts/asyncLLMCollector.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { type History, textOf } from '../../../src/data/history.js'
@@ -201,6 +200,6 @@ describe('MLGymWrapper', () => {
       using batch = orThrow(await collector.collect(collector.start)()).batch
       check(batch.value)
     }
-    for await (const batch of AsyncLLMCollector({ env, policy, key, tasks: 1, maxInFlight: 2 })) check(batch)
+    for await (const batch of LLMCollector({ env, policy, key, concurrent: { tasks: 1, maxInFlight: 2 } })) check(batch)
   })
 })

@@ -11,7 +11,7 @@ useEngine()
 
 const NO = { _tag: 'PolicyFailure', policy: 'test', reason: 'no' } as const
 
-describe('batches of AsyncLLMCollector', () => {
+describe('batches of concurrent rollouts', () => {
   it('are whole groups with as many turns as are asked for, and the rest at the end', async () => {
     const { batches, end } = await takeAll(
       collectorOf(
@@ -21,7 +21,7 @@ describe('batches of AsyncLLMCollector', () => {
           [1, 1],
         ],
         { dialogTurnsPerBatch: 6, order: 'drawn' },
-      ).start(),
+      ).begin(),
     )
     expect(batches.map(({ tasks, turns }) => [tasks, turns])).toEqual([
       [[0, 1], 7],
@@ -34,7 +34,7 @@ describe('batches of AsyncLLMCollector', () => {
   })
 
   it('have only the last step of each trajectory if that is wanted, and count all', async () => {
-    const { batches } = await takeAll(collectorOf([[3, 1]], { yieldOnlyLastSteps: true }).start())
+    const { batches } = await takeAll(collectorOf([[3, 1]], { yieldOnlyLastSteps: true }).begin())
     expect(batches[0]).toMatchObject({ turns: 4, rows: { turn: [2, 0] } })
     expect(numbered(batches[0]!.rows.trajectoryId)).toEqual([0, 1])
   })
@@ -54,7 +54,7 @@ describe('batches of AsyncLLMCollector', () => {
     const run = collectorOf(
       Array.from({ length: 9 }, () => [1]),
       { policy, maxInFlight: 2 },
-    ).start()
+    ).begin()
     expect(policy.calls().length).toBe(0)
     const taken = await run.next()
     if (!isLeft(taken) && taken.right._tag === 'Batch') taken.right.batch.release()
@@ -73,7 +73,7 @@ describe('ahead', () => {
 
   it('goes on drawing while nobody waits, until so many groups are there', async () => {
     const policy = keyedPolicy()
-    const run = collectorOf(ONES, { policy, maxInFlight: 1, ahead: 3 }).start()
+    const run = collectorOf(ONES, { policy, maxInFlight: 1, ahead: 3 }).begin()
     await idle()
     expect(policy.calls().length).toBe(0) // nobody has asked
     for (const played of [1 + 3, 2 + 3]) {
@@ -94,7 +94,7 @@ describe('ahead', () => {
       if (task === 2) throw new RangeError('no such task')
       return groupEnvs(ONES)(task)
     }
-    const run = collectorOf(ONES, { env, maxInFlight: 1, ahead: 3 }).start()
+    const run = collectorOf(ONES, { env, maxInFlight: 1, ahead: 3 }).begin()
     const taken = await run.next()
     if (!isLeft(taken) && taken.right._tag === 'Batch') taken.right.batch.release()
     await idle()
@@ -103,9 +103,9 @@ describe('ahead', () => {
   })
 })
 
-describe('limits of AsyncLLMCollector', () => {
+describe('limits of concurrent rollouts', () => {
   it('cut off a conversation whose tokens are used up, and say so', async () => {
-    const { batches } = await takeAll(collectorOf([[3, 1]], { tokenBudget: 1 }).start())
+    const { batches } = await takeAll(collectorOf([[3, 1]], { tokenBudget: 1 }).begin())
     expect(batches[0]!.cut).toEqual([0])
     expect(batches[0]!.rows).toMatchObject({
       turn: [0, 0],
@@ -119,7 +119,7 @@ describe('limits of AsyncLLMCollector', () => {
       const made = groupEnvs([[1], [1]])(task)
       return task === 0 ? withFaults(made, () => ({ _tag: 'Wait', until: () => new Promise(() => {}) })) : made
     }
-    const run = collectorOf([[1], [1]], { env, alarms: time, deadlineMs: 1000 }).start()
+    const run = collectorOf([[1], [1]], { env, alarms: time, deadlineMs: 1000 }).begin()
     const all = takeAll(run, async () => time.pass(1000))
     const { batches, end } = await all
     expect(batches.map(({ tasks }) => tasks)).toEqual([[1]])
@@ -142,7 +142,7 @@ describe('limits of AsyncLLMCollector', () => {
   it('refuse a group that is larger than what may be in flight', async () => {
     await expect(
       collectorOf([[1, 1, 1]], { maxInFlight: 2 })
-        .start()
+        .begin()
         .next(),
     ).rejects.toThrow('has 3 members, more than maxInFlight 2')
   })
@@ -157,13 +157,13 @@ describe('failures', () => {
     })
 
   it('leave the group out, with its cause', async () => {
-    const { batches, end } = await takeAll(failing({ onFailure: 'skip' }).start())
+    const { batches, end } = await takeAll(failing({ onFailure: 'skip' }).begin())
     expect(batches.flatMap(({ tasks }) => tasks)).toEqual([1, 2])
     expect([...batches, end].flatMap(({ failed }) => failed)).toEqual([{ task: 0, member: 0, attempts: 1, cause: NO }])
   })
 
   it('are tried again', async () => {
-    const { batches } = await takeAll(failing({ onFailure: { retry: 1, pauseMs: 0 } }).start())
+    const { batches } = await takeAll(failing({ onFailure: { retry: 1, pauseMs: 0 } }).begin())
     expect(batches.flatMap(({ tasks }) => tasks)).toEqual([0, 1, 2])
   })
 
@@ -171,7 +171,7 @@ describe('failures', () => {
     ['failFast', { onFailure: 'failFast' }],
     ['maxFailureShare', { maxFailureShare: 0 }],
   ] as const)('end the run by %s, as a typed failure', async (rule, options) => {
-    const { end } = await takeAll(failing(options).start())
+    const { end } = await takeAll(failing(options).begin())
     expect(end).toMatchObject({ _tag: 'RolloutsStopped', rule, cause: NO, failed: [{ task: 0 }] })
     await expect(failing(options)[Symbol.asyncIterator]().next()).rejects.toThrow(FailureError)
   })
@@ -186,14 +186,14 @@ describe('a run that is called off', () => {
       [3, 1],
     ]
     const options = { order: 'drawn', maxInFlight: 4 } as const
-    const whole = await takeAll(collectorOf(groups, options).start())
+    const whole = await takeAll(collectorOf(groups, options).begin())
     const controller = new AbortController()
-    const first = await takeAll(collectorOf(groups, options).start({ signal: controller.signal }), async () =>
+    const first = await takeAll(collectorOf(groups, options).begin({ signal: controller.signal }), async () =>
       controller.abort(),
     )
     expect(first.end).toMatchObject({ _tag: 'End', why: 'cancelled' })
     const position = JSON.parse(JSON.stringify(first.end.position)) as typeof first.end.position // written here
-    const rest = await takeAll(collectorOf(groups, options).start({ position }))
+    const rest = await takeAll(collectorOf(groups, options).begin({ position }))
     const rowsOf = ({ batches }: typeof whole) => batches.map(({ tasks, rows }) => [tasks, rows])
     expect([...rowsOf(first), ...rowsOf(rest)]).toEqual(rowsOf(whole))
   })

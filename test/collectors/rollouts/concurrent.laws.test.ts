@@ -88,7 +88,7 @@ describe('rollouts under any interleaving', () => {
             isTraining = false
           }
           const controller = new AbortController()
-          const run = collectorOf(groups, { ...options, env, policy, alarms, deadlineMs: 5 }).start({
+          const run = collectorOf(groups, { ...options, env, policy, alarms, deadlineMs: 5 }).begin({
             signal: controller.signal,
           })
           const cancel = async () => {
@@ -133,7 +133,7 @@ describe('trajectories', () => {
         fc.nat(6),
         async (s, groups, maxInFlight, failing) => {
           const byTask = async (collector: ReturnType<typeof collectorOf>) => {
-            const { batches } = await takeAll(collector.start())
+            const { batches } = await takeAll(collector.begin())
             return batches.toSorted((a, b) => a.tasks[0]! - b.tasks[0]!).map(({ rows }) => rows)
           }
           const oneByOne = await byTask(collectorOf(groups, { maxInFlight: 3 }))

@@ -1,0 +1,195 @@
+/** The rows of a collected batch: what a turn was played with, and the views of it that training reads. */
+import type { Key } from '../../core/key.js'
+import type { RowIdentity, TokenMasks } from '../../data/batch.js'
+import { append, type History, type Message, textOf } from '../../data/history.js'
+import type { HistoryAction, HistoryPrompt, TextAction, TextPrompt, TokenAction } from '../../data/policy.js'
+import { exclude } from '../../data/tensorDict/edit.js'
+import { concat } from '../../data/tensorDict/joining.js'
+import { type Data, data, filledRows, joinRows, type Ragged, rowLengths } from '../../data/tensorDict/leaf.js'
+import { assign, type DeepMerge, merge } from '../../data/tensorDict/merge.js'
+import { take } from '../../data/tensorDict/selecting.js'
+import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { type Outcome, REMEMBERED } from '../../envs/env.js'
+import type { Stepped } from '../../envs/transforms/transform.js'
+import { rowsByTrajectory, trajectoryId, withOwnGroups } from './identity.js'
+
+/** Ids of a prompt and of its response. */
+type TokenTurn = {
+  readonly tokens: TensorDict<{ readonly prompt: Ragged<'int32'>; readonly response: Ragged<'int32'> }>
+}
+type LogProbTurn = { readonly logProbs: TensorDict<{ readonly response: Ragged<'float32'> }> }
+
+/** What every collected row has, whatever the policy reads and gives. */
+export type TurnEntries = RowIdentity & {
+  readonly status: Data<'ok'>
+  /** The row's share of the milliseconds that the policy took: the sum over a batch is the time of all of its calls. */
+  readonly generationMs: Data<number>
+}
+
+/** Where the turn has tokens: the whole row of them, and its masks. */
+type TokenViews<S> = S extends TokenTurn
+  ? TokenMasks & { readonly tokens: TensorDict<{ readonly full: Ragged<'int32'> }> }
+  : unknown
+
+/** Where the turn has log-probabilities: over `tokens.full`, NaN over the prompt. */
+type LogProbViews<S> = S extends TokenTurn & LogProbTurn
+  ? { readonly logProbs: TensorDict<{ readonly full: Ragged<'float32'> }> }
+  : unknown
+
+/** Where the turn has a conversation: the message, and the conversation with it. */
+type HistoryViews<S> = S extends HistoryPrompt
+  ? { readonly history: TensorDict<{ readonly response: Data<Message>; readonly full: Data<History> }> }
+  : unknown
+
+/** Where the turn has text: what was written, special tokens included, and the prompt with it. */
+type TextViews<S> = S extends TextPrompt
+  ? { readonly text: TensorDict<{ readonly response: Data<string>; readonly full: Data<string> }> }
+  : S extends HistoryAction
+    ? { readonly text: TensorDict<{ readonly response: Data<string> }> }
+    : unknown
+
+type Views<S> = TokenViews<S> & LogProbViews<S> & HistoryViews<S> & TextViews<S>
+
+/**
+ * A collected batch of states `O` and actions `P`: one row for each turn of each trajectory, in the order of trajectories and turns.
+ *
+ * Besides both it has the row's identity (`trajectoryId`, `turn`), `next` with the state after the turn and its outcome, and the views that
+ * state and action allow. `tokens.full` and masks: of tokens. `logProbs.full`: of tokens with log-probabilities. `history.{response,full}`:
+ * of a conversation. `text.{response,full}`: of a text. A policy that writes messages without a text prompt has `text.response` alone, the
+ * text of the message.
+ */
+export type CollectedBatch<O, P = TokenAction> = TensorDict<
+  DeepMerge<DeepMerge<DeepMerge<O, P>, TurnEntries & Views<DeepMerge<O, P>>>, { readonly next: TensorDict<Stepped<O>> }>
+>
+
+/** What the step before left in a state. The first state of an episode has none of it, and it stands in that step's `next`. */
+const OUTCOME = ['reward', 'terminated', 'truncated', 'done'] as const satisfies readonly (keyof Outcome)[]
+
+interface Turn<O, P> {
+  readonly env: string
+  readonly state: TensorDict<O>
+  readonly action: TensorDict<P>
+  /** The action with what transforms read out of it, as the innermost environment got it. */
+  readonly read: TensorDict
+  readonly next: TensorDict<Stepped<O>>
+  /** The key of the reset that the trajectories began with. */
+  readonly origin: Key
+  /** The elements of the environment that took part. */
+  readonly rows: readonly number[]
+  readonly turn: number
+  /** Milliseconds of the policy's call. */
+  readonly generationMs: number
+}
+
+const has = (td: TensorDict, ...path: readonly string[]): boolean => find(td, path) !== undefined
+
+const tokenViews = (turn: TensorDict): Readonly<Record<string, unknown>> => {
+  if (!has(turn, 'tokens', 'prompt') || !has(turn, 'tokens', 'response')) return {}
+  const known = turn as TensorDict<TokenTurn & LogProbTurn> // log-probabilities are looked for below
+  const prompt = get(known, 'tokens', 'prompt')
+  const response = get(known, 'tokens', 'response')
+  const full = joinRows(prompt, response)
+  return {
+    tokens: { full },
+    masks: {
+      attention: filledRows(full, 'bool', 1),
+      assistant: joinRows(filledRows(prompt, 'bool', 0), filledRows(response, 'bool', 1)),
+    },
+    ...(has(turn, 'logProbs', 'response') && {
+      logProbs: { full: joinRows(filledRows(prompt, 'float32', Number.NaN), get(known, 'logProbs', 'response')) },
+    }),
+  }
+}
+
+/** Errors: throws TypeError for a conversation or a text whose environment does not tell how it read the policy's tokens. */
+const unread = (env: string, node: 'history' | 'text'): TypeError =>
+  new TypeError(
+    `LLMCollector: ${env} has '${node}.prompt', and its step shows no '${node}.response': a step of one's own must pass its options on`,
+  )
+
+const historyViews = (turn: TensorDict, env: string): Readonly<Record<string, unknown>> => {
+  if (!has(turn, 'history', 'prompt')) return {}
+  if (!has(turn, 'history', 'response')) throw unread(env, 'history')
+  const known = turn as TensorDict<HistoryPrompt & HistoryAction>
+  const responses = get(known, 'history', 'response').items
+  const full = get(known, 'history', 'prompt').items.map((history, i) => append(history, responses.get(i)!)) // one for each row
+  return { history: { response: data(responses), full: data(full) } }
+}
+
+const textViews = (turn: TensorDict, env: string): Readonly<Record<string, unknown>> => {
+  if (!has(turn, 'text', 'prompt')) {
+    if (!has(turn, 'history', 'response') || has(turn, 'text', 'response')) return {}
+    const said = get(turn as TensorDict<HistoryAction>, 'history', 'response').items
+    return { text: { response: data(said.map(textOf)) } }
+  }
+  if (!has(turn, 'text', 'response')) throw unread(env, 'text')
+  const known = turn as TensorDict<TextPrompt & TextAction>
+  const responses = get(known, 'text', 'response').items
+  const full = get(known, 'text', 'prompt').items.map((prompt, i) => prompt + responses.get(i)!) // one for each row
+  return { text: { response: data(responses), full: data(full) } }
+}
+
+/** What transforms read out of an action: the message and the text. */
+const readEntries = (read: TensorDict): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(
+    ['history', 'text'].flatMap((node) => {
+      const response = find(read, [node, 'response'])
+      return response === undefined ? [] : [[node, { response }]]
+    }),
+  )
+
+/**
+ * One row for each element that took part in a turn.
+ *
+ * Errors   throws TypeError if the states have a conversation or a text, the policy writes neither, and the environment's step does not
+ *          call `onAction`.
+ */
+export const turnRows = <O, P>(parts: Turn<O, P>): CollectedBatch<O, P> => {
+  const { env, state, action, read, next, origin, rows, turn, generationMs } = parts
+  const asked = exclude(state as TensorDict, REMEMBERED, ...OUTCOME) as TensorDict
+  const acted = assign(asked, readEntries(read) as never) as TensorDict // entries of the action, which TensorDict checks
+  const played = merge(acted, action as TensorDict) as TensorDict
+  const root = withOwnGroups(played, origin)
+  const views = TensorDict(
+    { ...tokenViews(root), ...historyViews(root, env), ...textViews(root, env) } as never, // leaves, by the functions above
+    root.batchShape,
+  )
+  const entries = {
+    trajectoryId: data(rows.map((element) => trajectoryId(origin, element))),
+    turn: data(rows.map(() => turn)),
+    status: data(rows.map(() => 'ok' as const)),
+    generationMs: data(rows.map(() => generationMs / rows.length)),
+    next: withOwnGroups(exclude(next as TensorDict, REMEMBERED) as TensorDict, origin),
+  }
+  return assign(merge(root, views as TensorDict), entries) as unknown as CollectedBatch<O, P> // state, action, views and entries
+}
+
+/** All turns in one TensorDict, trajectory by trajectory, in the order of their first turns. */
+export const joinTurns = <O, P>(turns: readonly CollectedBatch<O, P>[]): CollectedBatch<O, P> => {
+  const first = turns[0]!
+  if (turns.length === 1) return first
+  const joined = concat(turns as readonly TensorDict[]) as unknown as CollectedBatch<O, P> // the same entries
+  return take(joined, [...rowsByTrajectory(joined as TensorDict).values()].flat())
+}
+
+/** Tokens that the policy wrote in each row; none if it tells none. */
+export const responseLengths = (batch: TensorDict): readonly number[] => {
+  const response = find(batch, ['tokens', 'response'])
+  return response !== undefined && '_tag' in response && response._tag === 'Ragged' ? rowLengths(response) : []
+}
+
+export const isDone = (next: TensorDict): readonly boolean[] =>
+  Array.from(get(next as TensorDict<Outcome>, 'done').dataSync(), (done) => done === 1) // every env adds an Outcome
+
+/** Sum of the rewards of each trajectory, and its rows, in order of first appearance. `rewards` may be others than the batch's own, one for each row. */
+export const trajectoryReturns = (
+  batch: TensorDict<RowIdentity & { readonly next: TensorDict<Pick<Outcome, 'reward'>> }>,
+  rewards?: ArrayLike<number>,
+): readonly { readonly trajectoryId: string; readonly rows: readonly number[]; readonly return: number }[] => {
+  const each = rewards ?? get(batch, 'next', 'reward').dataSync()
+  return [...rowsByTrajectory(batch as TensorDict)].map(([trajectoryId, rows]) => ({
+    trajectoryId,
+    rows,
+    return: rows.reduce((sum, row) => sum + each[row]!, 0),
+  }))
+}
