@@ -157,7 +157,8 @@
   const surprise = (logProb) => Math.min(1, -logProb / 4)
 
   const tokenColor = {
-    logProb: ({ logProb }) => logProb === null ? 'transparent' : `rgba(${color('unsure')}, ${(0.75 * surprise(logProb)).toFixed(3)})`,
+    logProb: ({ logProb }) =>
+      logProb === null ? 'transparent' : `rgba(${color('unsure')}, ${(0.75 * surprise(logProb)).toFixed(3)})`,
     advantage: ({ advantage }) => {
       if (advantage === null) return 'transparent'
       const strength = Math.min(1, Math.abs(advantage) / 2)

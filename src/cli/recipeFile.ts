@@ -15,10 +15,10 @@ export interface LoadedRecipe {
 const FOLDER = fileURLToPath(new URL('../../recipes/', import.meta.url))
 
 /** The recipe of `tandem train` without arguments. */
-export const DEFAULT_RECIPE = 'wordProblems'
+const DEFAULT_RECIPE = 'wordProblems'
 
 /** The recipes that come with Tandem. */
-export const recipeNames = (): readonly string[] =>
+const recipeNames = (): readonly string[] =>
   readdirSync(FOLDER)
     .filter((name) => name.endsWith('.ts'))
     .map((name) => name.slice(0, -'.ts'.length))

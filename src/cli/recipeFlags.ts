@@ -47,7 +47,7 @@ const argumentOf = ({ kind }: SettingLeaf): string => {
 const defaultText = (value: unknown): string => (value === null ? 'off' : JSON.stringify(value))
 
 /** The flags of a recipe's settings. */
-export const recipeFlags = ({ settings }: Pick<Recipe, 'settings'>): readonly Flag[] => {
+const recipeFlags = ({ settings }: Pick<Recipe, 'settings'>): readonly Flag[] => {
   const leaves = settingLeaves(settings)
   return leaves.map((leaf) => {
     const name = flagName(leaf, leaves)

@@ -154,39 +154,10 @@ const byKind = <T>(of: (kind: AlarmKind) => T): Readonly<Record<AlarmKind, T>> =
 export const DEFAULT_ALARM_LIMITS: AlarmLimits = byKind((kind) => RULES[kind].limit)
 
 /** Before the first step. */
-export const NO_ALARMS: AlarmState = {
+const NO_ALARMS: AlarmState = {
   firstEntropies: [],
   lastRewards: [],
   bells: byKind(() => ({ beyond: 0, within: 0, state: 'quiet' })),
-}
-
-const isKind = (name: string): name is AlarmKind => ALARM_KINDS.some((kind) => kind === name)
-
-/** One limit of a list, or what is wrong with it. */
-const limitOf = (part: string): readonly [AlarmKind, number | null] | string => {
-  const [name = '', text = ''] = part.split('=').map((side) => side.trim())
-  if (!isKind(name)) return `there is no alarm '${name}', only ${ALARM_KINDS.join(', ')}`
-  if (text === 'off') return [name, null]
-  const limit = text === '' ? Number.NaN : Number(text)
-  return Number.isFinite(limit) && limit >= 0
-    ? [name, limit]
-    : `${name} must be a number from 0 on or off, got '${text}'`
-}
-
-/**
- * Reads limits such as `truncation=0.2,zero-variance=off`; those that are not named, as all of them in `none`, are `DEFAULT_ALARM_LIMITS`.
- *
- * Errors   throws RangeError with every part that is no limit.
- *
- * @example
- * alarmLimits('truncation=0.2,zero-variance=off').truncation // 0.2
- */
-export const alarmLimits = (text: string): AlarmLimits => {
-  const parts = text.trim() === 'none' ? [] : text.split(',').filter((part) => part.trim() !== '')
-  const read = parts.map(limitOf)
-  const problems = read.filter((each) => typeof each === 'string')
-  if (problems.length > 0) throw new RangeError(`alarmLimits: ${problems.join('; ')}`)
-  return { ...DEFAULT_ALARM_LIMITS, ...Object.fromEntries(read.filter((each) => typeof each !== 'string')) }
 }
 
 /** Numbers that are not finite are beyond every limit. */

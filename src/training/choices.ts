@@ -136,7 +136,7 @@ export const offPolicyOf = ({
 }
 
 /** The learning rate by update. Errors: throws RangeError for a warm-up that is as long as the run. */
-export const scheduleOf = ({ learner, steps }: Pick<PolicySettings, 'learner' | 'steps'>): number | Schedule => {
+const scheduleOf = ({ learner, steps }: Pick<PolicySettings, 'learner' | 'steps'>): number | Schedule => {
   const { schedule, warmup, learningRate } = learner
   if (schedule !== 'constant' && warmup >= steps)
     throw new RangeError(

@@ -106,7 +106,7 @@ const asTokens = <O extends HistoryPrompt>(
  * What a row earned before length and divergence cost something: the sum of its reward parts, where the environment has any, else the
  * reward.
  */
-export const partSignal = (batch: TensorDict): ArrayLike<number> => {
+const partSignal = (batch: TensorDict): ArrayLike<number> => {
   const [size = 0] = batch.batchShape
   const values = new Array<number>(size).fill(0)
   for (const { rows, parts, return: earned } of trajectoryNumbers(batch)) {

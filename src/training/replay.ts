@@ -15,7 +15,7 @@ import { learnStep, type OpenRun, type Progress, sampleStep } from './step.js'
 import type { RunStore } from './store.js'
 
 /** Something that is not what it was. Undefined is shown as absent. */
-export interface Difference {
+interface Difference {
   /** A field of the step's record, `weights`, or `end`. */
   readonly what: string
   readonly was: string

@@ -266,7 +266,7 @@ ${left > 0 ? `<p class="note">${left} more completions are in trajectories.jsonl
  *
  * Errors   `Left(FileFailure)` if a file of the page's own scripts is missing: the installation is not complete.
  */
-export const renderReport = (input: ReportInput, files: Files = liveFiles): TE.TaskEither<FileFailure, string> =>
+const renderReport = (input: ReportInput, files: Files = liveFiles): TE.TaskEither<FileFailure, string> =>
   pipe(
     readAssets(files),
     TE.map((assets) => page(input, assets)),

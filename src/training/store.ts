@@ -4,7 +4,6 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../core/capabilities.js'
 import type { Digest } from '../core/digest.js'
-import type { FileFailure } from '../core/failure.js'
 import { liveDigest } from '../live/digest.js'
 import { liveFiles } from '../live/files.js'
 import { type CheckpointFailure, type CheckpointState, checkpointsIn, readCheckpoint } from './checkpoint.js'
@@ -50,7 +49,7 @@ export const runFolder = (folder: string, options: Partial<Omit<RunStore, 'folde
 })
 
 /** Where an old run goes on. */
-export interface ResumePoint {
+interface ResumePoint {
   readonly folder: string
   readonly state: CheckpointState
 }
@@ -144,7 +143,3 @@ export const openStore = (store: RunStore, config: RunConfig): TE.TaskEither<Sto
     }),
   )
 }
-
-/** Whether there is a run in a folder. */
-export const holdsRun = (files: Files, folder: string): TE.TaskEither<FileFailure, boolean> =>
-  files.exists(runPaths(folder).config)

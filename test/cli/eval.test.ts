@@ -67,7 +67,7 @@ describe('tandem eval refuses', () => {
     writeFileSync(path('torn.jsonl'), `${gsm8kLines(5)}{"question": "Why?", "answer": "so"}\n`)
     const { code, stdout, stderr } = await tandem(evaluate(...args), { cwd })
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
-    expect(stderr).toContain(path(culprit))
+    expect(stderr).toContain(culprit)
     expect(stderr).not.toMatch(/^ +at /m) // no stack
   })
 })

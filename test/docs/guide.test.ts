@@ -60,7 +60,10 @@ const readOptions = (): ts.CompilerOptions => {
 }
 
 const sources = programs.map(fileOf)
-const checked = ts.createProgram([...sources, resolve('src/index.ts'), resolve('src/run/index.ts')], { ...readOptions(), noUnusedLocals: false })
+const checked = ts.createProgram([...sources, resolve('src/index.ts'), resolve('src/run/index.ts')], {
+  ...readOptions(),
+  noUnusedLocals: false,
+})
 
 const problemsOf = (path: string): readonly string[] => {
   const file = checked.getSourceFile(path)
