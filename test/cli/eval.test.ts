@@ -61,8 +61,8 @@ describe('tandem eval', () => {
 
 describe('tandem eval refuses', () => {
   it.each([
-    ['a model that is not there', ['--model', 'nobody'], 'nobody'],
-    ['a dataset with a torn row', ['--dataset', 'torn.jsonl'], 'torn.jsonl, line 6: '],
+    ['a model that is not there', ['--model', 'nobody'], 'the model nobody cannot be used'],
+    ['a dataset with a torn row', ['--dataset', 'torn.jsonl'], `${path('torn.jsonl')}, line 6: `],
   ])('%s by name', async (_, args, culprit) => {
     writeFileSync(path('torn.jsonl'), `${gsm8kLines(5)}{"question": "Why?", "answer": "so"}\n`)
     const { code, stdout, stderr } = await tandem(evaluate(...args), { cwd })
