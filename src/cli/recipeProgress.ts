@@ -18,10 +18,14 @@ const tokensPerSecond = ({ seconds, update }: StepRecord): string => {
 
 const success = ({ parts }: StepRecord): string => (parts.success === undefined ? '-' : percent(parts.success))
 
-const evaluationText = ({ name, scores, score }: EvaluationRecord): string => {
+const evaluationText = ({ name, scores, score, measure }: EvaluationRecord): string => {
   const value = scores[score] ?? Number.NaN
-  return `${name}: ${score} ${score === 'return' ? value.toPrecision(4) : percent(value)}`
+  return `${name}: ${score} ${measure === 'success' ? percent(value) : value.toPrecision(4)}`
 }
+
+/** Reward and success of a step that has any. */
+const rewardText = (record: StepRecord): string =>
+  record.reward === undefined ? '' : `reward ${record.reward.toFixed(3)}  success ${success(record)}  `
 
 const alarmText = ({ step, message, path }: Extract<RunEvent, { readonly type: 'alarm' }>): string =>
   `alarm in step ${step}: ${message}${path === null ? '' : ` (the batch is in ${path})`}`
@@ -44,7 +48,7 @@ export const recipeLines = (write: (line: string) => void): RecipeDisplay => {
           return
         case 'step':
           write(
-            `step ${event.step}/${steps}  reward ${event.reward.toFixed(3)}  success ${success(event)}  loss ${event.update.loss.toFixed(4)}  ${tokensPerSecond(event)} tokens/s\n`,
+            `step ${event.step}/${steps}  ${rewardText(event)}loss ${event.update.loss.toFixed(4)}  ${tokensPerSecond(event)} tokens/s\n`,
           )
           return
         case 'alarm':
@@ -93,7 +97,12 @@ export const recipeBar = (stream: NodeJS.WriteStream): RecipeDisplay => {
           return
         case 'step':
           bar.update(event.step, {
-            ...{ reward: event.reward.toFixed(3), success: success(event), speed: tokensPerSecond(event), note: '' },
+            ...{
+              reward: event.reward?.toFixed(3) ?? '-',
+              success: success(event),
+              speed: tokensPerSecond(event),
+              note: '',
+            },
           })
           return
         case 'samples':

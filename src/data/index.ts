@@ -214,6 +214,7 @@ export {
   type PlainTask,
   type RowFailure,
   type RowProblem,
+  type RowSource,
   type RowTask,
   shuffled,
   type Task,

@@ -15,9 +15,11 @@ export {
   type Evaluator,
   type EvaluatorOptions,
   evaluator,
+  type Measure,
   type Scores,
 } from './evaluation.js'
 export type { RunEvent } from './events.js'
+export { type LossEvaluatorOptions, lossEvaluator } from './lossEvaluator.js'
 export type { AlarmOptions, KeepOptions, RunRhythm, TrainOptions } from './options.js'
 export {
   type HeldOut,
@@ -27,6 +29,7 @@ export {
   type TaskContext,
   type TaskEnv,
 } from './policyRun.js'
+export { pairRater, type RatedEntries, type Rater, teacherRater, valueRater } from './rater.js'
 export {
   type BuildContext,
   defineRecipe,
@@ -46,6 +49,7 @@ export type {
   UpdateMetrics,
 } from './records.js'
 export { type ReplayEvent, type ReplayOptions, replay } from './replay.js'
+export { type RowBatches, type RowBatchOptions, rowBatches } from './rowBatches.js'
 export {
   type AnyRun,
   closing,
