@@ -48,7 +48,7 @@ export type {
   ValueBatch,
 } from './learners/lossKinds.js'
 export type { OffPolicyOptions } from './learners/policyRows.js'
-export { chatBatch, type PreferencePair, pairBatch } from './learners/textBatch.js'
+export { chatBatch, pairBatch } from './learners/textBatch.js'
 export {
   type MaskedBatch,
   type PreferenceLists,

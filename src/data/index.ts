@@ -1,4 +1,5 @@
 /** The values that everything else exchanges: TensorDict, History, tokenizers, tasks, specs, policies, files. */
+
 export * from './arithmetic.js'
 export type * from './batch.js'
 export * from './buffers/index.js'
@@ -74,6 +75,7 @@ export {
 } from './codecs/trajectories.js'
 export { decodeTrajectoriesParquet, encodeTrajectoriesParquet } from './codecs/trajectoriesParquet.js'
 export { appendTrajectories, cutTorn, openTrajectoryLog, type TrajectoryLog } from './codecs/trajectoryLog.js'
+export { CONVERSATION_ROW, PREFERENCE_ROW, type PreferencePair } from './datasets/conversationRows.js'
 export { finalAnswer, GSM8K, type Gsm8kRow, type Gsm8kTasksOptions, gsm8kTasks } from './datasets/gsm8k.js'
 export { IFEVAL, type IfEvalRow, type Instruction } from './datasets/ifEval.js'
 export { INSTRUCTION_ARGUMENTS, type InstructionArguments, type InstructionId } from './datasets/ifEvalInstructions.js'
@@ -87,6 +89,7 @@ export {
   hubDataset,
   hubName,
   openDataset,
+  openRows,
   parseHubName,
 } from './datasets/open.js'
 export { type DatasetFormat, tasksOfRows } from './datasets/rows.js'

@@ -7,6 +7,7 @@ export {
   DEFAULT_ALARM_LIMITS,
 } from './alarms.js'
 export { type BatchMetrics, batchMetrics, type TrajectoryNumbers, trajectoryNumbers } from './batchMetrics.js'
+export { type LearnerSettings, learnerParts } from './choices.js'
 export type { CollectOptions, EnvContext, EnvOf } from './collecting.js'
 export {
   type EvaluationContext,
@@ -19,9 +20,11 @@ export {
   type Scores,
 } from './evaluation.js'
 export type { RunEvent } from './events.js'
+export { exportsOf } from './exported.js'
 export { type LossEvaluatorOptions, lossEvaluator } from './lossEvaluator.js'
 export type { AlarmOptions, KeepOptions, RunRhythm, TrainOptions } from './options.js'
 export {
+  asTokens,
   type HeldOut,
   type PolicyRun,
   type PolicyRunParts,
@@ -58,7 +61,7 @@ export {
   type RecordOptions,
   type RunParts,
 } from './run.js'
-export { type PolicySettings, policySettings, settings } from './settings.js'
+export { dataSettings, learnerSettings, type PolicySettings, policySettings, settings } from './settings.js'
 export type { AheadOptions, BatchSource, KLWeight, OpenSource, SourceBatch, SourceStart } from './source.js'
 export { type RunStore, runFolder } from './store.js'
 export { DATASET_HELP, heldOutProblems, type RunTasks, type TaskSettings, trainingTasks } from './tasks.js'

@@ -87,7 +87,7 @@ export const rowBatches = <Row, B>({ name, rows, size, key, batch }: RowBatchOpt
       order: key === undefined ? null : formatKey(key),
     },
     kl: null,
-    open: async ({ position }) => ({
+    open: async ({ position, push }) => ({
       position: { row: rowOf(position) },
       collect: (at) => {
         const row = rowOf(at.position)
@@ -96,7 +96,7 @@ export const rowBatches = <Row, B>({ name, rows, size, key, batch }: RowBatchOpt
           TE.map((made) => ({ batch: made, position: { row: row + size }, sampling: null, overlap: null })),
         )
       },
-      trained: (version) => TE.right(version),
+      trained: push,
       close: async () => undefined,
     }),
     once: function* () {

@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { type ConfigFailure, problemList } from '../../core/failure.js'
 import { render } from '../../data/chatTemplate.js'
+import type { PreferencePair } from '../../data/datasets/conversationRows.js'
 import type { History } from '../../data/history.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { encodeRendered } from '../../data/textTokenizer.js'
@@ -10,14 +11,6 @@ import type { ModelText } from '../../modules/pretrained.js'
 import { type SFTRowsOptions, sftRows } from '../steps/sftRows.js'
 import type { PreferenceBatch } from './lossKinds.js'
 import { type MaskedBatch, preferenceBatch, tokenBatch } from './tokenBatch.js'
-
-/** A conversation with two answers to it, one of which was preferred. */
-export interface PreferencePair {
-  /** Ends before the assistant's turn. */
-  readonly prompt: History
-  readonly chosen: string
-  readonly rejected: string
-}
 
 /**
  * Makes batches of conversations, of which what the assistant wrote is learned: `sftRows` as a batch.
