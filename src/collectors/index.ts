@@ -75,6 +75,10 @@ export {
   type MakeModelOptions,
   type ModelStage,
   makeModel,
+  type TrainModelEvent,
+  type TrainModelFailure,
+  type TrainModelOptions,
+  trainModel,
 } from './makeModel.js'
 export {
   type EstimatedBatch,

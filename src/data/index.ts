@@ -152,25 +152,6 @@ export {
   truncate as truncateHistory,
   withSystem,
 } from './history.js'
-export { branch, branchOn } from './mod/branch.js'
-export { identityMod, parallel, seq } from './mod/combine.js'
-export type { LeafKeys, ModKey, ModPath } from './mod/keys.js'
-export {
-  type AnyMod,
-  asyncMod,
-  type InOf,
-  type Mod,
-  type ModeOf,
-  type ModFailure,
-  type ModMode,
-  mod,
-  type OutOf,
-  type RandomStream,
-  randomMod,
-} from './mod/mod.js'
-export { type KeyMove, remapIn, remapOut } from './mod/remap.js'
-export { runMod, runModAsync } from './mod/run.js'
-export { pick, subgraph } from './mod/subgraph.js'
 export {
   type Arrays,
   type ArraysSchema,

@@ -49,9 +49,10 @@ export interface RunParts<
   readonly policy: Policy<TokenPrompt, TokenAction>
   /** Adds what a model makes of a batch before the advantage sees it, such as `valueRater(learner)`. Default: nothing. */
   readonly rate?: Rater<EntriesOf<O>, Rated>
-  readonly advantage: Advantage<never, Added>
+  /** Default: none, for losses that learn from what a rater adds alone. */
+  readonly advantage?: Advantage<never, Added>
   /** Its batches are those of the environment with what rater and advantage add. */
-  readonly learner: Learner<Merge<WithEntries<EntriesOf<O>, NoInfer<Rated>>, Added>, M>
+  readonly learner: Learner<Merge<WithEntries<EntriesOf<O>, NoInfer<Rated>>, NoInfer<Added>>, M>
   /** Gives the policy new weights. Default: in this process, for policies that take weights. */
   readonly updater?: WeightUpdater<NamedTensors>
   /** What the run is measured on. The first one chooses the best checkpoint. Default: nothing. */
@@ -170,7 +171,7 @@ const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
     ...rating,
     _tag: 'Run',
     source,
-    advantage: advantage as unknown as AnyRun['advantage'], // batches are those of the environment, by the types of the parts
+    advantage: (advantage ?? ((batch: TensorDict) => batch)) as unknown as AnyRun['advantage'], // batches are those of the environment, by the types of the parts
     learner: learner as unknown as Learner<never, UpdateMetrics>, // likewise
     push: (version) => updater.push(learner.weights(), version),
     evaluate,
@@ -179,7 +180,7 @@ const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
       source: source.description,
       policy: policy.name,
       ...described,
-      advantage: advantage.description,
+      advantage: advantage?.description ?? null,
       learner: learner.description,
     },
     close: async () => {
@@ -201,7 +202,7 @@ const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
  * Source   TorchRL's GRPO recipe, whose wiring is a script.
  */
 export const defineRun: {
-  <O extends TokenPrompt, Added, M extends UpdateMetrics, Rated extends RatedEntries = NoEntries>(
+  <O extends TokenPrompt, M extends UpdateMetrics, Added = NoEntries, Rated extends RatedEntries = NoEntries>(
     parts: RunParts<O, Added, M, Rated>,
   ): AnyRun
   <B, M extends UpdateMetrics, Rated extends RatedEntries = NoEntries>(parts: DataRunParts<B, M, Rated>): AnyRun
