@@ -12,6 +12,12 @@ const words = (key: T.Key): T.TaskSource =>
     return { id: String(index), query: word, answer: [...word].reverse().join('') }
   })
 
+/** The share of the letters before the first wrong one, cubed: nearly right is worth much less than right. */
+const rightLetters = (said: string, { answer }: T.Task): number => {
+  const wrong = [...answer].findIndex((letter, i) => said[i] !== letter)
+  return ((wrong === -1 ? answer.length : wrong) / Math.max(answer.length, said.length)) ** 3
+}
+
 export const recipe = T.defineRecipe({
   name: 'reverseText',
   summary: 'Make a tiny model, show it reversed words until it gets a few right, and let GRPO do the rest.',
@@ -19,7 +25,7 @@ export const recipe = T.defineRecipe({
     steps: T.z.number().int().positive().default(100).describe('batches that are collected and learned from'),
     model: T.z.literal('made here').default('made here').describe('this recipe makes its model'),
     learner: T.learnerSettings(1e-3),
-    shown: T.z.number().int().positive().default(5120).describe('words that the model is shown reversed first'),
+    shown: T.z.number().int().positive().default(4608).describe('words that the model is shown reversed first'),
   }),
   build: async (settings, context) => {
     const key = T.keyFromSeed(settings.seed)
@@ -45,15 +51,15 @@ export const recipe = T.defineRecipe({
     )
     const env = (source: T.TaskSource) => (tasks: T.TaskContext) =>
       T.MultiTurnEnv({
-        ...{ source, ...tasks, maxTurns: 1, solvedAt: 1 }, // the reward is 1 for the whole word, and 0 for anything else
-        reply: ({ answer, task }) => ({ done: true, reward: answer === task.answer ? 1 : 0 }),
+        ...{ source, ...tasks, maxTurns: 1, solvedAt: 1 },
+        reply: ({ answer, task }) => ({ done: true, reward: rightLetters(answer, task) }),
       })
     return T.policyRun(
       settings,
       {
         model,
         env: env(words(T.child(key, 'train'))),
-        heldOut: [{ env: env(words(T.child(T.keyFromSeed(0), 'held out'))), temperature: 1 }],
+        heldOut: [{ env: env(words(T.child(T.keyFromSeed(0), 'held out'))), temperature: 1, measure: 'return' }],
       },
       context,
     )
