@@ -1,4 +1,4 @@
-/** Reversing text: a tokenizer and a model from scratch, a little supervised training, then GRPO. */
+/** Reversing text: a tokenizer and a model from scratch, supervised training, then GRPO. */
 import * as T from 'tandem-rl'
 
 const LETTERS = [...'abcdefgh']
@@ -12,27 +12,32 @@ const words = (key: T.Key): T.TaskSource =>
     return { id: String(index), query: word, answer: [...word].reverse().join('') }
   })
 
-/** The share of the letters before the first wrong one, cubed: nearly right is worth much less than right. */
-const rightLetters = (said: string, { answer }: T.Task): number => {
-  const wrong = [...answer].findIndex((letter, i) => said[i] !== letter)
-  return ((wrong === -1 ? answer.length : wrong) / Math.max(answer.length, said.length)) ** 3
-}
-
 export const recipe = T.defineRecipe({
   name: 'reverseText',
-  summary: 'Make a tiny model, show it reversed words until it gets a few right, and let GRPO do the rest.',
+  summary: 'Make a tiny model that can reverse words but mostly repeats them, and let GRPO find out what pays.',
   settings: T.policySettings.extend({
-    steps: T.z.number().int().positive().default(100).describe('batches that are collected and learned from'),
+    steps: T.z.number().int().positive().default(60).describe('batches that are collected and learned from'),
     model: T.z.literal('made here').default('made here').describe('this recipe makes its model'),
-    learner: T.learnerSettings(1e-3),
-    shown: T.z.number().int().positive().default(4608).describe('words that the model is shown reversed first'),
+    learner: T.learnerSettings(3e-4),
+    shown: T.z
+      .number()
+      .int()
+      .positive()
+      .default(10_240)
+      .describe('words that the model is shown reversed before it learns by reward'),
   }),
   build: async (settings, context) => {
     const key = T.keyFromSeed(settings.seed)
     const shown = words(T.child(key, 'shown'))
-    const conversation = (index: number): T.History => {
+    const said = (index: number, answered: 'reversed' | 'repeated'): T.History => {
       const { query, answer } = T.orThrow(shown.at(index))
-      return T.History([T.message('user', query), T.message('assistant', answer)])
+      return T.History([T.message('user', query), T.message('assistant', answered === 'reversed' ? answer : query)])
+    }
+    // First how a word is reversed, then a bad habit: nine of ten words are repeated as they are.
+    const reversing = { name: 'reversing', conversation: (i: number) => said(i, 'reversed'), learningRate: 3e-3 }
+    const repeating = {
+      ...{ name: 'repeating', learningRate: 1e-3 },
+      conversation: (i: number) => said(i, i % 10 === 0 ? 'reversed' : 'repeated'),
     }
     const model = await T.orThrow(
       T.makeModel(
@@ -41,7 +46,10 @@ export const recipe = T.defineRecipe({
           sizes: { hiddenSize: 64, layers: 2, heads: 4 },
           tokenizer: { texts: ['user\nassistant\n'], vocabularySize: 270 },
           key,
-          stages: [{ name: 'first', conversation, conversations: settings.shown, learningRate: 3e-3 }],
+          stages: [
+            { ...reversing, conversations: settings.shown },
+            { ...repeating, conversations: Math.ceil(settings.shown / 5) },
+          ],
         },
         (event) => {
           if (event.type === 'step' && event.step % 10 === 0)
@@ -52,14 +60,14 @@ export const recipe = T.defineRecipe({
     const env = (source: T.TaskSource) => (tasks: T.TaskContext) =>
       T.MultiTurnEnv({
         ...{ source, ...tasks, maxTurns: 1, solvedAt: 1 },
-        reply: ({ answer, task }) => ({ done: true, reward: rightLetters(answer, task) }),
+        reply: ({ answer, task }) => ({ done: true, reward: answer === task.answer ? 1 : 0 }),
       })
     return T.policyRun(
       settings,
       {
         model,
         env: env(words(T.child(key, 'train'))),
-        heldOut: [{ env: env(words(T.child(T.keyFromSeed(0), 'held out'))), temperature: 1, measure: 'return' }],
+        heldOut: [{ env: env(words(T.child(T.keyFromSeed(0), 'held out'))), temperature: 1 }],
       },
       context,
     )

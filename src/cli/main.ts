@@ -20,6 +20,10 @@ const version =
     ? String(packageJson.version)
     : 'unknown'
 
+/** Recipes that are commands: `tandem sft` is `tandem train sft`. */
+const RECIPE_COMMANDS = ['sft', 'dpo', 'ppo', 'distill', 'reward']
+if (RECIPE_COMMANDS.includes(process.argv[2] ?? '')) process.argv.splice(2, 0, 'train')
+
 /** `tandem train RECIPE` has the flags of its recipe. */
 const train = async (): Promise<Command> => {
   const [, , command, ...args] = process.argv
@@ -38,6 +42,10 @@ const program = async (): Promise<Command> =>
     .addCommand(workerCommand())
     .addCommand(captureCommand({ connect: connectUpstream, start: startServedEngine }))
     .addCommand(doctorCommand())
+    .addHelpText(
+      'after',
+      `\nRecipes as commands, such as tandem sft for tandem train sft: ${RECIPE_COMMANDS.join(', ')}`,
+    )
     .showHelpAfterError()
 
 /** A reader such as `head` may close the pipe: that is no error. */

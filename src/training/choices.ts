@@ -189,7 +189,7 @@ const muonAndRest = (
  *
  * Errors   throws RangeError for options that the optimizer does not have, with the nearest one.
  */
-export const optimizerOf = (
+const optimizerOf = (
   settings: Pick<PolicySettings, 'learner' | 'steps'>,
   { embedding, learnedPositions }: Pick<DecoderConfig, 'embedding' | 'learnedPositions'>,
 ): AnyOptimizer => {
