@@ -10,6 +10,15 @@ const settings = T.withDefaults(T.policySettings.omit({ model: true }), {
   shown: T.z.number().int().positive().default(3200).describe('games that the start model is made from'),
 })
 
+/** Messages without roles between them: a hint is the last token that the model reads. */
+const FORMAT: T.ChatFormat = {
+  template:
+    "{% for message in messages %}{{ message.content }}{% if message.role == 'assistant' %}<|end|>{% endif %}{% endfor %}",
+  specialTokens: ['<|pad|>', '<|end|>'],
+  endOfTurn: '<|end|>',
+  padToken: '<|pad|>',
+}
+
 const QUERY = 'Guess my number.'
 
 const hint = (guess: number, secret: number): string => (guess < secret ? 'higher' : 'lower')
@@ -39,8 +48,8 @@ export const recipe = T.defineRecipe({
       T.makeModel(
         {
           family: 'qwen3',
-          sizes: { hiddenSize: 64, layers: 2, heads: 4 },
-          tokenizer: { texts, vocabularySize: 300 },
+          sizes: { hiddenSize: 64, layers: 1, heads: 4 },
+          tokenizer: { texts, vocabularySize: 300, format: FORMAT },
           key: T.child(key, 'model'),
           stages: [{ name: 'games', conversation: game, conversations: chosen.shown, learningRate: 3e-3 }],
         },

@@ -43,6 +43,7 @@ const SHORT_FORMS: Readonly<Record<string, readonly string[]>> = {
   gsm8k: [...SMALL, 'model={model}', 'dataset={gsm8k.jsonl}'],
   math: [...SMALL, 'model={model}', 'dataset={math.jsonl}'],
   countdown: [...SMALL, 'model={model}'],
+  calculator: [...SMALL, 'model={model}', 'shown=64', 'batch=16'],
   ifEval: [...SMALL, 'model={model}', 'dataset={ifEval.jsonl}'],
   numberGuessing: [...SMALL, 'shown=128', 'guesses=2'],
 }
