@@ -68,6 +68,8 @@ export {
   type MakeModelOptions,
   type ModelStage,
   makeModel,
+  type TeachModelOptions,
+  teachModel,
 } from './makeModel.js'
 export {
   type EstimatedBatch,

@@ -31,12 +31,20 @@ export interface ModelStage {
   readonly warmUpSteps?: number
 }
 
-export interface MakeModelOptions extends NewModelOptions {
+/** What a model is trained on before reinforcement learning. */
+interface TeachingOptions {
   /** In this order. */
   readonly stages: readonly ModelStage[]
   /** Lets the event loop turn after each step. Default: the real clock. */
   readonly clock?: Pick<Clock, 'breathe'>
 }
+
+export interface TeachModelOptions extends TeachingOptions {
+  /** It is not changed. */
+  readonly model: Pretrained
+}
+
+export interface MakeModelOptions extends NewModelOptions, TeachingOptions {}
 
 /** How far `makeModel` is. */
 export type MakeModelEvent =
@@ -98,34 +106,64 @@ const trainStage =
     }
   }
 
-const requireStages = (stages: readonly ModelStage[]): void => {
+const requireStages = (caller: string, stages: readonly ModelStage[]): void => {
   for (const { name, conversations, batch = 64, warmUpSteps = 0 } of stages) {
     const isCount = (value: number): boolean => Number.isSafeInteger(value) && value > 0
     if (!isCount(conversations) || !isCount(batch)) {
       throw new RangeError(
-        `makeModel: stage '${name}' needs positive integers as conversations and batch, got ${conversations} and ${batch}`,
+        `${caller}: stage '${name}' needs positive integers as conversations and batch, got ${conversations} and ${batch}`,
       )
     }
     const steps = Math.ceil(conversations / batch)
     if (!(warmUpSteps >= 0 && warmUpSteps < steps)) {
-      throw new RangeError(`makeModel: stage '${name}' has ${steps} steps, so warmUpSteps cannot be ${warmUpSteps}`)
+      throw new RangeError(`${caller}: stage '${name}' has ${steps} steps, so warmUpSteps cannot be ${warmUpSteps}`)
     }
   }
 }
 
+/** Trains a model in stages, with an event after each. */
+const taught = (
+  fresh: Pretrained,
+  { stages, clock = liveClock }: TeachingOptions,
+  onProgress: OnProgress,
+): TE.TaskEither<ConfigFailure, Pretrained> =>
+  stages.reduce<TE.TaskEither<ConfigFailure, Pretrained>>(
+    (made, stage) =>
+      pipe(
+        made,
+        TE.chain((model) => trainStage({ model, stage, clock, onProgress })),
+        TE.chainFirstIOK((model) => () => onProgress({ type: 'stage', stage: stage.name, model })),
+      ),
+    TE.right(fresh),
+  )
+
 /**
- * Makes a model for a task: `newModel`, then supervised training on conversations, stage by stage, with AdamW (weight decay 0.1, beta2 0.95)
- * and gradients of norm 1 at most.
+ * Trains a model on conversations, stage by stage, with AdamW (weight decay 0.1, beta2 0.95) and gradients of norm 1 at most: the habits that
+ * reinforcement learning begins with.
  *
- * Errors   `Left` as `newModel`, and for conversations that the template refuses or in which the assistant writes nothing. Throws RangeError
- *          for counts that are not positive integers and a warm-up that is longer than its stage; NonFiniteLoss if training diverges.
+ * Errors   `Left` for conversations that the template refuses or in which the assistant writes nothing. Throws RangeError for counts that are
+ *          not positive integers and a warm-up that is longer than its stage; NonFiniteLoss if training diverges.
+ * Effects  computes on the tensor backend; calls `onProgress`. Equal options give equal weights on one machine.
+ */
+export const teachModel = (
+  { model, ...options }: TeachModelOptions,
+  onProgress: OnProgress = () => {},
+): TE.TaskEither<ConfigFailure, Pretrained> => {
+  requireStages('teachModel', options.stages)
+  return taught(model, options, onProgress)
+}
+
+/**
+ * Makes a model for a task: `newModel`, then supervised training on conversations, as `teachModel`.
+ *
+ * Errors   `Left` and throws as `newModel` and `teachModel`.
  * Effects  computes on the tensor backend; calls `onProgress`. Equal options give equal weights on one machine.
  */
 export const makeModel = (
-  { stages, clock = liveClock, ...options }: MakeModelOptions,
+  { stages, clock, ...options }: MakeModelOptions,
   onProgress: OnProgress = () => {},
 ): TE.TaskEither<MakeModelFailure, Pretrained> => {
-  requireStages(stages)
+  requireStages('makeModel', stages)
   const { tokenizer } = options
   const told: NewModelOptions['tokenizer'] =
     'texts' in tokenizer
@@ -142,16 +180,6 @@ export const makeModel = (
     TE.chainFirstIOK(({ config }) => () => {
       onProgress({ type: 'model', parameters: parameterCount(config), vocabularySize: config.vocabularySize })
     }),
-    TE.chain((fresh) =>
-      stages.reduce<TE.TaskEither<MakeModelFailure, Pretrained>>(
-        (made, stage) =>
-          pipe(
-            made,
-            TE.chainW((model) => trainStage({ model, stage, clock, onProgress })),
-            TE.chainFirstIOK((model) => () => onProgress({ type: 'stage', stage: stage.name, model })),
-          ),
-        TE.right(fresh),
-      ),
-    ),
+    TE.chainW((fresh) => taught(fresh, { stages, ...(clock && { clock }) }, onProgress)),
   )
 }

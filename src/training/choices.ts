@@ -208,11 +208,14 @@ export const stateNumbers = ({ learner: { optimizer, optimizerOptions } }: Pick<
   ({ adamw: 2, muon: 2, lion: 1, sgd: optimizerOptions.momentum ? 1 : 0, adafactor: 0.1 })[optimizer] // muon's rest is AdamW's
 
 /** The adapter of settings; undefined where the model's own weights are trained. */
-export const loraOf = ({ lora, model }: Pick<PolicySettings, 'lora' | 'model'>): LoraOptions | undefined =>
+export const loraOf = ({
+  lora,
+  model,
+}: Pick<PolicySettings, 'lora'> & Partial<Pick<PolicySettings, 'model'>>): LoraOptions | undefined =>
   lora.rank === null
     ? undefined
     : {
-        ...{ rank: lora.rank, alpha: lora.alpha, scaling: lora.scaling, baseModel: model },
+        ...{ rank: lora.rank, alpha: lora.alpha, scaling: lora.scaling, ...(model && { baseModel: model }) },
         targetModules: lora.target === 'all-linear' ? 'all-linear' : [lora.target].flat(),
       }
 

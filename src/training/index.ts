@@ -23,6 +23,8 @@ export {
   type HeldOut,
   type PolicyRun,
   type PolicyRunParts,
+  type PolicyRunSettings,
+  type PolicySampler,
   policyRun,
   type TaskContext,
   type TaskEnv,
@@ -60,5 +62,16 @@ export { type SampledText, type SampleOptions, sampleCompletions } from './sampl
 export { type PolicySettings, policySettings, settings } from './settings.js'
 export type { AheadOptions, BatchSource, KLWeight, OpenSource, SourceBatch, SourceStart } from './source.js'
 export { type RunStore, runFolder } from './store.js'
-export { DATASET_HELP, heldOutProblems, type RunTasks, type TaskSettings, trainingTasks } from './tasks.js'
+export {
+  DATASET_HELP,
+  heldOutProblems,
+  type RowTaskSettings,
+  type RunTasks,
+  rowSettings,
+  rowTasks,
+  type TaskSettings,
+  trainingTasks,
+} from './tasks.js'
 export { train } from './train.js'
+export { type VLLMSamplerOptions, vLLMSampler } from './vLLMSampler.js'
+export { withDefaults } from './withDefaults.js'

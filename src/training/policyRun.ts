@@ -59,6 +59,9 @@ export interface TaskContext {
   readonly start: number
 }
 
+/** The settings that `policyRun` reads. A recipe that makes its model has no `model`. */
+export type PolicyRunSettings = Omit<PolicySettings, 'model'> & Partial<Pick<PolicySettings, 'model'>>
+
 /** An environment of conversations for each context: `(context) => GSM8KEnv({ source, ...context })`. */
 export type TaskEnv<O extends HistoryPrompt> = (context: TaskContext) => Env<O, HistoryAction>
 
@@ -80,6 +83,15 @@ export interface PolicyRunParts<O extends HistoryPrompt> {
   /** What decides whether a group has a signal, one number for each row. Default: the reward before length and divergence cost something. */
   readonly signal?: (batch: TensorDict) => ArrayLike<number>
   readonly metrics?: RecordOptions['metrics']
+  /** Samples in place of the model in this process, which is then only evaluated. The run closes it. */
+  readonly sampler?: PolicySampler
+}
+
+/** What samples for a run: a policy, and what gives it new weights. */
+export interface PolicySampler {
+  readonly policy: Policy<TokenPrompt, TokenAction>
+  readonly updater: WeightUpdater<NamedTensors>
+  readonly close: () => Promise<void>
 }
 
 /** A run and the memory that it is estimated to need. */
@@ -103,7 +115,7 @@ const partSignal = (batch: TensorDict): ArrayLike<number> => {
 
 /** The environment of a batch as token ids, with costs of length and divergence in the reward. */
 const rewardedEnv = <O extends HistoryPrompt>(
-  settings: PolicySettings,
+  settings: PolicyRunSettings,
   {
     text,
     env,
@@ -125,16 +137,11 @@ const rewardedEnv = <O extends HistoryPrompt>(
   }
 }
 
-/** A policy that samples, one that is evaluated, and how both get weights. */
-interface Sampler {
-  readonly policy: Policy<TokenPrompt, TokenAction>
-  readonly updater: WeightUpdater<NamedTensors>
-  readonly close: () => Promise<void>
-}
-
-/** The engine of the model on a thread of its own. */
-const engineSampler = async (settings: PolicySettings, { config }: Pretrained): Promise<Sampler> => {
+/** The engine of the model on a thread of its own. Errors: throws RangeError where no folder holds the model. */
+const threadSampler = async (settings: PolicyRunSettings, { config }: Pretrained): Promise<PolicySampler> => {
   const { sampling, tasks, model } = settings
+  if (model === undefined)
+    throw new RangeError('sampling.maxLag: the sampling thread reads a model folder, and this recipe makes its model')
   const limits = { maxConcurrent: tasks.prompts * tasks.group }
   const folder = model === 'embedded' ? EMBEDDED_MODEL : model
   const module = folderEngineModule({ folder, text: 'absent', threads: sampling.samplerThreads, limits })
@@ -164,7 +171,7 @@ const promptTokens = async <O extends HistoryPrompt>(
   return Math.max(0, ...rowLengths(prompts))
 }
 
-const memoryRequest = (settings: PolicySettings, { config }: Pretrained, prompt: number, trained: number) => ({
+const memoryRequest = (settings: PolicyRunSettings, { config }: Pretrained, prompt: number, trained: number) => ({
   config,
   trained,
   stateNumbers: stateNumbers(settings),
@@ -178,7 +185,7 @@ const memoryRequest = (settings: PolicySettings, { config }: Pretrained, prompt:
 })
 
 /** The learner of settings. Its random numbers come from the seed. */
-const learnerOf = (settings: PolicySettings, model: Pretrained) => {
+const learnerOf = (settings: PolicyRunSettings, model: Pretrained) => {
   const { compute, learner } = settings
   const lora = loraOf(settings)
   return localLearner({
@@ -194,15 +201,15 @@ const numbersOf = (tensors: NamedTensors): number => Object.values(tensors).redu
 
 /**
  * Puts a run by policy gradients together from settings: the model samples in this process (or, with `sampling.maxLag`, on a thread of its
- * own), rewards are those of the environment with costs of length and divergence as the settings say, advantages and loss are those of the
+ * own) unless there is a `sampler`, rewards are those of the environment with costs of length and divergence as the settings say, advantages and loss are those of the
  * algorithm.
  *
  * Errors   throws RangeError for settings that contradict each other, and FailureError for a run that takes more memory than there is.
  * Effects  holds the model's weights until the run is closed.
  */
 export const policyRun = async <O extends HistoryPrompt>(
-  settings: PolicySettings,
-  { model, env, heldOut = [], signal = partSignal, metrics }: PolicyRunParts<O>,
+  settings: PolicyRunSettings,
+  { model, env, heldOut = [], signal = partSignal, metrics, sampler: given }: PolicyRunParts<O>,
   context: BuildContext = {},
 ): Promise<PolicyRun> => {
   const { config, text } = model
@@ -226,7 +233,7 @@ export const policyRun = async <O extends HistoryPrompt>(
     const request = memoryRequest(settings, model, prompt, trained)
     const memory =
       context.memory === 'ignore' ? memoryEstimate(request) : orThrow(requireMemory(request, liveMachine.memoryBytes()))
-    const sampler = sampling.maxLag === 0 ? null : await engineSampler(settings, model)
+    const sampler = given ?? (sampling.maxLag === 0 ? null : await threadSampler(settings, model))
     const evaluators = heldOut.map(
       ({ env: tasksOf, temperature = 0, tasks: count = keep.evalTasks, ...rest }): Evaluator =>
         evaluator({
@@ -249,7 +256,7 @@ export const policyRun = async <O extends HistoryPrompt>(
       collect: {
         ...{ key: child(key, 'rollouts'), groups: tasks.prompts, rounds: samplingRoundsOf(settings), kl },
         signal,
-        ...(sampler !== null && { ahead: { maxLag: sampling.maxLag, stale: sampling.stale } }),
+        ...(sampling.maxLag > 0 && { ahead: { maxLag: sampling.maxLag, stale: sampling.stale } }),
       },
       record: {
         ...(metrics && { metrics }),
@@ -269,6 +276,7 @@ export const policyRun = async <O extends HistoryPrompt>(
     inProcess.release()
     reference.release()
     await learner.close()
+    await given?.close()
     throw error
   }
 }
