@@ -48,7 +48,14 @@ export type {
   ValueBatch,
 } from './learners/lossKinds.js'
 export type { OffPolicyOptions } from './learners/policyRows.js'
-export { type PreferenceLists, preferenceBatch, type TokenLists, tokenBatch } from './learners/tokenBatch.js'
+export { chatBatch, pairBatch } from './learners/textBatch.js'
+export {
+  type MaskedBatch,
+  type PreferenceLists,
+  preferenceBatch,
+  type TokenLists,
+  tokenBatch,
+} from './learners/tokenBatch.js'
 export type { LoraOptions } from './learners/trainable.js'
 export {
   type BatchOptions,
@@ -68,8 +75,10 @@ export {
   type MakeModelOptions,
   type ModelStage,
   makeModel,
-  type TeachModelOptions,
-  teachModel,
+  type TrainModelEvent,
+  type TrainModelFailure,
+  type TrainModelOptions,
+  trainModel,
 } from './makeModel.js'
 export {
   type EstimatedBatch,

@@ -147,7 +147,7 @@ async function* evaluateBy(session: Session, evaluator: Evaluator, step: number)
   }
   const record: EvaluationRecord = {
     type: 'evaluation',
-    ...{ name: evaluator.name, step, tasks: evaluator.tasks, score: evaluator.score },
+    ...{ name: evaluator.name, step, tasks: evaluator.tasks, score: evaluator.score, measure: evaluator.measure },
     scores: evaluator.scoresOf(results),
     seconds: (clock.now() - started) / 1000,
   }
