@@ -49,10 +49,10 @@ export const recipe = T.defineRecipe({
     using params = T.sharedParams(teacher)
 
     const heldOut = ({ groups, start }: T.EvaluationContext) =>
-      T.asTokens(T.GSM8KEnv({ source: tasks.heldOut, prompts: groups, repeats: 1, start }), text)
+      T.tokenEnv(T.GSM8KEnv({ source: tasks.heldOut, prompts: groups, repeats: 1, start }), text)
     const greedy = student.withSampling({ temperature: 0 })
     return T.defineRun({
-      env: ({ groups, start }) => T.asTokens(T.GSM8KEnv({ source, prompts: groups, repeats, start }), text),
+      env: ({ groups, start }) => T.tokenEnv(T.GSM8KEnv({ source, prompts: groups, repeats, start }), text),
       policy: student,
       rate: T.teacherRater(T.TransformersWrapper({ config: teacher.config, params: params.value })),
       learner,

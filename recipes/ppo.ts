@@ -38,9 +38,9 @@ export const recipe = T.defineRecipe({
     const sampling = { temperature: 1, maxNewTokens: settings.maxNewTokens }
     const policy = T.TransformersWrapper({ config: model.config, params: learner.weights(), sampling })
     const heldOut = ({ groups, start }: T.EvaluationContext) =>
-      T.asTokens(T.GSM8KEnv({ source: tasks.heldOut, prompts: groups, repeats: 1, start }), model.text)
+      T.tokenEnv(T.GSM8KEnv({ source: tasks.heldOut, prompts: groups, repeats: 1, start }), model.text)
     return T.defineRun({
-      env: ({ groups, start }) => T.asTokens(T.GSM8KEnv({ source, prompts: groups, repeats, start }), model.text),
+      env: ({ groups, start }) => T.tokenEnv(T.GSM8KEnv({ source, prompts: groups, repeats, start }), model.text),
       policy,
       rate: T.valueRater(learner),
       advantage: T.GAE({ lambda }),

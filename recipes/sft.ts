@@ -40,7 +40,7 @@ export const recipe = T.defineRecipe({
     const sampling = { temperature: 0, maxNewTokens: 64 }
     const policy = T.TransformersWrapper({ config: model.config, params: learner.weights(), sampling })
     const problems = ({ groups: prompts, start }: T.EvaluationContext) =>
-      T.asTokens(T.GSM8KEnv({ source: T.heldOutProblems(), prompts, repeats: 1, start }), model.text)
+      T.tokenEnv(T.GSM8KEnv({ source: T.heldOutProblems(), prompts, repeats: 1, start }), model.text)
     const solved = T.evaluator({ name: 'word problems', env: problems, policy, tasks: settings.keep.evalTasks })
 
     const run = T.defineRun({

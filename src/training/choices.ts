@@ -189,7 +189,7 @@ const muonAndRest = (
  *
  * Errors   throws RangeError for options that the optimizer does not have, with the nearest one.
  */
-const optimizerOf = (
+export const optimizerOf = (
   settings: Pick<PolicySettings, 'learner' | 'steps'>,
   { embedding, learnedPositions }: Pick<DecoderConfig, 'embedding' | 'learnedPositions'>,
 ): AnyOptimizer => {
@@ -211,16 +211,20 @@ export const stateNumbers = ({ learner: { optimizer, optimizerOptions } }: Pick<
   ({ adamw: 2, muon: 2, lion: 1, sgd: optimizerOptions.momentum ? 1 : 0, adafactor: 0.1 })[optimizer] // muon's rest is AdamW's
 
 /** The adapter of settings; undefined where the model's own weights are trained. */
-export const loraOf = ({ lora, model }: Pick<PolicySettings, 'lora' | 'model'>): LoraOptions | undefined =>
+export const loraOf = ({
+  lora,
+  model,
+}: Pick<PolicySettings, 'lora'> & Partial<Pick<PolicySettings, 'model'>>): LoraOptions | undefined =>
   lora.rank === null
     ? undefined
     : {
-        ...{ rank: lora.rank, alpha: lora.alpha, scaling: lora.scaling, baseModel: model },
+        ...{ rank: lora.rank, alpha: lora.alpha, scaling: lora.scaling, ...(model && { baseModel: model }) },
         targetModules: lora.target === 'all-linear' ? 'all-linear' : [lora.target].flat(),
       }
 
 /** What `learnerParts` reads of settings. */
-export type LearnerSettings = Pick<PolicySettings, 'model' | 'seed' | 'steps' | 'learner' | 'lora' | 'compute'>
+export type LearnerSettings = Pick<PolicySettings, 'seed' | 'steps' | 'learner' | 'lora' | 'compute'> &
+  Partial<Pick<PolicySettings, 'model'>>
 
 /**
  * The options of `localLearner` that settings decide: everything but the loss. Its random numbers come from the seed.

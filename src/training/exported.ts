@@ -59,7 +59,7 @@ const exportedFolders = (
 /** What a run exports by its settings: the adapter, and the whole model in `compute.dtype`. */
 export const exportsOf =
   (
-    settings: Pick<PolicySettings, 'model' | 'lora' | 'compute'>,
+    settings: Pick<PolicySettings, 'lora' | 'compute'> & Partial<Pick<PolicySettings, 'model'>>,
     model: Pretrained,
     learner: Pick<LocalLearner<never, unknown>, 'weights' | 'files'>,
   ): (() => Folders) =>

@@ -24,14 +24,16 @@ export { exportsOf } from './exported.js'
 export { type LossEvaluatorOptions, lossEvaluator } from './lossEvaluator.js'
 export type { AlarmOptions, KeepOptions, RunRhythm, TrainOptions } from './options.js'
 export {
-  asTokens,
   type HeldOut,
   type PolicyRun,
   type PolicyRunParts,
+  type PolicyRunSettings,
+  type PolicySampler,
   policyRun,
   type TaskContext,
   type TaskEnv,
 } from './policyRun.js'
+export { type QueuedOptions, queuedRun } from './queued.js'
 export { pairRater, type RatedEntries, type Rater, teacherRater, valueRater } from './rater.js'
 export {
   type BuildContext,
@@ -59,10 +61,23 @@ export {
   type DataRunParts,
   defineRun,
   type RecordOptions,
+  type RunGroups,
   type RunParts,
 } from './run.js'
+export { type SampledText, type SampleOptions, sampleCompletions } from './sample.js'
 export { dataSettings, learnerSettings, type PolicySettings, policySettings, settings } from './settings.js'
 export type { AheadOptions, BatchSource, KLWeight, OpenSource, SourceBatch, SourceStart } from './source.js'
 export { type RunStore, runFolder } from './store.js'
-export { DATASET_HELP, heldOutProblems, type RunTasks, type TaskSettings, trainingTasks } from './tasks.js'
+export {
+  DATASET_HELP,
+  heldOutProblems,
+  type RowTaskSettings,
+  type RunTasks,
+  rowSettings,
+  rowTasks,
+  type TaskSettings,
+  trainingTasks,
+} from './tasks.js'
 export { train } from './train.js'
+export { type VLLMSamplerOptions, vLLMSampler } from './vLLMSampler.js'
+export { withDefaults } from './withDefaults.js'

@@ -10,16 +10,14 @@ import { child, type Key, keyFromSeed } from '../core/key.js'
 import type { GroupEntry } from '../data/batch.js'
 import type { HistoryAction, HistoryPrompt, LogProbModel, Policy, TokenAction, TokenPrompt } from '../data/policy.js'
 import { rowLengths } from '../data/tensorDict/leaf.js'
-import type { DeepMerge } from '../data/tensorDict/merge.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../data/weights.js'
 import { own } from '../engine/scope.js'
 import type { Env } from '../envs/env.js'
+import { type TokenEnvState, tokenEnv } from '../envs/tokenEnv.js'
 import { KLRewardTransform } from '../envs/transforms/klRewardTransform.js'
 import { OverlongPenalty } from '../envs/transforms/overlongPenalty.js'
 import { PolicyVersion } from '../envs/transforms/policyVersion.js'
-import { TemplateTransform, type TextEntries } from '../envs/transforms/templateTransform.js'
-import { Tokenizer } from '../envs/transforms/tokenizer.js'
 import { append } from '../envs/transforms/transform.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { liveMachine } from '../live/machine.js'
@@ -61,6 +59,9 @@ export interface TaskContext {
   readonly start: number
 }
 
+/** The settings that `policyRun` reads. A recipe that makes its model has no `model`. */
+export type PolicyRunSettings = Omit<PolicySettings, 'model'> & Partial<Pick<PolicySettings, 'model'>>
+
 /** An environment of conversations for each context: `(context) => GSM8KEnv({ source, ...context })`. */
 export type TaskEnv<O extends HistoryPrompt> = (context: TaskContext) => Env<O, HistoryAction>
 
@@ -82,25 +83,21 @@ export interface PolicyRunParts<O extends HistoryPrompt> {
   /** What decides whether a group has a signal, one number for each row. Default: the reward before length and divergence cost something. */
   readonly signal?: (batch: TensorDict) => ArrayLike<number>
   readonly metrics?: RecordOptions['metrics']
+  /** Samples in place of the model in this process, which is then only evaluated. The run closes it. */
+  readonly sampler?: PolicySampler
+}
+
+/** What samples for a run: a policy, and what gives it new weights. */
+export interface PolicySampler {
+  readonly policy: Policy<TokenPrompt, TokenAction>
+  readonly updater: WeightUpdater<NamedTensors>
+  readonly close: () => Promise<void>
 }
 
 /** A run and the memory that it is estimated to need. */
 export interface PolicyRun extends AnyRun {
   readonly memory: MemoryEstimate
 }
-
-type TokenState<O extends HistoryPrompt> = DeepMerge<DeepMerge<O, TextEntries>, TokenPrompt>
-
-/** An environment of conversations as one of token ids: the model's chat template and tokenizer around it. */
-export const asTokens = <O extends HistoryPrompt>(
-  env: Env<O, HistoryAction>,
-  { template, endOfTurn, tokenizer }: Pick<ModelText, 'template' | 'endOfTurn' | 'tokenizer'>,
-): Env<TokenState<O>, TokenAction> =>
-  pipe(
-    env as unknown as Env<HistoryPrompt, HistoryAction>, // what it has besides is carried along
-    append(TemplateTransform({ template, endOfTurn })),
-    append(Tokenizer({ tokenizer })),
-  ) as unknown as Env<TokenState<O>, TokenAction> // both add to O
 
 /**
  * What a row earned before length and divergence cost something: the sum of its reward parts, where the environment has any, else the
@@ -118,7 +115,7 @@ const partSignal = (batch: TensorDict): ArrayLike<number> => {
 
 /** The environment of a batch as token ids, with costs of length and divergence in the reward. */
 const rewardedEnv = <O extends HistoryPrompt>(
-  settings: PolicySettings,
+  settings: PolicyRunSettings,
   {
     text,
     env,
@@ -128,7 +125,7 @@ const rewardedEnv = <O extends HistoryPrompt>(
   const overlong = overlongOf(settings)
   const form = rewardFormOf(settings)
   return ({ groups, start, klCoefficient }: EnvContext) => {
-    const plain = asTokens(env({ prompts: groups, repeats: settings.tasks.group, start }), text)
+    const plain = tokenEnv(env({ prompts: groups, repeats: settings.tasks.group, start }), text)
     const shaped =
       overlong === null ? plain : (pipe(plain, append(OverlongPenalty(overlong))) as unknown as typeof plain) // one entry more
     const coefficient = settings.kl.in === 'reward' ? klCoefficient : 0 // 0 measures it alone
@@ -140,16 +137,11 @@ const rewardedEnv = <O extends HistoryPrompt>(
   }
 }
 
-/** A policy that samples, one that is evaluated, and how both get weights. */
-interface Sampler {
-  readonly policy: Policy<TokenPrompt, TokenAction>
-  readonly updater: WeightUpdater<NamedTensors>
-  readonly close: () => Promise<void>
-}
-
-/** The engine of the model on a thread of its own. */
-const engineSampler = async (settings: PolicySettings, { config }: Pretrained): Promise<Sampler> => {
+/** The engine of the model on a thread of its own. Errors: throws RangeError where no folder holds the model. */
+const threadSampler = async (settings: PolicyRunSettings, { config }: Pretrained): Promise<PolicySampler> => {
   const { sampling, tasks, model } = settings
+  if (model === undefined)
+    throw new RangeError('sampling.maxLag: the sampling thread reads a model folder, and this recipe makes its model')
   const limits = { maxConcurrent: tasks.prompts * tasks.group }
   const folder = model === 'embedded' ? EMBEDDED_MODEL : model
   const module = folderEngineModule({ folder, text: 'absent', threads: sampling.samplerThreads, limits })
@@ -171,7 +163,7 @@ const engineSampler = async (settings: PolicySettings, { config }: Pretrained): 
 }
 
 const promptTokens = async <O extends HistoryPrompt>(
-  env: Env<TokenState<O>, TokenAction>,
+  env: Env<TokenEnvState<O>, TokenAction>,
   key: Key,
 ): Promise<number> => {
   using state = own(orThrow(await env.reset(TensorDict({}, [env.batchSize]), key)()))
@@ -179,7 +171,7 @@ const promptTokens = async <O extends HistoryPrompt>(
   return Math.max(0, ...rowLengths(prompts))
 }
 
-const memoryRequest = (settings: PolicySettings, { config }: Pretrained, prompt: number, trained: number) => ({
+const memoryRequest = (settings: PolicyRunSettings, { config }: Pretrained, prompt: number, trained: number) => ({
   config,
   trained,
   stateNumbers: stateNumbers(settings),
@@ -196,15 +188,15 @@ const numbersOf = (tensors: NamedTensors): number => Object.values(tensors).redu
 
 /**
  * Puts a run by policy gradients together from settings: the model samples in this process (or, with `sampling.maxLag`, on a thread of its
- * own), rewards are those of the environment with costs of length and divergence as the settings say, advantages and loss are those of the
+ * own) unless there is a `sampler`, rewards are those of the environment with costs of length and divergence as the settings say, advantages and loss are those of the
  * algorithm.
  *
  * Errors   throws RangeError for settings that contradict each other, and FailureError for a run that takes more memory than there is.
  * Effects  holds the model's weights until the run is closed.
  */
 export const policyRun = async <O extends HistoryPrompt>(
-  settings: PolicySettings,
-  { model, env, heldOut = [], signal = partSignal, metrics }: PolicyRunParts<O>,
+  settings: PolicyRunSettings,
+  { model, env, heldOut = [], signal = partSignal, metrics, sampler: given }: PolicyRunParts<O>,
   context: BuildContext = {},
 ): Promise<PolicyRun> => {
   const { config, text } = model
@@ -227,35 +219,34 @@ export const policyRun = async <O extends HistoryPrompt>(
   const rewarded = rewardedEnv(settings, { text, env, reference })
   try {
     const trained = lora === undefined ? parameterCount(config) : numbersOf(learner.weights()) - parameterCount(config)
-    const prompt = await promptTokens(asTokens(env({ prompts: 1, repeats: 1, start: 0 }), text), child(key, 'look'))
+    const prompt = await promptTokens(tokenEnv(env({ prompts: 1, repeats: 1, start: 0 }), text), child(key, 'look'))
     const request = memoryRequest(settings, model, prompt, trained)
     const memory =
       context.memory === 'ignore' ? memoryEstimate(request) : orThrow(requireMemory(request, liveMachine.memoryBytes()))
-    const sampler = sampling.maxLag === 0 ? null : await engineSampler(settings, model)
+    const sampler = given ?? (sampling.maxLag === 0 ? null : await threadSampler(settings, model))
     const evaluators = heldOut.map(
       ({ env: tasksOf, temperature = 0, tasks: count = keep.evalTasks, ...rest }): Evaluator =>
         evaluator({
           ...{ ...rest, tasks: count },
           env: ({ groups, start }) =>
-            asTokens(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as Env<
+            tokenEnv(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as Env<
               TokenPrompt,
               TokenAction
             >, // carried along
           policy: inProcess.withSampling({ temperature }),
         }),
     )
-    const made = inProcessUpdater(inProcess)
     const run = defineRun({
       env: rewarded,
       policy: sampler?.policy ?? inProcess,
       advantage: advantageOf(settings),
       learner,
-      updater: sampler?.updater ?? made,
+      ...(sampler && { updater: sampler.updater }),
       evaluate: evaluators,
       collect: {
         ...{ key: child(key, 'rollouts'), groups: tasks.prompts, rounds: samplingRoundsOf(settings), kl },
         signal,
-        ...(sampler !== null && { ahead: { maxLag: sampling.maxLag, stale: sampling.stale } }),
+        ...(sampling.maxLag > 0 && { ahead: { maxLag: sampling.maxLag, stale: sampling.stale } }),
       },
       record: {
         ...(metrics && { metrics }),
@@ -263,7 +254,8 @@ export const policyRun = async <O extends HistoryPrompt>(
         exports: exportsOf(settings, model, learner),
       },
     })
-    const refresh = sampler === null ? undefined : (version: number) => made.push(learner.weights(), version)
+    const evaluated = inProcessUpdater(inProcess)
+    const refresh = sampler === null ? undefined : (version: number) => evaluated.push(learner.weights(), version)
     const closed = closing(run, async () => {
       await sampler?.close()
       if (sampler !== null) inProcess.release() // else it is the policy, which the run closes
@@ -274,6 +266,7 @@ export const policyRun = async <O extends HistoryPrompt>(
     inProcess.release()
     reference.release()
     await learner.close()
+    await given?.close()
     throw error
   }
 }

@@ -145,6 +145,10 @@ export interface RunSummary {
   readonly engine: EngineReport
 }
 
+/** A score as text: shares of tasks as percentages. */
+export const scoreText = (measure: Measure, value: number): string =>
+  measure === 'success' ? `${(100 * value).toFixed(1)} %` : String(Number(value.toPrecision(4)))
+
 const scoreOf = ({ scores, score }: EvaluationRecord): number => scores[score] ?? Number.NaN
 
 const isBetter = (a: EvaluationRecord, b: EvaluationRecord): boolean =>
