@@ -16,9 +16,9 @@ export const recipe = T.defineRecipe({
   name: 'reverseText',
   summary: 'Make a tiny model that can reverse words but mostly repeats them, and let GRPO find out what pays.',
   settings: T.policySettings.extend({
-    steps: T.z.number().int().positive().default(60).describe('batches that are collected and learned from'),
+    steps: T.z.number().int().positive().default(100).describe('batches that are collected and learned from'),
     model: T.z.literal('made here').default('made here').describe('this recipe makes its model'),
-    learner: T.learnerSettings(3e-4),
+    learner: T.learnerSettings(6e-4),
     shown: T.z
       .number()
       .int()
