@@ -148,6 +148,7 @@ const follow = async (planned: Planned, run: AnyRun, { flags, tracking }: Starte
 /** Collects one batch, shows what it is, and learns nothing. */
 const dryRun = async (run: AnyRun): Promise<void> => {
   try {
+    await run.begin?.()
     const source = await run.source.open({ step: 0, lastStep: 1, position: null, push: run.push })
     const open = { run, source, clock: liveClock }
     try {

@@ -91,6 +91,8 @@ export interface PolicyRunParts<O extends HistoryPrompt> {
 export interface PolicySampler {
   readonly policy: Policy<TokenPrompt, TokenAction>
   readonly updater: WeightUpdater<NamedTensors>
+  /** Called once before the run samples or pushes. */
+  readonly begin?: () => Promise<void>
   readonly close: () => Promise<void>
 }
 
@@ -261,7 +263,8 @@ export const policyRun = async <O extends HistoryPrompt>(
       if (sampler !== null) inProcess.release() // else it is the policy, which the run closes
       reference.release()
     })
-    return { ...closed, ...(refresh && { refresh }), memory }
+    const { begin } = sampler ?? {}
+    return { ...closed, ...(refresh && { refresh }), ...(begin && { begin }), memory }
   } catch (error) {
     inProcess.release()
     reference.release()

@@ -103,6 +103,8 @@ export interface AnyRun {
   readonly record: RecordOptions
   /** Null where the environment is not a function of its tasks. */
   readonly groups: RunGroups | null
+  /** Called once before the run samples or pushes weights: not for those who only look at its parts, as workers do. */
+  readonly begin?: () => Promise<void>
   /** JSON of all parts: a run folder stores it, and resume compares it. */
   readonly description: Readonly<Record<string, Json>>
   /** Frees policy, learner and source. */

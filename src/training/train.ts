@@ -177,6 +177,7 @@ const openSession = async (
   const { clock = liveClock } = options
   const startedAt = clock.now()
   const resume = store?.resume ?? null
+  await run.begin?.()
   if (resume !== null && store !== null) {
     orThrow(await run.learner.restore(resume.folder, store.files)())
     if (resume.state.step > 0) orThrow(await run.push(resume.state.step)())
