@@ -63,10 +63,15 @@ export const recipe = T.defineRecipe({
     const source = T.taskList('secrets', secrets)
     const env = (from: T.TaskSource) => (tasks: T.TaskContext) =>
       T.MultiTurnEnv({
-        ...{ source: from, ...tasks, maxTurns: chosen.guesses },
-        reply: ({ answer, task }) => {
+        ...{ source: from, ...tasks, maxTurns: chosen.guesses, parts: { found: 1, fits: 0.2 } },
+        initial: () => ({ low: 1, high: chosen.largest }),
+        reply: ({ answer, task, state: { low, high } }) => {
           const [guess, secret] = [Number(answer), Number(task.answer)]
-          return guess === secret ? { done: true, reward: 1 } : hint(guess, secret)
+          const fits = guess >= low && guess <= high ? 1 : 0 // the hints so far allow it
+          if (guess === secret) return { done: true, reward: { found: 1, fits } }
+          const message = hint(guess, secret)
+          const state = message === 'higher' ? { low: Math.max(low, guess + 1), high } : { low, high: guess - 1 }
+          return { message, reward: { found: 0, fits }, state: fits === 1 ? state : { low, high } }
         },
       })
     const heldOut = [{ env: env(source), tasks: chosen.largest }]
