@@ -1,7 +1,7 @@
-/** What a person sees of a run: a bar on a terminal, lines elsewhere, JSON when asked. */
+/** What a person sees of a run: a bar on a terminal, lines elsewhere, JSON where it is asked for. */
 import cliProgress from 'cli-progress'
-import type { RunEvent } from '../run/events.js'
-import type { StepRecord } from '../run/records.js'
+import type { RunEvent } from '../training/events.js'
+import { type EvaluationRecord, type StepRecord, scoreText } from '../training/records.js'
 
 /** Shows events as they come. `close` leaves the terminal as it was. */
 export interface Display {
@@ -11,30 +11,24 @@ export interface Display {
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`
 
-/** Tokens sampled per second of the whole step. */
-const speed = ({ completionTokens, seconds, tokens }: StepRecord): string => {
+const tokensPerSecond = ({ seconds, update }: StepRecord): string => {
   const total = seconds.generation + seconds.environment + seconds.training + seconds.weightSync
-  return (tokens / Math.max(total, 1e-9)).toFixed(completionTokens > 0 ? 0 : 1)
+  return ((update.tokens ?? 0) / Math.max(total, 1e-9)).toFixed(0)
 }
 
-const stepText = (record: StepRecord): Readonly<Record<string, string>> => ({
-  reward: record.reward.toFixed(3),
-  accuracy: percent(record.accuracy),
-  kl: record.klToRef === null ? '-' : record.klToRef.toFixed(4),
-  speed: speed(record),
-})
+const success = ({ parts }: StepRecord): string => (parts.success === undefined ? '-' : percent(parts.success))
 
-/** How many numbers the model has, and how many of them are trained if that is another number. */
-const counted = ({ parameters, trained }: { readonly parameters: number; readonly trained: number }): string => {
-  const text = (n: number): string => n.toLocaleString('en-US')
-  return trained === parameters
-    ? `${text(parameters)} parameters`
-    : `${text(parameters)} parameters and ${text(trained)} trained`
-}
+const evaluationText = ({ name, scores, score }: EvaluationRecord): string =>
+  `${name}: ${score} ${scoreText(score, scores[score] ?? Number.NaN)}`
 
-/** What is wrong since when, and where the batch is. */
 const alarmText = ({ step, message, path }: Extract<RunEvent, { readonly type: 'alarm' }>): string =>
   `alarm in step ${step}: ${message}${path === null ? '' : ` (the batch is in ${path})`}`
+
+/** The first sample of a step, in one line. */
+const sampleText = ({ samples }: Extract<RunEvent, { readonly type: 'samples' }>): string => {
+  const [first] = samples
+  return first === undefined ? '' : JSON.stringify(first.tokens.join('').slice(0, 160))
+}
 
 /** One JSON object a line, every event. */
 export const jsonDisplay = (write: (line: string) => void): Display => ({
@@ -42,31 +36,28 @@ export const jsonDisplay = (write: (line: string) => void): Display => ({
   close: () => undefined,
 })
 
-/** One line for each step and evaluation: for logs. */
+/** A line for each event. */
 export const lineDisplay = (write: (line: string) => void): Display => {
   let steps = 0
   return {
     show: (event) => {
       switch (event.type) {
         case 'start':
-          steps = event.settings.steps
-          write(`${counted(event)}, steps ${event.firstStep} to ${steps}\n`)
+          steps = event.steps
+          write(event.firstStep > steps ? `all ${steps} steps are done\n` : `steps ${event.firstStep} to ${steps}\n`)
           return
-        case 'step': {
-          const { reward, accuracy, kl, speed } = stepText(event)
-          write(`step ${event.step}/${steps}  reward ${reward}  accuracy ${accuracy}  KL ${kl}  ${speed} tokens/s\n`)
+        case 'step':
+          write(
+            `step ${event.step}/${steps}  reward ${event.reward.toFixed(3)}  success ${success(event)}  loss ${event.update.loss.toFixed(4)}  ${tokensPerSecond(event)} tokens/s\n`,
+          )
           return
-        }
         case 'alarm':
           write(`${alarmText(event)}\n`)
           return
         case 'evaluation':
-          write(
-            `held-out problems after ${event.step} steps: ${percent(event.accuracy)} right, ${percent(event.worked)} worked out\n`,
-          )
+          write(`after ${event.step} steps  ${evaluationText(event)}\n`)
           return
         case 'checkpoint':
-        case 'export':
           write(`saved ${event.path}\n`)
           return
         case 'samples':
@@ -79,7 +70,7 @@ export const lineDisplay = (write: (line: string) => void): Display => {
   }
 }
 
-/** A progress bar with reward, accuracy, KL, speed and time left; evaluations as lines above it. */
+/** A progress bar with reward, success, speed and time left; evaluations and samples as lines above it. */
 export const barDisplay = (stream: NodeJS.WriteStream): Display => {
   const bar = new cliProgress.SingleBar({
     stream,
@@ -87,9 +78,8 @@ export const barDisplay = (stream: NodeJS.WriteStream): Display => {
     clearOnComplete: false,
     etaBuffer: 10,
     format:
-      '{bar} {value}/{total} | reward {reward} | accuracy {accuracy} | KL {kl} | {speed} tokens/s | {note}{eta_formatted} left',
+      '{bar} {value}/{total} | reward {reward} | success {success} | {speed} tokens/s | {note}{eta_formatted} left',
   })
-  const blank = { reward: '-', accuracy: '-', kl: '-', speed: '-', note: '' }
   let isRunning = false
   const above = (line: string): void => {
     stream.write(`\r\u001b[K${line}\n`) // the bar draws itself again below
@@ -99,26 +89,27 @@ export const barDisplay = (stream: NodeJS.WriteStream): Display => {
     show: (event) => {
       switch (event.type) {
         case 'start':
-          bar.start(event.settings.steps, event.firstStep - 1, blank)
+          bar.start(event.steps, event.firstStep - 1, { reward: '-', success: '-', speed: '-', note: '' })
           isRunning = true
           return
         case 'evaluating':
-          bar.update({ note: event.done < event.problems ? `evaluating ${event.done}/${event.problems} | ` : '' })
+          bar.update({ note: event.done < event.tasks ? `evaluating ${event.done}/${event.tasks} | ` : '' })
           return
         case 'step':
-          bar.update(event.step, { ...stepText(event), note: '' })
+          bar.update(event.step, {
+            ...{ reward: event.reward.toFixed(3), success: success(event), speed: tokensPerSecond(event), note: '' },
+          })
+          return
+        case 'samples':
+          if (event.step % 10 === 1) above(`step ${event.step} sample: ${sampleText(event)}`)
           return
         case 'alarm':
           above(`\u001b[33m${alarmText(event)}\u001b[39m`) // yellow
           return
         case 'evaluation':
-          above(
-            `after ${String(event.step).padStart(3)} steps: ${percent(event.accuracy)} of held-out problems right, ${percent(event.worked)} worked out`,
-          )
+          above(`after ${String(event.step).padStart(3)} steps: ${evaluationText(event)}`)
           return
-        case 'samples':
         case 'checkpoint':
-        case 'export':
           return
         case 'end':
           bar.stop()

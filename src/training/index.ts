@@ -29,6 +29,7 @@ export {
   type TaskContext,
   type TaskEnv,
 } from './policyRun.js'
+export { type QueuedOptions, queuedRun } from './queued.js'
 export {
   type BuildContext,
   defineRecipe,
@@ -54,8 +55,10 @@ export {
   type DataRunParts,
   defineRun,
   type RecordOptions,
+  type RunGroups,
   type RunParts,
 } from './run.js'
+export { type SampledText, type SampleOptions, sampleCompletions } from './sample.js'
 export { type PolicySettings, policySettings, settings } from './settings.js'
 export type { AheadOptions, BatchSource, KLWeight, OpenSource, SourceBatch, SourceStart } from './source.js'
 export { type RunStore, runFolder } from './store.js'

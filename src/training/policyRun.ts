@@ -10,16 +10,14 @@ import { child, type Key, keyFromSeed } from '../core/key.js'
 import type { GroupEntry } from '../data/batch.js'
 import type { HistoryAction, HistoryPrompt, LogProbModel, Policy, TokenAction, TokenPrompt } from '../data/policy.js'
 import { rowLengths } from '../data/tensorDict/leaf.js'
-import type { DeepMerge } from '../data/tensorDict/merge.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../data/weights.js'
 import { own } from '../engine/scope.js'
 import type { Env } from '../envs/env.js'
+import { type TokenEnvState, tokenEnv } from '../envs/tokenEnv.js'
 import { KLRewardTransform } from '../envs/transforms/klRewardTransform.js'
 import { OverlongPenalty } from '../envs/transforms/overlongPenalty.js'
 import { PolicyVersion } from '../envs/transforms/policyVersion.js'
-import { TemplateTransform, type TextEntries } from '../envs/transforms/templateTransform.js'
-import { Tokenizer } from '../envs/transforms/tokenizer.js'
 import { append } from '../envs/transforms/transform.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { liveMachine } from '../live/machine.js'
@@ -101,19 +99,6 @@ export interface PolicyRun extends AnyRun {
   readonly memory: MemoryEstimate
 }
 
-type TokenState<O extends HistoryPrompt> = DeepMerge<DeepMerge<O, TextEntries>, TokenPrompt>
-
-/** The environment as token ids. */
-const asTokens = <O extends HistoryPrompt>(
-  env: Env<O, HistoryAction>,
-  { template, endOfTurn, tokenizer }: ModelText,
-): Env<TokenState<O>, TokenAction> =>
-  pipe(
-    env as unknown as Env<HistoryPrompt, HistoryAction>, // what it has besides is carried along
-    append(TemplateTransform({ template, endOfTurn })),
-    append(Tokenizer({ tokenizer })),
-  ) as unknown as Env<TokenState<O>, TokenAction> // both add to O
-
 /**
  * What a row earned before length and divergence cost something: the sum of its reward parts, where the environment has any, else the
  * reward.
@@ -140,7 +125,7 @@ const rewardedEnv = <O extends HistoryPrompt>(
   const overlong = overlongOf(settings)
   const form = rewardFormOf(settings)
   return ({ groups, start, klCoefficient }: EnvContext) => {
-    const plain = asTokens(env({ prompts: groups, repeats: settings.tasks.group, start }), text)
+    const plain = tokenEnv(env({ prompts: groups, repeats: settings.tasks.group, start }), text)
     const shaped =
       overlong === null ? plain : (pipe(plain, append(OverlongPenalty(overlong))) as unknown as typeof plain) // one entry more
     const coefficient = settings.kl.in === 'reward' ? klCoefficient : 0 // 0 measures it alone
@@ -178,7 +163,7 @@ const threadSampler = async (settings: PolicyRunSettings, { config }: Pretrained
 }
 
 const promptTokens = async <O extends HistoryPrompt>(
-  env: Env<TokenState<O>, TokenAction>,
+  env: Env<TokenEnvState<O>, TokenAction>,
   key: Key,
 ): Promise<number> => {
   using state = own(orThrow(await env.reset(TensorDict({}, [env.batchSize]), key)()))
@@ -244,7 +229,7 @@ export const policyRun = async <O extends HistoryPrompt>(
   const rewarded = rewardedEnv(settings, { text, env, reference })
   try {
     const trained = lora === undefined ? parameterCount(config) : numbersOf(learner.weights()) - parameterCount(config)
-    const prompt = await promptTokens(asTokens(env({ prompts: 1, repeats: 1, start: 0 }), text), child(key, 'look'))
+    const prompt = await promptTokens(tokenEnv(env({ prompts: 1, repeats: 1, start: 0 }), text), child(key, 'look'))
     const request = memoryRequest(settings, model, prompt, trained)
     const memory =
       context.memory === 'ignore' ? memoryEstimate(request) : orThrow(requireMemory(request, liveMachine.memoryBytes()))
@@ -254,20 +239,19 @@ export const policyRun = async <O extends HistoryPrompt>(
         evaluator({
           ...{ ...rest, tasks: count },
           env: ({ groups, start }) =>
-            asTokens(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as Env<
+            tokenEnv(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as Env<
               TokenPrompt,
               TokenAction
             >, // carried along
           policy: inProcess.withSampling({ temperature }),
         }),
     )
-    const made = inProcessUpdater(inProcess)
     const run = defineRun({
       env: rewarded,
       policy: sampler?.policy ?? inProcess,
       advantage: advantageOf(settings),
       learner,
-      updater: sampler?.updater ?? made,
+      ...(sampler && { updater: sampler.updater }),
       evaluate: evaluators,
       collect: {
         ...{ key: child(key, 'rollouts'), groups: tasks.prompts, rounds: samplingRoundsOf(settings), kl },
@@ -280,7 +264,8 @@ export const policyRun = async <O extends HistoryPrompt>(
         exports: () => exportedFolders(learner, { model, lora, dtype: compute.dtype }),
       },
     })
-    const refresh = sampler === null ? undefined : (version: number) => made.push(learner.weights(), version)
+    const evaluated = inProcessUpdater(inProcess)
+    const refresh = sampler === null ? undefined : (version: number) => evaluated.push(learner.weights(), version)
     const closed = closing(run, async () => {
       await sampler?.close()
       if (sampler !== null) inProcess.release() // else it is the policy, which the run closes

@@ -141,6 +141,15 @@ export interface RunSummary {
   readonly engine: EngineReport
 }
 
+/** Whether a score is a share of tasks. */
+const isShare = (score: string): boolean => /^(?:accuracy|success|pass@\d+|mean@\d+)$/.test(score)
+
+const percent = (share: number): string => `${(100 * share).toFixed(1)} %`
+
+/** A score as text: shares of tasks as percentages. */
+export const scoreText = (score: string, value: number): string =>
+  isShare(score) ? percent(value) : String(Number(value.toPrecision(4)))
+
 const scoreOf = ({ scores, score }: EvaluationRecord): number => scores[score] ?? Number.NaN
 
 /**

@@ -9,13 +9,14 @@ import { liveFiles } from '../live/files.js'
 import { DEFAULT_ALARM_LIMITS, watchSteps } from './alarms.js'
 import { chartData, evenly } from './charts.js'
 import type { AlarmOptions } from './options.js'
-import type {
-  EvaluationRecord,
-  EvaluationSummary,
-  OverlapRecord,
-  RunSummary,
-  StepRecord,
-  TrajectoryRecord,
+import {
+  type EvaluationRecord,
+  type EvaluationSummary,
+  type OverlapRecord,
+  type RunSummary,
+  type StepRecord,
+  scoreText,
+  type TrajectoryRecord,
 } from './records.js'
 import { openRun, type RunConfig, type RunFailure, type RunPaths, readMetrics, readTrajectories } from './runFolder.js'
 
@@ -56,10 +57,6 @@ const direction = (before: number, after: number): string => {
   if (after > before) return 'rose'
   return after < before ? 'fell' : 'stayed'
 }
-
-/** A score as text: shares as percentages. */
-const scoreText = (name: string, value: number): string =>
-  name === 'return' ? String(Number(value.toPrecision(4))) : percent(value)
 
 const verdictOf = ({ name, score, tasks, before, after }: EvaluationSummary): string => {
   const [from, to] = [before[score] ?? Number.NaN, after[score] ?? Number.NaN]
@@ -199,7 +196,7 @@ const readAssets = (files: Files): TE.TaskEither<FileFailure, Assets> => {
     TE.Do,
     TE.bind('chartScript', () => files.readText(resolve('uplot/dist/uPlot.iife.min.js'))),
     TE.bind('chartStyle', () => files.readText(resolve('uplot/dist/uPlot.min.css'))),
-    TE.bind('script', () => files.readText(own('training/page.js'))),
+    TE.bind('script', () => files.readText(own('report/page.js'))),
     TE.bind('style', () => files.readText(own('report/page.css'))),
   )
 }
@@ -266,7 +263,7 @@ ${left > 0 ? `<p class="note">${left} more completions are in trajectories.jsonl
  *
  * Errors   `Left(FileFailure)` if a file of the page's own scripts is missing: the installation is not complete.
  */
-const renderReport = (input: ReportInput, files: Files = liveFiles): TE.TaskEither<FileFailure, string> =>
+export const renderReport = (input: ReportInput, files: Files = liveFiles): TE.TaskEither<FileFailure, string> =>
   pipe(
     readAssets(files),
     TE.map((assets) => page(input, assets)),

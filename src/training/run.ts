@@ -5,11 +5,13 @@ import type { CollectedBatch } from '../collectors/rollouts/turnRows.js'
 import { inProcessUpdater, type WeightUpdater } from '../collectors/weightSync.js'
 import type { FileContents } from '../core/capabilities.js'
 import type { Failure } from '../core/failure.js'
+import { type Key, keyFromSeed } from '../core/key.js'
 import { refuse } from '../core/options.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import type { Policy, TokenAction, TokenPrompt } from '../data/policy.js'
 import type { Merge, TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors, WeightReceiver } from '../data/weights.js'
+import type { Env } from '../envs/env.js'
 import type { Advantage } from '../objectives/advantages/advantage.js'
 import { type CollectOptions, checkCollect, collectingSource, type EnvOf } from './collecting.js'
 import type { Evaluator } from './evaluation.js'
@@ -55,6 +57,20 @@ export interface DataRunParts<B, M extends UpdateMetrics> {
   readonly record?: RecordOptions
 }
 
+/** The groups of a run one by one, for workers that play them elsewhere. */
+export interface RunGroups {
+  /** The environment of a task, which is one group. */
+  readonly env: (task: number) => Env<TokenPrompt, TokenAction>
+  /** Trajectories of a group. */
+  readonly size: number
+  /** Groups of a batch. */
+  readonly count: number
+  /** Of sampling: the same in all workers. */
+  readonly key: Key
+  /** Whether new weights stay in this process, or are pushed by an updater that the run was given. */
+  readonly weights: 'kept' | 'pushed'
+}
+
 /** A run whose parts fit. `train` runs it, once. */
 export interface AnyRun {
   readonly _tag: 'Run'
@@ -66,6 +82,8 @@ export interface AnyRun {
   readonly refresh?: (version: number) => TaskEither<Failure, number>
   readonly evaluate: readonly Evaluator[]
   readonly record: RecordOptions
+  /** Null where the environment is not a function of its tasks. */
+  readonly groups: RunGroups | null
   /** JSON of all parts: a run folder stores it, and resume compares it. */
   readonly description: Readonly<Record<string, Json>>
   /** Frees policy, learner and source. */
@@ -114,6 +132,7 @@ const dataRun = <B, M extends UpdateMetrics>(parts: DataRunParts<B, M>): AnyRun 
         : updater.push(learner.weights(), version),
     evaluate,
     record,
+    groups: null,
     description: { data: data.description, learner: learner.description },
     close: async () => {
       await data.close()
@@ -121,6 +140,23 @@ const dataRun = <B, M extends UpdateMetrics>(parts: DataRunParts<B, M>): AnyRun 
     },
   }
 }
+
+const groupsOf = <O extends TokenPrompt, Added, M extends UpdateMetrics>({
+  env,
+  advantage: { groupSize },
+  collect: { groups, key = keyFromSeed(0), kl } = {},
+  updater,
+}: RunParts<O, Added, M>): RunGroups | null =>
+  typeof env !== 'function' || groupSize === undefined || groups === undefined
+    ? null
+    : {
+        env: (task) =>
+          env({ groups: 1, start: task, klCoefficient: kl?.coefficient ?? 0 }) as unknown as Env<
+            TokenPrompt,
+            TokenAction
+          >, // what it has besides is carried along
+        ...{ size: groupSize, count: groups, key, weights: updater === undefined ? 'kept' : 'pushed' },
+      }
 
 const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
   parts: RunParts<O, Added, M>,
@@ -137,6 +173,7 @@ const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
     push: (version) => updater.push(learner.weights(), version),
     evaluate,
     record,
+    groups: groupsOf(parts),
     description: {
       source: source.description,
       policy: policy.name,

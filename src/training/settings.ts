@@ -12,7 +12,7 @@ const natural = z.number().int().nonnegative()
 const CORRECTIONS = ['none', 'token-truncated', 'sequence-truncated', 'token-masked', 'sequence-masked'] as const
 
 /** The optimizers that settings name. */
-const OPTIMIZER_NAMES = ['adamw', 'sgd', 'lion', 'adafactor', 'muon'] as const
+export const OPTIMIZER_NAMES = ['adamw', 'sgd', 'lion', 'adafactor', 'muon'] as const
 
 const model = z
   .string()

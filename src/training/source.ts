@@ -39,6 +39,8 @@ export interface OpenSource {
   }) => TaskEither<Failure, SourceBatch>
   /** A step was learned from: the policy gets the weights, at once or beside what it samples. */
   readonly trained: (version: number) => TaskEither<Failure, number>
+  /** A checkpoint holds a position for good. Default: nothing is done. */
+  readonly saved?: (position: Json) => TaskEither<Failure, void>
   readonly close: () => Promise<void>
 }
 
