@@ -38,7 +38,7 @@ export const recipe = T.defineRecipe({
     const stage = { name: 'calls', conversation, conversations: settings.shown, batch: settings.batch }
     const stages = [{ ...stage, learningRate: 2e-3 }]
     const model = await T.orThrow(
-      T.teachModel({ model: pretrained, stages }, (event) => {
+      T.trainModel({ model: pretrained, stages }, (event) => {
         if (event.type === 'step' && event.step % 10 === 0)
           context.onProgress?.(`start model: step ${event.step} of ${event.steps}, nll ${event.nll.toFixed(3)}`)
       }),

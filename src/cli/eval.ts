@@ -12,8 +12,8 @@ import { addRecipeFlags } from './recipeFlags.js'
 type Flags = EngineOptions & Settings & { readonly json?: true }
 
 /** Measures by one evaluator, with a bar on a terminal. */
-const measure = async (evaluator: Evaluator, { json }: Flags): Promise<void> => {
-  const { name, score, tasks } = evaluator
+const measured = async (evaluator: Evaluator, { json }: Flags): Promise<void> => {
+  const { name, score, measure, tasks } = evaluator
   const bar = process.stderr.isTTY
     ? new cliProgress.SingleBar({
         stream: process.stderr,
@@ -41,7 +41,7 @@ const measure = async (evaluator: Evaluator, { json }: Flags): Promise<void> => 
   process.stdout.write(
     json === true
       ? `${JSON.stringify({ type: 'scores', name, tasks, scores, seconds })}\n`
-      : `${name}, ${tasks} tasks: ${[`${score} ${scoreText(score, value)}`, ...rest].join(', ')}, ${seconds.toFixed(1)} s\n`,
+      : `${name}, ${tasks} tasks: ${[`${score} ${scoreText(measure, value)}`, ...rest].join(', ')}, ${seconds.toFixed(1)} s\n`,
   )
 }
 
@@ -55,7 +55,7 @@ const action =
     const run = await build(chosen, settings, { memory: 'ignore' })
     try {
       if (run.evaluate.length === 0) throw new CommandError(`the recipe ${chosen.recipe.name} evaluates nothing`)
-      for (const evaluator of run.evaluate) await measure(evaluator, flags)
+      for (const evaluator of run.evaluate) await measured(evaluator, flags)
     } catch (error) {
       throw asCommandError(error)
     } finally {

@@ -20,6 +20,10 @@ const version =
     ? String(packageJson.version)
     : 'unknown'
 
+/** Recipes that are commands: `tandem sft` is `tandem train sft`. */
+const RECIPE_COMMANDS = ['sft', 'dpo', 'ppo', 'distill', 'reward']
+if (RECIPE_COMMANDS.includes(process.argv[2] ?? '')) process.argv.splice(2, 0, 'train')
+
 const [, , name, ...args] = process.argv
 
 /** A command whose flags are those of a recipe, which is loaded only if the command is the one that runs. */
@@ -42,6 +46,10 @@ const program = async (): Promise<Command> =>
     .addCommand(await recipeCommand('worker', 'Play rollouts of a recipe for a trainer elsewhere.', workerCommand))
     .addCommand(captureCommand({ connect: connectUpstream, start: startServedEngine }))
     .addCommand(doctorCommand())
+    .addHelpText(
+      'after',
+      `\nRecipes as commands, such as tandem sft for tandem train sft: ${RECIPE_COMMANDS.join(', ')}`,
+    )
     .showHelpAfterError()
 
 /** A reader such as `head` may close the pipe: that is no error. */

@@ -18,8 +18,12 @@ const tokensPerSecond = ({ seconds, update }: StepRecord): string => {
 
 const success = ({ parts }: StepRecord): string => (parts.success === undefined ? '-' : percent(parts.success))
 
-const evaluationText = ({ name, scores, score }: EvaluationRecord): string =>
-  `${name}: ${score} ${scoreText(score, scores[score] ?? Number.NaN)}`
+const evaluationText = ({ name, scores, score, measure }: EvaluationRecord): string =>
+  `${name}: ${score} ${scoreText(measure, scores[score] ?? Number.NaN)}`
+
+/** Reward and success of a step that has any. */
+const rewardText = (record: StepRecord): string =>
+  record.reward === undefined ? '' : `reward ${record.reward.toFixed(3)}  success ${success(record)}  `
 
 const alarmText = ({ step, message, path }: Extract<RunEvent, { readonly type: 'alarm' }>): string =>
   `alarm in step ${step}: ${message}${path === null ? '' : ` (the batch is in ${path})`}`
@@ -48,7 +52,7 @@ export const lineDisplay = (write: (line: string) => void): Display => {
           return
         case 'step':
           write(
-            `step ${event.step}/${steps}  reward ${event.reward.toFixed(3)}  success ${success(event)}  loss ${event.update.loss.toFixed(4)}  ${tokensPerSecond(event)} tokens/s\n`,
+            `step ${event.step}/${steps}  ${rewardText(event)}loss ${event.update.loss.toFixed(4)}  ${tokensPerSecond(event)} tokens/s\n`,
           )
           return
         case 'alarm':
@@ -97,7 +101,12 @@ export const barDisplay = (stream: NodeJS.WriteStream): Display => {
           return
         case 'step':
           bar.update(event.step, {
-            ...{ reward: event.reward.toFixed(3), success: success(event), speed: tokensPerSecond(event), note: '' },
+            ...{
+              reward: event.reward?.toFixed(3) ?? '-',
+              success: success(event),
+              speed: tokensPerSecond(event),
+              note: '',
+            },
           })
           return
         case 'samples':

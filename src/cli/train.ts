@@ -107,8 +107,8 @@ const conclusion = (folder: string, summary: RunSummary): string => {
   return [
     '',
     `${steps} steps in ${secondsTotal.toFixed(0)} s (${generation.toFixed(0)} tokens/s sampled, ${training.toFixed(0)} tokens/s trained)`,
-    ...evaluated.map(({ name, score, tasks, before, after }) => {
-      const [first, last] = [before, after].map((scores) => scoreText(score, scores[score] ?? Number.NaN))
+    ...evaluated.map(({ name, score, measure, tasks, before, after }) => {
+      const [first, last] = [before, after].map((scores) => scoreText(measure, scores[score] ?? Number.NaN))
       return `${name}, ${tasks} tasks: ${score} ${first} -> ${last}${late}`
     }),
     ...(best === null || best.step === steps
@@ -148,6 +148,7 @@ const follow = async (planned: Planned, run: AnyRun, { flags, tracking }: Starte
 /** Collects one batch, shows what it is, and learns nothing. */
 const dryRun = async (run: AnyRun): Promise<void> => {
   try {
+    await run.begin?.()
     const source = await run.source.open({ step: 0, lastStep: 1, position: null, push: run.push })
     const open = { run, source, clock: liveClock }
     try {

@@ -7,6 +7,7 @@ export {
   DEFAULT_ALARM_LIMITS,
 } from './alarms.js'
 export { type BatchMetrics, batchMetrics, type TrajectoryNumbers, trajectoryNumbers } from './batchMetrics.js'
+export { type LearnerSettings, learnerParts } from './choices.js'
 export type { CollectOptions, EnvContext, EnvOf } from './collecting.js'
 export {
   type EvaluationContext,
@@ -15,9 +16,12 @@ export {
   type Evaluator,
   type EvaluatorOptions,
   evaluator,
+  type Measure,
   type Scores,
 } from './evaluation.js'
 export type { RunEvent } from './events.js'
+export { exportsOf } from './exported.js'
+export { type LossEvaluatorOptions, lossEvaluator } from './lossEvaluator.js'
 export type { AlarmOptions, KeepOptions, RunRhythm, TrainOptions } from './options.js'
 export {
   type HeldOut,
@@ -30,6 +34,7 @@ export {
   type TaskEnv,
 } from './policyRun.js'
 export { type QueuedOptions, queuedRun } from './queued.js'
+export { pairRater, type RatedEntries, type Rater, teacherRater, valueRater } from './rater.js'
 export {
   type BuildContext,
   defineRecipe,
@@ -49,6 +54,7 @@ export type {
   UpdateMetrics,
 } from './records.js'
 export { type ReplayEvent, type ReplayOptions, replay } from './replay.js'
+export { type RowBatches, type RowBatchOptions, rowBatches } from './rowBatches.js'
 export {
   type AnyRun,
   closing,
@@ -59,7 +65,7 @@ export {
   type RunParts,
 } from './run.js'
 export { type SampledText, type SampleOptions, sampleCompletions } from './sample.js'
-export { type PolicySettings, policySettings, settings } from './settings.js'
+export { dataSettings, learnerSettings, type PolicySettings, policySettings, settings } from './settings.js'
 export type { AheadOptions, BatchSource, KLWeight, OpenSource, SourceBatch, SourceStart } from './source.js'
 export { type RunStore, runFolder } from './store.js'
 export {

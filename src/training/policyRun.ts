@@ -33,10 +33,10 @@ import { trajectoryNumbers } from './batchMetrics.js'
 import {
   advantageOf,
   klWeightOf,
+  learnerParts,
   loraOf,
   lossOf,
   offPolicyOf,
-  optimizerOf,
   overlongOf,
   rewardFormOf,
   samplingRoundsOf,
@@ -44,7 +44,7 @@ import {
 } from './choices.js'
 import type { EnvContext } from './collecting.js'
 import { type Evaluator, type EvaluatorOptions, evaluator } from './evaluation.js'
-import { exportedFolders } from './exported.js'
+import { exportsOf } from './exported.js'
 import type { BuildContext } from './recipe.js'
 import { type AnyRun, closing, defineRun, type RecordOptions } from './run.js'
 import type { PolicySettings } from './settings.js'
@@ -91,6 +91,8 @@ export interface PolicyRunParts<O extends HistoryPrompt> {
 export interface PolicySampler {
   readonly policy: Policy<TokenPrompt, TokenAction>
   readonly updater: WeightUpdater<NamedTensors>
+  /** Called once before the run samples or pushes. */
+  readonly begin?: () => Promise<void>
   readonly close: () => Promise<void>
 }
 
@@ -184,19 +186,6 @@ const memoryRequest = (settings: PolicyRunSettings, { config }: Pretrained, prom
   threads: settings.compute.workers - 1 + (settings.sampling.maxLag > 0 ? 1 : 0),
 })
 
-/** The learner of settings. Its random numbers come from the seed. */
-const learnerOf = (settings: PolicyRunSettings, model: Pretrained) => {
-  const { compute, learner } = settings
-  const lora = loraOf(settings)
-  return localLearner({
-    ...{ model, loss: lossOf(settings), key: keyFromSeed(settings.seed) },
-    ...{ optimizer: optimizerOf(settings, model.config), offPolicy: offPolicyOf(settings) },
-    ...(lora && { lora }),
-    passes: { epochs: learner.epochs, miniBatches: learner.miniBatches, maxGradNorm: learner.maxGradNorm },
-    compute: { threads: compute.workers, microBatchTokens: compute.microBatch, recompute: compute.recompute },
-  })
-}
-
 const numbersOf = (tensors: NamedTensors): number => Object.values(tensors).reduce((sum, { size }) => sum + size, 0)
 
 /**
@@ -217,7 +206,10 @@ export const policyRun = async <O extends HistoryPrompt>(
   const key = keyFromSeed(settings.seed)
   const kl = klWeightOf(settings)
   const lora = loraOf(settings)
-  const learner = learnerOf(settings, model)
+  const learner = localLearner({
+    ...learnerParts(settings, model),
+    ...{ loss: lossOf(settings), offPolicy: offPolicyOf(settings) },
+  })
   using first = sharedParams(model)
   const reference = TransformersWrapper({ config, params: first.value })
   const inProcess: TransformersPolicy = TransformersWrapper({
@@ -261,7 +253,7 @@ export const policyRun = async <O extends HistoryPrompt>(
       record: {
         ...(metrics && { metrics }),
         decode: (id) => text.tokenizer.decode([id], 'keep'),
-        exports: () => exportedFolders(learner, { model, lora, dtype: compute.dtype }),
+        exports: exportsOf(settings, model, learner),
       },
     })
     const evaluated = inProcessUpdater(inProcess)
@@ -271,7 +263,8 @@ export const policyRun = async <O extends HistoryPrompt>(
       if (sampler !== null) inProcess.release() // else it is the policy, which the run closes
       reference.release()
     })
-    return { ...closed, ...(refresh && { refresh }), memory }
+    const { begin } = sampler ?? {}
+    return { ...closed, ...(refresh && { refresh }), ...(begin && { begin }), memory }
   } catch (error) {
     inProcess.release()
     reference.release()

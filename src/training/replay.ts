@@ -247,6 +247,7 @@ export async function* replay(run: AnyRun, options: ReplayOptions): AsyncGenerat
     const around = await lookAround(run, options)
     const { asked, before, records } = around
     try {
+      await run.begin?.()
       if (before !== null) {
         orThrow(await run.learner.restore(before.folder, store.files)())
         if (before.state.step > 0) orThrow(await run.push(before.state.step)())

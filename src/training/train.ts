@@ -147,7 +147,7 @@ async function* evaluateBy(session: Session, evaluator: Evaluator, step: number)
   }
   const record: EvaluationRecord = {
     type: 'evaluation',
-    ...{ name: evaluator.name, step, tasks: evaluator.tasks, score: evaluator.score },
+    ...{ name: evaluator.name, step, tasks: evaluator.tasks, score: evaluator.score, measure: evaluator.measure },
     scores: evaluator.scoresOf(results),
     seconds: (clock.now() - started) / 1000,
   }
@@ -177,6 +177,7 @@ const openSession = async (
   const { clock = liveClock } = options
   const startedAt = clock.now()
   const resume = store?.resume ?? null
+  await run.begin?.()
   if (resume !== null && store !== null) {
     orThrow(await run.learner.restore(resume.folder, store.files)())
     if (resume.state.step > 0) orThrow(await run.push(resume.state.step)())

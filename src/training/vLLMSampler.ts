@@ -25,10 +25,10 @@ export interface VLLMSamplerOptions {
 /**
  * Samples on servers that speak vLLM's protocol, and pushes each new version of the weights into them.
  *
- * The servers begin with the weights of `model`, whatever an earlier run left in them, so that a run that was killed resumes on the same
- * servers. Start `tandem serve` with `--dev` (and `--enable-lora` for runs with `lora.rank`), vLLM as `vLLMUpdater` needs it.
+ * When the run begins, the servers get the weights of `model`, whatever an earlier run left in them, so that a run that was killed resumes on
+ * the same servers. Start `tandem serve` with `--dev` (and `--enable-lora` for runs with `lora.rank`), vLLM as `vLLMUpdater` needs it.
  *
- * Errors   throws FailureError if the folder cannot be written, or if a server does not answer or cannot load the weights of the start.
+ * Errors   `begin` throws FailureError if the folder cannot be written, or if a server does not answer or cannot load those weights.
  * Effects  HTTP requests until `close`; a folder for each version, removed when no server can need it.
  */
 export const vLLMSampler = async ({
@@ -51,20 +51,19 @@ export const vLLMSampler = async ({
     model: { config, checkpoints: { folder, text } },
     start: { version: 0, source: { _tag: 'Folder', path: start } },
   })
-  const close = async (): Promise<void> => {
-    updater.release()
-    await policy.close()
-    await liveFiles.remove(given.folder === undefined ? folder : start)()
-  }
-  try {
-    orThrow(await saveModel(start, model)())
-    for (const { server, problem } of await updater.recover()) {
-      const failure: WeightFailure = { _tag: 'WeightFailure', receiver: server, reason: String(problem) }
-      if (problem !== null) orThrow(E.left(failure))
-    }
-    return { policy, updater, close }
-  } catch (error) {
-    await close()
-    throw error
+  return {
+    ...{ policy, updater },
+    begin: async () => {
+      orThrow(await saveModel(start, model)())
+      for (const { server, problem } of await updater.recover()) {
+        const failure: WeightFailure = { _tag: 'WeightFailure', receiver: server, reason: String(problem) }
+        if (problem !== null) orThrow(E.left(failure))
+      }
+    },
+    close: async () => {
+      updater.release()
+      await policy.close()
+      await liveFiles.remove(given.folder === undefined ? folder : start)()
+    },
   }
 }

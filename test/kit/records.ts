@@ -31,7 +31,7 @@ export const evaluationRecord = (
   accuracy: number,
   { scores, ...changes }: Partial<EvaluationRecord> = {},
 ): EvaluationRecord => ({
-  ...{ type: 'evaluation', name: 'held out', score: 'accuracy', step, tasks: 200, seconds: 1 },
+  ...{ type: 'evaluation', name: 'held out', score: 'accuracy', measure: 'success', step, tasks: 200, seconds: 1 },
   ...{ scores: { accuracy, ...scores }, ...changes },
 })
 

@@ -20,7 +20,16 @@ useEngine({ threads: 1 })
 const path = useTemporaryFolder()
 
 const evaluation = (step: number, accuracy: number, tasks = 10): EvaluationRecord => ({
-  ...{ type: 'evaluation', name: 'held out', score: 'accuracy', scores: { accuracy }, step, tasks, seconds: 0 },
+  ...{
+    type: 'evaluation',
+    name: 'held out',
+    score: 'accuracy',
+    measure: 'success',
+    scores: { accuracy },
+    step,
+    tasks,
+    seconds: 0,
+  },
 })
 
 describe('bestEvaluation', () => {

@@ -60,8 +60,8 @@ describe('summarize', () => {
   it('gives the lowest accuracy of the second half: what was learned and lost again shows', () => {
     const accuracies = [0.1, 0.2, 0.8, 0.3, 0.9]
     const all = accuracies.map((accuracy, i) => evaluationRecord(10 * i, accuracy))
-    expect(summarize([], all, context).evaluated[0]?.lowestLate).toBe(0.3)
-    expect(summarize([], all.slice(0, 1), context).evaluated[0]?.lowestLate).toBe(0.1)
+    expect(summarize([], all, context).evaluated[0]?.worstLate).toBe(0.3)
+    expect(summarize([], all.slice(0, 1), context).evaluated[0]?.worstLate).toBe(0.1)
   })
 
   it('counts sampled tokens by seconds of generation, trained tokens by seconds of training', () => {

@@ -18,7 +18,7 @@ describe('a run with dynamic sampling', () => {
     for (const { sampling, completionTokens } of steps) {
       expect(sampling!.groups).toBe(2 * sampling!.rounds)
       expect(sampling!.rounds).toBeLessThanOrEqual(3)
-      expect(sampling!.tokens).toBeGreaterThanOrEqual(4 * completionTokens)
+      expect(sampling!.tokens).toBeGreaterThanOrEqual(4 * completionTokens!)
     }
     expect(Math.max(...steps.map(({ sampling }) => sampling!.rounds))).toBeGreaterThan(1)
   })
@@ -37,7 +37,7 @@ describe('a run with a soft end', () => {
     const [plain] = await runs.start('plain', { ...SETTINGS, steps: 1 })
     const [soft] = await runs.start('soft', { ...SETTINGS, steps: 1, overlongCache: 8, overlongFactor: 2 })
     expect(soft!.completionTokens).toBe(plain!.completionTokens)
-    expect(plain!.reward - soft!.reward).toBeCloseTo((2 * plain!.completionTokens) / 8, 5)
+    expect(plain!.reward! - soft!.reward!).toBeCloseTo((2 * plain!.completionTokens!) / 8, 5)
   })
 
   it('refuses a cache that is longer than a completion', () => {
