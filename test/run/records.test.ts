@@ -28,7 +28,7 @@ const evaluation = (changes: Partial<EvaluationRecord> = {}): EvaluationRecord =
 const context: SummaryContext = {
   ...{ status: 'finished', seed: 1, completionsPerStep: 4, secondsTotal: 10, checkpointSeconds: 1, policyVersion: 2 },
   parameters: 100,
-  engine: { backend: 'cpu', version: '1', threads: 1, compiles: 0, fallbacks: {} },
+  engine: { backend: 'cpu', version: '1', threads: 1, compiles: 0, graphs: 0, graphBytes: 0, fallbacks: {} },
 }
 
 const seconds = fc.double({ min: 0.001, max: 100, noNaN: true })

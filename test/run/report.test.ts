@@ -77,7 +77,15 @@ const reportInput = (changes: Partial<ReportInput> = {}): ReportInput => {
       checkpointSeconds: 0.1,
       policyVersion: 2,
       parameters: 1000,
-      engine: { backend: 'onnxruntime', version: '1', threads: 2, compiles: 3, fallbacks: {} },
+      engine: {
+        backend: 'onnxruntime',
+        version: '1',
+        threads: 2,
+        compiles: 3,
+        graphs: 3,
+        graphBytes: 0,
+        fallbacks: {},
+      },
     },
   )
   return {
