@@ -11,6 +11,7 @@ const LONG = [
   'kills',
   'lora',
   'overlap',
+  'recipes',
   'remoteGrpo',
   'toolConversations',
 ].map((name) => `test/learning/${name}.test.ts`)
