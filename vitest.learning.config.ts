@@ -12,6 +12,7 @@ const LONG = [
   'lora',
   'overlap',
   'remoteGrpo',
+  'reverseText',
   'toolConversations',
 ].map((name) => `test/learning/${name}.test.ts`)
 
