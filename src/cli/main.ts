@@ -7,6 +7,7 @@ import { connectUpstream } from './captureUpstream.js'
 import { doctorCommand } from './doctor.js'
 import { evalCommand } from './eval.js'
 import { CommandError } from './failure.js'
+import { initCommand } from './init.js'
 import { replayCommand } from './replay.js'
 import { sampleCommand } from './sample.js'
 import { serveCommand } from './serve.js'
@@ -45,6 +46,7 @@ const program = async (): Promise<Command> =>
     .addCommand(serveCommand(startServedEngine))
     .addCommand(await recipeCommand('worker', 'Play rollouts of a recipe for a trainer elsewhere.', workerCommand))
     .addCommand(captureCommand({ connect: connectUpstream, start: startServedEngine }))
+    .addCommand(initCommand())
     .addCommand(doctorCommand())
     .addHelpText(
       'after',

@@ -8,8 +8,10 @@ import * as tf from '@tensorflow/tfjs'
 import { flatten, formatShape, type Tree, type TreeShape, unflatten } from '../core/tree.js'
 import type { RecordingBackend, Traced } from './onnxruntime/backend.js'
 import type { OnnxTensor } from './onnxruntime/binding.js'
+import type { Graph } from './onnxruntime/graph.js'
+import type { GraphMemory } from './onnxruntime/graphMemory.js'
 import { activeRecordingBackend } from './onnxruntime/register.js'
-import type { CompiledGraph, GraphMemory } from './onnxruntime/runtime.js'
+import type { CompiledGraph } from './onnxruntime/runtime.js'
 import { type AxisNames, axisNames, recordingShapes, unify } from './onnxruntime/symbolic.js'
 import { scope } from './scope.js'
 
@@ -18,12 +20,14 @@ export const isTensor = (value: unknown): value is tf.Tensor => value instanceof
 /** A function that was recorded for arguments of some structure, types and sizes. */
 interface Entry {
   readonly backend: RecordingBackend
-  readonly traced: Traced
+  readonly traced: Pick<Traced, 'feedParameters' | 'outputs'>
   /** The graph in which these arguments are constants; nothing where no result needs computing. */
   readonly compile: (bound: ReadonlyMap<number, tf.Tensor>) => CompiledGraph | undefined
   /** The graph without constant arguments, compiled when it is first asked for. */
   readonly plain: () => CompiledGraph | undefined
   readonly release: () => void
+  /** Of its compiled graph. */
+  readonly ownBytes: () => number
   readonly shape: TreeShape
   /** Whether one graph serves several sizes. */
   readonly sizes: 'fixed' | 'vary'
@@ -69,12 +73,14 @@ export interface VaryingAxes {
 export interface JitOptions<A> {
   /** Graphs kept, at least 1. Default 32. */
   readonly cacheSize?: number
+  /** Above this many bytes of graphs, the least recently used ones go first, down to one. Default 256 MiB. */
+  readonly cacheBytes?: number
   /**
    * Arguments with axes whose sizes may vary from call to call: one graph serves all of them. Axes of one name have one size in a call.
    * What `f` does may depend on such sizes only through the shapes of its arguments.
    */
   readonly varying?: (input: A) => readonly VaryingAxes[]
-  /** What a graph does with its memory between runs: `kept` (default) is faster where graphs are small, `returned` takes much less where they are large. */
+  /** What a graph does with its memory between runs. Default `automatic`: it keeps it where that is faster and where there is room. */
   readonly memory?: GraphMemory
 }
 
@@ -104,36 +110,48 @@ const compileEntry = <A, B>(
 ): Entry => {
   let resultShape: TreeShape | undefined
   const names = axisNames(axes)
-  const shapesOf = (which: 0 | 1): readonly number[][] =>
-    leaves.map(({ shape }, i) => [...recordingShapes(shape, axes[i] ?? [], names)[which]])
+  const specs = leaves.map(({ dtype, shape }, i) => ({ dtype, shapes: recordingShapes(shape, axes[i] ?? [], names) }))
+  const shapesOf = (which: 0 | 1): number[][] => specs.map(({ shapes }) => [...shapes[which]])
   const record = (which: 0 | 1): Traced => {
-    const shapes = shapesOf(which)
-    const parameters = leaves.map(({ dtype }, i) => ({ dtype, shape: shapes[i]! }))
+    const parameters = shapesOf(which).map((sizes, i) => ({ dtype: specs[i]!.dtype, shape: sizes }))
     return backend.trace(parameters, (inputs) => {
       const result = flatten(f(unflatten(shape, inputs) as A) as Tree<tf.Tensor>, isTensor) // trees by the types of `jit`
       resultShape = result.shape
       return result.leaves
     })
   }
-  const traced = record(0)
-  const second = names.length === 0 ? undefined : record(1)
-  if (second !== undefined) checkPassedThrough(traced, second, shapesOf(0))
-  const { graph, shapes: open } =
-    second === undefined ? { graph: traced.graph, shapes: undefined } : unify(traced.graph, second.graph)
+  const recordGraph = () => {
+    const traced = record(0)
+    const second = names.length === 0 ? undefined : record(1)
+    if (second !== undefined) checkPassedThrough(traced, second, shapesOf(0))
+    const unified = second === undefined ? undefined : unify(traced.graph, second.graph)
+    return { traced, graph: unified?.graph ?? traced.graph, open: unified?.shapes }
+  }
+  let recorded: ReturnType<typeof recordGraph> | undefined = recordGraph()
+  const { outputs, feedParameters } = recorded.traced
+  const isComputed = recorded.graph.roots.length > 0
+  /** The graph, recorded again after the first time: most are compiled once, and a record takes more memory than it is worth. */
+  const takeGraph = (): ReturnType<typeof recordGraph> => {
+    const taken = recorded ?? recordGraph()
+    recorded = undefined
+    return taken
+  }
+  const recordAgain = (): Graph => recordGraph().graph // out here, where no closure of a compiled graph can keep the first one
   const compile: Entry['compile'] = (bound) => {
-    if (graph.roots.length === 0) return undefined
+    if (!isComputed) return undefined
+    const { graph, open } = takeGraph()
     const values = new Map(
-      traced.feedParameters.flatMap((parameter, i) => {
+      feedParameters.flatMap((parameter, i) => {
         const tensor = bound.get(parameter)
         return tensor === undefined ? [] : [[graph.feeds[i]!, backend.arrayOf(tensor)] as const]
       }),
     )
-    return backend.compile(graph, { memory, values, ...(open && { open }) })
+    return backend.compile(graph, { memory, values, ...(open && { open }), recordAgain })
   }
   let plain: CompiledGraph | undefined
   return {
     backend,
-    traced,
+    traced: { feedParameters, outputs },
     compile,
     plain: () => {
       plain ??= compile(NOTHING_BOUND)
@@ -143,6 +161,7 @@ const compileEntry = <A, B>(
       plain?.release()
       plain = undefined
     },
+    ownBytes: () => plain?.ownBytes ?? 0,
     shape: resultShape!,
     sizes: names.length === 0 ? 'fixed' : 'vary',
   }
@@ -208,7 +227,7 @@ const MOVED = 'jit: a tensor that is bound is not among the arguments, where it 
  *
  * Errors   throws RangeError if `cacheSize` is below 1. Calls throw if `f` closes over a tensor, reads a value, or uses a
  *          kernel without an ONNX form.
- * Effects  keeps at most `cacheSize` native graphs, the least recently used goes first.
+ * Effects  keeps at most `cacheSize` native graphs of about `cacheBytes`, the least recently used goes first.
  * Cost     the first call for a combination of shapes compiles (tens to hundreds of milliseconds); later calls only run.
  *
  * @example
@@ -220,10 +239,20 @@ const MOVED = 'jit: a tensor that is bound is not among the arguments, where it 
  * withWeights({ x: tf.tensor2d([[3, 4]]), w }).dataSync() // [10]
  */
 export const jit = <A, B>(f: (input: A) => B, options: JitOptions<A> = {}): Jitted<A, B> => {
-  const { cacheSize = 32, varying, memory = 'kept' } = options
+  const { cacheSize = 32, cacheBytes = 256 * 2 ** 20, varying, memory = 'automatic' } = options
   if (!(cacheSize >= 1)) throw new RangeError(`jit: cacheSize must be at least 1, got ${cacheSize}`)
   const entries = new Map<string, Entry>()
   let compiles = 0
+
+  const dropOldest = (): void => {
+    let bytes = [...entries.values()].reduce((sum, entry) => sum + entry.ownBytes(), 0)
+    for (const [key, entry] of entries) {
+      if (entries.size <= 1 || (entries.size <= cacheSize && bytes <= cacheBytes)) return
+      bytes -= entry.ownBytes()
+      entries.delete(key)
+      entry.release()
+    }
+  }
 
   const lookUp = (backend: RecordingBackend, given: Arguments): Entry => {
     const key = keyOf(given)
@@ -238,11 +267,7 @@ export const jit = <A, B>(f: (input: A) => B, options: JitOptions<A> = {}): Jitt
     const entry = compileEntry(backend, { f, memory }, given)
     compiles++
     entries.set(key, entry)
-    if (entries.size > cacheSize) {
-      const [oldestKey, oldest] = entries.entries().next().value!
-      entries.delete(oldestKey)
-      oldest.release()
-    }
+    dropOldest()
     return entry
   }
 

@@ -9,6 +9,9 @@ export interface EngineReport {
   readonly threads: number | null
   /** Graphs compiled. */
   readonly compiles: number
+  /** Compiled graphs that are alive, and about how many bytes they hold between runs. */
+  readonly graphs: number
+  readonly graphBytes: number
   /** Calls of kernels that ran on the cpu backend instead, by name. */
   readonly fallbacks: Readonly<Record<string, number>>
 }
@@ -20,16 +23,18 @@ const plainThreads = (backend: string): number | null => {
   return threads > 0 ? threads : null
 }
 
+const NOTHING_COMPILED = { compiles: 0, graphs: 0, heldBytes: 0, fallbacks: {} }
+
 /** A report on the active backend. Threads are null for backends that do not tell. */
 export const engineReport = (): EngineReport => {
   const recording = activeRecordingBackend()
-  const { compiles, fallbacks } = recording?.stats() ?? { compiles: 0, fallbacks: borrowedCalls() }
+  const { compiles, graphs, heldBytes, fallbacks } = recording?.stats() ?? NOTHING_COMPILED
   const backend = tf.getBackend()
   return {
     backend,
     version: recording?.version ?? tf.version_core,
     threads: recording?.threads ?? plainThreads(backend),
-    compiles,
-    fallbacks,
+    ...{ compiles, graphs, graphBytes: heldBytes },
+    fallbacks: recording === undefined ? borrowedCalls() : fallbacks,
   }
 }

@@ -9,3 +9,6 @@ export const liveMachine: Machine = {
     return limit > 0 ? Math.min(limit, totalmem()) : totalmem()
   },
 }
+
+/** Bytes of this process that are in main memory. */
+export const residentBytes = (): number => process.memoryUsage.rss()

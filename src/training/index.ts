@@ -9,6 +9,7 @@ export {
 export { type BatchMetrics, batchMetrics, type TrajectoryNumbers, trajectoryNumbers } from './batchMetrics.js'
 export { type LearnerSettings, learnerParts } from './choices.js'
 export type { CollectOptions, EnvContext, EnvOf } from './collecting.js'
+export { describeEvent } from './describeEvent.js'
 export {
   type EvaluationContext,
   type EvaluationPart,

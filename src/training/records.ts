@@ -15,6 +15,15 @@ export interface PhaseSeconds {
   readonly weightSync: number
 }
 
+/** Memory at the end of a step. */
+export interface MemoryRecord {
+  /** Of the process. */
+  readonly residentBytes: number
+  /** Compiled graphs that are alive, and about how many bytes they hold between runs. */
+  readonly graphs: number
+  readonly graphBytes: number
+}
+
 /** How sampling went beside learning. */
 export interface OverlapRecord {
   /** Updates that the tokens were behind the weights that learned from them: over all tokens, and of the oldest. */
@@ -70,6 +79,7 @@ export interface StepRecord extends BatchMetrics {
   readonly metrics: Readonly<Record<string, number>>
   /** Null where sampling and learning take turns. */
   readonly overlap: OverlapRecord | null
+  readonly memory: MemoryRecord
   readonly seconds: PhaseSeconds
 }
 

@@ -55,7 +55,7 @@ const shown = (value: unknown): string => (value === undefined ? 'absent' : JSON
 const compared = (record: object): ReadonlyMap<string, string> =>
   new Map(
     Object.entries(record)
-      .filter(([name]) => name !== 'seconds')
+      .filter(([name]) => name !== 'seconds' && name !== 'memory')
       .map(([name, value]) => [name, shown(value)]),
   )
 

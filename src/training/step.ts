@@ -6,9 +6,11 @@ import type { Json } from '../data/codecs/plainValues.js'
 import { type Data, type Ragged, raggedLength, raggedRow, raggedRows } from '../data/tensorDict/leaf.js'
 import { assign } from '../data/tensorDict/merge.js'
 import { find, isTensorDict, type TensorDict } from '../data/tensorDict/tensorDict.js'
+import { engineReport } from '../engine/report.js'
 import { type Owned, own, scope } from '../engine/scope.js'
+import { residentBytes } from '../live/machine.js'
 import { batchMetrics, textAt, trajectoryNumbers } from './batchMetrics.js'
-import type { PhaseSeconds, StepRecord, TrajectoryRecord, UpdateMetrics } from './records.js'
+import type { MemoryRecord, PhaseSeconds, StepRecord, TrajectoryRecord, UpdateMetrics } from './records.js'
 import type { AnyRun } from './run.js'
 import type { OpenSource, SourceBatch } from './source.js'
 
@@ -105,6 +107,11 @@ export const describeStep = ({ run }: OpenRun, { batch, rated, sampling, overlap
   }
 }
 
+const memoryNow = (): MemoryRecord => {
+  const { graphs, graphBytes } = engineReport()
+  return { residentBytes: residentBytes(), graphs, graphBytes }
+}
+
 /** Errors: throws FailureError where the learner or the policy fails; a loss that is no number is a failure of the learner. */
 export const learnStep = async (
   open: OpenRun,
@@ -125,6 +132,7 @@ export const learnStep = async (
     learningRate: update.learningRate,
     update: update.metrics,
     updates: update.steps,
+    memory: memoryNow(),
     seconds: {
       ...sampled.seconds,
       training: (trainedAt - sampled.collectedAt) / 1000,

@@ -20,7 +20,7 @@ describe('the report', () => {
 
   it('tells one thread and no graphs of the cpu backend', () => {
     expect(onBackend('cpu', engineReport)).toEqual({
-      ...{ backend: 'cpu', version: tf.version_core, threads: 1, compiles: 0, fallbacks: {} },
+      ...{ backend: 'cpu', version: tf.version_core, threads: 1, compiles: 0, graphs: 0, graphBytes: 0, fallbacks: {} },
     })
   })
 })

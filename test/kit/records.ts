@@ -21,6 +21,7 @@ export const stepRecord = (
     ...{ clipFraction: 0.02, maxLogProbGap: 0, ...update },
   },
   updates: [],
+  memory: { residentBytes: 2 ** 29, graphs: 3, graphBytes: 2 ** 20 },
   seconds: { generation: 1, environment: 0.25, training: 2, weightSync: 0.01 },
   ...changes,
 })
@@ -43,5 +44,13 @@ export const trajectoryRecord = (step: number, changes: Partial<TrajectoryRecord
 
 export const summaryContext: SummaryContext = {
   ...{ status: 'finished', secondsTotal: 12, checkpointSeconds: 0.1, policyVersion: 2 },
-  engine: { backend: 'onnxruntime', version: '1', threads: 2, compiles: 3, fallbacks: {} },
+  engine: {
+    backend: 'onnxruntime',
+    version: '1',
+    threads: 2,
+    compiles: 3,
+    graphs: 3,
+    graphBytes: 2 ** 20,
+    fallbacks: {},
+  },
 }

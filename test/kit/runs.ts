@@ -144,9 +144,11 @@ export const parseJsonLines = (text: string): Readonly<Record<string, unknown>>[
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>) // every line of ours is an object
 
-/** Records without what differs between equal runs: how long things took. */
+/** Records without what differs between equal runs: how long things took, and the memory of the process. */
 export const withoutSeconds = (records: readonly object[]): readonly object[] =>
-  records.map((record) => Object.fromEntries(Object.entries(record).filter(([name]) => !/seconds/i.test(name))))
+  records.map((record) =>
+    Object.fromEntries(Object.entries(record).filter(([name]) => !/seconds|^memory$/i.test(name))),
+  )
 
 export interface CommandResult {
   readonly code: number | null

@@ -224,7 +224,7 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
     const next = optimizer.update(clipped.grads, state.optimizer, state.params, learningRate)
     return { state: { params: next.params, optimizer: next.state }, norm: clipped.norm }
   }
-  const compiledLearn = jit(learn, { memory: recompute === 'none' ? 'kept' : 'returned' })
+  const compiledLearn = jit(learn, { memory: recompute === 'none' ? 'automatic' : 'returned' })
   /** Forward, backward and optimizer in one graph: the gradients never leave it. */
   const compiledWhole = jit((input: Omit<GradInput<K>, 'params'> & Omit<LearnInput<S>, 'grads'>) => {
     const { state, learningRate, ...rows } = input

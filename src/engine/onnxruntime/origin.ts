@@ -4,7 +4,7 @@ import * as tf from '@tensorflow/tfjs'
 /** A kernel call: what tfjs asked for, and from where. */
 export interface Origin {
   readonly kernel: string
-  readonly inputs: Readonly<Record<string, tf.TensorInfo | undefined>>
+  readonly inputs: Readonly<Record<string, Pick<tf.TensorInfo, 'dtype' | 'shape'> | undefined>>
   /** The frames above the call; their text is made when somebody reads it. Null where stacks are off. */
   readonly call: { readonly stack?: string } | null
 }
@@ -29,10 +29,26 @@ export const originOf = (kernel: string, inputs: Origin['inputs'], stacks: Stack
   return { kernel, inputs, call }
 }
 
+interface RecordedOperation {
+  readonly name: string
+  readonly origin: Origin | null
+}
+
 /** What of a graph the message of an error needs. */
 interface Recorded {
-  readonly operations: readonly { readonly name: string; readonly origin: Origin | null }[]
+  readonly operations: readonly RecordedOperation[]
 }
+
+/** What the message of an error needs of an operation, without the tensors and values that it was recorded with. */
+export const withoutTensors = ({ name, origin }: RecordedOperation): RecordedOperation => ({
+  name,
+  origin: origin && {
+    ...origin,
+    inputs: Object.fromEntries(
+      Object.entries(origin.inputs).map(([key, info]) => [key, info && { dtype: info.dtype, shape: info.shape }]),
+    ),
+  },
+})
 
 /** The name that an operation has in the ONNX model. */
 export const operationName = (index: number): string => `op${index}`

@@ -1,5 +1,5 @@
 /** Registers the backend and its kernels with tfjs. */
-import { availableParallelism } from 'node:os'
+import { availableParallelism, totalmem } from 'node:os'
 import { setImmediate } from 'node:timers/promises'
 import * as tf from '@tensorflow/tfjs'
 import { BACKEND_NAME, makeRecordingBackend, type RecordingBackend } from './backend.js'
@@ -129,6 +129,7 @@ export const defaultRuntimeOptions = (): RuntimeOptions => ({
   threads: Math.min(2, availableParallelism()),
   spinning: 'on',
   cacheSize: 128,
+  keptBytes: totalmem() / 4,
   optimization: 'all',
   stacks: 'on',
 })

@@ -10,7 +10,8 @@ import {
   sizeOf,
   type Value,
 } from './graph.js'
-import { kernelError, type StackMode } from './origin.js'
+import { type GraphMemory, keepsMemory, keptBytes, runBytes } from './graphMemory.js'
+import { kernelError, type StackMode, withoutTensors } from './origin.js'
 
 export interface RuntimeOptions {
   /** Threads inside one operation. Default 2, or 1 on a machine with one core. */
@@ -19,6 +20,8 @@ export interface RuntimeOptions {
   readonly spinning: 'on' | 'off'
   /** Compiled graphs kept for reuse; the one not used for longest goes first. */
   readonly cacheSize: number
+  /** Bytes that graphs with large values may hold between runs, which is faster. Default a quarter of the machine's memory. */
+  readonly keptBytes: number
   /** Default `all`. Lower levels compile faster and run slower. */
   readonly optimization: OptimizationLevel
   /** Default `on`: errors say where the failing operation was recorded. */
@@ -38,6 +41,9 @@ export interface EngineStats {
   readonly compileMs: number
   readonly runMs: number
   readonly cachedSessions: number
+  /** Compiled graphs that are alive, and about how many bytes they hold between runs. */
+  readonly graphs: number
+  readonly heldBytes: number
   /** Bytes of all arrays given to runs, and of all that came back. */
   readonly bytesIn: number
   readonly bytesOut: number
@@ -52,22 +58,26 @@ interface Feed {
 /** A graph that is ready to run. */
 export interface CompiledGraph {
   readonly run: (feeds: readonly Feed[]) => readonly OnnxTensor[]
+  /** About how many bytes it takes beside the memory of its values. */
+  readonly ownBytes: number
   readonly release: () => void
 }
 
-/**
- * What a graph does with the memory of its values between runs: it keeps it for the next run, in pieces of growing powers of two, or it
- * gives every piece back as soon as nothing needs it.
- */
-export type GraphMemory = 'kept' | 'returned'
-
 interface CompileOptions {
+  /** Records the same graph again, to explain an error of a run. By default what that needs is kept, which takes 3 kB an operation. */
+  readonly recordAgain?: () => Graph
   /** With open shapes the graph runs at any size of the axes that are null there. */
   readonly open?: OpenShapes
-  /** Default kept. */
+  /** Default automatic. */
   readonly memory?: GraphMemory
   /** Feeds that are part of the graph: a run is given the others. onnxruntime prepares them once for the operations that use them. */
   readonly values?: FeedValues
+}
+
+interface MemoryPlan {
+  readonly mode: 'kept' | 'returned'
+  /** That are held between runs. */
+  readonly bytes: number
 }
 
 export interface Runtime {
@@ -91,6 +101,15 @@ const graphCost = (graph: Graph): 'small' | 'large' =>
     ? 'small'
     : 'large'
 
+/** What explains errors of a graph, without the graph itself, which would keep every value's record alive. */
+const keptRecord = (graph: Graph): (() => Parameters<typeof kernelError>[0]) => {
+  const operations = graph.operations.map(withoutTensors)
+  return () => ({ operations })
+}
+
+/** What onnxruntime keeps for each operation of a graph, as measured. */
+const OPERATION_BYTES = 8192
+
 const byteLength = (arrays: readonly { readonly data: OnnxArray }[]): number =>
   arrays.reduce((sum, { data }) => sum + data.byteLength, 0)
 
@@ -105,14 +124,28 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
   const cache = new Map<string, CompiledGraph>()
   const fallbacks = new Map<string, number>()
   const counters = { compiles: 0, cacheHits: 0, runs: 0, compileMs: 0, runMs: 0, bytesIn: 0, bytesOut: 0 }
+  const held = { graphs: 0, heldBytes: 0, keptBytes: 0 }
 
-  const createSession = (graph: Graph, model: Uint8Array, { open, memory = 'kept' }: CompileOptions): NativeSession => {
+  /** The memory of a graph's values between runs: kept or returned, and how much of it. Open shapes have no sizes to go by. */
+  const planMemory = (graph: Graph, { open, memory = 'automatic' }: CompileOptions): MemoryPlan => {
+    if (memory === 'returned') return { mode: 'returned', bytes: 0 }
+    if (open !== undefined) return { mode: 'kept', bytes: 0 }
+    const bytes = runBytes(graph)
+    const mode = keepsMemory(bytes, options.keptBytes - held.keptBytes)
+    return { mode, bytes: mode === 'kept' ? keptBytes(bytes) : 0 }
+  }
+
+  const createSession = (
+    graph: Graph,
+    model: Uint8Array,
+    { open, mode }: Pick<CompileOptions, 'open'> & Pick<MemoryPlan, 'mode'>,
+  ): NativeSession => {
     const shapes = open === undefined ? 'fixed' : 'open'
     try {
       return ort.createSession(model, {
         intraOpNumThreads: shapes === 'fixed' && graphCost(graph) === 'small' ? 1 : options.threads,
-        enableMemPattern: shapes === 'fixed' && memory === 'kept', // a pattern is kept for each combination of sizes ever seen
-        enableCpuMemArena: memory === 'kept',
+        enableMemPattern: shapes === 'fixed' && mode === 'kept', // a pattern is kept for each combination of sizes ever seen
+        enableCpuMemArena: mode === 'kept',
         graphOptimizationLevel: options.optimization,
         executionMode: 'sequential',
         logSeverityLevel: 4, // what goes wrong is thrown: it need not be printed as well
@@ -128,7 +161,15 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     const { values } = wanted
     const { model, feedNames, rootNames } = encodeModel(graph, wanted)
     const feedTypes = graph.feeds.flatMap((feed) => (values?.has(feed) ? [] : [feed.type]))
-    const session = createSession(graph, model, wanted)
+    const plan = planMemory(graph, wanted)
+    const session = createSession(graph, model, { ...wanted, mode: plan.mode })
+    const ownBytes = 2 * model.byteLength + OPERATION_BYTES * graph.operations.length // prepared constants beside the given ones
+    const heldBytes = plan.bytes + ownBytes
+    held.graphs++
+    held.heldBytes += heldBytes
+    held.keptBytes += plan.bytes
+    const recorded = wanted.recordAgain ?? keptRecord(graph)
+    let isAlive = true
     const fetches = Object.fromEntries(rootNames.map((name) => [name, null]))
     counters.compiles++
     counters.compileMs += performance.now() - started
@@ -136,7 +177,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
       try {
         return session.run(feeds, fetches, {})
       } catch (error) {
-        throw kernelError(graph, 'run', error)
+        throw kernelError(recorded(), 'run', error)
       }
     }
     return {
@@ -154,7 +195,15 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
         counters.bytesOut += byteLength(arrays)
         return arrays
       },
-      release: () => session.dispose(),
+      ownBytes,
+      release: () => {
+        if (!isAlive) return
+        isAlive = false
+        held.graphs--
+        held.heldBytes -= heldBytes
+        held.keptBytes -= plan.bytes
+        session.dispose()
+      },
     }
   }
 
@@ -196,7 +245,11 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     countFallback: (kernel) => {
       fallbacks.set(kernel, (fallbacks.get(kernel) ?? 0) + 1)
     },
-    stats: () => ({ ...counters, fallbacks: Object.fromEntries(fallbacks), cachedSessions: cache.size }),
+    stats: () => ({
+      ...counters,
+      ...{ graphs: held.graphs, heldBytes: held.heldBytes },
+      ...{ fallbacks: Object.fromEntries(fallbacks), cachedSessions: cache.size },
+    }),
     release: () => {
       for (const compiled of cache.values()) compiled.release()
       cache.clear()
