@@ -4,7 +4,8 @@ import * as T from 'tandem-rl'
 /** `npx tsx examples/calculator.ts [steps] [conversations]`: a small model first sees how a calculator is called, and then learns that it pays. */
 const [steps, shown] = [Number(process.argv[2] ?? 12), Number(process.argv[3] ?? 6400)]
 const key = T.keyFromSeed(1)
-const { config, text, arrays } = await T.orThrow(T.loadPretrained(T.EMBEDDED_MODEL))
+const model = await T.orThrow(T.loadPretrained(T.EMBEDDED_MODEL))
+const { text } = model
 
 /** Sums and products that the model cannot do in its head. Even indices are for learning, odd ones for tests. */
 const sumAt = (index: number): T.Task => {
@@ -43,21 +44,20 @@ const conversationAt = (index: number): T.History => {
   ].reduce(T.appendMessage, asked)
 }
 
-const teacher = T.sftStep({ config, optimizer: T.adamW() })
-const pretrained = T.own(T.scope(() => T.makeParams(arrays)))
-let taught = T.own(T.scope(() => teacher.init(pretrained.value)))
-const BATCH = 64
-const rate = T.warmUp(20, T.cosine(2e-3, 1e-4, shown / BATCH))
-for (let step = 0; step < shown / BATCH; step++) {
-  const histories = Array.from({ length: BATCH }, (_, i) => conversationAt(step * BATCH + i))
-  const rows = T.orThrow(T.sftRows(histories, { ...text, from: 'spans' }))
-  const update = teacher.update(taught.value, rows, rate(step))
-  taught.release()
-  taught = update.state
-  if (step % 10 === 0) console.log(`shown ${step * BATCH}: nll ${update.metrics.nll.toFixed(3)}`)
-}
+const stage = { name: 'calls', conversation: conversationAt, conversations: shown, learningRate: 2e-3 }
+const taught = await T.orThrow(
+  T.trainModel(
+    { model, stages: shown === 0 ? [] : [{ ...stage, warmUpSteps: Math.min(20, shown / 64 - 1) }] },
+    (event) => {
+      if (event.type === 'step' && event.step % 10 === 1)
+        console.log(`shown ${64 * event.step}: nll ${event.nll.toFixed(3)}`)
+    },
+  ),
+)
 
-const policy = T.TransformersWrapper({ config, params: taught.value.params, sampling: { maxNewTokens: 80 } })
+const loss = T.GRPOLoss({ clipEpsilon: 0.2 })
+const learner = T.localLearner({ model: taught, loss, optimizer: T.adamW({ learningRate: 1e-4 }), key })
+const policy = T.TransformersWrapper({ ...taught, params: learner.weights(), sampling: { maxNewTokens: 80 } })
 
 /** Share of held-out sums that are answered right, and of those that are answered after a call. */
 const test = async (): Promise<string> => {
@@ -72,18 +72,12 @@ const test = async (): Promise<string> => {
 console.log(`before: ${await test()}`)
 
 const collector = T.LLMCollector({ env: env(sums('rl'), 16, 8), policy, key: T.child(key, 'rollouts') })
-const advantages = T.groupGatherer({ groupSize: 8 })
-const learner = T.trainStep({ config, optimizer: T.adamW(), loss: { clipEpsilon: [0.2, 0.2] } })
+const advantage = T.MCAdvantage({ groupSize: 8 })
 const updater = T.inProcessUpdater(policy)
-let state = T.own(T.scope(() => learner.init(taught.value.params)))
-let version = 0
 if (steps > 0)
   for await (const batch of collector) {
-    const rows = T.trainingRows(batch, T.groupRows(batch, advantages))
-    const update = learner.update(state.value, rows, 1e-4)
-    state.release()
-    state = update.state
-    await T.orThrow(updater.push(state.value.params, ++version))
+    const { version } = await T.orThrow(learner.update(advantage(batch)))
+    await T.orThrow(updater.push(learner.weights(), version))
     const right = T.trajectoryReturns(batch).filter((each) => each.return === 1).length
     console.log(`step ${version}: ${right} of 128 right`)
     if (version === steps) break

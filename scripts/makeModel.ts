@@ -16,10 +16,12 @@ import { supervisedCompletion } from '../src/data/datasets/wordProblems/supervis
 import { wordProblems } from '../src/data/datasets/wordProblems/wordProblems.js'
 import { History, message } from '../src/data/history.js'
 import { scope } from '../src/engine/scope.js'
+import { GSM8KEnv } from '../src/envs/gsm8kEnv.js'
+import { tokenEnv } from '../src/envs/tokenEnv.js'
 import type { NewTokenizer } from '../src/modules/newModel.js'
 import { makeParams, type Pretrained, saveModel } from '../src/modules/pretrained.js'
 import { TransformersWrapper } from '../src/modules/transformersWrapper.js'
-import { evaluateProblems, type ProblemResult, scoresOf } from '../src/run/evaluate.js'
+import { type EvaluationResult, evaluator } from '../src/training/evaluation.js'
 
 /** A stage of training. `bare` is the share of examples that answer without working the problem out. */
 const stageOf = (
@@ -63,15 +65,18 @@ const evaluate = async (model: Pretrained, temperature: number): Promise<string>
       sampling: { temperature, maxNewTokens: 64 },
     }),
   )
-  const results: ProblemResult[] = []
+  const results: EvaluationResult[] = []
   const source = wordProblems(keyFromSeed(77), { split: 'heldOut' })
-  for await (const part of evaluateProblems({ text: model.text, policy, source, problems: 400, key: keyFromSeed(78) }))
-    results.push(...part)
+  const measured = evaluator({
+    ...{ policy, tasks: 400 },
+    env: ({ groups, start }) => tokenEnv(GSM8KEnv({ source, prompts: groups, start }), model.text),
+  })
+  for await (const part of measured.run(keyFromSeed(78))) results.push(...part.results)
   policy.release()
-  const { accuracy, worked } = scoresOf(results)
-  const workedOut = results.filter((result) => result.isWorked)
+  const { accuracy = 0, rewardThink: worked = 0 } = measured.scoresOf(results)
+  const workedOut = results.filter(({ parts }) => (parts.rewardThink ?? 0) > 0)
   const percent = (share: number): string => `${(100 * share).toFixed(1)} %`
-  const rightOfWorked = workedOut.filter((result) => result.isRight).length / Math.max(1, workedOut.length)
+  const rightOfWorked = workedOut.filter(({ score }) => score === 1).length / Math.max(1, workedOut.length)
   const how = temperature === 0 ? 'greedy' : `temperature ${temperature}`
   return `${how}: ${percent(accuracy)} right, ${percent(worked)} worked out, ${percent(rightOfWorked)} of these right`
 }

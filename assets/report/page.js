@@ -113,22 +113,17 @@
     drawn.push({ plot, host, height })
   }
 
-  /** Evaluations and steps on one axis of updates. */
-  const learningColumns = () => {
-    const evaluated = new Map(charts.evaluations.map((record) => [record.step, record]))
-    const sampled = new Map(charts.step.map((step, i) => [step, i]))
-    const steps = [...new Set([...charts.step, ...evaluated.keys()])].sort((a, b) => a - b)
-    const of = (name) => steps.map((step) => (sampled.has(step) ? charts[name][sampled.get(step)] : null))
-    return {
-      steps,
-      heldOut: steps.map((step) => evaluated.get(step)?.accuracy ?? null),
-      accuracy: of('accuracy'),
-      worked: of('worked'),
-    }
-  }
-
   /** From 0 to a little over the largest share: so that a flat zero is drawn at the bottom. */
   const shares = (_chart, _low, high) => [0, Math.min(1, Math.max(0.04, 1.1 * high))]
+
+  const draws = { points: { width: 3, points: true }, plain: { width: 2 }, dashed: { width: 1.5, dash: [6, 4] } }
+
+  const drawChart = (host, { title, steps, format, lines }, height) => {
+    const series = lines.map(({ label, stroke, values, style }) => ({ label, stroke, values, ...draws[style] }))
+    const isShare = format === 'percent'
+    const range = isShare ? (height > 200 ? [0, 1] : shares) : undefined
+    chart(host, { title, steps, series, format: isShare ? percent : number, range, height })
+  }
 
   const drawCharts = () => {
     for (const { plot } of drawn.splice(0)) plot.destroy()
@@ -136,34 +131,11 @@
     const grid = document.getElementById('chart-grid')
     learning.replaceChildren()
     grid.replaceChildren()
-    const { steps, heldOut, accuracy, worked } = learningColumns()
-    chart(learning, {
-      steps,
-      format: percent,
-      range: [0, 1],
-      height: 300,
-      series: [
-        { label: 'Held-out accuracy, greedy', stroke: 'blue', width: 3, points: true, values: heldOut },
-        { label: 'Accuracy of samples', stroke: 'teal', width: 1.5, values: accuracy },
-        { label: 'Samples worked out', stroke: 'orange', width: 1.5, dash: [6, 4], values: worked },
-      ],
-    })
-    const small = [
-      ['Mean reward', 'reward', 'blue', number],
-      ['KL to the first weights (nats)', 'klToRef', 'violet', number],
-      ['Entropy (nats)', 'entropy', 'teal', number],
-      ['Gradient norm before clipping', 'gradNorm', 'orange', number],
-      ['Tokens per completion', 'completionTokens', 'blue', number],
-      ['Cut off at the token limit', 'truncated', 'red', percent, shares],
-      ['Clipped tokens', 'clipFraction', 'orange', percent, shares],
-      ['Groups without signal', 'groupsWithoutSignal', 'gold', number],
-      ['Seconds per step', 'stepSeconds', 'gray', number],
-    ]
-    for (const [title, name, stroke, format, range] of small) {
+    drawChart(learning, charts.learning, 300)
+    for (const each of charts.grid) {
       const host = element('div', { className: 'chart' })
       grid.append(host)
-      const series = [{ label: '', stroke, values: charts[name] }]
-      chart(host, { title, steps: charts.step, series, format, range, height: 130 })
+      drawChart(host, each, 130)
     }
   }
 
@@ -185,7 +157,8 @@
   const surprise = (logProb) => Math.min(1, -logProb / 4)
 
   const tokenColor = {
-    logProb: ({ logProb }) => `rgba(${color('unsure')}, ${(0.75 * surprise(logProb)).toFixed(3)})`,
+    logProb: ({ logProb }) =>
+      logProb === null ? 'transparent' : `rgba(${color('unsure')}, ${(0.75 * surprise(logProb)).toFixed(3)})`,
     advantage: ({ advantage }) => {
       if (advantage === null) return 'transparent'
       const strength = Math.min(1, Math.abs(advantage) / 2)
@@ -205,23 +178,24 @@
   const tokenSpan = (text, logProb, advantage, mode) => {
     const span = element('span', { textContent: text, tabIndex: 0 })
     const shown = JSON.stringify(text)
-    span.dataset.tip = `${shown}\nlog-prob ${logProb.toFixed(3)} (p = ${Math.exp(logProb).toFixed(3)})\nadvantage ${
-      advantage === null ? 'none: group dropped' : advantage.toFixed(3)
-    }`
+    const known = logProb === null ? '' : `\nlog-prob ${logProb.toFixed(3)} (p = ${Math.exp(logProb).toFixed(3)})`
+    span.dataset.tip = `${shown}${known}\nadvantage ${advantage === null ? 'none' : advantage.toFixed(3)}`
     span.style.background = tokenColor[mode]({ logProb, advantage })
     return span
   }
 
   const completion = (record, mode) => {
-    const tokens = record.tokens.map((text, i) => tokenSpan(text, record.logProbs[i], record.advantage, mode))
+    const advantageOf = (i) => (Array.isArray(record.advantage) ? record.advantage[i] : record.advantage)
+    const tokens = record.tokens.map((text, i) => tokenSpan(text, record.logProbs?.[i] ?? null, advantageOf(i), mode))
     const facts = [
       `reward ${number(record.reward)}`,
-      `advantage ${record.advantage === null ? 'none' : number(record.advantage)}`,
-      `right answer ${record.answer.split('####').at(-1).trim()}`,
+      `advantage ${typeof record.advantage === 'number' ? number(record.advantage) : record.advantage === null ? 'none' : 'by token'}`,
+      record.answer === null ? '' : `right answer ${record.answer.split('####').at(-1).trim()}`,
+      record.turn > 0 ? `turn ${record.turn + 1}` : '',
       `${record.tokens.length} tokens`,
       record.stopReason === 'length' ? 'cut off at the token limit' : '',
-      `policy version ${record.policyVersion}`,
-      record.groupId,
+      record.policyVersion === null ? '' : `policy version ${record.policyVersion}`,
+      record.groupId ?? '',
     ]
     return element('div', { className: 'completion' }, [
       element('p', { textContent: record.query }),

@@ -30,7 +30,7 @@ const COMPARED: readonly AlgorithmName[] = [
   'sapo',
 ]
 
-const SHARED = { prompts: 8, learningRate: 5e-5, steps: 10, evalEvery: 1, evalProblems: 100 } as const
+const SHARED = { prompts: 8, learningRate: 5e-5, steps: 10, evalEvery: 1, evalTasks: 100 } as const
 
 export const SETUPS: readonly Setup[] = [
   {

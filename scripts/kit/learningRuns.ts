@@ -1,13 +1,10 @@
 /** Short training runs of many algorithms under one set of settings, and the file that keeps their numbers. */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { orThrow } from '../../src/core/failure.js'
-import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import type { AlgorithmName } from '../../src/objectives/algorithms.js'
-import { finishRun, prepareRun } from '../../src/run/prepare.js'
-import type { EvaluationRecord, StepRecord } from '../../src/run/records.js'
-import { DEFAULT_SETTINGS, type RunSettings } from '../../src/run/settings.js'
-import { train } from '../../src/run/train.js'
+import type { RunEvent } from '../../src/training/events.js'
+import type { EvaluationRecord, StepRecord } from '../../src/training/records.js'
+import { followRecipe } from './recipeRuns.js'
 
 /** What is kept of each update. */
 export type Kept = 'accuracy' | 'reward' | 'gradNorm' | 'clipFraction' | 'cutFraction' | 'entropy' | 'klToRef'
@@ -27,8 +24,8 @@ export interface LearningRun extends RunName, Readonly<Record<Kept, readonly num
   readonly cpuSeconds: number
 }
 
-/** What all runs of one picture have in common: what differs from the defaults of `tandem train`. */
-export type SharedSettings = Partial<RunSettings> & Pick<RunSettings, 'steps' | 'evalEvery'>
+/** What all runs of one picture have in common: settings by the names of their flags, where they differ from the defaults of `tandem train`. */
+export type SharedSettings = Readonly<Record<string, number>> & { readonly steps: number; readonly evalEvery: number }
 
 /** The file: settings by the name of their setup, and runs. */
 export interface LearningData {
@@ -84,10 +81,17 @@ const cpuNow = (): number => {
   return (user + system) / 1e6
 }
 
+/** The numbers of a step that are kept. */
+const keptOf = ({ reward, parts, update }: StepRecord): Readonly<Record<string, number | null | undefined>> => ({
+  ...update,
+  reward,
+  accuracy: parts.success,
+})
+
 /**
  * Trains as `tandem train` does, in a folder below `parent` that stays.
  *
- * Errors   throws what `prepareRun` and `train` give.
+ * Errors   throws what `train` throws.
  * Effects  writes the run folder; calls `say` after each update with one line.
  */
 export const learn = async (
@@ -98,16 +102,12 @@ export const learn = async (
   const folder = join(parent, `${name.setup}-${name.algorithm}-${name.seed}`)
   rmSync(folder, { recursive: true, force: true }) // a run that was stopped: it takes a minute to make again
   const { algorithm, seed } = name
-  const settings: RunSettings = {
-    ...{ ...DEFAULT_SETTINGS, model: EMBEDDED_MODEL },
-    ...{ ...shared, algorithm, seed, checkpointEvery: shared.steps, trajectories: 0 },
-  }
-  const run = orThrow(await prepareRun({ _tag: 'New', folder, settings })())
+  const flags = { ...shared, algorithm, seed, checkpointEvery: shared.steps, trajectories: 0 }
   const steps: StepRecord[] = []
   const evaluations: EvaluationRecord[] = []
   const seconds: number[] = []
   let before = cpuNow()
-  for await (const event of train(run)) {
+  const see = (event: RunEvent): void => {
     const now = cpuNow()
     if (event.type === 'step') {
       steps.push(event)
@@ -116,16 +116,16 @@ export const learn = async (
     if (event.type === 'evaluation') {
       evaluations.push(event)
       say(
-        `${algorithm}, seed ${seed}: ${(100 * event.accuracy).toFixed(1)} % after ${event.step} of ${shared.steps} updates`,
+        `${algorithm}, seed ${seed}: ${(100 * (event.scores.accuracy ?? 0)).toFixed(1)} % after ${event.step} of ${shared.steps} updates`,
       )
     }
-    if (event.type === 'end') orThrow(await finishRun(run.paths, event.summary)())
     before = cpuNow()
   }
-  const curve = (key: Kept): readonly number[] => steps.map((step) => rounded(step[key] ?? Number.NaN))
+  await followRecipe('wordProblems', { folder, flags, onEvent: see })
+  const curve = (key: Kept): readonly number[] => steps.map((step) => rounded(keptOf(step)[key] ?? Number.NaN))
   return {
     ...name,
-    heldOut: evaluations.map(({ accuracy }) => rounded(accuracy)),
+    heldOut: evaluations.map(({ scores }) => rounded(scores.accuracy ?? Number.NaN)),
     accuracy: curve('accuracy'),
     reward: curve('reward'),
     gradNorm: curve('gradNorm'),

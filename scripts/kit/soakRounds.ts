@@ -5,17 +5,16 @@ import { orThrow } from '../../src/core/failure.js'
 import { child, type Key, keyFromSeed, uniform } from '../../src/core/key.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { own, scope } from '../../src/engine/scope.js'
+import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
+import { tokenEnv } from '../../src/envs/tokenEnv.js'
 import * as T from '../../src/index.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { liveHttpServer } from '../../src/live/httpServer.js'
 import type { FolderEngineOptions } from '../../src/modules/generation/folderEngine.js'
 import { LLMOnDevice } from '../../src/modules/generation/onDevice.js'
 import type { Pretrained } from '../../src/modules/pretrained.js'
-import { wordProblemEnv } from '../../src/run/pipeline.js'
-import { finishRun, prepareRun } from '../../src/run/prepare.js'
-import { DEFAULT_SETTINGS, type RunSettings } from '../../src/run/settings.js'
-import { train } from '../../src/run/train.js'
 import { serveApp } from '../../src/serve/app.js'
+import { followRecipe } from './recipeRuns.js'
 
 /** What a round is given. */
 export interface SoakWorld {
@@ -51,42 +50,47 @@ export const addWork = (a: Work, b: Work): Work => ({
 
 export type Round = (world: SoakWorld) => Promise<Work>
 
-const SMALL: Omit<RunSettings, 'model'> = {
-  ...DEFAULT_SETTINGS,
-  ...{ steps: 6, prompts: 4, group: 4, maxNewTokens: 32, evalEvery: 3, evalProblems: 16, checkpointEvery: 2 },
+type Flags = Readonly<Record<string, unknown>>
+
+const SMALL = {
+  ...{ steps: 6, prompts: 4, group: 4, maxNewTokens: 32, evalEvery: 3, evalTasks: 16, checkpointEvery: 2 },
 }
 
 /** One session of a run, until its end or until step `stopAt` is done. */
 const session = async (
-  request: Parameters<typeof prepareRun>[0],
-  { rest }: SoakWorld,
-  stopAt?: number,
+  folder: string,
+  flags: Flags,
+  { rest, stopAt }: Pick<SoakWorld, 'rest'> & { readonly stopAt?: number },
 ): Promise<Work> => {
   const abort = new AbortController()
   let work = NO_WORK
-  const run = orThrow(await prepareRun(request, { memory: 'ignore' })())
-  for await (const event of train({ ...run, signal: abort.signal })) {
-    if (event.type === 'step') {
-      work = addWork(work, { ...NO_WORK, steps: 1 })
-      if (event.step === stopAt) abort.abort()
-    }
-    if (event.type === 'evaluation') work = addWork(work, { ...NO_WORK, evaluations: 1 })
-    if (event.type === 'checkpoint') work = addWork(work, { ...NO_WORK, checkpoints: 1 })
-    if (event.type === 'end') orThrow(await finishRun(run.paths, event.summary)())
-    await rest()
+  const count = (more: Partial<Work>): void => {
+    work = addWork(work, { ...NO_WORK, ...more })
   }
+  await followRecipe('wordProblems', {
+    ...{ folder, flags, signal: abort.signal },
+    onEvent: async (event) => {
+      if (event.type === 'step') {
+        count({ steps: 1 })
+        if (event.step === stopAt) abort.abort()
+      }
+      if (event.type === 'evaluation') count({ evaluations: 1 })
+      if (event.type === 'checkpoint') count({ checkpoints: 1 })
+      await rest()
+    },
+  })
   return work
 }
 
 /** A run that is stopped after a random step and taken up again, to its end with summary and report. */
 const stoppedRun =
-  (changes: Partial<RunSettings>): Round =>
-  async (world) => {
-    const folder = `${world.folder}/run`
-    const seed = Math.floor(uniform(world.key) * 2 ** 31)
-    const settings = { ...SMALL, model: EMBEDDED_MODEL, seed, ...changes }
-    const first = await session({ _tag: 'New', folder, settings }, world, 1 + (seed % (settings.steps - 1)))
-    const second = await session({ _tag: 'Resume', folder, asked: {} }, world)
+  (changes: Flags): Round =>
+  async ({ folder: place, key, rest }) => {
+    const folder = `${place}/run`
+    const seed = Math.floor(uniform(key) * 2 ** 31)
+    const flags = { ...SMALL, seed, ...changes }
+    const first = await session(folder, flags, { rest, stopAt: 1 + (seed % (SMALL.steps - 1)) })
+    const second = await session(folder, flags, { rest })
     return addWork(addWork(first, second), { ...NO_WORK, resumes: 1 })
   }
 
@@ -119,7 +123,7 @@ const learnFromRollouts = async (
   const { config, text } = model
   const problems = T.wordProblems(key, { split: 'rl' })
   const run = T.LLMCollector({
-    env: (task) => wordProblemEnv(problems, text, { prompts: 1, repeats: GROUP, start: task }),
+    env: (task) => tokenEnv(GSM8KEnv({ source: problems, prompts: 1, repeats: GROUP, start: task }), text),
     policy: failing(remote),
     key,
     batches: { dialogTurnsPerBatch: 4 * GROUP },

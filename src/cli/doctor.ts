@@ -14,8 +14,8 @@ import { adaptedProjections, DEFAULT_LORA } from '../modules/lora/config.js'
 import { loadConfig } from '../modules/pretrained.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
 import { parameterCount } from '../modules/transformer/params.js'
-import { stateNumbers } from '../run/optimizerChoice.js'
-import { DEFAULT_SETTINGS } from '../run/settings.js'
+import { stateNumbers } from '../training/choices.js'
+import { policySettings } from '../training/settings.js'
 import { CommandError, orFail } from './failure.js'
 import { type EngineOptions, engineOptions, MODEL_HELP } from './options.js'
 import type { ProbeRequest, ProbeResult } from './probe.js'
@@ -82,13 +82,14 @@ const trainingMemory = (config: DecoderConfig): readonly TrainingMemory[] => {
     ['all weights', parameterCount(config)],
     ['an adapter of rank 8', shapes.reduce((sum, [rows, columns]) => sum + rows * columns, 0)],
   ] as const
-  const { prompts, group, maxNewTokens, microBatch } = DEFAULT_SETTINGS
-  const batch = { prompts, group, promptTokens: PROMPT_TOKENS, completionTokens: maxNewTokens }
+  const settings = policySettings.parse({})
+  const { tasks, sampling, compute } = settings
+  const batch = { ...tasks, promptTokens: PROMPT_TOKENS, completionTokens: sampling.maxNewTokens }
   return ways.flatMap(([trains, trained]) =>
     (['none', 'layers'] as const).map((recompute): TrainingMemory => {
       const estimate = memoryEstimate({
-        ...{ config, trained, batch, microBatchTokens: microBatch, recompute },
-        stateNumbers: stateNumbers(DEFAULT_SETTINGS),
+        ...{ config, trained, batch, microBatchTokens: compute.microBatch, recompute },
+        stateNumbers: stateNumbers(settings),
       })
       return { trains, recompute, fits: estimate.total <= liveMachine.memoryBytes() ? 'yes' : 'no', estimate }
     }),

@@ -1,107 +1,75 @@
-/** `tandem eval`: greedy accuracy of a model on problems. */
+/** `tandem eval`: what a recipe evaluates, for one model. */
 import cliProgress from 'cli-progress'
-import { Command, Option } from 'commander'
-import { child, keyFromSeed } from '../core/key.js'
-import { scope } from '../engine/scope.js'
-import { liveFiles } from '../live/files.js'
-import { loadPretrained, makeParams } from '../modules/pretrained.js'
-import { TransformersWrapper } from '../modules/transformersWrapper.js'
-import { evaluateProblems, type ProblemResult, scoresOf } from '../run/evaluate.js'
-import { evaluationTasks } from '../run/tasks.js'
-import { asCommandError, orFail } from './failure.js'
-import {
-  DATASET_ARGUMENT,
-  DATASET_HELP,
-  datasetName,
-  downloadLines,
-  type EngineOptions,
-  engineOptions,
-  modelOption,
-  positiveInteger,
-  startEngine,
-} from './options.js'
+import { Command } from 'commander'
+import type { EvaluationResult, Evaluator } from '../training/evaluation.js'
+import { scoreText } from '../training/records.js'
+import { evaluationKey } from '../training/train.js'
+import { asCommandError, CommandError } from './failure.js'
+import { type EngineOptions, engineOptions, startEngine } from './options.js'
+import { build, type Chosen, checkFirst, choose, type Settings, settingsOf } from './plan.js'
+import { addRecipeFlags } from './recipeFlags.js'
 
-interface EvalFlags extends EngineOptions {
-  readonly model: string
-  readonly dataset?: string
-  readonly problems?: number
-  readonly maxNewTokens: number
-  readonly batch: number
-  readonly json?: boolean
-}
+type Flags = EngineOptions & Settings & { readonly json?: true }
 
-const percent = (share: number): string => `${(100 * share).toFixed(2)} %`
-
-const action = async (flags: EvalFlags): Promise<void> => {
-  await startEngine(flags)
-  const model = await orFail(loadPretrained(flags.model, liveFiles, { onProgress: downloadLines() }))
-  const tasks = await orFail(
-    evaluationTasks({
-      ...(flags.dataset !== undefined && { dataset: datasetName(flags.dataset) }),
-      ...(flags.problems !== undefined && { problems: flags.problems }),
-    }),
-  )
-  const policy = scope(() =>
-    TransformersWrapper({
-      config: model.config,
-      params: makeParams(model.arrays),
-      sampling: { temperature: 0, maxNewTokens: flags.maxNewTokens },
-    }),
-  )
+/** Measures by one evaluator, with a bar on a terminal. */
+const measured = async (evaluator: Evaluator, { json }: Flags): Promise<void> => {
+  const { name, score, measure, tasks } = evaluator
   const bar = process.stderr.isTTY
     ? new cliProgress.SingleBar({
         stream: process.stderr,
-        format: '{bar} {value}/{total} problems | {eta_formatted} left',
+        format: '{bar} {value}/{total} tasks | {eta_formatted} left',
       })
     : undefined
-  bar?.start(tasks.problems, 0)
-  const results: ProblemResult[] = []
+  bar?.start(tasks, 0)
+  const results: EvaluationResult[] = []
   const started = performance.now()
   try {
-    const parts = evaluateProblems({
-      text: model.text,
-      policy,
-      source: tasks.source,
-      problems: tasks.problems,
-      key: child(keyFromSeed(0), 'eval'),
-      batch: flags.batch,
-    })
-    for await (const part of parts) {
-      results.push(...part)
-      bar?.update(results.length)
-      if (flags.json === true)
-        for (const result of part) process.stdout.write(`${JSON.stringify({ type: 'problem', ...result })}\n`)
+    for await (const part of evaluator.run(evaluationKey(name))) {
+      results.push(...part.results)
+      bar?.update(part.done)
+      if (json === true)
+        for (const result of part.results)
+          process.stdout.write(`${JSON.stringify({ type: 'result', name, ...result })}\n`)
     }
-  } catch (error) {
-    throw asCommandError(error)
   } finally {
     bar?.stop()
-    policy.release()
   }
+  const scores = evaluator.scoresOf(results)
   const seconds = (performance.now() - started) / 1000
-  const scores = { type: 'scores', dataset: tasks.source.name, ...scoresOf(results), seconds }
+  const { [score]: value = Number.NaN, ...others } = scores
+  const rest = Object.entries(others).map(([what, number]) => `${what} ${number.toPrecision(4)}`)
   process.stdout.write(
-    flags.json === true
-      ? `${JSON.stringify(scores)}\n`
-      : `${scores.problems} problems of ${scores.dataset}: ${percent(scores.accuracy)} right, ${percent(scores.worked)} worked out, ` +
-          `${scores.completionTokens.toFixed(1)} tokens each, ${seconds.toFixed(1)} s\n`,
+    json === true
+      ? `${JSON.stringify({ type: 'scores', name, tasks, scores, seconds })}\n`
+      : `${name}, ${tasks} tasks: ${[`${score} ${scoreText(measure, value)}`, ...rest].join(', ')}, ${seconds.toFixed(1)} s\n`,
   )
 }
 
-export const evalCommand = (): Command => {
+const action =
+  (chosen: Chosen) =>
+  async (given: string | undefined, flags: Flags): Promise<void> => {
+    checkFirst(chosen, given)
+    const ofRun = chosen.run !== null && 'model' in chosen.recipe.settings.shape ? { model: chosen.run.folder } : {}
+    const settings = await settingsOf(chosen, flags, ofRun)
+    await startEngine(flags)
+    const run = await build(chosen, settings, { memory: 'ignore' })
+    try {
+      if (run.evaluate.length === 0) throw new CommandError(`the recipe ${chosen.recipe.name} evaluates nothing`)
+      for (const evaluator of run.evaluate) await measured(evaluator, flags)
+    } catch (error) {
+      throw asCommandError(error)
+    } finally {
+      await run.close()
+    }
+  }
+
+/** The command for the recipe of its arguments, which decides the flags. */
+export const evalCommand = async (args: readonly string[]): Promise<Command> => {
+  const chosen = await choose(args, 'first')
   const command = new Command('eval')
-    .description('Answer problems greedily and count the right answers.')
-    .addOption(modelOption('model'))
-    .option(`--dataset ${DATASET_ARGUMENT}`, `${DATASET_HELP} (default: held-out generated problems)`)
-    .addOption(
-      new Option('--problems <n>', 'how many problems (default: all rows, or 200 generated ones)').argParser(
-        positiveInteger,
-      ),
-    )
-    .addOption(
-      new Option('--max-new-tokens <n>', 'longest completion in tokens').argParser(positiveInteger).default(64),
-    )
-    .addOption(new Option('--batch <n>', 'problems answered at a time').argParser(positiveInteger).default(200))
+    .description(`Measure a model on what a recipe evaluates. ${chosen.recipe.name}: ${chosen.recipe.summary}`)
+    .argument('[recipe]', 'a recipe by name or file, or a run folder: its best model (default: wordProblems)')
+  addRecipeFlags(command, chosen.recipe)
   for (const option of engineOptions()) command.addOption(option)
-  return command.option('--json', 'print every answer and the scores as lines of JSON').action(action)
+  return command.option('--json', 'print every result and the scores as lines of JSON').action(action(chosen))
 }

@@ -7,11 +7,11 @@ import { connectUpstream } from './captureUpstream.js'
 import { doctorCommand } from './doctor.js'
 import { evalCommand } from './eval.js'
 import { CommandError } from './failure.js'
+import { replayCommand } from './replay.js'
 import { sampleCommand } from './sample.js'
 import { serveCommand } from './serve.js'
 import { startServedEngine } from './servedEngine.js'
 import { trainCommand } from './train.js'
-import { namedRecipe, trainRecipeCommand } from './trainRecipe.js'
 import { workerCommand } from './worker.js'
 
 const packageJson: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
@@ -20,24 +20,36 @@ const version =
     ? String(packageJson.version)
     : 'unknown'
 
-/** `tandem train RECIPE` has the flags of its recipe. */
-const train = async (): Promise<Command> => {
-  const [, , command, ...args] = process.argv
-  const recipe = command === 'train' ? await namedRecipe(args) : null
-  return recipe === null ? trainCommand() : await trainRecipeCommand(recipe.name, recipe.resumed)
-}
+/** Recipes that are commands: `tandem sft` is `tandem train sft`. */
+const RECIPE_COMMANDS = ['sft', 'dpo', 'ppo', 'distill', 'reward']
+if (RECIPE_COMMANDS.includes(process.argv[2] ?? '')) process.argv.splice(2, 0, 'train')
+
+const [, , name, ...args] = process.argv
+
+/** A command whose flags are those of a recipe, which is loaded only if the command is the one that runs. */
+const recipeCommand = async (
+  command: string,
+  description: string,
+  make: (args: readonly string[]) => Promise<Command>,
+): Promise<Command> =>
+  command === name ? (await make(args)).name(command) : new Command(command).description(description)
 
 const program = async (): Promise<Command> =>
   new Command('tandem')
     .description('Reinforcement-learning post-training of language models.')
     .version(version)
-    .addCommand(await train())
-    .addCommand(evalCommand())
+    .addCommand(await recipeCommand('train', 'Train a model by a recipe.', trainCommand))
+    .addCommand(await recipeCommand('eval', 'Measure a model on what a recipe evaluates.', evalCommand))
     .addCommand(sampleCommand())
+    .addCommand(replayCommand())
     .addCommand(serveCommand(startServedEngine))
-    .addCommand(workerCommand())
+    .addCommand(await recipeCommand('worker', 'Play rollouts of a recipe for a trainer elsewhere.', workerCommand))
     .addCommand(captureCommand({ connect: connectUpstream, start: startServedEngine }))
     .addCommand(doctorCommand())
+    .addHelpText(
+      'after',
+      `\nRecipes as commands, such as tandem sft for tandem train sft: ${RECIPE_COMMANDS.join(', ')}`,
+    )
     .showHelpAfterError()
 
 /** A reader such as `head` may close the pipe: that is no error. */

@@ -47,7 +47,7 @@ const argumentOf = ({ kind }: SettingLeaf): string => {
 const defaultText = (value: unknown): string => (value === null ? 'off' : JSON.stringify(value))
 
 /** The flags of a recipe's settings. */
-const recipeFlags = ({ settings }: Pick<Recipe, 'settings'>): readonly Flag[] => {
+export const recipeFlags = ({ settings }: Pick<Recipe, 'settings'>): readonly Flag[] => {
   const leaves = settingLeaves(settings)
   return leaves.map((leaf) => {
     const name = flagName(leaf, leaves)
@@ -58,6 +58,13 @@ const recipeFlags = ({ settings }: Pick<Recipe, 'settings'>): readonly Flag[] =>
 }
 
 const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value]
+
+/** The setting of a flag, which is named in camel case. Errors: throws RangeError for a flag that there is not. */
+export const settingOfFlag = (recipe: Pick<Recipe, 'settings'>, name: string): SettingLeaf => {
+  const found = recipeFlags(recipe).find(({ attribute }) => attribute === name)
+  if (found === undefined) throw new RangeError(`there is no flag for ${name}`)
+  return found.leaf
+}
 
 /** Adds the flags of a recipe to a command. */
 export const addRecipeFlags = (command: Command, recipe: Recipe): Command => {

@@ -1,18 +1,16 @@
-/** `tandem train --resume RUN --replay BATCH`: one step again, and what differs. */
-import { resolve } from 'node:path'
-import { prepareReplay } from '../run/prepare.js'
-import { type Difference, type ReplayEvent, replay } from '../run/replay.js'
-import { asCommandError, CommandError, orFail } from './failure.js'
+/** `tandem replay RUN BATCH`: one step of a run again, and what differs. */
+import { Command } from 'commander'
+import { type ReplayEvent, replay } from '../training/replay.js'
+import { runFolder } from '../training/store.js'
+import { asCommandError, CommandError } from './failure.js'
+import { type EngineOptions, engineOptions, startEngine } from './options.js'
+import { type BuildFlags, build, chooseRun, memoryOption, say, storedSettings } from './plan.js'
 
-/** What is asked for. */
-interface ReplayFlags {
-  /** The run folder. */
-  readonly resume: string
-  /** A step, or the folder of a batch. */
-  readonly replay: string
-  readonly json?: boolean
-  readonly memory?: 'check' | 'ignore'
+interface ReplayFlags extends EngineOptions, BuildFlags {
+  readonly json?: true
 }
+
+type Difference = Extract<ReplayEvent, { readonly type: 'replayed' }>['differences'][number]
 
 const lines = (differences: readonly Difference[]): string =>
   differences.map(({ what, was, is }) => `  ${what} was ${was} and is ${is}\n`).join('')
@@ -26,29 +24,44 @@ const replayed = (event: Extract<ReplayEvent, { readonly type: 'replayed' }>): s
 }
 
 const textOf = (event: ReplayEvent): string => {
-  if (event.type === 'replayed') return replayed(event)
-  const { step, differences } = event
-  return differences.length === 0
-    ? `step ${step} on the way is the same\n`
-    : `step ${step} on the way differs:\n${lines(differences)}`
+  switch (event.type) {
+    case 'from': {
+      const batch = event.folder === null ? 'its batch sampled again' : `the batch in ${event.folder}`
+      return `step ${event.step} again, from the checkpoint after ${event.checkpointStep} steps, with ${batch}\n`
+    }
+    case 'caught-up':
+      return event.differences.length === 0
+        ? `step ${event.step} on the way is the same\n`
+        : `step ${event.step} on the way differs:\n${lines(event.differences)}`
+    case 'replayed':
+      return replayed(event)
+  }
 }
 
-/** Does a step again and says what differs, which is a failure of the command. The run is not changed. */
-export const replayStep = async (flags: ReplayFlags, say: (text: string) => void): Promise<void> => {
-  const prepared = await orFail(
-    prepareReplay({ folder: resolve(flags.resume), batch: flags.replay }, { memory: flags.memory ?? 'check' }),
-  )
-  const { step, from, checkpointStep } = prepared
-  const batch = from === null ? 'its batch sampled again' : `the batch in ${from}`
-  say(`step ${step} again, from the checkpoint after ${checkpointStep} steps, with ${batch}\n`)
+const action = async (folder: string, batch: string, flags: ReplayFlags): Promise<void> => {
+  const chosen = await chooseRun(folder)
+  await startEngine(flags)
+  const run = await build(chosen, storedSettings(chosen, chosen.run.config), flags)
   let count = 0
   try {
-    for await (const event of replay(prepared)) {
-      count += event.differences.length
-      process.stdout.write(flags.json === true ? `${JSON.stringify(event)}\n` : textOf(event))
+    for await (const event of replay(run, { store: runFolder(chosen.run.folder), batch })) {
+      if (event.type !== 'from') count += event.differences.length
+      if (flags.json === true) process.stdout.write(`${JSON.stringify(event)}\n`)
+      else if (event.type === 'from') say(textOf(event))
+      else process.stdout.write(textOf(event))
     }
   } catch (error) {
     throw asCommandError(error)
   }
   if (count > 0) throw new CommandError(`the step is not what it was: ${count} differences`)
+}
+
+export const replayCommand = (): Command => {
+  const command = new Command('replay')
+    .description('Do one step of a run again and say what differs. The run is not changed.')
+    .argument('<run>', 'the folder of the run')
+    .argument('<batch>', 'the number of the step, or the folder of a batch that was kept')
+    .addOption(memoryOption())
+  for (const option of engineOptions()) command.addOption(option)
+  return command.option('--json', 'print every event as a line of JSON').action(action)
 }

@@ -3,8 +3,8 @@ import { Argument, Command, Option } from 'commander'
 import { keyFromSeed } from '../core/key.js'
 import { liveFiles } from '../live/files.js'
 import { loadPretrained } from '../modules/pretrained.js'
-import { sampleCompletions } from '../run/sample.js'
-import { evaluationTasks } from '../run/tasks.js'
+import { sampleCompletions } from '../training/sample.js'
+import { heldOutProblems } from '../training/tasks.js'
 import { orFail } from './failure.js'
 import {
   downloadLines,
@@ -59,8 +59,7 @@ const action = async (question: string | undefined, flags: SampleFlags): Promise
 
 /** One of the held-out problems that the embedded model is made for. */
 const exampleQuestion = async (seed: number): Promise<string> => {
-  const { source } = await orFail(evaluationTasks({}))
-  const { query } = await orFail(async () => source.at(seed))
+  const { query } = await orFail(async () => heldOutProblems().at(seed))
   return query
 }
 

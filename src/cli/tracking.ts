@@ -10,8 +10,6 @@ import { liveEnvironment } from '../live/environment.js'
 import { liveFiles } from '../live/files.js'
 import { liveIds } from '../live/ids.js'
 import { liveTransport } from '../live/transport/liveTransport.js'
-import type { RunEvent } from '../run/events.js'
-import type { PreparedRun } from '../run/prepare.js'
 import { type MetricsServer, serveMetrics } from '../tracking/metricsServer.js'
 import { mlflowSink } from '../tracking/mlflow.js'
 import { openTelemetrySink } from '../tracking/openTelemetry.js'
@@ -20,6 +18,7 @@ import type { Sink } from '../tracking/sink.js'
 import { tensorBoardSink } from '../tracking/tensorBoard.js'
 import { trackedRun } from '../tracking/trackedRun.js'
 import { makeTracker, type SinkReport, type Tracker } from '../tracking/tracker.js'
+import type { RunEvent } from '../training/events.js'
 import { CommandError, orFail } from './failure.js'
 import { naturalNumber } from './options.js'
 
@@ -32,10 +31,16 @@ export interface TrackingFlags {
   readonly trackSamples?: number
 }
 
+/** A run that is followed. */
+export interface FollowedRun {
+  readonly folder: string
+  readonly isResumed: boolean
+}
+
 /** Places that are ready to follow a run. */
 export interface Tracking {
   /** The events of a run, followed at the places. To be called once. */
-  readonly follow: (run: PreparedRun, events: AsyncIterable<RunEvent>) => AsyncIterable<RunEvent>
+  readonly follow: (run: FollowedRun, events: AsyncIterable<RunEvent>) => AsyncIterable<RunEvent>
   /** Waits for what the places still take, says what they have not taken, and closes them. A second time does nothing. */
   readonly close: () => Promise<void>
 }
@@ -60,7 +65,7 @@ export const trackingOptions = (): readonly Option[] => [
   ),
   new Option(
     '--track-samples <n>',
-    'completions of each step that are told as texts, of those that --trajectories keeps (default: 0)',
+    'completions of each step that are tracked as texts, of those that --trajectories keeps (default: 0)',
   ).argParser(naturalNumber),
 ]
 
@@ -127,7 +132,7 @@ interface Places {
 /** The sinks of a run: those that need its folder are made for it. */
 const sinksOf = async (
   { tensorboard }: TrackingFlags,
-  { folder }: PreparedRun['paths'],
+  { folder }: FollowedRun,
   { transport, metrics, telemetry }: Places,
 ): Promise<readonly Sink[]> => {
   const board = tensorboard === true ? `${folder}/tensorboard` : tensorboard
@@ -153,10 +158,11 @@ export const openTracking = async (flags: TrackingFlags, say: (text: string) => 
   let tracker: Tracker | undefined
   let closed: Promise<void> | undefined
 
-  async function* follow(run: PreparedRun, events: AsyncIterable<RunEvent>): AsyncGenerator<RunEvent> {
-    const sinks = await sinksOf(flags, run.paths, { transport, metrics, telemetry })
+  async function* follow(run: FollowedRun, events: AsyncIterable<RunEvent>): AsyncGenerator<RunEvent> {
+    const sinks = await sinksOf(flags, run, { transport, metrics, telemetry })
     tracker = makeTracker(sinks, { onFailure: (failure) => say(`${describe(failure)}\n`) })
-    yield* trackedRun(events, { tracker, run: run.paths.folder, isResumed: run.resume !== undefined })
+    const { folder, isResumed } = run
+    yield* trackedRun(events, { tracker, run: folder, isResumed, samples: flags.trackSamples ?? 0 })
   }
   const close = async (): Promise<void> => {
     for (const report of (await tracker?.close()) ?? []) if (report.dropped + report.waiting > 0) say(untold(report))

@@ -1,375 +1,227 @@
-/** `tandem train`: options to settings, events to the screen. */
-import { availableParallelism } from 'node:os'
+/** `tandem train RECIPE`: a run of a recipe, new or gone on with. */
 import { resolve } from 'node:path'
-import { Command, Option } from 'commander'
-import { formatEstimate } from '../collectors/memoryEstimate.js'
-import type { SelectedBackend } from '../engine/select.js'
-import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
-import { liveFiles } from '../live/files.js'
-import type { RunEvent } from '../run/events.js'
-import { finishRun, type PreparedRun, prepareRun } from '../run/prepare.js'
-import type { RunSummary } from '../run/records.js'
-import { openRun } from '../run/runFolder.js'
-import { ALGORITHM_NAMES, DEFAULT_SETTINGS, OPTIMIZER_NAMES, type RunSettings } from '../run/settings.js'
-import { stepName } from '../run/stepName.js'
-import { train } from '../run/train.js'
-import { asCommandError, CommandError, orFail } from './failure.js'
+import { Command, type Option } from 'commander'
+import { formatEstimate, type MemoryEstimate } from '../collectors/memoryEstimate.js'
+import { liveClock } from '../live/clock.js'
+import { trainOptionsOf } from '../training/choices.js'
+import type { RecipeRecord } from '../training/options.js'
+import { queuedRun } from '../training/queued.js'
+import { differingSettings, type Recipe } from '../training/recipe.js'
+import { type RunSummary, scoreText } from '../training/records.js'
+import type { AnyRun } from '../training/run.js'
+import { MAY_CHANGE } from '../training/settings.js'
+import { describeStep, sampleStep } from '../training/step.js'
+import { stepName } from '../training/stepName.js'
+import { runFolder } from '../training/store.js'
+import { train } from '../training/train.js'
+import { asCommandError, CommandError } from './failure.js'
+import { interruption } from './interruption.js'
+import { type EngineOptions, engineOptions, startEngine } from './options.js'
 import {
-  DATASET_ARGUMENT,
-  DATASET_HELP,
-  datasetName,
-  type EngineOptions,
-  engineOptions,
-  MODEL_HELP,
-  modelName,
-  naturalNumber,
-  nonNegativeNumber,
-  oneOf,
-  positiveInteger,
-  positiveNumber,
-  startEngine,
-} from './options.js'
+  type BuildFlags,
+  build,
+  type Chosen,
+  checkFirst,
+  choose,
+  memoryOption,
+  type Settings,
+  say,
+  settingsOf,
+  storedSettings,
+} from './plan.js'
 import { barDisplay, type Display, jsonDisplay, lineDisplay } from './progress.js'
-import { replayStep } from './replay.js'
+import { type QueueFlags, queueLog, queueOptions } from './queue.js'
+import { addRecipeFlags } from './recipeFlags.js'
 import { openTracking, type Tracking, type TrackingFlags, trackingOptions } from './tracking.js'
 
-interface TrainFlags extends EngineOptions, TrackingFlags, Partial<RunSettings> {
+interface TrainFlags extends EngineOptions, TrackingFlags, BuildFlags, Partial<QueueFlags> {
   readonly out?: string
   readonly resume?: string
-  readonly replay?: string
-  readonly json?: boolean
-  readonly merge?: boolean
-  readonly memory?: 'check' | 'ignore'
-  readonly samplerThreads?: number
+  readonly json?: true
+  readonly printConfig?: true
+  readonly dryRun?: true
 }
 
-/** Settings that can be given on the command line: flag, argument, what it is, how it is read. */
-const FLAGS: readonly (readonly [
-  name: keyof RunSettings,
-  argument: string,
-  help: string,
-  read: (text: string) => unknown,
-])[] = [
-  ['algorithm', '<name>', 'how advantages and the loss are made', oneOf(ALGORITHM_NAMES)],
-  ['steps', '<n>', 'batches that are collected and learned from', positiveInteger],
-  ['seed', '<n>', 'seed of everything random', naturalNumber],
-  ['prompts', '<n>', 'different problems in a step', positiveInteger],
-  ['group', '<n>', 'completions of each problem', positiveInteger],
-  ['maxNewTokens', '<n>', 'longest completion in tokens', positiveInteger],
-  ['temperature', '<x>', 'sampling temperature', positiveNumber],
-  ['learningRate', '<x>', 'learning rate', positiveNumber],
-  ['clipLow', '<x>', 'how far a ratio may fall below 1; off: as the algorithm has it', nonNegativeNumber],
-  ['clipHigh', '<x>', 'how far a ratio may rise above 1; off: as the algorithm has it', nonNegativeNumber],
-  ['klCoefficient', '<x>', 'weight of the KL divergence from the first weights', nonNegativeNumber],
-  ['maxGradNorm', '<x>', 'longest gradient', positiveNumber],
-  ['evalEvery', '<n>', 'steps between evaluations', positiveInteger],
-  ['evalProblems', '<n>', 'problems in an evaluation', positiveInteger],
-  ['checkpointEvery', '<n>', 'steps between checkpoints', positiveInteger],
-  ['trajectories', '<n>', 'completions kept of each step', naturalNumber],
-  ['loraRank', '<n>', 'train an adapter of this rank in the place of all weights', positiveInteger],
-  ['loraAlpha', '<x>', 'strength of the adapter', positiveNumber],
-  ['loraTarget', '<names>', 'modules that the adapter changes, with commas between them', String],
-  [
-    'loraScaling',
-    '<how>',
-    'scale of the adapter, alpha/rank or alpha/sqrt(rank)',
-    oneOf(['alpha/rank', 'alpha/sqrt(rank)']),
-  ],
-  ['epochs', '<n>', 'passes over the completions of a step', positiveInteger],
-  ['miniBatches', '<n>', 'optimizer steps of a pass, each on groups of its own', positiveInteger],
-  [
-    'oldLogProbs',
-    '<whose>',
-    'which probabilities ratios are taken against: sampled, or rescored before the first update of a step',
-    oneOf(['sampled', 'rescored']),
-  ],
-  [
-    'dynamicSampling',
-    '<rounds>',
-    'sample groups without a signal again, in so many rounds for a batch; 1: never, off: as the algorithm has it',
-    positiveInteger,
-  ],
-  [
-    'overlongCache',
-    '<n>',
-    'last tokens of the longest completion that cost something; 0: none, off: as the algorithm has it',
-    naturalNumber,
-  ],
-  ['overlongFactor', '<x>', 'what a completion of the longest length costs', nonNegativeNumber],
-  ['truncated', '<how>', 'learn from completions that the token limit cut off, or mask them', oneOf(['learn', 'mask'])],
-  [
-    'alarms',
-    '<mode>',
-    'when a run gets into trouble: off, warn, or stop after the step, saved',
-    oneOf(['off', 'warn', 'stop']),
-  ],
-  [
-    'alarmLimits',
-    '<list>',
-    'other limits of alarms, such as truncation=0.2 or truncation=off, with commas between them',
-    String,
-  ],
-  ['saveBatches', '<n>', 'steps between batches that are kept for --replay', positiveInteger],
-  ['keepBatches', '<n>', 'how many of them are kept, the newest', positiveInteger],
-  [
-    'correction',
-    '<how>',
-    'weights for tokens that the trainer rates otherwise than the sampler, by token or sequence, truncated or masked at limits',
-    oneOf(['none', 'token-truncated', 'sequence-truncated', 'token-masked', 'sequence-masked']),
-  ],
-  ['correctionLow', '<x>', 'smallest weight before it is masked; off: 0.5', nonNegativeNumber],
-  [
-    'correctionHigh',
-    '<x>',
-    'largest weight; off: 2 where weights are truncated, 5 where they are masked',
-    positiveNumber,
-  ],
-  ['rejection', '<what>', 'leave out what is above a limit in this statistic of the page about runs', String],
-  ['rejectionLimit', '<x>', 'that limit', positiveNumber],
-  ['optimizer', '<name>', `how weights follow gradients: ${OPTIMIZER_NAMES.join(', ')}`, oneOf(OPTIMIZER_NAMES)],
-  ['optimizerOptions', '<list>', 'its options, such as beta2=0.95,weightDecay=0.01, with commas between them', String],
-  [
-    'schedule',
-    '<name>',
-    'how the learning rate falls to 0 at the end of the run: constant, linear or cosine',
-    oneOf(['constant', 'linear', 'cosine']),
-  ],
-  ['warmup', '<n>', 'steps in which the learning rate rises first', naturalNumber],
-  ['klIn', '<where>', 'where the KL divergence counts: in the reward or in the loss', oneOf(['reward', 'loss'])],
-  ['klForm', '<name>', 'estimate of the KL divergence; off: k1 in the reward, k3 in the loss', String],
-  ['klTarget', '<nats>', 'divergence of a completion that the weight in the reward leads to', positiveNumber],
-  ['klHorizon', '<n>', 'completions in which that weight changes by a factor of about e', positiveNumber],
-  [
-    'maxLag',
-    '<n>',
-    'updates that a completion may be behind what learns from it: above 0, sampling goes on beside learning, on a thread of its own',
-    naturalNumber,
-  ],
-  [
-    'stale',
-    '<how>',
-    'groups that would be older: wait for them in time, drop them, or correct their tokens',
-    oneOf(['wait', 'drop', 'correct']),
-  ],
-  [
-    'workers',
-    '<n>',
-    'threads that sample and compute gradients side by side, each with the weights; the cores are shared out to them',
-    positiveInteger,
-  ],
-  ['microBatch', '<n>', 'tokens computed in one run, about', positiveInteger],
-  [
-    'recompute',
-    '<what>',
-    'what is computed again for the gradient to save memory: none or layers',
-    oneOf(['none', 'layers']),
-  ],
-  ['dtype', '<type>', 'write the trained model at the end, in F32, BF16 or F16', oneOf(['F32', 'BF16', 'F16'])],
-]
-
-const kebab = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
-
-/** The settings among the flags: only those that were given. */
-const givenSettings = (flags: TrainFlags): Partial<RunSettings> => {
-  const given = Object.fromEntries(
-    FLAGS.map(([name]) => [name, flags[name]] as const).filter(([, value]) => value !== undefined),
-  ) as Partial<RunSettings> // the values were read by the flags' own parsers
-  return {
-    ...(flags.merge === true && { dtype: 'F32' as const }),
-    ...given,
-    ...(flags.model && { model: modelName(flags.model) }),
-    ...(flags.dataset && { dataset: datasetName(flags.dataset) }),
-    ...(flags.evalDataset && { evalDataset: datasetName(flags.evalDataset) }),
-  }
-}
+type Flags = TrainFlags & Settings
 
 const timestamp = (): string => new Date().toISOString().slice(0, 19).replaceAll(':', '-')
 
-const displayFor = (flags: TrainFlags): Display => {
-  if (flags.json === true) return jsonDisplay((line) => process.stdout.write(line))
+/** A run that is to be made: the recipe with its settings, and its folder. */
+interface Planned {
+  readonly chosen: Chosen
+  readonly settings: Settings
+  readonly folder: string
+}
+
+/** Whether a setting may change when a run goes on. A schedule that ends with the steps needs them to stay. */
+const mayChange = (recipe: Recipe, path: string, { learner }: Settings): boolean => {
+  const isScheduled =
+    typeof learner === 'object' && learner !== null && 'schedule' in learner && learner.schedule !== 'constant'
+  if (path === 'steps' && isScheduled) return false
+  return [...MAY_CHANGE, ...recipe.mayChange].some((each) => path === each || path.startsWith(`${each}.`))
+}
+
+/** Errors: throws CommandError naming every setting that differs from that of the run and may not. */
+const checkResumed = (chosen: Chosen, asked: Settings): void => {
+  if (chosen.run === null) return
+  const stored = storedSettings(chosen, chosen.run.config)
+  const refused = differingSettings(stored, asked).filter(({ path }) => !mayChange(chosen.recipe, path, stored))
+  if (refused.length === 0) return
+  const list = refused.map(({ path, was, is }) => `${path} is ${JSON.stringify(was)}, not ${JSON.stringify(is)}`)
+  throw new CommandError(
+    `the run has other settings: ${list.join('; ')}. Resume without these, or start a new run with --out`,
+  )
+}
+
+const plan = async (chosen: Chosen, flags: Flags): Promise<Planned> => {
+  if (flags.resume !== undefined && flags.out !== undefined)
+    throw new CommandError('--resume goes on in its own folder: leave out --out')
+  const settings = await settingsOf(chosen, flags)
+  checkResumed(chosen, settings)
+  return { chosen, settings, folder: chosen.run?.folder ?? resolve(flags.out ?? `runs/${timestamp()}`) }
+}
+
+const recordOf = ({ chosen: { recipe, file }, settings }: Planned): RecipeRecord => ({
+  name: recipe.name,
+  file,
+  settings: settings as RecipeRecord['settings'], // JSON: they were read from text
+})
+
+const displayFor = ({ json }: Flags): Display => {
+  if (json === true) return jsonDisplay((line) => process.stdout.write(line))
   return process.stderr.isTTY ? barDisplay(process.stderr) : lineDisplay((line) => process.stdout.write(line))
 }
 
-/** Runs to the end, or to the end of the step in which somebody presses Ctrl-C. */
-const runToEnd = async (
-  run: PreparedRun,
-  { display, tracking }: { readonly display: Display; readonly tracking: Tracking },
-  say: (text: string) => void,
-): Promise<RunEvent | undefined> => {
-  const abort = new AbortController()
-  const onSignal = (): void => {
-    if (abort.signal.aborted) process.exit(130)
-    abort.abort()
-    say('\nfinishing this step, then saving; press Ctrl-C again to stop at once\n')
-  }
-  process.on('SIGINT', onSignal)
-  process.on('SIGTERM', onSignal)
-  let last: RunEvent | undefined
+/** The options of `train` that the settings of a recipe have by their common names. */
+const optionsOf = (settings: Settings) =>
+  'keep' in settings
+    ? trainOptionsOf(settings as Parameters<typeof trainOptionsOf>[0]) // the group of that name, by the schema of the recipe
+    : { steps: Number(settings.steps ?? 1) }
+
+/** What a run came to, for people. */
+const conclusion = (folder: string, summary: RunSummary): string => {
+  const { steps, best, secondsTotal, tokensPerSecond, evaluated, status } = summary
+  const { generation, training } = tokensPerSecond
+  const measured = summary.evaluations.at(-1)?.step ?? 0
+  const late = measured === steps ? '' : ` (measured after ${measured} steps)`
+  return [
+    '',
+    `${steps} steps in ${secondsTotal.toFixed(0)} s (${generation.toFixed(0)} tokens/s sampled, ${training.toFixed(0)} tokens/s trained)`,
+    ...evaluated.map(({ name, score, measure, tasks, before, after }) => {
+      const [first, last] = [before, after].map((scores) => scoreText(measure, scores[score] ?? Number.NaN))
+      return `${name}, ${tasks} tasks: ${score} ${first} -> ${last}${late}`
+    }),
+    ...(best === null || best.step === steps
+      ? []
+      : [
+          `best: ${best.name} ${best.value.toPrecision(4)} after ${best.step} steps, in checkpoints/${stepName(best.step)}`,
+        ]),
+    `report: ${folder}/report.html`,
+    ...(status === 'interrupted' ? [`go on with: tandem train --resume ${folder}`] : []),
+    '',
+  ].join('\n')
+}
+
+/** Runs to the end, or to the end of the step in which Ctrl-C is pressed. */
+const follow = async (planned: Planned, run: AnyRun, { flags, tracking }: Started): Promise<void> => {
+  const { folder, chosen, settings } = planned
+  const { signal, release } = interruption('\nfinishing this step, then saving')
+  const display = displayFor(flags)
+  const store = runFolder(folder, { existing: chosen.run === null ? 'refuse' : 'resume' })
+  let summary: RunSummary | undefined
   try {
-    for await (const event of tracking.follow(run, train({ ...run, signal: abort.signal }))) {
+    const events = train(run, { ...optionsOf(settings), store, signal, recipe: recordOf(planned) })
+    for await (const event of tracking.follow({ folder, isResumed: chosen.run !== null }, events)) {
       display.show(event)
-      last = event
+      if (event.type === 'end') summary = event.summary
     }
   } catch (error) {
     throw asCommandError(error)
   } finally {
     display.close()
     await tracking.close()
-    process.off('SIGINT', onSignal)
-    process.off('SIGTERM', onSignal)
+    release()
   }
-  return last
+  if (summary !== undefined) say(conclusion(folder, summary))
 }
 
-/** Says so if the last evaluation is older than the weights, as in a run that was interrupted. */
-const measuredEarlier = ({ evaluations, steps }: RunSummary): string => {
-  const measured = evaluations.at(-1)?.step ?? 0
-  return measured === steps ? '' : ` (measured after ${measured} steps)`
-}
-
-/** Where the best weights are, if they are not the last ones. */
-const bestLine = ({ paths }: PreparedRun, { best, steps }: RunSummary): readonly string[] =>
-  best === null || best === undefined || best.step === steps
-    ? []
-    : [
-        `best: ${(100 * best.accuracy).toFixed(1)} % after ${best.step} steps, in ${paths.checkpoints}/${stepName(best.step)}`,
-      ]
-
-const conclude = async (run: PreparedRun, last: RunEvent | undefined, say: (text: string) => void): Promise<void> => {
-  if (last?.type !== 'end') return
-  const { summary } = last
-  await orFail(finishRun(run.paths, summary))
-  const percent = (share: number): string => `${(100 * share).toFixed(1)} %`
-  const { generation, training } = summary.tokensPerSecond
-  say(
-    [
-      '',
-      `${summary.steps} steps in ${summary.secondsTotal.toFixed(0)} s (${generation.toFixed(0)} tokens/s sampled, ${training.toFixed(0)} tokens/s trained)`,
-      `accuracy on ${summary.evalProblems} held-out problems: ${percent(summary.accuracyBefore)} -> ${percent(summary.accuracyAfter)}${measuredEarlier(summary)}`,
-      ...bestLine(run, summary),
-      `worked-out completions:          ${percent(summary.workedBefore)} -> ${percent(summary.workedAfter)}`,
-      `report: ${run.paths.report}`,
-      ...(summary.status === 'interrupted' ? [`go on with: tandem train --resume ${run.paths.folder}`] : []),
-      '',
-    ].join('\n'),
-  )
-}
-
-/** Prepares the run of the flags, and follows it to its end. */
-const trainRun = async (
-  flags: TrainFlags,
-  { engine, tracking }: { readonly engine: SelectedBackend; readonly tracking: Tracking },
-  say: (text: string) => void,
-): Promise<void> => {
-  const given = givenSettings(flags)
-  const run = await orFail(
-    prepareRun(
-      flags.resume === undefined
-        ? {
-            _tag: 'New',
-            folder: resolve(flags.out ?? `runs/${timestamp()}`),
-            settings: { model: EMBEDDED_MODEL, ...DEFAULT_SETTINGS, ...given },
-          }
-        : { _tag: 'Resume', folder: resolve(flags.resume), asked: given },
-      { memory: flags.memory ?? 'check' },
-    ),
-  )
-  say(
-    `${engine.backend} backend (${engine.packageName}); run folder ${run.paths.folder}\n${formatEstimate(run.memory)}\n`,
-  )
-  const sampler = {
-    ...(flags.backend && { backend: flags.backend }),
-    ...(flags.samplerThreads !== undefined && { threads: flags.samplerThreads }),
+/** Collects one batch, shows what it is, and learns nothing. */
+const dryRun = async (run: AnyRun): Promise<void> => {
+  try {
+    await run.begin?.()
+    const source = await run.source.open({ step: 0, lastStep: 1, position: null, push: run.push })
+    const open = { run, source, clock: liveClock }
+    try {
+      using sampled = await sampleStep(open, {
+        ...{ step: 0, position: source.position, klCoefficient: run.source.kl?.coefficient ?? 0 },
+      })
+      const batch = { type: 'batch', ...describeStep(open, sampled), seconds: sampled.seconds }
+      process.stdout.write(`${JSON.stringify(batch, undefined, 2)}\n`)
+    } finally {
+      await source.close()
+    }
+  } catch (error) {
+    throw asCommandError(error)
+  } finally {
+    await run.close()
   }
-  await conclude(
-    run,
-    await runToEnd(
-      { ...run, sampler, samples: flags.trackSamples ?? 0 },
-      { display: displayFor(flags), tracking },
-      say,
-    ),
-    say,
-  )
 }
 
-/** The run's own engine. Threads that compute side by side share the cores out, unless somebody says otherwise. */
-const besideOthers = async (flags: TrainFlags): Promise<EngineOptions> => {
-  if (flags.threads !== undefined) return flags
-  const { resume } = flags
-  const settings = resume === undefined ? flags : (await orFail(openRun(liveFiles, resolve(resume)))).settings
-  const { maxLag = 0, workers = 1 } = settings
-  const computing = workers + (maxLag === 0 ? 0 : 1)
-  return computing === 1 ? flags : { ...flags, threads: Math.max(1, Math.floor(availableParallelism() / computing)) }
+/** What is there before the run. */
+interface Started {
+  readonly flags: Flags
+  readonly tracking: Tracking
 }
 
-/** A step to do again needs a run, and changes nothing of it. */
-const replayed = ({ resume, replay, ...flags }: TrainFlags): { readonly resume: string; readonly replay: string } => {
-  if (resume === undefined || replay === undefined)
-    throw new CommandError('--replay does a step of a run again: name the run with --resume')
-  const given = Object.keys(givenSettings(flags))
-  if (given.length > 0)
-    throw new CommandError(
-      `--replay takes the settings of the run: leave out ${given.map((name) => `--${kebab(name)}`).join(', ')}`,
-    )
-  return { resume, replay }
+/** The estimate of runs that have one. */
+const estimateOf = (run: AnyRun): string => ('memory' in run ? `${formatEstimate(run.memory as MemoryEstimate)}\n` : '') // only runs from settings have the field
+
+/** The run, or with `--queue` the run whose rollouts workers play. */
+const withQueue = (run: AnyRun, { queue, queueName = 'tandem' }: Flags): AnyRun => {
+  if (queue === undefined) return run
+  try {
+    return queuedRun(run, { log: queueLog({ queue, queueName }) })
+  } catch (error) {
+    throw error instanceof RangeError ? new CommandError(`--queue: ${error.message}`) : error
+  }
 }
 
-const action = async (flags: TrainFlags): Promise<void> => {
-  const say = (text: string): void => {
-    process.stderr.write(text)
-  }
-  if (flags.resume !== undefined && flags.out !== undefined) {
-    throw new CommandError('--resume goes on in its own folder: leave out --out')
-  }
-  if (flags.merge === true && flags.resume === undefined && flags.loraRank === undefined) {
-    throw new CommandError(
-      '--merge merges an adapter into the model: give its --lora-rank, or --dtype for a model without one',
-    )
-  }
-  const step = flags.replay === undefined ? undefined : { ...flags, ...replayed(flags) }
-  const engine = await startEngine(await besideOthers(flags))
-  if (step !== undefined) return replayStep(step, say)
+const start = async (planned: Planned, flags: Flags): Promise<void> => {
+  const { chosen, settings, folder } = planned
+  const engine = await startEngine(flags)
   const tracking = await openTracking(flags, say)
   try {
-    await trainRun(flags, { engine, tracking }, say)
+    const run = withQueue(await build(chosen, settings, flags), flags)
+    say(`${engine.backend} backend (${engine.packageName}); recipe ${chosen.recipe.name}\n${estimateOf(run)}`)
+    if (flags.dryRun === true) return await dryRun(run)
+    say(`run folder ${folder}\n`)
+    await follow(planned, run, { flags, tracking })
   } finally {
     await tracking.close()
   }
 }
 
-export const trainCommand = (): Command => {
+const action =
+  (chosen: Chosen) =>
+  async (given: string | undefined, flags: Flags): Promise<void> => {
+    checkFirst(chosen, given)
+    const planned = await plan(chosen, flags)
+    if (flags.printConfig !== true) return start(planned, flags)
+    process.stdout.write(`${JSON.stringify(planned.settings, undefined, 2)}\n`)
+  }
+
+/** The command for the recipe of its arguments, which decides the flags. */
+export const trainCommand = async (args: readonly string[]): Promise<Command> => {
+  const chosen = await choose(args, 'resume')
   const command = new Command('train')
-    .description(
-      'Train a model by GRPO or one of its relatives on word problems, and write a run folder with metrics, checkpoints and a report.',
-    )
+    .description(chosen.recipe.summary)
+    .argument('[recipe]', 'a recipe by name, or a file that exports one (default: wordProblems)')
     .option('--out <folder>', 'run folder (default: runs/ and the time)')
     .option('--resume <folder>', 'go on with a run from its last checkpoint')
-    .option(
-      '--replay <batch>',
-      'with --resume: do one step again, by number or by the folder of its batch, and say what differs',
-    )
-    .option('--model <name>', `model to begin with: ${MODEL_HELP} (default: the one that comes with Tandem)`)
-    .option(`--dataset ${DATASET_ARGUMENT}`, `${DATASET_HELP} (default: generated word problems)`)
-    .option(`--eval-dataset ${DATASET_ARGUMENT}`, 'rows to evaluate on (default: held-out problems)')
-  for (const [name, argument, help, read] of FLAGS) {
-    const value = DEFAULT_SETTINGS[name as keyof typeof DEFAULT_SETTINGS] // no flag in the list is the model
-    const shown = value === null ? 'off' : String(value)
-    command.addOption(new Option(`--${kebab(name)} ${argument}`, `${help} (default: ${shown})`).argParser(read))
-  }
-  for (const option of [...engineOptions(), ...trackingOptions()]) command.addOption(option)
-  command.addOption(
-    new Option(
-      '--sampler-threads <n>',
-      'threads of what samples beside the run, with --max-lag (default: 1)',
-    ).argParser(positiveInteger),
-  )
-  command.addOption(
-    new Option(
-      '--memory <mode>',
-      'refuse a run that takes more memory than there is, or ignore it (default: check)',
-    ).choices(['check', 'ignore']),
-  )
-  command.addHelpText('after', `\nAlgorithms: ${ALGORITHM_NAMES.join(', ')}`)
-  command.option('--merge', 'write the model with the adapter merged into it at the end')
-  return command.option('--json', 'print every event as a line of JSON').action(action)
+    .option('--print-config', 'print all settings as JSON and stop: a file for --config')
+    .option('--dry-run', 'check parts and memory, collect one batch, print what it is, and stop')
+  addRecipeFlags(command, chosen.recipe)
+  const options: readonly Option[] = [memoryOption(), ...engineOptions(), ...queueOptions(), ...trackingOptions()]
+  for (const option of options) command.addOption(option)
+  return command.option('--json', 'print every event as a line of JSON').action(action(chosen))
 }

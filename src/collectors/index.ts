@@ -48,7 +48,14 @@ export type {
   ValueBatch,
 } from './learners/lossKinds.js'
 export type { OffPolicyOptions } from './learners/policyRows.js'
-export { type PreferenceLists, preferenceBatch, type TokenLists, tokenBatch } from './learners/tokenBatch.js'
+export { chatBatch, pairBatch } from './learners/textBatch.js'
+export {
+  type MaskedBatch,
+  type PreferenceLists,
+  preferenceBatch,
+  type TokenLists,
+  tokenBatch,
+} from './learners/tokenBatch.js'
 export type { LoraOptions } from './learners/trainable.js'
 export {
   type BatchOptions,
@@ -68,6 +75,10 @@ export {
   type MakeModelOptions,
   type ModelStage,
   makeModel,
+  type TrainModelEvent,
+  type TrainModelFailure,
+  type TrainModelOptions,
+  trainModel,
 } from './makeModel.js'
 export {
   type EstimatedBatch,
@@ -184,23 +195,13 @@ export { combineUpdates, type StepMetrics } from './stepMetrics.js'
 export { type TrainingRows, withNoise, withoutRows } from './stepRows.js'
 export {
   type DistillationMetrics,
-  type DistillationStepOptions,
   type DistilledRows,
-  distillationStep,
   type GKDMetrics,
   type GKDStepOptions,
   gkdStep,
-  type TaughtRows,
   type Teacher,
 } from './steps/distillationStep.js'
-export {
-  type DPOMetrics,
-  type DPOStepOptions,
-  dpoStep,
-  type Preference,
-  type PreferenceRows,
-  withReference,
-} from './steps/dpoStep.js'
+export type { DPOMetrics } from './steps/dpoStep.js'
 export {
   type LossStep,
   type LossStepOptions,
@@ -208,14 +209,7 @@ export {
   NonFiniteLoss,
   type TrainerState,
 } from './steps/lossStep.js'
-export {
-  type PPOMetrics,
-  type PPORows,
-  type PPOStepOptions,
-  ppoRows,
-  ppoStep,
-  type ValuedRewards,
-} from './steps/ppoStep.js'
+export type { PPOMetrics } from './steps/ppoStep.js'
 export {
   type MaskedTokens,
   maskedRows,
@@ -223,8 +217,8 @@ export {
   type SFTRowsOptions,
   sftRows,
 } from './steps/sftRows.js'
-export { type SFTMetrics, type SFTStepOptions, sftStep } from './steps/sftStep.js'
-export { type ValueMetrics, type ValueRows, type ValueStepOptions, valueStep } from './steps/valueStep.js'
+export type { SFTMetrics } from './steps/sftStep.js'
+export type { ValueMetrics } from './steps/valueStep.js'
 export { type TrainStep, type TrainStepOptions, trainStep } from './trainStep.js'
 export { type DecoderForms, type DecoderFormsOptions, decoderForms } from './updaters/decoderForms.js'
 export { type EngineUpdater, engineUpdater, type UpdaterState } from './updaters/engineUpdater.js'

@@ -4,18 +4,19 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../core/capabilities.js'
 import type { ConfigFailure, ModelFailure } from '../core/failure.js'
+import { keyFromSeed } from '../core/key.js'
 import { cosine, warmUp } from '../core/schedule.js'
 import type { TokenizerProgress } from '../data/bytePairEncoding.js'
 import type { History } from '../data/history.js'
-import type { NamedTensors } from '../data/weights.js'
-import { own, scope } from '../engine/scope.js'
 import { liveClock } from '../live/clock.js'
 import { type NewModelOptions, newModel } from '../modules/newModel.js'
-import { hostArrays, makeParams, type Pretrained } from '../modules/pretrained.js'
+import { hostArrays, type Pretrained } from '../modules/pretrained.js'
 import { parameterCount } from '../modules/transformer/params.js'
+import { SFTLoss } from '../objectives/sftLoss.js'
 import { adamW } from '../objectives/updates/adamW.js'
-import { sftRows } from './steps/sftRows.js'
-import { sftStep } from './steps/sftStep.js'
+import type { LearnerFailure } from './learners/learner.js'
+import { localLearner } from './learners/localLearner.js'
+import { chatBatch } from './learners/textBatch.js'
 
 /** A stage of supervised training on conversations. It begins with a fresh optimizer. */
 export interface ModelStage {
@@ -31,17 +32,22 @@ export interface ModelStage {
   readonly warmUpSteps?: number
 }
 
-export interface MakeModelOptions extends NewModelOptions {
+/** What `trainModel` and `makeModel` share. */
+interface Stages {
   /** In this order. */
   readonly stages: readonly ModelStage[]
   /** Lets the event loop turn after each step. Default: the real clock. */
   readonly clock?: Pick<Clock, 'breathe'>
 }
 
-/** How far `makeModel` is. */
-export type MakeModelEvent =
-  | ({ readonly type: 'tokenizer' } & TokenizerProgress)
-  | { readonly type: 'model'; readonly parameters: number; readonly vocabularySize: number }
+export interface MakeModelOptions extends NewModelOptions, Stages {}
+
+export interface TrainModelOptions extends Stages {
+  readonly model: Pretrained
+}
+
+/** How far `trainModel` is. */
+export type TrainModelEvent =
   | {
       readonly type: 'step'
       readonly stage: string
@@ -56,9 +62,16 @@ export type MakeModelEvent =
   /** The model after a stage. */
   | { readonly type: 'stage'; readonly stage: string; readonly model: Pretrained }
 
-export type MakeModelFailure = ConfigFailure | ModelFailure
+/** How far `makeModel` is. */
+export type MakeModelEvent =
+  | ({ readonly type: 'tokenizer' } & TokenizerProgress)
+  | { readonly type: 'model'; readonly parameters: number; readonly vocabularySize: number }
+  | TrainModelEvent
 
-type OnProgress = (event: MakeModelEvent) => void
+export type TrainModelFailure = ConfigFailure | LearnerFailure
+export type MakeModelFailure = TrainModelFailure | ModelFailure
+
+type OnProgress = (event: TrainModelEvent) => void
 
 interface Trained {
   readonly model: Pretrained
@@ -69,32 +82,32 @@ interface Trained {
 
 /** Trains a model in a stage. Tensors live until it ends. */
 const trainStage =
-  ({ model, stage, clock, onProgress }: Trained): TE.TaskEither<ConfigFailure, Pretrained> =>
+  ({ model, stage, clock, onProgress }: Trained): TE.TaskEither<TrainModelFailure, Pretrained> =>
   async () => {
     const { config, text } = model
     const { batch = 64, warmUpSteps = 0, learningRate } = stage
     const steps = Math.ceil(stage.conversations / batch)
     const falling = cosine(learningRate, learningRate / 50, steps - warmUpSteps)
     const rate = warmUpSteps === 0 ? falling : warmUp(warmUpSteps, falling)
-    const learner = sftStep({ config, optimizer: adamW({ weightDecay: 0.1, beta2: 0.95 }) })
-    let state = own(scope(() => learner.init(makeParams(model.arrays))))
+    const learner = localLearner({
+      ...{ model, loss: SFTLoss({ reduction: 'token-mean' }), key: keyFromSeed(0) }, // nothing is drawn from the key
+      optimizer: adamW({ learningRate: rate, weightDecay: 0.1, beta2: 0.95 }),
+    })
+    const toBatch = chatBatch(text, { from: 'spans' })
     try {
       for (let step = 0; step < steps; step++) {
         const histories = Array.from({ length: batch }, (_, i) => stage.conversation(step * batch + i))
-        const rows = sftRows(histories, { ...text, from: 'spans' })
-        if (E.isLeft(rows)) return rows
-        const { state: next, metrics } = learner.update(state.value, rows.right, rate(step))
-        state.release()
-        state = next
-        const { nll, accuracy } = metrics
+        const made = toBatch(histories)
+        if (E.isLeft(made)) return made
+        const updated = await learner.update(made.right)()
+        if (E.isLeft(updated)) return updated
+        const { nll, accuracy } = updated.right.metrics
         onProgress({ type: 'step', stage: stage.name, step: step + 1, steps, nll, accuracy })
         await clock.breathe()
       }
-      const params: NamedTensors = state.value.params
-      return E.right({ config, text, arrays: hostArrays(params) })
+      return E.right({ config, text, arrays: hostArrays(learner.weights()) })
     } finally {
-      state.release()
-      learner.release()
+      await learner.close()
     }
   }
 
@@ -103,27 +116,49 @@ const requireStages = (stages: readonly ModelStage[]): void => {
     const isCount = (value: number): boolean => Number.isSafeInteger(value) && value > 0
     if (!isCount(conversations) || !isCount(batch)) {
       throw new RangeError(
-        `makeModel: stage '${name}' needs positive integers as conversations and batch, got ${conversations} and ${batch}`,
+        `trainModel: stage '${name}' needs positive integers as conversations and batch, got ${conversations} and ${batch}`,
       )
     }
     const steps = Math.ceil(conversations / batch)
     if (!(warmUpSteps >= 0 && warmUpSteps < steps)) {
-      throw new RangeError(`makeModel: stage '${name}' has ${steps} steps, so warmUpSteps cannot be ${warmUpSteps}`)
+      throw new RangeError(`trainModel: stage '${name}' has ${steps} steps, so warmUpSteps cannot be ${warmUpSteps}`)
     }
   }
 }
 
 /**
- * Makes a model for a task: `newModel`, then supervised training on conversations, stage by stage, with AdamW (weight decay 0.1, beta2 0.95)
- * and gradients of norm 1 at most.
+ * Trains a model on conversations, stage by stage, with AdamW (weight decay 0.1, beta2 0.95) and gradients of norm 1 at most. For a run with
+ * checkpoints see the recipe `sft`.
  *
- * Errors   `Left` as `newModel`, and for conversations that the template refuses or in which the assistant writes nothing. Throws RangeError
- *          for counts that are not positive integers and a warm-up that is longer than its stage; NonFiniteLoss if training diverges.
+ * Errors   `Left` for conversations that the template refuses or in which the assistant writes nothing, and if training diverges. Throws
+ *          RangeError for counts that are not positive integers and a warm-up that is longer than its stage.
+ * Effects  computes on the tensor backend; calls `onProgress`. Equal options give equal weights on one machine.
+ */
+export const trainModel = (
+  { model, stages, clock = liveClock }: TrainModelOptions,
+  onProgress: OnProgress = () => {},
+): TE.TaskEither<TrainModelFailure, Pretrained> => {
+  requireStages(stages)
+  return stages.reduce<TE.TaskEither<TrainModelFailure, Pretrained>>(
+    (made, stage) =>
+      pipe(
+        made,
+        TE.chain((before) => trainStage({ model: before, stage, clock, onProgress })),
+        TE.chainFirstIOK((after) => () => onProgress({ type: 'stage', stage: stage.name, model: after })),
+      ),
+    TE.right(model),
+  )
+}
+
+/**
+ * Makes a model for a task: `newModel`, then `trainModel`.
+ *
+ * Errors   as `newModel` and `trainModel`.
  * Effects  computes on the tensor backend; calls `onProgress`. Equal options give equal weights on one machine.
  */
 export const makeModel = (
   { stages, clock = liveClock, ...options }: MakeModelOptions,
-  onProgress: OnProgress = () => {},
+  onProgress: (event: MakeModelEvent) => void = () => {},
 ): TE.TaskEither<MakeModelFailure, Pretrained> => {
   requireStages(stages)
   const { tokenizer } = options
@@ -142,16 +177,6 @@ export const makeModel = (
     TE.chainFirstIOK(({ config }) => () => {
       onProgress({ type: 'model', parameters: parameterCount(config), vocabularySize: config.vocabularySize })
     }),
-    TE.chain((fresh) =>
-      stages.reduce<TE.TaskEither<MakeModelFailure, Pretrained>>(
-        (made, stage) =>
-          pipe(
-            made,
-            TE.chainW((model) => trainStage({ model, stage, clock, onProgress })),
-            TE.chainFirstIOK((model) => () => onProgress({ type: 'stage', stage: stage.name, model })),
-          ),
-        TE.right(fresh),
-      ),
-    ),
+    TE.chainW((model) => trainModel({ model, stages, clock }, onProgress)),
   )
 }

@@ -1,4 +1,5 @@
 /** The values that everything else exchanges: TensorDict, History, tokenizers, tasks, specs, policies, files. */
+
 export * from './arithmetic.js'
 export type * from './batch.js'
 export * from './buffers/index.js'
@@ -74,6 +75,7 @@ export {
 } from './codecs/trajectories.js'
 export { decodeTrajectoriesParquet, encodeTrajectoriesParquet } from './codecs/trajectoriesParquet.js'
 export { appendTrajectories, cutTorn, openTrajectoryLog, type TrajectoryLog } from './codecs/trajectoryLog.js'
+export { CONVERSATION_ROW, PREFERENCE_ROW, type PreferencePair } from './datasets/conversationRows.js'
 export { finalAnswer, GSM8K, type Gsm8kRow, type Gsm8kTasksOptions, gsm8kTasks } from './datasets/gsm8k.js'
 export { IFEVAL, type IfEvalRow, type Instruction } from './datasets/ifEval.js'
 export { INSTRUCTION_ARGUMENTS, type InstructionArguments, type InstructionId } from './datasets/ifEvalInstructions.js'
@@ -87,6 +89,7 @@ export {
   hubDataset,
   hubName,
   openDataset,
+  openRows,
   parseHubName,
 } from './datasets/open.js'
 export { type DatasetFormat, tasksOfRows } from './datasets/rows.js'
@@ -149,25 +152,6 @@ export {
   truncate as truncateHistory,
   withSystem,
 } from './history.js'
-export { branch, branchOn } from './mod/branch.js'
-export { identityMod, parallel, seq } from './mod/combine.js'
-export type { LeafKeys, ModKey, ModPath } from './mod/keys.js'
-export {
-  type AnyMod,
-  asyncMod,
-  type InOf,
-  type Mod,
-  type ModeOf,
-  type ModFailure,
-  type ModMode,
-  mod,
-  type OutOf,
-  type RandomStream,
-  randomMod,
-} from './mod/mod.js'
-export { type KeyMove, remapIn, remapOut } from './mod/remap.js'
-export { runMod, runModAsync } from './mod/run.js'
-export { pick, subgraph } from './mod/subgraph.js'
 export {
   type Arrays,
   type ArraysSchema,
@@ -214,6 +198,7 @@ export {
   type PlainTask,
   type RowFailure,
   type RowProblem,
+  type RowSource,
   type RowTask,
   shuffled,
   type Task,

@@ -31,14 +31,17 @@ export interface RowFailure extends RowProblem {
   readonly others?: readonly RowProblem[]
 }
 
-/** Rows by position. `at` is pure: the same index gives the same task, so that a run resumes by remembering a number. */
-export interface TaskSource<out T extends Task = Task> {
+/** Rows by position. `at` is pure: the same index gives the same row, so that a run resumes by remembering a number. */
+export interface RowSource<out Row> {
   readonly name: string
-  /** How many rows there are; an endless source has a task at every index. */
+  /** How many rows there are; an endless source has a row at every index. */
   readonly size: number | 'endless'
-  /** The task at `index`, counted from 0. Finite sources start again after the last row. */
-  readonly at: (index: number) => E.Either<RowFailure, T>
+  /** The row at `index`, counted from 0. Finite sources start again after the last row. */
+  readonly at: (index: number) => E.Either<RowFailure, Row>
 }
+
+/** Tasks by position. */
+export type TaskSource<T extends Task = Task> = RowSource<T>
 
 const checkIndex = (name: string, index: number): void => {
   if (!Number.isSafeInteger(index) || index < 0) {
@@ -99,7 +102,7 @@ export const endlessTasks = <T extends Task>(name: string, make: (index: number)
  * The same rows in another order, which is a new permutation in every epoch. An endless source is returned as it is: its order
  * is random already.
  */
-export const shuffled = <T extends Task>(source: TaskSource<T>, key: Key): TaskSource<T> => {
+export const shuffled = <Row>(source: RowSource<Row>, key: Key): RowSource<Row> => {
   const { size } = source
   if (size === 'endless') return source
   const orders = new Map<number, Uint32Array>() // the last epoch asked for: a cache, not state

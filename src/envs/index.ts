@@ -174,6 +174,7 @@ export {
 } from './rewards/textMatch.js'
 export { type WeightedRewardOptions, weightedReward, weightedService } from './rewards/weightedReward.js'
 export { type RolloutOptions, type RolloutSteps, rollout } from './rollout.js'
+export { type TokenEnvState, type TokenEnvText, tokenEnv } from './tokenEnv.js'
 export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from './tools/askedCalls.js'
 export {
   type Browser,

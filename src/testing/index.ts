@@ -43,7 +43,6 @@ export {
 export { checkLaws, type Law, type NumberedLaw } from './law.js'
 export { leakChecks, type RunnerHooks, withoutLeaks } from './leaks.js'
 export { type MatcherResult, type TandemMatchers, tandemMatchers } from './matchers.js'
-export { type ModuleSample, moduleLaws } from './moduleLaws.js'
 export { historyActionSpec, type PolicySample, policyLaws, textActionSpec, tokenActionSpec } from './policyLaws.js'
 export { requireLeft, requireRight } from './results.js'
 export { hostileReplies, type RewardLawOptions, type RewardSample, rewardLaws } from './rewardLaws.js'

@@ -1,9 +1,9 @@
 /** What a training run tells trackers. */
 
-import type { RunEvent } from '../run/events.js'
-import type { StepRecord, TrajectoryRecord } from '../run/records.js'
+import type { RunEvent } from '../training/events.js'
+import type { EvaluationRecord, StepRecord, TrajectoryRecord } from '../training/records.js'
 import { phaseSpans } from './phases.js'
-import type { SampleText, TrackedEvent } from './sink.js'
+import type { SampleText, SettingValue, TrackedEvent } from './sink.js'
 
 /** The session that an event belongs to. */
 export interface TrackedSession {
@@ -16,20 +16,12 @@ export interface TrackedSession {
   readonly since?: number
 }
 
-/** Numbers of a step that describe what was sampled; all others describe the update. */
-const SAMPLED: ReadonlySet<string> = new Set<keyof StepRecord>([
-  'reward',
-  'sampling',
-  'overlap',
-  'accuracy',
-  'worked',
-  'answered',
-  'truncated',
-  'completionTokens',
-  'groupsUsed',
-  'groupsDropped',
-  'groupsWithoutSignal',
-  'policyVersion',
+/** Numbers of a step's record that describe what was learned; the others describe what was sampled. */
+const LEARNED: ReadonlySet<string> = new Set<keyof StepRecord>([
+  'learningRate',
+  'klCoefficient',
+  'completionKL',
+  'correction',
 ])
 
 type Named = Readonly<Record<string, number>>
@@ -50,6 +42,34 @@ const namedBy = (record: object, groupOf: (name: string) => string): Named =>
       .map(([name, value]) => [`${groupOf(name.split('/', 1).join())}/${name}`, value]),
   )
 
+/** The numbers of a step by name. */
+const stepValues = ({ seconds: _, update, updates: __, parts, metrics, ...record }: StepRecord): Named => ({
+  ...namedBy({ ...record, ...parts }, (name) => (LEARNED.has(name) ? 'train' : 'rollout')),
+  ...namedBy(update, () => 'train'),
+  ...namedBy(metrics, () => 'metrics'),
+})
+
+/** The numbers of an evaluation by name. */
+const evaluationValues = ({ name, tasks, scores }: EvaluationRecord): Named =>
+  namedBy({ tasks, ...scores }, () => `eval/${name}`)
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Settings one by one, each under its dotted path; lists as JSON. */
+const flatSettings = (
+  settings: Readonly<Record<string, unknown>>,
+  path: readonly string[] = [],
+): Readonly<Record<string, SettingValue>> =>
+  Object.fromEntries(
+    Object.entries(settings).flatMap(([name, value]): readonly (readonly [string, SettingValue])[] => {
+      const place = [...path, name]
+      if (isRecord(value)) return Object.entries(flatSettings(value, place))
+      const isPlain = value === null || ['string', 'number', 'boolean'].includes(typeof value)
+      return [[place.join('.'), isPlain ? (value as SettingValue) : JSON.stringify(value)]] // by the test before it
+    }),
+  )
+
 /** What is told of a step or an evaluation. */
 const scalars = (step: number, values: Named, seconds: Named, session: TrackedSession): TrackedEvent => ({
   ...{ type: 'scalars', at: session.at, step, values, seconds, spans: phaseSpans(seconds, session) },
@@ -58,14 +78,15 @@ const scalars = (step: number, values: Named, seconds: Named, session: TrackedSe
 /** Question, completion and what it earned. */
 const sampleText = ({ query, tokens, answer, reward }: TrajectoryRecord, i: number): SampleText => ({
   name: String(i),
-  text: [query, tokens.join(''), `answer ${answer}, reward ${reward}`].join('\n\n'),
+  text: [query, tokens.join(''), `${answer === null ? '' : `answer ${answer}, `}reward ${reward}`].join('\n\n'),
 })
 
 /**
- * The events that a tracker is told of an event of a run: none for progress within an evaluation.
+ * The events that a tracker gets for an event of a run: none for progress within an evaluation.
  *
- * Every number of a step's record is a scalar: under `rollout/` if it describes what was sampled, under `train/` otherwise; those of an
- * evaluation are under `eval/`. Numbers of a record in the record follow its name: `rollout/sampling/tokens`. A value of null is left out.
+ * Every number of a step's record is a scalar: under `rollout/` if it describes what was sampled, under `train/` if it describes the
+ * update, under `metrics/` if it is one of the run's own; the scores of an evaluator are under `eval/` and its name. Numbers of a record in
+ * the record follow its name: `rollout/sampling/tokens`. A value of null is left out. Settings have dotted paths.
  *
  * @example
  * trackedEvents({ type: 'alarm', alarm: 'truncation', step: 2, since: 2, value: 1, limit: 0.5, message: 'cut', path: 'a' }, { run: 'r', isResumed: false, at: 5 }) // [{ type: 'alarm', at: 5, step: 2, name: 'truncation', text: 'cut' }]
@@ -74,25 +95,15 @@ export const trackedEvents = (event: RunEvent, session: TrackedSession): readonl
   const { run, isResumed, at, since = at } = session
   switch (event.type) {
     case 'start':
-      return [{ type: 'start', at, run, from: isResumed ? event.firstStep : 0, settings: event.settings }]
-    case 'step': {
-      const { seconds, ...record } = event
-      const values = namedBy(record, (name) => (SAMPLED.has(name) ? 'rollout' : 'train'))
-      return [scalars(event.step, values, { ...seconds }, session)]
-    }
-    case 'evaluation': {
-      const { seconds, ...record } = event
-      return [
-        scalars(
-          event.step,
-          namedBy(record, () => 'eval'),
-          { evaluation: seconds },
-          session,
-        ),
-      ]
-    }
+      return [{ type: 'start', at, run, from: isResumed ? event.firstStep : 0, settings: flatSettings(event.settings) }]
+    case 'step':
+      return [scalars(event.step, stepValues(event), { ...event.seconds }, session)]
+    case 'evaluation':
+      return [scalars(event.step, evaluationValues(event), { evaluation: event.seconds }, session)]
     case 'samples':
-      return [{ type: 'samples', at, step: event.step, samples: event.samples.map(sampleText) }]
+      return event.samples.length === 0
+        ? []
+        : [{ type: 'samples', at, step: event.step, samples: event.samples.map(sampleText) }]
     case 'alarm':
       return [{ type: 'alarm', at, step: event.step, name: event.alarm, text: event.message }]
     case 'checkpoint':
@@ -105,7 +116,6 @@ export const trackedEvents = (event: RunEvent, session: TrackedSession): readonl
     case 'end':
       return [{ type: 'end', at, step: event.summary.steps, status: event.summary.status }]
     case 'evaluating':
-    case 'export':
       return []
   }
 }

@@ -89,7 +89,7 @@ const entropyLeft: Rule['value'] = (record, { firstEntropies }) => {
 }
 
 const rewardRange: Rule['value'] = (record, { lastRewards }) => {
-  if (record.sampling === null || lastRewards.length < REWARD_STEPS - 1) return null
+  if (record.reward === undefined || record.sampling === null || lastRewards.length < REWARD_STEPS - 1) return null
   const rewards = [...lastRewards, record.reward]
   return Math.max(...rewards) - Math.min(...rewards)
 }
@@ -126,14 +126,16 @@ const RULES: Readonly<Record<AlarmKind, Rule>> = {
   'zero-variance': {
     ...{ limit: 0.9, bad: 'above', steps: 5 },
     value: unsolved(({ groupsWithoutSignal, groupsUsed, groupsDropped }) =>
-      groupsUsed + groupsDropped === 0 ? null : groupsWithoutSignal / (groupsUsed + groupsDropped),
+      groupsWithoutSignal === undefined || groupsUsed + groupsDropped === 0
+        ? null
+        : groupsWithoutSignal / (groupsUsed + groupsDropped),
     ),
     what: 'the share of groups in which every completion earned the same',
     wayOut: 'there is little to learn from: tasks of another difficulty, a larger --group, or --dynamic-sampling',
   },
   truncation: {
     ...{ limit: 0.5, bad: 'above', steps: 3 },
-    value: ({ truncated, trajectories }) => (trajectories === 0 ? null : truncated),
+    value: ({ truncated = null, trajectories }) => (trajectories === 0 ? null : truncated),
     what: 'the share of completions that the token limit cut off',
     wayOut: 'they earn nothing for what they did not come to say: more --max-new-tokens, or --truncated mask',
   },
@@ -220,7 +222,7 @@ export const watchStep = (
         firstEntropies.length < FIRST_STEPS && record.update.tokens !== 0 && record.update.entropy !== undefined
           ? [...firstEntropies, record.update.entropy]
           : firstEntropies,
-      lastRewards: [...state.lastRewards, record.reward].slice(1 - REWARD_STEPS),
+      lastRewards: [...state.lastRewards, record.reward ?? []].flat().slice(1 - REWARD_STEPS),
       bells: byKind((kind) => seen[kind].bell),
     },
     alarms: ALARM_KINDS.flatMap((kind) => seen[kind].alarms),

@@ -9,9 +9,9 @@ import { readTensorDict, type TensorDictReadFailure } from '../data/codecs/tenso
 import { tensorDictParts } from '../data/codecs/tensorDictFileWrite.js'
 import { find, isTensorDict, TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Owned } from '../engine/scope.js'
-import { inOrder, stepName } from '../run/stepName.js'
 import type { Alarm } from './alarms.js'
 import type { TrajectoryRecord } from './records.js'
+import { inOrder, stepName } from './stepName.js'
 
 /** A step's batch. */
 export interface KeptBatch {

@@ -106,23 +106,24 @@ export const trajectoryNumbers = (batch: TensorDict): readonly TrajectoryNumbers
   }))
 }
 
-/** Means over the trajectories of a batch. */
+/** Means over the trajectories of a batch. What the batch does not have is absent. */
 export interface BatchMetrics {
+  /** Trajectories; rows, where a batch has none. */
   readonly trajectories: number
   /** Mean return, in reward units. */
-  readonly reward: number
+  readonly reward?: number
   /** Means of the reward parts, such as `rewardRight`, and of `success`. */
   readonly parts: Readonly<Record<string, number>>
   /** Turns, sampled tokens and tool results of a trajectory. */
-  readonly turns: number
-  readonly completionTokens: number
-  readonly toolCalls: number
+  readonly turns?: number
+  readonly completionTokens?: number
+  readonly toolCalls?: number
   /** Share of trajectories that a limit cut off. */
-  readonly truncated: number
+  readonly truncated?: number
   /** Groups whose trajectories all have the same return: nothing to learn from. */
-  readonly groupsWithoutSignal: number
-  /** Of the weights that sampled the first row; -1 where the policy has no version. */
-  readonly policyVersion: number
+  readonly groupsWithoutSignal?: number
+  /** Of the weights that sampled the first row. */
+  readonly policyVersion?: number
 }
 
 const mean = (numbers: readonly number[]): number => sum(numbers) / Math.max(1, numbers.length)
@@ -135,25 +136,37 @@ const returnsByGroup = (trajectories: readonly TrajectoryNumbers[]): readonly (r
   return [...groups.values()]
 }
 
+/** Lengths of the responses of rows that are no trajectories. */
+const rowMetrics = (batch: TensorDict): BatchMetrics => {
+  const lengths = lengthsAt(batch, ['tokens', 'response'])
+  return { trajectories: batch.batchShape[0] ?? 0, parts: {}, ...(lengths && { completionTokens: mean(lengths) }) }
+}
+
 /**
- * Describes a collected batch by numbers: what a step of a run logs of it.
+ * Describes a batch by numbers: what a step of a run logs of it. Batches of a data set have no trajectories: they have rows and lengths.
  *
  * Units    rewards in reward units, lengths in tokens and turns.
- * Errors   as `trajectoryNumbers`.
  */
 export const batchMetrics = (batch: TensorDict): BatchMetrics => {
+  if (itemsAt(batch, ['trajectoryId']) === undefined) return rowMetrics(batch)
   const trajectories = trajectoryNumbers(batch)
+  const hasRewards = numbersAt(batch, ['next', 'reward']) !== undefined
+  const version = itemsAt<number>(batch, ['policyVersion'])?.[0]
   const names = Object.keys(trajectories[0]?.parts ?? {})
   return {
     trajectories: trajectories.length,
-    reward: mean(trajectories.map((each) => each.return)),
+    ...(hasRewards && {
+      reward: mean(trajectories.map((each) => each.return)),
+      groupsWithoutSignal: returnsByGroup(trajectories).filter((group) => group.every((r) => r === group[0])).length,
+    }),
     parts: Object.fromEntries(names.map((name) => [name, mean(trajectories.map(({ parts }) => parts[name]!))])),
     turns: mean(trajectories.map(({ rows }) => rows.length)),
-    completionTokens: mean(trajectories.map(({ tokens = 0 }) => tokens)),
+    ...(trajectories[0]?.tokens !== undefined && {
+      completionTokens: mean(trajectories.map(({ tokens = 0 }) => tokens)),
+    }),
     toolCalls: mean(trajectories.map(({ toolCalls }) => toolCalls)),
     truncated: mean(trajectories.map(({ isTruncated }) => (isTruncated ? 1 : 0))),
-    groupsWithoutSignal: returnsByGroup(trajectories).filter((group) => group.every((r) => r === group[0])).length,
-    policyVersion: itemsAt<number>(batch, ['policyVersion'])?.[0] ?? -1,
+    ...(version !== undefined && { policyVersion: version }),
   }
 }
 

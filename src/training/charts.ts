@@ -32,6 +32,7 @@ interface Chart {
 const STROKES = ['blue', 'violet', 'red', 'gold'] as const
 const SAMPLE_STROKES = ['teal', 'orange', 'gray', 'violet'] as const
 
+/** A number that can be drawn. */
 const known = (value: number | null | undefined): number | null =>
   value === null || value === undefined || !Number.isFinite(value) ? null : value
 
@@ -39,7 +40,7 @@ const known = (value: number | null | undefined): number | null =>
 const learningChart = (
   steps: readonly StepRecord[],
   evaluations: readonly EvaluationRecord[],
-): { readonly share: Chart; readonly reward: Chart } => {
+): { readonly share: Chart; readonly reward: Chart | null; readonly loss: Chart } => {
   const axis = [...new Set([...steps, ...evaluations].map(({ step }) => step))].sort((a, b) => a - b)
   const at = <T extends { readonly step: number }>(records: readonly T[], value: (record: T) => number | undefined) => {
     const found = new Map(records.map((record) => [record.step, known(value(record))]))
@@ -64,6 +65,7 @@ const learningChart = (
       ]
     : []
   const parts = Object.keys(steps[0]?.parts ?? {}).filter((name) => name !== 'success')
+  const hasRewards = steps.some(({ reward }) => reward !== undefined)
   const rewards: readonly Line[] = [
     { label: 'reward', stroke: 'blue', style: 'plain', values: at(steps, ({ reward }) => reward) },
     ...parts.map(
@@ -73,10 +75,14 @@ const learningChart = (
       }),
     ),
   ]
-  const isShare = evaluations.every(({ score }) => score !== 'return')
+  const isShare = evaluations.every(({ measure }) => measure === 'success')
   return {
     share: { title: '', steps: axis, format: isShare ? 'percent' : 'number', lines: [...evaluated, ...sampled] },
-    reward: { title: 'Reward and its parts', steps: axis, format: 'number', lines: rewards },
+    reward: hasRewards ? { title: 'Reward and its parts', steps: axis, format: 'number', lines: rewards } : null,
+    loss: {
+      ...{ title: 'Loss', steps: axis, format: 'number' },
+      lines: [{ label: 'loss', stroke: 'blue', style: 'plain', values: at(steps, ({ update }) => update.loss) }],
+    },
   }
 }
 
@@ -121,6 +127,27 @@ const ownCharts = (steps: readonly StepRecord[]): readonly Chart[] => {
   }))
 }
 
+/** Metrics of policy losses, which have charts of their own, and counts. */
+const SHOWN_METRICS = ['loss', 'gradNorm', 'klToRef', 'entropy', 'clipFraction', 'tokens', 'ess', 'klApprox']
+
+/** What other losses measure, such as `accuracy` and `margin` of preferences. */
+const updateCharts = (steps: readonly StepRecord[]): readonly Chart[] => {
+  const names = [...new Set(steps.flatMap(({ update }) => Object.keys(update)))]
+  if (names.includes('ess') && !names.includes('valueLoss')) return [] // a policy loss
+  return names
+    .filter((name) => !SHOWN_METRICS.includes(name))
+    .map((name) => {
+      const values = steps.map(({ update }) => {
+        const value = (update as unknown as Readonly<Record<string, unknown>>)[name] // metrics of a loss by name
+        return known(typeof value === 'number' ? value : null)
+      })
+      return {
+        ...{ title: `${name} of the update`, steps: steps.map(({ step }) => step), format: 'number' },
+        lines: [{ label: '', stroke: 'violet', style: 'plain', values }],
+      }
+    })
+}
+
 /** The charts of the page. */
 export const chartData = (
   metrics: readonly (StepRecord | EvaluationRecord)[],
@@ -130,7 +157,7 @@ export const chartData = (
     CHART_STEPS,
   )
   const evaluations = metrics.filter((record) => record.type === 'evaluation')
-  const { share, reward } = learningChart(steps, evaluations)
+  const { share, reward, loss } = learningChart(steps, evaluations)
   const small = SMALL.flatMap(([title, stroke, format, value]): readonly Chart[] => {
     const values = steps.map((record) => known(value(record)))
     if (!isWorth(title, values)) return []
@@ -138,5 +165,8 @@ export const chartData = (
       { title, steps: steps.map(({ step }) => step), format, lines: [{ label: '', stroke, values, style: 'plain' }] },
     ]
   })
-  return { learning: share.lines.length === 0 ? reward : share, grid: [reward, ...small, ...ownCharts(steps)] }
+  return {
+    learning: share.lines.length > 0 ? share : (reward ?? loss),
+    grid: [...(reward === null ? [] : [reward]), ...small, ...updateCharts(steps), ...ownCharts(steps)],
+  }
 }

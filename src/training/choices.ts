@@ -1,11 +1,14 @@
 /** Parts of a run from settings. Where settings leave something to the algorithm, its own choice counts. */
 
+import type { LocalLearnerOptions } from '../collectors/learners/localLearner.js'
 import type { OffPolicyOptions } from '../collectors/learners/policyRows.js'
 import type { LoraOptions } from '../collectors/learners/trainable.js'
+import { keyFromSeed } from '../core/key.js'
 import { refuse, unknownName } from '../core/options.js'
 import { constant, cosine, linear, type Schedule, warmUp } from '../core/schedule.js'
 import { REWARD_KL_FORMS, type RewardKLForm } from '../data/rewardKL.js'
 import { checkOverlong, type OverlongOptions } from '../envs/rewards/overlong.js'
+import type { Pretrained } from '../modules/pretrained.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
 import type { Advantage } from '../objectives/advantages/advantage.js'
 import { batchAdvantage } from '../objectives/advantages/batchAdvantage.js'
@@ -208,13 +211,39 @@ export const stateNumbers = ({ learner: { optimizer, optimizerOptions } }: Pick<
   ({ adamw: 2, muon: 2, lion: 1, sgd: optimizerOptions.momentum ? 1 : 0, adafactor: 0.1 })[optimizer] // muon's rest is AdamW's
 
 /** The adapter of settings; undefined where the model's own weights are trained. */
-export const loraOf = ({ lora, model }: Pick<PolicySettings, 'lora' | 'model'>): LoraOptions | undefined =>
+export const loraOf = ({
+  lora,
+  model,
+}: Pick<PolicySettings, 'lora'> & Partial<Pick<PolicySettings, 'model'>>): LoraOptions | undefined =>
   lora.rank === null
     ? undefined
     : {
-        ...{ rank: lora.rank, alpha: lora.alpha, scaling: lora.scaling, baseModel: model },
+        ...{ rank: lora.rank, alpha: lora.alpha, scaling: lora.scaling, ...(model && { baseModel: model }) },
         targetModules: lora.target === 'all-linear' ? 'all-linear' : [lora.target].flat(),
       }
+
+/** What `learnerParts` reads of settings. */
+export type LearnerSettings = Pick<PolicySettings, 'seed' | 'steps' | 'learner' | 'lora' | 'compute'> &
+  Partial<Pick<PolicySettings, 'model'>>
+
+/**
+ * The options of `localLearner` that settings decide: everything but the loss. Its random numbers come from the seed.
+ *
+ * Errors   throws RangeError for settings that contradict each other.
+ */
+export const learnerParts = (
+  settings: LearnerSettings,
+  model: Pretrained,
+): Omit<LocalLearnerOptions, 'loss' | 'offPolicy'> => {
+  const { compute, learner } = settings
+  const lora = loraOf(settings)
+  return {
+    ...{ model, optimizer: optimizerOf(settings, model.config), key: keyFromSeed(settings.seed) },
+    ...(lora && { lora }),
+    passes: { epochs: learner.epochs, miniBatches: learner.miniBatches, maxGradNorm: learner.maxGradNorm },
+    compute: { threads: compute.workers, microBatchTokens: compute.microBatch, recompute: compute.recompute },
+  }
+}
 
 const alarmLimitsOf = (limits: PolicySettings['keep']['alarmLimits']): AlarmLimits => ({
   ...DEFAULT_ALARM_LIMITS,

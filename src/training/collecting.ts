@@ -52,7 +52,7 @@ interface Collecting<O extends TokenPrompt> {
   readonly env: EnvOf<O>
   readonly policy: Policy<TokenPrompt, TokenAction>
   readonly collect?: CollectOptions
-  readonly advantage: { readonly groupSize?: number }
+  readonly advantage?: { readonly groupSize?: number }
 }
 
 const envAt = <O>(env: EnvOf<O>, context: EnvContext): Env<O, TokenAction> =>
@@ -65,7 +65,7 @@ const firstWeight = ({ kl }: CollectOptions): number => kl?.coefficient ?? 0
 export const checkCollect = <O extends TokenPrompt>({
   env,
   collect = {},
-  advantage: { groupSize },
+  advantage: { groupSize } = {},
 }: Collecting<O>): readonly (string | false)[] => {
   const { groups, rounds = 1, kl, ahead } = collect
   if (typeof env === 'function' && groups === undefined)

@@ -31,7 +31,10 @@ export interface EvaluationPart {
   readonly tasks: number
 }
 
-/** Scores by name; the first is the one that chooses the best checkpoint. Higher is better. */
+/** What a score is. `success`: a share, the higher the better. `return`: the higher the better. `loss`: the lower the better. */
+export type Measure = 'success' | 'return' | 'loss'
+
+/** Scores by name. */
 export type Scores = Readonly<Record<string, number>>
 
 /** Measures a policy. */
@@ -39,6 +42,8 @@ export interface Evaluator {
   readonly name: string
   /** The score that chooses the best checkpoint, and that reports draw as the curve. */
   readonly score: string
+  /** What that score is. */
+  readonly measure: Measure
   readonly tasks: number
   /** Equal policies and keys give equal results. Errors: throws FailureError where environment or policy fail. */
   readonly run: (key: Key) => AsyncGenerator<EvaluationPart>
@@ -65,7 +70,7 @@ export interface EvaluatorOptions<O extends TokenPrompt> {
   /** Trajectories of each task, for `pass@k` and `mean@k`. Default 1. */
   readonly tries?: number
   /** What is measured: whether a trajectory succeeded, or what it earned. Default `success`. */
-  readonly measure?: 'success' | 'return'
+  readonly measure?: Exclude<Measure, 'loss'>
 }
 
 const resultOf =
@@ -130,9 +135,7 @@ export const evaluator = <O extends TokenPrompt>({
   )
   const [score = 'accuracy', other] = namesOf(tries, measure)
   return {
-    name,
-    score,
-    tasks,
+    ...{ name, score, measure, tasks },
     run: async function* (key) {
       for (let start = 0; start < tasks; start += batch) {
         const groups = Math.min(batch, tasks - start)

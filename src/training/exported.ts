@@ -9,6 +9,8 @@ import { moduleOfLora } from '../modules/lora/apply.js'
 import { loraConfig } from '../modules/lora/config.js'
 import { hostArrays, type Pretrained, type PretrainedFilesOptions, pretrainedFiles } from '../modules/pretrained.js'
 import { sharedParams } from '../modules/sharedParams.js'
+import { loraOf } from './choices.js'
+import type { PolicySettings } from './settings.js'
 
 /** What is exported. */
 interface ExportOptions {
@@ -39,7 +41,7 @@ const mergedArrays = (
 }
 
 /** The folders of a learner's weights: `adapter` as PEFT reads it, and `model` with an adapter merged into it. */
-export const exportedFolders = (
+const exportedFolders = (
   learner: Pick<LocalLearner<never, unknown>, 'weights' | 'files'>,
   options: ExportOptions,
 ): Folders => {
@@ -53,3 +55,13 @@ export const exportedFolders = (
     }),
   }
 }
+
+/** What a run exports by its settings: the adapter, and the whole model in `compute.dtype`. */
+export const exportsOf =
+  (
+    settings: Pick<PolicySettings, 'lora' | 'compute'> & Partial<Pick<PolicySettings, 'model'>>,
+    model: Pretrained,
+    learner: Pick<LocalLearner<never, unknown>, 'weights' | 'files'>,
+  ): (() => Folders) =>
+  () =>
+    exportedFolders(learner, { model, lora: loraOf(settings), dtype: settings.compute.dtype })

@@ -1,11 +1,11 @@
 /** What a run keeps: checkpoints, the best of them, and the weights in the forms that others read. */
 import { orThrow } from '../core/failure.js'
-import { inOrder, stepName, stepOf } from '../run/stepName.js'
 import { type CheckpointState, checkpointFiles, saveCheckpoint } from './checkpoint.js'
 import type { RunEvent } from './events.js'
 import { bestEvaluation } from './records.js'
 import { type Session, secondsTotal } from './session.js'
 import type { Progress } from './step.js'
+import { inOrder, stepName, stepOf } from './stepName.js'
 import type { OpenStore } from './store.js'
 
 /** The step with the best weights so far; undefined before an evaluation of trained weights. */
@@ -41,6 +41,8 @@ export const saveProgress = async (
   const place = { folder: store.paths.checkpoints, step: progress.step, keep: 2, also }
   const contents = checkpointFiles(open.run.learner, state, store.digest)
   const path = orThrow(await saveCheckpoint(store.files, contents, place)())
+  const { saved } = open.source
+  if (saved !== undefined) orThrow(await saved(progress.position)())
   session.state.checkpointSeconds += (clock.now() - started) / 1000
   return { type: 'checkpoint', step: progress.step, path }
 }
@@ -59,7 +61,7 @@ export const exportTrained = async (session: Session, store: OpenStore, { step }
   }
   await write(store.paths.folder)
   const best = bestStep(session)
-  if (best === undefined) return
+  if (best === undefined || Object.keys(record.exports()).length === 0) return
   if (best !== step) orThrow(await learner.restore(`${store.paths.checkpoints}/${stepName(best)}`, store.files)())
   orThrow(await store.files.makeFolder(store.paths.best)())
   await write(store.paths.best)

@@ -10,16 +10,14 @@ import { child, type Key, keyFromSeed } from '../core/key.js'
 import type { GroupEntry } from '../data/batch.js'
 import type { HistoryAction, HistoryPrompt, LogProbModel, Policy, TokenAction, TokenPrompt } from '../data/policy.js'
 import { rowLengths } from '../data/tensorDict/leaf.js'
-import type { DeepMerge } from '../data/tensorDict/merge.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../data/weights.js'
 import { own } from '../engine/scope.js'
 import type { Env } from '../envs/env.js'
+import { type TokenEnvState, tokenEnv } from '../envs/tokenEnv.js'
 import { KLRewardTransform } from '../envs/transforms/klRewardTransform.js'
 import { OverlongPenalty } from '../envs/transforms/overlongPenalty.js'
 import { PolicyVersion } from '../envs/transforms/policyVersion.js'
-import { TemplateTransform, type TextEntries } from '../envs/transforms/templateTransform.js'
-import { Tokenizer } from '../envs/transforms/tokenizer.js'
 import { append } from '../envs/transforms/transform.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { liveMachine } from '../live/machine.js'
@@ -35,10 +33,10 @@ import { trajectoryNumbers } from './batchMetrics.js'
 import {
   advantageOf,
   klWeightOf,
+  learnerParts,
   loraOf,
   lossOf,
   offPolicyOf,
-  optimizerOf,
   overlongOf,
   rewardFormOf,
   samplingRoundsOf,
@@ -46,7 +44,7 @@ import {
 } from './choices.js'
 import type { EnvContext } from './collecting.js'
 import { type Evaluator, type EvaluatorOptions, evaluator } from './evaluation.js'
-import { exportedFolders } from './exported.js'
+import { exportsOf } from './exported.js'
 import type { BuildContext } from './recipe.js'
 import { type AnyRun, closing, defineRun, type RecordOptions } from './run.js'
 import type { PolicySettings } from './settings.js'
@@ -60,6 +58,9 @@ export interface TaskContext {
   /** The task to begin with. */
   readonly start: number
 }
+
+/** The settings that `policyRun` reads. A recipe that makes its model has no `model`. */
+export type PolicyRunSettings = Omit<PolicySettings, 'model'> & Partial<Pick<PolicySettings, 'model'>>
 
 /** An environment of conversations for each context: `(context) => GSM8KEnv({ source, ...context })`. */
 export type TaskEnv<O extends HistoryPrompt> = (context: TaskContext) => Env<O, HistoryAction>
@@ -82,25 +83,23 @@ export interface PolicyRunParts<O extends HistoryPrompt> {
   /** What decides whether a group has a signal, one number for each row. Default: the reward before length and divergence cost something. */
   readonly signal?: (batch: TensorDict) => ArrayLike<number>
   readonly metrics?: RecordOptions['metrics']
+  /** Samples in place of the model in this process, which is then only evaluated. The run closes it. */
+  readonly sampler?: PolicySampler
+}
+
+/** What samples for a run: a policy, and what gives it new weights. */
+export interface PolicySampler {
+  readonly policy: Policy<TokenPrompt, TokenAction>
+  readonly updater: WeightUpdater<NamedTensors>
+  /** Called once before the run samples or pushes. */
+  readonly begin?: () => Promise<void>
+  readonly close: () => Promise<void>
 }
 
 /** A run and the memory that it is estimated to need. */
 export interface PolicyRun extends AnyRun {
   readonly memory: MemoryEstimate
 }
-
-type TokenState<O extends HistoryPrompt> = DeepMerge<DeepMerge<O, TextEntries>, TokenPrompt>
-
-/** The environment as token ids. */
-const asTokens = <O extends HistoryPrompt>(
-  env: Env<O, HistoryAction>,
-  { template, endOfTurn, tokenizer }: ModelText,
-): Env<TokenState<O>, TokenAction> =>
-  pipe(
-    env as unknown as Env<HistoryPrompt, HistoryAction>, // what it has besides is carried along
-    append(TemplateTransform({ template, endOfTurn })),
-    append(Tokenizer({ tokenizer })),
-  ) as unknown as Env<TokenState<O>, TokenAction> // both add to O
 
 /**
  * What a row earned before length and divergence cost something: the sum of its reward parts, where the environment has any, else the
@@ -118,7 +117,7 @@ const partSignal = (batch: TensorDict): ArrayLike<number> => {
 
 /** The environment of a batch as token ids, with costs of length and divergence in the reward. */
 const rewardedEnv = <O extends HistoryPrompt>(
-  settings: PolicySettings,
+  settings: PolicyRunSettings,
   {
     text,
     env,
@@ -128,7 +127,7 @@ const rewardedEnv = <O extends HistoryPrompt>(
   const overlong = overlongOf(settings)
   const form = rewardFormOf(settings)
   return ({ groups, start, klCoefficient }: EnvContext) => {
-    const plain = asTokens(env({ prompts: groups, repeats: settings.tasks.group, start }), text)
+    const plain = tokenEnv(env({ prompts: groups, repeats: settings.tasks.group, start }), text)
     const shaped =
       overlong === null ? plain : (pipe(plain, append(OverlongPenalty(overlong))) as unknown as typeof plain) // one entry more
     const coefficient = settings.kl.in === 'reward' ? klCoefficient : 0 // 0 measures it alone
@@ -140,16 +139,11 @@ const rewardedEnv = <O extends HistoryPrompt>(
   }
 }
 
-/** A policy that samples, one that is evaluated, and how both get weights. */
-interface Sampler {
-  readonly policy: Policy<TokenPrompt, TokenAction>
-  readonly updater: WeightUpdater<NamedTensors>
-  readonly close: () => Promise<void>
-}
-
-/** The engine of the model on a thread of its own. */
-const engineSampler = async (settings: PolicySettings, { config }: Pretrained): Promise<Sampler> => {
+/** The engine of the model on a thread of its own. Errors: throws RangeError where no folder holds the model. */
+const threadSampler = async (settings: PolicyRunSettings, { config }: Pretrained): Promise<PolicySampler> => {
   const { sampling, tasks, model } = settings
+  if (model === undefined)
+    throw new RangeError('sampling.maxLag: the sampling thread reads a model folder, and this recipe makes its model')
   const limits = { maxConcurrent: tasks.prompts * tasks.group }
   const folder = model === 'embedded' ? EMBEDDED_MODEL : model
   const module = folderEngineModule({ folder, text: 'absent', threads: sampling.samplerThreads, limits })
@@ -171,7 +165,7 @@ const engineSampler = async (settings: PolicySettings, { config }: Pretrained): 
 }
 
 const promptTokens = async <O extends HistoryPrompt>(
-  env: Env<TokenState<O>, TokenAction>,
+  env: Env<TokenEnvState<O>, TokenAction>,
   key: Key,
 ): Promise<number> => {
   using state = own(orThrow(await env.reset(TensorDict({}, [env.batchSize]), key)()))
@@ -179,7 +173,7 @@ const promptTokens = async <O extends HistoryPrompt>(
   return Math.max(0, ...rowLengths(prompts))
 }
 
-const memoryRequest = (settings: PolicySettings, { config }: Pretrained, prompt: number, trained: number) => ({
+const memoryRequest = (settings: PolicyRunSettings, { config }: Pretrained, prompt: number, trained: number) => ({
   config,
   trained,
   stateNumbers: stateNumbers(settings),
@@ -192,32 +186,19 @@ const memoryRequest = (settings: PolicySettings, { config }: Pretrained, prompt:
   threads: settings.compute.workers - 1 + (settings.sampling.maxLag > 0 ? 1 : 0),
 })
 
-/** The learner of settings. Its random numbers come from the seed. */
-const learnerOf = (settings: PolicySettings, model: Pretrained) => {
-  const { compute, learner } = settings
-  const lora = loraOf(settings)
-  return localLearner({
-    ...{ model, loss: lossOf(settings), key: keyFromSeed(settings.seed) },
-    ...{ optimizer: optimizerOf(settings, model.config), offPolicy: offPolicyOf(settings) },
-    ...(lora && { lora }),
-    passes: { epochs: learner.epochs, miniBatches: learner.miniBatches, maxGradNorm: learner.maxGradNorm },
-    compute: { threads: compute.workers, microBatchTokens: compute.microBatch, recompute: compute.recompute },
-  })
-}
-
 const numbersOf = (tensors: NamedTensors): number => Object.values(tensors).reduce((sum, { size }) => sum + size, 0)
 
 /**
  * Puts a run by policy gradients together from settings: the model samples in this process (or, with `sampling.maxLag`, on a thread of its
- * own), rewards are those of the environment with costs of length and divergence as the settings say, advantages and loss are those of the
+ * own) unless there is a `sampler`, rewards are those of the environment with costs of length and divergence as the settings say, advantages and loss are those of the
  * algorithm.
  *
  * Errors   throws RangeError for settings that contradict each other, and FailureError for a run that takes more memory than there is.
  * Effects  holds the model's weights until the run is closed.
  */
 export const policyRun = async <O extends HistoryPrompt>(
-  settings: PolicySettings,
-  { model, env, heldOut = [], signal = partSignal, metrics }: PolicyRunParts<O>,
+  settings: PolicyRunSettings,
+  { model, env, heldOut = [], signal = partSignal, metrics, sampler: given }: PolicyRunParts<O>,
   context: BuildContext = {},
 ): Promise<PolicyRun> => {
   const { config, text } = model
@@ -225,7 +206,10 @@ export const policyRun = async <O extends HistoryPrompt>(
   const key = keyFromSeed(settings.seed)
   const kl = klWeightOf(settings)
   const lora = loraOf(settings)
-  const learner = learnerOf(settings, model)
+  const learner = localLearner({
+    ...learnerParts(settings, model),
+    ...{ loss: lossOf(settings), offPolicy: offPolicyOf(settings) },
+  })
   using first = sharedParams(model)
   const reference = TransformersWrapper({ config, params: first.value })
   const inProcess: TransformersPolicy = TransformersWrapper({
@@ -237,53 +221,55 @@ export const policyRun = async <O extends HistoryPrompt>(
   const rewarded = rewardedEnv(settings, { text, env, reference })
   try {
     const trained = lora === undefined ? parameterCount(config) : numbersOf(learner.weights()) - parameterCount(config)
-    const prompt = await promptTokens(asTokens(env({ prompts: 1, repeats: 1, start: 0 }), text), child(key, 'look'))
+    const prompt = await promptTokens(tokenEnv(env({ prompts: 1, repeats: 1, start: 0 }), text), child(key, 'look'))
     const request = memoryRequest(settings, model, prompt, trained)
     const memory =
       context.memory === 'ignore' ? memoryEstimate(request) : orThrow(requireMemory(request, liveMachine.memoryBytes()))
-    const sampler = sampling.maxLag === 0 ? null : await engineSampler(settings, model)
+    const sampler = given ?? (sampling.maxLag === 0 ? null : await threadSampler(settings, model))
     const evaluators = heldOut.map(
       ({ env: tasksOf, temperature = 0, tasks: count = keep.evalTasks, ...rest }): Evaluator =>
         evaluator({
           ...{ ...rest, tasks: count },
           env: ({ groups, start }) =>
-            asTokens(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as Env<
+            tokenEnv(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as Env<
               TokenPrompt,
               TokenAction
             >, // carried along
           policy: inProcess.withSampling({ temperature }),
         }),
     )
-    const made = inProcessUpdater(inProcess)
     const run = defineRun({
       env: rewarded,
       policy: sampler?.policy ?? inProcess,
       advantage: advantageOf(settings),
       learner,
-      updater: sampler?.updater ?? made,
+      ...(sampler && { updater: sampler.updater }),
       evaluate: evaluators,
       collect: {
         ...{ key: child(key, 'rollouts'), groups: tasks.prompts, rounds: samplingRoundsOf(settings), kl },
         signal,
-        ...(sampler !== null && { ahead: { maxLag: sampling.maxLag, stale: sampling.stale } }),
+        ...(sampling.maxLag > 0 && { ahead: { maxLag: sampling.maxLag, stale: sampling.stale } }),
       },
       record: {
         ...(metrics && { metrics }),
         decode: (id) => text.tokenizer.decode([id], 'keep'),
-        exports: () => exportedFolders(learner, { model, lora, dtype: compute.dtype }),
+        exports: exportsOf(settings, model, learner),
       },
     })
-    const refresh = sampler === null ? undefined : (version: number) => made.push(learner.weights(), version)
+    const evaluated = inProcessUpdater(inProcess)
+    const refresh = sampler === null ? undefined : (version: number) => evaluated.push(learner.weights(), version)
     const closed = closing(run, async () => {
       await sampler?.close()
       if (sampler !== null) inProcess.release() // else it is the policy, which the run closes
       reference.release()
     })
-    return { ...closed, ...(refresh && { refresh }), memory }
+    const { begin } = sampler ?? {}
+    return { ...closed, ...(refresh && { refresh }), ...(begin && { begin }), memory }
   } catch (error) {
     inProcess.release()
     reference.release()
     await learner.close()
+    await given?.close()
     throw error
   }
 }

@@ -140,7 +140,8 @@ const problemsOf = (schema: SettingsSchema, error: z.ZodError): readonly string[
           namesAt(schema, issue.path).map((name) => `${prefix}${name}`),
         )
       })
-    return [place === '' ? issue.message : `${place}: ${issue.message}`]
+    const message = issue.message.replace(/^Invalid (?:input|option): /, '')
+    return [place === '' ? message : `${place}: ${message}`]
   })
 
 /**

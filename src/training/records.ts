@@ -3,7 +3,7 @@ import type { SamplingCounts } from '../collectors/dynamicSampling.js'
 import type { EngineReport } from '../engine/report.js'
 import type { CorrectionMetrics } from '../objectives/rolloutCorrection.js'
 import type { BatchMetrics } from './batchMetrics.js'
-import type { Scores } from './evaluation.js'
+import type { Measure, Scores } from './evaluation.js'
 
 /** Seconds of wall time. */
 export interface PhaseSeconds {
@@ -93,6 +93,7 @@ export interface EvaluationRecord {
   readonly tasks: number
   /** The score that chooses the best checkpoint. */
   readonly score: string
+  readonly measure: Measure
   readonly scores: Scores
   readonly seconds: number
 }
@@ -122,11 +123,12 @@ export interface TrajectoryRecord {
 export interface EvaluationSummary {
   readonly name: string
   readonly score: string
+  readonly measure: Measure
   readonly tasks: number
   readonly before: Scores
   readonly after: Scores
-  /** Lowest score in the second half of the run: whether what was learned stayed. */
-  readonly lowestLate: number
+  /** Worst score in the second half of the run: whether what was learned stayed. */
+  readonly worstLate: number
 }
 
 /** summary.json */
@@ -134,7 +136,9 @@ export interface RunSummary {
   readonly status: 'finished' | 'interrupted'
   /** Steps done, each with one or several updates. */
   readonly steps: number
+  /** Empty for runs without rewards. */
   readonly rewardCurve: readonly number[]
+  readonly lossCurve: readonly number[]
   /** By evaluator, in their order. */
   readonly evaluated: readonly EvaluationSummary[]
   /** Evaluations in order. */
@@ -151,21 +155,29 @@ export interface RunSummary {
   readonly engine: EngineReport
 }
 
+/** A score as text: shares of tasks as percentages. */
+export const scoreText = (measure: Measure, value: number): string =>
+  measure === 'success' ? `${(100 * value).toFixed(1)} %` : String(Number(value.toPrecision(4)))
+
 const scoreOf = ({ scores, score }: EvaluationRecord): number => scores[score] ?? Number.NaN
 
+const isBetter = (a: EvaluationRecord, b: EvaluationRecord): boolean =>
+  a.measure === 'loss' ? scoreOf(a) < scoreOf(b) : scoreOf(a) > scoreOf(b)
+
 /**
- * The evaluation with the highest score of the first evaluator, the earliest of several, among those of weights that were trained and on as
+ * The evaluation with the best score of the first evaluator, the earliest of several, among those of weights that were trained and on as
  * many tasks as the last one; undefined if there is none.
  *
  * @example
- * const at = (step: number, accuracy: number) => ({ type: 'evaluation', name: 'a', score: 'accuracy', step, scores: { accuracy }, tasks: 8, seconds: 1 }) as const
+ * const kind = { type: 'evaluation', name: 'a', score: 'accuracy', measure: 'success' } as const
+ * const at = (step: number, accuracy: number) => ({ ...kind, step, scores: { accuracy }, tasks: 8, seconds: 1 })
  * bestEvaluation([at(0, 0.9), at(5, 0.5), at(10, 0.5)])?.step // 5
  */
 export const bestEvaluation = (evaluations: readonly EvaluationRecord[]): EvaluationRecord | undefined => {
   const first = evaluations.filter(({ name }) => name === evaluations[0]?.name)
   const tasks = first.at(-1)?.tasks
   const [begin, ...rest] = first.filter((each) => each.step > 0 && each.tasks === tasks)
-  return begin && rest.reduce((best, each) => (scoreOf(each) > scoreOf(best) ? each : best), begin)
+  return begin && rest.reduce((best, each) => (isBetter(each, best) ? each : best), begin)
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0)
@@ -185,10 +197,10 @@ const curveOf = (evaluations: readonly EvaluationRecord[]): EvaluationSummary =>
   const [first, last] = [evaluations[0]!, evaluations.at(-1)!]
   const late = evaluations.filter(({ step }) => step * 2 >= last.step)
   return {
-    ...{ name: last.name, score: last.score, tasks: last.tasks },
+    ...{ name: last.name, score: last.score, measure: last.measure, tasks: last.tasks },
     before: first.scores,
     after: last.scores,
-    lowestLate: Math.min(...late.map(scoreOf)),
+    worstLate: last.measure === 'loss' ? Math.max(...late.map(scoreOf)) : Math.min(...late.map(scoreOf)),
   }
 }
 
@@ -204,7 +216,9 @@ export const summarize = (
 ): RunSummary => {
   const phase = (name: keyof PhaseSeconds): number => sum(steps.map((record) => record.seconds[name]))
   const sampled = sum(
-    steps.map(({ sampling, completionTokens, trajectories }) => sampling?.tokens ?? completionTokens * trajectories),
+    steps.map(
+      ({ sampling, completionTokens = 0, trajectories }) => sampling?.tokens ?? completionTokens * trajectories,
+    ),
   )
   /** Where sampling goes on beside learning, it takes longer than anything waits for it. */
   const samplingSeconds = sum(steps.map(({ overlap, seconds }) => overlap?.samplingSeconds ?? seconds.generation))
@@ -212,7 +226,8 @@ export const summarize = (
   return {
     status: context.status,
     steps: steps.length,
-    rewardCurve: steps.map((record) => record.reward),
+    rewardCurve: steps.flatMap(({ reward }) => reward ?? []),
+    lossCurve: steps.map(({ update }) => update.loss),
     evaluated: byName(evaluations).map(curveOf),
     evaluations,
     best: best === undefined ? null : { step: best.step, name: best.name, value: scoreOf(best) },

@@ -5,13 +5,13 @@ import type { Learner } from '../collectors/learners/learner.js'
 import type { Clock, Files } from '../core/capabilities.js'
 import { FailureError, type FileFailure, orThrow } from '../core/failure.js'
 import { liveClock } from '../live/clock.js'
-import { stepName } from '../run/stepName.js'
 import { BATCH_FILE, type BatchFailure, type ReadBatch, readBatch } from './batchFolder.js'
 import { type CheckpointState, checkpointDigests, checkpointsIn, readCheckpoint } from './checkpoint.js'
 import type { StepRecord, UpdateMetrics } from './records.js'
 import type { AnyRun } from './run.js'
 import { openRun, type RunPaths, readSteps } from './runFolder.js'
 import { learnStep, type OpenRun, type Progress, sampleStep } from './step.js'
+import { stepName } from './stepName.js'
 import type { RunStore } from './store.js'
 
 /** Something that is not what it was. Undefined is shown as absent. */
@@ -247,6 +247,7 @@ export async function* replay(run: AnyRun, options: ReplayOptions): AsyncGenerat
     const around = await lookAround(run, options)
     const { asked, before, records } = around
     try {
+      await run.begin?.()
       if (before !== null) {
         orThrow(await run.learner.restore(before.folder, store.files)())
         if (before.state.step > 0) orThrow(await run.push(before.state.step)())

@@ -9,13 +9,14 @@ import { liveFiles } from '../live/files.js'
 import { DEFAULT_ALARM_LIMITS, watchSteps } from './alarms.js'
 import { chartData, evenly } from './charts.js'
 import type { AlarmOptions } from './options.js'
-import type {
-  EvaluationRecord,
-  EvaluationSummary,
-  OverlapRecord,
-  RunSummary,
-  StepRecord,
-  TrajectoryRecord,
+import {
+  type EvaluationRecord,
+  type EvaluationSummary,
+  type OverlapRecord,
+  type RunSummary,
+  type StepRecord,
+  scoreText,
+  type TrajectoryRecord,
 } from './records.js'
 import { openRun, type RunConfig, type RunFailure, type RunPaths, readMetrics, readTrajectories } from './runFolder.js'
 
@@ -57,21 +58,20 @@ const direction = (before: number, after: number): string => {
   return after < before ? 'fell' : 'stayed'
 }
 
-/** A score as text: shares as percentages. */
-const scoreText = (name: string, value: number): string =>
-  name === 'return' ? String(Number(value.toPrecision(4))) : percent(value)
-
-const verdictOf = ({ name, score, tasks, before, after }: EvaluationSummary): string => {
+const verdictOf = ({ name, score, measure, tasks, before, after }: EvaluationSummary): string => {
   const [from, to] = [before[score] ?? Number.NaN, after[score] ?? Number.NaN]
-  return `${score} on ${tasks} tasks (${name}) ${direction(from, to)} from ${scoreText(score, from)} to ${scoreText(score, to)}`
+  return `${score} on ${tasks} tasks (${name}) ${direction(from, to)} from ${scoreText(measure, from)} to ${scoreText(measure, to)}`
 }
 
-const verdict = ({ rewardCurve, evaluated, ...summary }: RunSummary): string => {
-  const [first = 0, last = 0] = [rewardCurve[0], rewardCurve.at(-1)]
-  const learned =
-    evaluated.length === 0
-      ? `the mean reward ${direction(first, last)} from ${first.toFixed(3)} to ${last.toFixed(3)}`
-      : evaluated.map(verdictOf).join('; ')
+/** How the first of some numbers became the last. */
+const course = (what: string, numbers: readonly number[]): string => {
+  const [first = 0, last = 0] = [numbers[0], numbers.at(-1)]
+  return `the ${what} ${direction(first, last)} from ${first.toFixed(3)} to ${last.toFixed(3)}`
+}
+
+const verdict = ({ rewardCurve, lossCurve, evaluated, ...summary }: RunSummary): string => {
+  const sampled = rewardCurve.length > 0 ? course('mean reward', rewardCurve) : course('loss', lossCurve)
+  const learned = evaluated.length === 0 ? sampled : evaluated.map(verdictOf).join('; ')
   return (
     `In ${summary.steps} steps (${duration(summary.secondsTotal)}), ${learned}.` +
     (summary.status === 'interrupted' ? ' The run was interrupted.' : '')
@@ -83,13 +83,16 @@ const card = (label: string, value: string): string =>
 
 const whole = (x: number): string => Math.round(x).toLocaleString('en-US')
 
-const evaluationCards = ({ name, score, before, after, lowestLate }: EvaluationSummary): readonly string[] => [
+const evaluationCards = ({ name, score, measure, before, after, worstLate }: EvaluationSummary): readonly string[] => [
   card(
     `${name}: ${score}`,
-    `${scoreText(score, before[score] ?? Number.NaN)} → ${scoreText(score, after[score] ?? Number.NaN)}`,
+    `${scoreText(measure, before[score] ?? Number.NaN)} → ${scoreText(measure, after[score] ?? Number.NaN)}`,
   ),
-  card(`${name}: lowest in the second half`, scoreText(score, lowestLate)),
+  card(`${name}: worst in the second half`, scoreText(measure, worstLate)),
 ]
+
+/** A rate in tokens a second: nothing for what the run did not do. */
+const speedCard = (label: string, rate: number): readonly string[] => (rate === 0 ? [] : [card(label, whole(rate))])
 
 const cards = (summary: RunSummary): string => {
   const { generation, training } = summary.tokensPerSecond
@@ -99,13 +102,15 @@ const cards = (summary: RunSummary): string => {
       ? [
           card(
             'Best',
-            `${scoreText(summary.evaluated[0]?.score ?? '', summary.best.value)} after ${summary.best.step} steps`,
+            `${scoreText(summary.evaluated[0]?.measure ?? 'return', summary.best.value)} after ${summary.best.step} steps`,
           ),
         ]
       : []),
-    card('Tokens sampled / s', whole(generation)),
-    card('Tokens trained / s', whole(training)),
-    card('Largest log-prob gap', summary.maxLogProbGap === 0 ? '0' : summary.maxLogProbGap.toExponential(1)),
+    ...speedCard('Tokens sampled / s', generation),
+    ...speedCard('Tokens trained / s', training),
+    ...(generation === 0
+      ? []
+      : [card('Largest log-prob gap', summary.maxLogProbGap === 0 ? '0' : summary.maxLogProbGap.toExponential(1))]),
   ].join('')
 }
 
@@ -199,7 +204,7 @@ const readAssets = (files: Files): TE.TaskEither<FileFailure, Assets> => {
     TE.Do,
     TE.bind('chartScript', () => files.readText(resolve('uplot/dist/uPlot.iife.min.js'))),
     TE.bind('chartStyle', () => files.readText(resolve('uplot/dist/uPlot.min.css'))),
-    TE.bind('script', () => files.readText(own('training/page.js'))),
+    TE.bind('script', () => files.readText(own('report/page.js'))),
     TE.bind('style', () => files.readText(own('report/page.css'))),
   )
 }
@@ -266,7 +271,7 @@ ${left > 0 ? `<p class="note">${left} more completions are in trajectories.jsonl
  *
  * Errors   `Left(FileFailure)` if a file of the page's own scripts is missing: the installation is not complete.
  */
-const renderReport = (input: ReportInput, files: Files = liveFiles): TE.TaskEither<FileFailure, string> =>
+export const renderReport = (input: ReportInput, files: Files = liveFiles): TE.TaskEither<FileFailure, string> =>
   pipe(
     readAssets(files),
     TE.map((assets) => page(input, assets)),

@@ -5,14 +5,18 @@ import type { CollectedBatch } from '../collectors/rollouts/turnRows.js'
 import { inProcessUpdater, type WeightUpdater } from '../collectors/weightSync.js'
 import type { FileContents } from '../core/capabilities.js'
 import type { Failure } from '../core/failure.js'
+import { type Key, keyFromSeed } from '../core/key.js'
 import { refuse } from '../core/options.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import type { Policy, TokenAction, TokenPrompt } from '../data/policy.js'
-import type { Merge, TensorDict } from '../data/tensorDict/tensorDict.js'
+import type { DeepMerge } from '../data/tensorDict/merge.js'
+import type { Merge, SchemaOf, TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors, WeightReceiver } from '../data/weights.js'
+import type { Env } from '../envs/env.js'
 import type { Advantage } from '../objectives/advantages/advantage.js'
 import { type CollectOptions, checkCollect, collectingSource, type EnvOf } from './collecting.js'
 import type { Evaluator } from './evaluation.js'
+import type { RatedEntries, Rater } from './rater.js'
 import type { UpdateMetrics } from './records.js'
 import type { BatchSource } from './source.js'
 
@@ -29,14 +33,28 @@ export interface RecordOptions {
 /** The entries of a collected batch. */
 type EntriesOf<O> = CollectedBatch<O> extends TensorDict<infer S> ? S : never
 
+/** The entries of a rater that adds none. */
+type NoEntries = Readonly<Record<never, never>>
+
+/** Entries of batches with those that a rater adds. */
+type WithEntries<B, Rated> = DeepMerge<B, SchemaOf<Rated>>
+
 /** Parts of a run whose batches are collected from an environment. */
-export interface RunParts<O extends TokenPrompt, Added, M extends UpdateMetrics> {
+export interface RunParts<
+  O extends TokenPrompt,
+  Added,
+  M extends UpdateMetrics,
+  Rated extends RatedEntries = NoEntries,
+> {
   /** An environment; or one for each batch, which collecting beside learning and an adaptive KL weight need. */
   readonly env: EnvOf<O>
   readonly policy: Policy<TokenPrompt, TokenAction>
-  readonly advantage: Advantage<never, Added>
-  /** Its batches are those of the environment with what the advantage adds. */
-  readonly learner: Learner<Merge<EntriesOf<O>, Added>, M>
+  /** Adds what a model makes of a batch before the advantage sees it, such as `valueRater(learner)`. Default: nothing. */
+  readonly rate?: Rater<EntriesOf<O>, Rated>
+  /** Default: none, for losses that learn from what a rater adds alone. */
+  readonly advantage?: Advantage<never, Added>
+  /** Its batches are those of the environment with what rater and advantage add. */
+  readonly learner: Learner<Merge<WithEntries<EntriesOf<O>, NoInfer<Rated>>, NoInfer<Added>>, M>
   /** Gives the policy new weights. Default: in this process, for policies that take weights. */
   readonly updater?: WeightUpdater<NamedTensors>
   /** What the run is measured on. The first one chooses the best checkpoint. Default: nothing. */
@@ -46,19 +64,36 @@ export interface RunParts<O extends TokenPrompt, Added, M extends UpdateMetrics>
 }
 
 /** Parts of a run whose batches come from elsewhere: rows of a data set, captured sessions, a queue. */
-export interface DataRunParts<B, M extends UpdateMetrics> {
-  readonly data: BatchSource
-  readonly learner: Learner<B, M>
+export interface DataRunParts<B, M extends UpdateMetrics, Rated extends RatedEntries = NoEntries> {
+  readonly data: BatchSource<B>
+  /** Adds what a model makes of a batch, such as `pairRater(reference)`. Default: nothing. */
+  readonly rate?: Rater<B, Rated>
+  readonly learner: Learner<WithEntries<B, NoInfer<Rated>>, M>
   /** Gives an evaluated policy new weights. Default: none. */
   readonly updater?: WeightUpdater<NamedTensors>
   readonly evaluate?: readonly Evaluator[]
   readonly record?: RecordOptions
 }
 
+/** The groups of a run one by one, for workers that play them elsewhere. */
+export interface RunGroups {
+  /** The environment of a task, which is one group. */
+  readonly env: (task: number) => Env<TokenPrompt, TokenAction>
+  /** Trajectories of a group. */
+  readonly size: number
+  /** Groups of a batch. */
+  readonly count: number
+  /** Of sampling: the same in all workers. */
+  readonly key: Key
+  /** Whether new weights stay in this process, or are pushed by an updater that the run was given. */
+  readonly weights: 'kept' | 'pushed'
+}
+
 /** A run whose parts fit. `train` runs it, once. */
 export interface AnyRun {
   readonly _tag: 'Run'
   readonly source: BatchSource
+  readonly rate?: (batch: TensorDict) => TaskEither<Failure, RatedEntries>
   readonly advantage: (batch: TensorDict) => TensorDict
   readonly learner: Learner<never, UpdateMetrics>
   readonly push: (version: number) => TaskEither<Failure, number>
@@ -66,6 +101,10 @@ export interface AnyRun {
   readonly refresh?: (version: number) => TaskEither<Failure, number>
   readonly evaluate: readonly Evaluator[]
   readonly record: RecordOptions
+  /** Null where the environment is not a function of its tasks. */
+  readonly groups: RunGroups | null
+  /** Called once before the run samples or pushes weights: not for those who only look at its parts, as workers do. */
+  readonly begin?: () => Promise<void>
   /** JSON of all parts: a run folder stores it, and resume compares it. */
   readonly description: Readonly<Record<string, Json>>
   /** Frees policy, learner and source. */
@@ -91,19 +130,35 @@ const updaterOf = (policy: object, given: WeightUpdater<NamedTensors> | undefine
   throw new RangeError(`defineRun: ${name} takes no weights itself: give an updater, such as vLLMUpdater`)
 }
 
-const checkWiring = (parts: RunParts<TokenPrompt, never, UpdateMetrics>): void => {
-  const { evaluate = [], learner } = parts
+/** What is wrong with evaluators and learner, in words. */
+const checkParts = ({
+  evaluate = [],
+  learner,
+}: Pick<RunParts<TokenPrompt, never, UpdateMetrics>, 'evaluate' | 'learner'>): readonly (string | false)[] => {
   const names = evaluate.map(({ name }) => name)
-  refuse('defineRun', [
+  return [
     new Set(names).size < names.length && `two evaluators have one name: ${names.join(', ')}`,
     learner.version() > 0 && `the learner has done ${learner.version()} updates: a run begins with a new one`,
-    ...checkCollect(parts),
-  ])
+  ]
 }
 
+type AnyRater = Rater<never, RatedEntries>
+
+/** The part of a run that rates its batches, and its description. */
+const ratingOf = (rater: AnyRater | undefined) =>
+  rater === undefined
+    ? { rating: {}, described: {} }
+    : {
+        rating: { rate: (batch: TensorDict) => rater.rate(batch as TensorDict<never>) }, // by the types of the parts
+        described: { rate: rater.description },
+      }
+
 const dataRun = <B, M extends UpdateMetrics>(parts: DataRunParts<B, M>): AnyRun => {
-  const { data, learner, updater, evaluate = [], record = {} } = parts
+  const { data, rate, learner, updater, evaluate = [], record = {} } = parts
+  refuse('defineRun', checkParts(parts as unknown as Parameters<typeof checkParts>[0])) // only names and numbers are read
+  const { rating, described } = ratingOf(rate as AnyRater | undefined)
   return {
+    ...rating,
     _tag: 'Run',
     source: data,
     advantage: (batch) => batch,
@@ -114,37 +169,62 @@ const dataRun = <B, M extends UpdateMetrics>(parts: DataRunParts<B, M>): AnyRun 
         : updater.push(learner.weights(), version),
     evaluate,
     record,
-    description: { data: data.description, learner: learner.description },
+    groups: null,
+    description: { data: data.description, ...described, learner: learner.description },
     close: async () => {
       await data.close()
+      await rate?.close?.()
       await learner.close()
     },
   }
 }
 
+const groupsOf = <O extends TokenPrompt, Added, M extends UpdateMetrics>({
+  env,
+  advantage,
+  collect: { groups, key = keyFromSeed(0), kl } = {},
+  updater,
+}: RunParts<O, Added, M>): RunGroups | null =>
+  typeof env !== 'function' || advantage?.groupSize === undefined || groups === undefined
+    ? null
+    : {
+        env: (task) =>
+          env({ groups: 1, start: task, klCoefficient: kl?.coefficient ?? 0 }) as unknown as Env<
+            TokenPrompt,
+            TokenAction
+          >, // what it has besides is carried along
+        ...{ size: advantage.groupSize, count: groups, key, weights: updater === undefined ? 'kept' : 'pushed' },
+      }
+
 const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
   parts: RunParts<O, Added, M>,
 ): AnyRun => {
-  const { policy, advantage, learner, evaluate = [], record = {} } = parts
-  checkWiring(parts as unknown as RunParts<TokenPrompt, never, UpdateMetrics>) // only names and sizes are read
+  const { policy, rate, advantage, learner, evaluate = [], record = {} } = parts
+  const plain = parts as unknown as RunParts<TokenPrompt, never, UpdateMetrics> // only names and sizes are read
+  refuse('defineRun', [...checkParts(plain), ...checkCollect(plain)])
+  const { rating, described } = ratingOf(rate as AnyRater | undefined)
   const updater = updaterOf(policy, parts.updater)
   const source = collectingSource(parts)
   return {
+    ...rating,
     _tag: 'Run',
     source,
-    advantage: advantage as unknown as AnyRun['advantage'], // batches are those of the environment, by the types of the parts
+    advantage: (advantage ?? ((batch: TensorDict) => batch)) as unknown as AnyRun['advantage'], // batches are those of the environment, by the types of the parts
     learner: learner as unknown as Learner<never, UpdateMetrics>, // likewise
     push: (version) => updater.push(learner.weights(), version),
     evaluate,
     record,
+    groups: groupsOf(parts),
     description: {
       source: source.description,
       policy: policy.name,
-      advantage: advantage.description,
+      ...described,
+      advantage: advantage?.description ?? null,
       learner: learner.description,
     },
     close: async () => {
       await source.close()
+      await rate?.close?.()
       await closed(policy)
       await learner.close()
     },
@@ -161,8 +241,10 @@ const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
  * Source   TorchRL's GRPO recipe, whose wiring is a script.
  */
 export const defineRun: {
-  <O extends TokenPrompt, Added, M extends UpdateMetrics>(parts: RunParts<O, Added, M>): AnyRun
-  <B, M extends UpdateMetrics>(parts: DataRunParts<B, M>): AnyRun
+  <O extends TokenPrompt, M extends UpdateMetrics, Added = NoEntries, Rated extends RatedEntries = NoEntries>(
+    parts: RunParts<O, Added, M, Rated>,
+  ): AnyRun
+  <B, M extends UpdateMetrics, Rated extends RatedEntries = NoEntries>(parts: DataRunParts<B, M, Rated>): AnyRun
 } = (parts: object): AnyRun =>
   'data' in parts
     ? dataRun(parts as DataRunParts<never, UpdateMetrics>) // by the overloads

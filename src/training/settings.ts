@@ -12,7 +12,7 @@ const natural = z.number().int().nonnegative()
 const CORRECTIONS = ['none', 'token-truncated', 'sequence-truncated', 'token-masked', 'sequence-masked'] as const
 
 /** The optimizers that settings name. */
-const OPTIMIZER_NAMES = ['adamw', 'sgd', 'lion', 'adafactor', 'muon'] as const
+export const OPTIMIZER_NAMES = ['adamw', 'sgd', 'lion', 'adafactor', 'muon'] as const
 
 const model = z
   .string()
@@ -104,21 +104,25 @@ const kl = z
   })
   .prefault({})
 
-const learner = z
-  .strictObject({
-    learningRate: z.number().positive().default(1e-4).describe('learning rate'),
-    schedule: z
-      .enum(['constant', 'linear', 'cosine'])
-      .default('constant')
-      .describe('how the learning rate falls to 0 at the end of the run'),
-    warmup: natural.default(0).describe('steps in which the learning rate rises first'),
-    optimizer: z.enum(OPTIMIZER_NAMES).default('adamw').describe('optimizer'),
-    optimizerOptions: z.record(z.string(), z.number()).default({}).describe('its options, such as {"beta2":0.95}'),
-    maxGradNorm: z.number().positive().default(1).describe('largest gradient norm before clipping'),
-    epochs: count.default(1).describe('passes over the batch of a step'),
-    miniBatches: count.default(1).describe('optimizer steps of a pass, each on whole groups'),
-  })
-  .prefault({})
+/** How a learner learns, with the learning rate of a recipe as the default. */
+export const learnerSettings = (learningRate = 1e-4) =>
+  z
+    .strictObject({
+      learningRate: z.number().positive().default(learningRate).describe('learning rate'),
+      schedule: z
+        .enum(['constant', 'linear', 'cosine'])
+        .default('constant')
+        .describe('how the learning rate falls to 0 at the end of the run'),
+      warmup: natural.default(0).describe('steps in which the learning rate rises first'),
+      optimizer: z.enum(OPTIMIZER_NAMES).default('adamw').describe('optimizer'),
+      optimizerOptions: z.record(z.string(), z.number()).default({}).describe('its options, such as {"beta2":0.95}'),
+      maxGradNorm: z.number().positive().default(1).describe('largest gradient norm before clipping'),
+      epochs: count.default(1).describe('passes over the batch of a step'),
+      miniBatches: count.default(1).describe('optimizer steps of a pass, each on whole groups'),
+    })
+    .prefault({})
+
+const learner = learnerSettings()
 
 const offPolicy = z
   .strictObject({
@@ -237,6 +241,18 @@ export const policySettings = z.strictObject({
   kl,
   learner,
   offPolicy,
+  lora,
+  compute,
+  keep,
+})
+
+/** The settings of a run that learns from the rows of a data set. */
+export const dataSettings = z.strictObject({
+  model: settings.model,
+  seed: settings.seed,
+  steps: settings.steps,
+  batch: count.default(32).describe('rows of a step'),
+  learner,
   lora,
   compute,
   keep,

@@ -9,8 +9,8 @@ import type { Owned } from '../engine/scope.js'
 import type { OverlapRecord } from './records.js'
 
 /** A batch, and where to go on. */
-export interface SourceBatch {
-  readonly batch: Owned<TensorDict>
+export interface SourceBatch<out B = unknown> {
+  readonly batch: Owned<TensorDict<B>>
   readonly position: Json
   readonly sampling: SamplingCounts | null
   readonly overlap: OverlapRecord | null
@@ -29,24 +29,27 @@ export interface SourceStart {
 }
 
 /** A source that is giving batches. */
-export interface OpenSource {
+export interface OpenSource<out B = unknown> {
   /** Where it stands: JSON for a checkpoint. */
   readonly position: Json
   /** The batch of the next step. Equal positions and weights give equal batches, unless sampling goes on beside learning. */
   readonly collect: (at: {
     readonly position: Json
     readonly klCoefficient: number
-  }) => TaskEither<Failure, SourceBatch>
+  }) => TaskEither<Failure, SourceBatch<B>>
   /** A step was learned from: the policy gets the weights, at once or beside what it samples. */
   readonly trained: (version: number) => TaskEither<Failure, number>
+  /** A checkpoint holds a position for good. Default: nothing is done. */
+  readonly saved?: (position: Json) => TaskEither<Failure, void>
   readonly close: () => Promise<void>
 }
 
-export interface BatchSource {
+/** Where batches come from. `B` are their entries. */
+export interface BatchSource<out B = unknown> {
   readonly description: Json
   /** The weight of the divergence in the reward, and how it changes; null where there is none. */
   readonly kl: KLWeight | null
-  readonly open: (start: SourceStart) => Promise<OpenSource>
+  readonly open: (start: SourceStart) => Promise<OpenSource<B>>
   readonly close: () => Promise<void>
 }
 

@@ -3,7 +3,8 @@ import type { Learner } from '../collectors/learners/learner.js'
 import type { Clock } from '../core/capabilities.js'
 import { orThrow } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
-import { type Data, type Ragged, raggedLength, raggedRow, raggedRows, rowLengths } from '../data/tensorDict/leaf.js'
+import { type Data, type Ragged, raggedLength, raggedRow, raggedRows } from '../data/tensorDict/leaf.js'
+import { assign } from '../data/tensorDict/merge.js'
 import { find, isTensorDict, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { engineReport } from '../engine/report.js'
 import { type Owned, own, scope } from '../engine/scope.js'
@@ -57,14 +58,15 @@ const raggedAt = (td: TensorDict, path: readonly string[]): Ragged | undefined =
 export const sampleStep = async ({ run, source, clock }: OpenRun, before: Progress): Promise<SampledStep> => {
   const started = clock.now()
   const collected = orThrow(await source.collect(before)())
-  const collectedAt = clock.now()
   const held: Owned<unknown>[] = [collected.batch]
   const release = (): void => {
     for (const owned of held) owned.release()
   }
   try {
     const batch = collected.batch.value
-    const rated = own(scope(() => run.advantage(batch)))
+    const entries = run.rate === undefined ? {} : orThrow(await run.rate(batch)())
+    const collectedAt = clock.now()
+    const rated = own(scope(() => run.advantage(assign(batch, entries))))
     held.push(rated)
     const generation = (itemsAt(batch, ['generationMs']) ?? []).reduce((sum: number, ms) => sum + Number(ms), 0) / 1000
     return {
@@ -92,27 +94,12 @@ const completionKL = (batch: TensorDict): number | null => {
 const groupsOf = (td: TensorDict): number =>
   new Set(itemsAt(td, ['groupId']) ?? itemsAt(td, ['trajectoryId']) ?? []).size
 
-/** Means of a batch, or of a batch of a data set, which has no trajectories. */
-const describeBatch = (batch: TensorDict) =>
-  find(batch, ['trajectoryId']) === undefined
-    ? {
-        ...{ trajectories: batch.batchShape[0] ?? 0, reward: 0, parts: {}, turns: 1, toolCalls: 0, truncated: 0 },
-        ...{ completionTokens: meanLength(batch), groupsWithoutSignal: 0, policyVersion: -1 },
-      }
-    : batchMetrics(batch)
-
-const meanLength = (batch: TensorDict): number => {
-  const response = raggedAt(batch, ['tokens', 'response'])
-  const lengths = response === undefined ? [] : rowLengths(response)
-  return lengths.reduce((a, b) => a + b, 0) / Math.max(1, lengths.length)
-}
-
 /** The part of a step's record that describes what was sampled. */
 export const describeStep = ({ run }: OpenRun, { batch, rated, sampling, overlap, before }: SampledStep) => {
   const groups = groupsOf(batch)
   const used = groupsOf(rated)
   return {
-    ...describeBatch(batch),
+    ...batchMetrics(batch),
     ...{ sampling, overlap, groupsUsed: used, groupsDropped: groups - used },
     completionKL: completionKL(batch),
     klCoefficient: before.klCoefficient,

@@ -2,20 +2,34 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { z } from 'zod'
 import { child, type Key, keyFromSeed } from '../core/key.js'
 import { GSM8K } from '../data/datasets/gsm8k.js'
 import { type DatasetAccess, type DatasetFailure, openDataset } from '../data/datasets/open.js'
+import type { DatasetFormat } from '../data/datasets/rows.js'
 import { wordProblems } from '../data/datasets/wordProblems/wordProblems.js'
 import { type Task, type TaskSource, taskList } from '../data/task.js'
 
+const FILES =
+  'a file of JSON lines, a .parquet file, or hub:OWNER/NAME[@REVISION]/CONFIG/SPLIT (or a path of a file in place of the last two)'
+
 /** How rows are named, for help texts. */
-export const DATASET_HELP =
-  'rows with question and answer, as in GSM8K: a file of JSON lines, a .parquet file, or hub:OWNER/NAME[@REVISION]/CONFIG/SPLIT'
+export const DATASET_HELP = `rows with question and answer, as in GSM8K: ${FILES}`
+
+/** The settings of a recipe that trains on rows: `dataset` with a default, and `evalDataset`. */
+export const rowSettings = ({ rows, from }: { readonly rows: string; readonly from: string }) => ({
+  dataset: z.string().default(from).describe(`${rows}: ${FILES}`),
+  evalDataset: z
+    .string()
+    .nullable()
+    .default(null)
+    .describe('rows to evaluate on; off: the last tenth of the data set, which is not trained on'),
+})
 
 /** Tasks for training and for evaluation; they share none. */
-export interface RunTasks {
-  readonly train: TaskSource
-  readonly heldOut: TaskSource
+export interface RunTasks<T extends Task = Task> {
+  readonly train: TaskSource<T>
+  readonly heldOut: TaskSource<T>
   /** Tasks of `heldOut` that are evaluated. */
   readonly heldOutTasks: number
 }
@@ -26,7 +40,8 @@ const HELD_OUT_KEY = child(keyFromSeed(0), 'held out')
 /** Generated word problems that no training draws from. */
 export const heldOutProblems = (): TaskSource => wordProblems(HELD_OUT_KEY, { split: 'heldOut' })
 
-const rows = (source: TaskSource): readonly Task[] =>
+/** All tasks of a finite source. */
+const tasksOf = <T extends Task>(source: TaskSource<T>): readonly T[] =>
   typeof source.size === 'number'
     ? Array.from({ length: source.size }, (_, i) => source.at(i)).flatMap((task) =>
         E.isRight(task) ? [task.right] : [],
@@ -37,47 +52,47 @@ const rows = (source: TaskSource): readonly Task[] =>
 const HELD_OUT_SHARE = 0.1
 
 /** The last rows of a data set for evaluation, the others for training. */
-const holdOut = (source: TaskSource, wanted: number): RunTasks => {
-  const all = rows(source)
+const holdOut = <T extends Task>(source: TaskSource<T>, wanted: number): RunTasks<T> => {
+  const all = tasksOf(source)
   const count = Math.max(1, Math.floor(all.length * HELD_OUT_SHARE))
   const cut = all.length > 1 ? all.length - count : all.length // a single row has to serve for both
+  const listed = (name: string, tasks: readonly T[]) => taskList(name, tasks) as unknown as TaskSource<T> // tasks have ids and answers
   return {
-    train: taskList(source.name, all.slice(0, cut)),
-    heldOut: taskList(`${source.name} (held out)`, all.length > 1 ? all.slice(cut) : all),
+    train: listed(source.name, all.slice(0, cut)),
+    heldOut: listed(`${source.name} (held out)`, all.length > 1 ? all.slice(cut) : all),
     heldOutTasks: Math.min(wanted, count),
   }
 }
 
-const withEvaluation = (train: TaskSource, heldOut: TaskSource, wanted: number): RunTasks => ({
+const withEvaluation = <T extends Task>(train: TaskSource<T>, heldOut: TaskSource<T>, wanted: number): RunTasks<T> => ({
   train,
   heldOut,
   heldOutTasks: Math.min(wanted, heldOut.size === 'endless' ? wanted : heldOut.size),
 })
 
-/** What `trainingTasks` reads of settings. */
+/** The settings that `trainingTasks` reads. */
 export interface TaskSettings {
   readonly dataset: string | null
   readonly evalDataset: string | null
   readonly keep: { readonly evalTasks: number }
 }
 
+/** The settings that `rowTasks` reads. */
+export type RowTaskSettings = TaskSettings & { readonly dataset: string }
+
 /**
- * Opens the tasks of a run: the rows of data sets, or generated word problems drawn from `key`. Without a data set of its own, evaluation
- * gets the last tenth of the rows, and training does not.
+ * Opens the tasks of a run from rows of a format. Without `evalDataset`, the last tenth of the rows is held out for evaluation.
  *
  * Errors   `Left` naming the file that cannot be read, and the rows that are not usable.
  */
-export const trainingTasks = (
-  { dataset, evalDataset, keep: { evalTasks } }: TaskSettings,
-  key: Key,
+export const rowTasks = <Row, T extends Task>(
+  { dataset, evalDataset, keep: { evalTasks } }: RowTaskSettings,
+  format: DatasetFormat<Row, T>,
   access: DatasetAccess = {},
-): TE.TaskEither<DatasetFailure, RunTasks> => {
-  const generated = (): TaskSource => wordProblems(key, { split: 'rl' })
-  if (dataset === null && evalDataset === null)
-    return TE.right(withEvaluation(generated(), heldOutProblems(), evalTasks))
-  const open = (name: string) => openDataset(name, GSM8K, access)
+): TE.TaskEither<DatasetFailure, RunTasks<T>> => {
+  const open = (name: string) => openDataset(name, format, access)
   return pipe(
-    dataset === null ? TE.right(generated()) : open(dataset),
+    open(dataset),
     TE.chain((source) =>
       evalDataset === null
         ? TE.right(holdOut(source, evalTasks))
@@ -86,5 +101,24 @@ export const trainingTasks = (
             TE.map((evaluation) => withEvaluation(source, evaluation, evalTasks)),
           ),
     ),
+  )
+}
+
+/**
+ * Opens the tasks of a run: rows as in GSM8K (`rowTasks`), or generated word problems drawn from `key` where no data set is named.
+ *
+ * Errors   as `rowTasks`.
+ */
+export const trainingTasks = (
+  settings: TaskSettings,
+  key: Key,
+  access: DatasetAccess = {},
+): TE.TaskEither<DatasetFailure, RunTasks> => {
+  const { dataset, evalDataset, keep } = settings
+  if (dataset !== null) return rowTasks({ dataset, evalDataset, keep }, GSM8K, access)
+  const train = wordProblems(key, { split: 'rl' })
+  return pipe(
+    evalDataset === null ? TE.right(heldOutProblems()) : openDataset(evalDataset, GSM8K, access),
+    TE.map((evaluation) => withEvaluation(train, evaluation, keep.evalTasks)),
   )
 }

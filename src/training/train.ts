@@ -7,7 +7,6 @@ import { unknownName } from '../core/options.js'
 import { engineReport } from '../engine/report.js'
 import { liveClock } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
-import { stepName } from '../run/stepName.js'
 import { type Alarm, DEFAULT_ALARM_LIMITS, endingAlarm } from './alarms.js'
 import { type AlarmWatch, alarmWatch, type RaisedAlarms } from './alarmWatch.js'
 import { type KeptBatch, learnedEntries, saveAlarms, saveBatch } from './batchFolder.js'
@@ -30,6 +29,7 @@ import {
   shownRows,
   trajectoriesOf,
 } from './step.js'
+import { stepName } from './stepName.js'
 import { type OpenStore, openStore } from './store.js'
 
 const TRAIN_OPTIONS = ['steps', 'store', 'every', 'keep', 'alarms', 'signal', 'recipe', 'clock']
@@ -135,7 +135,7 @@ async function* runStep(session: Session, before: Progress): AsyncGenerator<RunE
 }
 
 /** Of all evaluations of all runs of one evaluator: so that runs can be compared. */
-const evaluationKey = (name: string): Key => child(child(keyFromSeed(0), 'evaluation'), name)
+export const evaluationKey = (name: string): Key => child(child(keyFromSeed(0), 'evaluation'), name)
 
 async function* evaluateBy(session: Session, evaluator: Evaluator, step: number): AsyncGenerator<RunEvent> {
   const { clock } = session
@@ -147,7 +147,7 @@ async function* evaluateBy(session: Session, evaluator: Evaluator, step: number)
   }
   const record: EvaluationRecord = {
     type: 'evaluation',
-    ...{ name: evaluator.name, step, tasks: evaluator.tasks, score: evaluator.score },
+    ...{ name: evaluator.name, step, tasks: evaluator.tasks, score: evaluator.score, measure: evaluator.measure },
     scores: evaluator.scoresOf(results),
     seconds: (clock.now() - started) / 1000,
   }
@@ -177,6 +177,7 @@ const openSession = async (
   const { clock = liveClock } = options
   const startedAt = clock.now()
   const resume = store?.resume ?? null
+  await run.begin?.()
   if (resume !== null && store !== null) {
     orThrow(await run.learner.restore(resume.folder, store.files)())
     if (resume.state.step > 0) orThrow(await run.push(resume.state.step)())

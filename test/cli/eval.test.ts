@@ -1,6 +1,7 @@
 /** `tandem eval` as a process of its own. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it, vi } from 'vitest'
+import type * as T from '../../src/index.js'
 import { startHub } from '../kit/hubServer.js'
 import {
   gsm8kLines,
@@ -21,25 +22,33 @@ beforeAll(async () => {
 })
 
 const evaluate = (...args: readonly string[]): readonly string[] => [
-  ...['eval', '--model', 'model', '--max-new-tokens', '8', '--threads', '1', ...args],
+  ...['eval', 'wordProblems', '--model', 'model', '--max-new-tokens', '8', '--threads', '1', ...args],
 ]
 
 describe('tandem eval', () => {
-  it('--json gives every answer and the scores, the same in every process, whatever the batch', async () => {
+  it('--json gives every answer and the scores, the same in every process', async () => {
     const [first, second] = await Promise.all([
-      tandemOk(evaluate('--problems', '6', '--json'), { cwd }),
-      tandemOk(evaluate('--problems', '6', '--json', '--batch', '4'), { cwd }),
+      tandemOk(evaluate('--eval-tasks', '6', '--json'), { cwd }),
+      tandemOk(evaluate('--eval-tasks', '6', '--json'), { cwd }),
     ])
     const lines = parseJsonLines(first.stdout)
-    expect(lines.map(({ type }) => type)).toEqual([...Array<string>(6).fill('problem'), 'scores'])
-    const right = lines.filter(({ isRight }) => isRight === true).length
-    expect(lines.at(-1)).toMatchObject({ problems: 6, accuracy: right / 6 })
+    expect(lines.map(({ type }) => type)).toEqual([...Array<string>(6).fill('result'), 'scores'])
+    const right = lines.filter(({ score }) => score === 1).length
+    expect(lines.at(-1)).toMatchObject({ name: 'held out', tasks: 6, scores: { accuracy: right / 6 } })
     expect(withoutSeconds(parseJsonLines(second.stdout))).toEqual(withoutSeconds(lines))
   })
 
+  it('of a run plays what its recipe evaluates, by its best model: the score that the run has', async () => {
+    const flags = ['--model', 'model', '--steps', '1', '--prompts', '2', '--group', '2', '--max-new-tokens', '8']
+    await tandemOk(['train', '--out', 'run', ...flags, '--eval-tasks', '5', '--threads', '1'], { cwd })
+    const summary = JSON.parse(readFileSync(path('run/summary.json'), 'utf8')) as T.RunSummary // written by the command
+    const { stdout } = await tandemOk(['eval', 'run', '--threads', '1', '--json'], { cwd })
+    expect(parseJsonLines(stdout).at(-1)).toMatchObject({ tasks: 5, scores: summary.evaluated[0]!.after })
+  })
+
   it('evaluates the rows of a file, and says it in one line', async () => {
-    const { stdout } = await tandemOk(evaluate('--dataset', 'rows.jsonl'), { cwd })
-    expect(stdout).toMatch(/^5 problems of .*rows\.jsonl: [\d.]+ % right, .*\n$/)
+    const { stdout } = await tandemOk(evaluate('--eval-dataset', 'rows.jsonl'), { cwd })
+    expect(stdout).toMatch(/^held out, 5 tasks: accuracy [\d.]+ %, .*\n$/)
   })
 
   it('evaluates a .parquet file, and rows of the hub by their name', async () => {
@@ -49,20 +58,20 @@ describe('tandem eval', () => {
     vi.stubEnv('HF_ENDPOINT', server.url) // the command inherits the environment
     vi.stubEnv('HF_HUB_CACHE', path('hub'))
     const [file, hub] = await Promise.all([
-      tandemOk(evaluate('--dataset', 'rows.parquet'), { cwd }),
-      tandemOk(evaluate('--dataset', 'hub:owner/rows/main/train'), { cwd }),
+      tandemOk(evaluate('--eval-dataset', 'rows.parquet'), { cwd }),
+      tandemOk(evaluate('--eval-dataset', 'hub:owner/rows/main/train'), { cwd }),
     ])
     vi.unstubAllEnvs()
     await server.close()
-    expect(file.stdout).toMatch(/^4 problems of .*rows\.parquet: /)
-    expect(hub.stdout).toMatch(/^4 problems of hub:owner\/rows\/main\/train: /)
+    expect(file.stdout).toMatch(/^held out, 4 tasks: /)
+    expect(hub.stdout).toBe(file.stdout.replace(/[\d.]+ s\n$/, hub.stdout.match(/[\d.]+ s\n$/)![0]))
   })
 })
 
 describe('tandem eval refuses', () => {
   it.each([
     ['a model that is not there', ['--model', 'nobody'], 'the model nobody cannot be used'],
-    ['a dataset with a torn row', ['--dataset', 'torn.jsonl'], `${path('torn.jsonl')}, line 6: `],
+    ['a dataset with a torn row', ['--eval-dataset', 'torn.jsonl'], `${path('torn.jsonl')}, line 6: `],
   ])('%s by name', async (_, args, culprit) => {
     writeFileSync(path('torn.jsonl'), `${gsm8kLines(5)}{"question": "Why?", "answer": "so"}\n`)
     const { code, stdout, stderr } = await tandem(evaluate(...args), { cwd })

@@ -1,34 +1,30 @@
 /** What the command says of itself, and to people who mistype. */
 import { describe, expect, it } from 'vitest'
-import { DEFAULT_SETTINGS } from '../../src/run/settings.js'
+import { loadRecipe } from '../../src/cli/recipeFile.js'
+import { recipeFlags } from '../../src/cli/recipeFlags.js'
+import { settingLeaves } from '../../src/training/recipe.js'
 import { tandem, tandemOk, useTemporaryFolder } from '../kit/runs.js'
 
 const cwd = useTemporaryFolder()('.')
 
-const kebab = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+const { recipe } = await loadRecipe('wordProblems')
+const leaves = settingLeaves(recipe.settings)
+
+/** The flags of a recipe. */
+const RECIPE_FLAGS = [...recipeFlags(recipe).map(({ option }) => option.long!.slice(2)), 'set', 'config']
 
 const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   train: [
-    ...Object.keys(DEFAULT_SETTINGS).map(kebab),
-    'merge',
-    'tensorboard',
-    'mlflow',
-    'metrics-port',
-    'metrics-host',
-    'otel',
-    'track-samples',
-    'memory',
-    'out',
-    'replay',
-    'sampler-threads',
-    'resume',
-    'model',
-    'backend',
-    'threads',
-    'json',
-    'help',
+    ...RECIPE_FLAGS,
+    ...['out', 'resume', 'print-config', 'dry-run', 'memory', 'queue', 'queue-name', 'tensorboard', 'mlflow'],
+    ...['metrics-port', 'metrics-host', 'otel', 'track-samples', 'backend', 'threads', 'json', 'help'],
   ],
-  eval: ['model', 'dataset', 'problems', 'max-new-tokens', 'batch', 'backend', 'threads', 'json', 'help'],
+  eval: [...RECIPE_FLAGS, 'backend', 'threads', 'json', 'help'],
+  replay: ['memory', 'backend', 'threads', 'json', 'help'],
+  worker: [
+    ...RECIPE_FLAGS,
+    ...['on', 'served-model', 'api-key', 'slots', 'name', 'queue', 'queue-name', 'backend', 'threads', 'help'],
+  ],
   sample: [
     ...['model', 'count', 'temperature', 'top-k', 'top-p', 'max-new-tokens', 'seed', 'backend', 'threads'],
     ...['json', 'help'],
@@ -55,11 +51,11 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
 const listed = (help: string): readonly string[] =>
   [...help.matchAll(/^ {2}(?:-\w, )?--([\w-]+)/gm)].map((match) => match[1]!)
 
-/** The default of every setting that is not a file. */
+/** Every setting with its path and its default. */
 const expectDefaults = (help: string): void => {
   const text = help.replaceAll(/\s+/g, ' ')
-  for (const [name, value] of Object.entries(DEFAULT_SETTINGS).filter((entry) => entry[1] !== null))
-    expect(text).toMatch(new RegExp(`--${kebab(name)} [^-]*\\(default: ${String(value)}\\)`))
+  for (const { path, default: value } of leaves)
+    expect(text).toContain(`[${path.join('.')}, default ${value === null ? 'off' : JSON.stringify(value)}]`)
 }
 
 describe('help', () => {
@@ -78,7 +74,7 @@ describe('help', () => {
 describe('a mistake on the command line', () => {
   it.each([
     [['train', '--lerning-rate', '1'], '--lerning-rate'],
-    [['train', '--steps', '1.5'], '--steps'],
+    [['train', '--steps', '1.5'], 'steps: expected int'],
   ])('%j is named, and nothing is run', async (args, culprit) => {
     const { code, stdout, stderr } = await tandem(args, { cwd })
     expect(code).toBe(1)

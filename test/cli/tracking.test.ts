@@ -5,9 +5,8 @@ import { trace } from '@opentelemetry/api'
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openTracking, type TrackingFlags } from '../../src/cli/tracking.js'
-import type { RunEvent } from '../../src/run/events.js'
-import type { PreparedRun } from '../../src/run/prepare.js'
+import { type FollowedRun, openTracking, type TrackingFlags } from '../../src/cli/tracking.js'
+import type { RunEvent } from '../../src/training/events.js'
 import { boardSteps } from '../kit/boardFiles.js'
 import { type MlflowServer, mlflowServer } from '../kit/mlflowServer.js'
 import { seriesOf } from '../kit/prometheusText.js'
@@ -26,16 +25,16 @@ afterAll(() => server.close())
 let made = 0
 
 /** A run in a folder of its own. */
-const newRun = (): PreparedRun => {
+const newRun = (): FollowedRun => {
   const folder = path(`run ${made++}`)
   mkdirSync(folder)
-  return { paths: { folder } } as PreparedRun // all that is looked at
+  return { folder, isResumed: false }
 }
 
 const step = (n: number): RunEvent =>
   ({ type: 'step', step: n, reward: n, seconds: { generation: 1 } }) as unknown as RunEvent // the fields of a step that sinks are asked about here
 const EVENTS: readonly RunEvent[] = [
-  { type: 'start', firstStep: 1, settings: { seed: 1 } } as RunEvent, // all that is looked at
+  { type: 'start', firstStep: 1, steps: 2, settings: { seed: 1 } },
   step(1),
   step(2),
   { type: 'end', summary: { steps: 2, status: 'finished' } } as RunEvent, // all that is looked at
@@ -68,7 +67,7 @@ const follow = async (
   await look(url)
   await tracking.close()
   await tracking.close()
-  return { said: said.join(''), seen, error, url, folder: run.paths.folder }
+  return { said: said.join(''), seen, error, url, folder: run.folder }
 }
 
 describe('openTracking', () => {

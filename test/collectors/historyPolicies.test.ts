@@ -17,6 +17,7 @@ import { MultiAgentEnv } from '../../src/envs/agents/multiAgentEnv.js'
 import { roundRobin } from '../../src/envs/agents/turnOrder.js'
 import { DatasetChatEnv } from '../../src/envs/datasetChatEnv.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
+import { tokenEnv } from '../../src/envs/tokenEnv.js'
 import { DataLoadingPrimer } from '../../src/envs/transforms/dataLoadingPrimer.js'
 import { StepCounter } from '../../src/envs/transforms/stepCounter.js'
 import { append } from '../../src/envs/transforms/transform.js'
@@ -27,7 +28,6 @@ import { loadText, type ModelText } from '../../src/modules/pretrained.js'
 import { AISDKWrapper } from '../../src/modules/remote/chat/aiSDKWrapper.js'
 import { OpenAIWrapper } from '../../src/modules/remote/chat/openAIWrapper.js'
 import { vLLMWrapper } from '../../src/modules/remote/vLLMWrapper.js'
-import { wordProblemEnv } from '../../src/run/pipeline.js'
 import { serveApp } from '../../src/serve/app.js'
 import { ScriptedHistoryPolicy } from '../../src/testing/scriptedPolicy.js'
 import { replies, rowsAt, tasks } from '../kit/conversation.js'
@@ -161,7 +161,7 @@ describe('over the protocols of a server of the project', () => {
 
   it('vLLMWrapper: a batch of tokens has the conversations and texts that the environment read in them', async () => {
     const policy = vLLMWrapper({ url, model: 'policy', sampling: { maxTokens: 24 } })
-    const collector = LLMCollector({ env: wordProblemEnv(source, text, { prompts: 2, repeats: 2 }), policy, key })
+    const collector = LLMCollector({ env: tokenEnv(GSM8KEnv({ source, prompts: 2, repeats: 2 }), text), policy, key })
     using batch = (await rightOf(collector.collect(collector.start))).batch
     const td = batch.value
     const said = raggedRows(get(td, 'tokens', 'response')).map((ids) => text.tokenizer.decode([...ids], 'keep'))

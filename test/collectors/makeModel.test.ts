@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { type MakeModelEvent, type MakeModelOptions, makeModel } from '../../src/collectors/makeModel.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { History, message } from '../../src/data/history.js'
-import { sampleCompletions } from '../../src/run/sample.js'
+import { sampleCompletions } from '../../src/training/sample.js'
 import { useEngine } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'
 

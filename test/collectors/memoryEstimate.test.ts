@@ -1,5 +1,4 @@
 /** The memory of a run before it begins: how it grows, what makes it smaller, and who is refused. */
-import { readdirSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
@@ -7,16 +6,21 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { formatBytes, type MemoryRequest, memoryEstimate, requireMemory } from '../../src/collectors/memoryEstimate.js'
 import { liveMachine } from '../../src/live/machine.js'
 import { parameterCount } from '../../src/modules/transformer/params.js'
-import { prepareRun } from '../../src/run/prepare.js'
-import type { RunSettings } from '../../src/run/settings.js'
+import type { PolicyRun } from '../../src/training/policyRun.js'
 import { anySmallConfig } from '../kit/configs.js'
 import { useEngine } from '../kit/engine.js'
 import { tinyConfig } from '../kit/models.js'
-import { leftOf, rightOf } from '../kit/results.js'
-import { smallSettings, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
+import { type Flags, smallSettings, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
+import { wordProblemRun } from '../kit/trainingRuns.js'
 
 useEngine({ threads: 1 })
 const path = useTemporaryFolder()
+
+/** A run of a small model. */
+const request: MemoryRequest = {
+  ...{ config: tinyConfig(), trained: 10_000, stateNumbers: 2, microBatchTokens: 4096, recompute: 'none' },
+  batch: { prompts: 16, group: 8, promptTokens: 64, completionTokens: 64 },
+}
 
 const size = fc.integer({ min: 1, max: 200 })
 const anyRequest: fc.Arbitrary<MemoryRequest> = fc
@@ -107,11 +111,10 @@ describe('a run without room', () => {
   })
 
   it('counts its workers, and the thread that samples ahead', async () => {
-    const total = async (changes: Partial<RunSettings>): Promise<number> => {
-      const settings = smallSettings(model, changes)
-      const request = { _tag: 'New', folder: path('never'), settings } as const
-      const failure = await leftOf(prepareRun(request, { machine: { memoryBytes: () => 2 ** 20 } }))
-      return 'neededBytes' in failure ? failure.neededBytes : Number.NaN
+    const total = async (flags: Flags): Promise<number> => {
+      const run = (await wordProblemRun(smallSettings(model, flags), { memory: 'ignore' })) as PolicyRun // a run from settings
+      await run.close()
+      return run.memory.total
     }
     const one = await total({})
     const worker = (await total({ workers: 2 })) - one
@@ -119,34 +122,19 @@ describe('a run without room', () => {
     expect(await total({ workers: 3, maxLag: 1 })).toBe(one + 3 * worker)
   })
 
-  it('is told what it would take, what there is, and what would take less', async () => {
-    const settings = smallSettings(model)
-    const task = prepareRun(
-      { _tag: 'New', folder: path('never'), settings },
-      { machine: { memoryBytes: () => 2 ** 20 } },
-    )
-    const failure = await leftOf(task)
-    expect(failure).toMatchObject({ _tag: 'MemoryFailure', availableBytes: 2 ** 20 })
-    for (const part of ['there are 1 MiB', '--recompute layers', '--lora-rank', '--micro-batch', '--memory ignore']) {
-      expect(failure.reason).toContain(part)
-    }
-    expect(readdirSync(path('.'))).not.toContain('never')
+  it('names what it would take, what there is, and what would take less', () => {
+    const refused = requireMemory(request, 2 ** 20)
+    expect(refused).toMatchObject({ left: { _tag: 'MemoryFailure', availableBytes: 2 ** 20 } })
+    const reason = E.isLeft(refused) ? refused.left.reason : ''
+    for (const part of ['there are 1 MiB', '--recompute layers', '--lora-rank', '--micro-batch', '--memory ignore'])
+      expect(reason).toContain(part)
   })
 
-  it('is not told to do what it does already', async () => {
-    const settings = smallSettings(model, { recompute: 'layers', loraRank: 2, microBatch: 1 })
-    const task = prepareRun({ _tag: 'New', folder: path('never'), settings }, { machine: { memoryBytes: () => 1 } })
-    const { reason } = await leftOf(task)
+  it('is not advised to do what it does already', () => {
+    const refused = requireMemory({ ...request, trained: 10, recompute: 'layers', microBatchTokens: 1 }, 1)
+    const reason = E.isLeft(refused) ? refused.left.reason : ''
     for (const part of ['--recompute', '--lora-rank', '--micro-batch']) expect(reason).not.toContain(part)
     expect(reason).toContain('a smaller --group')
-  })
-
-  it('begins all the same if somebody says so', async () => {
-    const options = { machine: { memoryBytes: () => 1 }, memory: 'ignore' } as const
-    const run = await rightOf(
-      prepareRun({ _tag: 'New', folder: path('bold'), settings: smallSettings(model) }, options),
-    )
-    expect(run.memory.total).toBeGreaterThan(200 * 2 ** 20)
   })
 })
 

@@ -10,15 +10,18 @@ import { captureCommand } from '../../src/cli/capture.js'
 import { connectUpstream } from '../../src/cli/captureUpstream.js'
 import { doctorCommand } from '../../src/cli/doctor.js'
 import { evalCommand } from '../../src/cli/eval.js'
+import { loadRecipe } from '../../src/cli/recipeFile.js'
+import { replayCommand } from '../../src/cli/replay.js'
 import { sampleCommand } from '../../src/cli/sample.js'
 import { serveCommand } from '../../src/cli/serve.js'
 import { trainCommand } from '../../src/cli/train.js'
 import { workerCommand } from '../../src/cli/worker.js'
 import { describe as describeFailure, type Failure } from '../../src/core/failure.js'
 import { gsm8kTasks } from '../../src/data/datasets/gsm8k.js'
+import { liveFiles } from '../../src/live/files.js'
 import { loadPretrained } from '../../src/modules/pretrained.js'
-import { prepareRun } from '../../src/run/prepare.js'
-import { DEFAULT_SETTINGS, resumeSettings } from '../../src/run/settings.js'
+import { parseSettings, settingLeaves } from '../../src/training/recipe.js'
+import { createRun } from '../../src/training/runFolder.js'
 
 const GUIDE = 'docs/guide'
 
@@ -60,7 +63,7 @@ const readOptions = (): ts.CompilerOptions => {
 }
 
 const sources = programs.map(fileOf)
-const checked = ts.createProgram([...sources, resolve('src/index.ts'), resolve('src/run/index.ts')], {
+const checked = ts.createProgram([...sources, resolve('src/index.ts'), resolve('src/training/index.ts')], {
   ...readOptions(),
   noUnusedLocals: false,
 })
@@ -100,19 +103,23 @@ describe('guide', () => {
   })
 })
 
+const { recipe } = await loadRecipe('wordProblems')
 const runs = pages.find((page) => page.name === '6-runs')!.text
 
 const optionsIn = (text: string): readonly string[] => [
   ...new Set(Array.from(text.matchAll(/(?<![\w-])--([a-z][a-z-]*)/g), ([option]) => option)),
 ]
 
-const commands = { train: trainCommand(), eval: evalCommand(), doctor: doctorCommand(), sample: sampleCommand() }
+const commands = {
+  ...{ train: await trainCommand([]), eval: await evalCommand([]), replay: replayCommand() },
+  ...{ doctor: doctorCommand(), sample: sampleCommand() },
+}
 
 /** Only its options are looked at: no engine is started. */
 const start = () => TE.left({ _tag: 'EngineFailure', reason: 'not started here' })
 const served = serveCommand(start)
 const captured = captureCommand({ connect: connectUpstream, start })
-const worker = workerCommand()
+const worker = await workerCommand([])
 
 const knownOptions = (command: { readonly options: readonly { readonly long?: string | undefined }[] }): string[] => [
   '--help',
@@ -195,17 +202,18 @@ describe('fields in the guide', () => {
     ['Trajectory record', 'TrajectoryRecord'],
     ['Summary', 'RunSummary'],
   ])('%s: exactly the fields of the type', (title, type) => {
-    expect(tableNames(title)).toEqual([...fieldNames(exportedType(type, 'src/run/index.ts'))].sort())
+    expect(tableNames(title)).toEqual([...fieldNames(exportedType(type, 'src/training/index.ts'))].sort())
   })
 
   it('Setting: exactly the settings, with their defaults', () => {
-    expect(tableNames('Setting')).toEqual(['model', ...Object.keys(DEFAULT_SETTINGS)].sort())
-    for (const row of runs.split('\n').filter((line) => /^\| `[a-zA-Z]+`.*\| [\d., ]+ \|/.test(line))) {
+    const leaves = settingLeaves(recipe.settings)
+    expect(tableNames('Setting')).toEqual(leaves.map(({ path }) => path.join('.')).sort())
+    for (const row of runs.split('\n').filter((line) => /^\| `[a-zA-Z.]+`.*\| [\d., ]+ \|/.test(line))) {
       const [, names, defaults] = row.split('|') as [string, string, string]
       const documented = defaults.split(',').map(Number)
       const actual = Array.from(
         names.matchAll(/`([^`]+)`/g),
-        ([, name]) => Object.entries(DEFAULT_SETTINGS).find(([key]) => key === name)?.[1],
+        ([, name]) => leaves.find(({ path }) => path.join('.') === name)?.default,
       )
       expect(documented, row).toEqual(actual)
     }
@@ -226,7 +234,7 @@ describe('messages in the guide', () => {
     .flatMap((row) => /^\| ([^|]+) \| `(.*)` \|$/.exec(row)?.slice(1, 3) ?? [])
   const said = (result: { readonly _tag: string; readonly left?: Failure }): string =>
     result.left === undefined ? 'nothing' : describeFailure(result.left)
-  const settings = { model: 'models/word-problems', ...DEFAULT_SETTINGS }
+  const config = { format: 2, recipe: null, settings: {}, run: {} } as const
 
   it('are those of the program', async () => {
     const used = join(folder, 'used')
@@ -239,8 +247,8 @@ describe('messages in the guide', () => {
           name: 'rows.jsonl',
         }) as never,
       ),
-      'folder in use': said((await prepareRun({ _tag: 'New', folder: used, settings })()) as never),
-      'other settings': said(resumeSettings(settings, { seed: 2 }) as never),
+      'folder in use': said((await createRun(liveFiles, used, config)()) as never),
+      'unknown setting': said(parseSettings(recipe, { sampling: { temprature: 1 } }) as never),
     }
     expect(messages.length).toBe(2 * Object.keys(actual).length)
     for (let i = 0; i < messages.length; i += 2) expect(actual[messages[i]!]).toContain(messages[i + 1]!)

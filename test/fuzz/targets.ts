@@ -9,6 +9,7 @@ import { captureCommand } from '../../src/cli/capture.js'
 import { doctorCommand } from '../../src/cli/doctor.js'
 import { evalCommand } from '../../src/cli/eval.js'
 import { CommandError } from '../../src/cli/failure.js'
+import { replayCommand } from '../../src/cli/replay.js'
 import { sampleCommand } from '../../src/cli/sample.js'
 import { serveCommand } from '../../src/cli/serve.js'
 import { trainCommand } from '../../src/cli/train.js'
@@ -139,7 +140,8 @@ const commandLine: Target = async (input) => {
   const none = () => TE.left({ _tag: 'None', reason: 'there is no engine here' })
   const program = new Command('tandem')
   const commands = [
-    ...[trainCommand(), evalCommand(), sampleCommand(), serveCommand(none), workerCommand(), doctorCommand()],
+    ...(await Promise.all([trainCommand, evalCommand, workerCommand].map((make) => make([])))),
+    ...[sampleCommand(), replayCommand(), serveCommand(none), doctorCommand()],
     captureCommand({
       connect: () => orThrow(E.left({ _tag: 'None', reason: 'there is no server here' })),
       start: none,

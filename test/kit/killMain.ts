@@ -6,15 +6,13 @@ import { writeSync } from 'node:fs'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock, FileContents, Files } from '../../src/core/capabilities.js'
-import { orThrow } from '../../src/core/failure.js'
 import type { TaskSource } from '../../src/data/task.js'
 import { selectBackend } from '../../src/engine/select.js'
 import { liveClock } from '../../src/live/clock.js'
 import { liveFiles } from '../../src/live/files.js'
-import { finishRun, prepareRun } from '../../src/run/prepare.js'
-import type { RunSettings } from '../../src/run/settings.js'
-import { train } from '../../src/run/train.js'
 import type { KillPhase } from './kills.js'
+import type { RunSettings } from './runs.js'
+import { watchedEvents } from './watchedRun.js'
 
 /** What the process is told, as JSON. */
 export interface KillOrder {
@@ -105,14 +103,8 @@ const files: Files = {
 
 enter('opening')
 await selectBackend({ threads: 1, spinning: 'off' })
-const isOld = orThrow(await files.exists(`${folder}/config.json`)())
-const request = isOld ? ({ _tag: 'Resume', folder, asked: {} } as const) : ({ _tag: 'New', folder, settings } as const)
-const run = orThrow(await prepareRun(request, { files })())
-const options = {
-  ...{ ...run, files, clock },
-  tasks: watched(run.tasks, 'collecting'),
-  evalTasks: watched(run.evalTasks, 'evaluating'),
+const watch = {
+  training: (source: TaskSource) => watched(source, 'collecting'),
+  heldOut: (source: TaskSource) => watched(source, 'evaluating'),
 }
-for await (const event of train(options)) {
-  if (event.type === 'end') orThrow(await finishRun(run.paths, event.summary, files)())
-}
+for await (const _ of watchedEvents(folder, settings, { files, clock, watch }));

@@ -3,10 +3,9 @@ import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { child, type Key, uniform, uniformInteger } from '../../src/core/key.js'
-import type { RunSettings } from '../../src/run/settings.js'
 import { compiled } from './compiled.js'
 import type { KillOrder } from './killMain.js'
-import { contentsOf, parseJsonLines, withoutSeconds } from './runs.js'
+import { contentsOf, parseJsonLines, type RunSettings, withoutSeconds } from './runs.js'
 
 /** What a run says that it begins to do. */
 const KILL_PHASES = [

@@ -5,13 +5,16 @@ import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterAll, expect } from 'vitest'
+import { loadRecipe } from '../../src/cli/recipeFile.js'
+import { settingOfFlag } from '../../src/cli/recipeFlags.js'
 import { child, keyFromSeed, normals } from '../../src/core/key.js'
 import type { HostArray } from '../../src/data/codecs/safetensors.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { loadPretrained, type ModelText, type Pretrained, pretrainedFiles } from '../../src/modules/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { parameterShapes } from '../../src/modules/transformer/params.js'
-import { DEFAULT_SETTINGS, type RunSettings } from '../../src/run/settings.js'
+import { withSetting } from '../../src/training/recipe.js'
+import type { PolicySettings } from '../../src/training/settings.js'
 import { compiled } from './compiled.js'
 import { tinyConfig } from './models.js'
 import { rightOf } from './results.js'
@@ -85,15 +88,36 @@ export const writeAnsweringModel = async (folder: string): Promise<string> => {
   return folder
 }
 
+const { recipe } = await loadRecipe('wordProblems')
+
+/** Settings of the recipe of word problems. */
+export type RunSettings = PolicySettings & { readonly dataset: string | null; readonly evalDataset: string | null }
+
+/** Settings by the names of their flags, in camel case: `klCoefficient` for `kl.coefficient`. */
+export type Flags = Readonly<Record<string, unknown>>
+
+/** Settings with others set by their flags. Throws for a flag that there is not, and for settings that do not fit. */
+export const withFlags = (settings: Flags, flags: Flags): RunSettings => {
+  const all = Object.entries(flags).reduce(
+    (before, [name, value]) => withSetting(before, settingOfFlag(recipe, name).path, value),
+    settings,
+  )
+  return recipe.settings.parse(all) as RunSettings // what its schema gives
+}
+
 /** Settings of a run of four steps that take a fraction of a second. */
-export const smallSettings = (model: string, changes: Partial<RunSettings> = {}): RunSettings => ({
-  ...{ ...DEFAULT_SETTINGS, model, steps: 4, prompts: 2, group: 2, maxNewTokens: 8 },
-  ...{ learningRate: 1e-2, evalProblems: 4, checkpointEvery: 2, trajectories: 4, ...changes },
-})
+export const smallSettings = (model: string, flags: Flags = {}): RunSettings =>
+  withFlags(
+    {},
+    {
+      ...{ model, steps: 4, prompts: 2, group: 2, maxNewTokens: 8 },
+      ...{ learningRate: 1e-2, evalTasks: 4, checkpointEvery: 2, trajectories: 4, ...flags },
+    },
+  )
 
 /** `smallSettings` for the command. */
 export const SMALL_FLAGS: readonly string[] = Object.entries({
-  ...{ steps: 4, prompts: 2, group: 2, 'max-new-tokens': 8, 'learning-rate': 0.01, 'eval-problems': 4 },
+  ...{ steps: 4, prompts: 2, group: 2, 'max-new-tokens': 8, 'learning-rate': 0.01, 'eval-tasks': 4 },
   ...{ 'checkpoint-every': 2, trajectories: 4, threads: 1 },
 }).flatMap(([name, value]) => [`--${name}`, String(value)])
 

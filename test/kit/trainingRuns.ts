@@ -1,31 +1,103 @@
 /** Whole training runs in this process, on real folders: started, stopped after a step, resumed, and what they leave behind. */
 import { readFileSync } from 'node:fs'
 import { beforeAll, expect } from 'vitest'
-import { prepareRun } from '../../src/run/prepare.js'
-import type { StepRecord } from '../../src/run/records.js'
-import type { RunSettings } from '../../src/run/settings.js'
-import { train } from '../../src/run/train.js'
-import { rightOf } from './results.js'
-import { contentsOf, parseJsonLines, smallSettings, withoutSeconds, writeAnsweringModel } from './runs.js'
+import { loadRecipe } from '../../src/cli/recipeFile.js'
+import { orThrow } from '../../src/core/failure.js'
+import type { TaskSource } from '../../src/data/task.js'
+import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
+import { liveFiles } from '../../src/live/files.js'
+import { loadPretrained } from '../../src/modules/pretrained.js'
+import { trainOptionsOf } from '../../src/training/choices.js'
+import type { RunEvent } from '../../src/training/events.js'
+import type { TrainOptions } from '../../src/training/options.js'
+import { policyRun } from '../../src/training/policyRun.js'
+import type { BuildContext } from '../../src/training/recipe.js'
+import type { StepRecord } from '../../src/training/records.js'
+import type { AnyRun } from '../../src/training/run.js'
+import { openRun } from '../../src/training/runFolder.js'
+import { type RunStore, runFolder } from '../../src/training/store.js'
+import { train } from '../../src/training/train.js'
+import {
+  contentsOf,
+  type Flags,
+  parseJsonLines,
+  type RunSettings,
+  smallSettings,
+  withFlags,
+  withoutSeconds,
+  writeAnsweringModel,
+} from './runs.js'
 
-/** Runs a request to its end, or until the step `stopAt` is done. The steps that it took. */
-const follow = async (request: Parameters<typeof prepareRun>[0], stopAt?: number): Promise<readonly StepRecord[]> => {
+const { recipe } = await loadRecipe('wordProblems')
+
+/** A run of word problems. */
+export const wordProblemRun = async (settings: RunSettings, context: BuildContext = {}): Promise<AnyRun> =>
+  recipe.build(settings, context)
+
+/** How a run is followed. */
+export interface FollowOptions {
+  readonly store?: Partial<RunStore>
+  /** The run is asked to stop at this event. */
+  readonly stopAt?: (event: RunEvent) => boolean
+  readonly train?: Partial<TrainOptions>
+  /** The run with other parts. */
+  readonly change?: (run: AnyRun) => AnyRun
+}
+
+/** The events of a run of word problems in a folder, new or gone on with. */
+export async function* runEvents(
+  folder: string,
+  settings: RunSettings,
+  { store, stopAt, train: options = {}, change = (run) => run }: FollowOptions = {},
+): AsyncGenerator<RunEvent> {
   const abort = new AbortController()
-  const steps: StepRecord[] = []
-  for await (const event of train({ ...(await rightOf(prepareRun(request))), signal: abort.signal })) {
-    if (event.type !== 'step') continue
-    steps.push(event)
-    if (event.step === stopAt) abort.abort()
+  const run = change(await wordProblemRun(settings))
+  const all: TrainOptions = {
+    ...{ ...trainOptionsOf(settings), store: runFolder(folder, store), signal: abort.signal },
+    recipe: {
+      name: recipe.name,
+      file: null,
+      settings: settings as unknown as NonNullable<TrainOptions['recipe']>['settings'],
+    }, // plain JSON
+    ...options,
   }
+  for await (const event of train(run, all)) {
+    yield event
+    if (stopAt?.(event) === true) abort.abort()
+  }
+}
+
+/** The events of a run of word problems that come from `source`. */
+export async function* sourceEvents(
+  folder: string,
+  source: TaskSource,
+  settings: RunSettings,
+  options: Partial<TrainOptions> = {},
+): AsyncGenerator<RunEvent> {
+  const model = orThrow(await loadPretrained(settings.model)())
+  const run = await policyRun(settings, { model, env: (tasks) => GSM8KEnv({ source, ...tasks }) })
+  yield* train(run, { ...trainOptionsOf(settings), store: runFolder(folder), ...options })
+}
+
+/** The settings that a run stored, with others by their flags. */
+export const storedSettings = async (folder: string, flags: Flags = {}): Promise<RunSettings> =>
+  withFlags(orThrow(await openRun(liveFiles, folder)()).config.settings, flags)
+
+/** Runs to the end, or until the step `stopAt` is done. The steps that it took. */
+const follow = async (folder: string, settings: RunSettings, stopAt?: number): Promise<readonly StepRecord[]> => {
+  const steps: StepRecord[] = []
+  const isLast = (event: RunEvent): boolean => event.type === 'step' && event.step === stopAt
+  for await (const event of runEvents(folder, settings, { stopAt: isLast }))
+    if (event.type === 'step') steps.push(event)
   return steps
 }
 
-/** All that a run leaves behind after a step, without times, and without lengths of logs: they contain times. */
-const remainsOf = (folder: string, step: number) => {
+/** All that a run leaves behind after a step, without times, and without lengths of logs and digests: they contain times. */
+export const remainsOf = (folder: string, step: number) => {
   const text = (file: string): string => readFileSync(`${folder}/${file}`, 'utf8')
   const checkpoint = `checkpoints/step-${String(step).padStart(6, '0')}`
   const state: object = JSON.parse(text(`${checkpoint}/state.json`))
-  const { 'state.json': _, ...files } = contentsOf(`${folder}/${checkpoint}`)
+  const { 'state.json': _, 'digests.json': __, ...files } = contentsOf(`${folder}/${checkpoint}`)
   return {
     ...files,
     metrics: withoutSeconds(parseJsonLines(text('metrics.jsonl'))),
@@ -40,25 +112,20 @@ export const useTrainingRuns = (path: (name: string) => string) => {
   beforeAll(async () => {
     model = await writeAnsweringModel(path('model'))
   })
-  const start = (name: string, settings: Partial<RunSettings> = {}, stopAt?: number): Promise<readonly StepRecord[]> =>
-    follow({ _tag: 'New', folder: path(name), settings: smallSettings(model, settings) }, stopAt)
-  const resume = (name: string): Promise<readonly StepRecord[]> =>
-    follow({ _tag: 'Resume', folder: path(name), asked: {} })
+  const start = (name: string, flags: Flags = {}, stopAt?: number): Promise<readonly StepRecord[]> =>
+    follow(path(name), smallSettings(model, flags), stopAt)
+  const resume = async (name: string): Promise<readonly StepRecord[]> =>
+    follow(path(name), await storedSettings(path(name)))
   return {
     start,
     resume,
     /** A run of so many steps that is stopped after its first ends as one that was never stopped, bit for bit. Gives its steps. */
-    expectResumed: async (
-      name: string,
-      settings: Partial<RunSettings> & { readonly steps: number },
-    ): Promise<readonly StepRecord[]> => {
-      const whole = await start(`${name} whole`, settings)
-      const [first] = await start(`${name} stopped`, settings, 1)
+    expectResumed: async (name: string, flags: Flags & { readonly steps: number }): Promise<readonly StepRecord[]> => {
+      const whole = await start(`${name} whole`, flags)
+      const [first] = await start(`${name} stopped`, flags, 1)
       const rest = await resume(`${name} stopped`)
       expect([first?.step, ...rest.map(({ step }) => step)]).toEqual(whole.map(({ step }) => step))
-      expect(remainsOf(path(`${name} stopped`), settings.steps)).toEqual(
-        remainsOf(path(`${name} whole`), settings.steps),
-      )
+      expect(remainsOf(path(`${name} stopped`), flags.steps)).toEqual(remainsOf(path(`${name} whole`), flags.steps))
       return whole
     },
   }

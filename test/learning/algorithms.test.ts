@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { flagsOf, SETUPS } from '../../scripts/kit/learningPage.js'
-import type { RunSummary } from '../../src/run/records.js'
+import type { RunSummary } from '../../src/training/records.js'
 import { tandemOk, useTemporaryFolder } from '../kit/runs.js'
 
 const at = useTemporaryFolder()
@@ -18,7 +18,8 @@ describe('learning on word problems with the shipped model', () => {
     await tandemOk(['train', '--out', at(name), ...flags], { cwd: at('.') })
     const summary = JSON.parse(readFileSync(at(`${name}/summary.json`), 'utf8')) as RunSummary // written by the command
     expect(summary).toMatchObject({ status: 'finished', steps: settings.steps })
-    expect(summary.accuracyBefore).toBeLessThan(0.2)
-    expect(summary.accuracyAfter).toBeGreaterThan(threshold)
+    const { before, after } = summary.evaluated[0]!
+    expect(before.accuracy).toBeLessThan(0.2)
+    expect(after.accuracy).toBeGreaterThan(threshold)
   })
 })

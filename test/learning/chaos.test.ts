@@ -15,8 +15,8 @@ import { modelEngine } from '../../src/modules/generation/modelEngine.js'
 import { loadPretrained, makeParams, type Pretrained } from '../../src/modules/pretrained.js'
 import { localClient } from '../../src/modules/remote/localClient.js'
 import { vLLMWrapper } from '../../src/modules/remote/vLLMWrapper.js'
-import { evaluateProblems, scoresOf } from '../../src/run/evaluate.js'
 import { type Fault, withFaults } from '../../src/testing/faults.js'
+import { evaluator } from '../../src/training/evaluation.js'
 import { useEngine } from '../kit/engine.js'
 import { useTemporaryFolder } from '../kit/runs.js'
 
@@ -132,10 +132,13 @@ const learn = async ({ config, arrays, text }: Pretrained, chances: typeof CHAOS
   const evaluate = async (): Promise<number> => {
     const greedy = sampler.withSampling({ ...sampling, temperature: 0 })
     const held = T.wordProblems(T.child(key, 'tasks'), { split: 'heldOut' })
-    const results: Parameters<typeof scoresOf>[0][number][] = []
-    for await (const some of evaluateProblems({ text, policy: greedy, source: held, problems: PROBLEMS, key }))
-      results.push(...some)
-    return scoresOf(results).accuracy
+    const measured = evaluator({
+      ...{ policy: greedy, tasks: PROBLEMS },
+      env: ({ groups, start }) => T.tokenEnv(T.GSM8KEnv({ source: held, prompts: groups, start }), text),
+    })
+    const results: T.EvaluationResult[] = []
+    for await (const part of measured.run(key)) results.push(...part.results)
+    return measured.scoresOf(results).accuracy ?? 0
   }
   const before = await evaluate()
   const updater = T.vLLMUpdater({

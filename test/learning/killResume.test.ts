@@ -3,7 +3,7 @@ import { contentsOf, tandem, tandemOk, useTemporaryFolder } from '../kit/runs.js
 
 const at = useTemporaryFolder()
 
-const FLAGS = ['--steps', '6', '--checkpoint-every', '2', '--eval-every', '3', '--eval-problems', '8', '--json']
+const FLAGS = ['--steps', '6', '--checkpoint-every', '2', '--eval-every', '3', '--eval-tasks', '8', '--json']
 
 describe('kill -9 in the middle of a step', () => {
   it('leaves a run that ends, when resumed, with the parameters of one that was never stopped, bit for bit', async () => {

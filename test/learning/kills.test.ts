@@ -28,6 +28,6 @@ describe(`a run that is killed ${KILLS} times`, () => {
     expect(b.metrics).toEqual(a.metrics)
     expect(b).toEqual(a)
     const steps = parseJsonLines(b.trajectories).map(({ step }) => step)
-    expect(steps).toEqual(Array.from({ length: STEPS }, (_, i) => Array(settings.trajectories).fill(i + 1)).flat())
+    expect(steps).toEqual(Array.from({ length: STEPS }, (_, i) => Array(settings.keep.trajectories).fill(i + 1)).flat())
   })
 })

@@ -9,14 +9,13 @@ import { own, scope } from '../../src/engine/scope.js'
 import * as T from '../../src/index.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { modelEngine } from '../../src/modules/generation/modelEngine.js'
-import { initialLora } from '../../src/modules/lora/adapter.js'
+import { initialLora, loraScalings } from '../../src/modules/lora/adapter.js'
 import { loraConfig } from '../../src/modules/lora/config.js'
 import { loadPretrained, makeParams, type Pretrained } from '../../src/modules/pretrained.js'
 import { localClient } from '../../src/modules/remote/localClient.js'
 import { vLLMWrapper } from '../../src/modules/remote/vLLMWrapper.js'
 import { vLLMClient } from '../../src/modules/remote/vllm/client.js'
 import { requestSeed } from '../../src/modules/remote/vllm/wireRequest.js'
-import { startWeights } from '../../src/run/weights.js'
 import { useEngine } from '../kit/engine.js'
 import { useTemporaryFolder } from '../kit/runs.js'
 import { startServe } from '../kit/serveProcess.js'
@@ -58,7 +57,14 @@ const learn = async (model: Pretrained, client: EngineClient, how: 'adapter' | '
   const stopTokens = [text.tokenizer.idOf(text.endOfTurn)!]
   const policy = vLLMWrapper({ clients: [client], sampling: { maxTokens: 64, stopTokens } })
   const updater = vLLMUpdater({ clients: [client], how, model: { config, checkpoints: { folder: at('.'), text } } })
-  const weights = startWeights({ model, adapter }, undefined)
+  const weights = own(
+    scope(() => {
+      const first = makeParams(model.arrays)
+      if (adapter === null) return { trained: first, frozen: {} }
+      const trained = makeParams(adapter.arrays)
+      return { trained, frozen: { ...first, ...loraScalings({ config: adapter.config, tensors: trained }) } }
+    }),
+  )
   const { trained, frozen } = weights.value
   const learner = T.trainStep({ config, optimizer: T.adamW(), loss: { clipEpsilon: [0.2, 0.2] }, frozen })
   let state = own(scope(() => learner.init(trained)))

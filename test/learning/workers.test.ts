@@ -7,21 +7,24 @@ import { openRolloutQueue } from '../../src/collectors/queues/rolloutQueue.js'
 import { ledger } from '../../src/collectors/queues/takeGroups.js'
 import { collectFromQueue } from '../../src/collectors/workers/queueCollector.js'
 import { orThrow } from '../../src/core/failure.js'
+import type { TokenPrompt } from '../../src/data/policy.js'
 import { raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { liveProcesses } from '../../src/live/processes.js'
 import { loadText } from '../../src/modules/pretrained.js'
 import { vLLMWrapper } from '../../src/modules/remote/vLLMWrapper.js'
-import { runKeys, type WordProblemState, wordProblemEnv } from '../../src/run/pipeline.js'
-import { DEFAULT_SETTINGS } from '../../src/run/settings.js'
-import { openTasks } from '../../src/run/tasks.js'
 import { compiled } from '../kit/compiled.js'
 import { useEngine } from '../kit/engine.js'
 import { noRedis, redisServer } from '../kit/redisServer.js'
+import { withFlags } from '../kit/runs.js'
 import { startServe } from '../kit/serveProcess.js'
+import { wordProblemRun } from '../kit/trainingRuns.js'
 
 useEngine()
+
+/** What a worker brings back of a task. */
+type WordProblems = TokenPrompt
 
 const TASKS = 12
 const GROUP = 4
@@ -33,8 +36,8 @@ const startWorker = async (name: string, redis: string, engine: string) => {
     await liveProcesses.start({
       command: process.execPath,
       args: [
-        ...[compiled('src/cli/main.ts'), 'worker', '--name', name, '--redis', redis, '--queue', 'run'],
-        ...['--engine', engine, '--slots', '3', '--threads', '1'],
+        ...[compiled('src/cli/main.ts'), 'worker', '--name', name, '--queue', redis, '--queue-name', 'run'],
+        ...['--on', engine, '--slots', '3', '--threads', '1', '--group', String(GROUP)],
       ],
       onLine: (line) => lines.push(line),
     })(),
@@ -51,7 +54,7 @@ it.skipIf(noRedis !== undefined)(
     const settings = { groupSize: GROUP, capacity: TASKS, leaseMs: 6000, maxAttempts: 100, order: 'task' } as const
     const queue = orThrow(await openRolloutQueue(log, { settings, name: 'trainer' })())
     const collector = orThrow(
-      await collectFromQueue<WordProblemState>({
+      await collectFromQueue<WordProblems>({
         queue,
         tasks: (ticket) => (ticket < TASKS ? { ticket } : undefined),
         groups: 3,
@@ -91,14 +94,15 @@ it.skipIf(noRedis !== undefined)(
     expect(JSON.parse(other!.lines.at(-1)!)).toMatchObject({ type: 'end', delivered: other!.delivered() })
 
     const { text } = orThrow(await loadText(EMBEDDED_MODEL)())
-    const { train: source } = orThrow(await openTasks({ ...DEFAULT_SETTINGS, model: EMBEDDED_MODEL })())
+    const alike = await wordProblemRun(withFlags({}, { group: GROUP }), { memory: 'ignore' })
+    const { env, key } = alike.groups!
     const policy = vLLMWrapper({
       ...{ url: engine.url, model: 'policy' },
       sampling: { maxTokens: 64, temperature: 1, stopTokens: [text.tokenizer.idOf(text.endOfTurn)!] },
     })
     const run = LLMCollector({
-      env: (task) => wordProblemEnv(source, text, { prompts: 1, repeats: GROUP, start: task }),
-      ...{ policy, key: runKeys(1).rollouts, concurrent: { tasks: TASKS, maxInFlight: 8, order: 'drawn' } },
+      env,
+      ...{ policy, key, concurrent: { tasks: TASKS, maxInFlight: 8, order: 'drawn' } },
     }).begin()
     const alone: (readonly [ticket: number, tokens: readonly number[]])[] = []
     for (let taken = await run.next(); E.isRight(taken) && taken.right._tag === 'Batch'; taken = await run.next()) {
@@ -109,6 +113,7 @@ it.skipIf(noRedis !== undefined)(
     }
     expect(learned.flat()).toEqual(alone)
     await policy.close()
+    await alike.close()
     await queue.close()
     await engine.stop()
     await redis.close()

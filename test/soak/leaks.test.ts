@@ -1,10 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { liveTensors, ownedCount } from '../../src/engine/scope.js'
-import { prepareRun } from '../../src/run/prepare.js'
-import { train } from '../../src/run/train.js'
 import { useOnnxRuntime } from '../kit/engine.js'
-import { rightOf } from '../kit/results.js'
 import { smallSettings, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
+import { runEvents } from '../kit/trainingRuns.js'
 
 useOnnxRuntime()
 const at = useTemporaryFolder()
@@ -13,9 +11,8 @@ describe('500 steps of a run', () => {
   it('keep the same number of live tensors, bytes and owned values after every step', async () => {
     const model = await writeAnsweringModel(at('model'))
     const settings = smallSettings(model, { steps: 500, evalEvery: 250, checkpointEvery: 100 })
-    const run = await rightOf(prepareRun({ _tag: 'New', folder: at('run'), settings }))
     const seen: { readonly count: number; readonly bytes: number; readonly owned: number }[] = []
-    for await (const event of train(run)) {
+    for await (const event of runEvents(at('run'), settings)) {
       if (event.type === 'step') seen.push({ ...liveTensors(), owned: ownedCount() })
     }
     expect(seen).toHaveLength(500)

@@ -1,51 +1,50 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { RunEvent } from '../../src/run/events.js'
-import type { StepRecord } from '../../src/run/records.js'
-import { DEFAULT_SETTINGS } from '../../src/run/settings.js'
 import { trackedEvents } from '../../src/tracking/trackedEvents.js'
+import type { RunEvent } from '../../src/training/events.js'
+import { evaluationRecord, stepRecord } from '../kit/records.js'
 
 const session = { run: 'first', isResumed: false, at: 5 }
 
 describe('trackedEvents', () => {
   it('begins a new run at step 0, and a resumed one at its first step', () => {
-    const settings = { model: 'm', ...DEFAULT_SETTINGS }
-    const event = { type: 'start', parameters: 1, trained: 1, firstStep: 7, settings } as const
-    expect(trackedEvents(event, session)).toEqual([{ type: 'start', at: 5, run: 'first', from: 0, settings }])
+    const settings = { model: 'm', learner: { learningRate: 0.1, options: {} }, target: ['q', 'v'], dtype: null }
+    const event = { type: 'start', steps: 9, firstStep: 7, settings } as const
+    expect(trackedEvents(event, session)).toEqual([
+      {
+        ...{ type: 'start', at: 5, run: 'first', from: 0 },
+        settings: { model: 'm', 'learner.learningRate': 0.1, target: '["q","v"]', dtype: null },
+      },
+    ])
     expect(trackedEvents(event, { ...session, isResumed: true })).toMatchObject([{ from: 7 }])
   })
 
   it('names the numbers of an evaluation and its seconds', () => {
-    const numbers = { problems: 4, accuracy: 0.5, worked: 0.25, completionTokens: 9 }
-    expect(trackedEvents({ type: 'evaluation', step: 3, ...numbers, seconds: 2 }, session)).toEqual([
+    const event = evaluationRecord(3, 0.5, { name: 'hard', tasks: 4, scores: { turns: 9 }, seconds: 2 })
+    expect(trackedEvents(event, session)).toEqual([
       {
-        ...{
-          type: 'scalars',
-          at: 5,
-          step: 3,
-          seconds: { evaluation: 2 },
-          spans: [{ name: 'evaluation', from: -1995, to: 5 }],
-        },
-        values: { 'eval/problems': 4, 'eval/accuracy': 0.5, 'eval/worked': 0.25, 'eval/completionTokens': 9 },
+        ...{ type: 'scalars', at: 5, step: 3, seconds: { evaluation: 2 } },
+        spans: [{ name: 'evaluation', from: -1995, to: 5 }],
+        values: { 'eval/hard/tasks': 4, 'eval/hard/accuracy': 0.5, 'eval/hard/turns': 9 },
       },
     ])
   })
 
   it('names the numbers of a step by what they describe, also those of records in it, and leaves lists and null out', () => {
-    const record = {
-      reward: 0.5,
-      klToRef: null,
-      sampling: { rounds: 2, tokens: 9 },
-      correction: null,
-      updates: [{ loss: 7 }],
-    }
     const seconds = { generation: 2, environment: 0.5, training: 1, weightSync: 0.25 }
-    const event = { type: 'step', step: 3, ...record, loss: 0.25, seconds } as unknown as StepRecord // what the test looks at
-    const [told] = trackedEvents(event, { ...session, at: 5000, since: 1000 })
-    expect(told).toMatchObject({ type: 'scalars', step: 3, seconds })
-    expect(told?.type === 'scalars' && told.values).toEqual({
-      ...{ 'rollout/reward': 0.5, 'rollout/sampling/rounds': 2, 'rollout/sampling/tokens': 9, 'train/loss': 0.25 },
+    const record = stepRecord(3, {
+      ...{ seconds, parts: { rewardRight: 0.75 }, metrics: { ours: 7 }, completionKL: null },
+      update: { loss: 0.25, klToRef: null },
+      updates: [{ loss: 7, gradNorm: 1 }],
     })
+    const [told] = trackedEvents(record, { ...session, at: 5000, since: 1000 })
+    expect(told).toMatchObject({ type: 'scalars', step: 3, seconds })
+    const values = told?.type === 'scalars' ? told.values : {}
+    expect(values).toMatchObject({
+      ...{ 'rollout/reward': 0.5, 'rollout/sampling/tokens': 384, 'rollout/rewardRight': 0.75, 'metrics/ours': 7 },
+      ...{ 'train/loss': 0.25, 'train/learningRate': 1e-4, 'train/tokens': 384 },
+    })
+    expect(Object.keys(values).filter((name) => /klToRef|completionKL|updates|seconds|step$/.test(name))).toEqual([])
     expect(told?.type === 'scalars' && told.spans).toEqual([
       { name: 'generation', from: 1000, to: 3000 },
       { name: 'environment', from: 3000, to: 3500 },
@@ -65,7 +64,7 @@ describe('trackedEvents', () => {
         fc.option(fc.integer({ min: 0, max: 65_536 })),
         (drawn, at, since) => {
           const seconds = Object.fromEntries(drawn.map(([name, ms]) => [name, ms / 1024]))
-          const event = { type: 'step', step: 3, seconds } as unknown as StepRecord // what the test looks at
+          const event = { ...stepRecord(3), seconds: seconds as never } // phases of any name
           const [told] = trackedEvents(event, { ...session, at, ...(since !== null && { since }) })
           const spans = told?.type === 'scalars' ? told.spans! : []
           expect(spans.map(({ name, from, to }) => [name, (to - from) / 1000])).toEqual(Object.entries(seconds))
@@ -103,6 +102,6 @@ describe('trackedEvents', () => {
   })
 
   it('tells nothing of progress within an evaluation', () => {
-    expect(trackedEvents({ type: 'evaluating', step: 3, done: 1, problems: 4 }, session)).toEqual([])
+    expect(trackedEvents({ type: 'evaluating', step: 3, name: 'held out', done: 1, tasks: 4 }, session)).toEqual([])
   })
 })

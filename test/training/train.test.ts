@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import * as T from '../../src/index.js'
 import { trainOptionsOf } from '../../src/training/choices.js'
 import { useEngine } from '../kit/engine.js'
-import { contentsOf, parseJsonLines, useTemporaryFolder, withoutSeconds } from '../kit/runs.js'
+import { useTemporaryFolder } from '../kit/runs.js'
 import { smallPolicySettings, smallRun } from '../kit/training.js'
 
 useEngine({ threads: 1 })
@@ -35,18 +35,6 @@ const outline = (events: readonly T.RunEvent[]): readonly string[] =>
     return ['step' in event ? `${event.type} ${event.step}` : event.type]
   })
 
-/** What a run leaves behind after its last step, without times. */
-const remains = (name: string, steps = 4) => {
-  const text = (file: string): string => readFileSync(path(`${name}/${file}`), 'utf8')
-  const files = contentsOf(path(`${name}/checkpoints/step-${String(steps).padStart(6, '0')}`))
-  return {
-    metrics: withoutSeconds(parseJsonLines(text('metrics.jsonl'))),
-    trajectories: text('trajectories.jsonl'),
-    weights: files['model.safetensors'],
-    optimizer: files['optimizer.safetensors'],
-  }
-}
-
 describe('train', () => {
   it('gives its events in order, with the parts of the reward and the metrics of the run', async () => {
     const events = await follow('whole')
@@ -60,20 +48,6 @@ describe('train', () => {
     const evaluation = events.find((event) => event.type === 'evaluation')
     expect(evaluation).toMatchObject({ name: 'held out', score: 'accuracy', tasks: 4 })
     expect(readdirSync(path('whole'))).toEqual(expect.arrayContaining(['report.html', 'summary.json', 'config.json']))
-  })
-
-  it('repeats: equal settings give equal weights, metrics and trajectories', async () => {
-    await follow('again')
-    expect(remains('again')).toEqual(remains('whole'))
-  })
-
-  it.each([2, 3])('goes on after step %d to the same end, bit for bit', async (stop) => {
-    const name = `stopped${stop}`
-    const events = await follow(name, { stopAt: (event) => event.type === 'step' && event.step === stop })
-    expect(outline(events).slice(-3)).toEqual([`step ${stop}`, `checkpoint ${stop}`, 'end'])
-    const rest = await follow(name)
-    expect(outline(rest).slice(0, 2)).toEqual(['start', `step ${stop + 1}`])
-    expect(remains(name)).toEqual(remains('whole'))
   })
 
   it('refuses a folder of other parts, naming what differs', async () => {
@@ -111,31 +85,5 @@ describe('train', () => {
     for await (const event of T.train(run, { steps: 1 })) seen.push(event.type)
     expect(seen).not.toContain('checkpoint')
     expect(seen.at(-1)).toBe('end')
-  })
-})
-
-describe('replay', () => {
-  const replayed = async (name: string, batch: string): Promise<readonly T.ReplayEvent[]> => {
-    const run = await smallRun(
-      smallPolicySettings({ keep: { evalEvery: 4, evalTasks: 4, checkpointEvery: 2, saveBatches: 1, alarms: 'off' } }),
-    )
-    const events: T.ReplayEvent[] = []
-    for await (const event of T.replay(run, { store: T.runFolder(path(name)), batch })) events.push(event)
-    return events
-  }
-
-  it('does a step again on its kept batch, and sampled again, bit for bit', async () => {
-    await follow('kept', {
-      settings: { keep: { evalEvery: 4, evalTasks: 4, checkpointEvery: 2, saveBatches: 2, alarms: 'off' } },
-    })
-    const kept = await replayed('kept', '4')
-    expect(kept.at(-1)).toMatchObject({ type: 'replayed', batch: 'kept', differences: [] })
-    const last = kept.at(-1)
-    expect(last?.type === 'replayed' ? last.compared : []).toContain('weights')
-    expect((await replayed('kept', '3')).at(-1)).toMatchObject({ type: 'replayed', batch: 'sampled', differences: [] })
-  })
-
-  it('refuses a step that the run does not have', async () => {
-    await expect(replayed('kept', '9')).rejects.toThrow('the run has 4 steps: there is no step 9 to do again')
   })
 })

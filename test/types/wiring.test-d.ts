@@ -23,7 +23,9 @@ import type { Data, Ragged } from '../../src/data/tensorDict/leaf.js'
 import { get, type TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { type EncodeOptions, type TextTokenizer, textTokenizer } from '../../src/data/textTokenizer.js'
 import { ChatEnv } from '../../src/envs/chatEnv.js'
+import type { GSM8KState } from '../../src/envs/gsm8kEnv.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
+import type { tokenEnv } from '../../src/envs/tokenEnv.js'
 import { KLRewardTransform } from '../../src/envs/transforms/klRewardTransform.js'
 import { TemplateTransform } from '../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
@@ -32,7 +34,6 @@ import type { ChatPolicy } from '../../src/modules/remote/chat/openAIWrapper.js'
 import { TransformersWrapper, type TransformersWrapperOptions } from '../../src/modules/transformersWrapper.js'
 import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
 import { GRPOLoss, type GRPOLossInput } from '../../src/objectives/grpoLoss.js'
-import type { wordProblemEnv } from '../../src/run/pipeline.js'
 
 /** The parts of a pipeline. Type tests are compiled, never run. */
 interface Parts {
@@ -61,7 +62,7 @@ describe('transforms around environments', () => {
   })
 
   it('the environment of word problems goes into a collector', () => {
-    const collect = (env: ReturnType<typeof wordProblemEnv>, { policy, key }: Parts) =>
+    const collect = (env: ReturnType<typeof tokenEnv<GSM8KState>>, { policy, key }: Parts) =>
       LLMCollector({ env, policy, key })
     expectTypeOf(collect).toBeFunction()
   })

@@ -1,4 +1,5 @@
 /** A learner in this process, on one thread or on several. */
+import * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -15,7 +16,7 @@ import { formatConfig } from '../../modules/transformer/config.js'
 import { type CompletionGenerator, makeGenerator } from '../../modules/transformer/generate.js'
 import { groupPrompts } from '../../modules/transformer/pack.js'
 import { makeScorer } from '../../modules/transformer/scorer.js'
-import { makeValuer } from '../../modules/valueHead.js'
+import { makeValuer, withoutValueHead } from '../../modules/valueHead.js'
 import { lossDescription } from '../../objectives/lossDescription.js'
 import type { AnyOptimizer } from '../../objectives/updates/grouped.js'
 import { miniBatches } from '../miniBatches.js'
@@ -32,6 +33,7 @@ import {
   type TrainerState,
 } from '../steps/lossStep.js'
 import { requireEntries, rowsAt, temperatureOf, unitsOf } from './batchEntries.js'
+import { batchLoss } from './batchLoss.js'
 import { jsonOf } from './describe.js'
 import type { Learner, LearnerFailure, Update } from './learner.js'
 import { learnerFiles, readLearner } from './learnerState.js'
@@ -88,6 +90,13 @@ export interface LocalLearner<in B, out M> extends Learner<B, M> {
    * Errors   throws RangeError for a loss without a value head.
    */
   readonly values: (batch: TensorDict<CompletionEntries>) => Ragged<'float32'>
+  /**
+   * The loss of a batch under the current weights and all that it measures, by TorchRL's names. Nothing is learned.
+   *
+   * Errors   throws RangeError for a batch that lacks entries.
+   * Cost     memory for all rows at once, without a gradient.
+   */
+  readonly measure: (batch: TensorDict<B>) => Readonly<Record<string, number>>
   /** Samples completions on the learner's threads, for a policy with its weights. */
   readonly generator: () => CompletionGenerator
 }
@@ -171,6 +180,14 @@ const lazyStep = (options: LocalLearnerOptions, made: AnyLossCase, learning: Los
     },
   }
 }
+
+/** The scalars among the outputs of a loss. */
+const numbersOf = (outputs: object): Readonly<Record<string, number>> =>
+  Object.fromEntries(
+    Object.entries(outputs).flatMap(([name, value]: readonly [string, unknown]) =>
+      value instanceof tf.Tensor && value.size === 1 ? [[name, value.dataSync()[0]!]] : [],
+    ),
+  )
 
 /** Rows with random numbers for a pass over them, where the loss needs any. */
 const noisy = (rows: AnyRows, key: Key, made: AnyLossCase): AnyRows =>
@@ -284,7 +301,11 @@ const makeLearner = (options: LocalLearnerOptions, made: AnyLossCase): LocalLear
       return ragged('float32', valuer.values(current(), rows))
     },
     generator: () => sharedGenerator(makeGenerator(config), lazy),
-    weights: current,
+    measure: (batch) => {
+      const measured = batchLoss(options.loss, { config, frozen, key: child(key, 'measure') })
+      return scope(() => numbersOf(measured(last.value.params, batch as TensorDict<never>))) // checked by `batchLoss`
+    },
+    weights: () => withoutValueHead(current()),
     version: () => version,
     files: () => learnerFiles(weights, last.value, version),
     restore: (folder, files) => {

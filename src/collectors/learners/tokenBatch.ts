@@ -11,6 +11,9 @@ export interface TokenLists {
   readonly masks?: readonly ArrayLike<number>[]
 }
 
+/** Prompts and completions with the tokens that are learned. */
+export type MaskedBatch = CompletionEntries & { readonly masks: TensorDict<{ readonly loss: Ragged<'bool'> }> }
+
 /** Pairs of completions as lists of token ids. */
 export interface PreferenceLists {
   readonly prompts: readonly ArrayLike<number>[]
@@ -27,11 +30,7 @@ export interface PreferenceLists {
  * @example
  * get(tokenBatch({ prompts: [[1]], completions: [[2, 3]] }), 'tokens', 'response').values // [2, 3]
  */
-export const tokenBatch = ({
-  prompts,
-  completions,
-  masks,
-}: TokenLists): TensorDict<CompletionEntries & { readonly masks: TensorDict<{ readonly loss: Ragged<'bool'> }> }> => {
+export const tokenBatch = ({ prompts, completions, masks }: TokenLists): TensorDict<MaskedBatch> => {
   const wrong = masks?.findIndex((row, i) => row.length !== completions[i]?.length) ?? -1
   if (wrong >= 0)
     throw new RangeError(

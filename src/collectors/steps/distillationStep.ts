@@ -11,7 +11,7 @@ import { completionLogits } from '../../modules/transformer/score.js'
 import { type Aggregation, aggregate, checkAggregation } from '../../objectives/aggregation.js'
 import {
   checkDivergence,
-  DistillationLoss,
+  type DistillationLoss,
   type VocabularyDivergence,
   vocabularyDivergence,
 } from '../../objectives/distillationLoss.js'
@@ -51,11 +51,6 @@ export interface DistillationMetrics extends MeasuredLoss {
   readonly teacherZeros: number
 }
 
-export interface DistillationStepOptions<S> extends LossStepOptions<S> {
-  /** Default `DistillationLoss()`. */
-  readonly loss?: DistillationLoss
-}
-
 /** What makes a step of this loss. */
 export const distillationCase = (
   config: DecoderConfig,
@@ -77,20 +72,6 @@ export const distillationCase = (
   },
   metrics: (parts, gradNorm) => ({ ...summed(parts), gradNorm }),
 })
-
-/**
- * Makes the training step of distillation from log-probabilities of sampled tokens: see `lossStep` and `DistillationLoss`. The teacher may be
- * any model that scores the same tokens, such as a server.
- *
- * Errors   as `lossStep`.
- * Effects  keeps `frozen` and the compiled graphs until `release`.
- * Source   see `DistillationLoss`.
- */
-export const distillationStep = <S>({
-  loss = DistillationLoss(),
-  ...options
-}: DistillationStepOptions<S>): LossStep<S, TaughtRows, DistillationMetrics> =>
-  lossStep(distillationCase(options.config, loss), options)
 
 /** A model in this process with the student's vocabulary. */
 export interface Teacher {

@@ -2,11 +2,9 @@
 import * as tf from '@tensorflow/tfjs'
 import { maskedSum } from '../../engine/masked.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
-import type { Params } from '../../modules/transformer/params.js'
-import type { Scorer } from '../../modules/transformer/scorer.js'
-import { type DPOLoss, type DPOSide, dpoLoss } from '../../objectives/dpoLoss.js'
+import type { DPOLoss, DPOSide } from '../../objectives/dpoLoss.js'
 import type { StepLoss } from '../stepGradients.js'
-import { type LossStep, type LossStepOptions, lossStep, type MeasuredLoss, type StepCase } from './lossStep.js'
+import type { MeasuredLoss, StepCase } from './lossStep.js'
 import { rowLogits, rowLogProbs, summed } from './readout.js'
 import type { TokenRows } from './tokenRows.js'
 
@@ -23,11 +21,6 @@ export interface PreferenceRows extends Preference<readonly ArrayLike<number>[]>
   readonly refLogProbs?: Preference<readonly ArrayLike<number>[]>
   /** Per token: 1 for what counts. Default: everything does. */
   readonly masks?: Preference<readonly ArrayLike<number>[]>
-}
-
-export interface DPOStepOptions<S> extends LossStepOptions<S> {
-  /** Default `dpoLoss()`. */
-  readonly loss?: DPOLoss
 }
 
 /** Means over the pairs, before the update. Rewards are `beta` times the log-ratio of a whole completion. */
@@ -114,32 +107,3 @@ export const dpoCase = (
     return { ...means, margin: means.chosenReward - means.rejectedReward, gradNorm }
   },
 })
-
-/**
- * Makes the training step of direct preference optimization: see `lossStep`. A pair shares the computation of its prompt, and is never torn
- * apart by micro-batches.
- *
- * Errors   as `lossStep`; `update` throws RangeError where the loss needs a reference and the rows have no `refLogProbs`.
- * Effects  keeps `frozen` and the compiled graphs until `release`.
- * Source   TRL's `DPOTrainer` with `precompute_ref_log_probs`; see `dpoLoss`.
- */
-export const dpoStep = <S>({
-  loss = dpoLoss(),
-  ...options
-}: DPOStepOptions<S>): LossStep<S, PreferenceRows, DPOMetrics> => lossStep(dpoCase(options.config, loss), options)
-
-/**
- * Pairs with the log-probabilities of the reference model, computed once for all steps. Where an adapter is trained the reference is its base,
- * which the step has as `frozen` anyway.
- *
- * Errors   throws RangeError for pairs that do not fit each other.
- */
-export const withReference = (
-  rows: PreferenceRows,
-  { scorer, params }: { readonly scorer: Scorer; readonly params: Params },
-): PreferenceRows => {
-  const { groups, completions, temperature } = tokenRows(rows)
-  const logProbs = scorer.score(params, { groups, completions, temperature })
-  const [chosen, rejected] = [0, 1].map((side) => logProbs.filter((_, i) => i % 2 === side))
-  return { ...rows, refLogProbs: { chosen: chosen!, rejected: rejected! } }
-}

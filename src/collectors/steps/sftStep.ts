@@ -1,19 +1,14 @@
-/** One optimizer step of supervised fine-tuning. */
+/** Supervised fine-tuning as a training step. */
 import * as tf from '@tensorflow/tfjs'
 import { maskedSum } from '../../engine/masked.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { groupPrompts } from '../../modules/transformer/pack.js'
-import { SFTLoss } from '../../objectives/sftLoss.js'
+import type { SFTLoss } from '../../objectives/sftLoss.js'
 import type { StepLoss } from '../stepGradients.js'
-import { type LossStep, type LossStepOptions, lossStep, type MeasuredLoss, type StepCase } from './lossStep.js'
+import type { MeasuredLoss, StepCase } from './lossStep.js'
 import { rowIds, rowLogits, rowLogProbs, summed } from './readout.js'
 import type { SFTRows } from './sftRows.js'
 import type { TokenRows } from './tokenRows.js'
-
-export interface SFTStepOptions<S> extends LossStepOptions<S> {
-  /** Default: the negative log-likelihood, `SFTLoss({ reduction: 'token-mean' })`. */
-  readonly loss?: SFTLoss
-}
 
 /** Means over the tokens that are learned, before the update. */
 export interface SFTMetrics extends MeasuredLoss {
@@ -76,18 +71,3 @@ export const sftCase = (
     return { ...means, klToRef, gradNorm }
   },
 })
-
-/**
- * Makes the training step of supervised fine-tuning: see `lossStep`. Neighboring rows with the same prompt share its computation.
- *
- * By default the loss is `-sum_t m_t log pi(x_t | x_<t) / N` with the N tokens that are learned in all rows of the step, however they are cut
- * into micro-batches.
- *
- * Errors   as `lossStep`; `update` throws RangeError where the loss needs a reference and the rows have no `refLogProbs` (see `withReference`).
- * Effects  keeps `frozen` and the compiled graphs until `release`.
- * Source   TRL's `SFTTrainer`, without its right-padded batches: prompts are not computed once for each row.
- */
-export const sftStep = <S>({
-  loss = SFTLoss({ reduction: 'token-mean' }),
-  ...options
-}: SFTStepOptions<S>): LossStep<S, SFTRows, SFTMetrics> => lossStep(sftCase(options.config, loss), options)

@@ -4,8 +4,8 @@ import { masked, maskedSum } from '../../engine/masked.js'
 import type { Readout } from '../../modules/transformer/layerwise.js'
 import { groupPrompts } from '../../modules/transformer/pack.js'
 import { stateValues } from '../../modules/valueHead.js'
-import { type ValueLoss, valueLoss } from '../../objectives/valueLoss.js'
-import { type LossStep, type LossStepOptions, lossStep, type MeasuredLoss, type StepCase } from './lossStep.js'
+import type { ValueLoss } from '../../objectives/valueLoss.js'
+import type { MeasuredLoss, StepCase } from './lossStep.js'
 import { summed } from './readout.js'
 import type { RowTensors, TokenRows } from './tokenRows.js'
 
@@ -74,11 +74,6 @@ export const valueMetrics = (sums: { readonly [N in keyof ValueMeasures]: number
   }
 }
 
-export interface ValueStepOptions<S> extends LossStepOptions<S> {
-  /** Default `valueLoss()`. */
-  readonly loss?: ValueLoss
-}
-
 const tokenRows = ({ prompts, completions, masks, ...lists }: ValueRows): TokenRows<ValueList> => ({
   groups: groupPrompts(prompts),
   completions,
@@ -102,16 +97,3 @@ export const valueCase = (
     return { ...valueMetrics(sums), loss: sums.loss, gradNorm }
   },
 })
-
-/**
- * Makes the training step of a value function that shares nothing with the policy: a decoder with a value head (`initialValueHead`), all of it in
- * the parameters. See `lossStep`.
- *
- * Errors   as `lossStep`; `update` throws RangeError without a value head, and for a loss with a range where the rows have no `oldValues`.
- * Effects  keeps `frozen` and the compiled graphs until `release`.
- * Source   the critic of PPO: see `valueLoss`.
- */
-export const valueStep = <S>({
-  loss = valueLoss(),
-  ...options
-}: ValueStepOptions<S>): LossStep<S, ValueRows, ValueMetrics & MeasuredLoss> => lossStep(valueCase(loss), options)

@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { z } from 'zod'
 import type { Files } from '../../core/capabilities.js'
 import type { Hub, HubFailure, HubListing, HubProgress, HubRepo } from '../../core/hub.js'
 import { fileBytes } from '../../live/byteSource.js'
@@ -100,18 +101,11 @@ const filesOf = ({ files, commit }: HubListing, { repo, rows }: HubRows): E.Eith
 export const hubName = ({ repo, revision, rows }: HubRows): string =>
   `hub:${repo}${revision === undefined ? '' : `@${encodeURIComponent(revision)}`}/${'file' in rows ? rows.file : `${rows.config}/${rows.split}`}`
 
-/**
- * The tasks of a dataset on the hub. Its files are downloaded into the hub's cache, which is used while the hub cannot be reached.
- *
- * Errors   `Left(HubFailure)` for what the hub refuses, and with the list of files where there is no such file or split; otherwise as
- *          `fileDataset`.
- * Effects  requests to the hub, files in the cache.
- */
-export const hubDataset = <Row, T extends Task>(
+const hubRowsOf = <Row>(
   wanted: HubRows,
-  format: DatasetFormat<Row, T>,
-  access: DatasetAccess = {},
-): TE.TaskEither<DatasetFailure, TaskSource<T>> => {
+  format: Pick<DatasetFormat<Row, Task>, 'schema'>,
+  access: DatasetAccess,
+): TE.TaskEither<DatasetFailure, readonly Row[]> => {
   const { hub = liveHub(), onProgress } = access
   const repo: HubRepo = { name: wanted.repo, kind: 'dataset', revision: wanted.revision ?? 'main' }
   return pipe(
@@ -124,9 +118,26 @@ export const hubDataset = <Row, T extends Task>(
       ),
     ),
     TE.chainW(TE.traverseSeqArray((path) => rowsOf(path, format, access))),
-    TE.chainEitherKW((parts) => tasksOfRows(hubName(wanted), parts.flat(), format)),
+    TE.map((parts) => parts.flat()),
   )
 }
+
+/**
+ * The tasks of a dataset on the hub. Its files are downloaded into the hub's cache, which is used while the hub cannot be reached.
+ *
+ * Errors   `Left(HubFailure)` for what the hub refuses, and with the list of files where there is no such file or split; otherwise as
+ *          `fileDataset`.
+ * Effects  requests to the hub, files in the cache.
+ */
+export const hubDataset = <Row, T extends Task>(
+  wanted: HubRows,
+  format: DatasetFormat<Row, T>,
+  access: DatasetAccess = {},
+): TE.TaskEither<DatasetFailure, TaskSource<T>> =>
+  pipe(
+    hubRowsOf(wanted, format, access),
+    TE.chainEitherKW((rows) => tasksOfRows(hubName(wanted), rows, format)),
+  )
 
 /**
  * Reads a name of rows on the hub: `hub:OWNER/NAME[@REVISION]/CONFIG/SPLIT`, or `hub:OWNER/NAME[@REVISION]/PATH` with a path that ends
@@ -163,3 +174,20 @@ export const openDataset = <Row, T extends Task>(
         TE.chainW((rows) => hubDataset(rows, format, access)),
       )
     : fileDataset(name, format, access)
+
+/**
+ * The rows that a name stands for, as a schema has them: for data sets that are no tasks, such as conversations and preference pairs.
+ *
+ * Errors and effects: those of `hubDataset` and `fileDataset`.
+ */
+export const openRows = <Row>(
+  name: string,
+  schema: z.ZodType<Row>,
+  access: DatasetAccess = {},
+): TE.TaskEither<DatasetFailure, readonly Row[]> =>
+  isHubName(name)
+    ? pipe(
+        TE.fromEither(parseHubName(name)),
+        TE.chainW((rows) => hubRowsOf(rows, { schema }, access)),
+      )
+    : rowsOf(name, { schema }, access)

@@ -9,6 +9,8 @@ import { inProcessUpdater } from '../../../src/collectors/weightSync.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { wordProblems } from '../../../src/data/datasets/wordProblems/wordProblems.js'
 import { own, scope } from '../../../src/engine/scope.js'
+import { GSM8KEnv } from '../../../src/envs/gsm8kEnv.js'
+import { tokenEnv } from '../../../src/envs/tokenEnv.js'
 import { PolicyVersion } from '../../../src/envs/transforms/policyVersion.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { hostArrays } from '../../../src/modules/pretrained.js'
@@ -18,7 +20,6 @@ import { groupGatherer } from '../../../src/objectives/advantages/groupGatherer.
 import { MCAdvantage } from '../../../src/objectives/advantages/mcAdvantage.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
 import { adamW } from '../../../src/objectives/updates/adamW.js'
-import { wordProblemEnv } from '../../../src/run/pipeline.js'
 import { useEngine } from '../../kit/engine.js'
 import { rightOf } from '../../kit/results.js'
 import { answeringModel } from '../../kit/runs.js'
@@ -31,7 +32,7 @@ it('three steps on word problems: the same weights, bit for bit', async () => {
   const { config, text } = model
   using shared = sharedParams(model)
   const policy = TransformersWrapper({ config, params: shared.value, sampling: { maxNewTokens: 8 } })
-  const problems = wordProblemEnv(wordProblems(key, { split: 'rl' }), text, { prompts: 3, repeats: 4 })
+  const problems = tokenEnv(GSM8KEnv({ source: wordProblems(key, { split: 'rl' }), prompts: 3, repeats: 4 }), text)
   const collector = LLMCollector({ env: pipe(problems, append(PolicyVersion())), policy, key })
 
   const learner = localLearner({ model, loss: GRPOLoss(), optimizer: adamW({ learningRate: 1e-2 }), key })

@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest'
 import {
   type DistillationMetrics,
   type DistilledRows,
-  distillationStep,
   type GKDMetrics,
   gkdStep,
   type TaughtRows,
@@ -20,6 +19,7 @@ import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
 import { describeStep, gradientOf, SMALL_DECODER, type StepSubject, useParams } from '../../kit/lossSteps.js'
 import { tinyConfig } from '../../kit/models.js'
+import { distillationStep } from '../../kit/stepsOf.js'
 import { paddedTensor, rowsOf as randomRows } from '../../kit/trainingRows.js'
 
 useEngine({ threads: 1 })

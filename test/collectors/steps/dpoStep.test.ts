@@ -1,6 +1,6 @@
 /** Direct preference optimization: its loss is the pure one on the model's log-probabilities, and it learns what is preferred. */
 import { describe, expect, it } from 'vitest'
-import { type DPOMetrics, dpoStep, type PreferenceRows, withReference } from '../../../src/collectors/steps/dpoStep.js'
+import type { DPOMetrics, PreferenceRows } from '../../../src/collectors/steps/dpoStep.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { own, scope } from '../../../src/engine/scope.js'
 import { initialLora, loraScalings } from '../../../src/modules/lora/adapter.js'
@@ -15,6 +15,7 @@ import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
 import { describeStep, gradientOf, SMALL_DECODER, type StepSubject, useParams } from '../../kit/lossSteps.js'
 import { tinyConfig } from '../../kit/models.js'
+import { dpoStep, withReference } from '../../kit/stepsOf.js'
 import { paddedTensor, rowsOf as randomRows } from '../../kit/trainingRows.js'
 
 useEngine({ threads: 1 })

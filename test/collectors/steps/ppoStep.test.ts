@@ -1,8 +1,6 @@
 /** PPO with a value head: its loss is that of policy and value on what the model says, and both learn. */
 import { describe, expect, it } from 'vitest'
-import { type PPOMetrics, type PPORows, ppoRows, ppoStep } from '../../../src/collectors/steps/ppoStep.js'
-import { valueStep } from '../../../src/collectors/steps/valueStep.js'
-import { orThrow } from '../../../src/core/failure.js'
+import type { PPOMetrics, PPORows } from '../../../src/collectors/steps/ppoStep.js'
 import { child, keyFromSeed, normals } from '../../../src/core/key.js'
 import { raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { get } from '../../../src/data/tensorDict/tensorDict.js'
@@ -11,6 +9,7 @@ import { initialParams } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { TransformersWrapper } from '../../../src/modules/transformersWrapper.js'
 import { initialValueHead, makeValuer, withoutValueHead } from '../../../src/modules/valueHead.js'
+import { type GAEOptions, gae } from '../../../src/objectives/advantages/temporal.js'
 import { policyLoss, totalLoss } from '../../../src/objectives/policyLoss.js'
 import { adamW } from '../../../src/objectives/updates/adamW.js'
 import { valueLoss } from '../../../src/objectives/valueLoss.js'
@@ -21,6 +20,7 @@ import { describeStep, gradientOf, SMALL_DECODER, type StepSubject, useParams } 
 import { tinyConfig } from '../../kit/models.js'
 import { rightOf } from '../../kit/results.js'
 import { tokenPrompt } from '../../kit/small.js'
+import { ppoStep, valueStep } from '../../kit/stepsOf.js'
 import { paddedTensor, rowsOf as randomRows } from '../../kit/trainingRows.js'
 
 useEngine({ threads: 1 })
@@ -32,11 +32,26 @@ const params = useParams(() => {
   return { ...initialParams(config, key, 0.5), ...initialValueHead(config, child(key, 'head'), 1) }
 })
 
+/** Rows with advantages and returns of rewards that are earned with the last token that counts. */
+const valued = (
+  rows: Omit<PPORows, 'advantages' | 'returns'>,
+  rewards: readonly number[],
+  options: GAEOptions = {},
+): PPORows => {
+  const mask = rows.masks ?? rows.completions.map((row) => Array.from(row, () => 1))
+  const tokenRewards = mask.map((row, i) => {
+    const last = Array.prototype.lastIndexOf.call(row, 1)
+    return Array.from(row, (_, t) => (t === last ? rewards[i]! : 0))
+  })
+  const given = { groups: mask.map((_, i) => `${i}`), rewards: tokenRewards, mask }
+  return { ...rows, ...requireRight(gae(given, rows.oldValues, options)) }
+}
+
 const rowsOf = (seed: number): PPORows => {
   const rows = randomRows(config.vocabularySize, [2, 1, 1], seed)
   const values = rows.completions.map((row, i) => normals(child(keyFromSeed(seed), i), row.length))
   const masks = rows.completions.map((row) => Array.from(row, (_, t) => (t === 1 ? 0 : 1)))
-  return requireRight(ppoRows({ ...rows, masks }, { rewards: [1, 0, -1, 2], values }, { gamma: 0.9, lambda: 0.8 }))
+  return valued({ ...rows, masks, oldValues: values }, [1, 0, -1, 2], { gamma: 0.9, lambda: 0.8 })
 }
 
 const losses = {
@@ -51,30 +66,6 @@ const subject: StepSubject<PPORows, PPOMetrics> = {
   rows: rowsOf,
   broken: (rows) => ({ ...rows, returns: rows.returns.map((row) => Array.from(row, () => Number.NaN)) }),
 }
-
-describe('ppoRows', () => {
-  const rows = { prompts: [[1], [2]], completions: [[2, 3, 4], [5]], oldLogProbs: [[-1, -1, -1], [-1]], temperature: 1 }
-  const values = [[0.5, 9, 0.25], [0]]
-
-  it('gives an outcome to the last token that counts, and passes over what does not', () => {
-    const masks = [[1, 0, 1], [1]]
-    const made = requireRight(ppoRows({ ...rows, masks }, { rewards: [1, 3], values }, { whitened: 'no', lambda: 0.5 }))
-    expectClose(
-      made.advantages.flatMap((row) => Array.from(row as number[])),
-      [-0.25 + 0.5 * 0.75, 0, 0.75, 3],
-      {},
-    )
-    const byToken = ppoRows({ ...rows, masks }, { rewards: [[0, 7, 1], [3]], values }, { whitened: 'no', lambda: 0.5 })
-    expect(requireRight(byToken)).toEqual(made)
-    expect(made.oldValues).toBe(values)
-  })
-
-  it('tells rewards that are NaN from rows that do not fit', () => {
-    expect(ppoRows(rows, { rewards: [Number.NaN, 0], values })).toMatchObject({ left: { _tag: 'DegenerateGroup' } })
-    expect(() => ppoRows(rows, { rewards: [1], values })).toThrow('ppoRows: 2 completions but 1 rewards')
-    expect(() => ppoRows(rows, { rewards: [1, 1], values: [[1], [1]] })).toThrow(RangeError)
-  })
-})
 
 describe('ppoStep', () => {
   it('has the loss of policy and value on what the model says of its rows', () => {
@@ -133,8 +124,8 @@ describe('ppoStep', () => {
       const oldLogProbs = raggedRows(get(action, 'logProbs', 'response'))
       const rewards = completions.map((row) => Array.from(row).filter((id) => id < 8).length)
       earned.push(rewards.reduce((a, b) => a + b, 0) / rewards.length)
-      const values = valuer.values(state.value.params, { prompts, completions })
-      const rows = orThrow(ppoRows({ prompts, completions, oldLogProbs, temperature: 1 }, { rewards, values }))
+      const oldValues = valuer.values(state.value.params, { prompts, completions })
+      const rows = valued({ prompts, completions, oldLogProbs, temperature: 1, oldValues }, rewards)
       const { state: next } = step.update(state.value, rows, 0.03)
       state.release()
       state = next

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs'
 import { describe, expect, it } from 'vitest'
 import type { SFTRows } from '../../../src/collectors/steps/sftRows.js'
-import { type SFTMetrics, sftStep } from '../../../src/collectors/steps/sftStep.js'
+import type { SFTMetrics } from '../../../src/collectors/steps/sftStep.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { own, scope } from '../../../src/engine/scope.js'
 import { initialParams } from '../../../src/modules/transformer/params.js'
@@ -13,6 +13,7 @@ import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
 import { describeStep, gradientOf, SMALL_DECODER, type StepSubject, useParams } from '../../kit/lossSteps.js'
 import { tinyConfig } from '../../kit/models.js'
+import { sftStep } from '../../kit/stepsOf.js'
 import { paddedTensor, rowsOf as randomRows } from '../../kit/trainingRows.js'
 
 useEngine({ threads: 1 })

@@ -1,0 +1,57 @@
+/** A calculator by GRPO: conversations of several turns with a tool. A model that mostly guesses learns to call it. */
+import * as T from 'tandem-rl'
+
+/** Sums and products that a small model cannot do in its head. Even indices are for learning, odd ones for tests. */
+const sumAt = (key: T.Key, index: number) => {
+  const at = T.child(key, index)
+  const [a, b] = [10 + T.uniformInteger(at, 90, 0), 10 + T.uniformInteger(at, 90, 1)]
+  const [sign, value] = T.uniform(at, 2) < 0.5 ? ['*', a * b] : ['+', a + b]
+  return { id: `${a} ${sign} ${b}`, query: `What is ${a} ${sign} ${b}?`, answer: `#### ${value}` }
+}
+
+/** A conversation that the start model is shown: three of five guess, the others call the calculator. */
+const conversationOf = ({ id, query, answer }: T.Task, key: T.Key): T.History => {
+  const asked = T.History([T.message('user', query)])
+  if (T.uniform(key) < 0.6)
+    return T.appendMessage(asked, T.message('assistant', `<answer>${20 + T.uniformInteger(key, 5000, 1)}</answer>`))
+  const call = { name: 'calculator', arguments: { expression: id } }
+  const value = answer.replace('#### ', '')
+  return [
+    T.message('assistant', `<tool_call>${JSON.stringify(call)}</tool_call>`),
+    T.toolResult(call, value),
+    T.message('assistant', `<answer>${value}</answer>`),
+  ].reduce(T.appendMessage, asked)
+}
+
+export const recipe = T.defineRecipe({
+  name: 'calculator',
+  summary: 'Show a model how a calculator is called, and train it by GRPO until it does.',
+  settings: T.withDefaults(T.policySettings, { steps: 12, sampling: { maxNewTokens: 80 } }).extend({
+    shown: T.z.number().int().positive().default(6400).describe('conversations that the model is shown first'),
+    batch: T.z.number().int().positive().default(64).describe('conversations in a step of showing'),
+  }),
+  build: async (settings, context) => {
+    const key = T.keyFromSeed(settings.seed)
+    const sums = T.child(T.keyFromSeed(0), 'sums')
+    const pretrained = await T.orThrow(T.loadPretrained(settings.model))
+    const conversation = (i: number) => conversationOf(sumAt(sums, 2 * i), T.child(T.child(key, 'habits'), i))
+    const stage = { name: 'calls', conversation, conversations: settings.shown, batch: settings.batch }
+    const stages = [{ ...stage, learningRate: 2e-3 }]
+    const model = await T.orThrow(
+      T.trainModel({ model: pretrained, stages }, (event) => {
+        if (event.type === 'step' && event.step % 10 === 0)
+          context.onProgress?.(`start model: step ${event.step} of ${event.steps}, nll ${event.nll.toFixed(3)}`)
+      }),
+    )
+    const tools = { registry: T.ToolRegistry([T.calculator()]), format: 'hermes', limits: { rounds: 3 } } as const
+    const env = (source: T.TaskSource) => (tasks: T.TaskContext) =>
+      T.pipe(
+        T.DatasetChatEnv({ source, ...tasks }),
+        T.append(T.SimpleToolTransform(tools)),
+        T.append(T.GSM8KRewardParser()),
+      )
+    const training = T.endlessTasks('sums', (i) => sumAt(sums, 2 * i))
+    const heldOut = T.endlessTasks('held-out sums', (i) => sumAt(sums, 2 * i + 1))
+    return T.policyRun(settings, { model, env: env(training), heldOut: [{ env: env(heldOut) }] }, context)
+  },
+})

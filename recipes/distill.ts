@@ -1,0 +1,64 @@
+/** On-policy distillation: the student samples, and a teacher rates every token that the student wrote. */
+import * as T from 'tandem-rl'
+
+/** A teacher for the default run: the student after a few steps of supervised training on worked solutions. */
+const taughtTeacher = (model: T.Pretrained, key: T.Key, context: T.BuildContext): Promise<T.Pretrained> => {
+  const source = T.wordProblems(key, { split: 'train' })
+  const conversation = (index: number): T.History => {
+    const task = T.orThrow(source.at(index))
+    return T.History([T.message('user', task.query), T.message('assistant', T.supervisedCompletion(task, 'worked'))])
+  }
+  const stage = { name: 'teacher', conversation, conversations: 1280, learningRate: 5e-4 }
+  const training = T.trainModel({ model, stages: [stage] }, (event) => {
+    if (event.type === 'step' && event.step % 10 === 0)
+      context.onProgress?.(`teacher ${event.step}/${event.steps}: nll ${event.nll.toFixed(3)}`)
+  })
+  return T.orThrow(training)
+}
+
+export const recipe = T.defineRecipe({
+  name: 'distill',
+  summary:
+    'Learn from a teacher that rates what the student samples, on word problems or rows with question and answer.',
+  settings: T.dataSettings.omit({ batch: true }).extend({
+    tasks: T.settings.tasks,
+    dataset: T.z.string().nullable().default(null).describe(T.DATASET_HELP),
+    evalDataset: T.z.string().nullable().default(null).describe('rows to evaluate on; off: rows held out'),
+    maxNewTokens: T.z.number().int().positive().default(64).describe('longest completion in tokens'),
+    teacher: T.z
+      .string()
+      .nullable()
+      .default(null)
+      .describe('a model with the tokenizer of the student; off: the student after supervised training on solutions'),
+  }),
+  build: async (settings, context) => {
+    const model = await T.orThrow(T.loadPretrained(settings.model))
+    const key = T.keyFromSeed(settings.seed)
+    const { text } = model
+    const tasks = await T.orThrow(T.trainingTasks(settings, T.child(T.child(key, 'tasks'), 'word problems')))
+    const source = T.shuffled(tasks.train, T.child(key, 'tasks'))
+    const { prompts, group: repeats } = settings.tasks
+
+    const learner = T.localLearner({ ...T.learnerParts(settings, model), loss: T.DistillationLoss() })
+    const sampling = { temperature: 1, maxNewTokens: settings.maxNewTokens }
+    const student = T.TransformersWrapper({ config: model.config, params: learner.weights(), sampling })
+    const teacher =
+      settings.teacher === null
+        ? await taughtTeacher(model, T.child(key, 'teacher'), context)
+        : await T.orThrow(T.loadPretrained(settings.teacher))
+    using params = T.sharedParams(teacher)
+
+    const heldOut = ({ groups, start }: T.EvaluationContext) =>
+      T.tokenEnv(T.GSM8KEnv({ source: tasks.heldOut, prompts: groups, repeats: 1, start }), text)
+    const greedy = student.withSampling({ temperature: 0 })
+    return T.defineRun({
+      env: ({ groups, start }) => T.tokenEnv(T.GSM8KEnv({ source, prompts: groups, repeats, start }), text),
+      policy: student,
+      rate: T.teacherRater(T.TransformersWrapper({ config: teacher.config, params: params.value })),
+      learner,
+      evaluate: [T.evaluator({ env: heldOut, policy: greedy, tasks: tasks.heldOutTasks })],
+      collect: { key: T.child(key, 'rollouts'), groups: prompts },
+      record: { decode: (id) => text.tokenizer.decode([id], 'keep'), exports: T.exportsOf(settings, model, learner) },
+    })
+  },
+})

@@ -1,0 +1,50 @@
+/** GSM8K by GRPO: any model folder, sampling in this process or on a server with vLLM's protocol. */
+import * as T from 'tandem-rl'
+
+export const recipe = T.defineRecipe({
+  name: 'gsm8k',
+  summary: 'Train a model by GRPO on word problems of GSM8K, sampling in this process or on a server.',
+  settings: T.withDefaults(T.policySettings, { steps: 200, sampling: { maxNewTokens: 256 } }).extend({
+    ...T.rowSettings({ rows: 'rows with question and answer', from: 'hub:openai/gsm8k/main/train' }),
+    systemPrompt: T.z
+      .string()
+      .nullable()
+      .default(T.GSM8K_SYSTEM_PROMPT)
+      .describe('what the model is asked for before each problem; off: nothing'),
+    engine: T.z
+      .strictObject({
+        url: T.z
+          .string()
+          .nullable()
+          .default(null)
+          .describe('server that samples, started by tandem serve --dev or vLLM; off: this process samples')
+          .meta({ flag: 'engine' }),
+        model: T.z.string().default('policy').describe('name of the served model').meta({ flag: 'engine-model' }),
+        folder: T.z
+          .string()
+          .nullable()
+          .default(null)
+          .describe('folder that the server sees too, for weights; off: a temporary one')
+          .meta({ flag: 'engine-folder' }),
+      })
+      .prefault({}),
+  }),
+  mayChange: ['engine'],
+  build: async (settings, context) => {
+    const { engine, sampling } = settings
+    const model = await T.orThrow(T.loadPretrained(settings.model))
+    const data = await T.orThrow(T.rowTasks(settings, T.GSM8K))
+    const source = T.shuffled(data.train, T.child(T.keyFromSeed(settings.seed), 'tasks'))
+    const asked = settings.systemPrompt === null ? {} : { systemPrompt: settings.systemPrompt }
+    const problems = (from: typeof source) => (tasks: T.TaskContext) => T.GSM8KEnv({ source: from, ...asked, ...tasks })
+    const sampler =
+      engine.url === null
+        ? undefined
+        : await T.vLLMSampler({
+            ...{ url: engine.url, name: engine.model, model, sampling },
+            ...(engine.folder !== null && { folder: engine.folder }),
+          })
+    const heldOut = [{ env: problems(data.heldOut), tasks: data.heldOutTasks }]
+    return T.policyRun(settings, { model, env: problems(source), heldOut, ...(sampler && { sampler }) }, context)
+  },
+})

@@ -1,0 +1,34 @@
+/** Instruction following by GRPO: prompts of IFEval, whose instructions a program checks. */
+import * as T from 'tandem-rl'
+
+export const recipe = T.defineRecipe({
+  name: 'ifEval',
+  summary: 'Train a model by GRPO to follow instructions that a program can check.',
+  settings: T.withDefaults(T.policySettings, { steps: 200, sampling: { maxNewTokens: 256 } }).extend({
+    ...T.rowSettings({
+      rows: 'rows with key, prompt, instruction_id_list and kwargs, as in IFEval',
+      from: 'hub:google/IFEval/ifeval_input_data.jsonl',
+    }),
+    judged: T.z
+      .enum(['answer', 'reply'])
+      .default('reply')
+      .describe('what is checked: the whole reply, or the block of the answer, which a system prompt then asks for'),
+  }),
+  build: async (settings, context) => {
+    const model = await T.orThrow(T.loadPretrained(settings.model))
+    const data = await T.orThrow(T.rowTasks(settings, T.IFEVAL))
+    const reward = { detectLanguage: await T.orThrow(T.loadLanguageDetector()), judged: settings.judged }
+    const systemPrompt = settings.judged === 'answer' ? { systemPrompt: T.IFEVAL_SYSTEM_PROMPT } : {}
+    const prompts = (source: typeof data.train) => (tasks: T.TaskContext) =>
+      T.IFEvalEnv({ source, reward, ...systemPrompt, ...tasks })
+    return T.policyRun(
+      settings,
+      {
+        model,
+        env: prompts(T.shuffled(data.train, T.child(T.keyFromSeed(settings.seed), 'tasks'))),
+        heldOut: [{ env: prompts(data.heldOut), tasks: data.heldOutTasks }],
+      },
+      context,
+    )
+  },
+})

@@ -1,0 +1,30 @@
+/** MATH by GRPO: competition problems whose answer is in a box, compared as mathematics. */
+import * as T from 'tandem-rl'
+
+export const recipe = T.defineRecipe({
+  name: 'math',
+  summary: 'Train a model by GRPO on competition problems with boxed answers.',
+  settings: T.withDefaults(T.policySettings, { steps: 200, sampling: { maxNewTokens: 512 } }).extend({
+    ...T.rowSettings({
+      rows: 'rows with problem, level, type and solution',
+      from: 'hub:EleutherAI/hendrycks_math/algebra/train',
+    }),
+    systemPrompt: T.z
+      .string()
+      .nullable()
+      .default(T.MATH_SYSTEM_PROMPT)
+      .describe('what the model is asked for before each problem; off: nothing'),
+  }),
+  build: async (settings, context) => {
+    const model = await T.orThrow(T.loadPretrained(settings.model))
+    const data = await T.orThrow(T.rowTasks(settings, T.MATH))
+    const source = T.shuffled(data.train, T.child(T.keyFromSeed(settings.seed), 'tasks'))
+    const asked = settings.systemPrompt === null ? {} : { systemPrompt: settings.systemPrompt }
+    const problems = (from: typeof source) => (tasks: T.TaskContext) => T.MATHEnv({ source: from, ...asked, ...tasks })
+    return T.policyRun(
+      settings,
+      { model, env: problems(source), heldOut: [{ env: problems(data.heldOut), tasks: data.heldOutTasks }] },
+      context,
+    )
+  },
+})

@@ -1,0 +1,55 @@
+/** PPO: a value head on the policy's decoder rates every token, and GAE makes advantages of rewards and values. */
+import * as T from 'tandem-rl'
+
+const positive = T.z.number().int().positive()
+
+export const recipe = T.defineRecipe({
+  name: 'ppo',
+  summary:
+    'Train the embedded model by PPO with a value head on generated word problems, or on rows with question and answer.',
+  settings: T.dataSettings.omit({ batch: true }).extend({
+    tasks: T.settings.tasks,
+    dataset: T.z.string().nullable().default(null).describe(T.DATASET_HELP),
+    evalDataset: T.z
+      .string()
+      .nullable()
+      .default(null)
+      .describe('rows to evaluate on; off: rows held out of the data set'),
+    maxNewTokens: positive.default(64).describe('longest completion in tokens'),
+    ppo: T.z
+      .strictObject({
+        lambda: T.z.number().min(0).max(1).default(0.95).describe('how far ahead an advantage looks'),
+        clip: T.z.number().min(0).default(0.2).describe('how far a ratio may leave 1'),
+        valueCoefficient: T.z.number().min(0).default(0.1).describe('weight of the loss of the value head'),
+      })
+      .prefault({}),
+  }),
+  build: async (settings) => {
+    const model = await T.orThrow(T.loadPretrained(settings.model))
+    const key = T.keyFromSeed(settings.seed)
+    const tasks = await T.orThrow(T.trainingTasks(settings, T.child(T.child(key, 'tasks'), 'word problems')))
+    const source = T.shuffled(tasks.train, T.child(key, 'tasks'))
+    const { prompts, group: repeats } = settings.tasks
+    const { lambda, clip, valueCoefficient } = settings.ppo
+
+    const clipped = T.policyLoss({ objective: T.clippedSurrogate({ clipEpsilon: [clip, clip] }) })
+    const loss = T.ppoLoss({ policy: clipped, valueCoefficient })
+    const learner = T.localLearner({ ...T.learnerParts(settings, model), loss })
+    const sampling = { temperature: 1, maxNewTokens: settings.maxNewTokens }
+    const policy = T.TransformersWrapper({ config: model.config, params: learner.weights(), sampling })
+    const heldOut = ({ groups, start }: T.EvaluationContext) =>
+      T.tokenEnv(T.GSM8KEnv({ source: tasks.heldOut, prompts: groups, repeats: 1, start }), model.text)
+    return T.defineRun({
+      env: ({ groups, start }) => T.tokenEnv(T.GSM8KEnv({ source, prompts: groups, repeats, start }), model.text),
+      policy,
+      rate: T.valueRater(learner),
+      advantage: T.GAE({ lambda }),
+      learner,
+      evaluate: [
+        T.evaluator({ env: heldOut, policy: policy.withSampling({ temperature: 0 }), tasks: tasks.heldOutTasks }),
+      ],
+      collect: { key: T.child(key, 'rollouts'), groups: prompts },
+      record: { decode: (id) => model.text.tokenizer.decode([id], 'keep') },
+    })
+  },
+})

@@ -1,0 +1,75 @@
+/** Reversing text: a tokenizer and a model from scratch, supervised training, then GRPO. */
+import * as T from 'tandem-rl'
+
+const LETTERS = [...'abcdefgh']
+
+/** Random words of three to five letters. */
+const words = (key: T.Key): T.TaskSource =>
+  T.endlessTasks('words', (index) => {
+    const own = T.child(key, index)
+    const length = 3 + T.uniformInteger(T.child(own, 'length'), 3)
+    const word = Array.from({ length }, (_, i) => LETTERS[T.uniformInteger(T.child(own, i), LETTERS.length)]).join('')
+    return { id: String(index), query: word, answer: [...word].reverse().join('') }
+  })
+
+export const recipe = T.defineRecipe({
+  name: 'reverseText',
+  summary: 'Make a tiny model that can reverse words but mostly repeats them, and let GRPO find out what pays.',
+  settings: T.policySettings.extend({
+    steps: T.z.number().int().positive().default(100).describe('batches that are collected and learned from'),
+    model: T.z.literal('made here').default('made here').describe('this recipe makes its model'),
+    learner: T.learnerSettings(6e-4),
+    shown: T.z
+      .number()
+      .int()
+      .positive()
+      .default(10_240)
+      .describe('words that the model is shown reversed before it learns by reward'),
+  }),
+  build: async (settings, context) => {
+    const key = T.keyFromSeed(settings.seed)
+    const shown = words(T.child(key, 'shown'))
+    const said = (index: number, answered: 'reversed' | 'repeated'): T.History => {
+      const { query, answer } = T.orThrow(shown.at(index))
+      return T.History([T.message('user', query), T.message('assistant', answered === 'reversed' ? answer : query)])
+    }
+    // First how a word is reversed, then a bad habit: nine of ten words are repeated as they are.
+    const reversing = { name: 'reversing', conversation: (i: number) => said(i, 'reversed'), learningRate: 3e-3 }
+    const repeating = {
+      ...{ name: 'repeating', learningRate: 1e-3 },
+      conversation: (i: number) => said(i, i % 10 === 0 ? 'reversed' : 'repeated'),
+    }
+    const model = await T.orThrow(
+      T.makeModel(
+        {
+          family: 'qwen3',
+          sizes: { hiddenSize: 64, layers: 2, heads: 4 },
+          tokenizer: { texts: ['user\nassistant\n'], vocabularySize: 270 },
+          key,
+          stages: [
+            { ...reversing, conversations: settings.shown },
+            { ...repeating, conversations: Math.ceil(settings.shown / 5) },
+          ],
+        },
+        (event) => {
+          if (event.type === 'step' && event.step % 10 === 0)
+            context.onProgress?.(`${event.stage} ${event.step}/${event.steps}: nll ${event.nll.toFixed(3)}`)
+        },
+      ),
+    )
+    const env = (source: T.TaskSource) => (tasks: T.TaskContext) =>
+      T.MultiTurnEnv({
+        ...{ source, ...tasks, maxTurns: 1, solvedAt: 1 },
+        reply: ({ answer, task }) => ({ done: true, reward: answer === task.answer ? 1 : 0 }),
+      })
+    return T.policyRun(
+      settings,
+      {
+        model,
+        env: env(words(T.child(key, 'train'))),
+        heldOut: [{ env: env(words(T.child(T.keyFromSeed(0), 'held out'))), temperature: 1 }],
+      },
+      context,
+    )
+  },
+})

@@ -1,0 +1,47 @@
+/** A reward model: a value head on a decoder learns which of two answers was preferred. */
+import * as T from 'tandem-rl'
+
+/** Word problems with a right and a wrong answer. The working is the same: only the last number differs. */
+const rightOrWrong = (key: T.Key, count: number): readonly T.PreferencePair[] => {
+  const source = T.wordProblems(key, { split: 'train' })
+  return Array.from({ length: count }, (_, i) => {
+    const task = T.orThrow(source.at(i))
+    const chosen = T.supervisedCompletion(task, 'worked')
+    const off = 1 + T.uniformInteger(T.child(key, i), 9)
+    const rejected = chosen.replace(/<answer>(-?\d+)/, (_, number) => `<answer>${Number(number) + off}`)
+    return { prompt: T.History([T.message('user', task.query)]), chosen, rejected }
+  })
+}
+
+export const recipe = T.defineRecipe({
+  name: 'reward',
+  summary:
+    'Train a reward model: rows with prompt, chosen and rejected, or right against wrong answers to word problems.',
+  settings: T.dataSettings.extend({
+    learner: T.learnerSettings(1e-3),
+    dataset: T.z.string().nullable().default(null).describe('rows with prompt, chosen, rejected, as a file or hub:'),
+    heldOut: T.z.number().int().positive().default(128).describe('rows that are kept for evaluation, the first ones'),
+    center: T.z
+      .number()
+      .min(0)
+      .default(0.01)
+      .describe('weight of the squared sum of rewards, which keeps them around 0'),
+  }),
+  build: async (settings) => {
+    const model = await T.orThrow(T.loadPretrained(settings.model))
+    const key = T.keyFromSeed(settings.seed)
+    const rows =
+      settings.dataset === null
+        ? rightOrWrong(T.child(key, 'rows'), settings.heldOut + settings.steps * settings.batch)
+        : await T.orThrow(T.openRows(settings.dataset, T.PREFERENCE_ROW))
+    const batches = { size: settings.batch, batch: T.pairBatch(model.text) }
+    const train = { rows: rows.slice(settings.heldOut), key: T.child(key, 'order') }
+    const data = T.rowBatches({ name: 'train', ...train, ...batches })
+    const heldOut = T.rowBatches({ name: 'held out', rows: rows.slice(0, settings.heldOut), ...batches })
+
+    // The reward is read from the value head at the end of the answer; checkpoints have it in value_head.safetensors.
+    const loss = T.rewardModelLoss({ centerRewardsCoefficient: settings.center })
+    const learner = T.localLearner({ ...T.learnerParts(settings, model), loss })
+    return T.defineRun({ data, learner, evaluate: [T.lossEvaluator({ data: heldOut, learner })] })
+  },
+})

@@ -1,0 +1,55 @@
+/** Supervised fine-tuning: a model learns what the assistant wrote in conversations. By default, to work word problems out. */
+import * as T from 'tandem-rl'
+
+/** Generated word problems with worked solutions. The embedded model mostly guesses without working. */
+const workedProblems = (key: T.Key, count: number): readonly T.History[] => {
+  const source = T.wordProblems(key, { split: 'train' })
+  return Array.from({ length: count }, (_, i) => {
+    const task = T.orThrow(source.at(i))
+    return T.History([T.message('user', task.query), T.message('assistant', T.supervisedCompletion(task, 'worked'))])
+  })
+}
+
+export const recipe = T.defineRecipe({
+  name: 'sft',
+  summary: 'Fine-tune a model on conversations: rows with messages, or generated word problems with worked solutions.',
+  settings: T.dataSettings.extend({
+    learner: T.learnerSettings(5e-4),
+    dataset: T.z
+      .string()
+      .nullable()
+      .default(null)
+      .describe('rows with messages of role and content, as a file or hub:'),
+    heldOut: T.z.number().int().positive().default(128).describe('rows that are kept for evaluation, the first ones'),
+  }),
+  build: async (settings) => {
+    const model = await T.orThrow(T.loadPretrained(settings.model))
+    const key = T.keyFromSeed(settings.seed)
+    const rows =
+      settings.dataset === null
+        ? workedProblems(T.child(key, 'rows'), settings.heldOut + settings.steps * settings.batch)
+        : await T.orThrow(T.openRows(settings.dataset, T.CONVERSATION_ROW))
+    const batches = { size: settings.batch, batch: T.chatBatch(model.text) }
+    const train = { rows: rows.slice(settings.heldOut), key: T.child(key, 'order') }
+    const data = T.rowBatches({ name: 'train', ...train, ...batches })
+    const heldOut = T.rowBatches({ name: 'held out', rows: rows.slice(0, settings.heldOut), ...batches })
+
+    const learner = T.localLearner({ ...T.learnerParts(settings, model), loss: T.SFTLoss({ reduction: 'token-mean' }) })
+
+    // What the model answers, besides what it would have said to the held-out rows.
+    const sampling = { temperature: 0, maxNewTokens: 64 }
+    const policy = T.TransformersWrapper({ config: model.config, params: learner.weights(), sampling })
+    const problems = ({ groups: prompts, start }: T.EvaluationContext) =>
+      T.tokenEnv(T.GSM8KEnv({ source: T.heldOutProblems(), prompts, repeats: 1, start }), model.text)
+    const solved = T.evaluator({ name: 'word problems', env: problems, policy, tasks: settings.keep.evalTasks })
+
+    const run = T.defineRun({
+      data,
+      learner,
+      updater: T.inProcessUpdater(policy),
+      evaluate: [T.lossEvaluator({ data: heldOut, learner, score: 'loss' }), solved],
+      record: { exports: T.exportsOf(settings, model, learner) },
+    })
+    return T.closing(run, policy.release)
+  },
+})

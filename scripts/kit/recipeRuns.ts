@@ -1,0 +1,33 @@
+/** Runs of recipes for scripts: as `tandem train` runs them, in this process. */
+import { loadRecipe } from '../../src/cli/recipeFile.js'
+import { settingOfFlag } from '../../src/cli/recipeFlags.js'
+import { trainOptionsOf } from '../../src/training/choices.js'
+import type { RunEvent } from '../../src/training/events.js'
+import { withSetting } from '../../src/training/recipe.js'
+import { runFolder } from '../../src/training/store.js'
+import { train } from '../../src/training/train.js'
+
+/** A run to be followed. */
+export interface RecipeRun {
+  readonly folder: string
+  /** Settings by the names of their flags, in camel case. */
+  readonly flags: Readonly<Record<string, unknown>>
+  readonly signal?: AbortSignal
+  readonly onEvent: (event: RunEvent) => void | Promise<void>
+}
+
+/** Runs a recipe in a folder, new or gone on with. Errors: throws what `train` throws, and for settings that do not fit. */
+export const followRecipe = async (name: string, { folder, flags, signal, onEvent }: RecipeRun): Promise<void> => {
+  const { recipe } = await loadRecipe(name)
+  const given = Object.entries(flags).reduce(
+    (settings, [flag, value]) => withSetting(settings, settingOfFlag(recipe, flag).path, value),
+    {} as Readonly<Record<string, unknown>>, // nothing yet
+  )
+  const settings = recipe.settings.parse(given)
+  const options = trainOptionsOf(settings as unknown as Parameters<typeof trainOptionsOf>[0]) // these recipes have the common groups
+  const run = await recipe.build(settings, { memory: 'ignore' })
+  const record = { name, file: null, settings: settings as never } // plain JSON, written to config.json
+  const store = runFolder(folder)
+  for await (const event of train(run, { ...options, store, recipe: record, ...(signal && { signal }) }))
+    await onEvent(event)
+}

@@ -1,0 +1,63 @@
+/** Batches of conversations and of pairs of answers, for losses that learn without sampling. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import { type ConfigFailure, problemList } from '../../core/failure.js'
+import { render } from '../../data/chatTemplate.js'
+import type { PreferencePair } from '../../data/datasets/conversationRows.js'
+import type { History } from '../../data/history.js'
+import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { encodeRendered } from '../../data/textTokenizer.js'
+import type { ModelText } from '../../modules/pretrained.js'
+import { type SFTRowsOptions, sftRows } from '../steps/sftRows.js'
+import type { PreferenceBatch } from './lossKinds.js'
+import { type MaskedBatch, preferenceBatch, tokenBatch } from './tokenBatch.js'
+
+/**
+ * Makes batches of conversations, of which what the assistant wrote is learned: `sftRows` as a batch.
+ *
+ * Errors   `Left(ConfigFailure)` as `sftRows`.
+ *
+ * @example
+ * typeof chatBatch // 'function'
+ */
+export const chatBatch =
+  (text: ModelText, options: Pick<SFTRowsOptions, 'from' | 'tools'> = {}) =>
+  (histories: readonly History[]): E.Either<ConfigFailure, TensorDict<MaskedBatch>> => {
+    const { tokenizer, template, endOfTurn } = text
+    return pipe(sftRows(histories, { tokenizer, template, endOfTurn, ...options }), E.map(tokenBatch))
+  }
+
+/**
+ * Makes batches of preference pairs. Prompts are rendered with the generation prompt, and answers are encoded on their own with the end of the
+ * turn after them: both as a policy samples them.
+ *
+ * Errors   `Left(ConfigFailure)` with all pairs whose prompt the template refuses.
+ * Source   TRL's `DPOTrainer` with conversational rows of `prompt`, `chosen` and `rejected`.
+ *
+ * @example
+ * typeof pairBatch // 'function'
+ */
+export const pairBatch =
+  ({ tokenizer, template, endOfTurn }: ModelText) =>
+  (pairs: readonly PreferencePair[]): E.Either<ConfigFailure, TensorDict<PreferenceBatch>> => {
+    const problems: string[] = []
+    const prompts = pairs.map(({ prompt }, i): ArrayLike<number> => {
+      const rendered = render(template, prompt, { generationPrompt: 'add' })
+      if (E.isRight(rendered)) return encodeRendered(tokenizer, rendered.right).ids
+      problems.push(`pair ${i}: ${rendered.left.reason}`)
+      return []
+    })
+    if (problems.length > 0) return E.left({ _tag: 'ConfigFailure', reason: problemList(problems) })
+    const end = tokenizer.encode(endOfTurn)
+    const answer = (said: string): readonly number[] => [
+      ...tokenizer.encode(said, { specialTokens: 'plainText' }),
+      ...end,
+    ]
+    return E.right(
+      preferenceBatch({
+        prompts,
+        chosen: pairs.map(({ chosen }) => answer(chosen)),
+        rejected: pairs.map(({ rejected }) => answer(rejected)),
+      }),
+    )
+  }

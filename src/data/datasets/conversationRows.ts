@@ -1,0 +1,35 @@
+/** Rows of conversations and of preference pairs, as data sets on the hub write them. */
+import { z } from 'zod'
+import { History, message } from '../history.js'
+
+const messages = z
+  .array(z.object({ role: z.string(), content: z.string() }))
+  .min(1)
+  .transform((all) => History(all.map(({ role, content }) => message(role, content))))
+
+/** A conversation with two answers to it, one of which was preferred. */
+export interface PreferencePair {
+  /** Ends before the assistant's turn. */
+  readonly prompt: History
+  readonly chosen: string
+  readonly rejected: string
+}
+
+/** A row with `messages`, each with `role` and `content`, as a conversation. */
+export const CONVERSATION_ROW: z.ZodType<History> = z.object({ messages }).transform((row) => row.messages)
+
+/** A text, or a list of messages whose last one is taken. */
+const answer = z.union([
+  z.string(),
+  z
+    .array(z.object({ content: z.string() }))
+    .min(1)
+    .transform((all) => all.at(-1)!.content),
+])
+
+/** A row with `prompt` (a text or messages), `chosen` and `rejected` (texts, or messages of which the last one is the answer). */
+export const PREFERENCE_ROW: z.ZodType<PreferencePair> = z.object({
+  prompt: z.union([z.string().transform((text) => History([message('user', text)])), messages]),
+  chosen: answer,
+  rejected: answer,
+})

@@ -1,0 +1,30 @@
+/** Environments of conversations as environments of token ids. */
+import { pipe } from 'fp-ts/lib/function.js'
+import type { HistoryAction, HistoryPrompt, TokenAction, TokenPrompt } from '../data/policy.js'
+import type { DeepMerge } from '../data/tensorDict/merge.js'
+import type { Env } from './env.js'
+import { TemplateTransform, type TemplateTransformOptions, type TextEntries } from './transforms/templateTransform.js'
+import { Tokenizer } from './transforms/tokenizer.js'
+import { append } from './transforms/transform.js'
+
+/** The state of an environment with the texts and token ids of its conversations. */
+export type TokenEnvState<O extends HistoryPrompt> = DeepMerge<DeepMerge<O, TextEntries>, TokenPrompt>
+
+/** How conversations are written for a model: `text` of `loadPretrained`. */
+export type TokenEnvText = Pick<TemplateTransformOptions, 'template' | 'endOfTurn'> & Parameters<typeof Tokenizer>[0]
+
+/**
+ * Writes the conversations of an environment by a model's template and tokenizer, and reads completions back: `TemplateTransform`, then
+ * `Tokenizer`.
+ *
+ * Errors   those of both transforms, when the environment is played.
+ */
+export const tokenEnv = <O extends HistoryPrompt>(
+  env: Env<O, HistoryAction>,
+  { template, endOfTurn, tokenizer }: TokenEnvText,
+): Env<TokenEnvState<O>, TokenAction> =>
+  pipe(
+    env as unknown as Env<HistoryPrompt, HistoryAction>, // what it has besides is carried along
+    append(TemplateTransform({ template, endOfTurn })),
+    append(Tokenizer({ tokenizer })),
+  ) as unknown as Env<TokenEnvState<O>, TokenAction> // both add to O

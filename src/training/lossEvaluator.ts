@@ -1,0 +1,70 @@
+/** Evaluators of runs that learn without sampling: the loss of rows that the run does not learn from. */
+import type { LocalLearner } from '../collectors/learners/localLearner.js'
+import { orThrow } from '../core/failure.js'
+import { assign } from '../data/tensorDict/merge.js'
+import type { TensorDict } from '../data/tensorDict/tensorDict.js'
+import { own, scope } from '../engine/scope.js'
+import type { EvaluationResult, Evaluator } from './evaluation.js'
+import type { RatedEntries, Rater } from './rater.js'
+import type { RowBatches } from './rowBatches.js'
+
+export interface LossEvaluatorOptions<B> {
+  /** Default `held out`. */
+  readonly name?: string
+  readonly data: RowBatches<B>
+  readonly learner: Pick<LocalLearner<never, unknown>, 'measure'>
+  /** Adds what the loss reads besides, such as the log-probabilities of a reference. */
+  readonly rate?: Rater<B, RatedEntries>
+  /** The measure that chooses the best checkpoint. Default `accuracy`: of tokens for supervised losses, of pairs for preferences. */
+  readonly score?: 'accuracy' | 'loss'
+}
+
+/** Numbers of batches as one: means by tokens where the loss counts them, else by rows. */
+const meansOf = (results: readonly EvaluationResult[]): Readonly<Record<string, number>> => {
+  const total = results.reduce((sum, { tokens }) => sum + tokens, 0)
+  const names = Object.keys(results[0]?.parts ?? {})
+  return Object.fromEntries(
+    names.map((name) => [name, results.reduce((sum, { parts, tokens }) => sum + parts[name]! * tokens, 0) / total]),
+  )
+}
+
+/**
+ * Makes an evaluator that measures the learner's loss on rows, without sampling: `loss` and everything else that the loss measures, such as
+ * `nll` of supervised losses, and `accuracy` of supervised losses and of preference pairs. Each is a score of the run's report.
+ *
+ * Errors   throws RangeError for endless rows. `run` throws FailureError for rows that make no batch, and RangeError for batches that the loss
+ *          cannot learn from.
+ */
+export const lossEvaluator = <B>({
+  name = 'held out',
+  data,
+  learner,
+  rate,
+  score = 'accuracy',
+}: LossEvaluatorOptions<B>): Evaluator => {
+  const { rows } = data
+  if (rows === 'endless') throw new RangeError(`lossEvaluator: ${data.name} is endless: an evaluation has an end`)
+  return {
+    ...{ name, score, tasks: rows, measure: score === 'loss' ? 'loss' : 'success' },
+    run: async function* () {
+      let done = 0
+      for (const owned of data.once()) {
+        using batch = owned
+        const added = rate === undefined ? {} : orThrow(await rate.rate(batch.value)())
+        using rated = own(scope(() => assign(batch.value as TensorDict, added))) // read by names from here on
+        const { tokens, ...measured } = learner.measure(rated.value as TensorDict<never>)
+        const [count = 0] = rated.value.batchShape
+        done += count
+        const result = {
+          taskId: String(done),
+          query: '',
+          completion: '',
+          score: measured[score] ?? Number.NaN,
+          turns: 0,
+        }
+        yield { results: [{ ...result, parts: measured, tokens: tokens ?? count }], done, tasks: rows }
+      }
+    },
+    scoresOf: meansOf,
+  }
+}

@@ -1,0 +1,109 @@
+/** Batches of the rows of a data set, for runs that learn without sampling. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { z } from 'zod'
+import { type Failure, orThrow } from '../core/failure.js'
+import { formatKey, type Key } from '../core/key.js'
+import { refuse } from '../core/options.js'
+import type { Json } from '../data/codecs/plainValues.js'
+import { type RowSource, shuffled } from '../data/task.js'
+import type { TensorDict } from '../data/tensorDict/tensorDict.js'
+import { type Owned, own, scope } from '../engine/scope.js'
+import type { BatchSource } from './source.js'
+
+export interface RowBatchOptions<Row, B> {
+  /** For run folders and messages. */
+  readonly name: string
+  readonly rows: readonly Row[] | RowSource<Row>
+  /** Rows of a batch. */
+  readonly size: number
+  /** Of the order, which is another one in every epoch. Default: rows stay in their order. */
+  readonly key?: Key
+  /** Makes a batch of rows, such as `chatBatch(model.text)`. */
+  readonly batch: (rows: readonly Row[]) => E.Either<Failure, TensorDict<B>>
+}
+
+/** Batches of rows: the `data` of a run, or what an evaluator measures. */
+export interface RowBatches<out B> extends BatchSource<B> {
+  readonly name: string
+  /** How many rows there are. */
+  readonly rows: number | 'endless'
+  /** Every row once, in order; the last batch may be smaller. Errors: throws FailureError for rows that make no batch. */
+  readonly once: () => Generator<Owned<TensorDict<B>>>
+}
+
+const NAME = 'rowBatches'
+
+const listed = <Row>(name: string, rows: readonly Row[]): RowSource<Row> => ({
+  name,
+  size: rows.length,
+  at: (index) => E.right(rows[index % rows.length]!),
+})
+
+const positionSchema = z.strictObject({ row: z.number().int().nonnegative() })
+
+/** Errors: throws FailureError for a position that another kind of source left. */
+const rowOf = (position: Json | null): number => {
+  if (position === null) return 0
+  const parsed = positionSchema.safeParse(position)
+  const reason = `the checkpoint's position is not that of rows: ${parsed.error && z.prettifyError(parsed.error)}`
+  return orThrow(parsed.success ? E.right(parsed.data.row) : E.left({ _tag: 'PositionFailure', reason }))
+}
+
+/**
+ * Makes batches of the rows of a data set.
+ *
+ * All batches have `size` rows: an epoch goes on in the batch in which the one before it ends. The position is the number of the next row, so
+ * that a run resumes with the batch that it would have had.
+ *
+ * Errors   throws RangeError for a data set without rows and for a size that is not a positive integer. A batch is `Left` for a row that the
+ *          source or `batch` refuses.
+ * Source   TorchRL's `TensorDictReplayBuffer` with `SamplerWithoutReplacement`.
+ *
+ * @example
+ * const numbers = rowBatches({ name: 'numbers', rows: [1, 2, 3], size: 2, batch: (rows) => right(TensorDict({ n: data(rows) }, [rows.length])) })
+ * numbers.rows // 3
+ */
+export const rowBatches = <Row, B>({ name, rows, size, key, batch }: RowBatchOptions<Row, B>): RowBatches<B> => {
+  const source =
+    'at' in rows && typeof rows.at === 'function' && 'name' in rows ? rows : listed(name, rows as readonly Row[]) // lists have no name
+  refuse(NAME, [
+    source.size === 0 && `${name} has no rows`,
+    !(Number.isInteger(size) && size >= 1) && `size must be a positive integer, got ${size}`,
+  ])
+  const ordered = key === undefined ? source : shuffled(source, key)
+  const batchAt = (from: RowSource<Row>, start: number, count: number): E.Either<Failure, Owned<TensorDict<B>>> =>
+    pipe(
+      Array.from({ length: count }, (_, i) => start + i),
+      E.traverseArray((index): E.Either<Failure, Row> => from.at(index)),
+      E.chain((found) => scope(() => pipe(batch(found), E.map(own<TensorDict<B>>)))),
+    )
+  return {
+    name,
+    rows: source.size,
+    description: {
+      ...{ source: NAME, data: name, rows: source.size, size },
+      order: key === undefined ? null : formatKey(key),
+    },
+    kl: null,
+    open: async ({ position, push }) => ({
+      position: { row: rowOf(position) },
+      collect: (at) => {
+        const row = rowOf(at.position)
+        return pipe(
+          TE.fromEither(batchAt(ordered, row, size)),
+          TE.map((made) => ({ batch: made, position: { row: row + size }, sampling: null, overlap: null })),
+        )
+      },
+      trained: push,
+      close: async () => undefined,
+    }),
+    once: function* () {
+      if (source.size === 'endless') throw new RangeError(`${NAME}: ${name} is endless: it has no last row`)
+      for (let start = 0; start < source.size; start += size)
+        yield orThrow(batchAt(source, start, Math.min(size, source.size - start)))
+    },
+    close: async () => undefined,
+  }
+}

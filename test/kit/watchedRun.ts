@@ -1,0 +1,42 @@
+/** A run of word problems whose tasks are watched: for processes that are to be killed, so without a test runner. */
+import type { Clock, Files } from '../../src/core/capabilities.js'
+import { orThrow } from '../../src/core/failure.js'
+import { child, keyFromSeed } from '../../src/core/key.js'
+import type { TaskSource } from '../../src/data/task.js'
+import { shuffled } from '../../src/data/task.js'
+import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
+import { loadPretrained } from '../../src/modules/pretrained.js'
+import { trainOptionsOf } from '../../src/training/choices.js'
+import type { RunEvent } from '../../src/training/events.js'
+import { policyRun } from '../../src/training/policyRun.js'
+import { runFolder } from '../../src/training/store.js'
+import { trainingTasks } from '../../src/training/tasks.js'
+import { train } from '../../src/training/train.js'
+import type { RunSettings } from './runs.js'
+
+/** How the run is watched. */
+interface Watched {
+  readonly files: Files
+  readonly clock: Clock
+  readonly watch: Readonly<Record<'training' | 'heldOut', (source: TaskSource) => TaskSource>>
+}
+
+/** The run of the recipe of word problems, with tasks that tell when they are read. */
+export async function* watchedEvents(
+  folder: string,
+  settings: RunSettings,
+  { files, clock, watch }: Watched,
+): AsyncGenerator<RunEvent> {
+  const model = orThrow(await loadPretrained(settings.model)())
+  const key = child(keyFromSeed(settings.seed), 'tasks')
+  const tasks = orThrow(await trainingTasks(settings, child(key, 'word problems'))())
+  const source = watch.training(shuffled(tasks.train, key))
+  const heldOut = watch.heldOut(tasks.heldOut)
+  const run = await policyRun(settings, {
+    model,
+    env: (each) => GSM8KEnv({ source, ...each }),
+    heldOut: [{ env: (each) => GSM8KEnv({ source: heldOut, ...each }), tasks: tasks.heldOutTasks }],
+  })
+  const recipe = { name: 'wordProblems', file: null, settings: settings as never } // plain JSON, written to config.json
+  yield* train(run, { ...trainOptionsOf(settings), store: runFolder(folder, { files }), clock, recipe })
+}
