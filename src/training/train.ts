@@ -261,6 +261,7 @@ async function* runSteps(session: Session, from: Progress): AsyncGenerator<RunEv
  */
 export async function* train(run: AnyRun, options: TrainOptions): AsyncGenerator<RunEvent> {
   let opened: Session | undefined
+  let store: OpenStore | null = null
   try {
     checkOptions(options)
     const { store: place, recipe } = options
@@ -269,7 +270,7 @@ export async function* train(run: AnyRun, options: TrainOptions): AsyncGenerator
       ...{ format: 2 as const, settings, run: run.description },
       recipe: recipe === undefined ? null : { name: recipe.name, file: recipe.file },
     }
-    const store = place === undefined ? null : orThrow(await openStore(place, config)())
+    store = place === undefined ? null : orThrow(await openStore(place, config)())
     const [session, from] = await openSession(run, options, store)
     opened = session
     const shown = recipe === undefined ? run.description : settings
@@ -282,7 +283,11 @@ export async function* train(run: AnyRun, options: TrainOptions): AsyncGenerator
     }
     yield { type: 'end', summary }
   } finally {
-    await opened?.open.source.close()
-    await run.close()
+    try {
+      await opened?.open.source.close()
+      await run.close()
+    } finally {
+      await store?.release()
+    }
   }
 }
