@@ -13,6 +13,7 @@ import { type KeptBatch, learnedEntries, saveAlarms, saveBatch } from './batchFo
 import type { EvaluationResult, Evaluator } from './evaluation.js'
 import type { RunEvent } from './events.js'
 import { bestStep, exportTrained, saveProgress } from './keep.js'
+import { recordMachine } from './machineRecord.js'
 import type { TrainOptions } from './options.js'
 import { type EvaluationRecord, type RunSummary, type StepRecord, summarize } from './records.js'
 import { finishRun } from './report.js'
@@ -275,6 +276,8 @@ export async function* train(run: AnyRun, options: TrainOptions): AsyncGenerator
     opened = session
     const shown = recipe === undefined ? run.description : settings
     yield { type: 'start', firstStep: from.step + 1, steps: options.steps, settings: shown }
+    const warning = store === null ? null : orThrow(await recordMachine(store.files, store.paths)())
+    if (warning !== null) yield { type: 'warning', message: warning }
     const progress = yield* runSteps(session, from)
     const summary = summaryOf(session, progress)
     if (store !== null) {
