@@ -41,8 +41,8 @@ const SMALL = [
 const SHORT_FORMS: Readonly<Record<string, readonly string[]>> = {
   wordProblems: [...SMALL, 'model={model}'],
   gsm8k: [...SMALL, 'model={model}', 'dataset={gsm8k.jsonl}'],
-  math: [...SMALL, 'model={model}', 'dataset={math.jsonl}'],
-  countdown: [...SMALL, 'model={model}'],
+  math: [...SMALL, 'model={model}', 'dataset={math.jsonl}', 'systemPrompt=off'],
+  countdown: [...SMALL, 'model={model}', 'systemPrompt=off'],
   calculator: [...SMALL, 'model={model}', 'shown=64', 'batch=16'],
   ifEval: [...SMALL, 'model={model}', 'dataset={ifEval.jsonl}'],
   numberGuessing: [...SMALL, 'shown=128', 'guesses=2'],
