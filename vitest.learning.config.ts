@@ -13,6 +13,7 @@ const LONG = [
   'overlap',
   'recipes',
   'remoteGrpo',
+  'reverseText',
   'toolConversations',
 ].map((name) => `test/learning/${name}.test.ts`)
 
