@@ -112,6 +112,11 @@ describe('recipes', () => {
     expect(Object.keys(SHORT_FORMS).sort()).toEqual([...names].sort())
   })
 
+  it('are all in the table of the guide', () => {
+    const rows = readFileSync('docs/guide/24-recipes.md', 'utf8').matchAll(/^\| `(\w+)` \|/gm)
+    expect(Array.from(rows, ([, name]) => name).sort()).toEqual([...names].sort())
+  })
+
   it.each(names)('%s: is one page, named as its file', async (name) => {
     expect(readFileSync(`recipes/${name}.ts`, 'utf8').split('\n').length).toBeLessThanOrEqual(100)
     const { recipe } = await loadRecipe(name)
