@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config'
 /** One seed for every property test: CI sets it, and a failure prints it. */
 const seed = process.env.FC_SEED ?? '20261121'
 
-const EXCLUDED = ['test/learning/**', 'test/soak/**', 'test/engines/**', 'node_modules/**']
+const EXCLUDED = ['test/learning/**', 'test/recipes/**', 'test/soak/**', 'test/engines/**', 'node_modules/**']
 
 /** Tests that a process must be new for: what tfjs has profiled before shows in what it profiles next. */
 const NEW_PROCESS = ['test/engine/onnxruntime/reading.test.ts']

@@ -8,9 +8,12 @@ const LONG = [
   'calculator',
   'chaos',
   'ifEvalHostile',
+  'init',
+  'killResumeRecipes',
   'kills',
   'lora',
   'overlap',
+  'perfectible',
   'recipes',
   'remoteGrpo',
   'reverseText',
@@ -20,7 +23,7 @@ const LONG = [
 /** Long runs: learning with the shipped model, kill and resume at full size, and the search for leaks. */
 export default defineConfig({
   test: {
-    include: ['test/learning/**/*.test.ts', 'test/soak/**/*.test.ts'],
+    include: ['test/learning/**/*.test.ts', 'test/recipes/**/*.test.ts', 'test/soak/**/*.test.ts'],
     exclude: IS_SHORT ? LONG : [],
     globalSetup: 'test/kit/compiledFolders.ts',
     setupFiles: ['test/kit/setup.ts'],

@@ -92,7 +92,7 @@ const fileSettings = async (path: string): Promise<Settings> => {
 }
 
 /** Paths of files mean the same from every folder. */
-const absolute = (leaf: SettingLeaf, value: unknown): unknown => {
+const absolute = (leaf: Pick<SettingLeaf, 'path'>, value: unknown): unknown => {
   const isPath = ['dataset', 'evalDataset'].includes(leaf.path.at(-1) ?? '')
   return isPath && typeof value === 'string' && !isHubName(value) ? resolve(value) : value
 }
@@ -114,7 +114,8 @@ export const givenSettings = async (
   for (const text of Array.isArray(set) ? set : []) {
     const read = readAssignment(recipe, String(text))
     if (E.isLeft(read)) throw new CommandError(read.left.reason)
-    given = withSetting(given, ...read.right)
+    const [path, value] = read.right
+    given = withSetting(given, path, absolute({ path }, value))
   }
   return given
 }

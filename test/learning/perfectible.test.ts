@@ -1,0 +1,55 @@
+/** The perfectible subset: what the start model solves now and then, training solves nearly always, with every algorithm that should. */
+import { beforeAll, describe, expect, it } from 'vitest'
+import * as T from '../../src/index.js'
+import { trainOptionsOf } from '../../src/training/choices.js'
+import { useEngine } from '../kit/engine.js'
+
+useEngine({ threads: 2 })
+
+const ASKED = 48
+const SAMPLES = 40
+
+/** Problems that the shipped model solves in 20 to 80 % of its samples. */
+let perfectible: readonly T.Task[] = []
+let model: T.Pretrained
+
+beforeAll(async () => {
+  model = await T.orThrow(T.loadPretrained(T.EMBEDDED_MODEL))
+  const source = T.wordProblems(T.keyFromSeed(5), { split: 'rl' })
+  const params = T.own(T.scope(() => T.makeParams(model.arrays)))
+  const policy = T.TransformersWrapper({ config: model.config, params: params.value, sampling: { maxNewTokens: 64 } })
+  const { run } = T.evaluator({
+    ...{ policy, tasks: ASKED, tries: SAMPLES, batch: 12 },
+    env: ({ groups, start }) =>
+      T.tokenEnv(T.GSM8KEnv({ source, prompts: groups, repeats: SAMPLES, start }), model.text),
+  })
+  const solved = new Map<string, number>()
+  for await (const { results } of run(T.keyFromSeed(6)))
+    for (const { taskId, score } of results) solved.set(taskId, (solved.get(taskId) ?? 0) + score)
+  policy.release()
+  params.release()
+  perfectible = Array.from({ length: ASKED }, (_, i) => T.orThrow(source.at(i))).filter(({ id }) => {
+    const share = (solved.get(id) ?? 0) / SAMPLES
+    return share >= 0.2 && share <= 0.8
+  })
+})
+
+describe('the perfectible subset of word problems', () => {
+  it.each(['grpo', 'rloo', 'ppo', 'dapo', 'cispo'] as const)(
+    '%s solves more than 95 % of its samples in the end',
+    async (algorithm) => {
+      expect(perfectible.length).toBeGreaterThanOrEqual(4)
+      const settings = T.policySettings.parse({
+        ...{ steps: 40, tasks: { prompts: 8, group: 8 }, loss: { algorithm }, keep: { alarms: 'off' } },
+      })
+      const source = T.taskList('perfectible', perfectible)
+      const run = await T.policyRun(settings, { model, env: (tasks) => T.GSM8KEnv({ source, ...tasks }) })
+      const shares: number[] = []
+      for await (const event of T.train(run, trainOptionsOf(settings)))
+        if (event.type === 'step') shares.push(event.parts.success ?? 0)
+      const last = shares.slice(-5).reduce((a, b) => a + b, 0) / 5
+      console.log(`${algorithm}: ${perfectible.length} problems, ${shares[0]?.toFixed(2)} -> ${last.toFixed(3)}`)
+      expect(last).toBeGreaterThan(0.95)
+    },
+  )
+})
