@@ -11,7 +11,9 @@ const LONG = [
   'kills',
   'lora',
   'overlap',
+  'recipes',
   'remoteGrpo',
+  'reverseText',
   'toolConversations',
 ].map((name) => `test/learning/${name}.test.ts`)
 

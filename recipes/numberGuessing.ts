@@ -3,11 +3,11 @@ import * as T from 'tandem-rl'
 
 /** Three guesses find each of 7 numbers by halving, and 37 % of them at random. */
 const settings = T.withDefaults(T.policySettings.omit({ model: true }), {
-  ...{ steps: 100, tasks: { prompts: 7, group: 16 }, sampling: { maxNewTokens: 4 }, learner: { learningRate: 2e-3 } },
+  ...{ steps: 120, tasks: { prompts: 7, group: 16 }, sampling: { maxNewTokens: 4 }, learner: { learningRate: 2e-3 } },
 }).extend({
   largest: T.z.number().int().min(2).max(99).default(7).describe('secrets are 1 .. largest'),
   guesses: T.z.number().int().positive().default(3).describe('guesses in a game'),
-  shown: T.z.number().int().positive().default(3200).describe('games that the start model is made from'),
+  shown: T.z.number().int().positive().default(8000).describe('games that the start model is made from'),
 })
 
 /** Messages without roles between them: a hint is the last token that the model reads. */
@@ -23,17 +23,29 @@ const QUERY = 'Guess my number.'
 
 const hint = (guess: number, secret: number): string => (guess < secret ? 'higher' : 'lower')
 
-/** A game of a player who ignores the hints: it shows the form of a guess, and nothing else. */
+/** The numbers that the hints leave. */
+interface Left {
+  readonly low: number
+  readonly high: number
+}
+
+const narrowed = ({ low, high }: Left, guess: number, secret: number): Left =>
+  guess < secret ? { low: Math.max(low, guess + 1), high } : { low, high: Math.min(high, guess - 1) }
+
+/** A game that the start model is shown: seven of ten players ignore the hints, the others guess a number that is left. */
 const shownGame = (key: T.Key, { largest, guesses }: T.z.output<typeof settings>): T.History => {
   const secret = 1 + T.uniformInteger(key, largest)
-  const drawn = Array.from({ length: guesses }, (_, turn) => 1 + T.uniformInteger(key, largest, turn + 1))
-  const found = drawn.indexOf(secret)
-  const played = drawn.slice(0, found === -1 ? guesses : found + 1)
-  const messages = played.flatMap((guess, turn) => [
-    T.message('user', turn === 0 ? QUERY : hint(drawn[turn - 1]!, secret)), // there is a guess before it
-    T.message('assistant', String(guess)),
-  ])
-  return T.History(messages)
+  const isAttentive = T.uniform(key, 1) < 0.3
+  let [history, left]: [T.History, Left] = [T.History([T.message('user', QUERY)]), { low: 1, high: largest }]
+  for (let turn = 1; turn <= guesses; turn++) {
+    const { low, high } = isAttentive ? left : { low: 1, high: largest }
+    const guess = low + T.uniformInteger(key, high - low + 1, turn + 1)
+    history = T.appendMessage(history, T.message('assistant', String(guess)))
+    if (guess === secret || turn === guesses) break
+    left = narrowed(left, guess, secret)
+    history = T.appendMessage(history, T.message('user', hint(guess, secret)))
+  }
+  return history
 }
 
 export const recipe = T.defineRecipe({
@@ -51,10 +63,10 @@ export const recipe = T.defineRecipe({
           sizes: { hiddenSize: 64, layers: 1, heads: 4 },
           tokenizer: { texts, vocabularySize: 300, format: FORMAT },
           key: T.child(key, 'model'),
-          stages: [{ name: 'games', conversation: game, conversations: chosen.shown, learningRate: 3e-3 }],
+          stages: [{ name: 'games', conversation: game, conversations: chosen.shown, batch: 32, learningRate: 5e-3 }],
         },
         (event) => {
-          if (event.type === 'step' && event.step % 10 === 0)
+          if (event.type === 'step' && event.step % 50 === 0)
             context.onProgress?.(`start model: step ${event.step} of ${event.steps}, nll ${event.nll.toFixed(3)}`)
         },
       ),
@@ -63,10 +75,14 @@ export const recipe = T.defineRecipe({
     const source = T.taskList('secrets', secrets)
     const env = (from: T.TaskSource) => (tasks: T.TaskContext) =>
       T.MultiTurnEnv({
-        ...{ source: from, ...tasks, maxTurns: chosen.guesses },
-        reply: ({ answer, task }) => {
+        ...{ source: from, ...tasks, maxTurns: chosen.guesses, parts: { found: 1, fits: 0.2 } },
+        initial: (): Left => ({ low: 1, high: chosen.largest }),
+        reply: ({ answer, task, state }) => {
           const [guess, secret] = [Number(answer), Number(task.answer)]
-          return guess === secret ? { done: true, reward: 1 } : hint(guess, secret)
+          if (!Number.isInteger(guess)) return 'A number, please.'
+          const fits = guess >= state.low && guess <= state.high ? 1 : 0
+          if (guess === secret) return { done: true, reward: { found: 1, fits } }
+          return { message: hint(guess, secret), reward: { found: 0, fits }, state: narrowed(state, guess, secret) }
         },
       })
     const heldOut = [{ env: env(source), tasks: chosen.largest }]

@@ -15,15 +15,14 @@ const words = (key: T.Key): T.TaskSource =>
 export const recipe = T.defineRecipe({
   name: 'reverseText',
   summary: 'Make a tiny model that can reverse words but mostly repeats them, and let GRPO find out what pays.',
-  settings: T.policySettings.extend({
-    steps: T.z.number().int().positive().default(100).describe('batches that are collected and learned from'),
-    model: T.z.literal('made here').default('made here').describe('this recipe makes its model'),
-    learner: T.learnerSettings(6e-4),
+  settings: T.withDefaults(T.policySettings.omit({ model: true }), {
+    ...{ steps: 100, sampling: { maxNewTokens: 8 }, learner: { learningRate: 3e-4 } },
+  }).extend({
     shown: T.z
       .number()
       .int()
       .positive()
-      .default(10_240)
+      .default(16_384)
       .describe('words that the model is shown reversed before it learns by reward'),
   }),
   build: async (settings, context) => {
@@ -48,7 +47,7 @@ export const recipe = T.defineRecipe({
           key,
           stages: [
             { ...reversing, conversations: settings.shown },
-            { ...repeating, conversations: Math.ceil(settings.shown / 5) },
+            { ...repeating, conversations: Math.ceil(settings.shown / 8) },
           ],
         },
         (event) => {

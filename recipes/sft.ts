@@ -13,8 +13,7 @@ const workedProblems = (key: T.Key, count: number): readonly T.History[] => {
 export const recipe = T.defineRecipe({
   name: 'sft',
   summary: 'Fine-tune a model on conversations: rows with messages, or generated word problems with worked solutions.',
-  settings: T.dataSettings.extend({
-    learner: T.learnerSettings(5e-4),
+  settings: T.withDefaults(T.dataSettings, { learner: { learningRate: 5e-4 } }).extend({
     dataset: T.z
       .string()
       .nullable()

@@ -2,11 +2,13 @@
 /** The `tandem` command. */
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import { benchCommand } from './bench.js'
 import { captureCommand } from './capture.js'
 import { connectUpstream } from './captureUpstream.js'
 import { doctorCommand } from './doctor.js'
 import { evalCommand } from './eval.js'
 import { CommandError } from './failure.js'
+import { initCommand } from './init.js'
 import { replayCommand } from './replay.js'
 import { sampleCommand } from './sample.js'
 import { serveCommand } from './serve.js'
@@ -40,11 +42,13 @@ const program = async (): Promise<Command> =>
     .version(version)
     .addCommand(await recipeCommand('train', 'Train a model by a recipe.', trainCommand))
     .addCommand(await recipeCommand('eval', 'Measure a model on what a recipe evaluates.', evalCommand))
+    .addCommand(await recipeCommand('bench', 'Measure the steps of a recipe.', benchCommand))
     .addCommand(sampleCommand())
     .addCommand(replayCommand())
     .addCommand(serveCommand(startServedEngine))
     .addCommand(await recipeCommand('worker', 'Play rollouts of a recipe for a trainer elsewhere.', workerCommand))
     .addCommand(captureCommand({ connect: connectUpstream, start: startServedEngine }))
+    .addCommand(initCommand())
     .addCommand(doctorCommand())
     .addHelpText(
       'after',

@@ -43,10 +43,11 @@ const namedBy = (record: object, groupOf: (name: string) => string): Named =>
   )
 
 /** The numbers of a step by name. */
-const stepValues = ({ seconds: _, update, updates: __, parts, metrics, ...record }: StepRecord): Named => ({
+const stepValues = ({ seconds: _, update, updates: __, parts, metrics, memory, ...record }: StepRecord): Named => ({
   ...namedBy({ ...record, ...parts }, (name) => (LEARNED.has(name) ? 'train' : 'rollout')),
   ...namedBy(update, () => 'train'),
   ...namedBy(metrics, () => 'metrics'),
+  ...namedBy(memory, () => 'memory'),
 })
 
 /** The numbers of an evaluation by name. */
@@ -85,7 +86,7 @@ const sampleText = ({ query, tokens, answer, reward }: TrajectoryRecord, i: numb
  * The events that a tracker gets for an event of a run: none for progress within an evaluation.
  *
  * Every number of a step's record is a scalar: under `rollout/` if it describes what was sampled, under `train/` if it describes the
- * update, under `metrics/` if it is one of the run's own; the scores of an evaluator are under `eval/` and its name. Numbers of a record in
+ * update, under `memory/` if it is of the process, under `metrics/` if it is one of the run's own; the scores of an evaluator are under `eval/` and its name. Numbers of a record in
  * the record follow its name: `rollout/sampling/tokens`. A value of null is left out. Settings have dotted paths.
  *
  * @example

@@ -66,7 +66,7 @@ export {
   type RunParts,
 } from './run.js'
 export { type SampledText, type SampleOptions, sampleCompletions } from './sample.js'
-export { dataSettings, learnerSettings, type PolicySettings, policySettings, settings } from './settings.js'
+export { dataSettings, type PolicySettings, policySettings, settings } from './settings.js'
 export type { AheadOptions, BatchSource, KLWeight, OpenSource, SourceBatch, SourceStart } from './source.js'
 export { type RunStore, runFolder } from './store.js'
 export {

@@ -104,25 +104,21 @@ const kl = z
   })
   .prefault({})
 
-/** How a learner learns, with the learning rate of a recipe as the default. */
-export const learnerSettings = (learningRate = 1e-4) =>
-  z
-    .strictObject({
-      learningRate: z.number().positive().default(learningRate).describe('learning rate'),
-      schedule: z
-        .enum(['constant', 'linear', 'cosine'])
-        .default('constant')
-        .describe('how the learning rate falls to 0 at the end of the run'),
-      warmup: natural.default(0).describe('steps in which the learning rate rises first'),
-      optimizer: z.enum(OPTIMIZER_NAMES).default('adamw').describe('optimizer'),
-      optimizerOptions: z.record(z.string(), z.number()).default({}).describe('its options, such as {"beta2":0.95}'),
-      maxGradNorm: z.number().positive().default(1).describe('largest gradient norm before clipping'),
-      epochs: count.default(1).describe('passes over the batch of a step'),
-      miniBatches: count.default(1).describe('optimizer steps of a pass, each on whole groups'),
-    })
-    .prefault({})
-
-const learner = learnerSettings()
+const learner = z
+  .strictObject({
+    learningRate: z.number().positive().default(1e-4).describe('learning rate'),
+    schedule: z
+      .enum(['constant', 'linear', 'cosine'])
+      .default('constant')
+      .describe('how the learning rate falls to 0 at the end of the run'),
+    warmup: natural.default(0).describe('steps in which the learning rate rises first'),
+    optimizer: z.enum(OPTIMIZER_NAMES).default('adamw').describe('optimizer'),
+    optimizerOptions: z.record(z.string(), z.number()).default({}).describe('its options, such as {"beta2":0.95}'),
+    maxGradNorm: z.number().positive().default(1).describe('largest gradient norm before clipping'),
+    epochs: count.default(1).describe('passes over the batch of a step'),
+    miniBatches: count.default(1).describe('optimizer steps of a pass, each on whole groups'),
+  })
+  .prefault({})
 
 const offPolicy = z
   .strictObject({

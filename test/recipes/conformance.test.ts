@@ -37,6 +37,15 @@ const SMALL = [
   ...['keep.evalEvery=1', 'keep.evalTasks=2', 'keep.alarms=off'],
 ]
 
+/** Of recipes that learn without sampling. */
+const DATA = [
+  ...['model={model}', 'batch=4', 'heldOut=4', 'learner.learningRate=0.01'],
+  ...['keep.evalEvery=1', 'keep.evalTasks=2', 'keep.alarms=off'],
+]
+
+/** Of recipes with rollouts and settings of their own for them. */
+const PLAYED = [...SMALL.filter((text) => !text.startsWith('sampling')), 'maxNewTokens=6']
+
 /** The settings of each recipe's short form. A recipe without an entry fails. `{name}` is a path in the folder of the tests. */
 const SHORT_FORMS: Readonly<Record<string, readonly string[]>> = {
   wordProblems: [...SMALL, 'model={model}'],
@@ -46,6 +55,13 @@ const SHORT_FORMS: Readonly<Record<string, readonly string[]>> = {
   calculator: [...SMALL, 'model={model}', 'shown=64', 'batch=16'],
   ifEval: [...SMALL, 'model={model}', 'dataset={ifEval.jsonl}'],
   numberGuessing: [...SMALL, 'shown=128', 'guesses=2'],
+  reverseText: [...SMALL, 'shown=128'],
+  sft: DATA,
+  dpo: DATA,
+  reward: DATA,
+  ppo: [...PLAYED, 'model={model}'],
+  distill: [...PLAYED, 'model={model}', 'teacher={model}'],
+  captured: [...PLAYED, 'model={model}', 'sessions=4'],
 }
 
 const names = readdirSync('recipes').map((file) => file.replace(/\.ts$/, ''))

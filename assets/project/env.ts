@@ -1,0 +1,23 @@
+/** The task: how many balls are left? */
+import * as T from 'tandem-rl'
+import { reward } from './reward.js'
+
+/** Questions without end, always the same for one key. */
+export const questions = (key: T.Key): T.TaskSource =>
+  T.endlessTasks('balls', (index) => {
+    const own = T.child(key, index)
+    const had = 8 + T.uniformInteger(own, 12, 0)
+    const [gave, got] = [1 + T.uniformInteger(own, 7, 1), 1 + T.uniformInteger(own, 9, 2)]
+    return {
+      id: String(index),
+      query: `Zoe had ${had} balls in a box. Then Zoe gave ${gave} balls to Ben. Soon her parents brought her ${got} more balls. How many balls does Zoe have now?`,
+      answer: String(had - gave + got),
+    }
+  })
+
+/** One question, one answer. */
+export const balls = (source: T.TaskSource) => (tasks: T.TaskContext) =>
+  T.MultiTurnEnv({
+    ...{ source, ...tasks, maxTurns: 1, solvedAt: 1 },
+    reply: ({ answer, task }) => ({ done: true, reward: reward(answer, task.answer) }),
+  })

@@ -1,0 +1,38 @@
+/** The laws of environments and of rewards, on those of this project. */
+import fc from 'fast-check'
+import * as T from 'tandem-rl'
+import { checkLaws, envLaws } from 'tandem-rl/testing'
+import { expect, it } from 'vitest'
+import { balls, questions } from './env.js'
+import { reward } from './reward.js'
+
+const answers = fc.constantFrom('<answer>7</answer>', '<answer>x</answer>', 'no answer')
+const said = (text: string) => {
+  const message = T.message('assistant', text)
+  return T.TensorDict({ history: T.TensorDict({ response: T.data([message, message]) }, [2]) }, [2])
+}
+
+checkLaws(
+  it,
+  envLaws(
+    answers.map((text) => ({
+      env: balls(questions(T.keyFromSeed(1)))({ prompts: 2, repeats: 1, start: 0 }),
+      act: () => said(text),
+      steps: 1,
+    })),
+  ),
+)
+
+it('pays the right answer alone in full, whatever else is written', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 0, max: 99 }),
+      fc.integer({ min: 0, max: 99 }),
+      fc.string(),
+      (answer, right, noise) => {
+        const earned = reward(`${noise.replaceAll('<', '')}<answer>${answer}</answer>`, String(right))
+        expect(earned).toBe(answer === right ? 1 : 0.1)
+      },
+    ),
+  )
+})

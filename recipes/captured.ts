@@ -1,0 +1,83 @@
+/** Training from captured sessions: an agent talks to a proxy that records tokens and log-probabilities, and its runs are rewarded. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as T from 'tandem-rl'
+
+const answerSchema = T.z.object({
+  choices: T.z.tuple([T.z.object({ message: T.z.object({ content: T.z.string() }) })]),
+})
+
+/** The sessions of an agent for the default run. The agent has an address of a chat API, and knows nothing of training. */
+const playedSessions = async (
+  model: T.Pretrained,
+  key: T.Key,
+  { groups, size, maxNewTokens }: { readonly groups: number; readonly size: number; readonly maxNewTokens: number },
+): Promise<readonly T.CapturedSession[]> => {
+  using params = T.sharedParams(model)
+  const engine = T.modelEngine({ config: model.config, params: params.value, tokenizer: model.text.tokenizer })
+  const proxy = T.captureApp({ engine, model: { names: ['policy'], root: T.EMBEDDED_MODEL }, text: model.text, key })
+  const post = async (path: string, body: object): Promise<unknown> => {
+    const headers = { 'content-type': 'application/json' }
+    const request = new Request(`http://proxy${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+    return (await proxy.fetch(request)).json()
+  }
+  const source = T.wordProblems(key, { split: 'rl' })
+  const play = async (group: number, member: number): Promise<void> => {
+    const task = T.orThrow(source.at(group))
+    const session = `${group}-${member}`
+    await post('/sessions', { session_id: session, group_id: task.id })
+    const messages = [{ role: 'user', content: task.query }]
+    const answer = await post(`/sessions/${session}/v1/chat/completions`, { messages, max_tokens: maxNewTokens })
+    const { content } = answerSchema.parse(answer).choices[0].message
+    await post(`/sessions/${session}/reward`, { reward: T.gsm8kReward(content, task.answer).reward })
+    await post(`/sessions/${session}/finish`, {})
+  }
+  for (let group = 0; group < groups; group++)
+    await Promise.all(Array.from({ length: size }, (_, member) => play(group, member)))
+  await engine.close()
+  return proxy.sessions()
+}
+
+export const recipe = T.defineRecipe({
+  name: 'captured',
+  summary: 'Learn by GRPO from sessions of an agent: those of tandem capture, or of an agent that is played first.',
+  settings: T.withDefaults(T.dataSettings.omit({ batch: true }), { steps: 16, keep: { evalEvery: 4 } }).extend({
+    tasks: T.settings.tasks,
+    dataset: T.z.string().nullable().default(null).describe('a file that tandem capture wrote'),
+    sessions: T.z.number().int().positive().default(128).describe('tasks that the default agent tries'),
+    maxNewTokens: T.z.number().int().positive().default(64).describe('longest answer of the default agent'),
+  }),
+  build: async (settings) => {
+    const model = await T.orThrow(T.loadPretrained(settings.model))
+    const key = T.keyFromSeed(settings.seed)
+    const { prompts: size, group: groupSize } = settings.tasks
+    const play = { groups: settings.sessions, size: groupSize, maxNewTokens: settings.maxNewTokens }
+    const sessions =
+      settings.dataset === null
+        ? await playedSessions(model, T.child(key, 'agent'), play)
+        : (await T.orThrow(T.readCapture(await T.orThrow(T.fileBytes(settings.dataset))))).sessions
+    const groups = [...new Set(sessions.map(({ group }) => group))].map((name) =>
+      sessions.filter(({ group }) => group === name),
+    )
+
+    const advantage = T.MCAdvantage({ groupSize })
+    const batch = (rows: readonly (readonly T.CapturedSession[])[]) =>
+      pipe(
+        T.capturedBatch(rows.flat(), { groupSize }),
+        E.map((captured) => advantage(captured.batch)),
+      )
+    const data = T.rowBatches({ name: 'sessions', rows: groups, size, key: T.child(key, 'order'), batch })
+    const learner = T.localLearner({ ...T.learnerParts(settings, model), loss: T.GRPOLoss({ clipEpsilon: 0.2 }) })
+
+    const sampling = { temperature: 0, maxNewTokens: settings.maxNewTokens }
+    const policy = T.TransformersWrapper({ config: model.config, params: learner.weights(), sampling })
+    const problems = ({ groups: prompts, start }: T.EvaluationContext) =>
+      T.tokenEnv(T.GSM8KEnv({ source: T.heldOutProblems(), prompts, repeats: 1, start }), model.text)
+    const evaluate = [T.evaluator({ env: problems, policy, tasks: settings.keep.evalTasks })]
+    const record = { exports: T.exportsOf(settings, model, learner) }
+    return T.closing(
+      T.defineRun({ data, learner, updater: T.inProcessUpdater(policy), evaluate, record }),
+      policy.release,
+    )
+  },
+})

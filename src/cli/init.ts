@@ -1,0 +1,62 @@
+/** `tandem init`: a small project of one's own. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { basename, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Command } from 'commander'
+import { liveFiles } from '../live/files.js'
+import { CommandError, orFail } from './failure.js'
+import { say } from './plan.js'
+
+const TEMPLATE = fileURLToPath(new URL('../../assets/project/', import.meta.url))
+
+/** Versions that the project is made with: those of this package, and of what its tests need. */
+const versions = (): Readonly<Record<string, string>> => {
+  const own = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+    readonly version: string
+    readonly devDependencies: Readonly<Record<string, string>>
+  } // our own file
+  return { ...own.devDependencies, 'tandem-rl': `^${own.version}` }
+}
+
+const pick = (from: Readonly<Record<string, string>>, names: readonly string[]): Readonly<Record<string, string>> =>
+  Object.fromEntries(names.map((name) => [name, from[name] ?? '*']))
+
+const packageJson = (name: string): string => {
+  const known = versions()
+  const contents = {
+    ...{ name, private: true, type: 'module' },
+    scripts: { start: 'tandem train ./recipe.ts', test: 'tsc && vitest run' },
+    dependencies: pick(known, ['tandem-rl']),
+    devDependencies: pick(known, ['@types/node', 'fast-check', 'typescript', 'vitest']),
+  }
+  return `${JSON.stringify(contents, undefined, 2)}\n`
+}
+
+/** A name that npm accepts. */
+const packageName = (folder: string): string =>
+  basename(folder)
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9._-]/g, '-')
+    .replace(/^[._-]+/, '') || 'tandem-project'
+
+const action = async (given: string): Promise<void> => {
+  const folder = resolve(given)
+  if (existsSync(folder) && readdirSync(folder).length > 0)
+    throw new CommandError(`${folder} is not empty: name a new folder, or an empty one`)
+  const copied = readdirSync(TEMPLATE).map((name) => [name, readFileSync(`${TEMPLATE}${name}`, 'utf8')] as const)
+  const files = {
+    ...Object.fromEntries(copied),
+    'package.json': packageJson(packageName(folder)),
+    '.gitignore': 'node_modules/\nruns/\n',
+    '.npmrc': 'onnxruntime-node-install=skip\n',
+  }
+  await orFail(liveFiles.makeFolder(folder))
+  for (const [name, contents] of Object.entries(files)) await orFail(liveFiles.write(`${folder}/${name}`, contents))
+  say(`made ${folder}: ${Object.keys(files).sort().join(', ')}\ngo on with: cd ${given} && npm install && npm start\n`)
+}
+
+export const initCommand = (): Command =>
+  new Command('init')
+    .description('Write a small project: a recipe, an environment, a reward, and tests of their laws.')
+    .argument('<folder>', 'a new folder, or an empty one')
+    .action(action)
