@@ -1,7 +1,15 @@
 /** Recipes that are killed in the middle: one that samples from `tandem serve`, and one of several turns with a tool. */
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { contentsOf, gsm8kLines, tandem, tandemOk, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
+import {
+  contentsOf,
+  gsm8kLines,
+  parseJsonLines,
+  tandem,
+  tandemOk,
+  useTemporaryFolder,
+  writeAnsweringModel,
+} from '../kit/runs.js'
 import { startServe } from '../kit/serveProcess.js'
 
 const at = useTemporaryFolder()
@@ -53,11 +61,13 @@ describe('kill -9 of a recipe in the middle of a step', () => {
   })
 
   it('calculator ends, when resumed, with the weights of one that was never stopped', async () => {
-    const sizes = ['shown=320', 'tasks.prompts=2', 'tasks.group=4', 'learner.learningRate=0.001']
+    const sizes = ['shown=1920', 'batch=16', 'tasks.prompts=2', 'tasks.group=8', 'learner.learningRate=0.001']
     await trainKillResume(
       'calculator',
       sizes.flatMap((text) => ['--set', text]),
     )
     expectEqualWeights('calculator')
+    const steps = parseJsonLines(readFileSync(at('calculator-whole/metrics.jsonl'), 'utf8'))
+    expect(steps.some(({ toolCalls }) => Number(toolCalls) > 0)).toBe(true)
   })
 })

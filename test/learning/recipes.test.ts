@@ -22,6 +22,6 @@ const foundBySeed = async (seed: number): Promise<readonly number[]> => {
 describe('the recipe numberGuessing', () => {
   it.each([1, 2, 3])('seed %d: finds the number in clearly more games after 120 steps', async (seed) => {
     const found = await foundBySeed(seed)
-    expect(mean(found.slice(-10))).toBeGreaterThan(mean(found.slice(0, 5)) + 0.1)
+    expect(mean(found.slice(-10))).toBeGreaterThan(mean(found.slice(0, 5)) + 0.2) // from 0.41 to 0.80, 0.76 and 0.69 when this was written
   })
 })

@@ -50,8 +50,8 @@ const PLAYED = [...SMALL.filter((text) => !text.startsWith('sampling')), 'maxNew
 const SHORT_FORMS: Readonly<Record<string, readonly string[]>> = {
   wordProblems: [...SMALL, 'model={model}'],
   gsm8k: [...SMALL, 'model={model}', 'dataset={gsm8k.jsonl}'],
-  math: [...SMALL, 'model={model}', 'dataset={math.jsonl}'],
-  countdown: [...SMALL, 'model={model}'],
+  math: [...SMALL, 'model={model}', 'dataset={math.jsonl}', 'systemPrompt=off'],
+  countdown: [...SMALL, 'model={model}', 'systemPrompt=off'],
   calculator: [...SMALL, 'model={model}', 'shown=64', 'batch=16'],
   ifEval: [...SMALL, 'model={model}', 'dataset={ifEval.jsonl}'],
   numberGuessing: [...SMALL, 'shown=128', 'guesses=2'],
@@ -110,6 +110,11 @@ const remains = (folder: string) => {
 describe('recipes', () => {
   it('all have a short form here', () => {
     expect(Object.keys(SHORT_FORMS).sort()).toEqual([...names].sort())
+  })
+
+  it('are all in the table of the guide', () => {
+    const rows = readFileSync('docs/guide/24-recipes.md', 'utf8').matchAll(/^\| `(\w+)` \|/gm)
+    expect(Array.from(rows, ([, name]) => name).sort()).toEqual([...names].sort())
   })
 
   it.each(names)('%s: is one page, named as its file', async (name) => {
