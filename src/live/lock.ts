@@ -8,24 +8,21 @@ import * as fs from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { setTimeout } from 'node:timers/promises'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { z } from 'zod'
 import type { Locks } from '../core/capabilities.js'
 import type { LockFailure } from '../core/failure.js'
 import { temporaryName } from './files.js'
 
-const holderSchema = z.object({
-  pid: z.number(),
+interface Holder {
+  readonly pid: number
   /** Clock ticks from the start of the machine to that of the process; null where the system has no /proc. */
-  started: z.string().nullable(),
+  readonly started: string | null
   /** Of the start of the machine; null likewise. */
-  boot: z.string().nullable(),
+  readonly boot: string | null
   /** In which the process id counts; null likewise. */
-  namespace: z.string().nullable(),
-  host: z.string(),
-  since: z.string(),
-})
-
-type Holder = Readonly<z.infer<typeof holderSchema>>
+  readonly namespace: string | null
+  readonly host: string
+  readonly since: string
+}
 
 const textOf = (path: string): Promise<string | null> =>
   fs.readFile(path, 'utf8').then(
@@ -66,11 +63,22 @@ const hasEnded = async (holder: Holder, here: Holder): Promise<boolean> => {
   return holder.started !== null && holder.started !== (await startOf(holder.pid))
 }
 
+const isWord = (value: unknown): boolean => value === null || typeof value === 'string'
+
+const isHolder = (value: unknown): value is Holder => {
+  if (typeof value !== 'object' || value === null) return false
+  const { pid, started, boot, namespace, host, since } = value as Readonly<Record<string, unknown>> // of any object, each checked below
+  return (
+    Number.isSafeInteger(pid) &&
+    [started, boot, namespace].every(isWord) &&
+    [host, since].every((x) => typeof x === 'string')
+  )
+}
+
 const readHolder = (text: string | null): Holder | null => {
-  if (text === null) return null
   try {
-    const parsed = holderSchema.safeParse(JSON.parse(text))
-    return parsed.success ? parsed.data : null
+    const value: unknown = JSON.parse(text ?? 'null')
+    return isHolder(value) ? value : null
   } catch {
     return null
   }

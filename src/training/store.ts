@@ -146,8 +146,6 @@ export const openStore = (store: RunStore, config: RunConfig): TE.TaskEither<Sto
     folder: store.folder,
     reason: 'there is no run in this folder (no config.json)',
   }
-  const opened = (exists: boolean): TE.TaskEither<StoreFailure, Contents> =>
-    exists && store.existing === 'resume' ? oldRun(store, paths, config) : newRun(store, config)
   return pipe(
     store.files.exists(paths.config),
     TE.filterOrElseW(
@@ -160,7 +158,10 @@ export const openStore = (store: RunStore, config: RunConfig): TE.TaskEither<Sto
     TE.chainW(({ release }) =>
       pipe(
         store.files.exists(paths.config),
-        TE.chainW(opened),
+        TE.chainW(
+          (exists): TE.TaskEither<StoreFailure, Contents> =>
+            exists && store.existing === 'resume' ? oldRun(store, paths, config) : newRun(store, config),
+        ),
         TE.map((found): OpenStore => ({ ...found, release })),
         TE.orElseFirstTaskK(() => release),
       ),

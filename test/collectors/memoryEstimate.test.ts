@@ -18,7 +18,13 @@ const path = useTemporaryFolder()
 
 /** A run of a small model. */
 const request: MemoryRequest = {
-  ...{ config: tinyConfig(), trained: 10_000, stateNumbers: 2, microBatchTokens: 4096, recompute: 'none' },
+  ...{
+    config: tinyConfig(),
+    trained: parameterCount(tinyConfig()),
+    stateNumbers: 2,
+    microBatchTokens: 4096,
+    recompute: 'none',
+  },
   batch: { prompts: 16, group: 8, promptTokens: 64, completionTokens: 64 },
 }
 

@@ -187,10 +187,11 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
 
   /** What the server under the proxy answers. */
   const pass = (request: Request, path: string): Promise<Response> => {
-    const { search } = new URL(request.url)
+    const url = new URL(request.url)
+    url.pathname = path // not resolved against the address: it may look like one of its own
     const hasBody = request.method !== 'GET' && request.method !== 'HEAD'
     return plain.fetch(
-      new Request(new URL(path + search, request.url), {
+      new Request(url, {
         method: request.method,
         headers: request.headers,
         signal: request.signal,
