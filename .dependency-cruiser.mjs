@@ -10,12 +10,11 @@ const ALLOWED = {
   modules: ['core', 'engine', 'data', 'live'],
   objectives: ['core', 'engine', 'data'],
   collectors: ['core', 'engine', 'data', 'envs', 'modules', 'objectives', 'live'],
-  run: ['core', 'engine', 'data', 'envs', 'modules', 'objectives', 'collectors', 'live'],
-  training: ['core', 'engine', 'data', 'envs', 'modules', 'objectives', 'collectors', 'run', 'live'],
-  tracking: ['core', 'data', 'run', 'live'],
+  training: ['core', 'engine', 'data', 'envs', 'modules', 'objectives', 'collectors', 'live'],
+  tracking: ['core', 'data', 'training', 'live'],
   serve: ['core', 'data', 'live', 'modules'],
   testing: ['core', 'engine', 'data', 'envs', 'collectors'],
-  cli: ['core', 'engine', 'data', 'modules', 'collectors', 'run', 'training', 'tracking', 'serve', 'live'],
+  cli: ['core', 'engine', 'data', 'modules', 'collectors', 'training', 'tracking', 'serve', 'live'],
 }
 
 /** Package -> folders that may import it. */
@@ -24,7 +23,7 @@ const PACKAGES = {
   '@huggingface/tokenizers': ['data/tokenizer/pattern'],
   tokenizers: ['data/tokenizer/native'],
   '@huggingface/jinja': ['data'],
-  immutable: ['data', 'objectives', 'collectors', 'run'],
+  immutable: ['data', 'objectives', 'collectors'],
   commander: ['cli'],
   jiti: ['cli/recipeFile'],
   yaml: ['cli/recipeFlags'],
@@ -33,7 +32,7 @@ const PACKAGES = {
   hyparquet: ['data/codecs/parquet'],
   'hyparquet-compressors': ['data/codecs/parquet'],
   'hyparquet-writer': ['data/codecs/parquet'],
-  zod: ['data', 'envs', 'modules', 'collectors', 'run', 'training', 'tracking', 'serve', 'cli/recipe', 'index'],
+  zod: ['data', 'envs', 'modules', 'collectors', 'training', 'tracking', 'serve', 'cli/recipe', 'live/lock', 'index'],
   hono: ['serve'],
   '@hono/node-server': ['live/httpServer'],
   '@redis/client': ['collectors/queues/redisConnection'],
@@ -80,7 +79,7 @@ export default {
       severity: 'error',
       from: {
         path: '^src',
-        pathNot: '^src/(live|cli|engine/onnxruntime/(binding|register)|run/report|training/report)',
+        pathNot: '^src/(live|cli|engine/onnxruntime/(binding|register)|training/report)',
       },
       to: { dependencyTypes: ['core'] },
     },

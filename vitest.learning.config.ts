@@ -11,6 +11,7 @@ const LONG = [
   'kills',
   'lora',
   'overlap',
+  'recipes',
   'remoteGrpo',
   'reverseText',
   'toolConversations',

@@ -3,7 +3,7 @@ import * as T from 'tandem-rl'
 
 /** Three guesses find each of 7 numbers by halving, and 37 % of them at random. */
 const settings = T.withDefaults(T.policySettings.omit({ model: true }), {
-  ...{ steps: 100, tasks: { prompts: 7, group: 16 }, sampling: { maxNewTokens: 4 }, learner: { learningRate: 1e-3 } },
+  ...{ steps: 120, tasks: { prompts: 7, group: 16 }, sampling: { maxNewTokens: 4 }, learner: { learningRate: 2e-3 } },
 }).extend({
   largest: T.z.number().int().min(2).max(99).default(7).describe('secrets are 1 .. largest'),
   guesses: T.z.number().int().positive().default(3).describe('guesses in a game'),

@@ -2,6 +2,7 @@
 /** The `tandem` command. */
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import { benchCommand } from './bench.js'
 import { captureCommand } from './capture.js'
 import { connectUpstream } from './captureUpstream.js'
 import { doctorCommand } from './doctor.js'
@@ -41,6 +42,7 @@ const program = async (): Promise<Command> =>
     .version(version)
     .addCommand(await recipeCommand('train', 'Train a model by a recipe.', trainCommand))
     .addCommand(await recipeCommand('eval', 'Measure a model on what a recipe evaluates.', evalCommand))
+    .addCommand(await recipeCommand('bench', 'Measure the steps of a recipe.', benchCommand))
     .addCommand(sampleCommand())
     .addCommand(replayCommand())
     .addCommand(serveCommand(startServedEngine))

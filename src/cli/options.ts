@@ -3,7 +3,6 @@ import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { InvalidArgumentError, Option } from 'commander'
 import type { HubProgress } from '../core/hub.js'
-import { isHubName } from '../data/datasets/open.js'
 import { BACKENDS, type BackendName, NoBackend, type SelectedBackend, selectBackend } from '../engine/select.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { CommandError } from './failure.js'
@@ -34,7 +33,7 @@ const threadNumber = integer(1, 512)
 /** Names for `--allowed-hosts`, for the help text. */
 export const ALLOWED_HOSTS_HELP = 'names in Host headers that are answered besides localhost, such as that of a proxy'
 
-export const positiveNumber = (text: string): number => {
+const positiveNumber = (text: string): number => {
   const value = Number(text)
   if (!(value > 0 && value < Number.POSITIVE_INFINITY)) throw new InvalidArgumentError('expected a number above 0.')
   return value
@@ -54,24 +53,6 @@ export const share = (text: string): number => {
   if (value > 1) throw new InvalidArgumentError('expected a number of at most 1.')
   return value
 }
-
-/** One of a few words. */
-export const oneOf =
-  (words: readonly string[]) =>
-  (text: string): string => {
-    if (!words.includes(text)) throw new InvalidArgumentError(`expected ${words.join(', ')}.`)
-    return text
-  }
-
-/** A dataset as settings name it: files by their whole path, rows on the hub as they are. */
-export const datasetName = (given: string): string => (isHubName(given) ? given : resolve(given))
-
-/** What `--dataset` takes. */
-export const DATASET_ARGUMENT = '<file or hub name>'
-
-/** How rows are named, for the help text. */
-export const DATASET_HELP =
-  'rows with question and answer, as in GSM8K: a file of JSON lines, a .parquet file, or hub:OWNER/NAME[@REVISION]/CONFIG/SPLIT, such as hub:openai/gsm8k/main/train'
 
 /** What `--model` and arguments like it accept: the names that `loadPretrained` resolves. */
 export const MODEL_HELP = 'a folder in Hugging Face layout, a run folder, OWNER/NAME on the hub, or embedded'

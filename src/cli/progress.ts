@@ -74,6 +74,9 @@ export const barDisplay = (stream: NodeJS.WriteStream): Display => {
         case 'evaluation':
           above(`after ${String(event.step).padStart(3)} steps: ${evaluationText(event)}`)
           return
+        case 'warning':
+          above(`\u001b[33m${describeEvent(event)}\u001b[39m`) // yellow
+          return
         case 'checkpoint':
           return
         case 'end':

@@ -1,15 +1,19 @@
 /** `tandem sample`: completions of a question, on the screen. */
 import { Argument, Command, Option } from 'commander'
 import { keyFromSeed } from '../core/key.js'
+import { liveClock } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
 import { loadPretrained } from '../modules/pretrained.js'
+import { settingLeaves, withSetting } from '../training/recipe.js'
 import { sampleCompletions } from '../training/sample.js'
+import { sampleStep, trajectoriesOf } from '../training/step.js'
 import { heldOutProblems } from '../training/tasks.js'
-import { orFail } from './failure.js'
+import { asCommandError, CommandError, orFail } from './failure.js'
 import {
   downloadLines,
   type EngineOptions,
   engineOptions,
+  modelName,
   modelOption,
   naturalNumber,
   nonNegativeNumber,
@@ -17,6 +21,9 @@ import {
   share,
   startEngine,
 } from './options.js'
+import { build, type Settings } from './plan.js'
+import { type LoadedRecipe, loadRecipe } from './recipeFile.js'
+import { checkedSettings } from './recipeFlags.js'
 
 interface SampleFlags extends EngineOptions {
   readonly model: string
@@ -27,10 +34,62 @@ interface SampleFlags extends EngineOptions {
   readonly maxNewTokens: number
   readonly seed: number
   readonly json?: boolean
+  readonly recipe?: string
+}
+
+/** Settings by the names that recipes share, where the recipe has them. */
+const recipeSettings = (
+  { recipe }: LoadedRecipe,
+  { model, seed, count, temperature, maxNewTokens }: SampleFlags,
+): Settings => {
+  const wanted: readonly (readonly [string, unknown])[] = [
+    ...([
+      ['model', modelName(model)],
+      ['seed', seed],
+      ['tasks.prompts', count],
+      ['tasks.group', 1],
+    ] as const),
+    ...([
+      ['sampling.temperature', temperature],
+      ['sampling.maxNewTokens', maxNewTokens],
+    ] as const),
+  ]
+  const known = settingLeaves(recipe.settings).map(({ path }) => path.join('.'))
+  return wanted
+    .filter(([path]) => known.includes(path))
+    .reduce((settings, [path, value]) => withSetting(settings, path.split('.'), value), {} as Settings) // nothing yet
+}
+
+/** Trajectories of a recipe's environment, as the policy plays them. */
+const sampleRecipe = async (name: string, flags: SampleFlags): Promise<void> => {
+  const loaded = await loadRecipe(name)
+  const settings = checkedSettings(loaded.recipe, recipeSettings(loaded, flags))
+  const run = await build(loaded, settings, { memory: 'ignore' })
+  try {
+    await run.begin?.()
+    const source = await run.source.open({ step: 0, lastStep: 1, position: null, push: run.push })
+    const open = { run, source, clock: liveClock }
+    try {
+      using sampled = await sampleStep(open, { step: 0, position: source.position, klCoefficient: 0 })
+      for (const each of trajectoriesOf(open, sampled)) {
+        const told = `${each.query}\n${each.tokens.join('')}\n  reward ${each.reward}\n\n`
+        process.stdout.write(flags.json === true ? `${JSON.stringify(each)}\n` : told)
+      }
+    } finally {
+      await source.close()
+    }
+  } catch (error) {
+    throw asCommandError(error)
+  } finally {
+    await run.close()
+  }
 }
 
 const action = async (question: string | undefined, flags: SampleFlags): Promise<void> => {
+  if (question !== undefined && flags.recipe !== undefined)
+    throw new CommandError('a recipe asks questions of its own: leave out the question, or --recipe')
   await startEngine(flags)
+  if (flags.recipe !== undefined) return sampleRecipe(flags.recipe, flags)
   const model = await orFail(loadPretrained(flags.model, liveFiles, { onProgress: downloadLines() }))
   const asked = question ?? (await exampleQuestion(flags.seed))
   const completions = await orFail(
@@ -67,6 +126,7 @@ export const sampleCommand = (): Command => {
   const command = new Command('sample')
     .description('Sample completions of a question.')
     .addArgument(new Argument('[question]', 'what to ask (default: a generated word problem)'))
+    .option('--recipe <name>', 'play the environment of a recipe, by name or file, in place of a question')
     .addOption(modelOption('model'))
     .addOption(new Option('--count <n>', 'completions').argParser(positiveInteger).default(4))
     .addOption(

@@ -1,6 +1,6 @@
 /** What pure code may ask of the world, as types. The real ones are in `src/live`. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { FileFailure, OutputFailure, ProcessFailure, ThreadFailure } from './failure.js'
+import type { FileFailure, LockFailure, OutputFailure, ProcessFailure, ThreadFailure } from './failure.js'
 
 /** What a file is to hold: bytes, text, or pieces that are written one after the other and made only then. */
 export type FileContents = Uint8Array | string | Iterable<Uint8Array>
@@ -37,6 +37,12 @@ export interface Files {
   readonly exists: (path: string) => TaskEither<FileFailure, boolean>
   /** Removes a file, or a folder with everything in it. No failure if there is none. */
   readonly remove: (path: string) => TaskEither<FileFailure, void>
+}
+
+/** Locks by path: one process at a time holds one. They end with the process that holds them, however it ends. */
+export interface Locks {
+  /** Takes a lock, or fails at once with who holds it. `release` is to be called once. */
+  readonly take: (path: string) => TaskEither<LockFailure, { readonly release: () => Promise<void> }>
 }
 
 /** Names that nobody has used before. */

@@ -33,6 +33,8 @@ export const describe = (failure: Failure): string => {
   switch (failure._tag) {
     case 'FileFailure':
       return `could not ${of('operation')} ${of('path')}: ${reason}`
+    case 'LockFailure':
+      return `${of('path')}: ${reason}`
     case 'FormatFailure':
       return 'path' in failure ? `${of('path')}: ${reason}` : reason
     case 'ModelFailure':
@@ -132,6 +134,14 @@ export interface FileFailure {
   readonly path: string
   /** The system's error code, such as ENOENT or ENOSPC. */
   readonly code: string
+  readonly reason: string
+}
+
+/** A lock that another process holds, or that cannot be taken. */
+export interface LockFailure {
+  readonly _tag: 'LockFailure'
+  /** The lock file. */
+  readonly path: string
   readonly reason: string
 }
 

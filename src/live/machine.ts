@@ -1,5 +1,5 @@
 /** The real machine. */
-import { totalmem } from 'node:os'
+import { cpus, totalmem } from 'node:os'
 import type { Machine } from '../core/capabilities.js'
 
 /** The memory of the machine, or of the container that the process is in, whichever is less. */
@@ -9,6 +9,9 @@ export const liveMachine: Machine = {
     return limit > 0 ? Math.min(limit, totalmem()) : totalmem()
   },
 }
+
+/** The kind of processor, as it names itself. */
+export const processorName = (): string => cpus()[0]?.model ?? 'unknown'
 
 /** Bytes of this process that are in main memory. */
 export const residentBytes = (): number => process.memoryUsage.rss()

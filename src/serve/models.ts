@@ -58,7 +58,7 @@ export const loadAdapter = async (served: Served, body: unknown): Promise<E.Eith
   if (!name || !path) return E.left(badInput("Both 'lora_name' and 'lora_path' must be provided."))
   if (inPlace === true) {
     return E.left(
-      apiFailure(501, '`load_inplace` is not supported: load the adapter under a new name.', 'load_inplace'),
+      apiFailure(400, '`load_inplace` is not supported: load the adapter under a new name.', 'load_inplace'),
     )
   }
   const isTaken = [served.adapters, served.loading, new Set(served.model.names)].some((names) => names.has(name))

@@ -50,6 +50,8 @@ export const describeEvent = (event: RunEvent): string => {
       return `saved ${event.path}`
     case 'end':
       return `${event.summary.status} after ${event.summary.steps} steps`
+    case 'warning':
+      return `warning: ${event.message}`
     case 'samples':
       return `sample of step ${event.step}: ${sampleText(event)}`
     case 'evaluating':

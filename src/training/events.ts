@@ -12,6 +12,8 @@ export type RunEvent =
       /** The settings of the recipe, or the parts of the run. */
       readonly settings: Readonly<Record<string, Json>>
     }
+  /** The run may not be what it seems, as when it goes on with another number of threads. */
+  | { readonly type: 'warning'; readonly message: string }
   | {
       readonly type: 'evaluating'
       readonly name: string

@@ -13,6 +13,8 @@ import type { EvaluationRecord, StepRecord, TrajectoryRecord } from './records.j
 export interface RunPaths {
   readonly folder: string
   readonly config: string
+  /** Processor, engine and threads of the last session. */
+  readonly machine: string
   readonly metrics: string
   readonly trajectories: string
   readonly checkpoints: string
@@ -29,6 +31,7 @@ export interface RunPaths {
 export const runPaths = (folder: string): RunPaths => ({
   folder,
   config: `${folder}/config.json`,
+  machine: `${folder}/machine.json`,
   metrics: `${folder}/metrics.jsonl`,
   trajectories: `${folder}/trajectories.jsonl`,
   checkpoints: `${folder}/checkpoints`,

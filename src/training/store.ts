@@ -2,10 +2,12 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../core/capabilities.js'
+import type { Files, Locks } from '../core/capabilities.js'
 import type { Digest } from '../core/digest.js'
+import type { LockFailure } from '../core/failure.js'
 import { liveDigest } from '../live/digest.js'
 import { liveFiles } from '../live/files.js'
+import { liveLocks } from '../live/lock.js'
 import { type CheckpointFailure, type CheckpointState, checkpointsIn, readCheckpoint } from './checkpoint.js'
 import { differingSettings } from './recipe.js'
 import type { EvaluationRecord, StepRecord } from './records.js'
@@ -31,6 +33,7 @@ export interface RunStore {
   readonly missing: 'create' | 'refuse'
   readonly files: Files
   readonly digest: Digest
+  readonly locks: Locks
 }
 
 /**
@@ -45,6 +48,7 @@ export const runFolder = (folder: string, options: Partial<Omit<RunStore, 'folde
   missing: 'create',
   files: liveFiles,
   digest: liveDigest,
+  locks: liveLocks,
   ...options,
 })
 
@@ -60,9 +64,14 @@ export interface OpenStore extends RunStore {
   /** Null at the beginning of a run. */
   readonly resume: ResumePoint | null
   readonly records: readonly (StepRecord | EvaluationRecord)[]
+  /** Lets other processes open the folder. */
+  readonly release: () => Promise<void>
 }
 
-export type StoreFailure = RunFailure | CheckpointFailure
+/** A store that is open, before its lock is added. */
+type Contents = Omit<OpenStore, 'release'>
+
+export type StoreFailure = RunFailure | CheckpointFailure | LockFailure
 
 const shown = (value: unknown): string => JSON.stringify(value) ?? 'nothing'
 
@@ -98,7 +107,7 @@ const resumePoint = (store: RunStore, paths: RunPaths): TE.TaskEither<StoreFailu
     }),
   )
 
-const oldRun = (store: RunStore, paths: RunPaths, config: RunConfig): TE.TaskEither<StoreFailure, OpenStore> => {
+const oldRun = (store: RunStore, paths: RunPaths, config: RunConfig): TE.TaskEither<StoreFailure, Contents> => {
   const { files, folder } = store
   return pipe(
     openRun(files, folder),
@@ -116,7 +125,7 @@ const oldRun = (store: RunStore, paths: RunPaths, config: RunConfig): TE.TaskEit
   )
 }
 
-const newRun = (store: RunStore, config: RunConfig): TE.TaskEither<StoreFailure, OpenStore> =>
+const newRun = (store: RunStore, config: RunConfig): TE.TaskEither<StoreFailure, Contents> =>
   pipe(
     createRun(store.files, store.folder, config),
     TE.map((paths) => ({ ...store, paths, resume: null, records: [] })),
@@ -126,7 +135,9 @@ const newRun = (store: RunStore, config: RunConfig): TE.TaskEither<StoreFailure,
  * Opens a store for a run.
  *
  * Errors   `Left` for a folder that holds a run of other parts (naming them), for one that holds a run or none where that is refused, and
- *          for a checkpoint that is not as it was written (naming the one before it).
+ *          for a checkpoint that is not as it was written (naming the one before it). `Left(LockFailure)`, with nothing changed, while another
+ *          process has the folder open.
+ * Effects  holds the lock of the folder until `release`.
  */
 export const openStore = (store: RunStore, config: RunConfig): TE.TaskEither<StoreFailure, OpenStore> => {
   const paths = runPaths(store.folder)
@@ -135,11 +146,24 @@ export const openStore = (store: RunStore, config: RunConfig): TE.TaskEither<Sto
     folder: store.folder,
     reason: 'there is no run in this folder (no config.json)',
   }
+  const opened = (exists: boolean): TE.TaskEither<StoreFailure, Contents> =>
+    exists && store.existing === 'resume' ? oldRun(store, paths, config) : newRun(store, config)
   return pipe(
     store.files.exists(paths.config),
-    TE.chainW((exists): TE.TaskEither<StoreFailure, OpenStore> => {
-      if (exists && store.existing === 'resume') return oldRun(store, paths, config)
-      return !exists && store.missing === 'refuse' ? TE.left(missing) : newRun(store, config)
-    }),
+    TE.filterOrElseW(
+      (exists) => exists || store.missing === 'create',
+      () => missing,
+    ),
+    TE.chainFirstW(() => store.files.makeFolder(store.folder)),
+    TE.chainW(() => store.locks.take(`${store.folder}/run.lock`)),
+    // Looked at again: another process may have made a run before it let go of the lock.
+    TE.chainW(({ release }) =>
+      pipe(
+        store.files.exists(paths.config),
+        TE.chainW(opened),
+        TE.map((found): OpenStore => ({ ...found, release })),
+        TE.orElseFirstTaskK(() => release),
+      ),
+    ),
   )
 }

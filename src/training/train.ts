@@ -13,6 +13,7 @@ import { type KeptBatch, learnedEntries, saveAlarms, saveBatch } from './batchFo
 import type { EvaluationResult, Evaluator } from './evaluation.js'
 import type { RunEvent } from './events.js'
 import { bestStep, exportTrained, saveProgress } from './keep.js'
+import { recordMachine } from './machineRecord.js'
 import type { TrainOptions } from './options.js'
 import { type EvaluationRecord, type RunSummary, type StepRecord, summarize } from './records.js'
 import { finishRun } from './report.js'
@@ -261,6 +262,7 @@ async function* runSteps(session: Session, from: Progress): AsyncGenerator<RunEv
  */
 export async function* train(run: AnyRun, options: TrainOptions): AsyncGenerator<RunEvent> {
   let opened: Session | undefined
+  let store: OpenStore | null = null
   try {
     checkOptions(options)
     const { store: place, recipe } = options
@@ -269,11 +271,13 @@ export async function* train(run: AnyRun, options: TrainOptions): AsyncGenerator
       ...{ format: 2 as const, settings, run: run.description },
       recipe: recipe === undefined ? null : { name: recipe.name, file: recipe.file },
     }
-    const store = place === undefined ? null : orThrow(await openStore(place, config)())
+    store = place === undefined ? null : orThrow(await openStore(place, config)())
     const [session, from] = await openSession(run, options, store)
     opened = session
     const shown = recipe === undefined ? run.description : settings
     yield { type: 'start', firstStep: from.step + 1, steps: options.steps, settings: shown }
+    const warning = store === null ? null : orThrow(await recordMachine(store.files, store.paths)())
+    if (warning !== null) yield { type: 'warning', message: warning }
     const progress = yield* runSteps(session, from)
     const summary = summaryOf(session, progress)
     if (store !== null) {
@@ -282,7 +286,11 @@ export async function* train(run: AnyRun, options: TrainOptions): AsyncGenerator
     }
     yield { type: 'end', summary }
   } finally {
-    await opened?.open.source.close()
-    await run.close()
+    try {
+      await opened?.open.source.close()
+      await run.close()
+    } finally {
+      await store?.release()
+    }
   }
 }

@@ -35,6 +35,19 @@ describe('tandem sample', () => {
     expect(stdout.match(/^ {2}log-probability -?\d+\.\d\d$/gm)).toHaveLength(2)
   })
 
+  it('plays the environment of a recipe', async () => {
+    const { stdout } = await tandemOk(
+      ['sample', '--recipe', 'wordProblems', '--model', 'model', '--count', '2', '--json'],
+      {
+        cwd,
+      },
+    )
+    const lines = parseJsonLines(stdout)
+    expect(lines).toHaveLength(2)
+    for (const line of lines)
+      expect(line).toMatchObject({ query: expect.stringMatching(/\?$/), reward: expect.any(Number) })
+  })
+
   it('refuses a model that is not there by name', async () => {
     const { code, stdout, stderr } = await tandem(sample(QUESTION, '--model', 'nobody'), { cwd })
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })

@@ -44,13 +44,5 @@ export const trajectoryRecord = (step: number, changes: Partial<TrajectoryRecord
 
 export const summaryContext: SummaryContext = {
   ...{ status: 'finished', secondsTotal: 12, checkpointSeconds: 0.1, policyVersion: 2 },
-  engine: {
-    backend: 'onnxruntime',
-    version: '1',
-    threads: 2,
-    compiles: 3,
-    graphs: 3,
-    graphBytes: 2 ** 20,
-    fallbacks: {},
-  },
+  engine: { backend: 'onnxruntime', version: '1', threads: 2, compiles: 3, graphs: 3, graphBytes: 0, fallbacks: {} },
 }

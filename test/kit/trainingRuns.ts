@@ -93,7 +93,7 @@ const follow = async (folder: string, settings: RunSettings, stopAt?: number): P
 }
 
 /** All that a run leaves behind after a step, without times, and without lengths of logs and digests: they contain times. */
-export const remainsOf = (folder: string, step: number) => {
+const remainsOf = (folder: string, step: number) => {
   const text = (file: string): string => readFileSync(`${folder}/${file}`, 'utf8')
   const checkpoint = `checkpoints/step-${String(step).padStart(6, '0')}`
   const state: object = JSON.parse(text(`${checkpoint}/state.json`))

@@ -215,11 +215,11 @@ describe('calls of tools', () => {
 
   it.each([
     ['an empty list', { tools: [] }, 400, '`tools` must not be an empty array'],
-    ['"required"', { tools: [TOOL], tool_choice: 'required' }, 501, 'constrained decoding'],
+    ['"required"', { tools: [TOOL], tool_choice: 'required' }, 400, 'constrained decoding'],
     [
       'one tool by name',
       { tools: [TOOL], tool_choice: { type: 'function', function: { name: 'weather' } } },
-      501,
+      400,
       'constrained',
     ],
     [

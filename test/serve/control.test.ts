@@ -200,7 +200,7 @@ describe('adapters', () => {
     [{ lora_name: 'cat', lora_path: '/x' }, 400, 'already been loaded'],
     [{ lora_name: 'a', lora_path: '/gone' }, 404, 'Loading lora a failed: No adapter found for /gone'],
     [{ lora_name: 'a', lora_path: '/broken' }, 500, 'the rank is missing'],
-    [{ lora_name: 'a', lora_path: '/x', load_inplace: true }, 501, 'load_inplace'],
+    [{ lora_name: 'a', lora_path: '/x', load_inplace: true }, 400, 'load_inplace'],
   ])('%j is refused, and the name stays free', async (body, status, message) => {
     const app = served(saying('x'), { features: { readAdapter } })
     const reply = await post(app, '/v1/load_lora_adapter', body)

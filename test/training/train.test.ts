@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import * as T from '../../src/index.js'
 import { trainOptionsOf } from '../../src/training/choices.js'
 import { useEngine } from '../kit/engine.js'
-import { useTemporaryFolder } from '../kit/runs.js'
+import { contentsOf, useTemporaryFolder } from '../kit/runs.js'
 import { smallPolicySettings, smallRun } from '../kit/training.js'
 
 useEngine({ threads: 1 })
@@ -48,6 +48,30 @@ describe('train', () => {
     const evaluation = events.find((event) => event.type === 'evaluation')
     expect(evaluation).toMatchObject({ name: 'held out', score: 'accuracy', tasks: 4 })
     expect(readdirSync(path('whole'))).toEqual(expect.arrayContaining(['report.html', 'summary.json', 'config.json']))
+  })
+
+  it('warns by name when it goes on with another number of threads', async () => {
+    const file = path('whole/machine.json')
+    const was = JSON.parse(readFileSync(file, 'utf8')) as object // written by the run
+    expect(was).toMatchObject({ processor: expect.any(String), threads: expect.any(String) })
+    expect((await follow('whole')).map(({ type }) => type)).not.toContain('warning')
+    writeFileSync(file, JSON.stringify({ ...was, threads: '7' }))
+    const warnings = (await follow('whole')).filter(({ type }) => type === 'warning')
+    expect(warnings).toEqual([
+      { type: 'warning', message: expect.stringMatching(/threads \S+ instead of 7: its results/) },
+    ])
+  })
+
+  it('refuses a folder that a run has open, and changes nothing in it', async () => {
+    const settings = smallPolicySettings({})
+    const first = T.train(await smallRun(settings), { steps: 2, store: T.runFolder(path('open')) })
+    await first.next()
+    const before = contentsOf(path('open'))
+    const second = T.train(await smallRun(settings), { steps: 2, store: T.runFolder(path('open')) })
+    await expect(second.next()).rejects.toThrow(/run\.lock: in use by process \d+/)
+    expect(contentsOf(path('open'))).toEqual(before)
+    await first.return(undefined)
+    expect(readdirSync(path('open'))).not.toContain('run.lock')
   })
 
   it('refuses a folder of other parts, naming what differs', async () => {

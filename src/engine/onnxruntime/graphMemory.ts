@@ -10,7 +10,7 @@ export type GraphMemory = 'automatic' | 'returned'
 
 const ELEMENT_BYTES: Readonly<Record<OnnxType, number>> = { float32: 4, int32: 4, int64: 8, bool: 1 }
 
-export const bytesOf = ({ shape, type }: Pick<Value, 'shape' | 'type'>): number => sizeOf(shape) * ELEMENT_BYTES[type]
+const bytesOf = ({ shape, type }: Pick<Value, 'shape' | 'type'>): number => sizeOf(shape) * ELEMENT_BYTES[type]
 
 /** Bytes of the values that a run computes. */
 export interface RunBytes {

@@ -37,7 +37,10 @@ interface Parser {
   readonly end: () => Trouble | undefined
 }
 
-/** Parses events. What is neither a field nor a comment is trouble: no server of language models sends such. */
+/** A name of a field, known or not. Unknown ones are ignored, as the standard asks. */
+const FIELD_NAME = /^[A-Za-z][\w-]{0,63}$/
+
+/** Parses events. A line that is neither a field nor a comment is an error: it is text of something that is not a stream of events. */
 const eventParser = (maxChars: number, onEvent: (event: ServerEvent) => void): Parser => {
   const decode = decoder()
   let trouble: Trouble | undefined
@@ -48,8 +51,9 @@ const eventParser = (maxChars: number, onEvent: (event: ServerEvent) => void): P
       if (isEnding) trouble ??= malformed('the stream of events ends in the middle of one')
       else if (trouble === undefined) onEvent({ event, data })
     },
-    onError: ({ type, line }) => {
-      if (type === 'invalid-retry') return
+    onError: ({ type, line, field }) => {
+      if (type === 'invalid-retry' || (type === 'unknown-field' && line?.includes(':') && FIELD_NAME.test(field ?? '')))
+        return
       const reason = isEnding
         ? 'the stream of events ends in the middle of one'
         : `a line of the stream is no event: ${JSON.stringify((line ?? '').slice(0, 80))}`

@@ -63,12 +63,12 @@ const askedTools = (served: Served, fields: Fields): E.Either<ApiFailure, AskedT
   if (typeof choice === 'object' && choice !== null) {
     const { name } = choice.function
     return tools.some((tool) => tool.function.name === name)
-      ? E.left(apiFailure(501, `\`tool_choice\` of one tool ${CONSTRAINED}.`, 'tool_choice'))
+      ? E.left(apiFailure(400, `\`tool_choice\` of one tool ${CONSTRAINED}.`, 'tool_choice'))
       : E.left(
           invalid('The tool specified in `tool_choice` does not match any of the specified `tools`', 'tool_choice'),
         )
   }
-  if (choice === 'required') return E.left(apiFailure(501, `\`tool_choice\` "required" ${CONSTRAINED}.`, 'tool_choice'))
+  if (choice === 'required') return E.left(apiFailure(400, `\`tool_choice\` "required" ${CONSTRAINED}.`, 'tool_choice'))
   if (choice != null && choice !== 'auto') {
     return E.left(
       invalid(
@@ -118,7 +118,7 @@ const optionsOf = (served: Served, fields: Fields): E.Either<ApiFailure, Options
 /**
  * A chat request from its body.
  *
- * Errors   `Left(ApiFailure)`: 400 and 501 with the field, 404 for an unknown model.
+ * Errors   `Left(ApiFailure)`: 400 with the field, 404 for an unknown model.
  */
 export const chatRequest = (served: Served, body: unknown, request: Request): E.Either<ApiFailure, ChatRequest> => {
   const parsed = parseFields(schema, body)

@@ -123,7 +123,7 @@ const samplePrompts = (
 /**
  * A completion request from its body.
  *
- * Errors   `Left(ApiFailure)`: 400 and 501 with the field, 404 for an unknown model.
+ * Errors   `Left(ApiFailure)`: 400 with the field, 404 for an unknown model.
  */
 export const completionRequest = async (
   served: Served,

@@ -92,10 +92,10 @@ const refusalOf = (body: object, prefix: string): ApiFailure | undefined => {
   for (const [name, value] of Object.entries(body)) {
     const refusal = Object.hasOwn(REFUSED, name) ? REFUSED[name] : undefined
     if (refusal !== undefined && !isEmpty(value) && !refusal.harmless.includes(value)) {
-      return apiFailure(501, `\`${name}\` ${refusal.why}.`, `${prefix}${name}`)
+      return apiFailure(400, `\`${name}\` ${refusal.why}.`, `${prefix}${name}`)
     }
     if (name === 'response_format' && refusedFormat(value)) {
-      return apiFailure(501, `\`${name}\` ${needs('constrained decoding')}.`, name)
+      return apiFailure(400, `\`${name}\` ${needs('constrained decoding')}.`, name)
     }
   }
   return undefined
@@ -111,8 +111,8 @@ const firstIssue = (error: z.ZodError): ApiFailure => {
 /**
  * A body as its schema has it. Fields that nobody knows are ignored, as vLLM ignores them.
  *
- * Errors   `Left(ApiFailure)`: 400 with every field of a wrong type, of which `param` is the first; 501 for fields that ask for what this
- *          server cannot do.
+ * Errors   `Left(ApiFailure)`: 400 with every field of a wrong type, of which `param` is the first, and for fields that ask for what this
+ *          server cannot do: clients repeat what is answered by 500 and more.
  */
 export const parseFields = <T>(schema: z.ZodType<T>, body: unknown): E.Either<ApiFailure, T> => {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {

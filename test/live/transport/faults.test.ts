@@ -257,6 +257,15 @@ describe('a stream of events', () => {
     expect(tags(await itemsOf(transportTo(url), { ...POST, path: '/bad' }))).toEqual(['malformed'])
   })
 
+  it('with fields that the standard does not have is read without them, and other text is malformed', async () => {
+    const url = await startServer((request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.end(request.url === '/bad' ? 'upstream error\n\n' : 'trace-id: 7\nx_cost: {"a": 1}\ndata: 1\n\n')
+    })
+    expect(await itemsOf(transportTo(url), POST)).toMatchObject([{ event: { data: '1' } }])
+    expect(tags(await itemsOf(transportTo(url), { ...POST, path: '/bad' }))).toEqual(['malformed'])
+  })
+
   it('with an event beyond the limit tells so', async () => {
     const url = await startServer((_, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
