@@ -16,7 +16,7 @@ export const recipe = T.defineRecipe({
   name: 'reverseText',
   summary: 'Make a tiny model that can reverse words but mostly repeats them, and let GRPO find out what pays.',
   settings: T.withDefaults(T.policySettings.omit({ model: true }), {
-    ...{ steps: 100, sampling: { maxNewTokens: 8 }, learner: { learningRate: 3e-4 } },
+    ...{ steps: 140, sampling: { maxNewTokens: 8 }, learner: { learningRate: 3e-4 } },
   }).extend({
     shown: T.z
       .number()

@@ -31,7 +31,7 @@ export const recipe = T.defineRecipe({
     const key = T.keyFromSeed(settings.seed)
     const rows =
       settings.dataset === null
-        ? rightOrWrong(T.child(key, 'rows'), settings.heldOut + settings.steps * settings.batch)
+        ? rightOrWrong(T.child(key, 'rows'), settings.heldOut + 2048)
         : await T.orThrow(T.openRows(settings.dataset, T.PREFERENCE_ROW))
     const batches = { size: settings.batch, batch: T.pairBatch(model.text) }
     const train = { rows: rows.slice(settings.heldOut), key: T.child(key, 'order') }

@@ -26,7 +26,7 @@ export const recipe = T.defineRecipe({
     const key = T.keyFromSeed(settings.seed)
     const rows =
       settings.dataset === null
-        ? workedProblems(T.child(key, 'rows'), settings.heldOut + settings.steps * settings.batch)
+        ? workedProblems(T.child(key, 'rows'), settings.heldOut + 2048)
         : await T.orThrow(T.openRows(settings.dataset, T.CONVERSATION_ROW))
     const batches = { size: settings.batch, batch: T.chatBatch(model.text) }
     const train = { rows: rows.slice(settings.heldOut), key: T.child(key, 'order') }

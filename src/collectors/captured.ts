@@ -241,7 +241,7 @@ const temperaturesOf = (sessions: readonly Learned[]): readonly number[] => [
 ]
 
 /**
- * A batch from sessions that are over: what `LLMCollector` gives, so that `groupRows`, `trainingRows` and `trainStep` take it as it is.
+ * A batch from sessions that are over: what `LLMCollector` gives, so that advantages and learners take it as it is.
  *
  * All conversations of a session are one trajectory of the batch, with the session's reward on its last row: attempts at a task are compared
  * by session. Sessions that are unfinished, failed or without a reward are left out and told, as is every conversation that a failed call

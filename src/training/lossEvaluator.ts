@@ -1,6 +1,7 @@
 /** Evaluators of runs that learn without sampling: the loss of rows that the run does not learn from. */
 import type { LocalLearner } from '../collectors/learners/localLearner.js'
 import { orThrow } from '../core/failure.js'
+import { aRecord, aText, checkOptions, oneOf } from '../core/options.js'
 import { assign } from '../data/tensorDict/merge.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { own, scope } from '../engine/scope.js'
@@ -35,13 +36,12 @@ const meansOf = (results: readonly EvaluationResult[]): Readonly<Record<string, 
  * Errors   throws RangeError for endless rows. `run` throws FailureError for rows that make no batch, and RangeError for batches that the loss
  *          cannot learn from.
  */
-export const lossEvaluator = <B>({
-  name = 'held out',
-  data,
-  learner,
-  rate,
-  score = 'accuracy',
-}: LossEvaluatorOptions<B>): Evaluator => {
+export const lossEvaluator = <B>(options: LossEvaluatorOptions<B>): Evaluator => {
+  checkOptions('lossEvaluator', options, {
+    ...{ name: aText, data: aRecord, learner: aRecord, rate: aRecord },
+    score: oneOf('accuracy', 'loss'),
+  })
+  const { name = 'held out', data, learner, rate, score = 'accuracy' } = options
   const { rows } = data
   if (rows === 'endless') throw new RangeError(`lossEvaluator: ${data.name} is endless: an evaluation has an end`)
   return {

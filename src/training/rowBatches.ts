@@ -5,7 +5,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { type Failure, orThrow } from '../core/failure.js'
 import { formatKey, type Key } from '../core/key.js'
-import { refuse } from '../core/options.js'
+import { aFunction, aNumber, anything, aText, checkOptions, refuse } from '../core/options.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import { type RowSource, shuffled } from '../data/task.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -65,7 +65,9 @@ const rowOf = (position: Json | null): number => {
  * const numbers = rowBatches({ name: 'numbers', rows: [1, 2, 3], size: 2, batch: (rows) => right(TensorDict({ n: data(rows) }, [rows.length])) })
  * numbers.rows // 3
  */
-export const rowBatches = <Row, B>({ name, rows, size, key, batch }: RowBatchOptions<Row, B>): RowBatches<B> => {
+export const rowBatches = <Row, B>(options: RowBatchOptions<Row, B>): RowBatches<B> => {
+  checkOptions(NAME, options, { name: aText, rows: anything, size: aNumber, key: anything, batch: aFunction })
+  const { name, rows, size, key, batch } = options
   const source =
     'at' in rows && typeof rows.at === 'function' && 'name' in rows ? rows : listed(name, rows as readonly Row[]) // lists have no name
   refuse(NAME, [

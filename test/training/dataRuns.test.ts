@@ -157,6 +157,20 @@ describe('rowBatches', () => {
     expect(batches).toEqual([[0, 1], [2, 3], [4]])
   })
 
+  it('refuses options that it does not have, as learners and evaluators do', async () => {
+    const made = { name: 'numbers', rows: [1], size: 1, batch: () => E.right(T.TensorDict({}, [1])), shufle: 1 }
+    expect(() => T.rowBatches(made)).toThrow("rowBatches: unknown option 'shufle'")
+    const data = numbers(1, 1)
+    const given = { data, learner: { measure: () => ({}) }, scores: 'loss' }
+    expect(() => T.lossEvaluator(given)).toThrow("unknown option 'scores': did you mean 'score'?")
+    const optimizer = T.adamW({ learningRate: 1e-2 })
+    const parts = { model: await smallModel(), loss: T.SFTLoss(), optimizer, key: T.keyFromSeed(1) }
+    const passes = { epochs: 1, epoch: 2 }
+    expect(() => T.localLearner({ ...parts, passes })).toThrow("localLearner, passes: unknown option 'epoch'")
+    const more = { ...parts, optimiser: optimizer }
+    expect(() => T.localLearner(more)).toThrow("unknown option 'optimiser': did you mean 'optimizer'?")
+  })
+
   it('refuses no rows, sizes that make no sense, and the position of another source', async () => {
     expect(() => numbers(0, 0)).toThrow('numbers has no rows; size must be a positive integer, got 0')
     await expect(

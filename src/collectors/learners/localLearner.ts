@@ -6,7 +6,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Threads } from '../../core/capabilities.js'
 import { orThrow, type ThreadFailure } from '../../core/failure.js'
 import { child, formatKey, type Key } from '../../core/key.js'
-import { refuse } from '../../core/options.js'
+import { aNumber, anything, aRecord, checkOptions, type OptionKinds, oneOf, refuse } from '../../core/options.js'
 import { type Ragged, ragged } from '../../data/tensorDict/leaf.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../../data/weights.js'
@@ -108,8 +108,20 @@ type Failed = E.Either<LearnerFailure, never>
 const failed = (kind: LearnerFailure['kind'], reason: string, cause?: ThreadFailure): Failed =>
   E.left({ _tag: 'LearnerFailure', learner: NAME, kind, reason, ...(cause && { cause }) })
 
-/** Errors: throws RangeError for settings that make no sense, all of them. */
-const checkOptions = ({ optimizer, passes = {}, compute = {}, offPolicy, loss }: LocalLearnerOptions): void => {
+const OPTIONS: OptionKinds<LocalLearnerOptions> = {
+  ...{ model: aRecord, lora: aRecord, loss: aRecord, optimizer: aRecord, key: anything },
+  ...{ passes: aRecord, compute: aRecord, offPolicy: aRecord },
+}
+
+/** Errors: throws RangeError for settings that are unknown or make no sense. */
+const checkLearner = (options: LocalLearnerOptions): void => {
+  checkOptions(NAME, options, OPTIONS)
+  const { optimizer, passes = {}, compute = {}, offPolicy, loss } = options
+  checkOptions(`${NAME}, passes`, passes, { epochs: aNumber, miniBatches: aNumber, maxGradNorm: aNumber })
+  checkOptions(`${NAME}, compute`, compute, {
+    ...{ threads: aNumber, microBatchTokens: aNumber },
+    ...{ recompute: oneOf('none', 'layers'), threadStarter: aRecord },
+  })
   const count = (name: string, n: number | undefined): string | false =>
     n !== undefined && !(Number.isInteger(n) && n >= 1) && `${name} must be a positive integer, got ${n}`
   refuse(NAME, [
@@ -211,7 +223,7 @@ const noisy = (rows: AnyRows, key: Key, made: AnyLossCase): AnyRows =>
 export const localLearner = <L extends LearnableLoss>(
   options: LocalLearnerOptions<L>,
 ): LocalLearner<BatchOf<L>, MetricsOf<L>> => {
-  checkOptions(options)
+  checkLearner(options)
   const made = lossCase(options.loss, options.model.config, options.offPolicy)
   return makeLearner(options, made) as unknown as LocalLearner<BatchOf<L>, MetricsOf<L>> // the case belongs to the loss: batches and metrics are its
 }
@@ -257,7 +269,7 @@ const makeLearner = (options: LocalLearnerOptions, made: AnyLossCase): LocalLear
     requireEntries(NAME, batch, made.reads)
     const opened = await lazy.open()
     if (E.isLeft(opened)) return failed('thread', opened.left.reason, opened.left)
-    const learningRate = optimizer.learningRate!(version) // checked by `checkOptions`
+    const learningRate = optimizer.learningRate!(version) // checked by `checkLearner`
     const { rows, correction } = made.prepare(batch, made.rows(batch), { options: offPolicy, version, score })
     const steps: MeasuredLoss[] = []
     for (const each of passRows(rows, unitsOf(batch))) {
