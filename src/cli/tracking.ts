@@ -122,6 +122,20 @@ const servedMetrics = async ({
 const untold = ({ sink, dropped, waiting, lastFailure }: SinkReport): string =>
   `${sink} lacks ${dropped + waiting} events${lastFailure === null ? '' : `: ${describe(lastFailure)}`}\n`
 
+/** The events after the first one has come, that one included. Errors: rejects as the run does before its first event. */
+const begin = async (events: AsyncIterable<RunEvent>): Promise<AsyncGenerator<RunEvent>> => {
+  const iterator = events[Symbol.asyncIterator]()
+  const first = await iterator.next()
+  return (async function* () {
+    try {
+      if (first.done !== true) yield first.value
+      for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) yield next.value
+    } finally {
+      await iterator.return?.()
+    }
+  })()
+}
+
 /** What is there before the run. */
 interface Places {
   readonly transport: Transport | null
@@ -159,10 +173,11 @@ export const openTracking = async (flags: TrackingFlags, say: (text: string) => 
   let closed: Promise<void> | undefined
 
   async function* follow(run: FollowedRun, events: AsyncIterable<RunEvent>): AsyncGenerator<RunEvent> {
+    const begun = await begin(events) // a run that is refused leaves nothing behind; one that began has its folder
     const sinks = await sinksOf(flags, run, { transport, metrics, telemetry })
     tracker = makeTracker(sinks, { onFailure: (failure) => say(`${describe(failure)}\n`) })
     const { folder, isResumed } = run
-    yield* trackedRun(events, { tracker, run: folder, isResumed, samples: flags.trackSamples ?? 0 })
+    yield* trackedRun(begun, { tracker, run: folder, isResumed, samples: flags.trackSamples ?? 0 })
   }
   const close = async (): Promise<void> => {
     for (const report of (await tracker?.close()) ?? []) if (report.dropped + report.waiting > 0) say(untold(report))

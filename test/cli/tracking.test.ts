@@ -10,6 +10,7 @@ import type { RunEvent } from '../../src/training/events.js'
 import { boardSteps } from '../kit/boardFiles.js'
 import { type MlflowServer, mlflowServer } from '../kit/mlflowServer.js'
 import { seriesOf } from '../kit/prometheusText.js'
+import { stepRecord } from '../kit/records.js'
 import { parseJsonLines, SMALL_FLAGS, tandem, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
 
 const path = useTemporaryFolder()
@@ -31,8 +32,8 @@ const newRun = (): FollowedRun => {
   return { folder, isResumed: false }
 }
 
-const step = (n: number): RunEvent =>
-  ({ type: 'step', step: n, reward: n, seconds: { generation: 1 } }) as unknown as RunEvent // the fields of a step that sinks are asked about here
+/** A step with one phase. */
+const step = (n: number): RunEvent => ({ ...stepRecord(n, { reward: n }), seconds: { generation: 1 } as never })
 const EVENTS: readonly RunEvent[] = [
   { type: 'start', firstStep: 1, steps: 2, settings: { seed: 1 } },
   step(1),
@@ -205,8 +206,8 @@ describe('tandem train', () => {
         },
       },
     )
-    await scraping
     expect(code, stderr).toBe(0)
+    await scraping
     const last = parseJsonLines(stdout).at(-1)!
     expect(last).toMatchObject({ type: 'end', summary: { status: 'interrupted' } })
     expect(scraped).toMatchObject({ [`tandem_run_info{run="${path('followed')}"}`]: 1, tandem_run_running: 1 })

@@ -43,7 +43,15 @@ describe('tandem train', () => {
       ...['evaluating 4', 'evaluation 4', 'checkpoint 4', 'end'],
     ])
     expect(readdirSync(path('run'))).toEqual([
-      ...['checkpoints', 'config.json', 'metrics.jsonl', 'report.html', 'summary.json', 'trajectories.jsonl'],
+      ...[
+        'checkpoints',
+        'config.json',
+        'machine.json',
+        'metrics.jsonl',
+        'report.html',
+        'summary.json',
+        'trajectories.jsonl',
+      ],
     ])
     expect(JSON.parse(readFileSync(path('run/summary.json'), 'utf8'))).toEqual(printed.at(-1)?.summary)
     expect(stderr).toContain(`report: ${path('run/report.html')}`)

@@ -83,6 +83,7 @@ const session = async (log: QueueLog, engine: Engine, stopAt?: number): Promise<
 
 describe('a run from a queue', () => {
   it('learns from every task once, stopped and resumed, and the queue forgets what checkpoints hold', async () => {
+    const before = ownedCount()
     const log = memoryQueueLog()
     const steps: number[] = []
     for (const stopAt of [2, undefined]) {
@@ -103,7 +104,7 @@ describe('a run from a queue', () => {
     const look = orThrow(await openRolloutQueue(log, { name: 'look' })())
     expect(ledger(orThrow(await look.look())).trained).toBe(8)
     await look.close()
-    await expect.poll(ownedCount).toBe(0) // rollouts that were called off end with the answer of their policy
+    await expect.poll(ownedCount).toBe(before) // rollouts that were called off end with the answer of their policy
   })
 
   it('is refused for weights that stay in the process of the trainer', async () => {

@@ -240,8 +240,8 @@ describe('a disk that fills up', () => {
       paths.add(relative(path(name), full.path))
     }
     expect([...paths].sort()).toEqual([
-      ...['checkpoints/step-000001', 'checkpoints/step-000002', 'config.json', 'metrics.jsonl', 'report.html'],
-      ...['summary.json', 'trajectories.jsonl'],
+      ...['checkpoints/step-000001', 'checkpoints/step-000002', 'config.json', 'machine.json', 'metrics.jsonl'],
+      ...['report.html', 'summary.json', 'trajectories.jsonl'],
     ])
   })
 })
