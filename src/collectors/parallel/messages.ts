@@ -74,7 +74,8 @@ export type ReplicaMessage =
 
 /** From a replica to its owner. */
 export type ReplicaNews =
-  | { readonly _tag: 'Ready' }
+  /** Threads inside an operation, as the backend of the thread has them; null if it does not say. */
+  | { readonly _tag: 'Ready'; readonly threads: number | null }
   | { readonly _tag: 'Done'; readonly number: number; readonly result: ReplicaResults[keyof ReplicaResults] }
   | { readonly _tag: 'Threw'; readonly number: number; readonly name: string; readonly message: string }
   | { readonly _tag: 'Closed' }

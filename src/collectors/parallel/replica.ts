@@ -94,7 +94,10 @@ const makeReplica = (config: DecoderConfig, stepCase: AnyCase, { recompute }: Pi
 export const runReplica = async (port: ThreadPort, given: unknown): Promise<void> => {
   const input = given as ReplicaInput // what `startReplicas` gave
   const { config, backend, threads } = input
-  if (engineReport().backend !== backend) await selectBackend({ backend, ...(threads !== null && { threads }) })
+  // A thread of its own starts the default engine when it is first asked for: with threads enough for the whole machine.
+  const { backend: active, threads: activeThreads } = engineReport()
+  if (active !== backend || (threads !== null && activeThreads !== threads))
+    await selectBackend({ backend, ...(threads !== null && { threads }) })
   const replica = makeReplica(config, await stepCaseOf<AnyCase>(input.stepCase), input)
   const post = (news: ReplicaNews, transfer?: readonly ArrayBuffer[]): void => port.post(news, transfer)
 
@@ -124,7 +127,7 @@ export const runReplica = async (port: ThreadPort, given: unknown): Promise<void
   port.listen((message) => {
     last = last.then(() => handle(message as ReplicaMessage)) // from `startReplicas`; a rejection ends the thread
   })
-  post({ _tag: 'Ready' })
+  post({ _tag: 'Ready', threads: engineReport().threads })
 }
 
 export const REPLICA_PROGRAM: ThreadProgram = { module: import.meta.url, exportName: 'runReplica' }

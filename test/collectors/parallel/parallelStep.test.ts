@@ -1,6 +1,7 @@
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { isLeft } from 'fp-ts/lib/Either.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { parallelGenerator } from '../../../src/collectors/parallel/parallelGenerator.js'
 import { type ParallelStep, parallelStep } from '../../../src/collectors/parallel/parallelStep.js'
@@ -13,7 +14,7 @@ import { type Replicas, startReplicas } from '../../../src/collectors/parallel/r
 import type { StepMetrics } from '../../../src/collectors/stepMetrics.js'
 import type { TrainingRows } from '../../../src/collectors/stepRows.js'
 import { type LossStepOptions, lossStep, NonFiniteLoss } from '../../../src/collectors/steps/lossStep.js'
-import type { Threads } from '../../../src/core/capabilities.js'
+import type { Thread, Threads } from '../../../src/core/capabilities.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import type { NamedTensors } from '../../../src/data/weights.js'
 import { liveTensors, own, ownedCount, scope } from '../../../src/engine/scope.js'
@@ -212,6 +213,30 @@ describe('a generator on several workers', () => {
     await expect(many.generate(params(), wrong, breathe)).rejects.toThrow(RangeError)
     many.release()
     await replicas.close()
+  })
+})
+
+describe('a thread of its own', () => {
+  it.each([1, 2])('computes with %d threads inside an operation if it is given so many', async (threadsEach) => {
+    const said: unknown[] = []
+    const threads: Threads = {
+      start: (program, options) =>
+        TE.map(
+          (thread: Thread): Thread => ({
+            ...thread,
+            listen: (heard) =>
+              thread.listen((message) => {
+                said.push(message)
+                heard(message)
+              }),
+          }),
+        )(liveThreads.start(program, options)),
+    }
+    const replicas = await rightOf(
+      startReplicas({ config, stepCase: policyStepCase(named()), workers: 2, threads, threadsEach }),
+    )
+    await replicas.close()
+    expect(said[0]).toEqual({ _tag: 'Ready', threads: threadsEach })
   })
 })
 
