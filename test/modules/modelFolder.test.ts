@@ -61,7 +61,7 @@ describe('a name', () => {
 
   it.each([
     ['no/such/folder', 'there is no such folder, and it is not a name on the hub (OWNER/NAME)'],
-    ['../x', 'there is no such folder, and it is not a name on the hub (OWNER/NAME)'],
+    ['../no-such-folder', 'there is no such folder, and it is not a name on the hub (OWNER/NAME)'],
     ['hub:name', 'a model on the hub is named hub:OWNER/NAME or hub:OWNER/NAME@REVISION'],
     ['no/repository', 'there is no such folder; the hub: no/repository: no such repository'],
     ['hub:no/repository', 'the hub: no/repository: no such repository'],
