@@ -27,7 +27,7 @@ export const recipe = T.defineRecipe({
   name: 'calculator',
   summary: 'Show a model how a calculator is called, and train it by GRPO until it does.',
   settings: T.withDefaults(T.policySettings, { steps: 12, sampling: { maxNewTokens: 80 } }).extend({
-    shown: T.z.number().int().positive().default(6400).describe('conversations that the model is shown first'),
+    shown: T.z.number().int().positive().default(12_800).describe('conversations that the model is shown first'),
     batch: T.z.number().int().positive().default(64).describe('conversations in a step of showing'),
   }),
   build: async (settings, context) => {
@@ -36,7 +36,8 @@ export const recipe = T.defineRecipe({
     const pretrained = await T.orThrow(T.loadPretrained(settings.model))
     const conversation = (i: number) => conversationOf(sumAt(sums, 2 * i), T.child(T.child(key, 'habits'), i))
     const stage = { name: 'calls', conversation, conversations: settings.shown, batch: settings.batch }
-    const stages = [{ ...stage, learningRate: 2e-3 }]
+    const warmUpSteps = Math.min(20, Math.ceil(settings.shown / settings.batch) - 1)
+    const stages = [{ ...stage, learningRate: 2e-3, warmUpSteps }]
     const model = await T.orThrow(
       T.trainModel({ model: pretrained, stages }, (event) => {
         if (event.type === 'step' && event.step % 10 === 0)

@@ -43,6 +43,9 @@ const RECIPES = {
   ...{ grpo: 'wordProblems', rloo: 'wordProblems', dapo: 'wordProblems', cispo: 'wordProblems', ppo: 'ppo' },
 } as const
 
+/** PPO reached 0.938 after 100 steps, and DAPO 0.869 after 40, when this was written; the others are above 0.95 after 40. */
+const STEPS = { grpo: 40, rloo: 40, cispo: 40, ppo: 200, dapo: 200 } as const
+
 describe('the perfectible subset of word problems', () => {
   it.each(['grpo', 'rloo', 'ppo', 'dapo', 'cispo'] as const)(
     '%s solves more than 95 %% of its samples in the end',
@@ -52,12 +55,21 @@ describe('the perfectible subset of word problems', () => {
       writeFileSync(at('rows.jsonl'), rows.join(''))
       const { recipe } = await loadRecipe(RECIPES[algorithm])
       const settings = recipe.settings.parse({
-        ...{ steps: 40, dataset: at('rows.jsonl'), evalDataset: at('rows.jsonl'), tasks: { prompts: 8, group: 8 } },
+        ...{
+          steps: STEPS[algorithm],
+          dataset: at('rows.jsonl'),
+          evalDataset: at('rows.jsonl'),
+          tasks: { prompts: 8, group: 8 },
+        },
         ...(algorithm !== 'ppo' && { loss: { algorithm } }),
       })
       const run = await recipe.build(settings, {})
       const shares: number[] = []
-      for await (const event of T.train(run, { steps: 40, every: { evaluate: 40 }, alarms: { mode: 'off' } }))
+      for await (const event of T.train(run, {
+        steps: STEPS[algorithm],
+        every: { evaluate: 200 },
+        alarms: { mode: 'off' },
+      }))
         if (event.type === 'step') shares.push(event.parts.success ?? 0)
       const last = shares.slice(-5).reduce((a, b) => a + b, 0) / 5
       console.log(`${algorithm}: ${perfectible.length} problems, ${shares[0]?.toFixed(2)} -> ${last.toFixed(3)}`)
