@@ -2,6 +2,7 @@
 import { resolve } from 'node:path'
 import { Command, type Option } from 'commander'
 import { formatEstimate, type MemoryEstimate } from '../collectors/memoryEstimate.js'
+import { stepName } from '../data/runLayout.js'
 import { liveClock } from '../live/clock.js'
 import { trainOptionsOf } from '../training/choices.js'
 import type { RecipeRecord } from '../training/options.js'
@@ -11,7 +12,6 @@ import { type RunSummary, scoreText } from '../training/records.js'
 import type { AnyRun } from '../training/run.js'
 import { MAY_CHANGE } from '../training/settings.js'
 import { describeStep, sampleStep } from '../training/step.js'
-import { stepName } from '../training/stepName.js'
 import { runFolder } from '../training/store.js'
 import { train } from '../training/train.js'
 import { asCommandError, CommandError } from './failure.js'
@@ -114,7 +114,7 @@ const conclusion = (folder: string, summary: RunSummary): string => {
     ...(best === null || best.step === steps
       ? []
       : [
-          `best: ${best.name} ${best.value.toPrecision(4)} after ${best.step} steps, in checkpoints/${stepName(best.step)}`,
+          `best: ${best.name} ${scoreText(evaluated[0]?.measure ?? 'return', best.value)} after ${best.step} steps, in checkpoints/${stepName(best.step)}`,
         ]),
     `report: ${folder}/report.html`,
     ...(status === 'interrupted' ? [`go on with: tandem train --resume ${folder}`] : []),

@@ -1,4 +1,4 @@
-/** Names inside a run folder that finding its model needs. */
+/** The layout of a run folder: file names, names of checkpoints, and the evaluation that was best. */
 
 /** Paths relative to a run folder. */
 export const RUN_LAYOUT = {
@@ -7,38 +7,84 @@ export const RUN_LAYOUT = {
   checkpoints: 'checkpoints',
   /** The trained model, where the settings request one. */
   model: 'model',
-  /** The model that was best on held-out problems, where the settings request one. */
+  /** The model of the best checkpoint, where the settings request one. */
   bestModel: 'best/model',
 } as const
 
+const NAME = /^step-\d{6,}$/
+
 /**
- * Returns the step of a checkpoint's folder name, or `undefined` for another name.
+ * Returns the name of a folder that belongs to a step. Names sort by step.
  *
  * @example
- * checkpointStep('step-000012') // 12
+ * stepName(12) // 'step-000012'
  */
-export const checkpointStep = (name: string): number | undefined =>
-  /^step-\d{6,}$/.test(name) ? Number(name.slice('step-'.length)) : undefined
+export const stepName = (step: number): string => `step-${String(step).padStart(6, '0')}`
 
-/** An evaluation as metrics.jsonl records it. */
-interface Evaluation {
+/** Returns the step of a name. */
+export const stepOf = (name: string): number => Number(name.slice('step-'.length))
+
+/**
+ * Returns the names that `stepName` makes, sorted by step, without the others.
+ *
+ * @example
+ * inOrder(['step-000012', 'notes', 'step-000002']) // ['step-000002', 'step-000012']
+ */
+export const inOrder = (names: readonly string[]): readonly string[] =>
+  names.filter((name) => NAME.test(name)).sort((a, b) => stepOf(a) - stepOf(b))
+
+/** The fields of an evaluation record that decide which one is best. */
+export interface ScoredEvaluation {
   readonly type: 'evaluation'
+  /** The evaluator. */
+  readonly name: string
+  /** Steps done before it. */
   readonly step: number
-  readonly accuracy: number
-  readonly problems: number
+  readonly tasks: number
+  /** The score that ranks evaluations. */
+  readonly score: string
+  /** Losses rank from low to high, everything else from high to low. */
+  readonly measure: string
+  readonly scores: Readonly<Record<string, number>>
 }
 
-const isEvaluation = (record: unknown): record is Evaluation =>
-  typeof record === 'object' &&
-  record !== null &&
-  'type' in record &&
+/** Returns the score that ranks an evaluation, or NaN if it is missing. */
+export const rankingScore = ({ scores, score }: Pick<ScoredEvaluation, 'score' | 'scores'>): number =>
+  scores[score] ?? Number.NaN
+
+const isBetter = (a: ScoredEvaluation, b: ScoredEvaluation): boolean =>
+  a.measure === 'loss' ? rankingScore(a) < rankingScore(b) : rankingScore(a) > rankingScore(b)
+
+/**
+ * Returns the best evaluation of the first evaluator, the earliest of several, or `undefined` if there is none.
+ *
+ * Evaluations of the start weights do not count, and neither do those on another number of tasks than the last one.
+ *
+ * @example
+ * const kind = { type: 'evaluation', name: 'a', score: 'accuracy', measure: 'success' } as const
+ * const at = (step: number, accuracy: number) => ({ ...kind, step, scores: { accuracy }, tasks: 8 })
+ * bestEvaluation([at(0, 0.9), at(5, 0.5), at(10, 0.5)])?.step // 5
+ */
+export const bestEvaluation = <R extends ScoredEvaluation>(evaluations: readonly R[]): R | undefined => {
+  const first = evaluations.filter(({ name }) => name === evaluations[0]?.name)
+  const tasks = first.at(-1)?.tasks
+  const [begin, ...rest] = first.filter((each) => each.step > 0 && each.tasks === tasks)
+  return begin && rest.reduce((best, each) => (isBetter(each, best) ? each : best), begin)
+}
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null
+
+/** Every field is written by the run, so a record of this type and shape is one of its evaluations. */
+const isEvaluation = (record: unknown): record is ScoredEvaluation =>
+  isRecord(record) &&
   record.type === 'evaluation' &&
-  'step' in record &&
   typeof record.step === 'number' &&
-  'accuracy' in record &&
-  typeof record.accuracy === 'number' &&
-  'problems' in record &&
-  typeof record.problems === 'number'
+  typeof record.tasks === 'number' &&
+  typeof record.name === 'string' &&
+  typeof record.score === 'string' &&
+  typeof record.measure === 'string' &&
+  isRecord(record.scores)
 
 const recordOf = (line: string): unknown => {
   try {
@@ -49,15 +95,10 @@ const recordOf = (line: string): unknown => {
 }
 
 /**
- * Returns the step with the highest accuracy in the text of metrics.jsonl: the earliest of several, among evaluations of trained
- * weights on as many problems as the last one. Returns `undefined` if there is none.
+ * Returns the step of the best evaluation in the text of metrics.jsonl, or `undefined` if there is none.
  *
  * @example
- * bestStepOf('{"type":"evaluation","step":5,"accuracy":0.5,"problems":8}') // 5
+ * bestStepOf('{"type":"evaluation","name":"a","step":5,"tasks":8,"score":"accuracy","measure":"success","scores":{"accuracy":0.5}}') // 5
  */
-export const bestStepOf = (metrics: string): number | undefined => {
-  const evaluations = metrics.split('\n').map(recordOf).filter(isEvaluation)
-  const problems = evaluations.at(-1)?.problems
-  const [first, ...rest] = evaluations.filter((each) => each.step > 0 && each.problems === problems)
-  return first && rest.reduce((best, each) => (each.accuracy > best.accuracy ? each : best), first).step
-}
+export const bestStepOf = (metrics: string): number | undefined =>
+  bestEvaluation(metrics.split('\n').map(recordOf).filter(isEvaluation))?.step

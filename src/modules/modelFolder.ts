@@ -5,7 +5,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../core/capabilities.js'
 import type { FileFailure, ModelFailure } from '../core/failure.js'
 import type { Hub, HubProgress, HubRepo } from '../core/hub.js'
-import { bestStepOf, checkpointStep, RUN_LAYOUT } from '../data/runLayout.js'
+import { bestStepOf, inOrder, RUN_LAYOUT, stepOf } from '../data/runLayout.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { liveFiles } from '../live/files.js'
 import { liveHub } from '../live/hub.js'
@@ -78,11 +78,8 @@ const checkpointsOf = (folder: string, files: NonNullable<ModelAccess['files']>)
     TE.bindTo('best'),
     TE.bind('names', () => files.list(`${folder}/${RUN_LAYOUT.checkpoints}`)),
     TE.map(({ best, names }) =>
-      names
-        .flatMap((name) => {
-          const step = checkpointStep(name)
-          return step === undefined ? [] : [{ path: `${RUN_LAYOUT.checkpoints}/${name}`, step }]
-        })
+      inOrder(names)
+        .map((name) => ({ path: `${RUN_LAYOUT.checkpoints}/${name}`, step: stepOf(name) }))
         .sort((a, b) => Number(b.step === best) - Number(a.step === best) || b.step - a.step)
         .map(({ path }) => path),
     ),

@@ -7,11 +7,11 @@ import type { FileContents, Files } from '../core/capabilities.js'
 import type { FileFailure } from '../core/failure.js'
 import { readTensorDict, type TensorDictReadFailure } from '../data/codecs/tensorDictFile.js'
 import { tensorDictParts } from '../data/codecs/tensorDictFileWrite.js'
+import { inOrder, stepName } from '../data/runLayout.js'
 import { find, isTensorDict, TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Owned } from '../engine/scope.js'
 import type { Alarm } from './alarms.js'
 import type { TrajectoryRecord } from './records.js'
-import { inOrder, stepName } from './stepName.js'
 
 /** A step's batch. */
 export interface KeptBatch {

@@ -8,7 +8,7 @@ import type { Files } from '../core/capabilities.js'
 import type { Digest } from '../core/digest.js'
 import type { FileFailure, ModelFailure } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
-import { inOrder, stepName, stepOf } from './stepName.js'
+import { inOrder, stepName, stepOf } from '../data/runLayout.js'
 
 const stateSchema = z.strictObject({
   format: z.literal(2),

@@ -1,11 +1,10 @@
 /** What a run keeps: checkpoints, the best of them, and the weights in the forms that others read. */
 import { orThrow } from '../core/failure.js'
+import { bestEvaluation, inOrder, stepName, stepOf } from '../data/runLayout.js'
 import { type CheckpointState, checkpointFiles, saveCheckpoint } from './checkpoint.js'
 import type { RunEvent } from './events.js'
-import { bestEvaluation } from './records.js'
 import { type Session, secondsTotal } from './session.js'
 import type { Progress } from './step.js'
-import { inOrder, stepName, stepOf } from './stepName.js'
 import type { OpenStore } from './store.js'
 
 /** The step with the best weights so far; undefined before an evaluation of trained weights. */

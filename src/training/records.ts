@@ -1,5 +1,6 @@
 /** What a run writes down: records of steps, evaluations and trajectories, and the summary at its end. */
 import type { SamplingCounts } from '../collectors/dynamicSampling.js'
+import { bestEvaluation, rankingScore } from '../data/runLayout.js'
 import type { EngineReport } from '../engine/report.js'
 import type { CorrectionMetrics } from '../objectives/rolloutCorrection.js'
 import type { BatchMetrics } from './batchMetrics.js'
@@ -159,27 +160,6 @@ export interface RunSummary {
 export const scoreText = (measure: Measure, value: number): string =>
   measure === 'success' ? `${(100 * value).toFixed(1)} %` : String(Number(value.toPrecision(4)))
 
-const scoreOf = ({ scores, score }: EvaluationRecord): number => scores[score] ?? Number.NaN
-
-const isBetter = (a: EvaluationRecord, b: EvaluationRecord): boolean =>
-  a.measure === 'loss' ? scoreOf(a) < scoreOf(b) : scoreOf(a) > scoreOf(b)
-
-/**
- * The evaluation with the best score of the first evaluator, the earliest of several, among those of weights that were trained and on as
- * many tasks as the last one; undefined if there is none.
- *
- * @example
- * const kind = { type: 'evaluation', name: 'a', score: 'accuracy', measure: 'success' } as const
- * const at = (step: number, accuracy: number) => ({ ...kind, step, scores: { accuracy }, tasks: 8, seconds: 1 })
- * bestEvaluation([at(0, 0.9), at(5, 0.5), at(10, 0.5)])?.step // 5
- */
-export const bestEvaluation = (evaluations: readonly EvaluationRecord[]): EvaluationRecord | undefined => {
-  const first = evaluations.filter(({ name }) => name === evaluations[0]?.name)
-  const tasks = first.at(-1)?.tasks
-  const [begin, ...rest] = first.filter((each) => each.step > 0 && each.tasks === tasks)
-  return begin && rest.reduce((best, each) => (isBetter(each, best) ? each : best), begin)
-}
-
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0)
 
 const rate = (amount: number, seconds: number): number => (seconds > 0 ? amount / seconds : 0)
@@ -200,7 +180,7 @@ const curveOf = (evaluations: readonly EvaluationRecord[]): EvaluationSummary =>
     ...{ name: last.name, score: last.score, measure: last.measure, tasks: last.tasks },
     before: first.scores,
     after: last.scores,
-    worstLate: last.measure === 'loss' ? Math.max(...late.map(scoreOf)) : Math.min(...late.map(scoreOf)),
+    worstLate: last.measure === 'loss' ? Math.max(...late.map(rankingScore)) : Math.min(...late.map(rankingScore)),
   }
 }
 
@@ -230,7 +210,7 @@ export const summarize = (
     lossCurve: steps.map(({ update }) => update.loss),
     evaluated: byName(evaluations).map(curveOf),
     evaluations,
-    best: best === undefined ? null : { step: best.step, name: best.name, value: scoreOf(best) },
+    best: best === undefined ? null : { step: best.step, name: best.name, value: rankingScore(best) },
     secondsTotal: context.secondsTotal,
     seconds: {
       generation: phase('generation'),

@@ -4,6 +4,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, FailureError, type FileFailure, orThrow } from '../core/failure.js'
 import { child, type Key, keyFromSeed } from '../core/key.js'
 import { unknownName } from '../core/options.js'
+import { stepName } from '../data/runLayout.js'
 import { engineReport } from '../engine/report.js'
 import { liveClock } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
@@ -30,7 +31,6 @@ import {
   shownRows,
   trajectoriesOf,
 } from './step.js'
-import { stepName } from './stepName.js'
 import { type OpenStore, openStore } from './store.js'
 
 const TRAIN_OPTIONS = ['steps', 'store', 'every', 'keep', 'alarms', 'signal', 'recipe', 'clock']

@@ -10,6 +10,7 @@ import { liveFiles } from '../../src/live/files.js'
 import { modelFolder } from '../../src/modules/modelFolder.js'
 import { loadConfig, loadPretrained, loadText } from '../../src/modules/pretrained.js'
 import { useEngine } from '../kit/engine.js'
+import { evaluationRecord } from '../kit/records.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { useTemporaryFolder } from '../kit/runs.js'
 import { useTrainingRuns } from '../kit/trainingRuns.js'
@@ -80,7 +81,7 @@ describe('the folder of a run', () => {
     await runs.start('run', { steps: 4, checkpointEvery: 1, evalEvery: 2 })
     const run = path('run')
     const evaluation = (step: number, accuracy: number): string =>
-      `${JSON.stringify({ type: 'evaluation', step, accuracy, problems: 4 })}\n`
+      `${JSON.stringify(evaluationRecord(step, accuracy))}\n`
     writeFileSync(`${run}/metrics.jsonl`, evaluation(0, 1) + evaluation(3, 0.5) + evaluation(4, 0.25))
     expect(await rightOf(modelFolder(run))).toBe(`${run}/checkpoints/step-000003`)
     expect(await rightOf(modelFolder(`${run}/`))).toBe(`${run}/checkpoints/step-000003`)
@@ -113,8 +114,8 @@ describe('the folder of a run', () => {
 })
 
 it('the best step is the earliest of the best evaluations that compare with the last one', () => {
-  const at = (step: number, accuracy: number, problems: number): string =>
-    JSON.stringify({ type: 'evaluation', step, accuracy, problems })
+  const at = (step: number, accuracy: number, tasks: number): string =>
+    JSON.stringify(evaluationRecord(step, accuracy, { tasks }))
   const lines = [at(0, 1, 8), at(1, 0.9, 4), '{"type":"step"}', at(2, 0.5, 8), at(3, 0.7, 8), at(4, 0.7, 8), '{"ty']
   expect(bestStepOf(lines.join('\n'))).toBe(3)
   expect(bestStepOf('')).toBeUndefined()

@@ -2,9 +2,12 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { bestEvaluation } from '../../src/data/runLayout.js'
+import { modelFolder } from '../../src/modules/modelFolder.js'
 import type { RunEvent } from '../../src/training/events.js'
-import { bestEvaluation, type EvaluationRecord, type RunSummary } from '../../src/training/records.js'
+import type { EvaluationRecord, RunSummary } from '../../src/training/records.js'
 import { useEngine } from '../kit/engine.js'
+import { rightOf } from '../kit/results.js'
 import {
   contentsOf,
   type Flags,
@@ -80,6 +83,7 @@ describe('the best checkpoint of a run', () => {
     expect(kept).toContain(name(best.step))
     expect(kept).toContain(name(6))
     expect(kept.length).toBeLessThanOrEqual(3)
+    expect(await rightOf(modelFolder(path('whole')))).toBe(path(`whole/checkpoints/${name(best.step)}`))
     const weights = (folder: string): string | undefined => contentsOf(path(folder))['model.safetensors']
     expect(weights('whole/best/model')).toBe(weights(`whole/checkpoints/${name(best.step)}`))
     expect(weights('whole/model')).toBe(weights(`whole/checkpoints/${name(6)}`))
