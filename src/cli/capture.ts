@@ -4,6 +4,7 @@ import { Command, Option } from 'commander'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
+import { redact } from '../core/secrets.js'
 import type { EngineAbilities, EngineClient } from '../data/engineClient.js'
 import type { LLMEngine } from '../data/generation.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
@@ -72,9 +73,15 @@ const warnOfLogProbs = ({ server, logProbs }: EngineAbilities, { temperature }: 
   )
 }
 
+/** Checks an address before the model is loaded. Errors: throws CommandError. */
+const checkAddress = (url: string): void => {
+  const { protocol } = URL.canParse(url) ? new URL(url) : { protocol: '' }
+  if (protocol === 'http:' || protocol === 'https:') return
+  throw new CommandError(`--upstream: '${redact(url)}' is no address of a server, such as http://127.0.0.1:8000`)
+}
+
 const upstreamOf = (url: string, flags: CaptureFlags, names: readonly string[]): Upstream => {
   const apiKey = flags.upstreamKey ?? process.env.TANDEM_UPSTREAM_API_KEY ?? null
-  if (!URL.canParse(url)) throw new CommandError(`--upstream: '${url}' is no address, such as http://127.0.0.1:8000`)
   return {
     url,
     kind: flags.upstreamKind,
@@ -117,6 +124,7 @@ const engineOf = async (
 
 const capture = async (flags: CaptureFlags, engines: CaptureEngines): Promise<void> => {
   const keys = keysOf(flags)
+  if (flags.upstream !== undefined) checkAddress(flags.upstream)
   const model = await loadModel(flags.modelFolder)
   const given = flags.modelFolder
   const names = flags.servedModelName ?? [given === EMBEDDED_MODEL ? basename(EMBEDDED_MODEL) : given]
