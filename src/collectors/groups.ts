@@ -1,4 +1,4 @@
-/** From collected rows to rows to learn from: advantages by group, and what is left out. */
+/** Converts collected rows to training rows, with advantages by group. */
 
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { TokenMasks } from '../data/batch.js'
@@ -12,20 +12,20 @@ import type { Algorithm } from '../objectives/algorithms.js'
 import { type CollectedBatch, type TurnEntries, trajectoryReturns } from './rollouts/turnRows.js'
 import type { TrainingRows } from './stepRows.js'
 
-/** Advantages of the tokens of completions, from all of a batch. */
+/** Computes the advantages of tokens from a whole batch. */
 type AdvantageRule = Algorithm['advantage']
 
-/** The entries of a collected batch that learning needs. */
+/** The entries of a collected batch that training needs. */
 type Learnable = TokenPrompt &
   TokenAction &
   TurnEntries &
   TokenMasks & { readonly groupId: Data<string>; readonly next: TensorDict<Outcome> }
 
-/** Which rows have an advantage, and which groups were dropped. */
+/** The rows with advantages, and the dropped groups. */
 export interface GroupedRows {
   /** Rows of the batch, group by group. */
   readonly rows: readonly number[]
-  /** One for each of `rows`. */
+  /** The advantage of each of `rows`. */
   readonly advantages: readonly number[]
   /** The group of each of `rows`. */
   readonly groupIds: readonly string[]
@@ -33,16 +33,19 @@ export interface GroupedRows {
   readonly dropped: readonly { readonly groupId: string; readonly reason: DropReason }[]
 }
 
-/** A trajectory of a group that is complete. */
+/** A trajectory of a complete group. */
 interface KeptTrajectory {
   readonly groupId: string
   readonly return: number
-  /** Its advantage in its group. */
+  /** The advantage within the group. */
   readonly advantage: number
   readonly rows: readonly number[]
 }
 
-/** One advantage for each trajectory by a rule that may look at the whole batch: the return stands at the last token that is learned. */
+/**
+ * Computes one advantage per trajectory, by a rule over the whole batch. The return is placed at
+ * the last trained token.
+ */
 const advantagesBy = (
   rule: AdvantageRule,
   kept: readonly KeptTrajectory[],
@@ -62,11 +65,11 @@ const advantagesBy = (
 }
 
 /**
- * Advantages of all complete groups of a batch: those of the estimator, or those of a rule for the trajectories that the estimator keeps.
+ * Computes the advantages of all complete groups of a batch, by the estimator, or by `rule` for the
+ * trajectories that the estimator keeps. All turns of a trajectory get its advantage.
  *
- * All turns of a trajectory get the trajectory's advantage.
- *
- * Errors   throws Error if a group has fewer members in the batch than the estimator's group size: the environment's `repeats` must equal it.
+ * Errors   throws Error if a group has fewer members in the batch than the estimator's group size;
+ *          set the environment's `repeats` to it.
  */
 export const groupRows = <O extends { readonly groupId: Data<string> }>(
   batch: CollectedBatch<O>,
@@ -110,11 +113,11 @@ export const groupRows = <O extends { readonly groupId: Data<string> }>(
 const rowsAt = (leaf: Ragged, rows: readonly number[]): readonly ArrayLike<number>[] =>
   rows.map((i) => raggedRow(leaf, i))
 
-/** Log-probabilities with 0 where the mask is: nobody knows one there, and NaN would spread. */
+/** Replaces masked log-probabilities by 0, because NaN would propagate. */
 const known = (row: ArrayLike<number>, mask: readonly number[]): readonly number[] =>
   mask.map((on, t) => (on === 1 ? row[t]! : 0))
 
-/** The rows of a batch as the training step takes them. Only tokens that `masks.assistant` marks are learned. */
+/** Converts rows to the input of a training step. Only tokens in `masks.assistant` are trained. */
 export const trainingRows = <O extends { readonly groupId: Data<string> }>(
   batch: CollectedBatch<O>,
   { rows, advantages }: Pick<GroupedRows, 'rows' | 'advantages'>,

@@ -1,4 +1,4 @@
-/** One optimizer step of a policy loss on a collected batch. */
+/** A training step of a policy loss on a collected batch. */
 import * as tf from '@tensorflow/tfjs'
 import { tokenScores } from '../engine/ops/logProbs.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
@@ -15,13 +15,13 @@ import type { RowTensors, TokenRows } from './steps/tokenRows.js'
 import type { WholeChoice } from './steps/wholeChoice.js'
 
 export interface TrainStepOptions<S> extends LossStepOptions<S> {
-  /** Any policy loss, or settings of GRPO's. Default: GRPO's with its defaults. */
+  /** A policy loss, or options of `GRPOLoss`. Default: `GRPOLoss` with its defaults. */
   readonly loss?: GRPOLossOptions | PolicyLoss
 }
 
 export type TrainStep<S> = LossStep<S, TrainingRows, StepMetrics>
 
-/** The lists of `TrainingRows`, and the tokens that the objective chose in the whole mini-batch. */
+/** The lists of `TrainingRows`, and the tokens that the objective selected in the mini-batch. */
 export type PolicyList = Exclude<keyof TrainingRows, 'prompts' | 'completions' | 'masks' | 'temperature'> | 'chosen'
 
 const policyRows = ({ prompts, completions, masks, temperature, ...lists }: TrainingRows): TokenRows<PolicyList> => ({
@@ -32,7 +32,7 @@ const policyRows = ({ prompts, completions, masks, temperature, ...lists }: Trai
   lists,
 })
 
-/** The loss of a micro-batch. */
+/** Computes the loss of a micro-batch. */
 const policyStepLoss =
   (config: DecoderConfig, loss: PolicyLoss): StepLoss<PolicyList, PolicyMeasures> =>
   (readout, rows) => {
@@ -47,7 +47,7 @@ const policyStepLoss =
     return { value: totalLoss(output), aux: { output, gap } }
   }
 
-/** Log-probabilities of the tokens of a micro-batch, `[B, T]`. */
+/** Computes the log-probabilities of a micro-batch, `[B, T]`. */
 const readLogProbs =
   (config: DecoderConfig) =>
   (readout: Readout, rows: Omit<RowTensors<PolicyList>, 'counts'>): tf.Tensor =>
@@ -61,7 +61,7 @@ const countedBy =
     return loss.counted({ ...lists, oldLogProbs: lists.oldLogProbs!, mask, logProbs }) // rows have them
   }
 
-/** The tokens that the objective chooses. */
+/** Selects tokens for objectives that train on a part of them. */
 const choiceOf = (config: DecoderConfig, loss: PolicyLoss): WholeChoice<PolicyList> => ({
   list: 'chosen',
   read: readLogProbs(config),
@@ -72,7 +72,7 @@ const choiceOf = (config: DecoderConfig, loss: PolicyLoss): WholeChoice<PolicyLi
   },
 })
 
-/** What makes a step of a policy loss. */
+/** Returns the step case of a policy loss. */
 export const policyCase = (
   config: DecoderConfig,
   loss: PolicyLoss,
@@ -88,7 +88,8 @@ export const policyCase = (
 const lossOf = (loss: GRPOLossOptions | PolicyLoss = {}): PolicyLoss => ('apply' in loss ? loss : GRPOLoss(loss))
 
 /**
- * Makes the training step of a policy loss: see `lossStep`. Neighbouring rows with the same prompt share its computation.
+ * Makes the training step of a policy loss: see `lossStep`. Adjacent rows with the same prompt
+ * share the prompt's computation.
  *
  * Effects  keeps `frozen` and the compiled graphs until `release`.
  */
