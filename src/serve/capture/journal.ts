@@ -1,4 +1,6 @@
-/** A file of captured sessions that only grows: every line whole or not there, also after a crash. */
+/**
+ * A file of captured sessions that only grows: every line whole or not there, also after a crash.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -10,7 +12,10 @@ import { liveFiles } from '../../live/files.js'
 
 /** Where records go. */
 export interface CaptureJournal {
-  /** Resolves when the record is in the file, or when the file could not be written: then it waits for the next attempt. Never rejects. */
+  /**
+   * Resolves when the record is in the file, or when the file could not be written: then it waits
+   * for the next attempt. Never rejects.
+   */
   readonly append: (record: CaptureRecord) => Promise<void>
   /** Writes what waits. */
   readonly flush: TE.TaskEither<FileFailure, void>
@@ -67,17 +72,19 @@ const journalAt = (path: string, wholeBytes: number, files: Files): CaptureJourn
 }
 
 /**
- * Opens a file of captured sessions to go on with it; one that does not exist is empty. A last line that a crash has cut off is cut away.
+ * Opens a file of captured sessions to go on with it; one that does not exist is empty. A last line
+ * that a crash has cut off is cut away.
  *
- * Errors   `Left(FormatFailure)` for a file of something else, or damaged before its end: it is left as it is; `Left(FileFailure)`.
- * Effects  reads the whole file; makes it if there is none, readable by this user alone.
+ * Errors   `Left(FormatFailure)` for a file of something else, or damaged before its end: it is
+ *          left as it is; `Left(FileFailure)`.
+ * Effects  reads the whole file. Creates it if necessary, readable only by this user.
  */
 export const openJournal = (
   path: string,
   files: Files = liveFiles,
 ): TE.TaskEither<FormatFailure | FileFailure, { readonly journal: CaptureJournal } & Pick<ReadCapture, 'sessions'>> =>
   pipe(
-    files.append(path, '', 'private'), // what agents and models said is nobody else's
+    files.append(path, '', 'private'), // conversations are private
     TE.chain(() => fileBytes(path, files)),
     TE.chainW((source) => async () => {
       const read = await readCapture(source)
