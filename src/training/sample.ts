@@ -12,7 +12,7 @@ import { TemplateTransform } from '../envs/transforms/templateTransform.js'
 import { Tokenizer } from '../envs/transforms/tokenizer.js'
 import { append } from '../envs/transforms/transform.js'
 import { makeParams, type Pretrained } from '../modules/pretrained.js'
-import type { GenerationOptions } from '../modules/transformer/generate.js'
+import type { GenerationOptions } from '../modules/generation/generator.js'
 import { type TransformersPolicy, TransformersWrapper } from '../modules/transformersWrapper.js'
 
 export interface SampledText {

@@ -6,7 +6,7 @@ import { type Owned, own, scope } from '../../engine/scope.js'
 import { selectBackend } from '../../engine/select.js'
 import { liveClock } from '../../live/clock.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
-import { makeGenerator } from '../../modules/transformer/generate.js'
+import { makeGenerator } from '../../modules/generation/generator.js'
 import { stepGradients } from '../stepGradients.js'
 import { countTensors, type MeasuredLoss, type StepCase, stepTensors } from '../steps/lossStep.js'
 import type {
