@@ -1,4 +1,4 @@
-/** MATH by GRPO: competition problems whose answer is in a box, compared as mathematics. */
+/** MATH by GRPO: competition problems with boxed answers, compared as mathematical expressions. */
 import * as T from 'tandem-rl'
 
 export const recipe = T.defineRecipe({
@@ -9,11 +9,7 @@ export const recipe = T.defineRecipe({
       rows: 'rows with problem, level, type and solution',
       from: 'hub:EleutherAI/hendrycks_math/algebra/train',
     }),
-    systemPrompt: T.z
-      .string()
-      .nullable()
-      .default(T.MATH_SYSTEM_PROMPT)
-      .describe('what the model is asked for before each problem; off: nothing'),
+    systemPrompt: T.z.string().nullable().default(T.MATH_SYSTEM_PROMPT).describe('system prompt; off: none'),
   }),
   build: async (settings, context) => {
     const model = await T.orThrow(T.loadPretrained(settings.model))

@@ -93,7 +93,7 @@ describe('tandem replay', () => {
 describe('tandem train refuses', () => {
   it('a folder that holds a run, and leaves its files as they were', async () => {
     const before = contentsOf(path('run'))
-    expect(await expectRefusal(train('--out', 'run'))).toContain('there is a run already')
+    expect(await expectRefusal(train('--out', 'run'))).toContain('the folder already holds a run')
     expect(contentsOf(path('run'))).toEqual(before)
   })
 
