@@ -1,7 +1,7 @@
 /** How much memory a training step will take, before it is taken. */
 import * as E from 'fp-ts/lib/Either.js'
-import type { DecoderConfig } from '../modules/transformer/config.js'
 import { laneWeights } from '../modules/generation/generator.js'
+import type { DecoderConfig } from '../modules/transformer/config.js'
 import { CAPACITY_STEP } from '../modules/transformer/pack.js'
 import { parameterCount } from '../modules/transformer/params.js'
 import type { Recompute } from './stepGradients.js'
