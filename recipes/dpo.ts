@@ -19,7 +19,11 @@ export const recipe = T.defineRecipe({
   summary:
     'Learn preferences: rows with prompt, chosen and rejected, or word problems worked out against bare answers.',
   settings: T.dataSettings.extend({
-    dataset: T.z.string().nullable().default(null).describe('rows with prompt, chosen, rejected, as a file or hub:'),
+    dataset: T.z
+      .string()
+      .nullable()
+      .default(null)
+      .describe('rows with prompt, chosen, rejected, in a file or on the hub'),
     heldOut: T.z.number().int().positive().default(128).describe('rows that are kept for evaluation, the first ones'),
     beta: T.z.number().positive().default(0.1).describe('strength of the pull to the first weights'),
   }),

@@ -18,7 +18,11 @@ export const recipe = T.defineRecipe({
   summary:
     'Train a reward model: rows with prompt, chosen and rejected, or right against wrong answers to word problems.',
   settings: T.withDefaults(T.dataSettings, { learner: { learningRate: 1e-3 } }).extend({
-    dataset: T.z.string().nullable().default(null).describe('rows with prompt, chosen, rejected, as a file or hub:'),
+    dataset: T.z
+      .string()
+      .nullable()
+      .default(null)
+      .describe('rows with prompt, chosen, rejected, in a file or on the hub'),
     heldOut: T.z.number().int().positive().default(128).describe('rows that are kept for evaluation, the first ones'),
     center: T.z
       .number()

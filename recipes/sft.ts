@@ -18,7 +18,7 @@ export const recipe = T.defineRecipe({
       .string()
       .nullable()
       .default(null)
-      .describe('rows with messages of role and content, as a file or hub:'),
+      .describe('rows with messages of role and content, in a file or on the hub'),
     heldOut: T.z.number().int().positive().default(128).describe('rows that are kept for evaluation, the first ones'),
   }),
   build: async (settings) => {
