@@ -1,10 +1,10 @@
 /** Flags of a recipe: one for each of its settings, `--set`, and `--config`. */
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { isHubName } from '../data/datasets/open.js'
+import { mayBeHubName } from '../data/datasets/open.js'
 import {
   parseSettings,
   type Recipe,
@@ -91,10 +91,11 @@ const fileSettings = async (path: string): Promise<Settings> => {
   }
 }
 
-/** Paths of files mean the same from every folder. */
+/** Resolves names of data sets that are files, so that they mean the same from every folder. */
 const absolute = (leaf: Pick<SettingLeaf, 'path'>, value: unknown): unknown => {
-  const isPath = ['dataset', 'evalDataset'].includes(leaf.path.at(-1) ?? '')
-  return isPath && typeof value === 'string' && !isHubName(value) ? resolve(value) : value
+  const isName = ['dataset', 'evalDataset'].includes(leaf.path.at(-1) ?? '')
+  if (!isName || typeof value !== 'string' || value.startsWith('hub:')) return value
+  return existsSync(value) || !mayBeHubName(value) ? resolve(value) : value
 }
 
 /** What is given on the command line, over `base`: a file, then flags, then `--set`. */
