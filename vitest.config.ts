@@ -28,7 +28,10 @@ export default defineConfig({
     hookTimeout: 300_000,
     expect: { poll: { timeout: 60_000 } },
     projects: [
-      { extends: true, test: { name: 'tidy', include: TIDY, exclude: NEW_PROCESS, isolate: false } },
+      {
+        extends: true,
+        test: { name: 'tidy', include: TIDY, exclude: [...NEW_PROCESS, ...LONG_STAGE], isolate: false },
+      },
       { extends: true, test: { name: 'new process', include: NEW_PROCESS } },
       {
         extends: true,
