@@ -10,11 +10,13 @@ import type { Json } from '../data/codecs/plainValues.js'
 import { type RowSource, shuffled } from '../data/task.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type Owned, own, scope } from '../engine/scope.js'
+import { liveDigest } from '../live/digest.js'
 import type { BatchSource } from './source.js'
 
 export interface RowBatchOptions<Row, B> {
   /** For run folders and messages. */
   readonly name: string
+  /** Run folders store a digest of their JSON, so that a run resumes with the same rows only. */
   readonly rows: readonly Row[] | RowSource<Row>
   /** Rows of a batch. */
   readonly size: number
@@ -41,6 +43,17 @@ const listed = <Row>(name: string, rows: readonly Row[]): RowSource<Row> => ({
   at: (index) => E.right(rows[index % rows.length]!),
 })
 
+/** Numbers without a form in JSON are written as text. */
+const plainNumbers = (_: string, value: unknown): unknown =>
+  typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value)) ? String(value) : value
+
+/** A digest of all rows in their order; null for an endless source. A row that cannot be read counts with the reason. */
+const rowsDigest = <Row>({ size, at }: RowSource<Row>): string | null => {
+  if (size === 'endless') return null
+  const rows = Array.from({ length: size }, (_, index) => liveDigest(JSON.stringify(at(index), plainNumbers)))
+  return liveDigest(rows.join())
+}
+
 const positionSchema = z.strictObject({ row: z.number().int().nonnegative() })
 
 /** Errors: throws FailureError for a position that another kind of source left. */
@@ -55,10 +68,12 @@ const rowOf = (position: Json | null): number => {
  * Makes batches of the rows of a data set.
  *
  * All batches have `size` rows: an epoch goes on in the batch in which the one before it ends. The position is the number of the next row, so
- * that a run resumes with the batch that it would have had.
+ * that a run resumes with the batch that it would have had. The description has a digest of the rows: a run folder is not continued with
+ * other rows.
  *
  * Errors   throws RangeError for a data set without rows and for a size that is not a positive integer. A batch is `Left` for a row that the
  *          source or `batch` refuses.
+ * Cost     reads every row once, for the digest.
  * Source   TorchRL's `TensorDictReplayBuffer` with `SamplerWithoutReplacement`.
  *
  * @example
@@ -85,7 +100,7 @@ export const rowBatches = <Row, B>(options: RowBatchOptions<Row, B>): RowBatches
     name,
     rows: source.size,
     description: {
-      ...{ source: NAME, data: name, rows: source.size, size },
+      ...{ source: NAME, data: name, rows: source.size, rowsDigest: rowsDigest(source), size },
       order: key === undefined ? null : formatKey(key),
     },
     kl: null,
