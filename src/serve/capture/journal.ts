@@ -2,11 +2,12 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../../core/capabilities.js'
-import { describe, type FileFailure, type FormatFailure } from '../../core/failure.js'
+import type { Files, Locks } from '../../core/capabilities.js'
+import { describe, type FileFailure, type FormatFailure, type LockFailure } from '../../core/failure.js'
 import { type CaptureRecord, type ReadCapture, readCapture, recordLine } from '../../data/capture/records.js'
 import { fileBytes } from '../../live/byteSource.js'
 import { liveFiles } from '../../live/files.js'
+import { liveLocks } from '../../live/lock.js'
 
 /** Where records go. */
 export interface CaptureJournal {
@@ -16,6 +17,8 @@ export interface CaptureJournal {
   readonly flush: TE.TaskEither<FileFailure, void>
   /** Why records wait; null if none does. */
   readonly problem: () => string | null
+  /** Writes what waits, and lets go of the file: another process may open it. */
+  readonly close: TE.TaskEither<FileFailure, void>
 }
 
 /** A journal that keeps nothing. */
@@ -23,10 +26,18 @@ export const noJournal: CaptureJournal = {
   append: async () => {},
   flush: TE.right(undefined),
   problem: () => null,
+  close: TE.right(undefined),
+}
+
+/** The file of a journal, which this process has locked. */
+interface JournalFile {
+  readonly path: string
+  readonly files: Files
+  readonly release: () => Promise<void>
 }
 
 /** Records in a file that has `wholeBytes` already. */
-const journalAt = (path: string, wholeBytes: number, files: Files): CaptureJournal => {
+const journalAt = ({ path, files, release }: JournalFile, wholeBytes: number): CaptureJournal => {
   let size = wholeBytes
   let waiting: string[] = []
   let failure: FileFailure | null = null
@@ -53,30 +64,32 @@ const journalAt = (path: string, wholeBytes: number, files: Files): CaptureJourn
     writing = writing.then(write)
     return writing
   }
+  const flush: CaptureJournal['flush'] = async () => {
+    await next()
+    return failure === null ? E.right(undefined) : E.left(failure)
+  }
   return {
     append: (record) => {
       waiting = [...waiting, recordLine(record)]
       return next()
     },
-    flush: async () => {
-      await next()
-      return failure === null ? E.right(undefined) : E.left(failure)
+    flush,
+    close: async () => {
+      const flushed = await flush()
+      await release()
+      return flushed
     },
     problem: () => (failure === null ? null : `${describe(failure)}; ${waiting.length} records wait`),
   }
 }
 
-/**
- * Opens a file of captured sessions to go on with it; one that does not exist is empty. A last line that a crash has cut off is cut away.
- *
- * Errors   `Left(FormatFailure)` for a file of something else, or damaged before its end: it is left as it is; `Left(FileFailure)`.
- * Effects  reads the whole file; makes it if there is none, readable by this user alone.
- */
-export const openJournal = (
-  path: string,
-  files: Files = liveFiles,
-): TE.TaskEither<FormatFailure | FileFailure, { readonly journal: CaptureJournal } & Pick<ReadCapture, 'sessions'>> =>
-  pipe(
+/** A journal with the sessions that its file has. */
+type OpenedJournal = { readonly journal: CaptureJournal } & Pick<ReadCapture, 'sessions'>
+
+/** The journal of a file that is locked. */
+const readJournal = (file: JournalFile): TE.TaskEither<FormatFailure | FileFailure, OpenedJournal> => {
+  const { path, files } = file
+  return pipe(
     files.append(path, '', 'private'), // what agents and models said is nobody else's
     TE.chain(() => fileBytes(path, files)),
     TE.chainW((source) => async () => {
@@ -88,6 +101,29 @@ export const openJournal = (
         TE.chain(() => (lineFeed === 'missing' ? files.append(path, '\n') : TE.right(undefined))),
       )()
       const size = wholeBytes + (lineFeed === 'missing' ? 1 : 0)
-      return E.isLeft(mended) ? mended : E.right({ journal: journalAt(path, size, files), sessions })
+      return E.isLeft(mended) ? mended : E.right({ journal: journalAt(file, size), sessions })
     }),
+  )
+}
+
+/**
+ * Opens a file of captured sessions to go on with it; one that does not exist is empty. A last line that a crash has cut off is cut away.
+ *
+ * Errors   `Left(LockFailure)` with the id of the process that has the file open; `Left(FormatFailure)` for a file of something else, or
+ *          damaged before its end: it is left as it is; `Left(FileFailure)`.
+ * Effects  reads the whole file; makes it if there is none, readable by this user alone. Holds a lock, `PATH.lock`, until `close`.
+ */
+export const openJournal = (
+  path: string,
+  files: Files = liveFiles,
+  locks: Locks = liveLocks,
+): TE.TaskEither<FormatFailure | FileFailure | LockFailure, OpenedJournal> =>
+  pipe(
+    locks.take(`${path}.lock`),
+    TE.chainW(({ release }) =>
+      pipe(
+        readJournal({ path, files, release }),
+        TE.orElseFirstTaskK(() => release),
+      ),
+    ),
   )
