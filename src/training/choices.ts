@@ -65,7 +65,8 @@ export const rewardFormOf = ({ kl }: Pick<PolicySettings, 'kl'>): RewardKLForm =
 /**
  * Returns the KL coefficient of the reward, step by step.
  *
- * Errors   throws RangeError, with all reasons, if the settings do not fit together. */
+ * Errors   throws RangeError, with all reasons, if the settings do not fit together.
+ */
 export const klWeightOf = ({ kl }: Pick<PolicySettings, 'kl'>): KLWeight => {
   const { target, horizon, coefficient } = kl
   const isAdaptive = target !== null
@@ -88,7 +89,8 @@ export const samplingRoundsOf = ({ loss, sampling }: Pick<PolicySettings, 'loss'
 /**
  * Returns the soft length penalty, or `null` if length is not penalized.
  *
- * Errors   throws RangeError if the penalized range is longer than the longest completion. */
+ * Errors   throws RangeError if the penalized range is longer than the longest completion.
+ */
 export const overlongOf = ({ loss, sampling }: Pick<PolicySettings, 'loss' | 'sampling'>): OverlongOptions | null => {
   const { overlongCache, overlongFactor: factor, maxNewTokens: longest } = sampling
   const cache = overlongCache ?? Math.round((ALGORITHMS[loss.algorithm].overlongShare ?? 0) * longest)
