@@ -20,7 +20,7 @@ export const recipe = T.defineRecipe({
   name: 'dpo',
   summary: 'Train a model by DPO on rows with prompt, chosen and rejected, or on worked against bare answers.',
   settings: T.dataSettings.extend({
-    dataset: T.z.string().nullable().default(null).describe('rows with prompt, chosen, rejected: a file or hub:...'),
+    dataset: T.z.string().nullable().default(null).describe('rows with prompt, chosen, rejected: a file or hub name'),
     heldOut: T.z.number().int().positive().default(128).describe('first rows, held out for evaluation'),
     beta: T.z.number().positive().default(0.1).describe('strength of the KL constraint to the initial weights'),
   }),

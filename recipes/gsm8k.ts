@@ -5,7 +5,11 @@ export const recipe = T.defineRecipe({
   name: 'gsm8k',
   summary: 'Train a model by GRPO on GSM8K, sampling in this process or on a server.',
   settings: T.withDefaults(T.policySettings, { steps: 200, sampling: { maxNewTokens: 256 } }).extend({
-    ...T.rowSettings({ rows: 'rows with question and answer', from: 'hub:openai/gsm8k/main/train' }),
+    ...T.rowSettings({
+      rows: 'rows with question and answer',
+      from: 'openai/gsm8k',
+      columns: { question: 'question', answer: 'answer' },
+    }),
     systemPrompt: T.z.string().nullable().default(T.GSM8K_SYSTEM_PROMPT).describe('system prompt; off: none'),
     engine: T.z
       .strictObject({

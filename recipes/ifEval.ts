@@ -8,6 +8,7 @@ export const recipe = T.defineRecipe({
     ...T.rowSettings({
       rows: 'rows with key, prompt, instruction_id_list and kwargs, as in IFEval',
       from: 'hub:google/IFEval/ifeval_input_data.jsonl',
+      columns: { prompt: 'prompt' },
     }),
     judged: T.z
       .enum(['answer', 'reply'])

@@ -7,7 +7,8 @@ export const recipe = T.defineRecipe({
   settings: T.withDefaults(T.policySettings, { steps: 200, sampling: { maxNewTokens: 512 } }).extend({
     ...T.rowSettings({
       rows: 'rows with problem, level, type and solution',
-      from: 'hub:EleutherAI/hendrycks_math/algebra/train',
+      from: 'EleutherAI/hendrycks_math/algebra',
+      columns: { problem: 'problem', solution: 'solution', level: 'level', type: 'type' },
     }),
     systemPrompt: T.z.string().nullable().default(T.MATH_SYSTEM_PROMPT).describe('system prompt; off: none'),
   }),

@@ -18,7 +18,7 @@ export const recipe = T.defineRecipe({
   summary:
     'Train a reward model on rows with prompt, chosen and rejected, or on right and wrong answers to word problems.',
   settings: T.withDefaults(T.dataSettings, { learner: { learningRate: 1e-3 } }).extend({
-    dataset: T.z.string().nullable().default(null).describe('rows with prompt, chosen, rejected: a file or hub:...'),
+    dataset: T.z.string().nullable().default(null).describe('rows with prompt, chosen, rejected: a file or hub name'),
     heldOut: T.z.number().int().positive().default(128).describe('first rows, held out for evaluation'),
     center: T.z
       .number()

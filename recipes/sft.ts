@@ -20,7 +20,7 @@ export const recipe = T.defineRecipe({
       .string()
       .nullable()
       .default(null)
-      .describe('rows with messages of role and content: a file or hub:...'),
+      .describe('rows with messages of role and content: a file or hub name'),
     heldOut: T.z.number().int().positive().default(128).describe('first rows, held out for evaluation'),
   }),
   build: async (settings) => {

@@ -123,12 +123,11 @@ const GROUP = 4
 const learnFromRollouts = async (
   { model, key, rest }: SoakWorld,
   remote: Policy<TokenPrompt, TokenAction>,
-  push: (params: T.NamedTensors, version: number) => Promise<unknown>,
+  push: (weights: T.NamedTensors, version: number) => Promise<unknown>,
 ): Promise<Work> => {
-  const { config, text } = model
   const problems = T.wordProblems(key, { split: 'rl' })
   const run = T.LLMCollector({
-    env: (task) => tokenEnv(GSM8KEnv({ source: problems, prompts: 1, repeats: GROUP, start: task }), text),
+    env: (task) => tokenEnv(GSM8KEnv({ source: problems, prompts: 1, repeats: GROUP, start: task }), model.text),
     policy: failing(remote),
     key,
     batches: { dialogTurnsPerBatch: 4 * GROUP },
@@ -137,26 +136,24 @@ const learnFromRollouts = async (
       ...{ onFailure: { retry: 1, pauseMs: 1 }, deadlineMs: 300_000 },
     },
   }).begin()
-  const learner = T.trainStep({ config, optimizer: T.adamW() })
-  let state = own(scope(() => learner.init(T.makeParams(model.arrays))))
+  const optimizer = T.adamW({ learningRate: 1e-4 })
+  const learner = T.localLearner({ model, key, optimizer, loss: T.GRPOLoss() })
+  const advantage = T.MCAdvantage({ groupSize: GROUP })
   let work = NO_WORK
   try {
     for (let taken = orThrow(await run.next()); taken._tag === 'Batch'; taken = orThrow(await run.next())) {
       const { tasks, failed, batch: owned } = taken
       using batch = owned
-      const rows = T.trainingRows(batch.value, T.groupRows(batch.value, T.groupGatherer({ groupSize: GROUP })))
-      const next = learner.update(state.value, rows, 1e-4)
-      state.release()
-      state = next.state
+      using rated = own(scope(() => advantage(batch.value)))
+      orThrow(await learner.update(rated.value)())
       work = addWork(work, { ...NO_WORK, steps: 1, groups: tasks.length, failures: failed.length })
-      await push(state.value.params, work.steps)
+      await push(learner.weights(), work.steps)
       await rest()
     }
     return work
   } finally {
     await run.close()
-    state.release()
-    learner.release()
+    await learner.close()
   }
 }
 

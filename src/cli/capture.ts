@@ -4,6 +4,7 @@ import { Command, Option } from 'commander'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
+import type { CapturedSession } from '../data/capture/session.js'
 import type { EngineAbilities, EngineClient } from '../data/engineClient.js'
 import type { LLMEngine } from '../data/generation.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
@@ -11,7 +12,7 @@ import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { isLoopback } from '../live/httpServer.js'
 import { captureApp } from '../serve/capture/app.js'
 import { clientEngine } from '../serve/capture/clientEngine.js'
-import { noJournal, openJournal } from '../serve/capture/journal.js'
+import { type CaptureJournal, noJournal, openJournal } from '../serve/capture/journal.js'
 import { CommandError, orFail } from './failure.js'
 import {
   ALLOWED_HOSTS_HELP,
@@ -115,13 +116,19 @@ const engineOf = async (
   return clientEngine(client, known, model.text)
 }
 
-const capture = async (flags: CaptureFlags, engines: CaptureEngines): Promise<void> => {
+/** Where calls are recorded, and what is there already. */
+interface Kept {
+  readonly journal: CaptureJournal
+  readonly sessions: readonly CapturedSession[]
+}
+
+/** Answers requests until it is stopped. */
+const listen = async (flags: CaptureFlags, engines: CaptureEngines, kept: Kept): Promise<void> => {
+  const { journal, sessions } = kept
   const keys = keysOf(flags)
   const model = await loadModel(flags.modelFolder)
   const given = flags.modelFolder
   const names = flags.servedModelName ?? [given === EMBEDDED_MODEL ? basename(EMBEDDED_MODEL) : given]
-  const { journal, sessions } =
-    flags.out === undefined ? { journal: noJournal, sessions: [] } : await orFail(openJournal(flags.out))
   const engine = await engineOf(flags, { model, names }, engines)
   const app = captureApp(
     {
@@ -149,7 +156,16 @@ const capture = async (flags: CaptureFlags, engines: CaptureEngines): Promise<vo
   if (sessions.length > 0) say(`restored ${sessions.length} sessions from ${flags.out}`)
   process.stdout.write(`capturing ${names.join(', ')} at ${server.url}\n`)
   await untilStopped(server, engine, 1000 * flags.shutdownSeconds)
-  await orFail(journal.flush)
+}
+
+const capture = async (flags: CaptureFlags, engines: CaptureEngines): Promise<void> => {
+  const kept: Kept =
+    flags.out === undefined ? { journal: noJournal, sessions: [] } : await orFail(openJournal(flags.out))
+  try {
+    await listen(flags, engines, kept)
+  } finally {
+    await orFail(kept.journal.close)
+  }
 }
 
 /** Makes the command, with engines made by `engines`. */

@@ -1,10 +1,10 @@
 /** Command-line flags of a recipe: one per setting, `--set`, and `--config`. */
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { isHubName } from '../data/datasets/open.js'
+import { mayBeHubName } from '../data/datasets/open.js'
 import {
   parseSettings,
   type Recipe,
@@ -93,8 +93,9 @@ const fileSettings = async (path: string): Promise<Settings> => {
 
 /** Makes data set paths absolute, so that a run can be resumed from another folder. */
 const absolute = (leaf: Pick<SettingLeaf, 'path'>, value: unknown): unknown => {
-  const isPath = ['dataset', 'evalDataset'].includes(leaf.path.at(-1) ?? '')
-  return isPath && typeof value === 'string' && !isHubName(value) ? resolve(value) : value
+  const isName = ['dataset', 'evalDataset'].includes(leaf.path.at(-1) ?? '')
+  if (!isName || typeof value !== 'string' || value.startsWith('hub:')) return value
+  return existsSync(value) || !mayBeHubName(value) ? resolve(value) : value
 }
 
 /** Merges the settings of the command line into `base`: `--config`, then flags, then `--set`. */

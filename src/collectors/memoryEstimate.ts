@@ -1,7 +1,7 @@
 /** Estimates the memory of a training step in advance. */
 import * as E from 'fp-ts/lib/Either.js'
+import { laneWeights } from '../modules/generation/generator.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
-import { laneWeights } from '../modules/transformer/generate.js'
 import { CAPACITY_STEP } from '../modules/transformer/pack.js'
 import { parameterCount } from '../modules/transformer/params.js'
 import type { Recompute } from './stepGradients.js'

@@ -65,16 +65,17 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a +
 const tallyOf = <O>({ members }: CompleteGroup<O>, signal: AheadParts<O>['signal']): Tally => {
   const batches = members.map(({ rows }) => rows.value)
   const returnsBy = (batch: CollectedBatch<O>, each?: ArrayLike<number>): readonly number[] =>
-    trajectoryReturns(batch as unknown as Parameters<typeof trajectoryReturns>[0], each).map(
-      (trajectory) => trajectory.return,
-    ) // every collected batch has these entries
+    trajectoryReturns(
+      batch as unknown as Parameters<typeof trajectoryReturns>[0], // every collected batch has these entries
+      each,
+    ).map((trajectory) => trajectory.return)
   const scores = batches.flatMap((batch) => returnsBy(batch, signal?.(batch as unknown as TensorDict))) // read by names
   const responses = (batch: CollectedBatch<O>): Ragged =>
     get(
-      batch as unknown as TensorDict<{ readonly tokens: TensorDict<{ readonly response: Ragged }> }>,
+      batch as unknown as TensorDict<{ readonly tokens: TensorDict<{ readonly response: Ragged }> }>, // of a token policy
       'tokens',
       'response',
-    ) // every batch of a token policy has it
+    )
   return {
     reward: sum(batches.flatMap((batch) => returnsBy(batch))),
     trajectories: members.length,

@@ -121,6 +121,9 @@ const partSignal = (batch: TensorDict): ArrayLike<number> => {
   return values
 }
 
+/** An environment for evaluation, by what its policy reads and writes. */
+type EvalEnv = Env<TokenPrompt, TokenAction>
+
 /** Makes the token-level environment of a batch, with length and KL penalties in the reward. */
 const rewardedEnv = <O extends HistoryPrompt>(
   settings: PolicyRunSettings,
@@ -240,10 +243,7 @@ export const policyRun = async <O extends HistoryPrompt>(
         evaluator({
           ...{ ...rest, tasks: count },
           env: ({ groups, start }) =>
-            tokenEnv(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as Env<
-              TokenPrompt,
-              TokenAction
-            >, // carried along
+            tokenEnv(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as EvalEnv, // it has more
           policy: inProcess.withSampling({ temperature }),
         }),
     )

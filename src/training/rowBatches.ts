@@ -10,11 +10,13 @@ import type { Json } from '../data/codecs/plainValues.js'
 import { type RowSource, shuffled } from '../data/task.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type Owned, own, scope } from '../engine/scope.js'
+import { liveDigest } from '../live/digest.js'
 import type { BatchSource } from './source.js'
 
 export interface RowBatchOptions<Row, B> {
   /** A name for run folders and messages. */
   readonly name: string
+  /** Run folders store a digest of their JSON, so that a run resumes with the same rows only. */
   readonly rows: readonly Row[] | RowSource<Row>
   /** Number of rows per batch. */
   readonly size: number
@@ -44,6 +46,17 @@ const listed = <Row>(name: string, rows: readonly Row[]): RowSource<Row> => ({
   at: (index) => E.right(rows[index % rows.length]!),
 })
 
+/** Numbers without a form in JSON are written as text. */
+const plainNumbers = (_: string, value: unknown): unknown =>
+  typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value)) ? String(value) : value
+
+/** A digest of all rows in their order; null for an endless source. A row that cannot be read counts with the reason. */
+const rowsDigest = <Row>({ size, at }: RowSource<Row>): string | null => {
+  if (size === 'endless') return null
+  const rows = Array.from({ length: size }, (_, index) => liveDigest(JSON.stringify(at(index), plainNumbers)))
+  return liveDigest(rows.join())
+}
+
 const positionSchema = z.strictObject({ row: z.number().int().nonnegative() })
 
 /** Parses a stored position. Throws FailureError if another kind of source wrote it. */
@@ -59,9 +72,11 @@ const rowOf = (position: Json | null): number => {
  *
  * All batches have `size` rows: the last batch of an epoch is filled with the first rows of the
  * next. The position is the number of the next row, so a resumed run continues with the same batch.
+ * The description includes a digest of the rows: a run folder is not resumed with other rows.
  *
  * Errors   throws RangeError if the data set has no rows or the size is not a positive integer.
  *          `collect` returns `Left` if the source or `batch` rejects a row.
+ * Cost     reads every row once, for the digest.
  * Source   TorchRL's `TensorDictReplayBuffer` with `SamplerWithoutReplacement`.
  *
  * @example
@@ -88,7 +103,7 @@ export const rowBatches = <Row, B>(options: RowBatchOptions<Row, B>): RowBatches
     name,
     rows: source.size,
     description: {
-      ...{ source: NAME, data: name, rows: source.size, size },
+      ...{ source: NAME, data: name, rows: source.size, rowsDigest: rowsDigest(source), size },
       order: key === undefined ? null : formatKey(key),
     },
     kl: null,

@@ -83,10 +83,13 @@ export interface DataRunParts<B, M extends UpdateMetrics, Rated extends RatedEnt
   readonly record?: RecordOptions
 }
 
+/** The environment of one group, by what its policy reads and writes. */
+type GroupEnv = Env<TokenPrompt, TokenAction>
+
 /** The groups of a run, for workers that play them in other processes. */
 export interface RunGroups {
   /** Makes the environment of a task, which is one group. */
-  readonly env: (task: number) => Env<TokenPrompt, TokenAction>
+  readonly env: (task: number) => GroupEnv
   /** Number of trajectories per group. */
   readonly size: number
   /** Number of groups per batch. */
@@ -199,11 +202,7 @@ const groupsOf = <O extends TokenPrompt, Added, M extends UpdateMetrics>({
   typeof env !== 'function' || advantage?.groupSize === undefined || groups === undefined
     ? null
     : {
-        env: (task) =>
-          env({ groups: 1, start: task, klCoefficient: kl?.coefficient ?? 0 }) as unknown as Env<
-            TokenPrompt,
-            TokenAction
-          >, // further entries pass through
+        env: (task) => env({ groups: 1, start: task, klCoefficient: kl?.coefficient ?? 0 }) as unknown as GroupEnv, // it has more
         ...{ size: advantage.groupSize, count: groups, key, weights: updater === undefined ? 'kept' : 'pushed' },
       }
 

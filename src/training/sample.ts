@@ -11,8 +11,8 @@ import type { EnvFailure } from '../envs/env.js'
 import { TemplateTransform } from '../envs/transforms/templateTransform.js'
 import { Tokenizer } from '../envs/transforms/tokenizer.js'
 import { append } from '../envs/transforms/transform.js'
+import type { GenerationOptions } from '../modules/generation/generator.js'
 import { makeParams, type Pretrained } from '../modules/pretrained.js'
-import type { GenerationOptions } from '../modules/transformer/generate.js'
 import { type TransformersPolicy, TransformersWrapper } from '../modules/transformersWrapper.js'
 
 export interface SampledText {

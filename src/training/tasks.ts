@@ -6,24 +6,55 @@ import { z } from 'zod'
 import { child, type Key, keyFromSeed } from '../core/key.js'
 import { GSM8K } from '../data/datasets/gsm8k.js'
 import { type DatasetAccess, type DatasetFailure, openDataset } from '../data/datasets/open.js'
-import type { DatasetFormat } from '../data/datasets/rows.js'
+import { type Columns, type DatasetFormat, withColumns } from '../data/datasets/rows.js'
 import { wordProblems } from '../data/datasets/wordProblems/wordProblems.js'
 import { type Task, type TaskSource, taskList } from '../data/task.js'
 
 const FILES =
-  'a file of JSON lines, a .parquet file, or hub:OWNER/NAME[@REVISION]/CONFIG/SPLIT (or a file path instead of CONFIG/SPLIT)'
+  'a .jsonl, .json or .parquet file, or OWNER/NAME[@REVISION][/CONFIG/SPLIT] on the hub (hub:OWNER/NAME/PATH for one file)'
 
 /** Help text for options that name a data set. */
 export const DATASET_HELP = `rows with question and answer, as in GSM8K: ${FILES}`
 
-/** Returns the data set settings of a recipe: `dataset` with a default, and `evalDataset`. */
-export const rowSettings = ({ rows, from }: { readonly rows: string; readonly from: string }) => ({
+export interface RowSettingsOptions<F extends string> {
+  /** What the rows are, for help texts. */
+  readonly rows: string
+  /** The default data set. */
+  readonly from: string
+  /** The column of each field of the format, by default. */
+  readonly columns: Readonly<Record<F, string>>
+}
+
+/** The settings of the columns: one for each field of the format. */
+const columnSettings = <F extends string>(columns: Readonly<Record<F, string>>) => {
+  const fields = Object.entries<string>(columns).map(([field, column]) => [
+    field,
+    z
+      .string()
+      .default(column)
+      .describe(`column of the rows that holds ${field}`)
+      .meta({ flag: `${field}-column` }),
+  ])
+  return z
+    .strictObject(Object.fromEntries(fields) as Readonly<Record<F, z.ZodDefault<z.ZodString>>>) // one for each F
+    .prefault({} as never) // every field has a default
+}
+
+/**
+ * The settings of a recipe that trains on rows: `dataset` with a default, `evalDataset`, and
+ * `columns`, which column of the rows holds each field of the format.
+ *
+ * @example
+ * z.strictObject(rowSettings({ rows: 'sums', from: 'sums.jsonl', columns: { query: 'question', answer: 'answer' } })).parse({}).columns // { query: 'question', answer: 'answer' }
+ */
+export const rowSettings = <const F extends string>({ rows, from, columns }: RowSettingsOptions<F>) => ({
   dataset: z.string().default(from).describe(`${rows}: ${FILES}`),
   evalDataset: z
     .string()
     .nullable()
     .default(null)
     .describe('rows for evaluation; off: the last tenth of the data set, held out from training'),
+  columns: columnSettings<F>(columns),
 })
 
 /** Tasks for training and for evaluation. */
@@ -78,20 +109,24 @@ export interface TaskSettings {
 }
 
 /** The settings that `rowTasks` reads. */
-export type RowTaskSettings = TaskSettings & { readonly dataset: string }
+export type RowTaskSettings = TaskSettings & {
+  readonly dataset: string
+  /** The columns that hold fields of the format. Default: those of the same names. */
+  readonly columns?: Columns
+}
 
 /**
- * Opens the tasks of a run from rows of a format. Without `evalDataset`, the last tenth of the rows
- * is held out for evaluation.
+ * Opens the tasks of a run from rows of a format, whose fields may be in other columns. Without
+ * `evalDataset`, the last tenth of the rows is held out for evaluation.
  *
  * Errors   `Left` naming the file that cannot be read, or the invalid rows.
  */
 export const rowTasks = <Row, T extends Task>(
-  { dataset, evalDataset, keep: { evalTasks } }: RowTaskSettings,
+  { dataset, evalDataset, columns = {}, keep: { evalTasks } }: RowTaskSettings,
   format: DatasetFormat<Row, T>,
   access: DatasetAccess = {},
 ): TE.TaskEither<DatasetFailure, RunTasks<T>> => {
-  const open = (name: string) => openDataset(name, format, access)
+  const open = (name: string) => openDataset(name, withColumns(format, columns), access)
   return pipe(
     open(dataset),
     TE.chain((source) =>

@@ -1,4 +1,5 @@
 /** Batches and models for learners. */
+import { policyRows } from '../../src/collectors/learners/policyRows.js'
 import type { TrainingRows } from '../../src/collectors/stepRows.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { data, ragged } from '../../src/data/tensorDict/leaf.js'
@@ -8,6 +9,8 @@ import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { hostArrays, loadPretrained, type Pretrained } from '../../src/modules/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { initialParams } from '../../src/modules/transformer/params.js'
+import type { RewardedTurns } from '../../src/objectives/advantages/advantage.js'
+import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
 import { SMALL_DECODER } from './lossSteps.js'
 import { tinyConfig } from './models.js'
 import { rightOf } from './results.js'
@@ -42,3 +45,7 @@ export const batchOf = (rows: TrainingRows, groupSizes: readonly number[]) => {
 /** Draws a random batch with groups of these sizes. */
 export const randomBatch = (config: DecoderConfig, groupSizes: readonly number[], seed: number) =>
   batchOf(rowsOf(config.vocabularySize, groupSizes, seed), groupSizes)
+
+/** The rows that a learner takes from a collected batch of whole groups. */
+export const learnedRows = (batch: TensorDict<RewardedTurns>, groupSize: number): TrainingRows =>
+  policyRows(MCAdvantage({ groupSize })(batch) as TensorDict)

@@ -8,7 +8,7 @@ import type { RolloutPosition } from '../rollouts/rolloutBatch.js'
  *
  * `wait`: it does not come to that. Groups are drawn only while all that are underway can be learned from in time, and the trainer waits for
  * the oldest rather than going on without them. `drop`: the trainer takes what is there, and groups that grew too old are dropped.
- * `correct`: they are learned from as they are; whoever makes rows of them weighs their tokens (`correctStaleRows`).
+ * `correct`: they are learned from as they are; a learner with `offPolicy: { stale: 'correct' }` weighs their tokens.
  */
 export type StaleRule = 'wait' | 'drop' | 'correct'
 

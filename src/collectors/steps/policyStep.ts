@@ -1,25 +1,17 @@
-/** A training step of a policy loss on a collected batch. */
+/** The optimizer step of a policy loss, and the rows that it learns from. */
 import * as tf from '@tensorflow/tfjs'
-import { tokenScores } from '../engine/ops/logProbs.js'
-import type { DecoderConfig } from '../modules/transformer/config.js'
-import type { Readout } from '../modules/transformer/layerwise.js'
-import { groupPrompts } from '../modules/transformer/pack.js'
-import { GRPOLoss, type GRPOLossOptions } from '../objectives/grpoLoss.js'
-import { type PolicyLoss, totalLoss } from '../objectives/policyLoss.js'
-import type { StepLoss } from './stepGradients.js'
-import { combineMetrics, type PolicyMeasures, type StepMetrics } from './stepMetrics.js'
-import type { TrainingRows } from './stepRows.js'
-import { type LossStep, type LossStepOptions, lossStep, type StepCase } from './steps/lossStep.js'
-import { rowIds, rowLogits, rowLogProbs } from './steps/readout.js'
-import type { RowTensors, TokenRows } from './steps/tokenRows.js'
-import type { WholeChoice } from './steps/wholeChoice.js'
-
-export interface TrainStepOptions<S> extends LossStepOptions<S> {
-  /** A policy loss, or options of `GRPOLoss`. Default: `GRPOLoss` with its defaults. */
-  readonly loss?: GRPOLossOptions | PolicyLoss
-}
-
-export type TrainStep<S> = LossStep<S, TrainingRows, StepMetrics>
+import { tokenScores } from '../../engine/ops/logProbs.js'
+import type { DecoderConfig } from '../../modules/transformer/config.js'
+import type { Readout } from '../../modules/transformer/layerwise.js'
+import { groupPrompts } from '../../modules/transformer/pack.js'
+import { type PolicyLoss, totalLoss } from '../../objectives/policyLoss.js'
+import type { StepLoss } from '../stepGradients.js'
+import { combineMetrics, type PolicyMeasures, type StepMetrics } from '../stepMetrics.js'
+import type { TrainingRows } from '../stepRows.js'
+import type { StepCase } from './lossStep.js'
+import { rowIds, rowLogits, rowLogProbs } from './readout.js'
+import type { RowTensors, TokenRows } from './tokenRows.js'
+import type { WholeChoice } from './wholeChoice.js'
 
 /** The lists of `TrainingRows`, and the tokens that the objective selected in the mini-batch. */
 export type PolicyList = Exclude<keyof TrainingRows, 'prompts' | 'completions' | 'masks' | 'temperature'> | 'chosen'
@@ -72,26 +64,18 @@ const choiceOf = (config: DecoderConfig, loss: PolicyLoss): WholeChoice<PolicyLi
   },
 })
 
-/** Returns the step case of a policy loss. */
+/**
+ * Returns the step case of a policy loss for `lossStep`. Adjacent rows with the same prompt share
+ * the prompt's computation.
+ */
 export const policyCase = (
   config: DecoderConfig,
   loss: PolicyLoss,
 ): StepCase<TrainingRows, PolicyList, PolicyMeasures, StepMetrics> => ({
-  name: 'trainStep',
+  name: 'policyStep',
   rows: policyRows,
   loss: policyStepLoss(config, loss),
   ...(loss.counting === 'computed' && { counted: countedBy(config, loss) }),
   ...(loss.choosing === 'tokens' && { choice: choiceOf(config, loss) }),
   metrics: combineMetrics,
 })
-
-const lossOf = (loss: GRPOLossOptions | PolicyLoss = {}): PolicyLoss => ('apply' in loss ? loss : GRPOLoss(loss))
-
-/**
- * Makes the training step of a policy loss: see `lossStep`. Adjacent rows with the same prompt
- * share the prompt's computation.
- *
- * Effects  keeps `frozen` and the compiled graphs until `release`.
- */
-export const trainStep = <S>({ loss, ...options }: TrainStepOptions<S>): TrainStep<S> =>
-  lossStep(policyCase(options.config, lossOf(loss)), options)
