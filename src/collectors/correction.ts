@@ -1,4 +1,5 @@
 /** Rows whose sampler was not the policy that is trained: rounded otherwise, or older. */
+import { aList, aRecord, checkOptions } from '../core/options.js'
 import {
   type CorrectionMetrics,
   type RolloutCorrectionOptions,
@@ -29,6 +30,7 @@ export const correctedRows = (
   rows: TrainingRows,
   options: RolloutCorrectionOptions,
 ): { readonly rows: TrainingRows; readonly metrics: CorrectionMetrics } => {
+  checkOptions('correctedRows', options, { weights: aRecord, reject: aList })
   const { oldLogProbs, behaviorLogProbs: sampled } = rows
   if (sampled === undefined)
     throw new RangeError("correctedRows: the rows have no behaviorLogProbs; give the trainer's own with rescoredRows")

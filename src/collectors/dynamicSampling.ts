@@ -1,6 +1,8 @@
 /** Dynamic sampling: groups that teach nothing are left out of a batch and sampled again. */
+
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import { aFunction, aList, aNumber, checkOptions } from '../core/options.js'
 import type { GroupEntry } from '../data/batch.js'
 import type { TokenAction } from '../data/policy.js'
 import { concat } from '../data/tensorDict/joining.js'
@@ -172,8 +174,16 @@ const joined = <O, P>(rounds: readonly Round<O, P>[], groups: readonly string[])
  */
 export const dynamicSampling = <O extends GroupEntry, P>(
   collector: Pick<LLMCollector<CollectedBatch<O, P>>, 'collect'>,
-  { signal, ...rule }: DynamicSamplingOptions<O, P>,
+  options: DynamicSamplingOptions<O, P>,
 ): ((position: CollectorPosition) => TaskEither<CollectorFailure, SampledBatch<O, P>>) => {
+  checkOptions('dynamicSampling', options, {
+    signal: aFunction,
+    groups: aNumber,
+    rounds: aNumber,
+    keepReturnBounds: aList,
+  })
+  const { signal, ...rule } = options
+
   checkRule(rule)
   return (start) => async () => {
     const held: Owned<CollectedBatch<O, P>>[] = []

@@ -1,15 +1,17 @@
 /** Makes small models for new tasks: a tokenizer and a decoder from nothing, then supervised training in stages. */
+
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../core/capabilities.js'
 import type { ConfigFailure, ModelFailure } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
+import { aList, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import { cosine, warmUp } from '../core/schedule.js'
 import type { TokenizerProgress } from '../data/bytePairEncoding.js'
 import type { History } from '../data/history.js'
 import { liveClock } from '../live/clock.js'
-import { type NewModelOptions, newModel } from '../modules/newModel.js'
+import { NEW_MODEL_OPTIONS, type NewModelOptions, newModel } from '../modules/newModel.js'
 import { hostArrays, type Pretrained } from '../modules/pretrained.js'
 import { parameterCount } from '../modules/transformer/params.js'
 import { SFTLoss } from '../objectives/sftLoss.js'
@@ -135,9 +137,12 @@ const requireStages = (stages: readonly ModelStage[]): void => {
  * Effects  computes on the tensor backend; calls `onProgress`. Equal options give equal weights on one machine.
  */
 export const trainModel = (
-  { model, stages, clock = liveClock }: TrainModelOptions,
+  options: TrainModelOptions,
   onProgress: OnProgress = () => {},
 ): TE.TaskEither<TrainModelFailure, Pretrained> => {
+  checkOptions('trainModel', options, { model: aRecord, stages: aList, clock: aRecord })
+  const { model, stages, clock = liveClock } = options
+
   requireStages(stages)
   return stages.reduce<TE.TaskEither<TrainModelFailure, Pretrained>>(
     (made, stage) =>
@@ -150,6 +155,8 @@ export const trainModel = (
   )
 }
 
+const MAKE_MODEL_OPTIONS: OptionKinds<MakeModelOptions> = { ...NEW_MODEL_OPTIONS, stages: aList, clock: aRecord }
+
 /**
  * Makes a model for a task: `newModel`, then `trainModel`.
  *
@@ -157,9 +164,12 @@ export const trainModel = (
  * Effects  computes on the tensor backend; calls `onProgress`. Equal options give equal weights on one machine.
  */
 export const makeModel = (
-  { stages, clock = liveClock, ...options }: MakeModelOptions,
+  given: MakeModelOptions,
   onProgress: (event: MakeModelEvent) => void = () => {},
 ): TE.TaskEither<MakeModelFailure, Pretrained> => {
+  checkOptions('makeModel', given, MAKE_MODEL_OPTIONS)
+  const { stages, clock = liveClock, ...options } = given
+
   requireStages(stages)
   const { tokenizer } = options
   const told: NewModelOptions['tokenizer'] =

@@ -1,5 +1,7 @@
 /** One optimizer step of a policy loss on a collected batch. */
+
 import * as tf from '@tensorflow/tfjs'
+import { aRecord, checkOptions } from '../core/options.js'
 import { tokenScores } from '../engine/ops/logProbs.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
 import type { Readout } from '../modules/transformer/layerwise.js'
@@ -9,7 +11,7 @@ import { type PolicyLoss, totalLoss } from '../objectives/policyLoss.js'
 import type { StepLoss } from './stepGradients.js'
 import { combineMetrics, type PolicyMeasures, type StepMetrics } from './stepMetrics.js'
 import type { TrainingRows } from './stepRows.js'
-import { type LossStep, type LossStepOptions, lossStep, type StepCase } from './steps/lossStep.js'
+import { LOSS_STEP_OPTIONS, type LossStep, type LossStepOptions, lossStep, type StepCase } from './steps/lossStep.js'
 import { rowIds, rowLogits, rowLogProbs } from './steps/readout.js'
 import type { RowTensors, TokenRows } from './steps/tokenRows.js'
 import type { WholeChoice } from './steps/wholeChoice.js'
@@ -92,5 +94,8 @@ const lossOf = (loss: GRPOLossOptions | PolicyLoss = {}): PolicyLoss => ('apply'
  *
  * Effects  keeps `frozen` and the compiled graphs until `release`.
  */
-export const trainStep = <S>({ loss, ...options }: TrainStepOptions<S>): TrainStep<S> =>
-  lossStep(policyCase(options.config, lossOf(loss)), options)
+export const trainStep = <S>(given: TrainStepOptions<S>): TrainStep<S> => {
+  checkOptions('trainStep', given, { ...LOSS_STEP_OPTIONS, loss: aRecord })
+  const { loss, ...options } = given
+  return lossStep(policyCase(options.config, lossOf(loss)), options)
+}

@@ -1,7 +1,7 @@
 /** Recipes: a run as a function of settings that are checked, described and changed by name. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { unknownName } from '../core/options.js'
+import { aFunction, aList, anything, aText, checkOptions, type OptionKinds, unknownName } from '../core/options.js'
 import type { AnyRun } from './run.js'
 
 /** Settings that cannot be used, with every reason. */
@@ -47,6 +47,14 @@ export interface RecipeOptions<S extends SettingsSchema> {
   readonly mayChange?: readonly string[]
 }
 
+const DEFINE_RECIPE_OPTIONS: OptionKinds<RecipeOptions<never>> = {
+  name: aText,
+  summary: aText,
+  settings: anything,
+  build: aFunction,
+  mayChange: aList,
+}
+
 /**
  * Defines a recipe: what `tandem train FILE.ts` runs when the file exports it as `recipe`.
  *
@@ -58,7 +66,10 @@ export interface RecipeOptions<S extends SettingsSchema> {
  * @example
  * defineRecipe({ name: 'first', summary: 'Trains.', settings: z.strictObject({ seed: z.number().default(1) }), build: () => orThrow(undefined as never) }).name // 'first'
  */
-export const defineRecipe = <S extends SettingsSchema>({ mayChange = [], ...rest }: RecipeOptions<S>): Recipe<S> => {
+export const defineRecipe = <S extends SettingsSchema>(options: RecipeOptions<S>): Recipe<S> => {
+  checkOptions('defineRecipe', options, DEFINE_RECIPE_OPTIONS)
+  const { mayChange = [], ...rest } = options
+
   const parsed = rest.settings.safeParse({})
   if (!parsed.success)
     throw new TypeError(

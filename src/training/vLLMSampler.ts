@@ -1,7 +1,9 @@
 /** Runs whose completions come from servers: `tandem serve`, or vLLM. */
+
 import * as E from 'fp-ts/lib/Either.js'
 import { vLLMUpdater } from '../collectors/updaters/vLLMUpdater.js'
 import { orThrow } from '../core/failure.js'
+import { aList, aRecord, aText, checkOptions, eitherOf, type OptionKinds } from '../core/options.js'
 import type { WeightFailure } from '../data/weights.js'
 import { liveFiles } from '../live/files.js'
 import { temporaryFolder } from '../live/temporaryFolder.js'
@@ -22,6 +24,14 @@ export interface VLLMSamplerOptions {
   readonly folder?: string
 }
 
+const VLLM_SAMPLER_OPTIONS: OptionKinds<VLLMSamplerOptions> = {
+  url: eitherOf(aText, aList),
+  name: aText,
+  model: aRecord,
+  sampling: aRecord,
+  folder: aText,
+}
+
 /**
  * Samples on servers that speak vLLM's protocol, and pushes each new version of the weights into them.
  *
@@ -31,13 +41,16 @@ export interface VLLMSamplerOptions {
  * Errors   `begin` throws FailureError if the folder cannot be written, or if a server does not answer or cannot load those weights.
  * Effects  HTTP requests until `close`; a folder for each version, removed when no server can need it.
  */
-export const vLLMSampler = async ({
-  url,
-  name,
-  model,
-  sampling: { temperature, maxNewTokens },
-  ...given
-}: VLLMSamplerOptions): Promise<PolicySampler> => {
+export const vLLMSampler = async (options: VLLMSamplerOptions): Promise<PolicySampler> => {
+  checkOptions('vLLMSampler', options, VLLM_SAMPLER_OPTIONS)
+  const {
+    url,
+    name,
+    model,
+    sampling: { temperature, maxNewTokens },
+    ...given
+  } = options
+
   const { config, text } = model
   const folder = given.folder ?? (await temporaryFolder('weights'))
   const start = `${folder}/start`
