@@ -57,7 +57,7 @@ const taught = await T.orThrow(
 
 const loss = T.GRPOLoss({ clipEpsilon: 0.2 })
 const learner = T.localLearner({ model: taught, loss, optimizer: T.adamW({ learningRate: 1e-4 }), key })
-const policy = T.TransformersWrapper({ ...taught, params: learner.weights(), sampling: { maxNewTokens: 80 } })
+const policy = T.TransformersWrapper({ config: taught.config, params: learner.weights(), sampling: { maxNewTokens: 80 } })
 
 /** Share of held-out sums that are answered right, and of those that are answered after a call. */
 const test = async (): Promise<string> => {

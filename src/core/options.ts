@@ -35,6 +35,9 @@ export const aRecord: Kind = {
   holds: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
 }
 
+/** `true` or `false`. */
+export const aSwitch: Kind = { expected: 'true or false', holds: (value) => typeof value === 'boolean' }
+
 /** A list. Its elements are checked when they are used. */
 export const aList: Kind = { expected: 'a list', holds: Array.isArray }
 
