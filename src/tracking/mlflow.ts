@@ -293,8 +293,7 @@ const again = (failure: MlflowFailure): SinkFailure['again'] => {
  * resume becomes a tag, because parameters cannot change.
  *
  * Errors   `Left(SinkFailure)` with the HttpFailure: `later` if the server is unreachable or busy,
- *          or
- *          denies access; `never` if it rejects the events themselves.
+ *          or denies access; `never` if it rejects the events themselves.
  * Effects  sends requests. `close` closes the transport.
  * Cost     at most 800 metrics per request, and four requests for the first write.
  * Source   MLflow, REST API 2.0: experiments, runs/search, runs/create, runs/log-batch with its

@@ -226,8 +226,7 @@ const spansOf = (event: TrackedEvent): readonly PhaseSpan[] => {
  *
  * Units    seconds, steps and tokens; scalars are unchanged.
  * Errors   `Left(PackageFailure)` without @opentelemetry/api; `Left(OpenTelemetryFailure)` without
- *          a
- *          meter, a tracer or a configured SDK. `close`: `never` if a provider fails to flush.
+ *          a meter, a tracer or a configured SDK. `close`: `never` if a provider fails to flush.
  * Effects  those of the meter and the tracer.
  *
  * @example
