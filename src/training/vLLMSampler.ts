@@ -22,13 +22,16 @@ export interface VLLMSamplerOptions {
   readonly folder?: string
 }
 
+const WAY_OUT = 'Check that it runs and lets its weights be changed, as tandem serve --dev does'
+
 /**
  * Samples on servers that speak vLLM's protocol, and pushes each new version of the weights into them.
  *
  * When the run begins, the servers get the weights of `model`, whatever an earlier run left in them, so that a run that was killed resumes on
  * the same servers. Start `tandem serve` with `--dev` (and `--enable-lora` for runs with `lora.rank`), vLLM as `vLLMUpdater` needs it.
  *
- * Errors   `begin` throws FailureError if the folder cannot be written, or if a server does not answer or cannot load those weights.
+ * Errors   `begin` throws FailureError if the folder cannot be written, or if a server does not answer or cannot load those weights. A run
+ *          whose server goes down ends in that step with the failure of the request, after several attempts, and can be resumed.
  * Effects  HTTP requests until `close`; a folder for each version, removed when no server can need it.
  */
 export const vLLMSampler = async ({
@@ -56,8 +59,10 @@ export const vLLMSampler = async ({
     begin: async () => {
       orThrow(await saveModel(start, model)())
       for (const { server, problem } of await updater.recover()) {
-        const failure: WeightFailure = { _tag: 'WeightFailure', receiver: server, reason: String(problem) }
-        if (problem !== null) orThrow(E.left(failure))
+        if (problem === null) continue
+        const reason = `${server} did not take the first weights of the run: ${problem}. ${WAY_OUT}`
+        const failure: WeightFailure = { _tag: 'WeightFailure', receiver: server, reason }
+        orThrow(E.left(failure))
       }
     },
     close: async () => {
