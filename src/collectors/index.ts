@@ -1,4 +1,4 @@
-/** Collecting rollouts, learning from them, and keeping policies up to date. */
+/** Collecting rollouts, training on them, and updating policies. */
 export { agentRows } from './agentRows.js'
 export {
   type CapturedBatch,

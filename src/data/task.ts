@@ -49,6 +49,44 @@ const checkIndex = (name: string, index: number): void => {
   }
 }
 
+/** A source over these rows, which begins again after the last. */
+const cycled = <Row>(name: string, rows: readonly Row[]): RowSource<Row> => ({
+  name,
+  size: rows.length,
+  at: (index) => {
+    checkIndex(name, index)
+    return E.right(rows[index % rows.length]!) // there is at least one
+  },
+})
+
+/** A row with an id as text. */
+export type IdentifiedRow<R> = Readonly<Omit<R, 'id'>> & { readonly id: string }
+
+/**
+ * A finite source over rows of any columns, such as rows of token ids. A row's `id` is its own, as
+ * text, or the name of the source and its index.
+ *
+ * Errors   throws RangeError if there is no row, if a row is not a record, or if an id is neither a
+ *          string nor a number; and (from `at`) for a negative or fractional index.
+ *
+ * @example
+ * orThrow(rowList('ids', [{ input_ids: [1, 2] }]).at(0)) // { input_ids: [1, 2], id: 'ids-0' }
+ */
+export const rowList = <R extends object>(name: string, rows: readonly R[]): RowSource<IdentifiedRow<R>> => {
+  if (rows.length === 0) throw new RangeError(`rowList: source '${name}' has no rows`)
+  const identified = rows.map((row, i) => {
+    if (typeof row !== 'object' || row === null || Array.isArray(row))
+      throw new RangeError(`rowList: source '${name}': row ${i + 1} must be a record`)
+    const { id = `${name}-${i}` } = row as { readonly id?: unknown } // rows of any columns
+    if (typeof id !== 'string' && typeof id !== 'number')
+      throw new RangeError(
+        `rowList: source '${name}': the id of row ${i + 1} must be a string or a number, got ${typeof id}`,
+      )
+    return { ...row, id: String(id) } as IdentifiedRow<R> // the row with this id
+  })
+  return cycled(name, identified)
+}
+
 /** A row as a caller writes it: a question, what else the row has, and an id and an answer if there are any. */
 export interface PlainTask {
   readonly id?: string
@@ -78,14 +116,7 @@ export const taskList = <R extends PlainTask>(name: string, rows: readonly R[]):
     ),
   )
   if (wrong.length > 0) throw new RangeError(`taskList: source '${name}': ${wrong.slice(0, 5).join('; ')}`)
-  return {
-    name,
-    size: tasks.length,
-    at: (index) => {
-      checkIndex(name, index)
-      return E.right(tasks[index % tasks.length] as unknown as TaskOf<R>) // the row, with an id and an answer
-    },
-  }
+  return cycled(name, tasks as unknown as readonly TaskOf<R>[]) // the rows, with ids and answers
 }
 
 /** A source that makes its tasks: `make` must be pure. */

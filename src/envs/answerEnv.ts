@@ -4,7 +4,7 @@ import { aNumber, aRecord, type Kind } from '../core/options.js'
 import type { HistoryAction } from '../data/policy.js'
 import type { Task } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
-import { DATASET_OPTIONS, DatasetChatEnv, type DatasetChatEnvOptions, type DatasetChatState } from './datasetChatEnv.js'
+import { DATASET_OPTIONS, DatasetChatEnv, type DatasetChatState, type DrawnChats } from './datasetChatEnv.js'
 import type { Env } from './env.js'
 import type { AnswerParts } from './transforms/answerParsers.js'
 import type { NeededTask, RewardState } from './transforms/rewardTransform.js'
@@ -40,7 +40,7 @@ type AnswerParser = Transform<RewardState, NeededTask<Task>, AnswerParts>
 
 /** Conversations over a data set with a limit of steps, and around them the reward unless it is left out. */
 export const answerEnv = (
-  { maxSteps = 1, computeReward = true, ...dataset }: Omit<DatasetChatEnvOptions, 'keep'> & EpisodeOptions,
+  { maxSteps = 1, computeReward = true, ...dataset }: DrawnChats & EpisodeOptions,
   parser: () => AnswerParser,
 ): Env<AnswerState, HistoryAction> => {
   const chats = pipe(DatasetChatEnv(dataset), append(StepCounter({ maxSteps })))

@@ -13,12 +13,7 @@ import { type Data, data } from '../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { scope } from '../engine/scope.js'
-import {
-  DATASET_OPTIONS,
-  DatasetChatEnv,
-  type DatasetChatEnvOptions,
-  type DatasetChatStateOf,
-} from './datasetChatEnv.js'
+import { DATASET_OPTIONS, DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from './datasetChatEnv.js'
 import { type Env, type EnvFailure, endedRows, envFailure } from './env.js'
 import type { Scored } from './rewards/reward.js'
 import { type RewardParts, type RewardValue, scoredValue, thrown } from './rewards/rewardFunction.js'
@@ -72,7 +67,7 @@ export type ReplyFunction<T extends Task, S, P extends string> = (
 ) => TurnReply<S, P> | Promise<TurnReply<S, P>>
 
 export interface MultiTurnEnvOptions<T extends Task = Task, S = null, P extends string = never>
-  extends Omit<DatasetChatEnvOptions<T>, 'keep'>,
+  extends DrawnChats<T>,
     RewardParts<P> {
   readonly reply: ReplyFunction<T, NoInfer<S>, NoInfer<P>>
   /** Turns of the policy before an episode is truncated. */

@@ -1,4 +1,4 @@
-/** Batches of the rows of a data set, for runs that learn without sampling. */
+/** Batches of data set rows, for runs that train without sampling. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -14,24 +14,27 @@ import { liveDigest } from '../live/digest.js'
 import type { BatchSource } from './source.js'
 
 export interface RowBatchOptions<Row, B> {
-  /** For run folders and messages. */
+  /** A name for run folders and messages. */
   readonly name: string
   /** Run folders store a digest of their JSON, so that a run resumes with the same rows only. */
   readonly rows: readonly Row[] | RowSource<Row>
-  /** Rows of a batch. */
+  /** Number of rows per batch. */
   readonly size: number
-  /** Of the order, which is another one in every epoch. Default: rows stay in their order. */
+  /** Random key of the order, which differs in every epoch. Default: rows are not shuffled. */
   readonly key?: Key
-  /** Makes a batch of rows, such as `chatBatch(model.text)`. */
+  /** Converts rows into a batch, such as `chatBatch(model.text)`. */
   readonly batch: (rows: readonly Row[]) => E.Either<Failure, TensorDict<B>>
 }
 
-/** Batches of rows: the `data` of a run, or what an evaluator measures. */
+/** Batches of rows, for the `data` of a run or for an evaluator. */
 export interface RowBatches<out B> extends BatchSource<B> {
   readonly name: string
-  /** How many rows there are. */
+  /** Number of rows. */
   readonly rows: number | 'endless'
-  /** Every row once, in order; the last batch may be smaller. Errors: throws FailureError for rows that make no batch. */
+  /**
+   * Yields every row once, in order. The last batch may be smaller. Throws FailureError if rows
+   * cannot be converted into a batch.
+   */
   readonly once: () => Generator<Owned<TensorDict<B>>>
 }
 
@@ -56,7 +59,7 @@ const rowsDigest = <Row>({ size, at }: RowSource<Row>): string | null => {
 
 const positionSchema = z.strictObject({ row: z.number().int().nonnegative() })
 
-/** Errors: throws FailureError for a position that another kind of source left. */
+/** Parses a stored position. Throws FailureError if another kind of source wrote it. */
 const rowOf = (position: Json | null): number => {
   if (position === null) return 0
   const parsed = positionSchema.safeParse(position)
@@ -67,12 +70,12 @@ const rowOf = (position: Json | null): number => {
 /**
  * Makes batches of the rows of a data set.
  *
- * All batches have `size` rows: an epoch goes on in the batch in which the one before it ends. The position is the number of the next row, so
- * that a run resumes with the batch that it would have had. The description has a digest of the rows: a run folder is not continued with
- * other rows.
+ * All batches have `size` rows: the last batch of an epoch is filled with the first rows of the
+ * next. The position is the number of the next row, so a resumed run continues with the same batch.
+ * The description includes a digest of the rows: a run folder is not resumed with other rows.
  *
- * Errors   throws RangeError for a data set without rows and for a size that is not a positive integer. A batch is `Left` for a row that the
- *          source or `batch` refuses.
+ * Errors   throws RangeError if the data set has no rows or the size is not a positive integer.
+ *          `collect` returns `Left` if the source or `batch` rejects a row.
  * Cost     reads every row once, for the digest.
  * Source   TorchRL's `TensorDictReplayBuffer` with `SamplerWithoutReplacement`.
  *

@@ -50,7 +50,7 @@ describe('tandem capture', () => {
     first.child.kill('SIGKILL')
     await first.ended
     const second = await capture(['--out', out])
-    expect(second.said()).toContain('going on with 1 sessions')
+    expect(second.said()).toContain('restored 1 sessions')
     await chat(second.url, 'a')
     const told = (await (await fetch(`${second.url}/sessions/a`)).json()) as { readonly calls: number } // as it is told
     expect(told.calls).toBe(3)
@@ -91,7 +91,7 @@ describe('tandem capture', () => {
     ])
     expect(await dead.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('127.0.0.1:9') })
     expect(dead.said()).not.toContain('sk-secret')
-    expect(await none.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('is no address') })
+    expect(await none.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('is not a URL') })
   })
 
   it('gives up a server that sends signs of life and no answer, and one that leads elsewhere', async () => {

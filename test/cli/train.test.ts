@@ -101,21 +101,21 @@ describe('tandem replay', () => {
   it('does a step of a run again and says that it is the same', async () => {
     const before = contentsOf(path('run'))
     const { stdout, stderr } = await tandemOk(['replay', 'run', '3', '--threads', '1'], { cwd })
-    expect(stderr).toContain('step 3 again, from the checkpoint after 2 steps, with its batch sampled again')
-    expect(stdout).toMatch(/^step 3 is the same, bit for bit: loss /)
+    expect(stderr).toContain('replaying step 3 from the checkpoint after 2 steps, with its batch sampled again')
+    expect(stdout).toMatch(/^step 3 is bit-identical: loss /)
     expect(contentsOf(path('run'))).toEqual(before)
   })
 
   it('refuses a step beyond the end, and a folder without a run', async () => {
     expect(await expectRefusal(['replay', 'run', '9'])).toContain('the run has 4 steps: there is no step 9')
-    expect(await expectRefusal(['replay', 'model', '3'])).toContain('model holds no run')
+    expect(await expectRefusal(['replay', 'model', '3'])).toContain('model is not a run folder')
   })
 })
 
 describe('tandem train refuses', () => {
   it('a folder that holds a run, and leaves its files as they were', async () => {
     const before = contentsOf(path('run'))
-    expect(await expectRefusal(train('--out', 'run'))).toContain('there is a run already')
+    expect(await expectRefusal(train('--out', 'run'))).toContain('the folder already holds a run')
     expect(contentsOf(path('run'))).toEqual(before)
   })
 
@@ -134,7 +134,7 @@ describe('tandem train refuses', () => {
 
   it('a recipe that does not come first: its options are those of the recipe', async () => {
     expect(await expectRefusal(['train', '--steps', '1', './model.ts', '--out', 'never'])).toContain(
-      'name the recipe before its options',
+      'give the recipe before its options',
     )
   })
 

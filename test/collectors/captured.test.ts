@@ -149,9 +149,9 @@ describe('a captured batch', () => {
         'free null: the session has no reward',
         'down null: the session failed: the container died',
         'cut 0: the last call of the session is failed: no connection',
-        'cut null: the session has no conversation to learn from',
-        'empty null: the session has no conversation to learn from',
-        'alone null: its group has 1 sessions to learn from, and 2 are asked for',
+        'cut null: the session has no conversation to train on',
+        'empty null: the session has no conversation to train on',
+        'alone null: its group has 1 usable sessions, and groupSize is 2',
       ])
     })
   })
@@ -160,7 +160,7 @@ describe('a captured batch', () => {
     const hot = callOf(0, [1], [[2]])
     const cold = { ...hot, index: 1, sampling: { ...hot.sampling, temperature: 0.5 } }
     expect(capturedBatch([sessionOf([hot, cold])])).toMatchObject({
-      left: { reason: expect.stringContaining('temperatures 1, 0.5') },
+      left: { reason: expect.stringContaining('temperatures (1, 0.5)') },
     })
   })
 

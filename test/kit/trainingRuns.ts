@@ -57,8 +57,8 @@ export async function* runEvents(
     recipe: {
       name: recipe.name,
       file: null,
-      settings: settings as unknown as NonNullable<TrainOptions['recipe']>['settings'],
-    }, // plain JSON
+      settings: settings as unknown as NonNullable<TrainOptions['recipe']>['settings'], // plain JSON
+    },
     ...options,
   }
   for await (const event of train(run, all)) {

@@ -13,7 +13,7 @@ import { rowIds, rowLogits, rowLogProbs } from './readout.js'
 import type { RowTensors, TokenRows } from './tokenRows.js'
 import type { WholeChoice } from './wholeChoice.js'
 
-/** The lists of `TrainingRows`, and the tokens that the objective chose in the whole mini-batch. */
+/** The lists of `TrainingRows`, and the tokens that the objective selected in the mini-batch. */
 export type PolicyList = Exclude<keyof TrainingRows, 'prompts' | 'completions' | 'masks' | 'temperature'> | 'chosen'
 
 const policyRows = ({ prompts, completions, masks, temperature, ...lists }: TrainingRows): TokenRows<PolicyList> => ({
@@ -24,7 +24,7 @@ const policyRows = ({ prompts, completions, masks, temperature, ...lists }: Trai
   lists,
 })
 
-/** The loss of a micro-batch. */
+/** Computes the loss of a micro-batch. */
 const policyStepLoss =
   (config: DecoderConfig, loss: PolicyLoss): StepLoss<PolicyList, PolicyMeasures> =>
   (readout, rows) => {
@@ -39,7 +39,7 @@ const policyStepLoss =
     return { value: totalLoss(output), aux: { output, gap } }
   }
 
-/** Log-probabilities of the tokens of a micro-batch, `[B, T]`. */
+/** Computes the log-probabilities of a micro-batch, `[B, T]`. */
 const readLogProbs =
   (config: DecoderConfig) =>
   (readout: Readout, rows: Omit<RowTensors<PolicyList>, 'counts'>): tf.Tensor =>
@@ -53,7 +53,7 @@ const countedBy =
     return loss.counted({ ...lists, oldLogProbs: lists.oldLogProbs!, mask, logProbs }) // rows have them
   }
 
-/** The tokens that the objective chooses. */
+/** Selects tokens for objectives that train on a part of them. */
 const choiceOf = (config: DecoderConfig, loss: PolicyLoss): WholeChoice<PolicyList> => ({
   list: 'chosen',
   read: readLogProbs(config),
@@ -64,7 +64,10 @@ const choiceOf = (config: DecoderConfig, loss: PolicyLoss): WholeChoice<PolicyLi
   },
 })
 
-/** The case of a policy loss for `lossStep`. Neighboring rows with the same prompt share its computation. */
+/**
+ * Returns the step case of a policy loss for `lossStep`. Adjacent rows with the same prompt share
+ * the prompt's computation.
+ */
 export const policyCase = (
   config: DecoderConfig,
   loss: PolicyLoss,
