@@ -1,5 +1,4 @@
 /** From captured sessions to a batch that learning takes as if an `LLMCollector` had collected it. */
-
 import * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
 import { aFunction, aNumber, checkOptions, oneOf } from '../core/options.js'

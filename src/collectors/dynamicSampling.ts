@@ -1,5 +1,4 @@
 /** Dynamic sampling: groups that teach nothing are left out of a batch and sampled again. */
-
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { aFunction, aList, aNumber, checkOptions } from '../core/options.js'

@@ -1,5 +1,4 @@
 /** Makes small models for new tasks: a tokenizer and a decoder from nothing, then supervised training in stages. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** A pass over the rows of a batch: which of them each optimizer step learns from. */
-
 import { type Key, permutation } from '../core/key.js'
 import { aNumber, aRecord, checkOptions } from '../core/options.js'
 import { rowsAt } from './stepRows.js'

@@ -1,5 +1,4 @@
 /** One optimizer step of a policy loss on a collected batch. */
-
 import * as tf from '@tensorflow/tfjs'
 import { aRecord, checkOptions } from '../core/options.js'
 import { tokenScores } from '../engine/ops/logProbs.js'

@@ -1,5 +1,4 @@
 /** Completions of one question. */
-
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Key } from '../core/key.js'

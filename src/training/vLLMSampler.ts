@@ -1,5 +1,4 @@
 /** Runs whose completions come from servers: `tandem serve`, or vLLM. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { vLLMUpdater } from '../collectors/updaters/vLLMUpdater.js'
 import { orThrow } from '../core/failure.js'
