@@ -4,17 +4,21 @@
  */
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { localLearner } from '../src/collectors/learners/localLearner.js'
-import { type MemoryRequest, memoryEstimate } from '../src/collectors/memoryEstimate.js'
-import { keyFromSeed } from '../src/core/key.js'
-import { own, scope } from '../src/engine/scope.js'
-import { selectBackend } from '../src/engine/select.js'
-import { initialLora } from '../src/modules/lora/adapter.js'
-import { loraConfig } from '../src/modules/lora/config.js'
-import { parameterCount } from '../src/modules/transformer/params.js'
-import { GRPOLoss } from '../src/objectives/grpoLoss.js'
-import { adamW } from '../src/objectives/updates/adamW.js'
-import { requireRight } from '../src/testing/results.js'
+import {
+  adamW,
+  GRPOLoss,
+  initialLora,
+  keyFromSeed,
+  localLearner,
+  loraConfig,
+  type MemoryRequest,
+  memoryEstimate,
+  orThrow,
+  own,
+  parameterCount,
+  scope,
+  selectBackend,
+} from 'tandem-rl'
 import { randomModel, ratedBatch } from './batch.js'
 import { benchConfig, randomIds } from './settings.js'
 
@@ -57,7 +61,7 @@ const batchOf = ({ prompts, group, promptLength, completionLength, vocab }: Case
 const requestOf = (one: Case): MemoryRequest => {
   const config = configOfCase(one)
   const adapter = initialLora(config, loraConfig({ rank: 8 }), keyFromSeed(1))
-  const sizes = [...requireRight(adapter).arrays.values()].map(({ data }) => data.length)
+  const sizes = [...orThrow(adapter).arrays.values()].map(({ data }) => data.length)
   return {
     config,
     trained: one.train === 'all' ? parameterCount(config) : sizes.reduce((a, b) => a + b, 0),
@@ -86,7 +90,7 @@ const measure = async (one: Case): Promise<void> => {
   })
   using batch = own(scope(() => batchOf(one)))
   const started = performance.now()
-  for (let i = 0; i < 2; i++) requireRight(await learner.update(batch.value)())
+  for (let i = 0; i < 2; i++) orThrow(await learner.update(batch.value)())
   const seconds = (performance.now() - started) / 1000
   process.send?.({ peak: process.resourceUsage().maxRSS * 1024, seconds }, () => process.exit(0))
 }

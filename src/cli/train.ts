@@ -2,6 +2,7 @@
 import { resolve } from 'node:path'
 import { Command, type Option } from 'commander'
 import { formatEstimate, type MemoryEstimate } from '../collectors/memoryEstimate.js'
+import { FailureError } from '../core/failure.js'
 import { stepName } from '../data/runLayout.js'
 import { liveClock } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
@@ -124,6 +125,15 @@ const conclusion = (folder: string, summary: RunSummary): string => {
   ].join('\n')
 }
 
+/** Failures of the run folder: there is nothing to go on with. */
+const OF_FOLDER: readonly string[] = ['RunFolderFailure', 'LockFailure', 'CheckpointFailure', 'FileFailure']
+
+/** The last line of a run that failed, and how to go on with it. */
+const failedRun = (error: unknown, folder: string): unknown =>
+  error instanceof FailureError && !OF_FOLDER.includes(error.failure._tag)
+    ? new CommandError(`${error.message}\ngo on with: tandem train --resume ${folder}`)
+    : asCommandError(error)
+
 /** Trains to the end, or, after Ctrl-C, to the end of the current step. */
 const follow = async (planned: Planned, run: AnyRun, { flags, tracking }: Started): Promise<void> => {
   const { folder, chosen, settings } = planned
@@ -138,7 +148,7 @@ const follow = async (planned: Planned, run: AnyRun, { flags, tracking }: Starte
       if (event.type === 'end') summary = event.summary
     }
   } catch (error) {
-    throw asCommandError(error)
+    throw failedRun(error, folder)
   } finally {
     display.close()
     await tracking.close()

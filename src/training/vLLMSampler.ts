@@ -31,6 +31,8 @@ const VLLM_SAMPLER_OPTIONS: OptionKinds<VLLMSamplerOptions> = {
   folder: aText,
 }
 
+const WAY_OUT = 'Check that it runs and lets its weights be changed, as tandem serve --dev does'
+
 /**
  * Makes a sampler that uses servers with vLLM's protocol, and pushes each new version of the
  * weights to them.
@@ -40,7 +42,8 @@ const VLLM_SAMPLER_OPTIONS: OptionKinds<VLLMSamplerOptions> = {
  * `--enable-lora` for runs with `lora.rank`), or vLLM as `vLLMUpdater` requires.
  *
  * Errors   `begin` throws FailureError if the folder cannot be written, a server does not respond,
- *          or a server cannot load the weights.
+ *          or a server cannot load the weights. If a server stops during the run, the run fails
+ *          in that step after several attempts, and can be resumed.
  * Effects  HTTP requests until `close`. Writes a folder for each version, and removes it when no
  *          server needs it.
  */
@@ -72,8 +75,10 @@ export const vLLMSampler = async (options: VLLMSamplerOptions): Promise<PolicySa
     begin: async () => {
       orThrow(await saveModel(start, model)())
       for (const { server, problem } of await updater.recover()) {
-        const failure: WeightFailure = { _tag: 'WeightFailure', receiver: server, reason: String(problem) }
-        if (problem !== null) orThrow(E.left(failure))
+        if (problem === null) continue
+        const reason = `${server} did not take the first weights of the run: ${problem}. ${WAY_OUT}`
+        const failure: WeightFailure = { _tag: 'WeightFailure', receiver: server, reason }
+        orThrow(E.left(failure))
       }
     },
     close: async () => {

@@ -57,6 +57,28 @@ describe('tandem train', () => {
     expect(stderr).toContain(`report: ${path('run/report.html')}`)
   })
 
+  it('names a server that is down and how to go on, and goes on with the folder later', async () => {
+    writeFileSync(path('served.jsonl'), gsm8kLines(20))
+    const { code, stderr } = await tandem(
+      [
+        'train',
+        'gsm8k',
+        '--model',
+        'model',
+        '--dataset',
+        'served.jsonl',
+        '--engine',
+        'http://127.0.0.1:9',
+        '--out',
+        'down',
+      ],
+      { cwd },
+    )
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/vllm at http:\/\/127\.0\.0\.1:9 did not take the first weights of the run/)
+    expect(stderr).toContain(`go on with: tandem train --resume ${path('down')}`)
+  })
+
   it('records in metrics.jsonl what it printed', () => {
     const shown = printed.filter(({ type }) => type === 'step' || type === 'evaluation')
     expect(shown).toHaveLength(6)

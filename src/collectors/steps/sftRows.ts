@@ -1,5 +1,4 @@
 /** Rows of given conversations, of which chosen tokens are learned. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { type ConfigFailure, problemList, type TemplateFailure } from '../../core/failure.js'
 import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
