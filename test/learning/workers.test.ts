@@ -33,7 +33,7 @@ import { wordProblemRun } from '../kit/trainingRuns.js'
 useEngine()
 const at = useTemporaryFolder()
 
-/** What a worker brings back of a task. */
+/** The prompts of the workers' tasks. */
 type WordProblems = TokenPrompt
 
 const TASKS = 12

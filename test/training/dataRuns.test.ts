@@ -1,4 +1,4 @@
-/** Runs on rows of data sets: batches in a fixed order, resuming bit for bit, evaluation, records without rewards. */
+/** Runs on data sets: batch order, bit-exact resume, evaluation, records without rewards. */
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
@@ -113,7 +113,7 @@ describe.each(['sft', 'dpo', 'reward'] as const)('a run of %s', (kind) => {
 })
 
 describe('a run on rows that is taken up again', () => {
-  /** The same rows, made anew. */
+  /** Makes the same rows again. */
   const madeAgain = () => train.map(({ messages }) => T.History([...messages]))
   const steps = async (rows: readonly T.History[], last: number): Promise<void> => {
     for await (const _ of T.train(await sft(rows), { steps: last, store: T.runFolder(path('rows')) })); // to its end

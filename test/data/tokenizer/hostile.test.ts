@@ -1,4 +1,4 @@
-/** Tokenizer files of strangers: what would hang or fill memory at the first text is refused when the file is read. */
+/** Untrusted tokenizer files that would hang or exhaust memory are rejected when they are read. */
 import { describe, expect, it } from 'vitest'
 import { normalizer, normalizeText } from '../../../src/data/tokenizer/normalize.js'
 import { compilePattern } from '../../../src/data/tokenizer/pattern.js'
