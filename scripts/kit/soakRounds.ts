@@ -1,4 +1,7 @@
-/** The rounds of a long run: each does a part of what training does from end to end, and leaves nothing behind. */
+/**
+ * The rounds of a long run: each does a part of what training does from end to end, and leaves
+ * nothing behind.
+ */
 import { rmSync } from 'node:fs'
 import * as E from 'fp-ts/lib/Either.js'
 import { orThrow } from '../../src/core/failure.js'
@@ -16,7 +19,7 @@ import type { Pretrained } from '../../src/modules/pretrained.js'
 import { serveApp } from '../../src/serve/app.js'
 import { followRecipe } from './recipeRuns.js'
 
-/** What a round is given. */
+/** The inputs of a round. */
 export interface SoakWorld {
   readonly model: Pretrained
   /** Of the round alone; it may leave files there. */
@@ -56,7 +59,7 @@ const SMALL = {
   ...{ steps: 6, prompts: 4, group: 4, maxNewTokens: 32, evalEvery: 3, evalTasks: 16, checkpointEvery: 2 },
 }
 
-/** One session of a run, until its end or until step `stopAt` is done. */
+/** Runs one session, until the end of the run or of step `stopAt`. */
 const session = async (
   folder: string,
   flags: Flags,
@@ -82,7 +85,7 @@ const session = async (
   return work
 }
 
-/** A run that is stopped after a random step and taken up again, to its end with summary and report. */
+/** Stops a run after a random step and resumes it to its end, with summary and report. */
 const stoppedRun =
   (changes: Flags): Round =>
   async ({ folder: place, key, rest }) => {
@@ -114,7 +117,9 @@ const failing = (policy: Policy<TokenPrompt, TokenAction>): Policy<TokenPrompt, 
 const TASKS = 12
 const GROUP = 4
 
-/** Steps of training on groups that come as they are complete, by a policy that fails now and then. */
+/**
+ * Steps of training on groups that come as they are complete, by a policy that fails now and then.
+ */
 const learnFromRollouts = async (
   { model, key, rest }: SoakWorld,
   remote: Policy<TokenPrompt, TokenAction>,
@@ -178,7 +183,10 @@ const threadEngine = LLMOnDevice(
   { weights: 'move' },
 )
 
-/** Rollouts by an engine on a thread of its own, over HTTP, which gets the new weights after each step. All of it is started and ended. */
+/**
+ * Rollouts by an engine on a thread of its own, over HTTP, which gets the new weights after each
+ * step. All of it is started and ended.
+ */
 const rolloutsOverHttp: Round = async (world) => {
   const { config, text } = world.model
   const engine = orThrow(await threadEngine())

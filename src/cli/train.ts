@@ -5,17 +5,19 @@ import { formatEstimate, type MemoryEstimate } from '../collectors/memoryEstimat
 import { FailureError } from '../core/failure.js'
 import { stepName } from '../data/runLayout.js'
 import { liveClock } from '../live/clock.js'
+import { liveFiles } from '../live/files.js'
 import { trainOptionsOf } from '../training/choices.js'
 import type { RecipeRecord } from '../training/options.js'
 import { queuedRun } from '../training/queued.js'
 import { differingSettings, type Recipe } from '../training/recipe.js'
 import { type RunSummary, scoreText } from '../training/records.js'
 import type { AnyRun } from '../training/run.js'
+import { checkFree } from '../training/runFolder.js'
 import { MAY_CHANGE } from '../training/settings.js'
 import { describeStep, sampleStep } from '../training/step.js'
 import { runFolder } from '../training/store.js'
 import { train } from '../training/train.js'
-import { asCommandError, CommandError } from './failure.js'
+import { asCommandError, CommandError, orFail } from './failure.js'
 import { interruption } from './interruption.js'
 import { type EngineOptions, engineOptions, startEngine } from './options.js'
 import {
@@ -198,6 +200,8 @@ const withQueue = (run: AnyRun, { queue, queueName = 'tandem' }: Flags): AnyRun 
 
 const start = async (planned: Planned, flags: Flags): Promise<void> => {
   const { chosen, settings, folder } = planned
+  const isNew = chosen.run === null && flags.dryRun !== true
+  if (isNew) await orFail(checkFree(liveFiles, folder)) // before the recipe builds, which may take minutes
   const engine = await startEngine(flags)
   const tracking = await openTracking(flags, say)
   try {

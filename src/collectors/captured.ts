@@ -1,6 +1,7 @@
 /** Converts captured sessions to a batch in the format of `LLMCollector`. */
 import * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
+import { aFunction, aNumber, checkOptions, oneOf } from '../core/options.js'
 import type { CapturedSession } from '../data/capture/session.js'
 import type { ChainSplit } from '../data/capture/splits.js'
 import {
@@ -268,6 +269,12 @@ export const capturedBatch = (
   sessions: readonly CapturedSession[],
   options: CapturedBatchOptions = {},
 ): E.Either<CapturedBatchFailure, CapturedBatch> => {
+  checkOptions('capturedBatch', options, {
+    rows: oneOf('conversations', 'turns'),
+    groupSize: aNumber,
+    shared: oneOf('once', 'each'),
+    decode: aFunction,
+  })
   const found = sessions.map((session) => learnedOf(session, options))
   const { kept, left } = grouped(
     found.flatMap(({ learned }) => learned),

@@ -1,6 +1,7 @@
 /** Dynamic sampling: groups without a signal are left out of a batch, and others are sampled. */
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import { aFunction, aList, aNumber, checkOptions } from '../core/options.js'
 import type { GroupEntry } from '../data/batch.js'
 import type { TokenAction } from '../data/policy.js'
 import { concat } from '../data/tensorDict/joining.js'
@@ -180,8 +181,16 @@ const joined = <O, P>(rounds: readonly Round<O, P>[], groups: readonly string[])
  */
 export const dynamicSampling = <O extends GroupEntry, P>(
   collector: Pick<LLMCollector<CollectedBatch<O, P>>, 'collect'>,
-  { signal, ...rule }: DynamicSamplingOptions<O, P>,
+  options: DynamicSamplingOptions<O, P>,
 ): ((position: CollectorPosition) => TaskEither<CollectorFailure, SampledBatch<O, P>>) => {
+  checkOptions('dynamicSampling', options, {
+    signal: aFunction,
+    groups: aNumber,
+    rounds: aNumber,
+    keepReturnBounds: aList,
+  })
+  const { signal, ...rule } = options
+
   checkRule(rule)
   return (start) => async () => {
     const held: Owned<CollectedBatch<O, P>>[] = []

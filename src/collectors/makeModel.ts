@@ -7,11 +7,12 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../core/capabilities.js'
 import type { ConfigFailure, ModelFailure } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
+import { aList, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import { cosine, warmUp } from '../core/schedule.js'
 import type { TokenizerProgress } from '../data/bytePairEncoding.js'
 import type { History } from '../data/history.js'
 import { liveClock } from '../live/clock.js'
-import { type NewModelOptions, newModel } from '../modules/newModel.js'
+import { NEW_MODEL_OPTIONS, type NewModelOptions, newModel } from '../modules/newModel.js'
 import { hostArrays, type Pretrained } from '../modules/pretrained.js'
 import { parameterCount } from '../modules/transformer/params.js'
 import { SFTLoss } from '../objectives/sftLoss.js'
@@ -139,9 +140,12 @@ const requireStages = (stages: readonly ModelStage[]): void => {
  *          on one machine.
  */
 export const trainModel = (
-  { model, stages, clock = liveClock }: TrainModelOptions,
+  options: TrainModelOptions,
   onProgress: OnProgress = () => {},
 ): TE.TaskEither<TrainModelFailure, Pretrained> => {
+  checkOptions('trainModel', options, { model: aRecord, stages: aList, clock: aRecord })
+  const { model, stages, clock = liveClock } = options
+
   requireStages(stages)
   return stages.reduce<TE.TaskEither<TrainModelFailure, Pretrained>>(
     (made, stage) =>
@@ -154,6 +158,8 @@ export const trainModel = (
   )
 }
 
+const MAKE_MODEL_OPTIONS: OptionKinds<MakeModelOptions> = { ...NEW_MODEL_OPTIONS, stages: aList, clock: aRecord }
+
 /**
  * Makes and trains a new model: `newModel`, then `trainModel`.
  *
@@ -162,9 +168,12 @@ export const trainModel = (
  *          on one machine.
  */
 export const makeModel = (
-  { stages, clock = liveClock, ...options }: MakeModelOptions,
+  given: MakeModelOptions,
   onProgress: (event: MakeModelEvent) => void = () => {},
 ): TE.TaskEither<MakeModelFailure, Pretrained> => {
+  checkOptions('makeModel', given, MAKE_MODEL_OPTIONS)
+  const { stages, clock = liveClock, ...options } = given
+
   requireStages(stages)
   const { tokenizer } = options
   const told: NewModelOptions['tokenizer'] =

@@ -2,10 +2,15 @@
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { FileFailure, LockFailure, OutputFailure, ProcessFailure, ThreadFailure } from './failure.js'
 
-/** What a file is to hold: bytes, text, or pieces that are written one after the other and made only then. */
+/**
+ * What a file is to hold: bytes, text, or pieces that are written one after the other and made only
+ * then.
+ */
 export type FileContents = Uint8Array | string | Iterable<Uint8Array>
 
-/** A file that is being read at any places. It stays the same file if another one takes its name. */
+/**
+ * A file that is being read at any places. It stays the same file if another one takes its name.
+ */
 export interface OpenFile {
   /** Bytes, when it was opened. */
   readonly size: number
@@ -15,7 +20,10 @@ export interface OpenFile {
   readonly close: TaskEither<FileFailure, void>
 }
 
-/** Files. Paths are the caller's; every failure names the path, what was tried and what the system said. */
+/**
+ * Files. Paths are the caller's; every failure names the path, what was tried and what the system
+ * said.
+ */
 export interface Files {
   readonly readBytes: (path: string) => TaskEither<FileFailure, Uint8Array>
   readonly readText: (path: string) => TaskEither<FileFailure, string>
@@ -23,8 +31,8 @@ export interface Files {
   /** The whole file or nothing: a crash or a full disk leaves the old contents. */
   readonly write: (path: string, contents: FileContents) => TaskEither<FileFailure, void>
   /**
-   * A folder with all of these files or nothing: it appears under its name only when every byte is on disk. Names may have folders of
-   * their own. An existing folder of that name is replaced.
+   * A folder with all of these files or nothing: it appears under its name only when every byte is
+   * on disk. Names may have folders of their own. An existing folder of that name is replaced.
    */
   readonly writeFolder: (path: string, files: Readonly<Record<string, FileContents>>) => TaskEither<FileFailure, void>
   /** Adds to the end of a file, which is made if there is none. */
@@ -39,9 +47,9 @@ export interface Files {
   readonly remove: (path: string) => TaskEither<FileFailure, void>
 }
 
-/** Locks by path: one process at a time holds one. They end with the process that holds them, however it ends. */
+/** Exclusive locks by path. A lock ends with the process that holds it, even if that is killed. */
 export interface Locks {
-  /** Takes a lock, or fails at once with who holds it. `release` is to be called once. */
+  /** Takes a lock, or fails at once and names the holder. Call `release` once. */
   readonly take: (path: string) => TaskEither<LockFailure, { readonly release: () => Promise<void> }>
 }
 
@@ -102,13 +110,19 @@ export interface Memory {
 
 /** One end of a channel between two threads: messages arrive in order, as structured clones. */
 export interface ThreadPort {
-  /** Buffers of `transfer` are moved instead of copied: they are empty here afterwards. Throws for what cannot be cloned. */
+  /**
+   * Buffers of `transfer` are moved instead of copied: they are empty here afterwards. Throws for
+   * what cannot be cloned.
+   */
   readonly post: (message: unknown, transfer?: readonly ArrayBuffer[]) => void
   /** To be called once: messages that came before wait for it. */
   readonly listen: (listener: (message: unknown) => void) => void
 }
 
-/** An exported function `(port: ThreadPort, input: unknown) => void | Promise<void>` of an ES module. */
+/**
+ * An exported function `(port: ThreadPort, input: unknown) => void | Promise<void>` of an ES
+ * module.
+ */
 export interface ThreadProgram {
   /** `file:` URL. */
   readonly module: string
@@ -119,16 +133,25 @@ export interface ThreadProgram {
 export interface Thread extends ThreadPort {
   /** Resolves, never rejects, when the thread is gone: to why. */
   readonly ended: Promise<ThreadFailure>
-  /** Ends the thread when `done` settles, or after `limitMs` if that is sooner. Resolves when it is gone. */
+  /**
+   * Ends the thread when `done` settles, or after `limitMs` if that is sooner. Resolves when it is
+   * gone.
+   */
   readonly stop: (done: Promise<unknown>, limitMs: number) => Promise<void>
 }
 
 export interface ThreadOptions {
   /** Cloned to the program as its second argument. */
   readonly input: unknown
-  /** The thread is ended, with kind `timeout`, unless its program says something in this time. Default: no limit. */
+  /**
+   * The thread is ended, with kind `timeout`, unless its program says something in this time.
+   * Default: no limit.
+   */
   readonly firstWordMs?: number
-  /** Largest JavaScript heap of the thread. Typed arrays and native memory are not part of it. Default: Node's. */
+  /**
+   * Largest JavaScript heap of the thread. Typed arrays and native memory are not part of it.
+   * Default: Node's.
+   */
   readonly heapMegabytes?: number
 }
 
@@ -160,7 +183,10 @@ export interface RunningProcess {
   readonly pid: number
   /** Resolves, never rejects, when it has ended and its last line is told. */
   readonly ended: Promise<ProcessEnd>
-  /** Asks all of them to end, and after `graceMs` ends what is left by force. Resolves when the process is gone. */
+  /**
+   * Asks all of them to end, and after `graceMs` ends what is left by force. Resolves when the
+   * process is gone.
+   */
   readonly stop: (graceMs: number) => Promise<ProcessEnd>
 }
 
@@ -181,7 +207,9 @@ export interface TalkingProcess extends RunningProcess {
   readonly endInput: () => void
 }
 
-/** Other programs. However this process ends, those that it started and their children end with it. */
+/**
+ * Other programs. However this process ends, those that it started and their children end with it.
+ */
 export interface Processes {
   readonly start: (program: ProcessProgram) => TaskEither<ProcessFailure, RunningProcess>
   /** Starts one to talk with. */

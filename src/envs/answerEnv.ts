@@ -1,6 +1,6 @@
 /** What the environments of questions with one right answer share: how long an episode is, and whether it is rewarded. */
 import { pipe } from 'fp-ts/lib/function.js'
-import { aNumber, aRecord, type Kind } from '../core/options.js'
+import { aNumber, aRecord, aSwitch } from '../core/options.js'
 import type { HistoryAction } from '../data/policy.js'
 import type { Task } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
@@ -30,8 +30,6 @@ export interface AnswerEnv<Options extends EpisodeOptions> {
   (options: Options & { readonly computeReward: false }): Env<UnrewardedState, HistoryAction>
   (options: Options & { readonly computeReward?: true }): Env<AnswerState, HistoryAction>
 }
-
-const aSwitch: Kind = { expected: 'true or false', holds: (value) => typeof value === 'boolean' }
 
 /** The options of such an environment, for `checkOptions`. */
 export const ANSWER_ENV_OPTIONS = { ...DATASET_OPTIONS, maxSteps: aNumber, computeReward: aSwitch, reward: aRecord }

@@ -1,10 +1,12 @@
 /** Models in Hugging Face's folder layout: config.json, model.safetensors, tokenizer.json, tokenizer_config.json, chat template. */
+
 import * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Calendar, Files } from '../core/capabilities.js'
 import type { FileFailure, ModelFailure } from '../core/failure.js'
+import { aFunction, aRecord, aText, checkOptions, oneOf } from '../core/options.js'
 import { type ChatTemplate, chatTemplate } from '../data/chatTemplate.js'
 import { encodeSafetensors, type HostArray } from '../data/codecs/safetensors.js'
 import { readAll } from '../data/codecs/safetensorsFile.js'
@@ -130,8 +132,11 @@ export interface TextOptions {
  */
 export const textFromFiles = (
   { folder, tokenizer, settings, template, templates = {} }: TextFiles,
-  { templateName, now }: TextOptions = {},
+  options: TextOptions = {},
 ): E.Either<ModelFailure, ModelText> => {
+  checkOptions('textFromFiles', options, { templateName: aText, now: aRecord })
+  const { templateName, now } = options
+
   const files = {
     'tokenizer.json': JSON.stringify(tokenizer),
     [TOKENIZER_CONFIG]: `${JSON.stringify(settings, undefined, 2)}\n`,
@@ -256,8 +261,9 @@ export const loadText = (
   name: string,
   files: Files = liveFiles,
   options: LoadOptions = {},
-): TE.TaskEither<ModelFailure, Omit<Pretrained, 'arrays'>> =>
-  pipe(
+): TE.TaskEither<ModelFailure, Omit<Pretrained, 'arrays'>> => {
+  checkOptions('loadText', options, { calendar: aRecord, templateName: aText, hub: aRecord, onProgress: aFunction })
+  return pipe(
     modelFolder(name, { files, ...options }),
     TE.chain((folder) =>
       pipe(
@@ -267,6 +273,7 @@ export const loadText = (
       ),
     ),
   )
+}
 
 /**
  * Loads a model by name: weights, tokenizer and chat template.
@@ -285,8 +292,14 @@ export const loadPretrained = (
   name: string,
   files: Files = liveFiles,
   options: LoadOptions = {},
-): TE.TaskEither<ModelFailure, Pretrained> =>
-  pipe(
+): TE.TaskEither<ModelFailure, Pretrained> => {
+  checkOptions('loadPretrained', options, {
+    calendar: aRecord,
+    templateName: aText,
+    hub: aRecord,
+    onProgress: aFunction,
+  })
+  return pipe(
     modelFolder(name, { files, ...options }),
     TE.chain((folder) =>
       pipe(
@@ -295,6 +308,7 @@ export const loadPretrained = (
       ),
     ),
   )
+}
 
 /** Native code takes neither numbers of another type in place nor memory that threads share. */
 const canAdopt = (data: HostArray['data']): data is Float32Array<ArrayBuffer> =>
@@ -348,12 +362,16 @@ const configWith = (config: DecoderConfig, dtype: string): Readonly<Record<strin
  */
 export const pretrainedFiles = (
   { config, arrays, text }: Pretrained,
-  { float = 'F32' }: PretrainedFilesOptions = {},
-): Readonly<Record<string, Uint8Array | string>> => ({
-  ...text.files,
-  'config.json': `${JSON.stringify(configWith(config, DTYPES[float]), undefined, 2)}\n`,
-  'model.safetensors': encodeSafetensors(arrays, { metadata: { format: 'pt' }, float }),
-})
+  options: PretrainedFilesOptions = {},
+): Readonly<Record<string, Uint8Array | string>> => {
+  checkOptions('pretrainedFiles', options, { float: oneOf('F32', 'F16', 'BF16') })
+  const { float = 'F32' } = options
+  return {
+    ...text.files,
+    'config.json': `${JSON.stringify(configWith(config, DTYPES[float]), undefined, 2)}\n`,
+    'model.safetensors': encodeSafetensors(arrays, { metadata: { format: 'pt' }, float }),
+  }
+}
 
 /**
  * Writes a model to a folder that `loadPretrained` and Transformers read: config, weights, tokenizer and chat template.
@@ -364,5 +382,9 @@ export const pretrainedFiles = (
 export const saveModel = (
   folder: string,
   model: Pretrained,
-  { files = liveFiles, ...options }: SaveOptions = {},
-): TE.TaskEither<FileFailure, void> => files.writeFolder(folder, pretrainedFiles(model, options))
+  given: SaveOptions = {},
+): TE.TaskEither<FileFailure, void> => {
+  checkOptions('saveModel', given, { files: aRecord, float: oneOf('F32', 'F16', 'BF16') })
+  const { files = liveFiles, ...options } = given
+  return files.writeFolder(folder, pretrainedFiles(model, options))
+}

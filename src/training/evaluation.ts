@@ -2,7 +2,7 @@
 import { LLMCollector } from '../collectors/llmCollector.js'
 import { orThrow } from '../core/failure.js'
 import { child, type Key } from '../core/key.js'
-import { refuse } from '../core/options.js'
+import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf, refuse } from '../core/options.js'
 import { lastMessage, textOf } from '../data/history.js'
 import type { Policy, TokenAction, TokenPrompt } from '../data/policy.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -115,6 +115,16 @@ const namesOf = (tries: number, measure: 'success' | 'return'): readonly string[
   return measure === 'success' ? [`pass@${tries}`, `mean@${tries}`] : [`best@${tries}`, `mean@${tries}`]
 }
 
+const EVALUATOR_OPTIONS: OptionKinds<EvaluatorOptions<never>> = {
+  name: aText,
+  env: aFunction,
+  policy: aRecord,
+  tasks: aNumber,
+  batch: aNumber,
+  tries: aNumber,
+  measure: oneOf('return', 'success'),
+}
+
 /**
  * Makes an evaluator that plays tasks and measures success or returns.
  *
@@ -128,13 +138,10 @@ const namesOf = (tries: number, measure: 'success' | 'return'): readonly string[
  * Source   pass@k: Chen et al. 2021, arXiv:2107.03374. With all `k` tries counted, the estimator
  *          equals the share of solved tasks.
  */
-export const evaluator = <O extends TokenPrompt>({
-  name = 'held out',
-  batch = 200,
-  tries = 1,
-  measure = 'success',
-  ...options
-}: EvaluatorOptions<O>): Evaluator => {
+export const evaluator = <O extends TokenPrompt>(given: EvaluatorOptions<O>): Evaluator => {
+  checkOptions('evaluator', given, EVALUATOR_OPTIONS)
+  const { name = 'held out', batch = 200, tries = 1, measure = 'success', ...options } = given
+
   const { env, policy, tasks } = options
   const counted = { tasks, batch, tries }
   refuse(

@@ -13,7 +13,7 @@ import {
   type QueueCollector,
 } from '../collectors/workers/queueCollector.js'
 import { orThrow } from '../core/failure.js'
-import { refuse } from '../core/options.js'
+import { aNumber, aRecord, checkOptions, refuse } from '../core/options.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import type { TokenPrompt } from '../data/policy.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -113,6 +113,7 @@ const openSource = async (run: AnyRun, options: QueuedOptions, start: SourceStar
  * Effects  none until `train` opens the run; then those of the queue.
  */
 export const queuedRun = (run: AnyRun, options: QueuedOptions): AnyRun => {
+  checkOptions('queuedRun', options, { log: aRecord, capacity: aNumber, maxLag: aNumber, leaseMs: aNumber })
   const { groups, source } = run
   refuse('queuedRun', [
     groups === null &&

@@ -1,7 +1,7 @@
 /** Recipes: functions from validated, documented settings to a run. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { unknownName } from '../core/options.js'
+import { aFunction, aList, anything, aText, checkOptions, type OptionKinds, unknownName } from '../core/options.js'
 import type { AnyRun } from './run.js'
 
 /** Invalid settings, with every reason. */
@@ -49,6 +49,14 @@ export interface RecipeOptions<S extends SettingsSchema> {
   readonly mayChange?: readonly string[]
 }
 
+const DEFINE_RECIPE_OPTIONS: OptionKinds<RecipeOptions<never>> = {
+  name: aText,
+  summary: aText,
+  settings: anything,
+  build: aFunction,
+  mayChange: aList,
+}
+
 /**
  * Defines a recipe. `tandem train FILE.ts` runs the recipe that the file exports as `recipe`.
  *
@@ -61,7 +69,10 @@ export interface RecipeOptions<S extends SettingsSchema> {
  * @example
  * defineRecipe({ name: 'first', summary: 'Trains.', settings: z.strictObject({ seed: z.number().default(1) }), build: () => orThrow(undefined as never) }).name // 'first'
  */
-export const defineRecipe = <S extends SettingsSchema>({ mayChange = [], ...rest }: RecipeOptions<S>): Recipe<S> => {
+export const defineRecipe = <S extends SettingsSchema>(options: RecipeOptions<S>): Recipe<S> => {
+  checkOptions('defineRecipe', options, DEFINE_RECIPE_OPTIONS)
+  const { mayChange = [], ...rest } = options
+
   const parsed = rest.settings.safeParse({})
   if (!parsed.success)
     throw new TypeError(

@@ -89,6 +89,19 @@ export const clearUnfinished = (files: Files, paths: RunPaths): TE.TaskEither<Fi
     TE.map(() => undefined),
   )
 
+/** Checks that a folder can hold a new run. Errors: `Left(RunFolderFailure)` if it already holds one. */
+export const checkFree = (files: Files, folder: string): TE.TaskEither<RunFailure, void> =>
+  pipe(
+    Object.values(runPaths(folder)).filter((path) => path !== folder),
+    TE.traverseSeqArray(files.exists),
+    TE.filterOrElseW(
+      (exist) => !exist.includes(true),
+      () =>
+        refuse(folder, 'the folder already holds a run: resume it with --resume, or choose another folder with --out'),
+    ),
+    TE.map(() => undefined),
+  )
+
 /**
  * Creates the folder of a new run.
  *
@@ -97,13 +110,7 @@ export const clearUnfinished = (files: Files, paths: RunPaths): TE.TaskEither<Fi
 export const createRun = (files: Files, folder: string, config: RunConfig): TE.TaskEither<RunFailure, RunPaths> => {
   const paths = runPaths(folder)
   return pipe(
-    Object.values(runPaths(folder)).filter((path) => path !== folder),
-    TE.traverseSeqArray(files.exists),
-    TE.filterOrElseW(
-      (exist) => !exist.includes(true),
-      () =>
-        refuse(folder, 'the folder already holds a run: resume it with --resume, or choose another folder with --out'),
-    ),
+    checkFree(files, folder),
     TE.chainW(() => files.makeFolder(folder)),
     TE.chainW(() => clearUnfinished(files, paths)),
     TE.chainW(() => writeConfig(files, paths, config)),

@@ -2,6 +2,7 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Key } from '../core/key.js'
+import { aNumber, aRecord, checkOptions } from '../core/options.js'
 import type { PolicyFailure, StopReason } from '../data/policy.js'
 import { data, raggedRow } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -34,8 +35,11 @@ export interface SampleOptions {
 export const sampleCompletions = (
   model: Pretrained,
   question: string,
-  { count, key, sampling }: SampleOptions,
+  options: SampleOptions,
 ): TE.TaskEither<EnvFailure | PolicyFailure, readonly SampledText[]> => {
+  checkOptions('sampleCompletions', options, { count: aNumber, key: aRecord, sampling: aRecord })
+  const { count, key, sampling } = options
+
   const { config, text } = model
   const env = pipe(
     ChatEnv({ batchSize: count }),

@@ -4,6 +4,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { child, type Key, keyFromSeed } from '../core/key.js'
+import { aRecord, aText, checkOptions } from '../core/options.js'
 import { GSM8K } from '../data/datasets/gsm8k.js'
 import { type DatasetAccess, type DatasetFailure, openDataset } from '../data/datasets/open.js'
 import { type Columns, type DatasetFormat, withColumns } from '../data/datasets/rows.js'
@@ -47,15 +48,19 @@ const columnSettings = <F extends string>(columns: Readonly<Record<F, string>>) 
  * @example
  * z.strictObject(rowSettings({ rows: 'sums', from: 'sums.jsonl', columns: { query: 'question', answer: 'answer' } })).parse({}).columns // { query: 'question', answer: 'answer' }
  */
-export const rowSettings = <const F extends string>({ rows, from, columns }: RowSettingsOptions<F>) => ({
-  dataset: z.string().default(from).describe(`${rows}: ${FILES}`),
-  evalDataset: z
-    .string()
-    .nullable()
-    .default(null)
-    .describe('rows for evaluation; off: the last tenth of the data set, held out from training'),
-  columns: columnSettings<F>(columns),
-})
+export const rowSettings = <const F extends string>(options: RowSettingsOptions<F>) => {
+  checkOptions('rowSettings', options, { rows: aText, from: aText, columns: aRecord })
+  const { rows, from, columns } = options
+  return {
+    dataset: z.string().default(from).describe(`${rows}: ${FILES}`),
+    evalDataset: z
+      .string()
+      .nullable()
+      .default(null)
+      .describe('rows for evaluation; off: the last tenth of the data set, held out from training'),
+    columns: columnSettings<F>(columns),
+  }
+}
 
 /** Tasks for training and for evaluation. */
 export interface RunTasks<T extends Task = Task> {

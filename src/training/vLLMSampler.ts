@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { vLLMUpdater } from '../collectors/updaters/vLLMUpdater.js'
 import { orThrow } from '../core/failure.js'
+import { aList, aRecord, aText, checkOptions, eitherOf, type OptionKinds } from '../core/options.js'
 import type { WeightFailure } from '../data/weights.js'
 import { liveFiles } from '../live/files.js'
 import { temporaryFolder } from '../live/temporaryFolder.js'
@@ -24,6 +25,14 @@ export interface VLLMSamplerOptions {
 
 const WAY_OUT = 'Check that it runs and lets its weights be changed, as tandem serve --dev does'
 
+const VLLM_SAMPLER_OPTIONS: OptionKinds<VLLMSamplerOptions> = {
+  url: eitherOf(aText, aList),
+  name: aText,
+  model: aRecord,
+  sampling: aRecord,
+  folder: aText,
+}
+
 /**
  * Makes a sampler that uses servers with vLLM's protocol, and pushes each new version of the
  * weights to them.
@@ -38,13 +47,16 @@ const WAY_OUT = 'Check that it runs and lets its weights be changed, as tandem s
  * Effects  HTTP requests until `close`. Writes a folder for each version, and removes it when no
  *          server needs it.
  */
-export const vLLMSampler = async ({
-  url,
-  name,
-  model,
-  sampling: { temperature, maxNewTokens },
-  ...given
-}: VLLMSamplerOptions): Promise<PolicySampler> => {
+export const vLLMSampler = async (options: VLLMSamplerOptions): Promise<PolicySampler> => {
+  checkOptions('vLLMSampler', options, VLLM_SAMPLER_OPTIONS)
+  const {
+    url,
+    name,
+    model,
+    sampling: { temperature, maxNewTokens },
+    ...given
+  } = options
+
   const { config, text } = model
   const folder = given.folder ?? (await temporaryFolder('weights'))
   const start = `${folder}/start`

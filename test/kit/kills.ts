@@ -7,7 +7,7 @@ import { compiled } from './compiled.js'
 import type { KillOrder } from './killMain.js'
 import { contentsOf, parseJsonLines, type RunSettings, withoutSeconds } from './runs.js'
 
-/** What a run says that it begins to do. */
+/** The phases that a run reports. */
 const KILL_PHASES = [
   ...(['opening', 'collecting', 'training', 'syncing', 'recording', 'inside a log', 'evaluating'] as const),
   ...(['checkpointing', 'inside a checkpoint', 'checkpointed', 'removing', 'writing', 'inside a file'] as const),
@@ -15,7 +15,10 @@ const KILL_PHASES = [
 
 export type KillPhase = (typeof KILL_PHASES)[number]
 
-/** When a process is killed: by itself, where a phase begins, or from outside, so long after it has said so many lines. */
+/**
+ * When a process is killed: by itself, where a phase begins, or from outside, so long after it has
+ * said so many lines.
+ */
 export type KillMoment =
   | { readonly at: 'phase'; readonly phase: KillPhase; readonly nth: number }
   | { readonly at: 'time'; readonly lines: number; readonly delayMs: number }
@@ -23,7 +26,10 @@ export type KillMoment =
 /** What a session does once, until the run ends. */
 const ONCE: readonly KillPhase[] = ['opening', 'writing', 'inside a file']
 
-/** Moments drawn from a key: every other one at a phase, which take turns, the rest at any time of the first few steps. */
+/**
+ * Moments drawn from a key: every other one at a phase, which take turns, the rest at any time of
+ * the first few steps.
+ */
 export const killMoments = (key: Key, count: number): readonly KillMoment[] =>
   Array.from({ length: count }, (_, i) => {
     const own = child(key, i)
@@ -39,7 +45,9 @@ interface Ended {
   readonly phase: KillPhase | null
 }
 
-/** One session of the run, up to a moment or to its end. Rejects, with what it wrote, if it fails. */
+/**
+ * One session of the run, up to a moment or to its end. Rejects, with what it wrote, if it fails.
+ */
 const playSession = (order: Omit<KillOrder, 'at'>, moment: KillMoment | null): Promise<Ended> =>
   new Promise((resolve, reject) => {
     const at = moment?.at === 'phase' ? { phase: moment.phase, nth: moment.nth } : null
@@ -63,7 +71,10 @@ const playSession = (order: Omit<KillOrder, 'at'>, moment: KillMoment | null): P
     })
   })
 
-/** Plays a run to its end, with a kill at each moment that comes before it. What it was doing when it was killed, kill by kill. */
+/**
+ * Plays a run to its end, with a kill at each moment that comes before it. What it was doing when
+ * it was killed, kill by kill.
+ */
 export const playKilled = async (
   folder: string,
   settings: RunSettings,
@@ -83,7 +94,10 @@ export const playKilled = async (
 export const histogramOf = (kills: readonly KillPhase[]): Readonly<Record<string, number>> =>
   Object.fromEntries(KILL_PHASES.map((phase) => [phase, kills.filter((each) => each === phase).length]))
 
-/** All that a finished run leaves behind, without times, and without lengths of logs that contain times. */
+/**
+ * All that a finished run leaves behind, without times, and without lengths of logs that contain
+ * times.
+ */
 export const remainsOfRun = (folder: string) => {
   const text = (file: string): string => readFileSync(`${folder}/${file}`, 'utf8')
   const lines = (file: string) => parseJsonLines(text(file))

@@ -16,7 +16,7 @@ import { tinyConfig } from './models.js'
 import { rightOf } from './results.js'
 import { rowsOf } from './trainingRows.js'
 
-/** A model of one small layer with the embedded model's vocabulary and text. */
+/** Makes a model of one small layer with the embedded model's vocabulary and template. */
 export const smallModel = async (seed = 1): Promise<Pretrained> => {
   const { config: embedded, text } = await rightOf(loadPretrained(EMBEDDED_MODEL))
   const { vocabularySize, endTokens, padToken } = embedded
@@ -24,7 +24,7 @@ export const smallModel = async (seed = 1): Promise<Pretrained> => {
   return { config, text, arrays: scope(() => hostArrays(initialParams(config, keyFromSeed(seed), 0.5))) }
 }
 
-/** A batch of the rows of a training step, group by group. */
+/** Makes a batch of training rows, group by group. */
 export const batchOf = (rows: TrainingRows, groupSizes: readonly number[]) => {
   const advantages = rows.advantages as readonly number[] // `rowsOf` makes one number for each row
   return TensorDict(
@@ -42,7 +42,7 @@ export const batchOf = (rows: TrainingRows, groupSizes: readonly number[]) => {
   )
 }
 
-/** A batch of groups of these sizes, drawn at random. */
+/** Draws a random batch with groups of these sizes. */
 export const randomBatch = (config: DecoderConfig, groupSizes: readonly number[], seed: number) =>
   batchOf(rowsOf(config.vocabularySize, groupSizes, seed), groupSizes)
 

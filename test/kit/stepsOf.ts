@@ -1,4 +1,4 @@
-/** The training steps that learners take, one for each loss, as functions of plain rows. */
+/** The training steps of learners, one for each loss, as functions of plain rows. */
 
 import type { StepMetrics } from '../../src/collectors/stepMetrics.js'
 import type { TrainingRows } from '../../src/collectors/stepRows.js'
@@ -73,7 +73,7 @@ export const distillationStep = <S>({
 }: With<S, DistillationLoss>): LossStep<S, TaughtRows, DistillationMetrics> =>
   lossStep(distillationCase(options.config, loss), options)
 
-/** Pairs with the log-probabilities of a reference model. */
+/** Adds a reference model's log-probabilities to preference pairs. */
 export const withReference = (
   rows: PreferenceRows,
   { scorer, params }: { readonly scorer: Scorer; readonly params: Params },

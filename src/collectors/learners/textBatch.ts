@@ -1,7 +1,9 @@
 /** Batches of conversations and of pairs of answers, for losses that learn without sampling. */
+
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { type ConfigFailure, problemList } from '../../core/failure.js'
+import { aList, checkOptions, oneOf } from '../../core/options.js'
 import { render } from '../../data/chatTemplate.js'
 import type { PreferencePair } from '../../data/datasets/conversationRows.js'
 import type { History } from '../../data/history.js'
@@ -20,12 +22,13 @@ import { type MaskedBatch, preferenceBatch, tokenBatch } from './tokenBatch.js'
  * @example
  * typeof chatBatch // 'function'
  */
-export const chatBatch =
-  (text: ModelText, options: Pick<SFTRowsOptions, 'from' | 'tools'> = {}) =>
-  (histories: readonly History[]): E.Either<ConfigFailure, TensorDict<MaskedBatch>> => {
+export const chatBatch = (text: ModelText, options: Pick<SFTRowsOptions, 'from' | 'tools'> = {}) => {
+  checkOptions('chatBatch', options, { from: oneOf('tags', 'spans'), tools: aList })
+  return (histories: readonly History[]): E.Either<ConfigFailure, TensorDict<MaskedBatch>> => {
     const { tokenizer, template, endOfTurn } = text
     return pipe(sftRows(histories, { tokenizer, template, endOfTurn, ...options }), E.map(tokenBatch))
   }
+}
 
 /**
  * Makes batches of preference pairs. Prompts are rendered with the generation prompt, and answers are encoded on their own with the end of the

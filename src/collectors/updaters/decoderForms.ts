@@ -1,8 +1,10 @@
 /** A decoder's parameters in the forms that servers take: its adapter, or all of them in a folder or as numbers. */
+
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
 import { describe, type Failure } from '../../core/failure.js'
+import { aRecord, checkOptions } from '../../core/options.js'
 import type { AdapterWeights } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { scope } from '../../engine/scope.js'
@@ -96,7 +98,10 @@ const refusal = (failure: Failure): WeightFailure => ({
  *          is merged into a copy.
  * Cost     a whole push copies all numbers once, and once more for their bytes.
  */
-export const decoderForms = ({ config, checkpoints, files = liveFiles }: DecoderFormsOptions): DecoderForms => {
+export const decoderForms = (options: DecoderFormsOptions): DecoderForms => {
+  checkOptions('decoderForms', options, { config: aRecord, checkpoints: aRecord, files: aRecord })
+  const { config, checkpoints, files = liveFiles } = options
+
   const scorer = makeScorer(config)
   const arraysOf = (params: Params) =>
     scope(() => {

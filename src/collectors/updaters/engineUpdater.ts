@@ -1,7 +1,9 @@
 /** New weights for engines behind a wire: verified at each of them, in use at all of them or at none. */
+
 import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import { aFunction, aList, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import type { EngineClient } from '../../data/engineClient.js'
 import type { WeightUpdater } from '../weightSync.js'
 import { noPushes } from './committed.js'
@@ -47,6 +49,17 @@ export interface EngineUpdater<in W> extends WeightUpdater<W> {
   readonly recover: Task<readonly RecoveredServer[]>
 }
 
+/** The options of every updater of servers, for `checkOptions`. */
+export const UPDATER_OPTIONS: OptionKinds<Omit<EngineUpdaterOptions<never>, 'weights'>> = {
+  clients: aList,
+  how: oneOf('auto', 'full', 'adapter'),
+  start: aRecord,
+  verify: aRecord,
+  sync: aRecord,
+  onStatus: aFunction,
+  world: aRecord,
+}
+
 /**
  * Pushes weights to engines behind a wire, as one change.
  *
@@ -62,6 +75,7 @@ export interface EngineUpdater<in W> extends WeightUpdater<W> {
  * Source   TorchRL's `vLLMUpdater` and weight sync schemes; rules of vLLM's and SGLang's own clients for versions, caches and adapters.
  */
 export const engineUpdater = <W>(options: EngineUpdaterOptions<W>): EngineUpdater<W> => {
+  checkOptions('engineUpdater', options, { ...UPDATER_OPTIONS, weights: aRecord })
   const settings = updaterSettings(options)
   const members = settings.clients.map((client) => makeMember(client, settings.onStatus))
   const pushes = noPushes(settings, members)

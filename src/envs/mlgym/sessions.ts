@@ -1,7 +1,9 @@
 /** Sessions as a cache of what was run in them: a state is its commands, and a session is where they have been run already. */
+
 import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED } from '../../core/cancellation.js'
 import { limiter } from '../../core/limiter.js'
+import { aNumber, aRecord, checkOptions } from '../../core/options.js'
 import {
   type MLGym,
   type MLGymFailure,
@@ -63,6 +65,7 @@ const CANCELLED = mlgymFailure('infrastructure', 'nobody waits for the command a
  * Effects  holds containers until `close`.
  */
 export const mlgymSessions = (options: MLGymSessionsOptions): MLGymSessions => {
+  checkOptions('mlgymSessions', options, { mlgym: aRecord, maxSessions: aNumber })
   const { mlgym, maxSessions = 8 } = options
   const places = limiter(maxSessions)
   /** Sessions that wait, the longest unused first. */

@@ -1,8 +1,10 @@
 /** A model as judge: what it thinks of an answer, as a verdict of a schema. */
+
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { parseJson } from '../../core/json.js'
 import { child, formatKey, type Key } from '../../core/key.js'
+import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import { parseStrictJson } from '../../data/codecs/strictJson.js'
 import { append, History, lastMessage, type Message, message, textOf } from '../../data/history.js'
 import type { HistoryAction, HistoryPrompt, Policy, PolicyFailure } from '../../data/policy.js'
@@ -144,6 +146,17 @@ const judged = async <T extends Task, V>(
   return failed(name, `no verdict in ${attempts} attempts; the judge said last: ${JSON.stringify(quoted)}`)
 }
 
+const JUDGE_REWARD_OPTIONS: OptionKinds<JudgeOptions<never, never>> = {
+  judge: aRecord,
+  rubric: aText,
+  verdict: aRecord,
+  worth: aFunction,
+  name: aText,
+  solvedAt: aNumber,
+  attempts: aNumber,
+  reference: aFunction,
+}
+
 /**
  * The worth of an answer by the verdict of a judge: a policy that is asked with the rubric, the task, the reference and the answer, and that has to
  * reply with an object of a schema, alone or in a fence. A reply that is none, or that has a key twice, is sent back with what is wrong with it. What is judged stands between tags with
@@ -160,6 +173,7 @@ const judged = async <T extends Task, V>(
  * judgeReward({ judge: ScriptedHistoryPolicy({ answers: () => '{"reason": "", "score": 1}' }), rubric: '', verdict: JUDGE_VERDICT, worth: ({ score }) => score }).range // [0, 1]
  */
 export const judgeReward = <T extends Task, V>(options: JudgeOptions<T, V>): RewardService<T, 'score' | 'attempts'> => {
+  checkOptions('judgeReward', options, JUDGE_REWARD_OPTIONS)
   const { name = 'judge', attempts = 3, solvedAt = 1 } = options
   const problems = [
     ...(Number.isInteger(attempts) && attempts >= 1 ? [] : [`attempts must be at least 1, got ${attempts}`]),

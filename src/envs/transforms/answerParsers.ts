@@ -29,6 +29,9 @@ const PARSER_OPTIONS = { ...READING, correctReward: aNumber, formatReward: aNumb
 const parser = (name: string, reward: AnswerReward, reading: ParserOptions): AnswerParser =>
   rewarding(name, reward, { ...reading, when: 'turn' })
 
+/** The options of the reward: those that are not about how an answer is read. */
+const rewardOptions = <O extends ParserOptions>({ onAnswer, inputMode, endOfTurn, ...reward }: O) => reward
+
 /**
  * Rewards each answer by `gsm8kReward` against the state's `answer`, and ends the episodes in which an answer was given. The reward is added to
  * what is there. Only the completion is read, never the prompt, in every input mode.
@@ -38,7 +41,7 @@ const parser = (name: string, reward: AnswerReward, reading: ParserOptions): Ans
  */
 export const GSM8KRewardParser = (options: GSM8KRewardParserOptions = {}): AnswerParser => {
   checkOptions('GSM8KRewardParser', options, PARSER_OPTIONS)
-  return parser('GSM8KRewardParser', gsm8kAnswerReward(options), options)
+  return parser('GSM8KRewardParser', gsm8kAnswerReward(rewardOptions(options)), options)
 }
 
 /**
@@ -49,7 +52,7 @@ export const GSM8KRewardParser = (options: GSM8KRewardParserOptions = {}): Answe
  */
 export const MATHRewardParser = (options: MATHRewardParserOptions = {}): AnswerParser => {
   checkOptions('MATHRewardParser', options, { ...PARSER_OPTIONS, places: aList, secondOpinion: aFunction })
-  return parser('MATHRewardParser', mathReward(options), options)
+  return parser('MATHRewardParser', mathReward(rewardOptions(options)), options)
 }
 
 /**
@@ -60,5 +63,5 @@ export const MATHRewardParser = (options: MATHRewardParserOptions = {}): AnswerP
  */
 export const CountdownRewardParser = (options: CountdownRewardParserOptions = {}): AnswerParser => {
   checkOptions('CountdownRewardParser', options, PARSER_OPTIONS)
-  return parser('CountdownRewardParser', countdownReward(options), options)
+  return parser('CountdownRewardParser', countdownReward(rewardOptions(options)), options)
 }

@@ -2,7 +2,7 @@ import * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aNumber, aRecord, aText, checkOptions, eitherOf, oneOf } from '../../core/options.js'
+import { aNumber, aRecord, aText, checkOptions, eitherOf, type OptionKinds, oneOf } from '../../core/options.js'
 import { REWARD_KL_FORMS, type RewardKLForm, rewardKL } from '../../data/rewardKL.js'
 import { raggedSpec, type Spec, tensorSpec } from '../../data/spec.js'
 import { type Ragged, ragged, raggedRow, raggedRows, rowLengths } from '../../data/tensorDict/leaf.js'
@@ -38,6 +38,14 @@ export interface KLComputationOptions<H extends KLShape = KLShape> extends KLPen
   readonly policy?: string
   /** The entry with the reference's. Default refLogProbs. */
   readonly reference?: string
+}
+
+/** What becomes of a divergence, for `checkOptions`. */
+export const KL_PENALTY_OPTIONS: OptionKinds<KLPenaltyOptions> = {
+  form: aText,
+  coefficient: eitherOf(aNumber, aRecord),
+  reward: oneOf('subtract', 'keep'),
+  shape: oneOf('tokens', 'sum'),
 }
 
 const NAME = 'KLComputation'
@@ -184,14 +192,7 @@ const entryRows = (name: string, next: TensorDict, entry: string): Result<Ragged
 export const KLComputation = <H extends KLShape = 'tokens'>(
   options: KLComputationOptions<H> = {},
 ): Transform<null, unknown, KLPenalty<H>> => {
-  checkOptions('KLComputation', options, {
-    form: aText,
-    coefficient: eitherOf(aNumber, aRecord),
-    reward: oneOf('subtract', 'keep'),
-    shape: oneOf('tokens', 'sum'),
-    policy: aText,
-    reference: aText,
-  })
+  checkOptions('KLComputation', options, { ...KL_PENALTY_OPTIONS, policy: aText, reference: aText })
   const { policy, reference = 'refLogProbs' } = options
   checkKL(NAME, options)
   const shape = options.shape ?? ('tokens' as H) // the default of H

@@ -1,17 +1,24 @@
 /**
- * The system calls that a program in the sandbox has no use for, as a filter for the kernel (seccomp, classic BPF).
+ * The system calls that a program in the sandbox has no use for, as a filter for the kernel
+ * (seccomp, classic BPF).
  *
- * Namespaces hide the machine; this closes what they leave open: kernel interfaces with a record of holes, memory that no limit counts
- * (System V segments, memfd, rings of asynchronous input, watches of files), sockets that no network namespace holds (vsock reaches the host of
- * a virtual machine), and input that is typed into a terminal from below (TIOCSTI).
+ * Namespaces hide the machine; this closes what they leave open: kernel interfaces with a record of
+ * holes, memory that no limit counts (System V segments, memfd, rings of asynchronous input,
+ * watches of files), sockets that no network namespace holds (vsock reaches the host of a virtual
+ * machine), and input that is typed into a terminal from below (TIOCSTI).
  *
- * Sockets are unix sockets with a connection, and their buffers keep the size that they begin with: what such a socket holds is bounded, so that
- * it is enough to count them. A datagram stays when its sender is gone, and buffers of TCP grow to megabytes.
+ * Sockets are unix sockets with a connection, and their buffers keep the size that they begin with:
+ * what such a socket holds is bounded, so that it is enough to count them. A datagram stays when
+ * its sender is gone, and buffers of TCP grow to megabytes.
  *
- * Source   linux/filter.h, linux/seccomp.h, the system call tables of x86-64 and of arm64 in Linux 6.1.
+ * Source   linux/filter.h, linux/seccomp.h, the system call tables of x86-64 and of arm64 in Linux
+ *          6.1.
  */
 
-/** Name -> number on x86-64, number on arm64; null where there is none. Those from 424 on are the same everywhere. */
+/**
+ * Name -> number on x86-64, number on arm64; null where there is none. Those from 424 on are the
+ * same everywhere.
+ */
 const REFUSED: Readonly<Record<string, readonly [x64: number | null, arm64: number | null]>> = {
   ptrace: [101, 117],
   process_vm_readv: [310, 270],
@@ -93,7 +100,10 @@ const ARCHITECTURES: Readonly<Record<string, Architecture>> = {
   arm64: { column: 1, audit: 0xc00000b7, clone: 220, socket: 198, socketpair: 199, setsockopt: 208, ioctl: 29 },
 }
 
-/** Everywhere the same; its flags are behind a pointer, where a filter cannot look. The C library then takes `clone`. */
+/**
+ * Everywhere the same; its flags are behind a pointer, where a filter cannot look. The C library
+ * then takes `clone`.
+ */
 const CLONE3 = 435
 
 /** CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
@@ -145,7 +155,7 @@ const whenAtLeast = (value: number, ...then: readonly Instruction[]): readonly I
   ...then,
 ]
 
-/** Lets a call make a unix socket with a connection, and refuses every other socket. */
+/** Allows connected unix sockets and refuses all other sockets. */
 const socketRules: readonly Instruction[] = [
   argument(0),
   [0x15, 1, 0, AF_UNIX],
@@ -179,7 +189,8 @@ const programOf = ({ column, audit, clone, ...numbered }: Architecture): readonl
 ]
 
 /**
- * The filter of a processor architecture, by Node's name of it, as the kernel takes it; undefined for one whose numbers are not known here.
+ * The filter of a processor architecture, by Node's name of it, as the kernel takes it; undefined
+ * for one whose numbers are not known here.
  *
  * Cost     under 2 KiB; a few dozen comparisons for each system call of the program.
  *

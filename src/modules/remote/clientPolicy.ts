@@ -1,5 +1,6 @@
 /** What the wrappers of servers share: one or several clients as one policy. */
 import { isLeft } from 'fp-ts/lib/Either.js'
+import { aRecord, aText, eitherOf, type OptionKinds, oneOf } from '../../core/options.js'
 import type { EngineClient } from '../../data/engineClient.js'
 import { type EnginePolicy, type EnginePolicyOptions, enginePolicy } from '../generation/enginePolicy.js'
 import { type EnginePool, type EnginePoolOptions, enginePool } from './enginePool.js'
@@ -11,6 +12,18 @@ export interface WrapperOptions extends Omit<EnginePolicyOptions, 'engine'> {
   readonly generate?: GenerateOptions
   /** Of several servers. */
   readonly pool?: EnginePoolOptions
+}
+
+/** The options of every wrapper of servers, for `checkOptions`. */
+export const WRAPPER_OPTIONS: OptionKinds<WrapperOptions> = {
+  generate: aRecord,
+  pool: aRecord,
+  name: aText,
+  ids: aRecord,
+  limits: aRecord,
+  truncate: eitherOf(aRecord, oneOf('refuse')),
+  sampling: aRecord,
+  mixedVersions: oneOf('each', 'refuse', 'oldest'),
 }
 
 /** A policy on servers of one kind. */

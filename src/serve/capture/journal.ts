@@ -1,4 +1,6 @@
-/** A file of captured sessions that only grows: every line whole or not there, also after a crash. */
+/**
+ * An append-only file of captured sessions. After a crash, every line is either whole or absent.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -9,19 +11,22 @@ import { fileBytes } from '../../live/byteSource.js'
 import { liveFiles } from '../../live/files.js'
 import { liveLocks } from '../../live/lock.js'
 
-/** Where records go. */
+/** A destination for records. */
 export interface CaptureJournal {
-  /** Resolves when the record is in the file, or when the file could not be written: then it waits for the next attempt. Never rejects. */
+  /**
+   * Resolves when the record is written, or when writing failed; the record is then retried with
+   * the next one. Never rejects.
+   */
   readonly append: (record: CaptureRecord) => Promise<void>
-  /** Writes what waits. */
+  /** Writes pending records. */
   readonly flush: TE.TaskEither<FileFailure, void>
-  /** Why records wait; null if none does. */
+  /** Returns the reason why records are pending, or `null`. */
   readonly problem: () => string | null
-  /** Writes what waits, and lets go of the file: another process may open it. */
+  /** Writes pending records and unlocks the file for other processes. */
   readonly close: TE.TaskEither<FileFailure, void>
 }
 
-/** A journal that keeps nothing. */
+/** A journal that discards its records. */
 export const noJournal: CaptureJournal = {
   append: async () => {},
   flush: TE.right(undefined),
@@ -29,21 +34,21 @@ export const noJournal: CaptureJournal = {
   close: TE.right(undefined),
 }
 
-/** The file of a journal, which this process has locked. */
+/** The file of a journal, locked by this process. */
 interface JournalFile {
   readonly path: string
   readonly files: Files
   readonly release: () => Promise<void>
 }
 
-/** Records in a file that has `wholeBytes` already. */
+/** Makes a journal that appends to a file of `wholeBytes` bytes. */
 const journalAt = ({ path, files, release }: JournalFile, wholeBytes: number): CaptureJournal => {
   let size = wholeBytes
   let waiting: string[] = []
   let failure: FileFailure | null = null
   let writing: Promise<void> = Promise.resolve()
 
-  /** What a write that failed has left at the end is cut off before the next one. */
+  /** Writes pending records. Truncates the remains of a failed write first. */
   const write = async (): Promise<void> => {
     if (waiting.length === 0) return
     const lines = waiting
@@ -83,14 +88,14 @@ const journalAt = ({ path, files, release }: JournalFile, wholeBytes: number): C
   }
 }
 
-/** A journal with the sessions that its file has. */
+/** A journal with the sessions of its file. */
 type OpenedJournal = { readonly journal: CaptureJournal } & Pick<ReadCapture, 'sessions'>
 
-/** The journal of a file that is locked. */
+/** Reads a locked file and makes its journal. */
 const readJournal = (file: JournalFile): TE.TaskEither<FormatFailure | FileFailure, OpenedJournal> => {
   const { path, files } = file
   return pipe(
-    files.append(path, '', 'private'), // what agents and models said is nobody else's
+    files.append(path, '', 'private'), // conversations are private
     TE.chain(() => fileBytes(path, files)),
     TE.chainW((source) => async () => {
       const read = await readCapture(source)
@@ -107,11 +112,15 @@ const readJournal = (file: JournalFile): TE.TaskEither<FormatFailure | FileFailu
 }
 
 /**
- * Opens a file of captured sessions to go on with it; one that does not exist is empty. A last line that a crash has cut off is cut away.
+ * Opens a file of captured sessions for appending. A missing file is created. An incomplete last
+ * line, left by a crash, is removed.
  *
- * Errors   `Left(LockFailure)` with the id of the process that has the file open; `Left(FormatFailure)` for a file of something else, or
- *          damaged before its end: it is left as it is; `Left(FileFailure)`.
- * Effects  reads the whole file; makes it if there is none, readable by this user alone. Holds a lock, `PATH.lock`, until `close`.
+ * Errors   `Left(LockFailure)` with the id of the process that has the file open.
+ *          `Left(FormatFailure)` for other files, or a file damaged before its last line, which is
+ *          left unchanged. `Left(FileFailure)`.
+ * Effects  reads the whole file, or creates it readable only by this user. Holds a lock,
+ *          `PATH.lock`,
+ *          until `close`.
  */
 export const openJournal = (
   path: string,
