@@ -168,6 +168,14 @@ const capture = async (flags: CaptureFlags, engines: CaptureEngines): Promise<vo
   }
 }
 
+/** Limits of what is held in memory. */
+const limitOptions = (): readonly Option[] =>
+  [
+    new Option('--max-sessions <n>', 'most sessions held at a time (default: 10,000)'),
+    new Option('--max-bytes <n>', 'approximate memory limit for calls (default: 2 GiB)'),
+    new Option('--idle-seconds <n>', 'idle time after which unfinished sessions are dropped (default: 3600)'),
+  ].map((option) => option.argParser(positiveInteger))
+
 /** Makes the command, with engines made by `engines`. */
 export const captureCommand = (engines: CaptureEngines): Command => {
   const command = new Command('capture')
@@ -214,24 +222,12 @@ export const captureCommand = (engines: CaptureEngines): Command => {
         'tool call format of the model (default: detected from its chat template)',
       ).choices([...TOOL_CALL_FORMATS, 'none']),
     )
-    .addOption(
-      new Option('--max-sessions <n>', 'most sessions held at a time (default: 10,000)').argParser(positiveInteger),
-    )
-    .addOption(
-      new Option('--max-bytes <n>', 'approximate memory limit for calls (default: 2 GiB)').argParser(positiveInteger),
-    )
-    .addOption(
-      new Option(
-        '--idle-seconds <n>',
-        'idle time after which unfinished sessions are dropped (default: 3600)',
-      ).argParser(positiveInteger),
-    )
     .addOption(new Option('--seed <n>', 'seed for requests without one').argParser(naturalNumber).default(0))
     .addOption(
       new Option('--shutdown-seconds <n>', 'grace period for running requests after a signal')
         .argParser(seconds)
         .default(30),
     )
-  for (const option of engineOptions()) command.addOption(option)
+  for (const option of [...limitOptions(), ...engineOptions()]) command.addOption(option)
   return command.action((flags: CaptureFlags) => capture(flags, engines))
 }

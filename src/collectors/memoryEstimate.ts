@@ -140,8 +140,8 @@ const oneRun = ({ batch, microBatchTokens }: MemoryRequest): EstimatedBatch => {
  * overhead of the allocator.
  *
  * Cost     O(layers).
- * Source   `npm run bench:memory` compares it with the peak of real steps: 1.00 to 1.06 times the
- *          peak at three sizes, with all weights trained and no recomputation.
+ * Source   `npm run bench:memory` compares it with the peak of a learner's steps: 0.90, 0.99 and
+ *          1.05 times the peak at three sizes, with all weights trained and no recomputation.
  */
 export const memoryEstimate = (request: MemoryRequest): MemoryEstimate => {
   const { config, trained, stateNumbers, recompute, threads = 0 } = request

@@ -1,4 +1,4 @@
-/** Updates the weights of remote engines: verified on each engine, and activated on all or none. */
+/** Pushes weights to remote engines: each verifies them, and either all or none switch to them. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
