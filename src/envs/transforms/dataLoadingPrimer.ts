@@ -26,17 +26,17 @@ export interface SourceRow {
 /** The whole task of each batch element, with what its dataset says beside question and answer. */
 export type TaskEntry<T extends SourceRow = Task> = { readonly task: Data<T> }
 
-/** Where the rows of a batch come from. */
+/** The origin of the rows of a batch. */
 export type DrawnRow = {
   readonly taskId: Data<string>
-  /** Completions of one drawing of one task share it. Two drawings of the same task are two groups. */
+  /** Shared by the completions of one draw of a task. Two draws of the same task are two groups. */
   readonly groupId: Data<string>
 }
 
-/** What the primer adds by default: the task of each batch element and the group it belongs to. */
+/** The default entries of the primer: the task and the group of each batch element. */
 export type TaskEntries = TaskColumns & DrawnRow
 
-/** What states have of a task: its columns alone, or the whole task as well. */
+/** The part of a task in states: only its columns, or also the whole task. */
 export type Kept = 'columns' | 'task'
 
 /** The entries of a question and its reference answer. */
@@ -45,12 +45,12 @@ export const QUESTION_SPEC = { query: dataSpec<string>('string'), answer: dataSp
 /** The spec of a question and its reference answer. */
 export type QuestionSpec = typeof QUESTION_SPEC
 
-/** What the primer adds if it keeps this and draws these columns. */
+/** The entries of the primer for the kept part and the drawn columns. */
 export type Primed<T extends SourceRow, K extends Kept, P extends Spec> = K extends 'task'
   ? Infer<P> & DrawnRow & TaskEntry<T>
   : Infer<P> & DrawnRow
 
-/** How many rows of the source have been used: the state of the primer. */
+/** The state of the primer: the number of used rows. */
 export interface SourcePosition {
   readonly next: number
 }
@@ -176,7 +176,7 @@ const draw = <T>(source: RowSource<T>, next: number, groups: number): E.Either<E
   return E.right(tasks)
 }
 
-/** Where the rows of a batch come from, and their tasks if they are kept. */
+/** Makes the entries with the origin of rows, and with their tasks if kept. */
 const originOf = <T extends SourceRow>(
   rows: readonly { readonly task: T; readonly groupId: string }[],
   keep: Kept,
