@@ -61,8 +61,9 @@ export type DatasetChatStateOf<T extends Task, K extends Kept, P extends Spec = 
 >
 
 /**
- * Conversations about the rows of a dataset: `ChatEnv` fed by `DataLoadingPrimer`. The batch has
- * `prompts * repeats` elements, the members of a group side by side.
+ * Makes an environment of conversations about the rows of a data set: `ChatEnv` with
+ * `DataLoadingPrimer`. The batch has `prompts * repeats` elements, with members of a group
+ * adjacent.
  *
  * Errors   throws RangeError for unknown options.
  * Source   TorchRL `DatasetChatEnv` with `group_repeats`.

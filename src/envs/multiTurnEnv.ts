@@ -254,9 +254,9 @@ const replies = <T extends Task, S, P extends string>(options: MultiTurnEnvOptio
 }
 
 /**
- * A multi-turn environment from one function: `reply` reads the policy's message and returns what
- * the policy reads next, or ends the episode with a reward. Built on `DatasetChatEnv`: each
- * conversation starts with the `query` of a task.
+ * Makes a multi-turn environment from one function: `reply` reads the policy's message and returns
+ * the next message for the policy, or ends the episode with a reward. Each conversation starts with
+ * the `query` of a task, as in `DatasetChatEnv`.
  *
  * The environment's memory is `state`, JSON data in the TensorDict, so an episode can be replayed,
  * forked, stored and resumed. Randomness comes from `key`. After `maxTurns` turns the episode is

@@ -14,8 +14,8 @@ export type TokenEnvState<O extends HistoryPrompt> = DeepMerge<DeepMerge<O, Text
 export type TokenEnvText = Pick<TemplateTransformOptions, 'template' | 'endOfTurn'> & Parameters<typeof Tokenizer>[0]
 
 /**
- * Writes the conversations of an environment by a model's template and tokenizer, and reads
- * completions back: `TemplateTransform`, then `Tokenizer`.
+ * Encodes the conversations of an environment with a model's template and tokenizer, and decodes
+ * completions: appends `TemplateTransform`, then `Tokenizer`.
  *
  * Errors   those of both transforms, when the environment is played.
  */

@@ -277,9 +277,9 @@ export const loadText = (
 /**
  * Loads a model by name: weights, tokenizer and chat template.
  *
- * The name is a folder in Hugging Face's layout, the folder of a run (its best checkpoint, else its
- * newest), `OWNER/NAME` or `hub:OWNER/NAME` for a repository of the hub (with `@REVISION` for
- * another than `main`), or `embedded` for the model that comes with Tandem. A folder that exists
+ * The name is a folder in Hugging Face's layout, a run folder (its best checkpoint, else its
+ * newest), `OWNER/NAME` or `hub:OWNER/NAME` for a hub repository (with `@REVISION` for another
+ * revision than `main`), or `embedded` for the built-in model. A folder that exists
  * comes before a repository of the same name. The template is `chat_template.jinja`, or that of
  * tokenizer_config.json, or one of `additional_chat_templates`, by its name.
  *

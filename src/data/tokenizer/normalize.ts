@@ -143,8 +143,8 @@ const growthOf = (step: SimpleNormalizer): number => {
 /**
  * The normalizers of a file as one.
  *
- * Errors   throws for a pattern or a charsmap that is not valid, and RangeError for replacements
- *          that make a text many times longer.
+ * Errors   throws for an invalid pattern or charsmap, and RangeError for replacements that make a
+ *          text many times longer.
  */
 export const normalizer = (steps: readonly SimpleNormalizer[]): Normalize => {
   const growth = steps.reduce((product, step) => product * growthOf(step), 1)

@@ -101,8 +101,8 @@ const shortened = (pattern: PatternJson): string => JSON.stringify(pattern).slic
  * Finds what a pattern of `tokenizer.json` finds.
  *
  * Errors   throws SyntaxError for an expression that cannot be translated, or whose time may grow
- *          faster than the square of the text. The finder throws FailureError for a text that would
- *          take it longer than the budget of the text.
+ *          faster than quadratically. The finder throws FailureError for a text that would exceed
+ *          its budget.
  */
 export const compilePattern = (pattern: PatternJson): FindMatches => {
   const json = { type: 'Split', pattern, behavior: 'Isolated', invert: true }

@@ -72,11 +72,11 @@ export const thrown = (error: unknown): string =>
 /**
  * Makes a reward of a plain function, for `RewardTransform`, `weightedService` and the law kits.
  *
- * The function returns the reward, or with `parts` a number for each of them: the reward is then
+ * The function returns the reward, or with `parts` a number for each part. The reward is then
  * $\sum_p w_p x_p$ with the given weights.
  *
- * Errors   `score` gives `Left(RewardFailure)` if the function throws, rejects, or returns
- *          something else. Throws RangeError for unknown options.
+ * Errors   `score` returns `Left(RewardFailure)` if the function throws, rejects, or returns an
+ *          invalid value. Throws RangeError for unknown options.
  *
  * @example
  * rewardOf((answer, task) => ({ right: answer === task.answer ? 1 : 0, brief: answer.length < 9 ? 1 : 0 }), { parts: { right: 1, brief: 0.1 } }).partNames // ['right', 'brief']

@@ -33,9 +33,9 @@ const parser = (name: string, reward: AnswerReward, reading: ParserOptions): Ans
 const rewardOptions = <O extends ParserOptions>({ onAnswer, inputMode, endOfTurn, ...reward }: O) => reward
 
 /**
- * Rewards each answer by `gsm8kReward` against the state's `answer`, and ends the episodes in which
- * an answer was given. The reward is added to what is there. Only the completion is read, never the
- * prompt, in every input mode.
+ * Rewards each answer by `gsm8kReward` against the state's `answer`, and ends episodes with an
+ * answer. The reward is added to the existing one. Only the completion is read, never the prompt,
+ * in every input mode.
  *
  * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws
  *          RangeError for unknown options.
@@ -47,8 +47,8 @@ export const GSM8KRewardParser = (options: GSM8KRewardParserOptions = {}): Answe
 }
 
 /**
- * Rewards each answer by `mathReward` against the state's `answer`, and ends the episodes in which
- * an answer was given.
+ * Rewards each answer by `mathReward` against the state's `answer`, and ends episodes with an
+ * answer.
  *
  * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws
  *          RangeError for unknown options.
@@ -60,8 +60,8 @@ export const MATHRewardParser = (options: MATHRewardParserOptions = {}): AnswerP
 }
 
 /**
- * Rewards each answer by `countdownReward` against the goal in the state's `answer`, and ends the
- * episodes in which an answer was given.
+ * Rewards each answer by `countdownReward` against the goal in the state's `answer`, and ends
+ * episodes with an answer.
  *
  * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws
  *          RangeError for unknown options.

@@ -71,9 +71,9 @@ export interface RewardedOptions {
 }
 
 /**
- * The entries of a step for the scores of a batch; `null` for an element that is not scored in this
- * step. The reward is added to what is there. An element that was done before the step gets no
- * reward, parts of 0, and keeps its `success`. Tensors of the enclosing scope.
+ * Makes the entries of a step from the scores of a batch (`null` for elements that are not scored
+ * in this step). The reward is added to the existing one. Elements that were done before the step
+ * get no reward, parts of 0, and keep their `success`. The tensors belong to the enclosing scope.
  */
 export const rewarded = (
   step: StepBetween,

@@ -216,8 +216,8 @@ export const rewarding = <T extends Task, P extends string>(
  *
  * Shapes   reward, parts and success `[B]`.
  * Errors   throws RangeError for unknown options and for parts whose entries have the same name.
- *          `Left(EnvFailure)` if the action lacks the view that `inputMode` names, for a service
- *          that failed, and for a function that throws: such a rollout has no reward.
+ *          `Left(EnvFailure)` if the action lacks the view that `inputMode` names, the service
+ *          fails, or the function throws. Such a rollout has no reward.
  * Source   TorchRL's reward parsers, made one.
  *
  * @example

@@ -241,8 +241,8 @@ const computed = (tree: Tree): Exact | undefined => {
 const known = new WeakMap<Tree, { readonly exact: Exact | undefined }>()
 
 /**
- * The exact value of an expression; undefined where it has none, is no expression of numbers, or is
- * too large to be computed.
+ * Computes the exact value of an expression. Returns `undefined` if it has none, is not numeric, or
+ * is too large to compute.
  *
  * Cost     bounded: by steps, and by digits of a coefficient.
  */

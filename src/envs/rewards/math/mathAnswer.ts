@@ -67,8 +67,8 @@ const answerAt = (place: AnswerPlace, reply: string): string => {
 }
 
 /**
- * The answer of a reply: of the first of these places that has one; '' if none has. A box in an
- * answer block is unwrapped, and so is the sentence "the answer is ...".
+ * Returns the answer of a reply from the first of these places that has one, or ''. Boxes in an
+ * answer block and the sentence "the answer is ..." are unwrapped.
  *
  * @example
  * mathAnswerOf('So \\boxed{1}, no: \\boxed{\\frac12}.', ['block', 'box']) // '\\frac12'

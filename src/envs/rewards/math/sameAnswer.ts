@@ -108,8 +108,8 @@ const isName = (tree: Tree): boolean =>
     tree.factors.every(({ _tag }) => _tag === 'Symbol' || _tag === 'Tuple'))
 
 /**
- * What an equation says: 3 of `x = 3`, S of `x ∈ S`, 1024 of `2^10 = 1024`, whose sides are the
- * same, and the exact side of `3/7 ≈ 0.43`. What says two things says nothing.
+ * Returns the value of an equation: 3 of `x = 3`, S of `x ∈ S`, 1024 of `2^10 = 1024`, whose sides
+ * are equal, and the exact side of `3/7 ≈ 0.43`. Ambiguous equations have no value.
  */
 const saidOf = ({ relations, sides }: TreeOf<'Relation'>): Tree | undefined => {
   const [first, last] = [sides[0]!, sides.at(-1)!] // a relation has two sides or more
@@ -256,11 +256,11 @@ const same = (a: Tree, b: Tree): boolean => {
 /**
  * Whether two answers of a mathematical problem are the same, in LaTeX or in plain text.
  *
- * Numbers and expressions are equal by value, exactly: a decimal is not the fraction that it is
- * close to. Lists and sets are equal in any order, tuples in theirs; intervals are equal to the
- * inequalities that they solve; `x = 3` is 3. A unit, a currency sign or a percent sign that only
- * one of them has does not count. Words are equal but for capitals and punctuation. What cannot be
- * read as mathematics is compared as text.
+ * Numbers and expressions are compared by exact value: a decimal differs from a fraction that it
+ * only approximates. Lists and sets are compared in any order, tuples in order. Intervals equal the
+ * inequalities that they solve, and `x = 3` equals 3. A unit, a currency sign or a percent sign in
+ * only one of the answers is ignored. Words are compared without case and punctuation. Answers that
+ * cannot be parsed as mathematics are compared as text.
  *
  * Errors   none, whatever the texts are.
  * Cost     bounded: beyond 1,000 characters texts are compared as texts alone.

@@ -74,8 +74,8 @@ export const isMeasure = (text: string): boolean => {
 }
 
 /**
- * The unit that words behind a number name: `feet`, `square inches`, `miles per hour`, `cm`.
- * Spellings and numbers of one unit are the same.
+ * Returns the unit that the words after a number name: `feet`, `square inches`, `miles per hour`,
+ * `cm`. Spellings, singular and plural of a unit are equal.
  */
 export const unitsOf = (text: string): Tree => {
   const words = text
