@@ -1,5 +1,4 @@
 /** Makes untrained models: a decoder of a family with random weights, a tokenizer trained from text, and a chat template. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { ConfigFailure, ModelFailure } from '../core/failure.js'

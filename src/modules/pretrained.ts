@@ -1,5 +1,4 @@
 /** Models in Hugging Face's folder layout: config.json, model.safetensors, tokenizer.json, tokenizer_config.json, chat template. */
-
 import * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

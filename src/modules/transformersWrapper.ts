@@ -21,6 +21,7 @@ import type { DecoderConfig } from './transformer/config.js'
 import { groupPrompts } from './transformer/pack.js'
 import { type Params, parameterShapes } from './transformer/params.js'
 import { makeScorer } from './transformer/scorer.js'
+import { refuseOtherForms } from './wrapperNames.js'
 
 export interface TransformersWrapperOptions {
   readonly config: DecoderConfig
@@ -116,7 +117,8 @@ const TRANSFORMERS_WRAPPER_OPTIONS: OptionKinds<TransformersWrapperOptions> = {
  * Source   TorchRL `TransformersWrapper` in tokens mode: text and history are views that environments make.
  */
 export const TransformersWrapper = (options: TransformersWrapperOptions): TransformersPolicy => {
-  checkOptions('TransformersWrapper', options, TRANSFORMERS_WRAPPER_OPTIONS)
+  refuseOtherForms(NAME, options)
+  checkOptions(NAME, options, TRANSFORMERS_WRAPPER_OPTIONS)
   const { config, stopTokens = config.endTokens, clock = liveClock } = options
   const generator = options.generator ?? makeGenerator(config)
   const scorer = makeScorer(config)

@@ -1,5 +1,4 @@
 /** Algorithms by name: how advantages are estimated, the objective of tokens, and how tokens are added up. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { aNumber, anything, aRecord, checkOptions } from '../core/options.js'

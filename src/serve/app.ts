@@ -5,6 +5,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { Hono } from 'hono'
 import { cors } from 'hono/cors'
+import { FailureError } from '../core/failure.js'
 import { liveCalendar } from '../live/clock.js'
 import { liveIds } from '../live/ids.js'
 import { isAuthorized, isProtected, mayCome } from './access.js'
@@ -201,6 +202,9 @@ export const serveApp = (options: ServeOptions): ServeApp => {
     return notThere(405, 'Method Not Allowed', there.map(({ method }) => method).join(', '))
   })
   app.onError((error) => {
+    if (error instanceof FailureError && error.failure._tag === 'TokenizerFailure') {
+      return failureResponse(apiFailure(400, error.failure.reason))
+    }
     served.world.report(error)
     return failureResponse(apiFailure(500, 'Internal server error'))
   })

@@ -23,8 +23,6 @@ export interface VLLMSamplerOptions {
   readonly folder?: string
 }
 
-const WAY_OUT = 'Check that it runs and lets its weights be changed, as tandem serve --dev does'
-
 const VLLM_SAMPLER_OPTIONS: OptionKinds<VLLMSamplerOptions> = {
   url: eitherOf(aText, aList),
   name: aText,
@@ -32,6 +30,8 @@ const VLLM_SAMPLER_OPTIONS: OptionKinds<VLLMSamplerOptions> = {
   sampling: aRecord,
   folder: aText,
 }
+
+const WAY_OUT = 'Check that it runs and lets its weights be changed, as tandem serve --dev does'
 
 /**
  * Makes a sampler that uses servers with vLLM's protocol, and pushes each new version of the

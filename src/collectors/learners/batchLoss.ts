@@ -1,5 +1,4 @@
 /** Losses as functions of parameters and a batch, without an optimizer. */
-
 import * as tf from '@tensorflow/tfjs'
 import type { Key } from '../../core/key.js'
 import { aRecord, checkOptions } from '../../core/options.js'

@@ -1,5 +1,4 @@
 /** Batches of conversations and of pairs of answers, for losses that learn without sampling. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { type ConfigFailure, problemList } from '../../core/failure.js'

@@ -1,5 +1,4 @@
 /** New weights for an engine at hand, of this thread or of another one, while requests run. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { aRecord, checkOptions, oneOf } from '../../core/options.js'
 import type { LLMEngine } from '../../data/generation.js'

@@ -1,5 +1,4 @@
 /** Groups that are sampled while others are learned from: what the machine of overlapStep.ts asks for is done here. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../../core/capabilities.js'

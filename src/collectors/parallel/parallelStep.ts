@@ -1,5 +1,4 @@
 /** A training step whose gradients are computed by several threads. */
-
 import * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** Several models in threads of their own that hold the same weights. */
-
 import type * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

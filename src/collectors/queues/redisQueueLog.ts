@@ -1,5 +1,4 @@
 /** The record of a shared queue as a Redis stream. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** The queue between a trainer and its workers, wherever they run: the same record, read by all. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

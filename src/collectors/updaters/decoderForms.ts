@@ -1,5 +1,4 @@
 /** A decoder's parameters in the forms that servers take: its adapter, or all of them in a folder or as numbers. */
-
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'

@@ -1,5 +1,4 @@
 /** New weights for engines behind a wire: verified at each of them, in use at all of them or at none. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

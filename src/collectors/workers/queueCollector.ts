@@ -1,5 +1,4 @@
 /** The trainer's end of a shared queue: tasks go in, batches of whole groups come out, and a checkpoint knows what became of them. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** A worker: takes rollouts from a shared queue, plays them and brings them back. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'

@@ -1,5 +1,4 @@
 /** Which tasks to draw next: those that the policy solves sometimes teach most. */
-
 import { Map as ImmutableMap } from 'immutable'
 import { type Key, uniform } from '../../core/key.js'
 import { aNumber, checkOptions } from '../../core/options.js'

@@ -1,5 +1,4 @@
 /** Rows drawn by priority, with the weights that make up for it. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { uniform } from '../../core/key.js'
 import { aNumber, checkOptions, oneOf } from '../../core/options.js'

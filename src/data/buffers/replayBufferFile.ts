@@ -1,5 +1,4 @@
 /** Replay buffers as files: the rows and all that the samplers know. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { FormatFailure } from '../../core/failure.js'

@@ -1,5 +1,4 @@
 /** Which rows of a buffer a sample has: uniform samplers, and what all samplers are. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { type Key, permutation, uniformInteger } from '../../core/key.js'
 import { checkOptions, oneOf } from '../../core/options.js'

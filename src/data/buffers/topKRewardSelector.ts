@@ -1,5 +1,4 @@
 /** The best trajectories of each group, for learning from them alone. */
-
 import { Map as ImmutableMap, List } from 'immutable'
 import { aNumber, checkOptions } from '../../core/options.js'
 

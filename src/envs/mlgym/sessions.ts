@@ -1,5 +1,4 @@
 /** Sessions as a cache of what was run in them: a state is its commands, and a session is where they have been run already. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED } from '../../core/cancellation.js'
 import { limiter } from '../../core/limiter.js'

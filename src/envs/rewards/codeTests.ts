@@ -1,5 +1,4 @@
 /** The reward of code: tests that it passes, run in the sandbox. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { cancellation } from '../../core/cancellation.js'

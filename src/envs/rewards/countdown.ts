@@ -1,5 +1,4 @@
 /** Countdown: an expression of given numbers, each used at most once, whose value is the target. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import type { FormatFailure } from '../../core/failure.js'
 import { child, type Key, permutation, uniformInteger } from '../../core/key.js'

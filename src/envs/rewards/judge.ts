@@ -1,5 +1,4 @@
 /** A model as judge: what it thinks of an answer, as a verdict of a schema. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { parseJson } from '../../core/json.js'

@@ -1,5 +1,4 @@
 /** Rewards of several, by weights. */
-
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { child } from '../../core/key.js'

@@ -1,5 +1,4 @@
 /** Retrieval: passages for a query, from a search engine over HTTP. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'

@@ -1,5 +1,4 @@
 /** Tools: what a policy may call between two of its turns. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** Any engine as a policy: in this process, on a thread, behind a server, or several of them as a pool. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, type Cancellation, cancellation, unlessAborted, untilAborted } from '../../core/cancellation.js'

@@ -1,5 +1,4 @@
 /** The generation engine of a model folder: what a thread is told to run. */
-
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../../core/failure.js'

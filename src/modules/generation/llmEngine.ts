@@ -1,5 +1,4 @@
 /** The generation engine of this process: continuous batching over a model that can be decoded. */
-
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Memory } from '../../core/capabilities.js'

@@ -1,5 +1,4 @@
 /** The generation engine of a decoder: its compiled runner, its weights and its adapters. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,4 @@
 /** The engine on a thread of its own: generation never blocks the event loop of the thread that asks. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Thread, ThreadPort, Threads } from '../../core/capabilities.js'

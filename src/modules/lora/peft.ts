@@ -1,5 +1,4 @@
 /** Adapters in PEFT's folder layout: adapter_config.json and adapter_model.safetensors. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

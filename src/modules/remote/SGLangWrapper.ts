@@ -1,6 +1,7 @@
 /** SGLang as a policy. */
 import { aList, aRecord, aText, checkOptions, eitherOf, type OptionKinds } from '../../core/options.js'
 import type { EngineClient } from '../../data/engineClient.js'
+import { refuseOtherForms } from '../wrapperNames.js'
 import { type ClientPolicy, clientPolicy, WRAPPER_OPTIONS, type WrapperOptions } from './clientPolicy.js'
 import { SGLangClient, type SGLangClientOptions } from './sglang/client.js'
 
@@ -44,6 +45,7 @@ const SGLANG_WRAPPER_OPTIONS: OptionKinds<SGLangWrapperOptions> = {
  * const policy = SGLangWrapper({ url: 'http://127.0.0.1:30000', sampling: { maxTokens: 64 } })
  */
 export const SGLangWrapper = (options: SGLangWrapperOptions): ClientPolicy => {
+  refuseOtherForms('SGLangWrapper', options)
   checkOptions('SGLangWrapper', options, SGLANG_WRAPPER_OPTIONS)
   return clientPolicy('SGLangWrapper', clientsOf(options), options)
 }

@@ -8,15 +8,15 @@ import { type GenerateOptions, samplingOf } from './generateOptions.js'
 
 /** How a wrapper samples, whatever its server. */
 export interface WrapperOptions extends Omit<EnginePolicyOptions, 'engine'> {
-  /** The same in TorchRL's names. What `sampling` says wins. */
-  readonly generate?: GenerateOptions
+  /** How to sample in TorchRL's names. `sampling` wins. */
+  readonly generateKwargs?: GenerateOptions
   /** Of several servers. */
   readonly pool?: EnginePoolOptions
 }
 
 /** The options of every wrapper of servers, for `checkOptions`. */
 export const WRAPPER_OPTIONS: OptionKinds<WrapperOptions> = {
-  generate: aRecord,
+  generateKwargs: aRecord,
   pool: aRecord,
   name: aText,
   ids: aRecord,
@@ -44,15 +44,19 @@ export interface ClientPolicy extends EnginePolicy {
 export const clientPolicy = (
   name: string,
   clients: readonly EngineClient[],
-  { generate = {}, pool: poolOptions, sampling, ...options }: WrapperOptions,
+  { generateKwargs = {}, pool: poolOptions, sampling, ...options }: WrapperOptions,
 ): ClientPolicy => {
-  const named = samplingOf(generate)
+  // The options that WRAPPER_OPTIONS names: those of the clients are in the same record.
+  const shared = Object.fromEntries(
+    Object.entries(options).filter(([option]) => Object.hasOwn(WRAPPER_OPTIONS, option)),
+  ) as Omit<EnginePolicyOptions, 'engine' | 'sampling'>
+  const named = samplingOf(generateKwargs)
   if (isLeft(named)) throw new TypeError(`${name}: ${named.left}`)
   const [only] = clients
   const pool = clients.length === 1 ? null : enginePool(clients, poolOptions)
   const engine = pool ?? only! // a pool of no clients throws
   return {
-    ...enginePolicy({ name, ...options, engine, sampling: { ...named.right, ...sampling } }),
+    ...enginePolicy({ name, ...shared, engine, sampling: { ...named.right, ...sampling } }),
     clients,
     pool,
     close: async () => {

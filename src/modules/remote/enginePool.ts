@@ -1,5 +1,4 @@
 /** Several engines as one: routing, failover, and members that are left alone while something is wrong with them. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted, untilAborted } from '../../core/cancellation.js'

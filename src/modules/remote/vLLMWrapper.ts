@@ -1,6 +1,7 @@
 /** vLLM as a policy. */
 import { aList, aRecord, aText, checkOptions, eitherOf, type OptionKinds } from '../../core/options.js'
 import type { EngineClient } from '../../data/engineClient.js'
+import { refuseOtherForms } from '../wrapperNames.js'
 import { type ClientPolicy, clientPolicy, WRAPPER_OPTIONS, type WrapperOptions } from './clientPolicy.js'
 import { type VLLMClientOptions, vLLMClient } from './vllm/client.js'
 
@@ -48,9 +49,10 @@ const VLLM_WRAPPER_OPTIONS: OptionKinds<VLLMWrapperOptions> = {
  * Source   TorchRL `vLLMWrapper`, which records raw log-probabilities at any temperature, and AgentFly's `AsyncVLLMBackend`.
  *
  * @example
- * const policy = vLLMWrapper({ url: 'http://127.0.0.1:8000', model: 'policy', generate: { maxNewTokens: 64 } })
+ * const policy = vLLMWrapper({ url: 'http://127.0.0.1:8000', model: 'policy', generateKwargs: { maxNewTokens: 64 } })
  */
 export const vLLMWrapper = (options: VLLMWrapperOptions): ClientPolicy => {
+  refuseOtherForms('vLLMWrapper', options)
   checkOptions('vLLMWrapper', options, VLLM_WRAPPER_OPTIONS)
   return clientPolicy('vLLMWrapper', clientsOf(options), options)
 }

@@ -1,5 +1,4 @@
 /** Policies by name, as configurations of games and agents name them. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

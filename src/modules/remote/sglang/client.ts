@@ -1,5 +1,4 @@
 /** SGLang as an engine: sampling, control, weights and adapters over HTTP. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import type { Alarms } from '../../../core/capabilities.js'
 import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../../core/options.js'

@@ -1,5 +1,4 @@
 /** vLLM, or a server that speaks as it does, as an engine: sampling, adapters, weights and control over HTTP. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

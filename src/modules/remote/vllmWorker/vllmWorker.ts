@@ -1,5 +1,4 @@
 /** A server of this computer as part of this program: started, waited for, watched, stopped. */
-
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted } from '../../../core/cancellation.js'
