@@ -1,7 +1,4 @@
-/**
- * Short training runs of many algorithms under one set of settings, and the file that keeps their
- * numbers.
- */
+/** Short training runs of many algorithms with the same settings, and the file of their results. */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { AlgorithmName } from '../../src/objectives/algorithms.js'
@@ -19,10 +16,7 @@ export interface RunName {
   readonly seed: number
 }
 
-/**
- * The numbers of a run: of its evaluations, of which there is one more than updates, and of its
- * updates.
- */
+/** The results of a run, per evaluation (one more than updates) and per update. */
 export interface LearningRun extends RunName, Readonly<Record<Kept, readonly number[]>> {
   /** Share of right greedy answers to held-out problems, before the first update and after each. */
   readonly heldOut: readonly number[]
@@ -55,8 +49,7 @@ export const readLearningData = (path: string): LearningData =>
     : { settings: {}, runs: [] }
 
 /**
- * Whether a run is in the file. Errors: throws Error if the runs of its setup were made with other
- * settings.
+ * Returns `true` if the run is in the file. Throws Error if runs of its setup have other settings.
  */
 export const isDone = (data: LearningData, name: RunName, settings: SharedSettings): boolean => {
   const stored = data.settings[name.setup]
@@ -68,9 +61,8 @@ export const isDone = (data: LearningData, name: RunName, settings: SharedSettin
 }
 
 /**
- * Puts a run into the file, one line for each list of numbers, in the order of names. The file is
- * whole at any time; of two programs that write at the same moment one loses its run and makes it
- * again.
+ * Adds a run to the file, one line per list of numbers, ordered by name. The file is replaced
+ * atomically. If two programs write at the same time, one of them must repeat its run.
  */
 export const addRun = (path: string, run: LearningRun, settings: SharedSettings): LearningData => {
   const data = readLearningData(path)

@@ -1,7 +1,4 @@
-/**
- * The rounds of a long run: each does a part of what training does from end to end, and leaves
- * nothing behind.
- */
+/** Rounds of the soak test. Each exercises a part of training end to end and cleans up. */
 import { rmSync } from 'node:fs'
 import * as E from 'fp-ts/lib/Either.js'
 import { orThrow } from '../../src/core/failure.js'
@@ -117,9 +114,7 @@ const failing = (policy: Policy<TokenPrompt, TokenAction>): Policy<TokenPrompt, 
 const TASKS = 12
 const GROUP = 4
 
-/**
- * Steps of training on groups that come as they are complete, by a policy that fails now and then.
- */
+/** Trains on groups in the order of completion, with a policy that fails occasionally. */
 const learnFromRollouts = async (
   { model, key, rest }: SoakWorld,
   remote: Policy<TokenPrompt, TokenAction>,
@@ -184,8 +179,8 @@ const threadEngine = LLMOnDevice(
 )
 
 /**
- * Rollouts by an engine on a thread of its own, over HTTP, which gets the new weights after each
- * step. All of it is started and ended.
+ * Samples rollouts over HTTP from an engine on its own thread, which gets new weights after each
+ * step. Starts and stops everything.
  */
 const rolloutsOverHttp: Round = async (world) => {
   const { config, text } = world.model

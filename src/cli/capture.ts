@@ -116,13 +116,13 @@ const engineOf = async (
   return clientEngine(client, known, model.text)
 }
 
-/** Where calls are recorded, and what is there already. */
+/** The journal of calls, and the sessions restored from it. */
 interface Kept {
   readonly journal: CaptureJournal
   readonly sessions: readonly CapturedSession[]
 }
 
-/** Answers requests until it is stopped. */
+/** Serves requests until it is stopped. */
 const listen = async (flags: CaptureFlags, engines: CaptureEngines, kept: Kept): Promise<void> => {
   const { journal, sessions } = kept
   const keys = keysOf(flags)

@@ -23,8 +23,7 @@ export const rescoredRows = (rows: TrainingRows, logProbs: TrainingRows['oldLogP
  * step, before they are split into micro-batches.
  *
  * Errors   throws RangeError if `behaviorLogProbs` are missing (`rescoredRows` adds them), limits
- *          are
- *          invalid, or lengths of rows differ.
+ *          are invalid, or lengths of rows differ.
  * Effects  none.
  *
  * @example

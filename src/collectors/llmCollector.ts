@@ -321,8 +321,7 @@ const START: CollectorPosition = { batch: 0, remembered: {} }
  * A batch stays alive until the next one is requested; keep it longer with `own`.
  *
  * Errors   throws RangeError with all invalid options. `collect` returns `Left(CollectorFailure)`.
- *          The
- *          iterator throws FailureError.
+ *          The iterator throws FailureError.
  * Effects  those of environment and policy. Cancelled work receives an aborted signal and is not
  *          awaited.
  * Source   TorchRL `LLMCollector`, over one environment and over `AsyncEnvPool`. Here groups stay

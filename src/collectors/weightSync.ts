@@ -13,8 +13,8 @@ export interface WeightUpdater<in W> {
  * Updates a policy in the same process.
  *
  * Errors   `Left(WeightFailure)` if the weights are rejected, the version does not increase, or the
- *          engine reports another version than the given one. In the first two cases the old weights
- *          stay in use.
+ *          engine reports another version than the given one. In the first two cases the old
+ *          weights stay in use.
  */
 export const inProcessUpdater = <W>(receiver: WeightReceiver<W>): WeightUpdater<W> => ({
   push: (weights, version) => () => {

@@ -1,6 +1,6 @@
 /**
- * Expected failures as values: tagged records, each with a `reason`. `describe` puts any of them
- * into one sentence.
+ * Expected failures as values: tagged records with a `reason`. `describe` formats a failure as one
+ * sentence.
  */
 import { type Either, isLeft, type Right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
@@ -187,8 +187,7 @@ export interface ProcessFailure {
 }
 
 /**
- * An error that was thrown in another thread: those of the language keep their class, others their
- * name.
+ * Restores an error from another thread. Built-in errors keep their class, others only their name.
  */
 export const errorNamed = (name: string, message: string): Error => {
   if (name === 'RangeError') return new RangeError(message)

@@ -95,7 +95,7 @@ const editDistance = (a: string, b: string): number => {
 
 /**
  * Finds the known name nearest to a misspelled one, with at most one edit per three letters. Case,
- * `_` and `-` are ignored. Returns `undefined` if there is none.
+ * `_` and `-` are ignored. Returns `undefined` if no name is near.
  *
  * Cost     the product of the lengths, for each known name. Names above 64 characters are not
  *          compared.

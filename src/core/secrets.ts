@@ -38,8 +38,7 @@ const spellings = (secret: string): readonly string[] => [
 ]
 
 /**
- * The text with the given secrets replaced by `***`, in whatever spelling, and nothing else
- * changed.
+ * Replaces the given secrets in a text by `***`, in any encoding. Nothing else is changed.
  *
  * Cost     one pass for each secret.
  *
@@ -54,9 +53,9 @@ export const hide = (text: string, secrets: readonly string[]): string => {
 }
 
 /**
- * The text with secrets replaced by `***`: the given ones, in whatever spelling, and what has the
- * form of one: passwords in addresses, `Bearer` and `Basic` tokens, keys that begin with `sk-` or
- * `hf_`, keys in queries and JSON.
+ * Replaces secrets in a text by `***`: the given ones, in any encoding, and texts that look like
+ * secrets: passwords in URLs, `Bearer` and `Basic` tokens, keys that start with `sk-` or `hf_`, and
+ * keys in queries and JSON.
  *
  * Cost     O(length of the text) for each secret and pattern, for every text.
  *
@@ -70,8 +69,8 @@ export const redact = (text: string, secrets: readonly string[] = []): string =>
   )
 
 /**
- * The beginning of a text, at most `length` characters, without secrets and without a piece of one
- * at its end.
+ * Returns at most the first `length` characters of a text, without secrets or a part of one at the
+ * end.
  *
  * @example
  * excerpt('the key is sk-1234567890', 14) // 'the key is sk-…'

@@ -1,9 +1,9 @@
 /**
  * Compiled tensor functions.
  *
- * On the onnxruntime backend a function is recorded once per combination of input shapes, compiled
- * to one native graph, and from then on called without running any of its JavaScript. On other
- * backends it simply runs.
+ * On the onnxruntime backend a function is recorded once per combination of input shapes and
+ * compiled to a native graph; later calls run none of its JavaScript. On other backends it runs
+ * normally.
  */
 import * as tf from '@tensorflow/tfjs'
 import { flatten, formatShape, type Tree, type TreeShape, unflatten } from '../core/tree.js'
@@ -49,14 +49,13 @@ export interface Bound<A, B> {
 export interface Jitted<A, B> {
   (input: A): B
   /**
-   * The same function with `tensors`, which are among the arguments of every call, as constants of
-   * its graphs. onnxruntime prepares constants once: products of few rows with a large matrix take
-   * from a half to nine tenths of the time. The tensors may be freed after the first call of each
-   * structure and size: graphs hold copies.
+   * Returns the function with `tensors`, which must be among the arguments of every call, as
+   * constants of its graphs. onnxruntime prepares constants once, which reduces the time of
+   * products of few rows with a large matrix to 50-90 %. The tensors may be freed after the first
+   * call of each structure and size, because graphs hold copies.
    *
    * Cost     a graph is compiled at the first call, in about the time of 50 products of each matrix
-   *          with 16 rows; until `release`, its constants
-   *          take their memory twice.
+   *          with 16 rows; until `release`, its constants take their memory twice.
    */
   readonly bind: (tensors: readonly tf.Tensor[]) => Bound<A, B>
   /** Frees the compiled graphs. The function still works: it compiles again when called. */
@@ -71,8 +70,8 @@ const NO_GRAPH: readonly OnnxTensor[] = []
 const NOTHING_BOUND: ReadonlyMap<number, tf.Tensor> = new Map()
 
 /**
- * A tensor among the arguments of a compiled function with the names of its axes whose sizes may
- * vary, such as `rows` or `cached + new`; null for the others.
+ * A tensor argument of a compiled function, with names of its axes of varying size, such as `rows`
+ * or `cached + new`, and `null` for the others.
  */
 export interface VaryingAxes {
   readonly tensor: tf.Tensor
@@ -87,8 +86,8 @@ export interface JitOptions<A> {
    */
   readonly cacheBytes?: number
   /**
-   * Arguments with axes whose sizes may vary from call to call: one graph serves all of them. Axes
-   * of one name have one size in a call. What `f` does may depend on such sizes only through the
+   * Arguments with axes whose sizes may vary between calls; one graph serves all sizes. Axes with
+   * the same name have the same size in a call. `f` may depend on these sizes only through the
    * shapes of its arguments.
    */
   readonly varying?: (input: A) => readonly VaryingAxes[]
@@ -106,8 +105,8 @@ interface Arguments {
 }
 
 /**
- * A result that is an argument or a constant must not depend on a varying size: nothing computes it
- * anew.
+ * Rejects results that are arguments or constants and depend on a varying size, because they are
+ * not recomputed.
  */
 const checkPassedThrough = (first: Traced, second: Traced, given: readonly (readonly number[])[]): void => {
   for (const [i, output] of first.outputs.entries()) {
@@ -217,8 +216,8 @@ const runEntry = (entry: Entry, { compiled, bound }: Runnable, leaves: readonly 
 }
 
 /**
- * On a backend that does not record. The results are new handles here too: freeing them never frees
- * an argument.
+ * Calls the function on a backend that does not record. Results are new handles, so freeing them
+ * never frees an argument.
  */
 const runPlainly = <A, B>(f: (input: A) => B, input: A): Tree<tf.Tensor> => {
   const given = new Set(flatten(input as Tree<tf.Tensor>, isTensor).leaves) // a tree by the types of `jit`
@@ -232,13 +231,13 @@ const runPlainly = <A, B>(f: (input: A) => B, input: A): Tree<tf.Tensor> => {
 }
 
 /**
- * Whether tfjs now watches every operation for a gradient. It does not see those inside a compiled
+ * Returns `true` while tfjs records operations for a gradient. It cannot see those in a compiled
  * graph.
  */
 const isDifferentiating = (): boolean => tf.engine().isTapeOn()
 
 /**
- * Equal keys, one graph: the structure of the arguments, types, and the sizes that may not vary.
+ * Makes the cache key of a graph: structure of the arguments, types, and sizes that do not vary.
  */
 const keyOf = ({ shape, leaves, axes }: Arguments): string =>
   formatShape(shape) +
@@ -249,14 +248,13 @@ const MOVED = 'jit: a tensor that is bound is not among the arguments, where it 
 /**
  * Compiles a pure function of tensors.
  *
- * `f` takes a tree (records and arrays) of tensors and returns one. It must depend on nothing else
- * that changes: numbers that it closes over become constants, random numbers are drawn once, and
- * reading a value inside it is an error. Gradients are best taken inside `f`: while one is taken
- * around a call, `f` runs uncompiled, so that the gradient passes through it.
+ * `f` maps a tree (records and arrays) of tensors to another. It must not depend on other changing
+ * values: captured numbers become constants, random numbers are drawn once, and reading a value is
+ * an error. Compute gradients inside `f`: if a gradient is computed around a call, `f` runs
+ * uncompiled so that the gradient can pass through it.
  *
  * Errors   throws RangeError if `cacheSize` is below 1. Calls throw if `f` closes over a tensor,
- *          reads a value, or uses a
- *          kernel without an ONNX form.
+ *          reads a value, or uses a kernel without an ONNX form.
  * Effects  keeps at most `cacheSize` native graphs of about `cacheBytes`; evicts the least recently
  *          used.
  * Cost     the first call for a combination of shapes compiles (tens to hundreds of milliseconds);
@@ -355,9 +353,9 @@ export const jit = <A, B>(f: (input: A) => B, options: JitOptions<A> = {}): Jitt
 /**
  * A tensor over `data` without a copy where the backend allows it.
  *
- * The caller must not write to `data` before the tensor is disposed and everything recorded on it
- * has run: this is for buffers that a loop updates between calls of a compiled function, such as a
- * key-value cache.
+ * The caller must not write to `data` until the tensor is disposed and all operations recorded on
+ * it have run. Use it for buffers that a loop updates between calls of a compiled function, such as
+ * a KV cache.
  *
  * Errors   throws RangeError if the number of elements does not fit the shape.
  */

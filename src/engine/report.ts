@@ -17,8 +17,8 @@ export interface EngineReport {
 }
 
 /**
- * Threads of backends that do not record. TensorFlow reads the variable when it is loaded; wasm and
- * cpu have one in Node.
+ * Returns the threads of backends that do not record. TensorFlow reads the variable when it is
+ * loaded; wasm and cpu have one thread in Node.
  */
 const plainThreads = (backend: string): number | null => {
   if (backend !== 'tensorflow') return backend === 'wasm' || backend === 'cpu' ? 1 : null

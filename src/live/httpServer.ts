@@ -37,9 +37,9 @@ export interface HttpServer {
   readonly host: string
   readonly port: number
   /**
-   * Takes no more connections and requests, and waits until all answers are told; after `graceMs`,
-   * `atLimit` is to end them, and what is still open `cutMs` later (default 5,000) is cut. Resolves
-   * when nothing is open.
+   * Stops accepting connections and requests, and waits for pending responses. After `graceMs`,
+   * `atLimit` is called to end them; connections still open `cutMs` later (default 5,000) are
+   * closed. Resolves when no connection is open.
    */
   readonly close: (options: {
     readonly graceMs: number
@@ -139,9 +139,9 @@ const within = async (wait: Promise<void>, ms: number): Promise<'done' | 'late'>
 }
 
 /**
- * Listens for requests and answers them with `fetch`. A request's `signal` aborts when its client
- * goes away before the answer is told. On a loopback address, requests whose `Host` header has
- * another name are refused with 421, as a protection against DNS rebinding.
+ * Listens for requests and answers them with `fetch`. A request's `signal` aborts if its client
+ * disconnects before the response is complete. On a loopback address, requests whose `Host` header
+ * has another name are refused with 421, as a protection against DNS rebinding.
  *
  * Errors   `Left(ListenFailure)` where the port cannot be taken.
  * Effects  a listening socket, until `close`.

@@ -26,8 +26,8 @@ export const isAuthorized = async (header: string | null, keys: readonly string[
 }
 
 /**
- * The paths that ask for a key: vLLM's. Others, such as `/health` and those of the development
- * mode, do not.
+ * Returns `true` for paths that require a key, as in vLLM. Others, such as `/health` and those of
+ * the development mode, do not.
  */
 export const isProtected = (path: string): boolean =>
   ['/v1', '/v2', '/inference', '/cohere'].some((prefix) => path.startsWith(prefix))

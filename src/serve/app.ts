@@ -1,6 +1,6 @@
 /**
- * The server as a function from requests to responses: endpoints, who may ask, and what every
- * answer has in common. No sockets.
+ * The server as a function from requests to responses: endpoints, access control and common
+ * headers, without sockets.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { Hono } from 'hono'
@@ -40,10 +40,7 @@ import {
 } from './served.js'
 import { detokenize, tokenize } from './tokenize.js'
 
-/**
- * The newest version of vLLM whose protocol this is; with our own name, so that nobody takes one
- * for the other.
- */
+/** The reported version: the newest supported version of vLLM's protocol, marked with our name. */
 const PROTOCOL = '0.32.0+tandem'
 
 type Answer = E.Either<ApiFailure, Response>

@@ -153,9 +153,8 @@ const rowsOfGroups = (batch: RatedBatch): readonly (readonly number[])[] => {
 }
 
 /**
- * The laws of an advantage: the rows of batches that were permuted, joined, split, sampled or
- * stored have the advantages that they had before. Splitting and joining are checked where each
- * group is rated by itself.
+ * Returns the laws of an advantage: rows keep their advantages when batches are permuted, joined,
+ * split, sampled or stored. Splitting and joining are checked only for advantages over groups.
  *
  * @example
  * advantageLaws({ advantage: (batch) => batch, over: 'batch', groupSize: 2 }).length // 4

@@ -172,10 +172,10 @@ const requireEnds = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { stat
 }
 
 /**
- * The laws of an environment: replay from the key, states that keep the specs, steps that leave the
- * state before them alone, done = terminated or truncated, two ways on from one state, two
- * conversations at a time, states that can be stored, ends that stay and earn nothing more; no
- * tensor left behind.
+ * Returns the laws of an environment: replay from the key; states match the specs; steps do not
+ * change the previous state; done = terminated or truncated; forks of a state; concurrent
+ * conversations; storable states; ended episodes stay ended and earn nothing more; no leaked
+ * tensors.
  *
  * @example
  * envLaws(fc.constant({ env: ChatEnv({ batchSize: 1 }), act: (state) => state, steps: 0 })).length // 9

@@ -23,8 +23,8 @@ export interface RewardGroup {
 const ordinary = fc.oneof(fc.constantFrom(0, 0.1, 1, -1), fc.float({ min: -100, max: 100, noNaN: true }))
 
 /**
- * Rewards of one group, `[G]`, edge cases often: a group of one, all equal, almost equal, NaN,
- * infinite, very large.
+ * Draws rewards of one group, `[G]`, with frequent edge cases: a group of one, all equal, almost
+ * equal, NaN, infinite, very large.
  *
  * @example
  * fc.sample(anyGroupRewards(4), 1)[0].length <= 4 // true
@@ -124,10 +124,7 @@ const anySampling: fc.Arbitrary<SamplingRecord> = fc.record({
   minNewTokens: fc.constant(0),
 })
 
-/**
- * A conversation up to where the policy is to write: the same in messages, and in ids with whose
- * they are.
- */
+/** A conversation up to the policy's turn, as messages and as token ids with their origin. */
 interface Position {
   readonly history: History
   readonly ids: readonly number[]
@@ -307,9 +304,9 @@ const batchOf = (rows: readonly Row[], sampling: SamplingRecord): CollectedBatch
 }
 
 /**
- * Collected batches as `LLMCollector` yields them: one row for each turn of each trajectory, the
- * members of a group side by side. Tokens, log-probabilities, spans, masks and messages tell the
- * same story; `trajectoryProblems` says what that means. Drawing makes no tensor.
+ * Draws collected batches as `LLMCollector` yields them: one row per turn, with members of a group
+ * adjacent. Tokens, log-probabilities, spans, masks and messages are consistent, as
+ * `trajectoryProblems` defines. Drawing makes no tensors.
  *
  * All groups of a batch have one size. There is at least one row.
  *

@@ -178,7 +178,7 @@ export const batchMetrics = (batch: TensorDict): BatchMetrics => {
   }
 }
 
-/** Returns the text of a row in a `Data` entry, or `undefined` if there is none. */
+/** Returns the text of a row in a `Data` entry, or `undefined`. */
 export const textAt = (batch: TensorDict, path: readonly string[], row: number): string | undefined => {
   const value = itemsAt<unknown>(batch, path)?.[row]
   return typeof value === 'string' ? value : undefined

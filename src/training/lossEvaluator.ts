@@ -38,8 +38,7 @@ const meansOf = (results: readonly EvaluationResult[]): Readonly<Record<string, 
  * supervised and preference losses.
  *
  * Errors   throws RangeError for endless rows. `run` throws FailureError if rows cannot be made
- *          into
- *          a batch, and RangeError if the loss does not accept a batch.
+ *          into a batch, and RangeError if the loss does not accept a batch.
  */
 export const lossEvaluator = <B>(options: LossEvaluatorOptions<B>): Evaluator => {
   checkOptions('lossEvaluator', options, {

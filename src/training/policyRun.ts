@@ -121,7 +121,7 @@ const partSignal = (batch: TensorDict): ArrayLike<number> => {
   return values
 }
 
-/** An environment for evaluation, by what its policy reads and writes. */
+/** The type of evaluation environments. */
 type EvalEnv = Env<TokenPrompt, TokenAction>
 
 /** Makes the token-level environment of a batch, with length and KL penalties in the reward. */

@@ -162,8 +162,7 @@ const problemsOf = (schema: SettingsSchema, error: z.ZodError): readonly string[
  * Validates settings against the schema of a recipe, and fills in defaults.
  *
  * Errors   `Left(SettingsFailure)` lists every setting that is unknown (with the nearest known
- *          name)
- *          or has a wrong type.
+ *          name) or has a wrong type.
  */
 export const parseSettings = <S extends SettingsSchema>(
   { name, settings }: Pick<Recipe<S>, 'name' | 'settings'>,

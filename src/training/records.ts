@@ -120,7 +120,8 @@ export interface TrajectoryRecord {
   /** Reward of the turn. */
   readonly reward: number
   /**
-   * Per token, or one number if all are equal. `null` if the group was dropped or there is none.
+   * Per token, or one number if all are equal. `null` if the group was dropped or has no
+   * advantages.
    */
   readonly advantage: number | readonly number[] | null
   readonly stopReason: string | null

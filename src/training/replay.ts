@@ -130,7 +130,7 @@ interface Around {
   readonly asked: AskedBatch
   readonly records: readonly StepRecord[]
   readonly before: { readonly folder: string; readonly state: CheckpointState } | null
-  /** Digests of the checkpoint after the step, or `null` if there is none. */
+  /** Digests of the checkpoint after the step, or `null`. */
   readonly after: Readonly<Record<string, string>> | null
 }
 

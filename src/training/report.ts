@@ -159,7 +159,7 @@ const flat = (record: object, path = ''): readonly (readonly [string, unknown])[
       : [[`${path}${name}`, value] as const],
   )
 
-/** Renders the alarms of the run. Returns an empty text if there are none or they are off. */
+/** Renders the alarms of the run. Returns an empty text without alarms. */
 const alarmList = ({ metrics, alarms: { mode, limits = DEFAULT_ALARM_LIMITS } }: ReportInput): string => {
   if (mode === 'off') return ''
   const steps = metrics.filter((record) => record.type === 'step')

@@ -16,7 +16,10 @@ import type { BatchSource } from './source.js'
 export interface RowBatchOptions<Row, B> {
   /** A name for run folders and messages. */
   readonly name: string
-  /** Run folders store a digest of their JSON, so that a run resumes with the same rows only. */
+  /**
+   * Rows of the data set. Run folders store a digest of their JSON, so resuming requires equal
+   * rows.
+   */
   readonly rows: readonly Row[] | RowSource<Row>
   /** Number of rows per batch. */
   readonly size: number
@@ -46,11 +49,14 @@ const listed = <Row>(name: string, rows: readonly Row[]): RowSource<Row> => ({
   at: (index) => E.right(rows[index % rows.length]!),
 })
 
-/** Numbers without a form in JSON are written as text. */
+/** Converts numbers that JSON lacks to text. */
 const plainNumbers = (_: string, value: unknown): unknown =>
   typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value)) ? String(value) : value
 
-/** A digest of all rows in their order; null for an endless source. A row that cannot be read counts with the reason. */
+/**
+ * Returns a digest of all rows in order, or `null` for endless sources. Unreadable rows count by
+ * reason.
+ */
 const rowsDigest = <Row>({ size, at }: RowSource<Row>): string | null => {
   if (size === 'endless') return null
   const rows = Array.from({ length: size }, (_, index) => liveDigest(JSON.stringify(at(index), plainNumbers)))
@@ -72,7 +78,7 @@ const rowOf = (position: Json | null): number => {
  *
  * All batches have `size` rows: the last batch of an epoch is filled with the first rows of the
  * next. The position is the number of the next row, so a resumed run continues with the same batch.
- * The description includes a digest of the rows: a run folder is not resumed with other rows.
+ * The description includes a digest of the rows, so a run folder cannot be resumed with other rows.
  *
  * Errors   throws RangeError if the data set has no rows or the size is not a positive integer.
  *          `collect` returns `Left` if the source or `batch` rejects a row.

@@ -83,7 +83,7 @@ export interface DataRunParts<B, M extends UpdateMetrics, Rated extends RatedEnt
   readonly record?: RecordOptions
 }
 
-/** The environment of one group, by what its policy reads and writes. */
+/** The type of environments of one group. */
 type GroupEnv = Env<TokenPrompt, TokenAction>
 
 /** The groups of a run, for workers that play them in other processes. */

@@ -18,22 +18,22 @@ const FILES =
 export const DATASET_HELP = `rows with question and answer, as in GSM8K: ${FILES}`
 
 export interface RowSettingsOptions<F extends string> {
-  /** What the rows are, for help texts. */
+  /** Description of the rows, for help texts. */
   readonly rows: string
   /** The default data set. */
   readonly from: string
-  /** The column of each field of the format, by default. */
+  /** Default columns of the format's fields. */
   readonly columns: Readonly<Record<F, string>>
 }
 
-/** The settings of the columns: one for each field of the format. */
+/** Makes the column settings, one for each field of the format. */
 const columnSettings = <F extends string>(columns: Readonly<Record<F, string>>) => {
   const fields = Object.entries<string>(columns).map(([field, column]) => [
     field,
     z
       .string()
       .default(column)
-      .describe(`column of the rows that holds ${field}`)
+      .describe(`column with ${field}`)
       .meta({ flag: `${field}-column` }),
   ])
   return z
@@ -42,8 +42,8 @@ const columnSettings = <F extends string>(columns: Readonly<Record<F, string>>) 
 }
 
 /**
- * The settings of a recipe that trains on rows: `dataset` with a default, `evalDataset`, and
- * `columns`, which column of the rows holds each field of the format.
+ * Returns the data set settings of a recipe: `dataset` with a default, `evalDataset`, and
+ * `columns`, the columns of the format's fields.
  *
  * @example
  * z.strictObject(rowSettings({ rows: 'sums', from: 'sums.jsonl', columns: { query: 'question', answer: 'answer' } })).parse({}).columns // { query: 'question', answer: 'answer' }
@@ -116,13 +116,13 @@ export interface TaskSettings {
 /** The settings that `rowTasks` reads. */
 export type RowTaskSettings = TaskSettings & {
   readonly dataset: string
-  /** The columns that hold fields of the format. Default: those of the same names. */
+  /** Columns of the format's fields. Default: columns with the same names. */
   readonly columns?: Columns
 }
 
 /**
- * Opens the tasks of a run from rows of a format, whose fields may be in other columns. Without
- * `evalDataset`, the last tenth of the rows is held out for evaluation.
+ * Opens the tasks of a run from rows of a format. Fields may be in columns with other names.
+ * Without `evalDataset`, the last tenth of the rows is held out for evaluation.
  *
  * Errors   `Left` naming the file that cannot be read, or the invalid rows.
  */

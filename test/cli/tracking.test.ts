@@ -161,7 +161,7 @@ describe('openTracking refuses', () => {
       ...{ name: 'CommandError', message: expect.stringMatching(/^--mlflow: /) },
     })
     expect(await refused({ otel: true })).toMatchObject({
-      ...{ name: 'CommandError', message: expect.stringContaining('no SDK of OpenTelemetry is set up') },
+      ...{ name: 'CommandError', message: expect.stringContaining('no OpenTelemetry SDK is set up') },
     })
   })
 })

@@ -46,6 +46,6 @@ export const batchOf = (rows: TrainingRows, groupSizes: readonly number[]) => {
 export const randomBatch = (config: DecoderConfig, groupSizes: readonly number[], seed: number) =>
   batchOf(rowsOf(config.vocabularySize, groupSizes, seed), groupSizes)
 
-/** The rows that a learner takes from a collected batch of whole groups. */
+/** Returns the training rows of a collected batch of whole groups. */
 export const learnedRows = (batch: TensorDict<RewardedTurns>, groupSize: number): TrainingRows =>
   policyRows(MCAdvantage({ groupSize })(batch) as TensorDict)

@@ -58,9 +58,9 @@ export interface Trained {
 
 const advantage = MCAdvantage({ groupSize: GROUP })
 
-/** A learner that begins with the first parameters. */
+/** Makes a learner with the initial parameters. */
 const learnerOf = async () => {
-  const { text } = await rightOf(loadPretrained(EMBEDDED_MODEL)) // of another vocabulary: it is only saved
+  const { text } = await rightOf(loadPretrained(EMBEDDED_MODEL)) // with another vocabulary; it is only saved
   using first = firstParams()
   const model = { config: overlapConfig, text, arrays: hostArrays(first.value) }
   return localLearner({
@@ -76,7 +76,7 @@ const learn = async (learner: TestLearner, batch: CollectedBatch<TurnState>): Pr
   return (await rightOf(learner.update(rated.value))).metrics
 }
 
-/** Ends the learner; what it came to. */
+/** Closes the learner and returns its weights. */
 const ended = async (learner: TestLearner, rest: Omit<Trained, 'params'>): Promise<Trained> => {
   const params = numbersOf(learner.weights())
   await learner.close()
@@ -105,7 +105,7 @@ export const inTurns = async ({ policy, updater }: Sampler, steps: number, group
   return ended(learner, { metrics, tasks, lags: tasks.map((each) => each.map(() => 0)) })
 }
 
-/** The same, sampled ahead. */
+/** Runs the same steps with asynchronous sampling. */
 export const overlapped = async ({ policy, updater }: Sampler, rules: GivenRules): Promise<Trained> => {
   const learner = await learnerOf()
   const source = rolloutGroups({ env: envOf, policy, key })

@@ -24,8 +24,8 @@ import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 export type GroupTurns = readonly number[]
 
 /**
- * The environment of each task: turn `t` has reward `t`, the prompt is the task's number and 1
- * more.
+ * Makes the environment of each task: turn `t` has reward `t`, and the prompt is the task's number
+ * plus 1.
  */
 export const groupEnvs =
   (groups: readonly GroupTurns[]) =>

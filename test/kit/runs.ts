@@ -1,6 +1,6 @@
 /**
- * Runs for tests: temporary folders, a model of a few thousand parameters that answers word
- * problems, and the real command.
+ * Runs for tests: temporary folders, a small model that answers word problems, and the real
+ * command.
  */
 import { spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -32,7 +32,7 @@ export const useTemporaryFolder = (): ((name: string) => string) => {
 }
 
 /**
- * Which token follows which: `<answer>`, one or two digits, `</answer>`, mostly. Several successors
+ * Transitions between tokens: mostly `<answer>`, one or two digits, `</answer>`. Several successors
  * are about equally probable.
  */
 const successors = (text: ModelText): ReadonlyMap<number, readonly number[]> => {
@@ -76,8 +76,8 @@ const bigramArrays = (config: DecoderConfig, text: ModelText): ReadonlyMap<strin
 }
 
 /**
- * A model that answers with random small numbers in the right format: quick, and with rewards to
- * learn from.
+ * Makes a model that answers with random small numbers in the right format, which is fast and gives
+ * varying rewards.
  */
 export const answeringModel = async (): Promise<Pretrained> => {
   const { config: embedded, text } = await rightOf(loadPretrained(EMBEDDED_MODEL))
@@ -167,8 +167,8 @@ export interface CommandResult {
 }
 
 /**
- * Runs the real `tandem` in a process of its own. `onLine` may send a signal when a line of output
- * calls for it; `onSaid` is told what it says to people, as it says more.
+ * Runs the real `tandem` in a child process. `onLine` may send a signal after a line of output.
+ * `onSaid` receives the growing text of standard error.
  */
 export const tandem = (
   args: readonly string[],

@@ -31,7 +31,7 @@ import { type ValueLoss, valueLoss } from '../../src/objectives/valueLoss.js'
 
 type With<S, L> = LossStepOptions<S> & { readonly loss?: L }
 
-/** With any policy loss, or with settings of GRPO's. */
+/** Makes the step of a policy loss, or of GRPO with options. */
 export const policyStep = <S>({
   loss = {},
   ...options

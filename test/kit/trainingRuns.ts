@@ -1,6 +1,6 @@
 /**
- * Whole training runs in this process, on real folders: started, stopped after a step, resumed, and
- * what they leave behind.
+ * Whole training runs in this process on real folders: starting, stopping after a step, resuming,
+ * and their saved data.
  */
 import { readFileSync } from 'node:fs'
 import { beforeAll, expect } from 'vitest'
@@ -110,8 +110,8 @@ const remainsOf = (folder: string, step: number) => {
 }
 
 /**
- * Small runs in folders of `path` by name, of a model that answers, which is written there before
- * the tests of the file.
+ * Small runs in folders of `path`, by name, with an answering model that is written before the
+ * tests.
  */
 export const useTrainingRuns = (path: (name: string) => string) => {
   let model = ''

@@ -86,7 +86,7 @@ export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptio
     }
   }
 
-  /** Wakes the pending `next`. If there is none, draws tasks ahead. */
+  /** Wakes the pending `next`, or draws tasks ahead if no call is pending. */
   const onChange = (): void => {
     if (isAsked) wake?.()
     else {

@@ -164,8 +164,8 @@ export const connectOnnxRuntime = (options: Partial<RuntimeOptions>): RecordingB
 }
 
 /**
- * Registers the backend `onnxruntime` and all its kernels; makes nothing active. A second call
- * replaces the first registration, and with it every tensor that lived there.
+ * Registers the backend `onnxruntime` and all its kernels without activating it. A second call
+ * replaces the first registration and invalidates its tensors.
  *
  * Errors   throws if onnxruntime-node cannot be loaded.
  */

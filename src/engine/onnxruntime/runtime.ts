@@ -17,7 +17,8 @@ export interface RuntimeOptions {
   /** Threads inside one operation. Default 2, or 1 on a machine with one core. */
   readonly threads: number
   /**
-   * Let idle worker threads spin, which is faster, and greedy when other programs want the cores.
+   * Lets idle worker threads spin, which is faster but wastes CPU time if other programs need the
+   * cores.
    */
   readonly spinning: 'on' | 'off'
   /** Compiled graphs kept for reuse; the one not used for longest goes first. */
@@ -78,8 +79,8 @@ interface CompileOptions {
   /** Default `automatic`. */
   readonly memory?: GraphMemory
   /**
-   * Feeds that are part of the graph: a run is given the others. onnxruntime prepares them once for
-   * the operations that use them.
+   * Feeds that become constants of the graph, which onnxruntime prepares once. A run receives only
+   * the others.
    */
   readonly values?: FeedValues
 }
@@ -103,8 +104,8 @@ export interface Runtime {
 }
 
 /**
- * Below this many elements in its largest value, a graph runs on one thread: waking a second one
- * costs more.
+ * Number of elements in the largest value below which a graph runs on one thread, because waking
+ * another would cost more.
  */
 const SMALL_ELEMENTS = 16384
 

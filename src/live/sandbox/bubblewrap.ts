@@ -14,8 +14,7 @@ const HOME = '/tmp'
 export const SANDBOX_FOLDER = `${HOME}/work`
 
 /**
- * Who the program is, inside; and outside, where this process is root and can be somebody else:
- * nobody.
+ * The user id of the program inside the sandbox: `nobody`. If this process is root, also outside.
  */
 const NOBODY = 65534
 
@@ -73,10 +72,7 @@ const fileSystem = (readOnly: readonly string[], diskBytes: number): readonly st
   ...readOnly.flatMap((path) => ['--ro-bind', path, path]), // they may be in a folder that is hidden by now
 ]
 
-/**
- * The limits that this process has and cannot raise, by the names of /proc: what it starts cannot
- * have more.
- */
+/** The hard limits of this process by their names in /proc, which its children cannot exceed. */
 const ownLimits = (): ReadonlyMap<string, number> => {
   const lines = readFileSync('/proc/self/limits', 'utf8').split('\n').slice(1)
   return new Map(
@@ -141,8 +137,8 @@ const refusal = (said: string): SandboxFailure =>
 /**
  * The command that runs a program with these limits behind walls.
  *
- * Its files and the filter of system calls are read from descriptors, so that nothing of them is on
- * this machine's disk.
+ * Its files and the system call filter are read from descriptors, so they are never written to the
+ * host's disk.
  */
 export const bubblewrapLaunch = (program: SandboxProgram, limits: SandboxLimits): E.Either<SandboxFailure, Launch> => {
   const lacking = lack()
@@ -166,7 +162,7 @@ export const bubblewrapLaunch = (program: SandboxProgram, limits: SandboxLimits)
   ]
   const isRoot = process.getuid?.() === 0
   return E.right({
-    command: programNamed('sh')!, // `lack` has looked for both
+    command: programNamed('sh')!, // `lack` has checked for both
     args: ['-c', OUTER, 'sh', programNamed('bwrap')!, ...args],
     env: { PATH },
     ...(isRoot && { user: NOBODY }), // the kernel does not limit how many processes root has

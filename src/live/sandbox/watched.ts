@@ -2,10 +2,7 @@
 import { readdirSync, readFileSync, statfsSync } from 'node:fs'
 import type { SandboxLimits } from '../../core/sandbox.js'
 
-/**
- * Pages of the processors that the sandbox runs on. What is in them is looked up exactly before
- * anything is ended.
- */
+/** Page size of the supported processors. Exact memory use is read before a program is killed. */
 const PAGE_BYTES = 4096
 
 /** Kernel memory of a file, besides its contents. */
@@ -33,10 +30,7 @@ interface Tree {
   readonly tasks: number
 }
 
-/**
- * A process and its descendants. Whoever loses a parent in a sandbox becomes a child of its first
- * process.
- */
+/** A process and its descendants. Orphans in a sandbox become children of its first process. */
 const treeOf = (pid: number): Tree => {
   const pids = [pid]
   let tasks = 0
@@ -52,8 +46,8 @@ const treeOf = (pid: number): Tree => {
 }
 
 /**
- * Pages that are its own, as the kernel counts them cheaply: those that it shares with its children
- * are counted for each.
+ * Private pages of a process by the kernel's cheap count, which counts pages shared with children
+ * for each of them.
  */
 const ownBytes = (pid: number): number => {
   const [, resident = 0, shared = 0] = read(`/proc/${pid}/statm`).split(' ').map(Number)
@@ -69,8 +63,8 @@ const sum = (pids: readonly number[], f: (pid: number) => number): number => pid
 const NO_FILES = { bytes: 0, count: 0 } as const
 
 /**
- * What the files in the sandbox take, and how many there are. Until the sandbox is made, its first
- * process sees this machine's folder of that name: a folder of another size is not the sandbox's.
+ * Returns the bytes and number of files in the sandbox. Until the sandbox is set up, its first
+ * process sees the host's folder of that name: a folder of another size is not the sandbox's.
  */
 const filesOf = (
   pid: number,
@@ -105,8 +99,8 @@ const socketBytes = (pid: number): number => {
 export const tasksOf = (pid: number): number => treeOf(pid).tasks
 
 /**
- * Which limit all processes of a sandbox together are over, if any. Limits of single processes are
- * the kernel's to keep.
+ * Returns the limit that all processes of a sandbox together exceed, if any. The kernel enforces
+ * the limits of single processes.
  *
  * Cost     two small reads for each process and thread, of which the sandbox has a limited number.
  */

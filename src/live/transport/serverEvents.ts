@@ -74,8 +74,8 @@ const eventParser = (maxChars: number, onEvent: (event: ServerEvent) => void): P
     try {
       if (trouble === undefined) feed()
     } catch (error) {
-      // The decoder throws for bytes that are not UTF-8; the parser for events after it has told
-      // why it stopped.
+      // The decoder throws for bytes that are not UTF-8; the parser throws after it has reported
+      // its error.
       trouble ??= malformed(error instanceof ParseError ? error.message : 'the stream of events is not UTF-8')
     }
     return trouble

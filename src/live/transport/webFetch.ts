@@ -10,10 +10,7 @@ import {
 import type { WebFetch } from '../../core/http.js'
 
 export interface WebFetchOptions {
-  /**
-   * Bytes of an answer; of an answer of server-sent events, which may go on for ever, bytes of one
-   * event.
-   */
+  /** Most bytes of a response, or of one event in a stream of server-sent events. */
   readonly maxBytes: number
   /** Longest time to open a connection. Default 10,000. */
   readonly connectMs?: number
@@ -22,8 +19,7 @@ export interface WebFetchOptions {
 const [LINE_FEED, RETURN] = [10, 13]
 
 /**
- * Counts bytes, from the beginning or from the last empty line, and breaks a stream that has too
- * many.
+ * Counts bytes from the beginning or the last empty line, and aborts a stream that has too many.
  */
 const bounded = (maxBytes: number, from: 'beginning' | 'empty line'): TransformStream<Uint8Array, Uint8Array> => {
   let count = 0
@@ -77,26 +73,22 @@ const withinOrigin = async (input: RequestInfo, init: RequestInit): Promise<Answ
  * Makes a `fetch` whose `close` aborts pending requests and closes all connections. It follows
  * redirects only within the same origin, because headers and bodies are meant for that server.
  *
- * Errors   its promises reject as those of `fetch` do; a body that is too long breaks with
- *          RangeError.
+ * Errors   its promises reject as those of `fetch`. A body that is too long fails with RangeError.
  * Effects  connections, until `close`.
  */
 export const liveWebFetch = ({ maxBytes, connectMs = 10_000 }: WebFetchOptions): WebFetch => {
   const agent = new Agent({
     connect: { timeout: connectMs },
-    // Whoever asks has limits of their own, and an open stream of events is silent for as long as
-    // it likes.
+    // Callers have their own time limits, and an open event stream may be silent indefinitely.
     ...{ headersTimeout: 0, bodyTimeout: 0 },
-    // A connection for each request: one that was idle may be closed by the server in the moment in
-    // which it is used.
+    // One connection per request, because the server may close an idle one just when it is reused.
     pipelining: 0,
   })
   let closed: Promise<void> | undefined
   const fetch = async (input: RequestInfo, init?: RequestInit): Promise<Response> => {
     const answer = await withinOrigin(input, { ...init, dispatcher: agent, redirect: 'manual' })
     const isStream = /^text\/event-stream\b/i.test(answer.headers.get('content-type') ?? '')
-    // undici is what Node's own fetch is made of: its classes differ from the global ones by name
-    // only.
+    // Node's own fetch is undici: its classes differ from the global ones only in name.
     const body = answer.body as ReadableStream<Uint8Array> | null
     return new Response(body?.pipeThrough(bounded(maxBytes, isStream ? 'empty line' : 'beginning')) ?? null, {
       status: answer.status,

@@ -119,8 +119,7 @@ const readJournal = (file: JournalFile): TE.TaskEither<FormatFailure | FileFailu
  *          `Left(FormatFailure)` for other files, or a file damaged before its last line, which is
  *          left unchanged. `Left(FileFailure)`.
  * Effects  reads the whole file, or creates it readable only by this user. Holds a lock,
- *          `PATH.lock`,
- *          until `close`.
+ *          `PATH.lock`, until `close`.
  */
 export const openJournal = (
   path: string,

@@ -1,5 +1,5 @@
 /**
- * Conversations of requests: read as OpenAI writes them, rendered by the model's own template,
+ * Conversations of requests: parsed from OpenAI's format, rendered by the model's template and
  * encoded.
  */
 import * as E from 'fp-ts/lib/Either.js'
@@ -76,7 +76,7 @@ const knownCall = (call: unknown): unknown => {
 }
 
 /**
- * A message with the fields that mean something; vLLM calls thoughts `reasoning`, others
+ * Returns the supported fields of a message. vLLM names thoughts `reasoning`, others
  * `reasoning_content`.
  */
 const knownMessage = (message: Readonly<Record<string, unknown>>): object => {
@@ -137,12 +137,11 @@ const checkFields = (fields: ChatFields): ApiFailure | undefined => {
 }
 
 /**
- * The conversation of a request in tokens. Control tokens are recognized in what the template
- * wrote, never in what messages say.
+ * Encodes the conversation of a request. Control tokens are recognized only in text of the
+ * template, never in messages.
  *
  * Errors   `Left(ApiFailure)`, 400: messages of a wrong form or with images, an empty list of
- *          tools, a template of the client's own, and
- *          whatever the model's template refuses.
+ *          tools, a template of the client's own, and whatever the model's template refuses.
  */
 export const conversation: ReadConversation = ({ tokenizer, template }, fields) => {
   const refused = checkFields(fields)
