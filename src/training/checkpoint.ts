@@ -57,7 +57,7 @@ interface Kept {
 }
 
 /** Writes a checkpoint and removes those that need not stay. */
-export const saveCheckpoint = (
+export const writeCheckpoint = (
   files: Files,
   contents: Readonly<Record<string, Uint8Array | string>>,
   { folder, step, keep, also = [] }: Kept & { readonly folder: string; readonly step: number },
