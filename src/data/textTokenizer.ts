@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { FormatFailure } from '../core/failure.js'
 import type { Rendered } from './chatTemplate.js'
+import { withBudget } from './tokenizer/budget.js'
 import { cleaned, type DecodingMachine, decodingMachine } from './tokenizer/decode.js'
 import { type Encoding, type TruncationOptions, windows } from './tokenizer/encoding.js'
 import { parseConfigFile, parseTokenizerFile, type TokenizerFile } from './tokenizer/files.js'
@@ -44,7 +45,12 @@ export interface TextTokenizer {
   readonly settings: TokenizerSettings
   /** All tokens as the files write them, and their ids. */
   readonly vocabulary: ReadonlyMap<string, number>
-  /** The ids of a text. Special tokens in it are recognized, and none are added, unless the options say otherwise. */
+  /**
+   * Returns the ids of a text. Special tokens in it are recognized, and none are added, unless the options say otherwise.
+   *
+   * Errors   like all methods that encode or decode, throws FailureError with the tag `TokenizerFailure` for a text on which the
+   *          files of the model need more work than their budget: 2^20 steps, and 256 for each character.
+   */
   readonly encode: (text: string, options?: EncodeOptions) => Int32Array
   /** The ids of a text with offsets, masks and types. */
   readonly encoding: (text: string, options?: EncodingOptions) => Encoding
@@ -82,12 +88,14 @@ export interface DecodeState {
  * decodeNext(tokenizer.decodeStart('skip'), tokenizer.encode('a'))[1] // 'a'
  */
 export const decodeNext = (state: DecodeState, ids: ArrayLike<number>): readonly [DecodeState, string] => {
-  const [machine, texts] = state.machine.push(state.tokensOf(ids))
+  const tokens = state.tokensOf(ids)
+  const size = tokens.reduce((sum, { length }) => sum + length, 0)
+  const [machine, texts] = withBudget(size, () => state.machine.push(tokens))
   return [{ ...state, machine }, texts.join('')]
 }
 
 /** The text that still waits, now that no ids follow. Half a character becomes U+FFFD. */
-export const decodeEnd = (state: DecodeState): string => state.machine.finish().join('')
+export const decodeEnd = (state: DecodeState): string => withBudget(0, () => state.machine.finish().join(''))
 
 const assemble = (file: TokenizerFile, settings: TokenizerSettings): TextTokenizer => {
   const pipeline = pipelineOf(file)
@@ -97,7 +105,7 @@ const assemble = (file: TokenizerFile, settings: TokenizerSettings): TextTokeniz
   const machine = settings.cleanUpSpaces === 'decoding' ? cleaned(decoder) : decoder
   const special = new Map(file.added_tokens.filter((token) => token.special).map(({ content, id }) => [content, id]))
   const encodingOf = (text: string, reading: TextReading, index: 0 | 1): Encoding =>
-    post.trim(pipeline.encode(text, reading, index), text)
+    withBudget(text.length, () => post.trim(pipeline.encode(text, reading, index), text))
   const decodeStart = (specialTokens: SpecialTokensInText): DecodeState => ({
     machine,
     tokensOf: (ids) => {
@@ -121,8 +129,8 @@ const assemble = (file: TokenizerFile, settings: TokenizerSettings): TextTokeniz
     vocabulary,
     encode: (text, { specialTokens = 'recognize', template = 'omit' } = {}) =>
       template === 'omit'
-        ? pipeline.ids(text, specialTokens)
-        : post.frame([pipeline.encode(text, specialTokens, 0)], 'add').ids,
+        ? withBudget(text.length, () => pipeline.ids(text, specialTokens))
+        : post.frame([withBudget(text.length, () => pipeline.encode(text, specialTokens, 0))], 'add').ids,
     encoding: (text, { specialTokens = 'recognize', template = 'omit', second } = {}) => {
       const first = encodingOf(text, specialTokens, 0)
       return post.frame(second === undefined ? [first] : [first, encodingOf(second, specialTokens, 1)], template)

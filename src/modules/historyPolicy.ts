@@ -7,6 +7,7 @@ import type { HistoryAction, HistoryPrompt, Policy, PolicyFailure, TokenAction, 
 import { type Data, data, type Ragged, ragged, raggedRows } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type EncodedText, encodeRendered, type TextTokenizer } from '../data/textTokenizer.js'
+import { tokenized } from '../data/tokenizer/budget.js'
 import { callIds, callsInText, messageOfCalls } from '../data/toolCalls/callMessage.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
 
@@ -119,7 +120,11 @@ const encodeAll = (
       ...(tools !== undefined && tools.length > 0 && { tools }),
     })
     if (E.isLeft(rendered)) problems.push(`conversation ${i}: ${rendered.left.reason}`)
-    else encoded.push(encodeRendered(tokenizer, rendered.right))
+    else {
+      const ids = tokenized(() => encodeRendered(tokenizer, rendered.right))
+      if (E.isLeft(ids)) problems.push(`conversation ${i}: ${ids.left.reason}`)
+      else encoded.push(ids.right)
+    }
   }
   return problems.length === 0 ? E.right(encoded) : failed(name, problemList(problems))
 }

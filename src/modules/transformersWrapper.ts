@@ -9,15 +9,15 @@ import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { WeightReceiver } from '../data/weights.js'
 import { own } from '../engine/scope.js'
 import { liveClock } from '../live/clock.js'
-import { adapterMismatch } from './lora/adapter.js'
-import { moduleOfLora } from './lora/apply.js'
-import type { DecoderConfig } from './transformer/config.js'
 import {
   type Completion,
   type CompletionGenerator,
   type GenerationOptions,
   makeGenerator,
-} from './transformer/generate.js'
+} from './generation/generator.js'
+import { adapterMismatch } from './lora/adapter.js'
+import { moduleOfLora } from './lora/apply.js'
+import type { DecoderConfig } from './transformer/config.js'
 import { groupPrompts } from './transformer/pack.js'
 import { type Params, parameterShapes } from './transformer/params.js'
 import { makeScorer } from './transformer/scorer.js'

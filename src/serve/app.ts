@@ -1,7 +1,11 @@
-/** The server as a function from requests to responses: endpoints, who may ask, and what every answer has in common. No sockets. */
+/**
+ * The server as a function from requests to responses: endpoints, access control and common
+ * headers, without sockets.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { Hono } from 'hono'
 import { cors } from 'hono/cors'
+import { FailureError } from '../core/failure.js'
 import { liveCalendar } from '../live/clock.js'
 import { liveIds } from '../live/ids.js'
 import { isAuthorized, isProtected, mayCome } from './access.js'
@@ -36,7 +40,7 @@ import {
 } from './served.js'
 import { detokenize, tokenize } from './tokenize.js'
 
-/** The newest version of vLLM whose protocol this is; with our own name, so that nobody takes one for the other. */
+/** The reported version: the newest supported version of vLLM's protocol, marked with our name. */
 const PROTOCOL = '0.32.0+tandem'
 
 type Answer = E.Either<ApiFailure, Response>
@@ -155,8 +159,9 @@ export interface ServeApp {
 /**
  * A server with vLLM's protocol over an engine, as a function from requests to responses.
  *
- * `/v1/completions`, `/v1/chat/completions`, `/v1/models`, `/inference/v1/generate`, `/tokenize`, `/detokenize`, `/health`, `/version`,
- * `/metrics` and `/load`; adapters and the control of the engine where they are switched on.
+ * `/v1/completions`, `/v1/chat/completions`, `/v1/models`, `/inference/v1/generate`, `/tokenize`,
+ * `/detokenize`, `/health`, `/version`, `/metrics` and `/load`; adapters and the control of the
+ * engine where they are switched on.
  *
  * Errors   every failure is a response in vLLM's form; nothing is thrown.
  * Effects  requests run in the engine; a client that goes away ends its requests.
@@ -181,7 +186,7 @@ export const serveApp = (options: ServeOptions): ServeApp => {
   app.all('*', async ({ req }) => {
     const { path } = req
     if (req.raw.method === 'POST' && !mayCome(req.raw.headers, access.corsOrigins)) {
-      return failureResponse(apiFailure(403, 'Pages of this origin may not ask: it is none of the allowed origins.'))
+      return failureResponse(apiFailure(403, 'Requests from pages of this origin are not allowed.'))
     }
     const isOpen = access.apiKeys.length === 0 || req.method === 'OPTIONS' || !isProtected(path)
     if (!isOpen && !(await isAuthorized(req.header('authorization') ?? null, access.apiKeys))) {
@@ -194,6 +199,9 @@ export const serveApp = (options: ServeOptions): ServeApp => {
     return notThere(405, 'Method Not Allowed', there.map(({ method }) => method).join(', '))
   })
   app.onError((error) => {
+    if (error instanceof FailureError && error.failure._tag === 'TokenizerFailure') {
+      return failureResponse(apiFailure(400, error.failure.reason))
+    }
     served.world.report(error)
     return failureResponse(apiFailure(500, 'Internal server error'))
   })

@@ -158,8 +158,8 @@ async function* chunks(
 /**
  * Answers a completion request, whole or as a stream.
  *
- * Errors   `Left(ApiFailure)` for what is refused, and for what fails before anything was answered; a stream that fails later tells so in a
- *          frame of its own.
+ * Errors   `Left(ApiFailure)` for what is refused, and for what fails before anything was answered;
+ *          a stream that fails later tells so in a frame of its own.
  */
 export const completions = async (
   served: Served,

@@ -1,4 +1,4 @@
-/** Whole training runs: recipes, steps, checkpoints, resume, evaluation, alarms, report. Loops of one's own need none of it. */
+/** Training runs: recipes, steps, checkpoints, resume, evaluation, alarms and reports. Custom loops do not need this module. */
 export {
   ALARM_KINDS,
   type Alarm,

@@ -1,4 +1,4 @@
-/** The tasks that a run learns from and is measured on. */
+/** The training and evaluation tasks of a run. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -14,26 +14,26 @@ import { type Task, type TaskSource, taskList } from '../data/task.js'
 const FILES =
   'a .jsonl, .json or .parquet file, or OWNER/NAME[@REVISION][/CONFIG/SPLIT] on the hub (hub:OWNER/NAME/PATH for one file)'
 
-/** How rows are named, for help texts. */
+/** Help text for options that name a data set. */
 export const DATASET_HELP = `rows with question and answer, as in GSM8K: ${FILES}`
 
 export interface RowSettingsOptions<F extends string> {
-  /** What the rows are, for help texts. */
+  /** Description of the rows, for help texts. */
   readonly rows: string
   /** The default data set. */
   readonly from: string
-  /** The column of each field of the format, by default. */
+  /** Default columns of the format's fields. */
   readonly columns: Readonly<Record<F, string>>
 }
 
-/** The settings of the columns: one for each field of the format. */
+/** Makes the column settings, one for each field of the format. */
 const columnSettings = <F extends string>(columns: Readonly<Record<F, string>>) => {
   const fields = Object.entries<string>(columns).map(([field, column]) => [
     field,
     z
       .string()
       .default(column)
-      .describe(`column of the rows that holds ${field}`)
+      .describe(`column with ${field}`)
       .meta({ flag: `${field}-column` }),
   ])
   return z
@@ -42,8 +42,8 @@ const columnSettings = <F extends string>(columns: Readonly<Record<F, string>>) 
 }
 
 /**
- * The settings of a recipe that trains on rows: `dataset` with a default, `evalDataset`, and
- * `columns`, which column of the rows holds each field of the format.
+ * Returns the data set settings of a recipe: `dataset` with a default, `evalDataset`, and
+ * `columns`, the columns of the format's fields.
  *
  * @example
  * z.strictObject(rowSettings({ rows: 'sums', from: 'sums.jsonl', columns: { query: 'question', answer: 'answer' } })).parse({}).columns // { query: 'question', answer: 'answer' }
@@ -57,26 +57,26 @@ export const rowSettings = <const F extends string>(options: RowSettingsOptions<
       .string()
       .nullable()
       .default(null)
-      .describe('rows to evaluate on; off: the last tenth of the data set, which is not trained on'),
+      .describe('rows for evaluation; off: the last tenth of the data set, held out from training'),
     columns: columnSettings<F>(columns),
   }
 }
 
-/** Tasks for training and for evaluation; they share none. */
+/** Tasks for training and for evaluation. */
 export interface RunTasks<T extends Task = Task> {
   readonly train: TaskSource<T>
   readonly heldOut: TaskSource<T>
-  /** Tasks of `heldOut` that are evaluated. */
+  /** Number of `heldOut` tasks to evaluate. */
   readonly heldOutTasks: number
 }
 
-/** Held-out word problems are the same in every run, so that runs can be compared. */
+/** A fixed key: all runs evaluate the same word problems, so they can be compared. */
 const HELD_OUT_KEY = child(keyFromSeed(0), 'held out')
 
-/** Generated word problems that no training draws from. */
+/** Returns generated word problems from a split that training never uses. */
 export const heldOutProblems = (): TaskSource => wordProblems(HELD_OUT_KEY, { split: 'heldOut' })
 
-/** All tasks of a finite source. */
+/** Lists all readable tasks of a finite source. */
 const tasksOf = <T extends Task>(source: TaskSource<T>): readonly T[] =>
   typeof source.size === 'number'
     ? Array.from({ length: source.size }, (_, i) => source.at(i)).flatMap((task) =>
@@ -87,11 +87,11 @@ const tasksOf = <T extends Task>(source: TaskSource<T>): readonly T[] =>
 /** The largest share of a data set that is held out for evaluation. */
 const HELD_OUT_SHARE = 0.1
 
-/** The last rows of a data set for evaluation, the others for training. */
+/** Holds out the last rows of a data set for evaluation. A single row serves for both. */
 const holdOut = <T extends Task>(source: TaskSource<T>, wanted: number): RunTasks<T> => {
   const all = tasksOf(source)
   const count = Math.max(1, Math.floor(all.length * HELD_OUT_SHARE))
-  const cut = all.length > 1 ? all.length - count : all.length // a single row has to serve for both
+  const cut = all.length > 1 ? all.length - count : all.length
   const listed = (name: string, tasks: readonly T[]) => taskList(name, tasks) as unknown as TaskSource<T> // tasks have ids and answers
   return {
     train: listed(source.name, all.slice(0, cut)),
@@ -116,15 +116,15 @@ export interface TaskSettings {
 /** The settings that `rowTasks` reads. */
 export type RowTaskSettings = TaskSettings & {
   readonly dataset: string
-  /** The columns that hold fields of the format. Default: those of the same names. */
+  /** Columns of the format's fields. Default: columns with the same names. */
   readonly columns?: Columns
 }
 
 /**
- * Opens the tasks of a run from rows of a format, whose fields may be in other columns. Without
- * `evalDataset`, the last tenth of the rows is held out for evaluation.
+ * Opens the tasks of a run from rows of a format. Fields may be in columns with other names.
+ * Without `evalDataset`, the last tenth of the rows is held out for evaluation.
  *
- * Errors   `Left` naming the file that cannot be read, and the rows that are not usable.
+ * Errors   `Left` naming the file that cannot be read, or the invalid rows.
  */
 export const rowTasks = <Row, T extends Task>(
   { dataset, evalDataset, columns = {}, keep: { evalTasks } }: RowTaskSettings,
@@ -146,7 +146,8 @@ export const rowTasks = <Row, T extends Task>(
 }
 
 /**
- * Opens the tasks of a run: rows as in GSM8K (`rowTasks`), or generated word problems drawn from `key` where no data set is named.
+ * Opens the tasks of a run: rows in GSM8K's format (`rowTasks`), or, without a data set, word
+ * problems generated from `key`.
  *
  * Errors   as `rowTasks`.
  */

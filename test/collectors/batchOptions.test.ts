@@ -205,7 +205,7 @@ describe('concurrent rollouts by position', () => {
     }
     expect(await leftOf(one.collect(at))).toEqual({
       _tag: 'CollectorEnded',
-      reason: 'all tasks have been given out',
+      reason: 'all tasks have been delivered',
     })
   })
 })
@@ -214,7 +214,7 @@ describe('options', () => {
   const env = groupEnvs([GROUP])
 
   it.each([
-    [{ ...base, env: env(0), batches: { yieldCompletedTrajectories: false } }, "needs 'concurrent'"],
+    [{ ...base, env: env(0), batches: { yieldCompletedTrajectories: false } }, "requires 'concurrent'"],
     [{ ...base, env: env(0), concurrent: { maxInFlight: 1 } }, "a function of the task with 'concurrent'"],
     [{ ...base, env }, "an environment without 'concurrent'"],
     [{ ...base, env: env(0), maxTurns: 0, batches: { dialogTurnsPerBatch: 0.5 } }, 'maxTurns must be'],

@@ -15,6 +15,7 @@ import { checkLaws } from '../../src/testing/law.js'
 import { historyActionSpec, policyLaws } from '../../src/testing/policyLaws.js'
 import { policyFailure, type ScriptedCall, ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { useEngine } from '../kit/engine.js'
+import { failingTokenizer, UNENCODABLE } from '../kit/hostileTokenizer.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { byteText } from '../kit/small.js'
 
@@ -58,6 +59,12 @@ describe('a policy of conversations over one of tokens', () => {
     const policy = ScriptedPolicy({ answers: [{ ids: [...tokenizer.encode('fou')], stopReason: 'length' }] })
     const action = await rightOf(historyPolicy({ policy, tokenizer, template }).act(asked(question('2 + 2')), key))
     expect(get(action, 'history', 'response').items.get(0)).toEqual(message('assistant', 'fou', { isComplete: false }))
+  })
+
+  it('fails for a conversation that the tokenizer of a hostile model needs too much work for', async () => {
+    const { policy } = saying(['no'], { tokenizer: failingTokenizer() })
+    const { reason } = await leftOf(policy.act(asked(question(UNENCODABLE)), key))
+    expect(reason).toContain('conversation 0: the tokenizer needs more than')
   })
 
   it('reads no control token of a text that the conversation brings', async () => {

@@ -1,7 +1,8 @@
 /** Prompts that are too long: refused without encoding all of them, while others are answered. */
 import { describe, expect, it } from 'vitest'
 import { tooLong } from '../../src/serve/requests/length.js'
-import { post, saying, served, tokenizer } from '../kit/served.js'
+import { failingTokenizer, UNENCODABLE } from '../kit/hostileTokenizer.js'
+import { post, saying, served, servedText, tokenizer } from '../kit/served.js'
 
 /** The tokenizer of the tests, which counts the characters that it encodes. */
 const counting = () => {
@@ -58,6 +59,15 @@ describe('a prompt that is too long by far', () => {
     expect([status, JSON.stringify(json)]).toEqual([400, expect.stringContaining('maximum context length is')])
   })
 })
+
+it.each(['/v1/completions', '/tokenize'])(
+  'a prompt that the tokenizer of a hostile model needs too much work for is a bad request to %s',
+  async (path) => {
+    const text = { ...servedText, tokenizer: failingTokenizer() }
+    const { status, json } = await post(served(saying('x'), { text }), path, { prompt: UNENCODABLE })
+    expect([status, JSON.stringify(json)]).toEqual([400, expect.stringContaining('the tokenizer needs more than')])
+  },
+)
 
 describe('a prompt that fits', () => {
   it('or is a little too long is left to be encoded as a whole', async () => {

@@ -117,7 +117,7 @@ describe('alarms of a run', () => {
         ...{ alarm: 'truncation', step: 3, since: 1, value: 0.9, limit: 0.5 },
         message:
           'truncation: the share of completions that the token limit cut off is 0.9, above 0.5 for 3 steps: ' +
-          'they earn nothing for what they did not come to say: more --max-new-tokens, or --truncated mask',
+          'cut-off completions rarely earn a reward: use more --max-new-tokens, or --truncated mask',
       },
     ])
     expect(endingAlarm('non-finite', 4, 'the loss is NaN')).toMatchObject({

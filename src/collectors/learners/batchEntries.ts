@@ -5,9 +5,7 @@ import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 /** Whether a batch has an entry under a dotted name. */
 const has = (batch: TensorDict, entry: string): boolean => find(batch, entry.split('.')) !== undefined
 
-/**
- * Errors   throws RangeError naming every entry that the batch lacks.
- */
+/** Errors   throws RangeError naming every entry that the batch lacks. */
 export const requireEntries = (learner: string, batch: TensorDict, reads: readonly string[]): void => {
   const missing = reads.filter((entry) => !has(batch, entry))
   if (missing.length > 0)

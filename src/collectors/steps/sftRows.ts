@@ -1,11 +1,12 @@
 /** Rows of given conversations, of which chosen tokens are learned. */
 import * as E from 'fp-ts/lib/Either.js'
-import { type ConfigFailure, problemList, type TemplateFailure } from '../../core/failure.js'
+import { type ConfigFailure, type Failure, problemList } from '../../core/failure.js'
 import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { type ChatTemplate, type RenderOptions, render } from '../../data/chatTemplate.js'
 import type { History } from '../../data/history.js'
 import { type AssistantTextOptions, assistantText, tokenMask } from '../../data/template/masks.js'
 import type { TextTokenizer } from '../../data/textTokenizer.js'
+import { tokenized } from '../../data/tokenizer/budget.js'
 
 /** Rows to learn from as they are. All lists have one element for each row. */
 export interface SFTRows {
@@ -66,15 +67,17 @@ export interface SFTRowsOptions extends Pick<RenderOptions, 'tools'>, Pick<Assis
 const maskedTokens = (
   history: History,
   { tokenizer, template, from = 'spans', ...options }: SFTRowsOptions,
-): E.Either<TemplateFailure, MaskedTokens> => {
+): E.Either<Failure, MaskedTokens> => {
   const rendering = { ...options, generationPrompt: 'omit' } as const
   const written = assistantText(template, history, { ...rendering, from })
   if (E.isLeft(written)) return written
   const rendered = render(template, history, rendering)
   if (E.isLeft(rendered)) return rendered
-  const { ids, offsets } = tokenizer.encoding(written.right.text, {
-    specialTokens: { plainText: rendered.right.given },
-  })
+  const encoding = tokenized(() =>
+    tokenizer.encoding(written.right.text, { specialTokens: { plainText: rendered.right.given } }),
+  )
+  if (E.isLeft(encoding)) return encoding
+  const { ids, offsets } = encoding.right
   const pairs = Array.from(ids, (_, t) => [offsets[2 * t]!, offsets[2 * t + 1]!] as const)
   return E.right({ ids, mask: tokenMask(written.right.ranges, pairs) })
 }

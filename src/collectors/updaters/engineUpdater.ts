@@ -1,4 +1,4 @@
-/** New weights for engines behind a wire: verified at each of them, in use at all of them or at none. */
+/** Pushes weights to remote engines: each verifies them, and either all or none switch to them. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
@@ -18,7 +18,10 @@ export interface UpdaterState {
   readonly version: number
   readonly adapter: string | null
   readonly servers: readonly ServerStatus[]
-  /** By server, adapters that are still to be unloaded: a request uses them, or the server did not answer. */
+  /**
+   * By server, adapters that are still to be unloaded: a request uses them, or the server did not
+   * answer.
+   */
   readonly leftovers: Readonly<Record<string, readonly string[]>>
 }
 
@@ -37,18 +40,22 @@ export interface EngineUpdater<in W> extends WeightUpdater<W> {
   readonly state: () => UpdaterState
   /** Of the last push that asked servers; null before the first. */
   readonly report: () => PushReport | null
-  /** Gives a lost server that came back the weights in use, verified: it takes part again. Throws RangeError for a client that is not its own. */
+  /**
+   * Gives a lost server that came back the weights in use, verified: it takes part again. Throws
+   * RangeError for a client that is not its own.
+   */
   readonly reconcile: (client: EngineClient) => TaskEither<PushFailure, number>
   /**
-   * To be run first where an earlier process may have been killed in the middle of a push: resumes servers that are paused, unloads adapters
-   * with the prefix that nobody knows, and loads the weights of the start, or else lets servers that may have half of others refuse requests
-   * until a push. A server that tells no version gets the weights of the start in any case, where it is known from where to load them and
-   * more than adapters are pushed.
+   * To be run first where an earlier process may have been killed in the middle of a push: resumes
+   * servers that are paused, unloads adapters with the prefix that nobody knows, and loads the
+   * weights of the start, or else lets servers that may have half of others refuse requests until a
+   * push. A server that tells no version gets the weights of the start in any case, where it is
+   * known from where to load them and more than adapters are pushed.
    */
   readonly recover: Task<readonly RecoveredServer[]>
 }
 
-/** The options of every updater of servers, for `checkOptions`. */
+/** The common options of all server updaters, for `checkOptions`. */
 export const UPDATER_OPTIONS: OptionKinds<Omit<EngineUpdaterOptions<never>, 'weights'>> = {
   clients: aList,
   how: oneOf('auto', 'full', 'adapter'),
@@ -62,16 +69,22 @@ export const UPDATER_OPTIONS: OptionKinds<Omit<EngineUpdaterOptions<never>, 'wei
 /**
  * Pushes weights to engines behind a wire, as one change.
  *
- * Each push asks the health of all servers, gives all of them the weights, lets them score a fixed set of probes, and compares with the
- * trainer's own numbers. Only then are requests sampled with the new weights, everywhere at once. An adapter is loaded beside the old one
- * while requests run. Whole weights are loaded while the servers are paused and their clients hold new requests. If anything fails, what was
- * changed is undone, verified too, and every server runs again. A call whose answer is missing is not sent again before the server has told its
- * state. Other processes that sample from the same servers are not held: they must not, or must bring a version of their own.
+ * Each push asks the health of all servers, gives all of them the weights, lets them score a fixed
+ * set of probes, and compares with the trainer's own numbers. Only then are requests sampled with
+ * the new weights, everywhere at once. An adapter is loaded beside the old one while requests run.
+ * Whole weights are loaded while the servers are paused and their clients hold new requests. If
+ * anything fails, what was changed is undone, verified too, and every server runs again. A call
+ * whose answer is missing is not sent again before the server has told its state. Other processes
+ * that sample from the same servers are not held: they must not, or must bring a version of their
+ * own.
  *
  * Errors   `Left(PushFailure)`, see `push`. Throws RangeError for wrong options.
- * Effects  serves and holds at the clients; control calls, each with a deadline. Weights are read until the push has ended.
- * Cost     an adapter: its upload and the probes. Whole weights: one checkpoint, and a pause for as long as loading it takes.
- * Source   TorchRL's `vLLMUpdater` and weight sync schemes; rules of vLLM's and SGLang's own clients for versions, caches and adapters.
+ * Effects  serves and holds at the clients; control calls, each with a deadline. Weights are read
+ *          until the push has ended.
+ * Cost     an adapter: its upload and the probes. Whole weights: one checkpoint, and a pause for as
+ *          long as loading it takes.
+ * Source   TorchRL's `vLLMUpdater` and weight sync schemes; rules of vLLM's and SGLang's own
+ *          clients for versions, caches and adapters.
  */
 export const engineUpdater = <W>(options: EngineUpdaterOptions<W>): EngineUpdater<W> => {
   checkOptions('engineUpdater', options, { ...UPDATER_OPTIONS, weights: aRecord })

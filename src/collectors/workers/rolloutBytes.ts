@@ -54,7 +54,7 @@ export const rolloutVersion = <O, P = TokenAction>(rows: CollectedBatch<O, P>): 
   const plain = rows as TensorDict
   const tokens = find(plain, ['versions', 'response']) as Ragged<'int32'> | undefined // where somebody knows each token's
   const told = find(plain, ['policyVersion']) as Data<number> | undefined // by its name
-  const each = told?.items.toArray() ?? [0] // of a policy without versions: weights that never change
+  const each = told?.items.toArray() ?? [0] // policies without versions have constant weights
   const sampled =
     tokens === undefined ? [] : Array.from({ length: raggedLength(tokens) }, (_, i) => [...raggedRow(tokens, i)]).flat()
   return [...each, ...sampled.filter((version) => version >= 0)].reduce((a, b) => Math.min(a, b))

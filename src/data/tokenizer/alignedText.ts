@@ -5,6 +5,9 @@
  * the range of the character before it, a removed one disappears with its range.
  */
 
+import { spendCharacters } from './budget.js'
+import { type FindMatches, replaceMatches } from './pattern.js'
+
 /** Ranges of the original, in UTF-16 code units, by code unit of the text. Both units of a surrogate pair have the range of the pair. */
 interface Alignment {
   readonly starts: Int32Array
@@ -98,31 +101,29 @@ export const mapCharacters = (old: AlignedText, change: (character: string) => s
 }
 
 /** The text with each match replaced by a content, which comes from the match's last character. */
-export const substitute = (old: AlignedText, found: RegExp, content: string): AlignedText => {
-  if (old.text.search(found) === -1) return old
-  return rewritten(
-    old,
-    old.text.replace(found, () => content),
-    (result) => {
-      let end = 0
-      for (const match of old.text.matchAll(found)) {
-        result.copy(end, match.index)
-        end = match.index + match[0].length
-        result.push(content, end - 1)
-      }
-      result.copy(end, old.text.length)
-    },
-  )
+export const substitute = (old: AlignedText, find: FindMatches, content: string): AlignedText => {
+  const replaced = replaceMatches(old.text, find, content)
+  if (replaced === undefined) return old
+  return rewritten(old, replaced, (result) => {
+    let end = 0
+    for (const match of find(old.text)) {
+      result.copy(end, match.index)
+      end = match.index + match[0].length
+      result.push(content, end - 1)
+    }
+    result.copy(end, old.text.length)
+  })
 }
 
 /** The text with another text before it, which takes the origin of the first character. An empty text stays empty. */
-export const prepend = (old: AlignedText, text: string): AlignedText =>
-  old.text === '' || text === ''
-    ? old
-    : rewritten(old, text + old.text, (result) => {
-        result.push(text, 0)
-        result.copy(0, old.text.length)
-      })
+export const prepend = (old: AlignedText, text: string): AlignedText => {
+  if (old.text === '' || text === '') return old
+  spendCharacters(text.length)
+  return rewritten(old, text + old.text, (result) => {
+    result.push(text, 0)
+    result.copy(0, old.text.length)
+  })
+}
 
 /** One character's place in a rewriting by changes: 0 replaces, 1 inserts, -n replaces and removes the n that follow. */
 export interface Change {

@@ -1,5 +1,6 @@
 /** SentencePiece's compiled normalization rules: a double-array trie from UTF-8 bytes to places in a list of replacements. */
 import type { Change } from './alignedText.js'
+import { spendCharacters } from './budget.js'
 
 /** The rules: what a piece of text becomes; undefined if no rule begins it. */
 export interface Charsmap {
@@ -52,13 +53,18 @@ export const readCharsmap = (base64: string): Charsmap => {
     const start = firstMatch(encoder.encode(piece))
     if (start === undefined) return undefined
     const end = replacements.indexOf(0, start)
-    return decoder.decode(replacements.subarray(start, end < 0 ? replacements.length : end))
+    const found = replacements.subarray(start, end < 0 ? replacements.length : end)
+    spendCharacters(found.length)
+    return decoder.decode(found)
   }
-  const ascii = Array.from({ length: 128 }, (_, code) => lookUp(String.fromCharCode(code)))
+  const ascii = new Map<string, string | undefined>()
   return {
     replacement: (piece) => {
-      const code = piece.length === 1 ? piece.charCodeAt(0) : ascii.length
-      return code < ascii.length ? ascii[code] : lookUp(piece)
+      if (piece.length !== 1 || piece > '\x7f') return lookUp(piece)
+      if (!ascii.has(piece)) ascii.set(piece, lookUp(piece))
+      const known = ascii.get(piece)
+      if (known !== undefined) spendCharacters(known.length)
+      return known
     },
   }
 }
@@ -86,11 +92,11 @@ const segments = (text: string): readonly string[] => {
   const parts: string[] = []
   let end = 0
   for (const match of text.matchAll(OTHERS)) {
-    parts.push(...text.slice(end, match.index))
+    for (const character of text.slice(end, match.index)) parts.push(character)
     for (const { segment } of graphemes.segment(match[0])) parts.push(segment)
     end = match.index + match[0].length
   }
-  parts.push(...text.slice(end))
+  for (const character of text.slice(end)) parts.push(character)
   return parts
 }
 

@@ -6,7 +6,7 @@
 import { joinBytes } from '../../core/joinBytes.js'
 import { byteCharacters } from '../bytePairEncoding.js'
 import type { SimpleDecoder } from './files.js'
-import { compilePattern } from './pattern.js'
+import { compilePattern, replaceMatches } from './pattern.js'
 
 /** An immutable machine: what it gives for the tokens, and the machine for those after them. */
 export interface DecodingMachine {
@@ -262,8 +262,8 @@ const compile = (json: SimpleDecoder, stage: Stage): DecodingMachine | undefined
     case 'BPEDecoder':
       return endOfWord(json.suffix, undefined)
     case 'Replace': {
-      const pattern = compilePattern(json.pattern)
-      const replaced = (token: string): string => token.replaceAll(pattern, () => json.content)
+      const find = compilePattern(json.pattern)
+      const replaced = (token: string): string => replaceMatches(token, find, json.content) ?? token
       return each(stage === 'text' ? replaced : remembered(replaced))
     }
     case 'Strip':

@@ -9,6 +9,7 @@ import {
   sliceAligned,
   substitute,
 } from './alignedText.js'
+import { spend } from './budget.js'
 import { charsmapChanges, readCharsmap } from './charsmap.js'
 import type { SimpleNormalizer } from './files.js'
 import { classOf, MARK, NONSPACING_MARK, REMOVED_BY_BERT } from './oldUnicode.js'
@@ -18,10 +19,21 @@ import { type UnicodeForm, unicodeChanges } from './unicodeForm.js'
 /** A change of a text before it is cut. */
 export type Normalize = (text: AlignedText) => AlignedText
 
+/** Shorter runs of combining characters are sorted quickly. */
+const SHORT_RUN = 1024
+
+/** Charges the sorting of combining characters, whose time grows with the square of their number. */
+const chargeSorting = (text: string): void => {
+  if (text.length < SHORT_RUN) return
+  for (const [run] of text.matchAll(/\p{M}+/gu)) if (run.length > SHORT_RUN) spend(run.length ** 2 / 16)
+}
+
 const toForm =
   (form: UnicodeForm): Normalize =>
-  (old) =>
-    old.text.normalize(form) === old.text ? old : applyChanges(old, unicodeChanges(old.text, form))
+  (old) => {
+    chargeSorting(old.text)
+    return old.text.normalize(form) === old.text ? old : applyChanges(old, unicodeChanges(old.text, form))
+  }
 
 const map =
   (found: RegExp, change: (character: string) => string): Normalize =>
@@ -121,7 +133,10 @@ const growthOf = (step: SimpleNormalizer): number => {
   if (step.type === 'Prepend') return 1 + step.prepend.length
   if (step.type !== 'Replace') return 1
   const { pattern, content } = step
-  if ('Regex' in pattern) return compilePattern(pattern).test('') ? 1 + content.length : Math.max(1, content.length)
+  if ('Regex' in pattern) {
+    const matchesNothing = Array.from(compilePattern(pattern)('')).length > 0
+    return matchesNothing ? 1 + content.length : Math.max(1, content.length)
+  }
   return Math.max(1, content.length / Math.max(1, pattern.String.length))
 }
 

@@ -1,7 +1,8 @@
 /** Expressions in Oniguruma's syntax as JavaScript's, translated by `@huggingface/tokenizers`. */
 import * as library from '@huggingface/tokenizers'
+import { spend, spendCharacters } from './budget.js'
 import type { PatternJson } from './files.js'
-import { repeatsChoices } from './patternGuard.js'
+import { type Guard, guardOf, type Rescan } from './patternGuard.js'
 
 /** The part of the library that is used here; its own declarations are not resolved under Node's module rules. */
 interface Translator {
@@ -17,30 +18,127 @@ export interface Found {
   readonly isMatch: boolean
 }
 
-/**
- * The JavaScript expression that finds what a pattern of `tokenizer.json` finds, flags `gu`.
- *
- * Errors   throws SyntaxError for an expression that cannot be translated, or that repeats what can match in several ways.
- */
-export const compilePattern = (pattern: PatternJson): RegExp => {
-  const json = { type: 'Split', pattern, behavior: 'Isolated', invert: true }
-  const { pattern: compiled } = new SplitPreTokenizer(json)
-  if (compiled === null) throw new SyntaxError(`not a pattern: ${JSON.stringify(pattern)}`)
-  if ('Regex' in pattern && repeatsChoices(compiled.source)) {
-    throw new SyntaxError(`the pattern ${JSON.stringify(pattern.Regex.slice(0, 100))} may take exponential time`)
+/** Finds all matches in a text, from the left. */
+export type FindMatches = (text: string) => Iterable<RegExpMatchArray & { readonly index: number }>
+
+/** Finds the matches of an expression that takes linear time. It has the flag `g`. */
+export const matchesOf =
+  (expression: RegExp): FindMatches =>
+  (text) =>
+    text.matchAll(expression)
+
+/** Characters that an attempt reads in the time of one step. */
+const READ_PER_STEP = 2
+
+/** Characters that may be read without counting them: a fraction of a second. */
+const UNCOUNTED = 2 ** 26
+
+/** Whether a text has no run of a class that would make the matches take more than `UNCOUNTED` characters. */
+const isShort = (text: string, { ways, rescans }: Guard): boolean => {
+  const longest = Math.floor(UNCOUNTED / (ways * (text.length + 1)))
+  if (longest >= text.length || rescans.length === 0) return true
+  if (longest < 2) return false
+  return rescans.every(
+    ({ characters, offset }) =>
+      Number.isFinite(offset) && !new RegExp(`(?:${characters.join('|')}){${longest - 1}}`, 'u').test(text),
+  )
+}
+
+/** By place of a text, where the run of a class that begins there ends. */
+const runEnds = (text: string, characters: readonly string[]): Int32Array => {
+  const expression = new RegExp(`^(?:${characters.join('|')})$`, 'u')
+  const known = new Map<number, boolean>()
+  const isIn = (code: number): boolean => {
+    const before = known.get(code)
+    if (before !== undefined) return before
+    const result = expression.test(String.fromCodePoint(code))
+    known.set(code, result)
+    return result
   }
-  return compiled
+  const ends = new Int32Array(text.length + 1)
+  ends[text.length] = text.length
+  for (let at = text.length - 1; at >= 0; at--) {
+    const code = text.codePointAt(at)!
+    ends[at] = isIn(code) ? ends[Math.min(text.length, at + (code > 0xffff ? 2 : 1))]! : at
+  }
+  return ends
+}
+
+/** How many characters an attempt at a place may read, beyond those of a bounded match. */
+const readAhead = (text: string, rescans: readonly Rescan[]): ((at: number) => number) => {
+  const runs = rescans.map(({ characters, offset }) =>
+    Number.isFinite(offset)
+      ? { ends: runEnds(text, characters), offset }
+      : { ends: new Int32Array(text.length + 1).fill(text.length), offset: 0 },
+  )
+  return (at) =>
+    runs.reduce((most, { ends, offset }) => Math.max(most, ends[Math.min(text.length, at + offset)]! - at), 0)
+}
+
+/** Attempts one place after another, and charges to the budget what each attempt may read. */
+const countedMatches = function* (text: string, expression: RegExp, { ways, rescans }: Guard): ReturnType<FindMatches> {
+  const sticky = new RegExp(expression.source, `${expression.flags}y`)
+  const ahead = readAhead(text, rescans)
+  for (let at = 0; at <= text.length; ) {
+    spend((ways * (1 + ahead(at))) / READ_PER_STEP)
+    sticky.lastIndex = at
+    const match = sticky.exec(text)
+    if (match !== null) yield match
+    const isEmpty = match === null || match[0] === ''
+    at = isEmpty ? at + ((text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1) : at + match[0].length
+  }
+}
+
+/** Finds the matches of an expression, on long runs at the expense of the budget of the text. */
+const guardedMatches = (expression: RegExp, guard: Guard): FindMatches => {
+  const plain = matchesOf(expression)
+  return (text) => (isShort(text, guard) ? plain(text) : countedMatches(text, expression, guard))
+}
+
+const shortened = (pattern: PatternJson): string => JSON.stringify(pattern).slice(0, 200)
+
+/**
+ * Finds what a pattern of `tokenizer.json` finds.
+ *
+ * Errors   throws SyntaxError for an expression that cannot be translated, or whose time may grow faster than the square of the
+ *          text. The finder throws FailureError for a text that would take it longer than the budget of the text.
+ */
+export const compilePattern = (pattern: PatternJson): FindMatches => {
+  const json = { type: 'Split', pattern, behavior: 'Isolated', invert: true }
+  const { pattern: expression } = new SplitPreTokenizer(json)
+  if (expression === null) throw new SyntaxError(`not a pattern: ${shortened(pattern)}`)
+  if ('String' in pattern) return matchesOf(expression)
+  try {
+    expression.test('')
+    expression.lastIndex = 0
+    return guardedMatches(expression, guardOf(expression.source))
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    throw new SyntaxError(`the pattern ${shortened(pattern)} ${error.message}`)
+  }
 }
 
 /** The text in order: matches and what is between them. An empty match is a range too. */
-export const findAll = (text: string, expression: RegExp): readonly Found[] => {
+export const findAll = (text: string, matches: FindMatches): readonly Found[] => {
   const found: Found[] = []
   let end = 0
-  for (const match of text.matchAll(expression)) {
+  for (const match of matches(text)) {
     if (match.index > end) found.push({ start: end, end: match.index, isMatch: false })
     end = match.index + match[0].length
     found.push({ start: match.index, end, isMatch: true })
   }
   if (end < text.length) found.push({ start: end, end: text.length, isMatch: false })
   return found
+}
+
+/** The text with each match replaced by a content, which is charged to the budget of the text; undefined without a match. */
+export const replaceMatches = (text: string, matches: FindMatches, content: string): string | undefined => {
+  let result: string | undefined
+  let end = 0
+  for (const match of matches(text)) {
+    spendCharacters(content.length)
+    result = (result ?? '') + text.slice(end, match.index) + content
+    end = match.index + match[0].length
+  }
+  return result === undefined ? undefined : result + text.slice(end)
 }

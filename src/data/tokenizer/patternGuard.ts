@@ -1,74 +1,190 @@
-/** Refuses expressions of a tokenizer file that may take exponential time: they meet every text that is encoded. */
+/**
+ * Bounds the time of the expressions of a tokenizer file. `RegExp` backtracks, so a hostile expression can take exponential time.
+ *
+ * Expressions whose time may grow faster than the square of the text are refused when the file is read. Where it may grow with the
+ * square, `guardOf` returns the character classes whose long runs make it slow: `guardedMatches` charges them to the budget.
+ */
+import { type PatternNode, parsePattern } from './patternTree.js'
 
-/** Repetitions from which on a count is taken for endless. */
+/** Repetitions from which on a count is treated as unbounded. */
 const MANY = 32
 
 /** Repetitions of a part that can match in several ways. */
 const FEW = 3
 
-const QUANTIFIER = /[*+?]|\{(\d+)(,?)(\d*)\}/y
+/** Ways in which bounded parts may match at one place. */
+const MOST_WAYS = 2 ** 12
 
-interface Quantifier {
-  readonly end: number
-  readonly most: number
-  readonly isVariable: boolean
+/** Alternatives of the whole expression: each of them may be tried at each place. */
+const MOST_ALTERNATIVES = 2 ** 10
+
+/** Nodes of the expression after its counted repetitions are written out. */
+const MOST_NODES = 2 ** 14
+
+/** A class whose characters are read again and again without being consumed. */
+export interface Rescan {
+  /** The sources of the characters that the repetition may read. */
+  readonly characters: readonly string[]
+  /** The repetition begins at most this many UTF-16 units behind the place where a match is tried. */
+  readonly offset: number
 }
 
-const quantifierAt = (source: string, at: number): Quantifier | undefined => {
-  QUANTIFIER.lastIndex = at
-  const found = QUANTIFIER.exec(source)
-  if (found === null) return undefined
-  const [text, low, comma, high] = found
-  const end = at + text.length
-  if (low === undefined) return { end, most: text === '?' ? 1 : Number.POSITIVE_INFINITY, isVariable: true }
-  if (comma === '') return { end, most: Number(low), isVariable: false }
-  const most = high === '' ? Number.POSITIVE_INFINITY : Number(high)
-  return { end, most: most >= MANY ? Number.POSITIVE_INFINITY : most, isVariable: most !== Number(low) }
+/** A bound of the time of one attempt to match: `ways` times one plus the longest of the runs. */
+export interface Guard {
+  readonly ways: number
+  readonly rescans: readonly Rescan[]
 }
 
-/** The place behind the escape or the character class that begins at a place. */
-const atomEnd = (source: string, at: number): number => {
-  if (source[at] === '\\') {
-    const isNamed = /[pPuk]/.test(source[at + 1] ?? '') && /[{<]/.test(source[at + 2] ?? '')
-    if (!isNamed) return at + 2
-    const end = source.indexOf(source[at + 2] === '{' ? '}' : '>', at)
-    return end < 0 ? source.length : end + 1
+interface Cost {
+  readonly ways: number
+  /** Nested or consecutive repetitions that backtracking multiplies. */
+  readonly degree: number
+  readonly rescans: readonly Rescan[]
+}
+
+const FREE: Cost = { ways: 1, degree: 0, rescans: [] }
+
+const isEndless = (count: number): boolean => count >= MANY
+
+const childrenOf = (node: PatternNode): readonly PatternNode[] => {
+  if (node.kind === 'choice') return node.options
+  if (node.kind === 'sequence') return node.parts
+  return node.kind === 'look' || node.kind === 'repeat' ? [node.body] : []
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0)
+
+/** Nodes with counted repetitions written out. */
+const sizeOf = (node: PatternNode): number => {
+  const inside = 1 + sum(childrenOf(node).map(sizeOf))
+  return node.kind === 'repeat' ? inside * Math.max(1, Number.isFinite(node.most) ? node.most : node.least) : inside
+}
+
+const alternativesOf = (node: PatternNode): number =>
+  (node.kind === 'choice' ? node.options.length : 0) + sum(childrenOf(node).map(alternativesOf))
+
+/** The most UTF-16 units that a part consumes. */
+const widthOf = (node: PatternNode): number => {
+  switch (node.kind) {
+    case 'character':
+      return 2
+    case 'edge':
+    case 'look':
+      return 0
+    case 'backreference':
+      return Number.POSITIVE_INFINITY
+    case 'choice':
+      return Math.max(0, ...node.options.map(widthOf))
+    case 'sequence':
+      return sum(node.parts.map(widthOf))
+    case 'repeat':
+      return node.most === 0 ? 0 : node.most * widthOf(node.body)
   }
-  if (source[at] !== '[') return at + 1
-  let end = at + 1
-  while (end < source.length && source[end] !== ']') end += source[end] === '\\' ? 2 : 1
-  return end + 1
+}
+
+const charactersOf = (node: PatternNode): readonly string[] => {
+  if (node.kind === 'character') return [node.source]
+  return node.kind === 'look' ? [] : childrenOf(node).flatMap(charactersOf)
+}
+
+/** Whether a part can match in several ways. */
+const hasChoice = (node: PatternNode): boolean =>
+  node.kind === 'choice' || (node.kind === 'repeat' && node.least !== node.most) || childrenOf(node).some(hasChoice)
+
+/** Whether a part can fail where it is tried. */
+const canFail = (node: PatternNode): boolean => {
+  switch (node.kind) {
+    case 'choice':
+      return node.options.every(canFail)
+    case 'sequence':
+      return node.parts.some(canFail)
+    case 'repeat':
+      return node.least > 0 && canFail(node.body)
+    default:
+      return true
+  }
+}
+
+/** Where a part stands: how far from the begin of the attempt, and whether what follows it can fail. */
+interface Place {
+  readonly offset: number
+  readonly next: 'can fail' | 'succeeds'
+}
+
+const refused = (reason: string): never => {
+  throw new SyntaxError(reason)
+}
+
+const costOfRepeat = (node: Extract<PatternNode, { readonly kind: 'repeat' }>, place: Place): Cost => {
+  const { body, least, most } = node
+  if (hasChoice(body) && most > FEW) return refused('may take exponential time')
+  const isVariable = least !== most
+  const inner = costOf(body, most > 1 || isVariable ? { ...place, next: 'can fail' } : place)
+  if (isEndless(most)) {
+    const isRead = place.next === 'can fail' || !isVariable || isEndless(least)
+    const rescans = [{ characters: charactersOf(body), offset: place.offset }]
+    return { ways: sizeOf(body), degree: inner.degree + (isRead ? 1 : 0), rescans: isRead ? rescans : inner.rescans }
+  }
+  const choices = isVariable && place.next === 'can fail' ? most - least + 1 : 1
+  return { ways: choices * inner.ways ** most, degree: inner.degree * most, rescans: inner.rescans }
+}
+
+const costOfSequence = (parts: readonly PatternNode[], { offset, next }: Place): Cost => {
+  let at = offset
+  return parts.reduce<Cost>((total, part, i) => {
+    const follows = next === 'can fail' || parts.slice(i + 1).some(canFail) ? 'can fail' : 'succeeds'
+    const cost = costOf(part, { offset: at, next: follows })
+    at += widthOf(part)
+    return {
+      ways: total.ways * cost.ways,
+      degree: total.degree + cost.degree,
+      rescans: [...total.rescans, ...cost.rescans],
+    }
+  }, FREE)
+}
+
+const costOf = (node: PatternNode, place: Place): Cost => {
+  switch (node.kind) {
+    case 'character':
+    case 'edge':
+      return FREE
+    case 'backreference':
+      return refused('has a backreference, which is not supported')
+    case 'look':
+      if (node.direction === 'behind' && !(widthOf(node.body) < 2 * MANY)) {
+        return refused(`looks back over ${MANY} characters or more, which is not supported`)
+      }
+      return costOf(node.body, { ...place, next: 'can fail' })
+    case 'choice': {
+      const costs = node.options.map((option) => costOf(option, place))
+      const ways = costs.map((cost) => cost.ways)
+      return {
+        ways: place.next === 'can fail' ? sum(ways) : Math.max(...ways),
+        degree: Math.max(...costs.map(({ degree }) => degree)),
+        rescans: costs.flatMap(({ rescans }) => rescans),
+      }
+    }
+    case 'sequence':
+      return costOfSequence(node.parts, place)
+    case 'repeat':
+      return costOfRepeat(node, place)
+  }
 }
 
 /**
- * Whether some part of a JavaScript expression repeats what can itself match in several ways: `(a+)+`, `(a|a)*`, `(a?){20}`. No published
- * tokenizer has one. `(\d{3})+` is none.
+ * Bounds the time of an expression.
  *
- * Cost     O(length).
+ * Errors   throws SyntaxError for expressions whose time may be exponential, or may grow faster than the square of the text.
+ * Cost     O(length²), for a length of at most 2^14.
  */
-export const repeatsChoices = (source: string): boolean => {
-  const choices = [false] // of each open group: whether it can match in several ways
-  for (let at = 0; at < source.length; ) {
-    const character = source[at]!
-    if (character === '(') {
-      choices.push(false)
-      at += /^\?(?:[:=!]|<[=!])/.test(source.slice(at + 1, at + 4)) ? source.slice(at + 1).search(/[:=!]/) + 2 : 1
-      continue
-    }
-    if (character === '|') {
-      choices[choices.length - 1] = true
-      at += 1
-      continue
-    }
-    const hasChoice = character === ')' && choices.length > 1 ? choices.pop()! : false
-    at = atomEnd(source, at)
-    const quantifier = quantifierAt(source, at)
-    if (quantifier !== undefined) {
-      if (hasChoice && quantifier.most > FEW) return true
-      at = quantifier.end
-      if (source[at] === '?') at += 1 // lazy
-    }
-    if (hasChoice || quantifier?.isVariable === true) choices[choices.length - 1] = true
+export const guardOf = (source: string): Guard => {
+  if (source.length > MOST_NODES) return refused(`is longer than ${MOST_NODES} characters`)
+  const tree = parsePattern(source)
+  if (sizeOf(tree) > MOST_NODES || alternativesOf(tree) > MOST_ALTERNATIVES) {
+    return refused(`has more than ${MOST_NODES} parts or ${MOST_ALTERNATIVES} alternatives`)
   }
-  return false
+  const { ways, degree, rescans } = costOf(tree, { offset: 0, next: 'succeeds' })
+  if (degree > 1) return refused('may take time that grows faster than the square of the text')
+  if (ways > MOST_WAYS) return refused(`may match in more than ${MOST_WAYS} ways at one place`)
+  return { ways, rescans }
 }

@@ -1,4 +1,5 @@
 /** The post-processors of `tokenizer.json`: offsets without blanks, and the special tokens around texts. */
+import { spendCharacters } from './budget.js'
 import { addedEncoding, concatenateEncodings, type Encoding } from './encoding.js'
 import type { SimplePostProcessor, TemplatePiece } from './files.js'
 
@@ -28,7 +29,9 @@ const moved = (text: string, place: number, characters: number): number => {
 const trimmed = (encoding: Encoding, { text, tokenOf, leadingBlank }: Trimming): Encoding => {
   const offsets = encoding.offsets.slice()
   encoding.ids.forEach((id, i) => {
-    const characters = Array.from(tokenOf(id))
+    const token = tokenOf(id)
+    spendCharacters(token.length)
+    const characters = Array.from(token)
     const [start, end] = [offsets[2 * i]!, offsets[2 * i + 1]!]
     const leading = countBlanks(characters)
     const isAdded = leading === 1 && leadingBlank === 'added' && (i === 0 || start === 0)

@@ -2,7 +2,7 @@
 import { type AlignedText, originStart, prepend, sliceAligned, substitute } from './alignedText.js'
 import type { SimplePreTokenizer, SplitBehavior } from './files.js'
 import { PUNCTUATION, WORD_CHARACTERS } from './oldUnicode.js'
-import { compilePattern, type Found, findAll } from './pattern.js'
+import { compilePattern, type FindMatches, type Found, findAll, matchesOf } from './pattern.js'
 
 /** Cuts a piece into pieces, none of them empty. */
 type Cut = (piece: AlignedText) => readonly AlignedText[]
@@ -35,15 +35,17 @@ const joinBack = (
 
 /** A match goes with what follows it; of several in a row, the last one does. */
 const joinNext = (found: readonly Found[]): readonly Range[] =>
-  found.reduceRight<Range[]>((ranges, here, i) => {
-    const next = ranges[0]
-    if (next !== undefined && here.isMatch && found[i + 1]?.isMatch !== true) {
-      ranges[0] = { start: here.start, end: next.end }
-    } else {
-      ranges.unshift(here)
-    }
-    return ranges
-  }, [])
+  found
+    .reduceRight<Range[]>((ranges, here, i) => {
+      const next = ranges.at(-1)
+      if (next !== undefined && here.isMatch && found[i + 1]?.isMatch !== true) {
+        ranges[ranges.length - 1] = { start: here.start, end: next.end }
+      } else {
+        ranges.push(here)
+      }
+      return ranges
+    }, [])
+    .reverse()
 
 const rangesOf = (found: readonly Found[], behavior: SplitBehavior): readonly Range[] => {
   switch (behavior) {
@@ -62,9 +64,9 @@ const rangesOf = (found: readonly Found[], behavior: SplitBehavior): readonly Ra
 
 /** Cuts at the matches of an expression; `matches` says whether those or what is between them are the delimiters. */
 const split =
-  (expression: RegExp, behavior: SplitBehavior, matches: 'delimit' | 'remain' = 'delimit'): Cut =>
+  (find: FindMatches, behavior: SplitBehavior, matches: 'delimit' | 'remain' = 'delimit'): Cut =>
   (piece) => {
-    const found = findAll(piece.text, expression)
+    const found = findAll(piece.text, find)
     const delimiters = matches === 'delimit' ? found : found.map((range) => ({ ...range, isMatch: !range.isMatch }))
     return rangesOf(delimiters, behavior)
       .filter(({ start, end }) => end > start)
@@ -73,12 +75,12 @@ const split =
 
 /** Each match of an expression and each gap is a piece: `split` by `Isolated`, without the detour. */
 const isolate =
-  (expression: RegExp): Cut =>
+  (find: FindMatches): Cut =>
   (piece) => {
     const { text } = piece
     const pieces: AlignedText[] = []
     let end = 0
-    for (const match of text.matchAll(expression)) {
+    for (const match of find(text)) {
       const { index } = match
       if (index > end) pieces.push(sliceAligned(piece, end, index))
       end = index + match[0].length
@@ -93,11 +95,14 @@ const inOrder =
   (piece) =>
     steps.reduce<readonly AlignedText[]>((pieces, step) => pieces.flatMap(step), [piece])
 
-const WHITE_SPACE = /\p{White_Space}/gu
-const BERT_PUNCTUATION = new RegExp(PUNCTUATION.source, 'gu')
-const WORDS = new RegExp(`[${WORD_CHARACTERS}]+|[^${WORD_CHARACTERS}\\p{White_Space}]+`, 'gu')
-const GPT2 =
-  /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu
+const WHITE_SPACE = matchesOf(/\p{White_Space}/gu)
+const BERT_PUNCTUATION = matchesOf(new RegExp(PUNCTUATION.source, 'gu'))
+const WORDS = matchesOf(new RegExp(`[${WORD_CHARACTERS}]+|[^${WORD_CHARACTERS}\\p{White_Space}]+`, 'gu'))
+const GPT2 = matchesOf(
+  /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu,
+)
+const DIGITS = matchesOf(/\p{N}/gu)
+const SPACE = matchesOf(/ /g)
 
 const leadingSpace: Cut = (piece) => [piece.text.startsWith(' ') ? piece : prepend(piece, ' ')]
 
@@ -107,7 +112,7 @@ const metaspace = (json: Extract<SimplePreTokenizer, { readonly type: 'Metaspace
   const words = split(compilePattern({ String: replacement }), 'MergedWithNext')
   return (piece) => {
     const isPrefixed = scheme === 'always' || (scheme === 'first' && originStart(piece, 0) === 0)
-    const marked = substitute(piece, / /g, replacement)
+    const marked = substitute(piece, SPACE, replacement)
     const begun = isPrefixed && !marked.text.startsWith(replacement) ? prepend(marked, replacement) : marked
     return splits ? words(begun) : [begun]
   }
@@ -138,10 +143,10 @@ const compile = (json: SimplePreTokenizer): Cut => {
     case 'Metaspace':
       return metaspace(json)
     case 'Split': {
-      const expression = compilePattern(json.pattern)
+      const find = compilePattern(json.pattern)
       return json.behavior === 'Isolated'
-        ? isolate(expression)
-        : split(expression, json.behavior, json.invert ? 'remain' : 'delimit')
+        ? isolate(find)
+        : split(find, json.behavior, json.invert ? 'remain' : 'delimit')
     }
     case 'CharDelimiterSplit':
       return split(compilePattern({ String: json.delimiter }), 'Removed')
@@ -154,7 +159,7 @@ const compile = (json: SimplePreTokenizer): Cut => {
     case 'Punctuation':
       return split(BERT_PUNCTUATION, json.behavior)
     case 'Digits':
-      return split(/\p{N}/gu, json.individual_digits ? 'Isolated' : 'Contiguous')
+      return split(DIGITS, json.individual_digits ? 'Isolated' : 'Contiguous')
     case 'FixedLength':
       return chunks(json.length)
   }

@@ -19,16 +19,18 @@ const isBlocking = (first: string, second: string): boolean =>
 /** The characters of a run of combining characters in canonical order; equal ones keep their order. */
 const sorted = (run: readonly Change[]): readonly Change[] => {
   if (run.length < 2) return run
-  const left = [...run]
+  const left = new Map<string, Change[]>()
+  for (const change of [...run].reverse()) {
+    const same = left.get(change.character)
+    if (same === undefined) left.set(change.character, [change])
+    else same.push(change)
+  }
   return Array.from(
     run
       .map(({ character }) => character)
       .join('')
       .normalize('NFD'),
-    (character) => {
-      const place = left.findIndex((change) => change.character === character)
-      return left.splice(place, 1)[0]!
-    },
+    (character) => left.get(character)!.pop()!,
   )
 }
 
@@ -36,7 +38,7 @@ const decomposed = (text: string, form: 'NFD' | 'NFKD'): readonly Change[] => {
   const result: Change[] = []
   const run: Change[] = []
   const flush = (): void => {
-    result.push(...sorted(run))
+    for (const change of sorted(run)) result.push(change)
     run.length = 0
   }
   for (const whole of text) {
@@ -67,7 +69,7 @@ const composed = (parts: readonly Change[]): readonly Change[] => {
   let between: Change[] = [] // combining characters after the starter that it did not take in
   const flush = (): void => {
     if (starter !== undefined) result.push(starter)
-    result.push(...between)
+    for (const change of between) result.push(change)
     between = []
   }
   for (const part of parts) {

@@ -1,4 +1,5 @@
 /** Unigram: of all ways to spell a piece with tokens, the one whose scores have the largest sum. */
+import { spend } from './budget.js'
 import type { ModelJson } from './files.js'
 import { byteToken, type CutPiece, type Model, remembering, vocabularyOf } from './model.js'
 
@@ -59,13 +60,15 @@ const bestPaths = (piece: string, root: Node, { scores, unknownScore, unknown }:
     const width = piece.codePointAt(start)! > 0xffff ? 2 : 1
     let hasCharacter = false
     let node = root.children.get(piece.charCodeAt(start))
-    for (let end = start + 1; node !== undefined; end++) {
+    let end = start + 1
+    for (; node !== undefined; end++) {
       if (node.id >= 0) {
         offer(start, end, node.id, scores[node.id]!)
         hasCharacter ||= end === start + width
       }
       node = end < piece.length ? node.children.get(piece.charCodeAt(end)) : undefined
     }
+    spend(end - start)
     if (!hasCharacter) offer(start, start + width, unknown, unknownScore)
     start += width
   }

@@ -5,7 +5,6 @@ import { type LocalLearnerOptions, localLearner } from '../../../src/collectors/
 import type { OffPolicyOptions } from '../../../src/collectors/learners/policyRows.js'
 import { correctStaleRows } from '../../../src/collectors/overlap/staleRows.js'
 import { type TrainingRows, withoutRows } from '../../../src/collectors/stepRows.js'
-import { trainStep } from '../../../src/collectors/trainStep.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { data, ragged, raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { assign } from '../../../src/data/tensorDict/merge.js'
@@ -18,6 +17,7 @@ import { sgd } from '../../../src/objectives/updates/sgd.js'
 import { useEngine } from '../../kit/engine.js'
 import { batchOf, smallModel } from '../../kit/learners.js'
 import { rightOf } from '../../kit/results.js'
+import { policyStep } from '../../kit/stepsOf.js'
 import { rowsOf } from '../../kit/trainingRows.js'
 
 useEngine({ threads: 1 })
@@ -36,7 +36,7 @@ const learnerOf = (offPolicy?: OffPolicyOptions) => {
 
 /** The weights after one step on rows. */
 const stepped = (rows: TrainingRows) => {
-  const step = trainStep({ config: model.config, loss: GRPOLoss(), optimizer: sgd() })
+  const step = policyStep({ config: model.config, loss: GRPOLoss(), optimizer: sgd() })
   using start = sharedParams(model)
   using before = own(scope(() => step.init(start.value)))
   const { state, metrics } = step.update(before.value, rows, 1)

@@ -6,6 +6,7 @@ import { orThrow } from '../../../src/core/failure.js'
 import { History, message } from '../../../src/data/history.js'
 import { requireLeft } from '../../../src/testing/results.js'
 import { END_OF_TURN, template, tokenizer } from '../../kit/conversation.js'
+import { failingTokenizer, UNENCODABLE } from '../../kit/hostileTokenizer.js'
 
 const text = { tokenizer, template, endOfTurn: END_OF_TURN }
 
@@ -34,6 +35,12 @@ describe('sftRows', () => {
     )
     const ends = (ids: ArrayLike<number>) => Array.from(ids).filter((id) => id === tokenizer.idOf(END_OF_TURN)).length
     expect(ends(hostile!.prompts[0]!)).toBe(ends(plain!.prompts[0]!))
+  })
+
+  it('names a conversation that the tokenizer of a hostile model needs too much work for', () => {
+    const long = History([message('user', UNENCODABLE), message('assistant', 'a')])
+    const { reason } = requireLeft(sftRows([long], { ...text, tokenizer: failingTokenizer() }))
+    expect(reason).toContain('conversation 0: the tokenizer needs more than')
   })
 
   it('names every conversation that teaches nothing or that the template refuses', () => {

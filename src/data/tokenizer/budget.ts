@@ -1,0 +1,22 @@
+/** Limits the work of encoding or decoding one text with the tokenizer of an untrusted model folder. */
+import * as E from 'fp-ts/lib/Either.js'
+import { type Failure, FailureError } from '../../core/failure.js'
+import { workCounter } from '../../core/workBudget.js'
+
+export const { spend, spendCharacters, withBudget } = workCounter(
+  (units) =>
+    new FailureError({
+      _tag: 'TokenizerFailure',
+      reason: `the tokenizer needs more than ${units} steps for this text; shorten the text or replace tokenizer.json`,
+    }),
+)
+
+/** Returns what encoding or decoding returns, or the failure of a text that needs more work than its budget. */
+export const tokenized = <T>(run: () => T): E.Either<Failure, T> => {
+  try {
+    return E.right(run())
+  } catch (error) {
+    if (error instanceof FailureError && error.failure._tag === 'TokenizerFailure') return E.left(error.failure)
+    throw error
+  }
+}

@@ -1,0 +1,21 @@
+/** Tokenizers of untrusted model folders. */
+import { orThrow } from '../../src/core/failure.js'
+import { type TextTokenizer, textTokenizer } from '../../src/data/textTokenizer.js'
+
+/** A tokenizer.json of three characters, with parts of a hostile file. */
+export const hostileFile = (parts: object, model: object = {}): object => ({
+  ...{ added_tokens: [], normalizer: null, pre_tokenizer: null, post_processor: null, decoder: null },
+  model: { type: 'BPE', vocab: { a: 0, b: 1, ' ': 2 }, merges: [], ...model },
+  ...parts,
+})
+
+/** The tokenizer of such a file. */
+export const hostile = (parts: object, model: object = {}): TextTokenizer =>
+  orThrow(textTokenizer(hostileFile(parts, model)))
+
+/** A tokenizer that fails for every text with a blank: it replaces blanks by a million characters. */
+export const failingTokenizer = (): TextTokenizer =>
+  hostile({ pre_tokenizer: { type: 'Metaspace', replacement: 'b'.repeat(1_000_000) } })
+
+/** A text that `failingTokenizer` cannot encode. */
+export const UNENCODABLE = 'a '.repeat(2000)
