@@ -100,7 +100,8 @@ export const decodeEnd = (state: DecodeState): string => withBudget(0, () => sta
 const assemble = (file: TokenizerFile, settings: TokenizerSettings): TextTokenizer => {
   const pipeline = pipelineOf(file)
   const { idOf, tokenOf, vocabulary } = pipeline
-  const post = postProcessor(file.post_processor, (id) => tokenOf(id) ?? '')
+  const stripping = new Set(file.added_tokens.filter(({ lstrip, rstrip }) => lstrip || rstrip).map(({ id }) => id))
+  const post = postProcessor(file.post_processor, (id, found) => (stripping.has(id) ? found : (tokenOf(id) ?? '')))
   const decoder = decodingMachine(file.decoder)
   const machine = settings.cleanUpSpaces === 'decoding' ? cleaned(decoder) : decoder
   const special = new Map(file.added_tokens.filter((token) => token.special).map(({ content, id }) => [content, id]))

@@ -13,6 +13,7 @@ export const FAMILIES = {
   llama3: 'byte-level BPE',
   qwen: 'byte-level BPE',
   roberta: 'byte-level BPE',
+  falcon: 'byte-level BPE',
   clip: 'byte-level BPE',
   llama2: 'byte-fallback BPE',
   phi3: 'byte-fallback BPE',

@@ -3,9 +3,15 @@ import { spendCharacters } from './budget.js'
 import { addedEncoding, concatenateEncodings, type Encoding } from './encoding.js'
 import type { SimplePostProcessor, TemplatePiece } from './files.js'
 
+/**
+ * Returns the text of a token as the trimming of offsets reads it. `found` is the part of the text that the token came from:
+ * an added token that takes the blanks around it is read with them.
+ */
+type TokenText = (id: number, found: string) => string
+
 interface Trimming {
   readonly text: string
-  readonly tokenOf: (id: number) => string
+  readonly tokenOf: TokenText
   readonly leadingBlank: 'added' | 'in the text'
 }
 
@@ -29,10 +35,10 @@ const moved = (text: string, place: number, characters: number): number => {
 const trimmed = (encoding: Encoding, { text, tokenOf, leadingBlank }: Trimming): Encoding => {
   const offsets = encoding.offsets.slice()
   encoding.ids.forEach((id, i) => {
-    const token = tokenOf(id)
+    const [start, end] = [offsets[2 * i]!, offsets[2 * i + 1]!]
+    const token = tokenOf(id, text.slice(start, end))
     spendCharacters(token.length)
     const characters = Array.from(token)
-    const [start, end] = [offsets[2 * i]!, offsets[2 * i + 1]!]
     const leading = countBlanks(characters)
     const isAdded = leading === 1 && leadingBlank === 'added' && (i === 0 || start === 0)
     const trailing = countBlanks([...characters].reverse())
@@ -87,7 +93,7 @@ const PLAIN: Template = { single: [text('A')], pair: [text('A'), text('B', 1)], 
 
 /** Trimming first, as each processor does it before it adds tokens. */
 const trimOf =
-  (json: SimplePostProcessor, tokenOf: (id: number) => string) =>
+  (json: SimplePostProcessor, tokenOf: TokenText) =>
   (encoding: Encoding, text: string): Encoding => {
     if (json.type !== 'ByteLevel' && json.type !== 'RobertaProcessing') return encoding
     if (!json.trim_offsets) return encoding
@@ -100,10 +106,7 @@ const trimOf =
  * Errors   throws RangeError for a template with a special token without ids, and for two templates: which one frames the other is
  *          not supported.
  */
-export const postProcessor = (
-  steps: readonly SimplePostProcessor[],
-  tokenOf: (id: number) => string,
-): PostProcessor => {
+export const postProcessor = (steps: readonly SimplePostProcessor[], tokenOf: TokenText): PostProcessor => {
   const templates = steps.map(templateOf).filter((template) => template !== undefined)
   if (templates.length > 1) throw new RangeError('two templates in post_processor are not supported')
   const template = templates[0] ?? PLAIN

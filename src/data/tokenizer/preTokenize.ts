@@ -1,5 +1,6 @@
 /** The pre-tokenizers of `tokenizer.json`: where a text is cut before the model cuts the pieces into tokens. */
-import { type AlignedText, originStart, prepend, sliceAligned, substitute } from './alignedText.js'
+import { byteCharacters } from '../bytePairEncoding.js'
+import { type AlignedText, mapCharacters, originStart, prepend, sliceAligned, substitute } from './alignedText.js'
 import type { SimplePreTokenizer, SplitBehavior } from './files.js'
 import { PUNCTUATION, WORD_CHARACTERS } from './oldUnicode.js'
 import { compilePattern, type FindMatches, type Found, findAll, matchesOf } from './pattern.js'
@@ -104,6 +105,14 @@ const GPT2 = matchesOf(
 const DIGITS = matchesOf(/\p{N}/gu)
 const SPACE = matchesOf(/ /g)
 
+const BYTE_CHARACTERS = byteCharacters()
+const encoder = new TextEncoder()
+
+/** Spells a piece with a character for each byte, for the pre-tokenizers that follow. */
+const spellBytes: Cut = (piece) => [
+  mapCharacters(piece, (character) => Array.from(encoder.encode(character), (byte) => BYTE_CHARACTERS[byte]!).join('')),
+]
+
 const leadingSpace: Cut = (piece) => [piece.text.startsWith(' ') ? piece : prepend(piece, ' ')]
 
 const metaspace = (json: Extract<SimplePreTokenizer, { readonly type: 'Metaspace' }>): Cut => {
@@ -166,14 +175,14 @@ const compile = (json: SimplePreTokenizer): Cut => {
 }
 
 /**
- * The pre-tokenizers of a file as one.
+ * Combines the pre-tokenizers of a file. Those after a ByteLevel cut characters that stand for bytes, as in Falcon's files.
  *
- * Errors   throws for a pattern that is not valid, and for a ByteLevel that is not the last: what would follow it sees bytes.
+ * Errors   throws for a pattern that is not valid.
  */
 export const preTokenizer = (steps: readonly SimplePreTokenizer[]): PreTokenizer => {
-  const place = steps.findIndex(({ type }) => type === 'ByteLevel')
-  if (place >= 0 && place < steps.length - 1) {
-    throw new RangeError(`the pre-tokenizer '${steps[place + 1]?.type}' after 'ByteLevel' is not supported`)
-  }
-  return { cut: inOrder(steps.map(compile)), alphabet: place < 0 ? 'characters' : 'bytes' }
+  const last = steps.length - 1
+  const cuts = steps.map((json, i) =>
+    json.type === 'ByteLevel' && i < last ? inOrder([compile(json), spellBytes]) : compile(json),
+  )
+  return { cut: inOrder(cuts), alphabet: steps[last]?.type === 'ByteLevel' ? 'bytes' : 'characters' }
 }

@@ -23,19 +23,6 @@ describe('a file that cannot be used is refused with the name of the part', () =
     ['an unknown pre-tokenizer', { pre_tokenizer: { type: 'UnicodeScripts' } }, "'UnicodeScripts'"],
     ['an unknown decoder', { decoder: { type: 'CTC' } }, "'CTC'"],
     [
-      'a pre-tokenizer after bytes',
-      {
-        pre_tokenizer: {
-          type: 'Sequence',
-          pretokenizers: [
-            { type: 'ByteLevel', add_prefix_space: false },
-            { type: 'Digits', individual_digits: true },
-          ],
-        },
-      },
-      "'Digits' after 'ByteLevel'",
-    ],
-    [
       'a decoder that needs tokens after one text',
       { decoder: { type: 'Sequence', decoders: [{ type: 'Fuse' }, { type: 'ByteFallback' }] } },
       "'ByteFallback'",

@@ -67,6 +67,20 @@ describe.each(eachFamily)('%s, a %s', (family) => {
   })
 })
 
+it.each(['<mask>', ' <mask>', '  <mask>', ' \n<mask> a', 'a  <mask><mask>', '   <mask>  <mask>'])(
+  "the offsets of RoBERTa's <mask> leave out the blanks before it: %j",
+  async (text) => {
+    expect(ours(familyTokenizer('roberta'), text, 'add')).toEqual(await rust(familyJson('roberta'))(text, 'add'))
+  },
+)
+
+it.each(['1234567', 'a 12 é½²³ 1000!?', '٣٤٥٦ x', '>>TITLE<< 😀12'])(
+  "digits are cut after the bytes by Falcon's pre-tokenizers: %j",
+  async (text) => {
+    expect(ours(familyTokenizer('falcon'), text, 'add')).toEqual(await rust(familyJson('falcon'))(text, 'add'))
+  },
+)
+
 describe('batches', () => {
   const texts = ['Hello world', '', '你好 😀', 'a <s> b</s>', '<|im_end|> café']
 

@@ -266,10 +266,28 @@ def xlmr():
 def roberta():
     t = gpt2()
     t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    t.add_special_tokens([added("<s>"), added("</s>")])
+    t.add_special_tokens([added("<s>"), added("</s>"), added("<mask>", lstrip=True)])
     t.post_processor = processors.RobertaProcessing(
         ("</s>", t.token_to_id("</s>")), ("<s>", t.token_to_id("<s>")), trim_offsets=True, add_prefix_space=True
     )
+    return t
+
+
+def falcon():
+    """Falcon cuts digits after the bytes, in groups of three from the left."""
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Punctuation("contiguous"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+            pre_tokenizers.Digits(individual_digits=False),
+            pre_tokenizers.Split(Regex("[0-9][0-9][0-9]"), "isolated"),
+        ]
+    )
+    t.decoder = decoders.ByteLevel()
+    t.post_processor = processors.ByteLevel(trim_offsets=True)
+    t.train_from_iterator(CORPUS, byte_level(700))
+    t.add_special_tokens([added(x) for x in [">>TITLE<<", ">>ABSTRACT<<", "<|endoftext|>"]])
     return t
 
 
@@ -314,7 +332,7 @@ def mixed():
 
 FAMILIES = {
     "gpt2": gpt2, "phi": phi, "llama3": llama3, "qwen": qwen, "llama2": llama2, "phi3": phi3, "mistral": mistral, "gemma": gemma,
-    "bert": bert, "bertCased": lambda: bert(cased=True), "t5": t5, "xlmr": xlmr, "roberta": roberta, "clip": clip, "mixed": mixed,
+    "bert": bert, "bertCased": lambda: bert(cased=True), "t5": t5, "xlmr": xlmr, "roberta": roberta, "clip": clip, "mixed": mixed, "falcon": falcon,
 }
 
 if __name__ == "__main__":
