@@ -122,7 +122,7 @@ describe('a run on rows that is taken up again', () => {
   it('goes on with equal rows, and refuses as many other rows or another order of them, naming the rows', async () => {
     await steps(train, 1)
     const other = T.History([T.message('user', '3 + 1 ='), T.message('assistant', '5')])
-    const refused = /other parts: data\.rowsDigest was "[0-9a-f]{64}" and is "[0-9a-f]{64}"\. Go on/
+    const refused = /other parts: data\.rowsDigest was "[0-9a-f]{64}" and is "[0-9a-f]{64}"\. Resume it/
     await expect(steps([...train.slice(0, 6), other], 2)).rejects.toThrow(refused)
     await expect(steps(train.toReversed(), 2)).rejects.toThrow(refused)
     await expect(steps(train.slice(1), 2)).rejects.toThrow('data.rows was 7 and is 6; data.rowsDigest was')
