@@ -47,6 +47,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   decoderForms: ['checkpoint', 'checkpoints'],
   defineRecipe: ['setting', 'settings'],
   DistillationLoss: ['klDirections', 'klDirection'],
+  defineRun: ['evaluator', 'evaluate'],
   dpoLoss: ['labelSmoothings', 'labelSmoothing'],
   dppo: ['largestRatios', 'largestRatio'],
   dro: ['betas', 'beta'],
@@ -97,6 +98,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   LLMHashingEnv: ['vocabSize', undefined],
   LLMOnDevice: ['startLimitM', 'startLimitMs', 1],
   LLMTextEnv: ['eos_text', 'eosText'],
+  loadCheckpoint: ['positions', 'position', 1],
   loadPretrained: ['templateNames', 'templateName', 2],
   loadText: ['templateNames', 'templateName', 2],
   localLearner: ['models', 'model'],
@@ -130,6 +132,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   overlongReward: ['longests', 'longest', 1],
   packRows: ['togethers', 'together', 2],
   policyLoss: ['aggregations', 'aggregation'],
+  policyRun: ['samplers', 'sampler', 1],
   ppoLoss: ['valueCoefficients', 'valueCoefficient'],
   pretrainedFiles: ['floats', 'float', 1],
   PrioritizedSampler: ['epsilons', 'epsilon'],
@@ -161,6 +164,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   sampleCompletions: ['samplings', 'sampling', 2],
   SamplerWithoutReplacement: ['lasts', 'last'],
   sapo: ['positives', 'positive'],
+  saveCheckpoint: ['positions', 'position', 1],
   saveModel: ['file', 'files', 2],
   segmentGAE: ['lambdas', 'lambda', 2],
   SFTLoss: ['normalizeBySeqLengths', 'normalizeBySeqLength'],
@@ -205,7 +209,6 @@ const OTHERWISE: Readonly<Record<string, string>> = {
   rotaryTables: 'is the inside of a forward pass',
   makeRunner: 'is the inside of an engine',
   withDefaults: 'refuses defaults of settings that the schema does not have',
-  train: 'refuses steps and rhythms with the run that they are for',
 }
 
 /** Folders whose factories are in the list. */

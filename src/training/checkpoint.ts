@@ -59,7 +59,7 @@ interface Kept {
 }
 
 /** Writes a checkpoint, then removes unfinished ones and those not to be retained. */
-export const saveCheckpoint = (
+export const writeCheckpoint = (
   files: Files,
   contents: Readonly<Record<string, Uint8Array | string>>,
   { folder, step, keep, also = [] }: Kept & { readonly folder: string; readonly step: number },

@@ -22,6 +22,13 @@ export {
 } from './evaluation.js'
 export type { RunEvent } from './events.js'
 export { exportsOf } from './exported.js'
+export {
+  type LoadCheckpointOptions,
+  type LoopState,
+  loadCheckpoint,
+  type SaveCheckpointOptions,
+  saveCheckpoint,
+} from './loopCheckpoint.js'
 export { type LossEvaluatorOptions, lossEvaluator } from './lossEvaluator.js'
 export type { AlarmOptions, KeepOptions, RunRhythm, TrainOptions } from './options.js'
 export {

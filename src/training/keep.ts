@@ -1,7 +1,7 @@
 /** Saves what a run leaves behind: checkpoints and exported weights. */
 import { orThrow } from '../core/failure.js'
 import { bestEvaluation, inOrder, stepName, stepOf } from '../data/runLayout.js'
-import { type CheckpointState, checkpointFiles, saveCheckpoint } from './checkpoint.js'
+import { type CheckpointState, checkpointFiles, writeCheckpoint } from './checkpoint.js'
 import type { RunEvent } from './events.js'
 import { type Session, secondsTotal } from './session.js'
 import type { Progress } from './step.js'
@@ -44,7 +44,7 @@ export const saveProgress = async (
   const also = [...(best === undefined ? [] : [best]), ...(await beforeAlarm(store))]
   const place = { folder: store.paths.checkpoints, step: progress.step, keep: 2, also }
   const contents = checkpointFiles(open.run.learner, state, store.digest)
-  const path = orThrow(await saveCheckpoint(store.files, contents, place)())
+  const path = orThrow(await writeCheckpoint(store.files, contents, place)())
   const { saved } = open.source
   if (saved !== undefined) orThrow(await saved(progress.position)())
   session.state.checkpointSeconds += (clock.now() - started) / 1000

@@ -7,6 +7,7 @@ import { decoderForms } from '../collectors/updaters/decoderForms.js'
 import { inProcessUpdater, type WeightUpdater } from '../collectors/weightSync.js'
 import { orThrow } from '../core/failure.js'
 import { child, type Key, keyFromSeed } from '../core/key.js'
+import { aFunction, aList, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import type { GroupEntry } from '../data/batch.js'
 import type { HistoryAction, HistoryPrompt, LogProbModel, Policy, TokenAction, TokenPrompt } from '../data/policy.js'
 import { rowLengths } from '../data/tensorDict/leaf.js'
@@ -199,19 +200,19 @@ const memoryRequest = (settings: PolicyRunSettings, { config }: Pretrained, prom
 
 const numbersOf = (tensors: NamedTensors): number => Object.values(tensors).reduce((sum, { size }) => sum + size, 0)
 
-/**
- * Builds a policy-gradient run from settings. The model samples in this process, on its own thread
- * (`sampling.maxLag` above 0), or through `sampler`. Rewards come from the environment, with length
- * and KL penalties as set. Advantages and loss come from the algorithm.
- *
- * Errors   throws RangeError if settings contradict each other, and FailureError if the run is
- *          estimated to need more memory than the machine has.
- * Effects  holds the model's weights until the run is closed.
- */
-export const policyRun = async <O extends HistoryPrompt>(
+const POLICY_RUN_PARTS: OptionKinds<PolicyRunParts<never>> = {
+  model: aRecord,
+  env: aFunction,
+  heldOut: aList,
+  signal: aFunction,
+  metrics: aFunction,
+  sampler: aRecord,
+}
+
+const builtRun = async <O extends HistoryPrompt>(
   settings: PolicyRunSettings,
   { model, env, heldOut = [], signal = partSignal, metrics, sampler: given }: PolicyRunParts<O>,
-  context: BuildContext = {},
+  context: BuildContext,
 ): Promise<PolicyRun> => {
   const { config, text } = model
   const { tasks, sampling, compute, keep } = settings
@@ -281,4 +282,22 @@ export const policyRun = async <O extends HistoryPrompt>(
     await given?.close()
     throw error
   }
+}
+
+/**
+ * Builds a policy-gradient run from settings. The model samples in this process, on its own thread
+ * (`sampling.maxLag` above 0), or through `sampler`. Rewards come from the environment, with length
+ * and KL penalties as set. Advantages and loss come from the algorithm.
+ *
+ * Errors   throws RangeError if settings contradict each other, and FailureError if the run is
+ *          estimated to need more memory than the machine has.
+ * Effects  holds the model's weights until the run is closed.
+ */
+export const policyRun = async <O extends HistoryPrompt>(
+  settings: PolicyRunSettings,
+  parts: PolicyRunParts<O>,
+  context: BuildContext = {},
+): Promise<PolicyRun> => {
+  checkOptions('policyRun', parts, POLICY_RUN_PARTS)
+  return builtRun(settings, parts, context)
 }

@@ -6,7 +6,7 @@ import { inProcessUpdater, type WeightUpdater } from '../collectors/weightSync.j
 import type { FileContents } from '../core/capabilities.js'
 import type { Failure } from '../core/failure.js'
 import { type Key, keyFromSeed } from '../core/key.js'
-import { refuse } from '../core/options.js'
+import { aFunction, aList, aRecord, checkOptions, eitherOf, refuse } from '../core/options.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import type { Policy, TokenAction, TokenPrompt } from '../data/policy.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
@@ -241,6 +241,15 @@ const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
   }
 }
 
+/** The parts of every run, for `checkOptions`. */
+const SHARED_PARTS = { rate: aRecord, learner: aRecord, updater: aRecord, evaluate: aList, record: aRecord }
+
+const ENVIRONMENT_PARTS = {
+  ...SHARED_PARTS,
+  ...{ env: eitherOf(aRecord, aFunction), policy: aRecord, collect: aRecord },
+  advantage: eitherOf(aRecord, aFunction),
+}
+
 /**
  * Combines the parts of a run and checks that they fit. The parts are an environment, a policy, an
  * advantage and a learner, or a batch source and a learner.
@@ -257,10 +266,16 @@ export const defineRun: {
     parts: RunParts<O, Added, M, Rated>,
   ): AnyRun
   <B, M extends UpdateMetrics, Rated extends RatedEntries = NoEntries>(parts: DataRunParts<B, M, Rated>): AnyRun
-} = (parts: object): AnyRun =>
-  'data' in parts
-    ? dataRun(parts as DataRunParts<never, UpdateMetrics>) // by the overloads
-    : environmentRun(parts as RunParts<TokenPrompt, never, UpdateMetrics>) // by the overloads
+} = (parts: object): AnyRun => {
+  if ('data' in parts) {
+    const given = parts as DataRunParts<never, UpdateMetrics> // by the overloads
+    checkOptions('defineRun', given, { ...SHARED_PARTS, data: aRecord })
+    return dataRun(given)
+  }
+  const given = parts as RunParts<TokenPrompt, never, UpdateMetrics> // by the overloads
+  checkOptions('defineRun', given, ENVIRONMENT_PARTS)
+  return environmentRun(given)
+}
 
 /** Returns the run with an additional `close`, such as releasing a reference model. */
 export const closing = (run: AnyRun, close: () => Promise<void> | void): AnyRun => ({

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, FailureError, type FileFailure, orThrow } from '../core/failure.js'
 import { child, type Key, keyFromSeed } from '../core/key.js'
-import { unknownName } from '../core/options.js'
+import { aNumber, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import { stepName } from '../data/runLayout.js'
 import { engineReport } from '../engine/report.js'
 import { liveClock } from '../live/clock.js'
@@ -33,18 +33,25 @@ import {
 } from './step.js'
 import { type OpenStore, openStore } from './store.js'
 
-const TRAIN_OPTIONS = ['steps', 'store', 'every', 'keep', 'alarms', 'signal', 'recipe', 'clock']
+const TRAIN_OPTIONS: OptionKinds<TrainOptions> = {
+  steps: aNumber,
+  store: aRecord,
+  every: aRecord,
+  keep: aRecord,
+  alarms: aRecord,
+  signal: aRecord,
+  recipe: aRecord,
+  clock: aRecord,
+}
 
-/** Throws RangeError that lists every invalid option. */
-const checkOptions = (options: TrainOptions): void => {
+/** Throws RangeError that lists every unknown option, or every one that is out of range. */
+const checkTrain = (options: TrainOptions): void => {
+  checkOptions('train', options, TRAIN_OPTIONS)
   const count = (name: string, n: number | undefined, least: number): readonly string[] =>
     n !== undefined && !(Number.isSafeInteger(n) && n >= least)
       ? [`${name} must be an integer of at least ${least}, got ${n}`]
       : []
   const problems = [
-    ...Object.keys(options).flatMap((name) =>
-      TRAIN_OPTIONS.includes(name) ? [] : [unknownName('option', name, TRAIN_OPTIONS)],
-    ),
     ...count('steps', options.steps, 1),
     ...count('every.evaluate', options.every?.evaluate, 1),
     ...count('every.checkpoint', options.every?.checkpoint, 1),
@@ -269,7 +276,7 @@ export async function* train(run: AnyRun, options: TrainOptions): AsyncGenerator
   let opened: Session | undefined
   let store: OpenStore | null = null
   try {
-    checkOptions(options)
+    checkTrain(options)
     const { store: place, recipe } = options
     const settings = recipe?.settings ?? {}
     const config = {

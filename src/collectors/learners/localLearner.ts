@@ -205,17 +205,6 @@ const numbersOf = (outputs: object): Readonly<Record<string, number>> =>
 const noisy = (rows: AnyRows, key: Key, made: AnyLossCase): AnyRows =>
   made.noise === 'yes' ? withNoise(rows as AnyRows & TrainingRows, key) : rows // losses with noise have such rows
 
-const LOCAL_LEARNER_OPTIONS: OptionKinds<LocalLearnerOptions<never>> = {
-  model: aRecord,
-  lora: aRecord,
-  loss: anything,
-  optimizer: aRecord,
-  key: aRecord,
-  passes: aRecord,
-  compute: aRecord,
-  offPolicy: aRecord,
-}
-
 /**
  * Trains a model in this process.
  *
@@ -234,7 +223,6 @@ const LOCAL_LEARNER_OPTIONS: OptionKinds<LocalLearnerOptions<never>> = {
 export const localLearner = <L extends LearnableLoss>(
   options: LocalLearnerOptions<L>,
 ): LocalLearner<BatchOf<L>, MetricsOf<L>> => {
-  checkOptions('localLearner', options, LOCAL_LEARNER_OPTIONS)
   checkLearner(options)
   const made = lossCase(options.loss, options.model.config, options.offPolicy)
   return makeLearner(options, made) as unknown as LocalLearner<BatchOf<L>, MetricsOf<L>> // the case belongs to the loss: batches and metrics are its
