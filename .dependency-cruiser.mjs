@@ -83,6 +83,13 @@ export default {
       },
       to: { dependencyTypes: ['core'] },
     },
+    {
+      name: 'decoder-alone',
+      comment: 'the decoder computes logits: sampling, scheduling and wire formats use it, not the reverse',
+      severity: 'error',
+      from: { path: '^src/modules/transformer/' },
+      to: { path: '^src/(modules/(generation|remote)/|data/(generation|engineClient|policy)\\.ts$)' },
+    },
     ...folders.map((folder) => ({
       name: `layer-${folder}`,
       comment: `${folder} may import ${ALLOWED[folder].join(', ') || 'nothing'}`,

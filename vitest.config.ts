@@ -1,9 +1,11 @@
 import { defineConfig } from 'vitest/config'
+import { LONG_STAGE } from './test/kit/stages.js'
 
 /** One seed for every property test: CI sets it, and a failure prints it. */
 const seed = process.env.FC_SEED ?? '20261121'
 
-const EXCLUDED = ['test/learning/**', 'test/recipes/**', 'test/soak/**', 'test/engines/**', 'node_modules/**']
+/** Folders of the long stage, `npm run learning`, and of `npm run test:engines`. */
+const EXCLUDED = [...LONG_STAGE, 'test/engines/**', 'node_modules/**']
 
 /** Tests that a process must be new for: what tfjs has profiled before shows in what it profiles next. */
 const NEW_PROCESS = ['test/engine/onnxruntime/reading.test.ts']
@@ -11,7 +13,7 @@ const NEW_PROCESS = ['test/engine/onnxruntime/reading.test.ts']
 /** Folders whose tests leave a process as they found it: their files take turns in one, and most of the modules are loaded once. */
 const TIDY = [
   ...['backends', 'bench', 'collectors', 'core', 'data', 'engine', 'envs'],
-  ...['live', 'modules', 'objectives', 'run', 'serve', 'testing', 'tracking', 'training'],
+  ...['live', 'modules', 'objectives', 'serve', 'testing', 'tracking', 'training'],
 ].map((name) => `test/${name}/**/*.test.ts`)
 
 /** Limits are for what hangs, on a machine that is much slower and busier than this one: no test is to be ended by them while it works. */
@@ -26,7 +28,10 @@ export default defineConfig({
     hookTimeout: 300_000,
     expect: { poll: { timeout: 60_000 } },
     projects: [
-      { extends: true, test: { name: 'tidy', include: TIDY, exclude: NEW_PROCESS, isolate: false } },
+      {
+        extends: true,
+        test: { name: 'tidy', include: TIDY, exclude: [...NEW_PROCESS, ...LONG_STAGE], isolate: false },
+      },
       { extends: true, test: { name: 'new process', include: NEW_PROCESS } },
       {
         extends: true,

@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { LONG_STAGE } from './test/kit/stages.js'
 
 /** As in CI: without what takes longest or is a variation of what others show, and two at a time. */
 const IS_SHORT = process.env.LEARNING === 'short'
@@ -20,10 +21,13 @@ const LONG = [
   'toolConversations',
 ].map((name) => `test/learning/${name}.test.ts`)
 
-/** Long runs: learning with the shipped model, kill and resume at full size, and the search for leaks. */
+/**
+ * The long stage: commands in processes of their own, programs of the guide, recipes, learning with
+ * the shipped model, kill and resume at full size, and the search for leaks.
+ */
 export default defineConfig({
   test: {
-    include: ['test/learning/**/*.test.ts', 'test/recipes/**/*.test.ts', 'test/soak/**/*.test.ts'],
+    include: LONG_STAGE,
     exclude: IS_SHORT ? LONG : [],
     globalSetup: 'test/kit/compiledFolders.ts',
     setupFiles: ['test/kit/setup.ts'],

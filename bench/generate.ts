@@ -3,7 +3,7 @@ import { keyFromSeed } from '../src/core/key.js'
 import { own, scope } from '../src/engine/scope.js'
 import { selectBackend } from '../src/engine/select.js'
 import { liveClock } from '../src/live/clock.js'
-import { completionKeys, makeGenerator } from '../src/modules/transformer/generate.js'
+import { completionKeys, makeGenerator } from '../src/modules/generation/generator.js'
 import { initialParams, parameterCount } from '../src/modules/transformer/params.js'
 import { benchConfig, randomIds, readOptions, runBench } from './settings.js'
 

@@ -4,27 +4,20 @@
  */
 import {
   adamW,
+  algorithmLoss,
   child,
   completionKeys,
-  groupAdvantage,
-  initialParams,
-  inThisThread,
   keyFromSeed,
   liveClock,
-  makeGenerator,
-  namedPolicyCase,
+  localLearner,
   orThrow,
   own,
-  parallelGenerator,
-  parallelStep,
   parameterCount,
-  policyStepCase,
   scope,
   selectBackend,
-  startReplicas,
-  trainStep,
   uniform,
 } from 'tandem-rl'
+import { randomModel, ratedBatch } from './batch.js'
 import { benchConfig, median, randomIds, readOptions, runBench } from './settings.js'
 
 const { settings, mode } = readOptions('Runs whole GRPO steps on random prompts with a random reward.', {
@@ -38,15 +31,14 @@ const { prompts: count, group, prompt, newTokens, workers } = settings
 const config = benchConfig(settings)
 await selectBackend({ threads: Math.max(1, Math.floor(settings.threads / workers)) })
 
-const named = { config, algorithm: 'grpo', options: { clipLow: null, clipHigh: null, longest: newTokens } } as const
-const replicas = orThrow(await startReplicas({ config, stepCase: policyStepCase(named), workers })())
-const generator = workers === 1 ? makeGenerator(config) : parallelGenerator(makeGenerator(config), replicas)
-const stepCase = namedPolicyCase(named)
-const trainer =
-  workers === 1
-    ? inThisThread(trainStep({ config, optimizer: adamW() }))
-    : parallelStep(stepCase, { config, optimizer: adamW() }, replicas)
-let state = own(scope(() => trainer.init(initialParams(config, keyFromSeed(0)))))
+const learner = localLearner({
+  model: await randomModel(config),
+  loss: algorithmLoss('grpo', { clipLow: null, clipHigh: null, longest: newTokens }),
+  optimizer: adamW({ learningRate: 1e-4 }),
+  key: keyFromSeed(0),
+  compute: { threads: workers },
+})
+const generator = learner.generator()
 let steps = 0
 const phases: { readonly generate: number; readonly train: number }[] = []
 
@@ -56,7 +48,7 @@ const run = async (): Promise<number> => {
   const prompts = Array.from({ length: count }, (_, i) => randomIds(steps * count + i, prompt, config.vocabularySize))
   steps++
   const completions = await generator.generate(
-    state.value.params,
+    learner.weights(),
     {
       prompts,
       group,
@@ -67,21 +59,17 @@ const run = async (): Promise<number> => {
   )
   const sampled = performance.now()
   const rewards = completions.map((_, i) => uniform(child(key, 'reward'), i))
-  const update = orThrow(
-    await trainer.update(
-      state.value,
-      {
+  using batch = own(
+    scope(() =>
+      ratedBatch({
         prompts: completions.map((_, i) => prompts[Math.floor(i / group)]!),
-        completions: completions.map((completion) => completion.ids),
-        oldLogProbs: completions.map((completion) => completion.logProbs),
-        advantages: prompts.flatMap((_, i) => orThrow(groupAdvantage(rewards.slice(i * group, (i + 1) * group)))),
-        temperature: 1,
-      },
-      1e-4,
-    )(),
+        completions: completions.map(({ ids }) => ids),
+        logProbs: completions.map(({ logProbs }) => logProbs),
+        ...{ rewards, group },
+      }),
+    ),
   )
-  state.release()
-  state = update.state
+  orThrow(await learner.update(batch.value)())
   const ended = performance.now()
   phases.push({ generate: (sampled - started) / 1000, train: (ended - sampled) / 1000 })
   return (ended - started) / 1000
@@ -110,4 +98,4 @@ console.log(
     },
   }),
 )
-await replicas.close()
+await learner.close()

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command, Option } from 'commander'
-import { trainStep } from '../src/collectors/trainStep.js'
+import { localLearner } from '../src/collectors/learners/localLearner.js'
 import { orThrow } from '../src/core/failure.js'
 import { keyFromSeed, normals } from '../src/core/key.js'
 import { safetensorsParts } from '../src/data/codecs/safetensors.js'
@@ -16,19 +16,23 @@ import { activeRecordingBackend } from '../src/engine/onnxruntime/register.js'
 import { own, scope } from '../src/engine/scope.js'
 import { selectBackend } from '../src/engine/select.js'
 import { liveClock } from '../src/live/clock.js'
-import { initialLora, loraScalings } from '../src/modules/lora/adapter.js'
-import { loraConfig } from '../src/modules/lora/config.js'
-import { loadWeights, makeParams } from '../src/modules/pretrained.js'
+import { completionKeys, makeGenerator } from '../src/modules/generation/generator.js'
+import { loadWeights, type Pretrained } from '../src/modules/pretrained.js'
+import { sharedParams } from '../src/modules/sharedParams.js'
 import { type DecoderConfig, parseConfig } from '../src/modules/transformer/config.js'
-import { completionKeys, makeGenerator } from '../src/modules/transformer/generate.js'
 import { type Params, parameterCount, parameterShapes } from '../src/modules/transformer/params.js'
 import { makeScorer } from '../src/modules/transformer/scorer.js'
+import { GRPOLoss } from '../src/objectives/grpoLoss.js'
 import { adamW } from '../src/objectives/updates/adamW.js'
+import { ratedBatch, textOfNoModel } from './batch.js'
 import { host, randomIds } from './settings.js'
 
 const PHASES = ['load', 'params', 'score', 'generate', 'generate16', 'lora'] as const
 
 type Phase = (typeof PHASES)[number]
+
+/** A checkpoint without a text side. */
+type Weights = Omit<Pretrained, 'text'>
 
 interface LargeOptions {
   readonly layers: number
@@ -152,47 +156,60 @@ const sampling = async (config: DecoderConfig, params: Params, rows: number): Pr
 }
 
 /** One update of an adapter on 4 rows of 32 prompt and 32 completion tokens, the layers computed again on the way back. */
-const learning = async (config: DecoderConfig, params: Params): Promise<object> => {
-  const lora = loraConfig({ rank: 8, alpha: 16 })
-  const adapter = orThrow(initialLora(config, lora, keyFromSeed(1)))
-  using trained = own(scope(() => makeParams(adapter.arrays)))
-  using frozen = own(scope(() => ({ ...params, ...loraScalings({ config: lora, tensors: trained.value }) })))
-  const step = trainStep({ config, optimizer: adamW(), recompute: 'layers', frozen: frozen.value })
+const learning = async ({ config, arrays }: Weights): Promise<object> => {
+  const learner = localLearner({
+    model: { config, arrays, text: await textOfNoModel() },
+    lora: { rank: 8, alpha: 16 },
+    loss: GRPOLoss(),
+    optimizer: adamW({ learningRate: 1e-4 }),
+    key: keyFromSeed(1),
+    compute: { recompute: 'layers' },
+  })
   const ids = randomIds(1, 64, config.vocabularySize)
-  const rows = {
-    prompts: Array.from({ length: 4 }, () => ids.subarray(0, 32)),
-    completions: Array.from({ length: 4 }, (_, i) => ids.slice(32).map((id) => id + i)),
-    oldLogProbs: Array.from({ length: 4 }, () => new Float32Array(32).fill(-Math.log(config.vocabularySize))),
-    advantages: [1, -1, 1, -1],
-    temperature: 1,
-  }
-  using state = own(scope(() => step.init(trained.value)))
-  const update = (): void => step.update(state.value, rows, 1e-4).state.release()
+  const each = <T>(f: (i: number) => T): readonly T[] => [0, 1, 2, 3].map(f)
+  using batch = own(
+    scope(() =>
+      ratedBatch({
+        prompts: each(() => ids.subarray(0, 32)),
+        completions: each((i) => ids.slice(32).map((id) => id + i)),
+        logProbs: each(() => new Float32Array(32).fill(-Math.log(config.vocabularySize))),
+        rewards: [1, 0, 1, 0],
+        group: 4,
+      }),
+    ),
+  )
+  const update = async (): Promise<unknown> => orThrow(await learner.update(batch.value)())
   const measured = { first: await breakdown(update), second: await breakdown(update) }
-  step.release()
-  return { adapterParameters: [...adapter.arrays.values()].reduce((n, { data }) => n + data.length, 0), ...measured }
+  const adapter = Object.entries(learner.weights()).filter(
+    ([name]) => name.includes('lora_') && name.endsWith('.weight'),
+  )
+  const adapterParameters = adapter.reduce((n, [, { size }]) => n + size, 0)
+  await learner.close()
+  return { adapterParameters, ...measured }
 }
 
-const measure = (phase: Phase, config: DecoderConfig, params: Params): Promise<object> => {
+const measure = (phase: Phase, weights: Weights, params: Params): Promise<object> => {
+  const { config } = weights
   switch (phase) {
     case 'score':
       return scoring(config, params)
     case 'lora':
-      return learning(config, params)
+      return learning(weights)
     default:
       return sampling(config, params, phase === 'generate' ? 1 : 16)
   }
 }
 
 const runPhase = async (phase: Phase, folder: string): Promise<object> => {
-  const [{ config, arrays }, load] = await timed(async () => orThrow(await loadWeights(folder)()))
+  const [weights, load] = await timed(async () => orThrow(await loadWeights(folder)()))
+  const { config } = weights
   const parameters = parameterCount(config)
   const model = { parameters, float32Megabytes: Math.round((parameters * 4) / 1e6) }
   if (phase === 'load') return { ...model, load, peakMegabytes: peakMegabytes() }
   await selectBackend({ backend: 'onnxruntime', threads: options.threads })
-  const [params, make] = await timed(() => own(scope(() => makeParams(arrays))))
+  const [params, make] = await timed(() => sharedParams(weights))
   if (phase === 'params') return { ...model, load, make, peakMegabytes: peakMegabytes() }
-  const measured = await measure(phase, config, params.value)
+  const measured = await measure(phase, weights, params.value)
   return { ...model, load, make, ...measured, peakMegabytes: peakMegabytes() }
 }
 

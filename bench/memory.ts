@@ -4,18 +4,22 @@
  */
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { type MemoryRequest, memoryEstimate } from '../src/collectors/memoryEstimate.js'
-import type { TrainingRows } from '../src/collectors/stepRows.js'
-import { trainStep } from '../src/collectors/trainStep.js'
-import { keyFromSeed } from '../src/core/key.js'
-import { own, scope } from '../src/engine/scope.js'
-import { selectBackend } from '../src/engine/select.js'
-import { initialLora, loraScalings } from '../src/modules/lora/adapter.js'
-import { loraConfig } from '../src/modules/lora/config.js'
-import { makeParams } from '../src/modules/pretrained.js'
-import { initialParams, parameterCount } from '../src/modules/transformer/params.js'
-import { adamW } from '../src/objectives/updates/adamW.js'
-import { requireRight } from '../src/testing/results.js'
+import {
+  adamW,
+  GRPOLoss,
+  initialLora,
+  keyFromSeed,
+  localLearner,
+  loraConfig,
+  type MemoryRequest,
+  memoryEstimate,
+  orThrow,
+  own,
+  parameterCount,
+  scope,
+  selectBackend,
+} from 'tandem-rl'
+import { randomModel, ratedBatch } from './batch.js'
 import { benchConfig, randomIds } from './settings.js'
 
 interface Case {
@@ -41,23 +45,23 @@ interface Measured {
 const configOfCase = ({ hidden, layers, vocab }: Case) =>
   benchConfig({ hidden, layers, vocab, heads: hidden / 64, kvHeads: hidden / 128 })
 
-const rowsOf = ({ prompts, group, promptLength, completionLength, vocab }: Case): TrainingRows => {
+const batchOf = ({ prompts, group, promptLength, completionLength, vocab }: Case) => {
   const ids = randomIds(1, promptLength + completionLength, vocab)
   const count = prompts * group
   const each = <T>(f: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => f(i))
-  return {
+  return ratedBatch({
     prompts: each((i) => ids.slice(0, promptLength).map((id) => (id + Math.floor(i / group)) % (vocab - 3))),
     completions: each((i) => ids.slice(promptLength).map((id) => (id + i) % (vocab - 3))),
-    oldLogProbs: each(() => new Float32Array(completionLength).fill(-Math.log(vocab))),
-    advantages: each((i) => (i % 2 === 0 ? 1 : -1)),
-    temperature: 1,
-  }
+    logProbs: each(() => new Float32Array(completionLength).fill(-Math.log(vocab))),
+    rewards: each((i) => (i % 2 === 0 ? 1 : 0)),
+    group,
+  })
 }
 
 const requestOf = (one: Case): MemoryRequest => {
   const config = configOfCase(one)
   const adapter = initialLora(config, loraConfig({ rank: 8 }), keyFromSeed(1))
-  const sizes = [...requireRight(adapter).arrays.values()].map(({ data }) => data.length)
+  const sizes = [...orThrow(adapter).arrays.values()].map(({ data }) => data.length)
   return {
     config,
     trained: one.train === 'all' ? parameterCount(config) : sizes.reduce((a, b) => a + b, 0),
@@ -76,29 +80,17 @@ const requestOf = (one: Case): MemoryRequest => {
 /** Two steps: memory of the first is not all that there is, since the optimizer's state is replaced in the second. */
 const measure = async (one: Case): Promise<void> => {
   await selectBackend({ threads: 2 })
-  const config = configOfCase(one)
-  using base = own(scope(() => initialParams(config, keyFromSeed(0))))
-  const adapter = requireRight(initialLora(config, loraConfig({ rank: 8 }), keyFromSeed(1)))
-  using lora = own(scope(() => makeParams(adapter.arrays)))
-  const frozen =
-    one.train === 'lora'
-      ? scope(() => ({ ...base.value, ...loraScalings({ config: adapter.config, tensors: lora.value }) }))
-      : {}
-  const step = trainStep({
-    config,
-    optimizer: adamW(),
-    frozen,
-    microBatchTokens: MICRO_BATCH,
-    recompute: one.recompute,
+  const learner = localLearner({
+    model: await randomModel(configOfCase(one)),
+    ...(one.train === 'lora' && { lora: { rank: 8 } }),
+    loss: GRPOLoss(),
+    optimizer: adamW({ learningRate: 1e-4 }),
+    key: keyFromSeed(1),
+    compute: { microBatchTokens: MICRO_BATCH, recompute: one.recompute },
   })
-  const params = one.train === 'lora' ? lora.value : base.value
-  let state = own(scope(() => step.init(params)))
+  using batch = own(scope(() => batchOf(one)))
   const started = performance.now()
-  for (let i = 0; i < 2; i++) {
-    const { state: next } = step.update(state.value, rowsOf(one), 1e-4)
-    state.release()
-    state = next
-  }
+  for (let i = 0; i < 2; i++) orThrow(await learner.update(batch.value)())
   const seconds = (performance.now() - started) / 1000
   process.send?.({ peak: process.resourceUsage().maxRSS * 1024, seconds }, () => process.exit(0))
 }

@@ -7,12 +7,11 @@ import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
 import { right } from 'fp-ts/lib/Either.js'
-import * as TE from 'fp-ts/lib/TaskEither.js'
-import { groupRows, trainingRows } from '../src/collectors/groups.js'
+import type * as TE from 'fp-ts/lib/TaskEither.js'
+import { localLearner } from '../src/collectors/learners/localLearner.js'
 import { inFlightUpdater } from '../src/collectors/overlap/inFlightUpdater.js'
-import { overlappedTraining } from '../src/collectors/overlap/overlappedTraining.js'
 import { rolloutGroups } from '../src/collectors/overlap/rolloutGroups.js'
-import { trainStep } from '../src/collectors/trainStep.js'
+import { sampleAhead } from '../src/collectors/overlap/samplerAhead.js'
 import { decoderForms } from '../src/collectors/updaters/decoderForms.js'
 import { orThrow } from '../src/core/failure.js'
 import { child, keyFromSeed, uniform, uniformInteger } from '../src/core/key.js'
@@ -26,12 +25,14 @@ import { folderEngineModule } from '../src/modules/generation/folderEngine.js'
 import { LLMOnDevice } from '../src/modules/generation/onDevice.js'
 import { hostArrays } from '../src/modules/pretrained.js'
 import { localClient } from '../src/modules/remote/localClient.js'
+import { sharedParams } from '../src/modules/sharedParams.js'
 import { formatConfig } from '../src/modules/transformer/config.js'
-import { initialParams } from '../src/modules/transformer/params.js'
-import { groupGatherer } from '../src/objectives/advantages/groupGatherer.js'
+import { MCAdvantage } from '../src/objectives/advantages/mcAdvantage.js'
+import { GRPOLoss } from '../src/objectives/grpoLoss.js'
 import { adamW } from '../src/objectives/updates/adamW.js'
 import { ScriptedEnv } from '../src/testing/scriptedEnv.js'
 import { ScriptedPolicy } from '../src/testing/scriptedPolicy.js'
+import { randomModel } from './batch.js'
 import { benchConfig, host, median, randomIds } from './settings.js'
 
 /** An engine on a thread samples, at most so many updates behind: with 0, sampling and learning wait for each other. */
@@ -137,7 +138,8 @@ const onThread = async (params: NamedTensors): Promise<Sampler> => {
 const time = async (mode: Mode): Promise<number> => {
   const isHere = options.latency === undefined
   await selectBackend({ threads: isHere ? Math.max(1, threads - Math.floor(threads / 2)) : threads })
-  using params = own(scope(() => initialParams(config, keyFromSeed(0))))
+  const model = await randomModel(config)
+  using params = sharedParams(model)
   const sampler = isHere ? await onThread(params.value) : elsewhere(options.latency)
   const env = (task: number) =>
     ScriptedEnv(
@@ -148,28 +150,32 @@ const time = async (mode: Mode): Promise<number> => {
       })),
     )
   const source = rolloutGroups({ env, policy: sampler.policy, key })
-  const step = trainStep({ config, optimizer: adamW() })
+  const learner = localLearner({
+    ...{ model, key, loss: GRPOLoss(), optimizer: adamW({ learningRate: 1e-4 }) },
+  })
+  const advantage = MCAdvantage({ groupSize: group })
   const rules = {
     groups: prompts,
     maxLag: Number(mode.slice(3)),
     lastVersion: options.warmup + options.steps,
   }
-  const steps = overlappedTraining({
-    ...{ source, rules },
-    learning: {
-      ...{ step, updater: sampler, state: own(scope(() => step.init(params.value))), learningRate: () => 1e-4 },
-      rows: ({ groups }) => {
-        const { batch: owned } = source.join(groups.map((each) => each.group))
-        using batch = owned
-        return TE.right([trainingRows(batch.value, groupRows(batch.value, groupGatherer({ groupSize: group })))])
-      },
-    },
-  })
+  const push = (version: number) => async () => {
+    using weights = own(learner.weights())
+    return await sampler.push(weights.value, version)()
+  }
+  const ahead = sampleAhead(source, rules, { push })
   let started = 0
-  for await (const { version } of steps) if (version === options.warmup) started = performance.now()
+  for (let taken = orThrow(await ahead.take()); taken._tag === 'Step'; taken = orThrow(await ahead.take())) {
+    using batch = source.join(taken.groups.map((each) => each.group)).batch
+    using rated = own(scope(() => advantage(batch.value)))
+    orThrow(await learner.update(rated.value)())
+    ahead.trained()
+    if (learner.version() === options.warmup) started = performance.now()
+  }
+  await ahead.close()
   const seconds = (performance.now() - started) / 1000 / options.steps
   await sampler.close()
-  step.release()
+  await learner.close()
   return seconds
 }
 

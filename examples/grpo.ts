@@ -12,7 +12,8 @@ const env = pipe(
 )
 const optimizer = T.adamW({ learningRate: 1e-4 })
 const learner = T.localLearner({ model, loss: T.GRPOLoss({ clipEpsilon: 0.2 }), optimizer, key })
-const policy = T.TransformersWrapper({ ...model, params: learner.weights(), sampling: { maxNewTokens: 64 } })
+const sampling = { maxNewTokens: 64 }
+const policy = T.TransformersWrapper({ config: model.config, params: learner.weights(), sampling })
 const advantage = T.MCAdvantage({ groupSize: 8 })
 const updater = T.inProcessUpdater(policy)
 

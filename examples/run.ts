@@ -5,7 +5,8 @@ const key = T.keyFromSeed(1)
 const model = await T.orThrow(T.loadPretrained(T.EMBEDDED_MODEL))
 const optimizer = T.adamW({ learningRate: 1e-4 })
 const learner = T.localLearner({ model, loss: T.GRPOLoss({ clipEpsilon: 0.2 }), optimizer, key })
-const policy = T.TransformersWrapper({ ...model, params: learner.weights(), sampling: { maxNewTokens: 64 } })
+const sampling = { maxNewTokens: 64 }
+const policy = T.TransformersWrapper({ config: model.config, params: learner.weights(), sampling })
 const source = T.wordProblems(T.child(key, 'tasks'), { split: 'rl' })
 const heldOut = T.heldOutProblems()
 

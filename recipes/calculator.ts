@@ -1,7 +1,9 @@
-/** A calculator by GRPO: conversations of several turns with a tool. A model that mostly guesses learns to call it. */
+/**
+ * Tool use by GRPO: over several turns, a model that mostly guesses learns to call a calculator.
+ */
 import * as T from 'tandem-rl'
 
-/** Sums and products that a small model cannot do in its head. Even indices are for learning, odd ones for tests. */
+/** Generates sums and products. Even indices are used for training, odd ones for evaluation. */
 const sumAt = (key: T.Key, index: number) => {
   const at = T.child(key, index)
   const [a, b] = [10 + T.uniformInteger(at, 90, 0), 10 + T.uniformInteger(at, 90, 1)]
@@ -9,7 +11,9 @@ const sumAt = (key: T.Key, index: number) => {
   return { id: `${a} ${sign} ${b}`, query: `What is ${a} ${sign} ${b}?`, answer: `#### ${value}` }
 }
 
-/** A conversation that the start model is shown: three of five guess, the others call the calculator. */
+/**
+ * A conversation for training the start model: three of five guess, the others call the calculator.
+ */
 const conversationOf = ({ id, query, answer }: T.Task, key: T.Key): T.History => {
   const asked = T.History([T.message('user', query)])
   if (T.uniform(key) < 0.6)
@@ -25,10 +29,10 @@ const conversationOf = ({ id, query, answer }: T.Task, key: T.Key): T.History =>
 
 export const recipe = T.defineRecipe({
   name: 'calculator',
-  summary: 'Show a model how a calculator is called, and train it by GRPO until it does.',
+  summary: 'Show a model how to call a calculator, then train it by GRPO to use it.',
   settings: T.withDefaults(T.policySettings, { steps: 12, sampling: { maxNewTokens: 80 } }).extend({
-    shown: T.z.number().int().positive().default(12_800).describe('conversations that the model is shown first'),
-    batch: T.z.number().int().positive().default(64).describe('conversations in a step of showing'),
+    shown: T.z.number().int().positive().default(12_800).describe('conversations for training the start model'),
+    batch: T.z.number().int().positive().default(64).describe('conversations per step of that training'),
   }),
   build: async (settings, context) => {
     const key = T.keyFromSeed(settings.seed)

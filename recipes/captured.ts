@@ -1,4 +1,4 @@
-/** Training from captured sessions: an agent talks to a proxy that records tokens and log-probabilities, and its runs are rewarded. */
+/** Training on captured sessions: a proxy records an agent's tokens and log-probabilities. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as T from 'tandem-rl'
@@ -7,7 +7,7 @@ const answerSchema = T.z.object({
   choices: T.z.tuple([T.z.object({ message: T.z.object({ content: T.z.string() }) })]),
 })
 
-/** The sessions of an agent for the default run. The agent has an address of a chat API, and knows nothing of training. */
+/** Plays the default agent, which only uses a chat API, and returns its captured sessions. */
 const playedSessions = async (
   model: T.Pretrained,
   key: T.Key,
@@ -40,12 +40,21 @@ const playedSessions = async (
 
 export const recipe = T.defineRecipe({
   name: 'captured',
-  summary: 'Learn by GRPO from sessions of an agent: those of tandem capture, or of an agent that is played first.',
+  summary: 'Train a model by GRPO on captured sessions of an agent: a file of tandem capture, or a built-in agent.',
   settings: T.withDefaults(T.dataSettings.omit({ batch: true }), { steps: 16, keep: { evalEvery: 4 } }).extend({
     tasks: T.settings.tasks,
-    dataset: T.z.string().nullable().default(null).describe('a file that tandem capture wrote'),
-    sessions: T.z.number().int().positive().default(128).describe('tasks that the default agent tries'),
-    maxNewTokens: T.z.number().int().positive().default(64).describe('longest answer of the default agent'),
+    dataset: T.z
+      .string()
+      .nullable()
+      .default(null)
+      .describe('file of tandem capture; off: sessions of the built-in agent'),
+    sessions: T.z.number().int().positive().default(128).describe('tasks for the built-in agent'),
+    maxNewTokens: T.z
+      .number()
+      .int()
+      .positive()
+      .default(64)
+      .describe('longest completion of the built-in agent in tokens'),
   }),
   build: async (settings) => {
     const model = await T.orThrow(T.loadPretrained(settings.model))

@@ -1,7 +1,7 @@
-/** On-policy distillation: the student samples, and a teacher rates every token that the student wrote. */
+/** On-policy distillation: a student samples, and a teacher scores every sampled token. */
 import * as T from 'tandem-rl'
 
-/** A teacher for the default run: the student after a few steps of supervised training on worked solutions. */
+/** Trains a default teacher: the student after a few supervised steps on worked solutions. */
 const taughtTeacher = (model: T.Pretrained, key: T.Key, context: T.BuildContext): Promise<T.Pretrained> => {
   const source = T.wordProblems(key, { split: 'train' })
   const conversation = (index: number): T.History => {
@@ -19,17 +19,17 @@ const taughtTeacher = (model: T.Pretrained, key: T.Key, context: T.BuildContext)
 export const recipe = T.defineRecipe({
   name: 'distill',
   summary:
-    'Learn from a teacher that rates what the student samples, on word problems or rows with question and answer.',
+    'Train a student on its own samples, scored by a teacher, on word problems or rows with question and answer.',
   settings: T.dataSettings.omit({ batch: true }).extend({
     tasks: T.settings.tasks,
     dataset: T.z.string().nullable().default(null).describe(T.DATASET_HELP),
-    evalDataset: T.z.string().nullable().default(null).describe('rows to evaluate on; off: rows held out'),
+    evalDataset: T.z.string().nullable().default(null).describe('rows for evaluation; off: held-out rows'),
     maxNewTokens: T.z.number().int().positive().default(64).describe('longest completion in tokens'),
     teacher: T.z
       .string()
       .nullable()
       .default(null)
-      .describe('a model with the tokenizer of the student; off: the student after supervised training on solutions'),
+      .describe("model with the student's tokenizer; off: the student after supervised training on worked solutions"),
   }),
   build: async (settings, context) => {
     const model = await T.orThrow(T.loadPretrained(settings.model))

@@ -1,7 +1,9 @@
-/** Direct preference optimization: a model learns from pairs of answers, one of which was preferred. */
+/** Direct preference optimization: trains a model on pairs of preferred and rejected answers. */
 import * as T from 'tandem-rl'
 
-/** Word problems with two right answers: worked out, which is preferred, and bare, which is the embedded model's habit. */
+/**
+ * Word problems with a worked solution as the chosen answer and a bare result as the rejected one.
+ */
 const workedOrBare = (key: T.Key, count: number): readonly T.PreferencePair[] => {
   const source = T.wordProblems(key, { split: 'train' })
   return Array.from({ length: count }, (_, i) => {
@@ -16,12 +18,11 @@ const workedOrBare = (key: T.Key, count: number): readonly T.PreferencePair[] =>
 
 export const recipe = T.defineRecipe({
   name: 'dpo',
-  summary:
-    'Learn preferences: rows with prompt, chosen and rejected, or word problems worked out against bare answers.',
+  summary: 'Train a model by DPO on rows with prompt, chosen and rejected, or on worked against bare answers.',
   settings: T.dataSettings.extend({
-    dataset: T.z.string().nullable().default(null).describe('rows with prompt, chosen, rejected, as a file or hub:'),
-    heldOut: T.z.number().int().positive().default(128).describe('rows that are kept for evaluation, the first ones'),
-    beta: T.z.number().positive().default(0.1).describe('strength of the pull to the first weights'),
+    dataset: T.z.string().nullable().default(null).describe('rows with prompt, chosen, rejected: a file or hub name'),
+    heldOut: T.z.number().int().positive().default(128).describe('first rows, held out for evaluation'),
+    beta: T.z.number().positive().default(0.1).describe('strength of the KL constraint to the initial weights'),
   }),
   build: async (settings) => {
     const model = await T.orThrow(T.loadPretrained(settings.model))
@@ -46,7 +47,7 @@ export const recipe = T.defineRecipe({
 
     const learner = T.localLearner({ ...T.learnerParts(settings, model), loss: T.dpoLoss({ beta: settings.beta }) })
 
-    // The reference is the model as it was; it rates both answers of every pair.
+    // The reference is the initial model. It scores both answers of every pair.
     using first = T.sharedParams(model)
     const rate = T.pairRater(T.TransformersWrapper({ config: model.config, params: first.value }))
 

@@ -1,30 +1,34 @@
-/** GSM8K by GRPO: any model folder, sampling in this process or on a server with vLLM's protocol. */
+/** GSM8K by GRPO: any model, sampling in this process or on a server with vLLM's protocol. */
 import * as T from 'tandem-rl'
 
 export const recipe = T.defineRecipe({
   name: 'gsm8k',
-  summary: 'Train a model by GRPO on word problems of GSM8K, sampling in this process or on a server.',
+  summary: 'Train a model by GRPO on GSM8K, sampling in this process or on a server.',
   settings: T.withDefaults(T.policySettings, { steps: 200, sampling: { maxNewTokens: 256 } }).extend({
-    ...T.rowSettings({ rows: 'rows with question and answer', from: 'hub:openai/gsm8k/main/train' }),
-    systemPrompt: T.z
-      .string()
-      .nullable()
-      .default(T.GSM8K_SYSTEM_PROMPT)
-      .describe('what the model is asked for before each problem; off: nothing'),
+    ...T.rowSettings({
+      rows: 'rows with question and answer',
+      from: 'openai/gsm8k',
+      columns: { question: 'question', answer: 'answer' },
+    }),
+    systemPrompt: T.z.string().nullable().default(T.GSM8K_SYSTEM_PROMPT).describe('system prompt; off: none'),
     engine: T.z
       .strictObject({
         url: T.z
           .string()
           .nullable()
           .default(null)
-          .describe('server that samples, started by tandem serve --dev or vLLM; off: this process samples')
+          .describe('URL of a server for sampling (tandem serve --dev, or vLLM); off: sample in this process')
           .meta({ flag: 'engine' }),
-        model: T.z.string().default('policy').describe('name of the served model').meta({ flag: 'engine-model' }),
+        model: T.z
+          .string()
+          .default('policy')
+          .describe('name of the model on the server')
+          .meta({ flag: 'engine-model' }),
         folder: T.z
           .string()
           .nullable()
           .default(null)
-          .describe('folder that the server sees too, for weights; off: a temporary one')
+          .describe('folder shared with the server, for weights; off: a temporary folder')
           .meta({ flag: 'engine-folder' }),
       })
       .prefault({}),

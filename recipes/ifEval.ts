@@ -1,18 +1,19 @@
-/** Instruction following by GRPO: prompts of IFEval, whose instructions a program checks. */
+/** Instruction following by GRPO: IFEval prompts with instructions that a program verifies. */
 import * as T from 'tandem-rl'
 
 export const recipe = T.defineRecipe({
   name: 'ifEval',
-  summary: 'Train a model by GRPO to follow instructions that a program can check.',
+  summary: 'Train a model by GRPO to follow instructions that a program verifies.',
   settings: T.withDefaults(T.policySettings, { steps: 200, sampling: { maxNewTokens: 256 } }).extend({
     ...T.rowSettings({
       rows: 'rows with key, prompt, instruction_id_list and kwargs, as in IFEval',
       from: 'hub:google/IFEval/ifeval_input_data.jsonl',
+      columns: { prompt: 'prompt' },
     }),
     judged: T.z
       .enum(['answer', 'reply'])
       .default('reply')
-      .describe('what is checked: the whole reply, or the block of the answer, which a system prompt then asks for'),
+      .describe('text to verify: the whole reply, or only its answer block, which the system prompt then requests'),
   }),
   build: async (settings, context) => {
     const model = await T.orThrow(T.loadPretrained(settings.model))

@@ -1,4 +1,4 @@
-/** MATH by GRPO: competition problems whose answer is in a box, compared as mathematics. */
+/** MATH by GRPO: competition problems with boxed answers, compared as mathematical expressions. */
 import * as T from 'tandem-rl'
 
 export const recipe = T.defineRecipe({
@@ -7,13 +7,10 @@ export const recipe = T.defineRecipe({
   settings: T.withDefaults(T.policySettings, { steps: 200, sampling: { maxNewTokens: 512 } }).extend({
     ...T.rowSettings({
       rows: 'rows with problem, level, type and solution',
-      from: 'hub:EleutherAI/hendrycks_math/algebra/train',
+      from: 'EleutherAI/hendrycks_math/algebra',
+      columns: { problem: 'problem', solution: 'solution', level: 'level', type: 'type' },
     }),
-    systemPrompt: T.z
-      .string()
-      .nullable()
-      .default(T.MATH_SYSTEM_PROMPT)
-      .describe('what the model is asked for before each problem; off: nothing'),
+    systemPrompt: T.z.string().nullable().default(T.MATH_SYSTEM_PROMPT).describe('system prompt; off: none'),
   }),
   build: async (settings, context) => {
     const model = await T.orThrow(T.loadPretrained(settings.model))

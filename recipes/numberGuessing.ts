@@ -1,16 +1,16 @@
-/** Number guessing by GRPO: a game of several turns. A model that guesses at random learns to follow hints. */
+/** Number guessing by GRPO: in a game of several turns, a random guesser learns to follow hints. */
 import * as T from 'tandem-rl'
 
-/** Three guesses find each of 7 numbers by halving, and 37 % of them at random. */
+/** With three guesses, bisection finds each of 7 numbers; random guessing finds 37 % of them. */
 const settings = T.withDefaults(T.policySettings.omit({ model: true }), {
   ...{ steps: 120, tasks: { prompts: 7, group: 16 }, sampling: { maxNewTokens: 4 }, learner: { learningRate: 2e-3 } },
 }).extend({
   largest: T.z.number().int().min(2).max(99).default(7).describe('secrets are 1 .. largest'),
-  guesses: T.z.number().int().positive().default(3).describe('guesses in a game'),
-  shown: T.z.number().int().positive().default(8000).describe('games that the start model is made from'),
+  guesses: T.z.number().int().positive().default(3).describe('guesses per game'),
+  shown: T.z.number().int().positive().default(8000).describe('games for training the start model'),
 })
 
-/** Messages without roles between them: a hint is the last token that the model reads. */
+/** A chat format without role markers: the hint is the last token before the model's turn. */
 const FORMAT: T.ChatFormat = {
   template:
     "{% for message in messages %}{{ message.content }}{% if message.role == 'assistant' %}<|end|>{% endif %}{% endfor %}",
@@ -23,7 +23,7 @@ const QUERY = 'Guess my number.'
 
 const hint = (guess: number, secret: number): string => (guess < secret ? 'higher' : 'lower')
 
-/** The numbers that the hints leave. */
+/** The range of numbers that fit the hints so far. */
 interface Left {
   readonly low: number
   readonly high: number
@@ -32,7 +32,7 @@ interface Left {
 const narrowed = ({ low, high }: Left, guess: number, secret: number): Left =>
   guess < secret ? { low: Math.max(low, guess + 1), high } : { low, high: Math.min(high, guess - 1) }
 
-/** A game that the start model is shown: seven of ten players ignore the hints, the others guess a number that is left. */
+/** A game for training the start model: seven of ten players ignore the hints. */
 const shownGame = (key: T.Key, { largest, guesses }: T.z.output<typeof settings>): T.History => {
   const secret = 1 + T.uniformInteger(key, largest)
   const isAttentive = T.uniform(key, 1) < 0.3

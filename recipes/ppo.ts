@@ -1,12 +1,11 @@
-/** PPO: a value head on the policy's decoder rates every token, and GAE makes advantages of rewards and values. */
+/** PPO: a value head on the policy's decoder, and advantages by GAE. */
 import * as T from 'tandem-rl'
 
 const positive = T.z.number().int().positive()
 
 export const recipe = T.defineRecipe({
   name: 'ppo',
-  summary:
-    'Train the embedded model by PPO with a value head on generated word problems, or on rows with question and answer.',
+  summary: 'Train a model by PPO with a value head on generated word problems, or on rows with question and answer.',
   settings: T.dataSettings.omit({ batch: true }).extend({
     tasks: T.settings.tasks,
     dataset: T.z.string().nullable().default(null).describe(T.DATASET_HELP),
@@ -14,13 +13,13 @@ export const recipe = T.defineRecipe({
       .string()
       .nullable()
       .default(null)
-      .describe('rows to evaluate on; off: rows held out of the data set'),
+      .describe('rows for evaluation; off: held-out rows of the data set'),
     maxNewTokens: positive.default(64).describe('longest completion in tokens'),
     ppo: T.z
       .strictObject({
-        lambda: T.z.number().min(0).max(1).default(0.95).describe('how far ahead an advantage looks'),
-        clip: T.z.number().min(0).default(0.2).describe('how far a ratio may leave 1'),
-        valueCoefficient: T.z.number().min(0).default(0.1).describe('weight of the loss of the value head'),
+        lambda: T.z.number().min(0).max(1).default(0.95).describe('lambda of GAE'),
+        clip: T.z.number().min(0).default(0.2).describe('clip range of the ratio, on both sides of 1'),
+        valueCoefficient: T.z.number().min(0).default(0.1).describe('coefficient of the value loss'),
       })
       .prefault({}),
   }),

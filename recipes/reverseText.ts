@@ -1,4 +1,4 @@
-/** Reversing text: a tokenizer and a model from scratch, supervised training, then GRPO. */
+/** Text reversal: a tokenizer and a model from scratch, supervised training, then GRPO. */
 import * as T from 'tandem-rl'
 
 const LETTERS = [...'abcdefgh']
@@ -14,16 +14,11 @@ const words = (key: T.Key): T.TaskSource =>
 
 export const recipe = T.defineRecipe({
   name: 'reverseText',
-  summary: 'Make a tiny model that can reverse words but mostly repeats them, and let GRPO find out what pays.',
+  summary: 'Train a tiny model from scratch that mostly repeats words, then train it by GRPO to reverse them.',
   settings: T.withDefaults(T.policySettings.omit({ model: true }), {
     ...{ steps: 140, sampling: { maxNewTokens: 8 }, learner: { learningRate: 3e-4 } },
   }).extend({
-    shown: T.z
-      .number()
-      .int()
-      .positive()
-      .default(16_384)
-      .describe('words that the model is shown reversed before it learns by reward'),
+    shown: T.z.number().int().positive().default(16_384).describe('reversed words for supervised training before GRPO'),
   }),
   build: async (settings, context) => {
     const key = T.keyFromSeed(settings.seed)
@@ -32,7 +27,7 @@ export const recipe = T.defineRecipe({
       const { query, answer } = T.orThrow(shown.at(index))
       return T.History([T.message('user', query), T.message('assistant', answered === 'reversed' ? answer : query)])
     }
-    // First how a word is reversed, then a bad habit: nine of ten words are repeated as they are.
+    // The first stage teaches reversal, the second a bad habit: nine of ten words are repeated.
     const reversing = { name: 'reversing', conversation: (i: number) => said(i, 'reversed'), learningRate: 3e-3 }
     const repeating = {
       ...{ name: 'repeating', learningRate: 1e-3 },

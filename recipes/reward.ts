@@ -1,7 +1,7 @@
-/** A reward model: a value head on a decoder learns which of two answers was preferred. */
+/** Reward model: trains a value head on a decoder to predict which of two answers is preferred. */
 import * as T from 'tandem-rl'
 
-/** Word problems with a right and a wrong answer. The working is the same: only the last number differs. */
+/** Word problems with a right and a wrong answer. Only the final number differs. */
 const rightOrWrong = (key: T.Key, count: number): readonly T.PreferencePair[] => {
   const source = T.wordProblems(key, { split: 'train' })
   return Array.from({ length: count }, (_, i) => {
@@ -16,15 +16,15 @@ const rightOrWrong = (key: T.Key, count: number): readonly T.PreferencePair[] =>
 export const recipe = T.defineRecipe({
   name: 'reward',
   summary:
-    'Train a reward model: rows with prompt, chosen and rejected, or right against wrong answers to word problems.',
+    'Train a reward model on rows with prompt, chosen and rejected, or on right and wrong answers to word problems.',
   settings: T.withDefaults(T.dataSettings, { learner: { learningRate: 1e-3 } }).extend({
-    dataset: T.z.string().nullable().default(null).describe('rows with prompt, chosen, rejected, as a file or hub:'),
-    heldOut: T.z.number().int().positive().default(128).describe('rows that are kept for evaluation, the first ones'),
+    dataset: T.z.string().nullable().default(null).describe('rows with prompt, chosen, rejected: a file or hub name'),
+    heldOut: T.z.number().int().positive().default(128).describe('first rows, held out for evaluation'),
     center: T.z
       .number()
       .min(0)
       .default(0.01)
-      .describe('weight of the squared sum of rewards, which keeps them around 0'),
+      .describe('coefficient of the squared sum of rewards, which centers them around 0'),
   }),
   build: async (settings) => {
     const model = await T.orThrow(T.loadPretrained(settings.model))
@@ -47,7 +47,7 @@ export const recipe = T.defineRecipe({
       ...batches,
     })
 
-    // The reward is read from the value head at the end of the answer; checkpoints have it in value_head.safetensors.
+    // The value head scores the end of the answer. Checkpoints store it in value_head.safetensors.
     const loss = T.rewardModelLoss({ centerRewardsCoefficient: settings.center })
     const learner = T.localLearner({ ...T.learnerParts(settings, model), loss })
     return T.defineRun({ data, learner, evaluate: [T.lossEvaluator({ data: heldOut, learner })] })

@@ -1,7 +1,9 @@
-/** Supervised fine-tuning: a model learns what the assistant wrote in conversations. By default, to work word problems out. */
+/** Supervised fine-tuning on conversations; by default, on worked solutions of word problems. */
 import * as T from 'tandem-rl'
 
-/** Generated word problems with worked solutions. The embedded model mostly guesses without working. */
+/**
+ * Generated word problems with worked solutions. The embedded model mostly answers without working.
+ */
 const workedProblems = (key: T.Key, count: number): readonly T.History[] => {
   const source = T.wordProblems(key, { split: 'train' })
   return Array.from({ length: count }, (_, i) => {
@@ -18,8 +20,8 @@ export const recipe = T.defineRecipe({
       .string()
       .nullable()
       .default(null)
-      .describe('rows with messages of role and content, as a file or hub:'),
-    heldOut: T.z.number().int().positive().default(128).describe('rows that are kept for evaluation, the first ones'),
+      .describe('rows with messages of role and content: a file or hub name'),
+    heldOut: T.z.number().int().positive().default(128).describe('first rows, held out for evaluation'),
   }),
   build: async (settings) => {
     const model = await T.orThrow(T.loadPretrained(settings.model))
@@ -44,7 +46,7 @@ export const recipe = T.defineRecipe({
 
     const learner = T.localLearner({ ...T.learnerParts(settings, model), loss: T.SFTLoss({ reduction: 'token-mean' }) })
 
-    // What the model answers, besides what it would have said to the held-out rows.
+    // Besides the held-out loss, evaluate the share of word problems that the model solves.
     const sampling = { temperature: 0, maxNewTokens: 64 }
     const policy = T.TransformersWrapper({ config: model.config, params: learner.weights(), sampling })
     const problems = ({ groups: prompts, start }: T.EvaluationContext) =>

@@ -1,4 +1,4 @@
-/** Word problems by GRPO: the run of `npm start`. A model of 0.85 million parameters learns to reason before it answers. */
+/** Word problems by GRPO, as in `npm start`: a 0.85M model learns to reason before it answers. */
 import * as T from 'tandem-rl'
 
 export const recipe = T.defineRecipe({
@@ -10,7 +10,7 @@ export const recipe = T.defineRecipe({
       .string()
       .nullable()
       .default(null)
-      .describe('rows to evaluate on; off: rows held out of the data set'),
+      .describe('rows for evaluation; off: held-out rows of the data set'),
   }),
   build: async (settings, context) => {
     const model = T.orThrow(await T.loadPretrained(settings.model)())

@@ -1,9 +1,10 @@
 /**
- * Fuzzing for a while: `npm run fuzz -- --minutes 10`.
+ * Fuzzes for some minutes: `npm run fuzz -- --minutes 10`.
  *
- * Inputs are texts of `test/fuzz/corpus` with random changes, for each target of `test/fuzz/targets.ts` in turn, in a process of their own. An
- * input that throws, ends the process, or takes more than a second is a failure: it is kept in the target's corpus, where the tests find it.
- * Ends with 1 if there was one.
+ * Inputs are texts of `test/fuzz/corpus` with random changes, for each target of
+ * `test/fuzz/targets.ts` in turn, in a separate process. An input that throws, crashes the process,
+ * or takes more than a second is a failure. It is added to the target's corpus, which the tests
+ * run. The exit code is 1 if there was a failure.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -16,13 +17,13 @@ import { child, keyFromSeed } from '../src/core/key.js'
 import { mutated } from '../test/fuzz/mutate.js'
 import { corpusFolder, corpusOf, TARGETS } from '../test/fuzz/targets.js'
 
-/** Longer than this is a stall. */
+/** CPU time above which an input counts as a stall. */
 const STALL_MS = 1000
 
-/** After that the process is ended. */
+/** Time after which the process is killed. */
 const HANG_MS = 20_000
 
-/** Inputs of a target before the next one has its turn. */
+/** Inputs of a target before the next target's turn. */
 const TURN = 50
 
 interface Result {
@@ -30,7 +31,7 @@ interface Result {
   readonly problem: string | null
 }
 
-/** Reads inputs that the parent sends, one at a time. */
+/** Runs inputs that the parent sends, one at a time. */
 const serveInputs = (): void => {
   process.on('message', async ({ name, input }: { readonly name: string; readonly input: string }) => {
     const began = process.cpuUsage()
@@ -40,18 +41,18 @@ const serveInputs = (): void => {
     } catch (error) {
       problem = error instanceof Error ? (error.stack ?? error.message) : String(error)
     }
-    const { user, system } = process.cpuUsage(began) // time that others take from this process is no stall
+    const { user, system } = process.cpuUsage(began) // CPU time, so that load of other processes does not count
     process.send!({ ms: (user + system) / 1000, problem } satisfies Result)
   })
   process.send!('ready')
 }
 
-/** A process that reads inputs; one that hangs or dies is followed by another. */
+/** Manages the process that runs inputs, and restarts it after a hang or a crash. */
 const reader = () => {
   let running: ChildProcess | undefined
   const start = async (): Promise<ChildProcess> => {
     running = fork(fileURLToPath(import.meta.url), ['--reader'], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
-    await once(running, 'message') // it has loaded what it needs, which takes longer than any input may
+    await once(running, 'message') // loaded; loading takes longer than the limit of an input
     return running
   }
   return {
@@ -99,7 +100,7 @@ const fuzz = async (): Promise<void> => {
     counts.set(name, count)
     for (let i = 0; i < TURN && Date.now() < until; i++) {
       const input = mutated(corpus, child(key, turn * TURN + i))
-      // What is compiled at first use is not the input's.
+      // Compilation at first use does not count toward the first input.
       if (count.inputs++ === 0) await read.read(name, corpus[0]!)
       const { ms, problem } = await read.read(name, input)
       count.slowest = Math.max(count.slowest, ms)

@@ -1,9 +1,10 @@
 /**
  * Makes the model that comes with Tandem: `npm run make:model`.
  *
- * A byte-level BPE tokenizer and a decoder of about a million parameters are trained on generated word problems, in two stages:
- * first on worked solutions, which teaches arithmetic, then on a few examples of which most are bare answers, which teaches the bad habit
- * that reinforcement learning is to break. Everything is drawn from one seed; two runs on one machine give the same bytes.
+ * Trains a byte-level BPE tokenizer and a decoder of about one million parameters on generated word
+ * problems, in two stages: first on worked solutions, to learn arithmetic, then on a few examples
+ * with mostly bare answers, a habit that reinforcement learning has to break. Everything is derived
+ * from one seed; two runs on one machine give identical files.
  */
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -23,7 +24,7 @@ import { makeParams, type Pretrained, saveModel } from '../src/modules/pretraine
 import { TransformersWrapper } from '../src/modules/transformersWrapper.js'
 import { type EvaluationResult, evaluator } from '../src/training/evaluation.js'
 
-/** A stage of training. `bare` is the share of examples that answer without working the problem out. */
+/** Makes a training stage. `bare` is the share of examples that answer without worked steps. */
 const stageOf = (
   { bare, ...stage }: Omit<ModelStage, 'conversation'> & { readonly bare: number },
   root: Key,

@@ -1,8 +1,8 @@
-/** The task: how many balls are left? */
+/** The task: questions about the number of balls in a box. */
 import * as T from 'tandem-rl'
 import { reward } from './reward.js'
 
-/** Questions without end, always the same for one key. */
+/** Generates an endless sequence of questions, determined by a key. */
 export const questions = (key: T.Key): T.TaskSource =>
   T.endlessTasks('balls', (index) => {
     const own = T.child(key, index)
@@ -15,7 +15,7 @@ export const questions = (key: T.Key): T.TaskSource =>
     }
   })
 
-/** One question, one answer. */
+/** An environment with one question and one answer per episode. */
 export const balls = (source: T.TaskSource) => (tasks: T.TaskContext) =>
   T.MultiTurnEnv({
     ...{ source, ...tasks, maxTurns: 1, solvedAt: 1 },

@@ -1,4 +1,4 @@
-/** The laws of environments and of rewards, on those of this project. */
+/** Checks this project's environment and reward with the general laws for both. */
 import fc from 'fast-check'
 import * as T from 'tandem-rl'
 import { checkLaws, envLaws } from 'tandem-rl/testing'
@@ -23,7 +23,7 @@ checkLaws(
   ),
 )
 
-it('pays the right answer alone in full, whatever else is written', () => {
+it('gives the full reward only for the right answer, whatever text precedes it', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 0, max: 99 }),

@@ -1,10 +1,10 @@
-/** GRPO on the questions of env.ts: `npm start`. */
+/** Trains by GRPO on the questions of env.ts. Run it with `npm start`. */
 import * as T from 'tandem-rl'
 import { balls, questions } from './env.js'
 
 export const recipe = T.defineRecipe({
   name: 'balls',
-  summary: 'Train a model by GRPO to count what is left.',
+  summary: 'Train a model by GRPO to answer questions about the balls in a box.',
   settings: T.withDefaults(T.policySettings, { steps: 20, sampling: { maxNewTokens: 64 }, keep: { evalTasks: 100 } }),
   build: async (settings, context) => {
     const key = T.keyFromSeed(settings.seed)

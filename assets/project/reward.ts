@@ -1,4 +1,4 @@
-/** What an answer is worth: 1 if it is right, 0.1 if it is an answer at all. */
+/** Returns 1 for the right answer, 0.1 for another number in an `<answer>` tag, else 0. */
 export const reward = (text: string, expected: string): number => {
   const answer = /<answer>\s*(-?\d{1,12})\s*<\/answer>/.exec(text)?.[1]
   if (answer === undefined) return 0

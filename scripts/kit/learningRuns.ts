@@ -1,4 +1,4 @@
-/** Short training runs of many algorithms under one set of settings, and the file that keeps their numbers. */
+/** Short training runs of many algorithms with the same settings, and the file of their results. */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { AlgorithmName } from '../../src/objectives/algorithms.js'
@@ -6,7 +6,7 @@ import type { RunEvent } from '../../src/training/events.js'
 import type { EvaluationRecord, StepRecord } from '../../src/training/records.js'
 import { followRecipe } from './recipeRuns.js'
 
-/** What is kept of each update. */
+/** The recorded metrics of each update. */
 export type Kept = 'accuracy' | 'reward' | 'gradNorm' | 'clipFraction' | 'cutFraction' | 'entropy' | 'klToRef'
 
 /** A run by name. */
@@ -16,7 +16,7 @@ export interface RunName {
   readonly seed: number
 }
 
-/** The numbers of a run: of its evaluations, of which there is one more than updates, and of its updates. */
+/** The results of a run, per evaluation (one more than updates) and per update. */
 export interface LearningRun extends RunName, Readonly<Record<Kept, readonly number[]>> {
   /** Share of right greedy answers to held-out problems, before the first update and after each. */
   readonly heldOut: readonly number[]
@@ -24,7 +24,9 @@ export interface LearningRun extends RunName, Readonly<Record<Kept, readonly num
   readonly cpuSeconds: number
 }
 
-/** What all runs of one picture have in common: settings by the names of their flags, where they differ from the defaults of `tandem train`. */
+/**
+ * Settings shared by all runs of a picture, by flag name. Others have `tandem train`'s defaults.
+ */
 export type SharedSettings = Readonly<Record<string, number>> & { readonly steps: number; readonly evalEvery: number }
 
 /** The file: settings by the name of their setup, and runs. */
@@ -46,7 +48,9 @@ export const readLearningData = (path: string): LearningData =>
     ? (JSON.parse(readFileSync(path, 'utf8')) as LearningData) // written by `addRun`
     : { settings: {}, runs: [] }
 
-/** Whether a run is in the file. Errors: throws Error if the runs of its setup were made with other settings. */
+/**
+ * Returns `true` if the run is in the file. Throws Error if runs of its setup have other settings.
+ */
 export const isDone = (data: LearningData, name: RunName, settings: SharedSettings): boolean => {
   const stored = data.settings[name.setup]
   if (stored !== undefined && JSON.stringify(stored) !== JSON.stringify(settings))
@@ -56,8 +60,10 @@ export const isDone = (data: LearningData, name: RunName, settings: SharedSettin
   return data.runs.some((run) => sameRun(run, name))
 }
 
-/** Puts a run into the file, one line for each list of numbers, in the order of names. The file is whole at any time;
- * of two programs that write at the same moment one loses its run and makes it again. */
+/**
+ * Adds a run to the file, one line per list of numbers, ordered by name. The file is replaced
+ * atomically. If two programs write at the same time, one of them must repeat its run.
+ */
 export const addRun = (path: string, run: LearningRun, settings: SharedSettings): LearningData => {
   const data = readLearningData(path)
   const order = ({ setup, algorithm, seed }: RunName): string => `${setup} ${algorithm} ${seed}`
@@ -81,7 +87,7 @@ const cpuNow = (): number => {
   return (user + system) / 1e6
 }
 
-/** The numbers of a step that are kept. */
+/** Returns the recorded numbers of a step. */
 const keptOf = ({ reward, parts, update }: StepRecord): Readonly<Record<string, number | null | undefined>> => ({
   ...update,
   reward,
@@ -89,10 +95,10 @@ const keptOf = ({ reward, parts, update }: StepRecord): Readonly<Record<string, 
 })
 
 /**
- * Trains as `tandem train` does, in a folder below `parent` that stays.
+ * Trains as `tandem train` does, in a subfolder of `parent` that is kept.
  *
  * Errors   throws what `train` throws.
- * Effects  writes the run folder; calls `say` after each update with one line.
+ * Effects  writes the run folder, and calls `say` with one line after each update.
  */
 export const learn = async (
   name: RunName,

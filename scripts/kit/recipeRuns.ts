@@ -1,4 +1,4 @@
-/** Runs of recipes for scripts: as `tandem train` runs them, in this process. */
+/** Runs recipes for scripts, as `tandem train` does, in this process. */
 import { loadRecipe } from '../../src/cli/recipeFile.js'
 import { settingOfFlag } from '../../src/cli/recipeFlags.js'
 import { trainOptionsOf } from '../../src/training/choices.js'
@@ -7,16 +7,19 @@ import { withSetting } from '../../src/training/recipe.js'
 import { runFolder } from '../../src/training/store.js'
 import { train } from '../../src/training/train.js'
 
-/** A run to be followed. */
+/** The options of `followRecipe`. */
 export interface RecipeRun {
   readonly folder: string
-  /** Settings by the names of their flags, in camel case. */
+  /** Settings by flag name in camel case. */
   readonly flags: Readonly<Record<string, unknown>>
   readonly signal?: AbortSignal
   readonly onEvent: (event: RunEvent) => void | Promise<void>
 }
 
-/** Runs a recipe in a folder, new or gone on with. Errors: throws what `train` throws, and for settings that do not fit. */
+/**
+ * Starts or resumes a run of a recipe in a folder. Throws as `train` does, and for invalid
+ * settings.
+ */
 export const followRecipe = async (name: string, { folder, flags, signal, onEvent }: RecipeRun): Promise<void> => {
   const { recipe } = await loadRecipe(name)
   const given = Object.entries(flags).reduce(

@@ -1,4 +1,4 @@
-/** The rounds of a long run: each does a part of what training does from end to end, and leaves nothing behind. */
+/** Rounds of the soak test. Each exercises a part of training end to end and cleans up. */
 import { rmSync } from 'node:fs'
 import * as E from 'fp-ts/lib/Either.js'
 import { orThrow } from '../../src/core/failure.js'
@@ -16,7 +16,7 @@ import type { Pretrained } from '../../src/modules/pretrained.js'
 import { serveApp } from '../../src/serve/app.js'
 import { followRecipe } from './recipeRuns.js'
 
-/** What a round is given. */
+/** The inputs of a round. */
 export interface SoakWorld {
   readonly model: Pretrained
   /** Of the round alone; it may leave files there. */
@@ -56,7 +56,7 @@ const SMALL = {
   ...{ steps: 6, prompts: 4, group: 4, maxNewTokens: 32, evalEvery: 3, evalTasks: 16, checkpointEvery: 2 },
 }
 
-/** One session of a run, until its end or until step `stopAt` is done. */
+/** Runs one session, until the end of the run or of step `stopAt`. */
 const session = async (
   folder: string,
   flags: Flags,
@@ -82,7 +82,7 @@ const session = async (
   return work
 }
 
-/** A run that is stopped after a random step and taken up again, to its end with summary and report. */
+/** Stops a run after a random step and resumes it to its end, with summary and report. */
 const stoppedRun =
   (changes: Flags): Round =>
   async ({ folder: place, key, rest }) => {
@@ -114,16 +114,15 @@ const failing = (policy: Policy<TokenPrompt, TokenAction>): Policy<TokenPrompt, 
 const TASKS = 12
 const GROUP = 4
 
-/** Steps of training on groups that come as they are complete, by a policy that fails now and then. */
+/** Trains on groups in the order of completion, with a policy that fails occasionally. */
 const learnFromRollouts = async (
   { model, key, rest }: SoakWorld,
   remote: Policy<TokenPrompt, TokenAction>,
-  push: (params: T.NamedTensors, version: number) => Promise<unknown>,
+  push: (weights: T.NamedTensors, version: number) => Promise<unknown>,
 ): Promise<Work> => {
-  const { config, text } = model
   const problems = T.wordProblems(key, { split: 'rl' })
   const run = T.LLMCollector({
-    env: (task) => tokenEnv(GSM8KEnv({ source: problems, prompts: 1, repeats: GROUP, start: task }), text),
+    env: (task) => tokenEnv(GSM8KEnv({ source: problems, prompts: 1, repeats: GROUP, start: task }), model.text),
     policy: failing(remote),
     key,
     batches: { dialogTurnsPerBatch: 4 * GROUP },
@@ -132,26 +131,24 @@ const learnFromRollouts = async (
       ...{ onFailure: { retry: 1, pauseMs: 1 }, deadlineMs: 300_000 },
     },
   }).begin()
-  const learner = T.trainStep({ config, optimizer: T.adamW() })
-  let state = own(scope(() => learner.init(T.makeParams(model.arrays))))
+  const optimizer = T.adamW({ learningRate: 1e-4 })
+  const learner = T.localLearner({ model, key, optimizer, loss: T.GRPOLoss() })
+  const advantage = T.MCAdvantage({ groupSize: GROUP })
   let work = NO_WORK
   try {
     for (let taken = orThrow(await run.next()); taken._tag === 'Batch'; taken = orThrow(await run.next())) {
       const { tasks, failed, batch: owned } = taken
       using batch = owned
-      const rows = T.trainingRows(batch.value, T.groupRows(batch.value, T.groupGatherer({ groupSize: GROUP })))
-      const next = learner.update(state.value, rows, 1e-4)
-      state.release()
-      state = next.state
+      using rated = own(scope(() => advantage(batch.value)))
+      orThrow(await learner.update(rated.value)())
       work = addWork(work, { ...NO_WORK, steps: 1, groups: tasks.length, failures: failed.length })
-      await push(state.value.params, work.steps)
+      await push(learner.weights(), work.steps)
       await rest()
     }
     return work
   } finally {
     await run.close()
-    state.release()
-    learner.release()
+    await learner.close()
   }
 }
 
@@ -181,7 +178,10 @@ const threadEngine = LLMOnDevice(
   { weights: 'move' },
 )
 
-/** Rollouts by an engine on a thread of its own, over HTTP, which gets the new weights after each step. All of it is started and ended. */
+/**
+ * Samples rollouts over HTTP from an engine on its own thread, which gets new weights after each
+ * step. Starts and stops everything.
+ */
 const rolloutsOverHttp: Round = async (world) => {
   const { config, text } = world.model
   const engine = orThrow(await threadEngine())

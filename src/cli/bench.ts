@@ -1,4 +1,4 @@
-/** `tandem bench RECIPE`: how long the steps of a recipe take, and what memory they need. */
+/** `tandem bench RECIPE`: measures the time and memory of a recipe's steps. */
 import { cpus } from 'node:os'
 import { Command, Option } from 'commander'
 import type { PhaseSeconds, StepRecord } from '../training/records.js'
@@ -20,7 +20,7 @@ import { addRecipeFlags } from './recipeFlags.js'
 
 type Flags = EngineOptions & BuildFlags & Settings & { readonly measured: number }
 
-/** Steps that are done before the clock counts: graphs are compiled in them. */
+/** Number of warm-up steps, in which graphs are compiled. They are not measured. */
 const WARM_UP = 2
 
 interface Spread {
@@ -37,7 +37,7 @@ const spreadOf = (values: readonly number[]): Spread => {
 const total = ({ generation, environment, training, weightSync }: PhaseSeconds): number =>
   generation + environment + training + weightSync
 
-/** What the steps came to, as one record. */
+/** Summarizes the measured steps as one record. */
 const measured = (recipe: string, steps: readonly StepRecord[]) => ({
   ...{ recipe, steps: steps.length, cpu: cpus()[0]?.model ?? 'unknown', node: process.version },
   secondsPerStep: spreadOf(steps.map(({ seconds }) => total(seconds))),
@@ -71,20 +71,20 @@ const action =
     } catch (error) {
       throw asCommandError(error)
     }
-    if (steps.length <= WARM_UP) throw new CommandError(`the recipe made only ${steps.length} steps`)
+    if (steps.length <= WARM_UP) throw new CommandError(`the recipe ended after ${steps.length} steps`)
     process.stdout.write(`${JSON.stringify(measured(chosen.recipe.name, steps.slice(WARM_UP)))}\n`)
   }
 
-/** The command for the recipe of its arguments, which decides the flags. */
+/** Makes the command, with flags for the settings of the recipe that the arguments name. */
 export const benchCommand = async (args: readonly string[]): Promise<Command> => {
   const chosen = await choose(args, 'first')
   const command = new Command('bench')
     .description(
-      `Measure the steps of a recipe: median, spread and phases, as a line of JSON. ${chosen.recipe.summary}`,
+      `Benchmark the steps of a recipe. Prints median, spread and phases as a line of JSON. ${chosen.recipe.summary}`,
     )
     .argument('[recipe]', 'a recipe by name or file, or a run folder (default: wordProblems)')
     .addOption(
-      new Option('--measured <n>', 'steps that are measured, after two to warm up')
+      new Option('--measured <n>', 'number of measured steps, after two warm-up steps')
         .argParser(positiveInteger)
         .default(10),
     )

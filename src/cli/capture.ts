@@ -1,10 +1,11 @@
-/** `tandem capture`: a proxy in front of an engine that records what agents get from it. */
+/** `tandem capture`: a proxy in front of an engine that records agents' sessions. */
 import { basename } from 'node:path'
 import { Command, Option } from 'commander'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
 import { redact } from '../core/secrets.js'
+import type { CapturedSession } from '../data/capture/session.js'
 import type { EngineAbilities, EngineClient } from '../data/engineClient.js'
 import type { LLMEngine } from '../data/generation.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
@@ -12,7 +13,7 @@ import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { isLoopback } from '../live/httpServer.js'
 import { captureApp } from '../serve/capture/app.js'
 import { clientEngine } from '../serve/capture/clientEngine.js'
-import { noJournal, openJournal } from '../serve/capture/journal.js'
+import { type CaptureJournal, noJournal, openJournal } from '../serve/capture/journal.js'
 import { CommandError, orFail } from './failure.js'
 import {
   ALLOWED_HOSTS_HELP,
@@ -28,18 +29,18 @@ import {
 import type { StartServedEngine } from './serve.js'
 import { keysOf, type ListenFlags, listening, loadModel, type ModelToServe, say, untilStopped } from './serving.js'
 
-/** A server to put the proxy in front of. */
+/** The server behind the proxy. */
 interface Upstream {
   readonly url: string
   readonly kind: 'vllm' | 'sglang'
-  /** Name under which it serves the model. */
+  /** Name of the model on that server. */
   readonly model: string
   readonly apiKey: string | null
-  /** Longest time for a call, whatever the server sends meanwhile. */
+  /** Time limit of a call, including streaming. */
   readonly deadlineMs: number
 }
 
-/** A client of a server. */
+/** Makes a client of a server. */
 export type ConnectUpstream = (upstream: Upstream) => EngineClient
 
 interface CaptureFlags extends EngineOptions, ListenFlags {
@@ -63,13 +64,13 @@ interface CaptureFlags extends EngineOptions, ListenFlags {
   readonly shutdownSeconds: number
 }
 
-/** What the log-probabilities of a server allow. */
+/** Warns if the server's log-probabilities restrict which calls can be trained on. */
 const warnOfLogProbs = ({ server, logProbs }: EngineAbilities, { temperature }: CaptureFlags): void => {
   if (logProbs === 'tempered' || logProbs === 'all' || (logProbs === 'raw' && temperature === 1)) return
   say(
     logProbs === 'raw'
-      ? `warning: ${server} tells raw log-probabilities: only calls at temperature 1 can be learned from; set --temperature 1`
-      : `warning: ${server} tells log-probabilities after cuts and penalties: only calls without them can be learned from`,
+      ? `warning: ${server} returns raw log-probabilities: only calls at temperature 1 can be trained on; set --temperature 1`
+      : `warning: ${server} returns log-probabilities after top-k, top-p and penalties: only calls without them can be trained on`,
   )
 }
 
@@ -77,7 +78,7 @@ const warnOfLogProbs = ({ server, logProbs }: EngineAbilities, { temperature }: 
 const checkAddress = (url: string): void => {
   const { protocol } = URL.canParse(url) ? new URL(url) : { protocol: '' }
   if (protocol === 'http:' || protocol === 'https:') return
-  throw new CommandError(`--upstream: '${redact(url)}' is no address of a server, such as http://127.0.0.1:8000`)
+  throw new CommandError(`--upstream: '${redact(url)}' is not a URL such as http://127.0.0.1:8000`)
 }
 
 const upstreamOf = (url: string, flags: CaptureFlags, names: readonly string[]): Upstream => {
@@ -91,7 +92,7 @@ const upstreamOf = (url: string, flags: CaptureFlags, names: readonly string[]):
   }
 }
 
-/** What makes engines of a server and of a folder. */
+/** Functions that make an engine from a server or from a folder. */
 export interface CaptureEngines {
   readonly connect: ConnectUpstream
   readonly start: StartServedEngine
@@ -117,19 +118,25 @@ const engineOf = async (
   const known = {
     ...abilities,
     endTokens: abilities.endTokens.length > 0 ? abilities.endTokens : endTokens,
-    vocabularySize: Math.min(abilities.vocabularySize, vocabularySize), // not every server tells its own
+    vocabularySize: Math.min(abilities.vocabularySize, vocabularySize), // not every server reports its own
   }
   return clientEngine(client, known, model.text)
 }
 
-const capture = async (flags: CaptureFlags, engines: CaptureEngines): Promise<void> => {
+/** The journal of calls, and the sessions restored from it. */
+interface Kept {
+  readonly journal: CaptureJournal
+  readonly sessions: readonly CapturedSession[]
+}
+
+/** Serves requests until it is stopped. */
+const listen = async (flags: CaptureFlags, engines: CaptureEngines, kept: Kept): Promise<void> => {
+  const { journal, sessions } = kept
   const keys = keysOf(flags)
   if (flags.upstream !== undefined) checkAddress(flags.upstream)
   const model = await loadModel(flags.modelFolder)
   const given = flags.modelFolder
   const names = flags.servedModelName ?? [given === EMBEDDED_MODEL ? basename(EMBEDDED_MODEL) : given]
-  const { journal, sessions } =
-    flags.out === undefined ? { journal: noJournal, sessions: [] } : await orFail(openJournal(flags.out))
   const engine = await engineOf(flags, { model, names }, engines)
   const app = captureApp(
     {
@@ -152,71 +159,83 @@ const capture = async (flags: CaptureFlags, engines: CaptureEngines): Promise<vo
   )
   const server = await listening(app, engine, flags)
   if (!isLoopback(flags.host) && keys.length === 0) {
-    say(`warning: ${flags.host} can be reached by others, and there is no --api-key`)
+    say(`warning: ${flags.host} can be reached from other machines, and there is no --api-key`)
   }
-  if (sessions.length > 0) say(`going on with ${sessions.length} sessions of ${flags.out}`)
+  if (sessions.length > 0) say(`restored ${sessions.length} sessions from ${flags.out}`)
   process.stdout.write(`capturing ${names.join(', ')} at ${server.url}\n`)
   await untilStopped(server, engine, 1000 * flags.shutdownSeconds)
-  await orFail(journal.flush)
 }
 
-/** The command, over engines that `engines` makes. */
+const capture = async (flags: CaptureFlags, engines: CaptureEngines): Promise<void> => {
+  const kept: Kept =
+    flags.out === undefined ? { journal: noJournal, sessions: [] } : await orFail(openJournal(flags.out))
+  try {
+    await listen(flags, engines, kept)
+  } finally {
+    await orFail(kept.journal.close)
+  }
+}
+
+/** Limits of what is held in memory. */
+const limitOptions = (): readonly Option[] =>
+  [
+    new Option('--max-sessions <n>', 'most sessions held at a time (default: 10,000)'),
+    new Option('--max-bytes <n>', 'approximate memory limit for calls (default: 2 GiB)'),
+    new Option('--idle-seconds <n>', 'idle time after which unfinished sessions are dropped (default: 3600)'),
+  ].map((option) => option.argParser(positiveInteger))
+
+/** Makes the command, with engines made by `engines`. */
 export const captureCommand = (engines: CaptureEngines): Command => {
   const command = new Command('capture')
-    .description('Record what agents get from an engine: any client of OpenAI talks to it, tokens are kept as sampled.')
-    .option('--upstream <url>', 'server that samples (default: an engine of this process)')
+    .description("Record agents' sessions: a proxy for any OpenAI client that stores tokens exactly as sampled.")
+    .option('--upstream <url>', 'server for sampling (default: an engine in this process)')
     .addOption(
-      new Option('--upstream-kind <kind>', 'what the server is; tandem serve speaks as vllm')
+      new Option('--upstream-kind <kind>', 'protocol of the server; tandem serve uses vllm')
         .choices(['vllm', 'sglang'])
         .default('vllm'),
     )
-    .option('--upstream-model <name>', 'name of the model on that server (default: as it is served here)')
-    .option('--upstream-key <key>', "that server's API key (default: TANDEM_UPSTREAM_API_KEY of the environment)")
+    .option('--upstream-model <name>', 'name of the model on that server (default: the first served name)')
+    .option('--upstream-key <key>', 'API key of that server (default: variable TANDEM_UPSTREAM_API_KEY)')
     .addOption(
-      new Option('--upstream-seconds <n>', 'how long a call of that server may take').argParser(seconds).default(600),
+      new Option('--upstream-seconds <n>', 'time limit of a call to that server').argParser(seconds).default(600),
     )
     .addOption(
       new Option('--model-folder <name>', `the model's tokenizer and template: ${MODEL_HELP}`).default(
         EMBEDDED_MODEL,
-        'the one that comes with Tandem',
+        'the built-in model',
       ),
     )
-    .option('--served-model-name <names...>', 'names under which the model answers (default: its folder)')
+    .option('--served-model-name <names...>', 'names of the model for clients (default: its folder)')
     .option('--host <address>', 'address to listen on', '127.0.0.1')
-    .addOption(new Option('--port <n>', 'port to listen on; 0 takes a free one').argParser(portNumber).default(8100))
+    .addOption(new Option('--port <n>', 'port to listen on; 0 picks a free port').argParser(portNumber).default(8100))
     .option('--allowed-hosts <names...>', ALLOWED_HOSTS_HELP)
-    .option('--api-key <keys...>', 'ask for one of these keys (default: TANDEM_API_KEY of the environment)')
-    .option('--out <file>', 'write every call to this file, and go on with what is in it (default: keep in memory)')
+    .option('--api-key <keys...>', 'require one of these keys (default: variable TANDEM_API_KEY)')
+    .option('--out <file>', 'write every call to this file, and restore its sessions (default: keep in memory)')
     .addOption(
-      new Option('--unknown-sessions <how>', 'what becomes of sessions that nobody opened')
+      new Option('--unknown-sessions <how>', 'treatment of calls for a session that was not opened')
         .choices(['create', 'refuse'])
         .default('create'),
     )
     .addOption(
-      new Option('--continuation <how>', "go on from the answers' tokens, or render every request anew")
+      new Option('--continuation <how>', 'continue from the sampled tokens, or render every request again')
         .choices(['tokens', 'render'])
         .default('tokens'),
     )
-    .addOption(new Option('--temperature <x>', 'sample with it, whatever agents ask for').argParser(nonNegativeNumber))
+    .addOption(
+      new Option('--temperature <x>', 'temperature that overrides those of agents').argParser(nonNegativeNumber),
+    )
     .addOption(
       new Option(
         '--tool-call-parser <format>',
-        'how the model writes calls of tools (default: told from its chat template)',
+        'tool call format of the model (default: detected from its chat template)',
       ).choices([...TOOL_CALL_FORMATS, 'none']),
     )
-    .addOption(new Option('--max-sessions <n>', 'sessions held at a time (default: 10,000)').argParser(positiveInteger))
-    .addOption(new Option('--max-bytes <n>', 'memory for calls, about (default: 2 GiB)').argParser(positiveInteger))
+    .addOption(new Option('--seed <n>', 'seed for requests without one').argParser(naturalNumber).default(0))
     .addOption(
-      new Option('--idle-seconds <n>', 'drop unfinished sessions after so long (default: 3600)').argParser(
-        positiveInteger,
-      ),
-    )
-    .addOption(new Option('--seed <n>', 'seed of requests that have none').argParser(naturalNumber).default(0))
-    .addOption(
-      new Option('--shutdown-seconds <n>', 'how long running requests may end after a signal')
+      new Option('--shutdown-seconds <n>', 'grace period for running requests after a signal')
         .argParser(seconds)
         .default(30),
     )
-  for (const option of engineOptions()) command.addOption(option)
+  for (const option of [...limitOptions(), ...engineOptions()]) command.addOption(option)
   return command.action((flags: CaptureFlags) => capture(flags, engines))
 }

@@ -1,13 +1,13 @@
-/** The servers that `tandem capture` stands in front of. */
+/** Clients of the servers behind `tandem capture`. */
 import { liveTransport } from '../live/transport/liveTransport.js'
 import { SGLangClient } from '../modules/remote/sglang/client.js'
 import { vLLMClient } from '../modules/remote/vllm/client.js'
 import type { ConnectUpstream } from './capture.js'
 
-/** How long the server may take to say what it is: a server that works does so at once. */
+/** Time limit of control requests, which a healthy server answers at once. */
 const CONTROL_MS = 30_000
 
-/** A client of the server, whose key no message shows. */
+/** Makes a client of the server. The API key is never included in messages. */
 export const connectUpstream: ConnectUpstream = ({ url, kind, model, apiKey, deadlineMs }) => {
   const transport = liveTransport({
     servers: url,

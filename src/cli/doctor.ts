@@ -1,4 +1,4 @@
-/** `tandem doctor`: which tensor backends work on this machine, and how to get those that do not. */
+/** `tandem doctor`: tests the tensor backends of this machine, and prints how to install others. */
 import { fork } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { arch, availableParallelism, freemem, platform, totalmem } from 'node:os'
@@ -21,7 +21,7 @@ import { type EngineOptions, engineOptions, MODEL_HELP } from './options.js'
 import type { ProbeRequest, ProbeResult } from './probe.js'
 import type { SelfTest } from './selfTest.js'
 
-/** How to get each package. The ranges are those of our own package.json. */
+/** Install commands, with the version ranges of our package.json. */
 const INSTALL: Readonly<Record<string, string>> = {
   '@tensorflow/tfjs-node-gpu': 'npm install @tensorflow/tfjs-node-gpu@~4.22.0',
   '@tensorflow/tfjs-node': 'npm install @tensorflow/tfjs-node@~4.22.0',
@@ -35,17 +35,19 @@ const NOTES: Readonly<Partial<Record<BackendName, string>>> = {
   onnxruntime: 'without the variable, its install script downloads CUDA libraries, which are not on the npm registry',
 }
 
-/** The first version of Node that tfjs-node 4.22 cannot be loaded in: a function that it calls is gone. */
+/**
+ * The first Node version that cannot load tfjs-node 4.22, because it removed a function it calls.
+ */
 const NODE_WITHOUT_TFJS_NODE = 23
 
 interface Diagnosis extends BackendCandidate {
-  /** Of the package; null if it is not installed. */
+  /** Version of the package, or `null` if it is not installed. */
   readonly version: string | null
   readonly state: 'works' | 'wrong results' | 'fails' | 'not installed'
-  /** Whether this is the one that the other commands use. */
+  /** `true` for the backend that the other commands use. */
   readonly isChosen: boolean
   readonly problem: string | null
-  /** What to do about it. */
+  /** The install command, or `null` if none is needed. */
   readonly remedy: string | null
   readonly threads: number | null
   readonly test: SelfTest | null
@@ -56,14 +58,14 @@ export interface DoctorReport {
   readonly platform: string
   readonly cores: number
   readonly memory: { readonly totalBytes: number; readonly freeBytes: number }
-  /** Whether the backend that other commands use works. */
+  /** `true` if the backend that the other commands use works. */
   readonly works: boolean
   readonly backends: readonly Diagnosis[]
-  /** What training a model would take, for each way of doing it; null unless a model was named. */
+  /** Estimated memory of training, by method. `null` if no model was named. */
   readonly training: readonly TrainingMemory[] | null
 }
 
-/** One way of training and the memory that it takes. */
+/** The estimated memory of one training method. */
 interface TrainingMemory {
   readonly trains: 'all weights' | 'an adapter of rank 8'
   readonly recompute: Recompute
@@ -71,10 +73,10 @@ interface TrainingMemory {
   readonly estimate: MemoryEstimate
 }
 
-/** Tokens of the prompts that the estimates are for. */
+/** Prompt length that the estimates assume, in tokens. */
 const PROMPT_TOKENS = 256
 
-/** What the default settings of a run take with a model: with its weights alone, no file but config.json is read. */
+/** Estimates the memory of a run with default settings. Reads only config.json of the model. */
 const trainingMemory = (config: DecoderConfig): readonly TrainingMemory[] => {
   const adapted = adaptedProjections(config, DEFAULT_LORA)
   const shapes = isRight(adapted) ? [...adapterShapes(adapted.right).values()] : [] // every decoder has projections
@@ -106,7 +108,7 @@ const installedVersion = (packageName: string): string | null => {
   }
 }
 
-/** What went wrong in a process that ended without an answer. */
+/** Describes the end of a probe process that sent no result. */
 const ending = (code: number | null, signal: NodeJS.Signals | null, stderr: string): string => {
   const how = signal === null ? `ended with code ${code}` : `was ended by ${signal}`
   const said = stderr.trim().split('\n').at(-1)
@@ -115,7 +117,7 @@ const ending = (code: number | null, signal: NodeJS.Signals | null, stderr: stri
 
 const LONGEST_PROBE = 60_000
 
-/** Loads and tests a backend in a process of its own. */
+/** Loads and tests a backend in a separate process. */
 const probe = (request: ProbeRequest): Promise<ProbeResult> =>
   new Promise((settle) => {
     const program = fileURLToPath(new URL(import.meta.url.replace(/doctor(\.[jt]s)$/, 'probe$1')))
@@ -137,7 +139,7 @@ const probe = (request: ProbeRequest): Promise<ProbeResult> =>
 const remedyFor = ({ backend, packageName }: BackendCandidate): string => {
   const major = Number(process.versions.node.split('.')[0])
   if (backend === 'tensorflow' && major >= NODE_WITHOUT_TFJS_NODE) {
-    return `it needs Node below ${NODE_WITHOUT_TFJS_NODE}; then ${INSTALL[packageName]}`
+    return `use a Node version below ${NODE_WITHOUT_TFJS_NODE}; then ${INSTALL[packageName]}`
   }
   const note = NOTES[backend]
   return `${INSTALL[packageName]}${note === undefined ? '' : ` (${note})`}`
@@ -155,7 +157,7 @@ const diagnosisOf = (candidate: BackendCandidate, version: string, result: Probe
   return { ...known, state: isRight ? 'works' : 'wrong results', test, threads }
 }
 
-/** The backend that was asked for or is the best, and every other one that is installed. Processes run one at a time. */
+/** Tests the requested or default backend and all other installed ones, one process at a time. */
 const examine = async (asked: ProbeRequest): Promise<DoctorReport> => {
   const chosen = await probe(asked)
   const backends: Diagnosis[] = []
@@ -194,7 +196,7 @@ const linesOf = (diagnosis: Diagnosis): readonly string[] => {
   return [
     `${isChosen ? '*' : ' '} ${backend.padEnd(12)} ${name.padEnd(38)} ${[state, ...counted, ...tested].join(', ')}`,
     ...(problem === null ? [] : [`    ${problem}`]),
-    ...(remedy === null ? [] : [`    get it: ${remedy}`]),
+    ...(remedy === null ? [] : [`    to install: ${remedy}`]),
   ]
 }
 
@@ -202,7 +204,7 @@ const trainingLines = (training: readonly TrainingMemory[]): readonly string[] =
   `training with the default settings and prompts of ${PROMPT_TOKENS} tokens:`,
   ...training.map(
     ({ trains, recompute, fits, estimate }) =>
-      `  ${trains}, recompute ${recompute}: ${formatEstimate(estimate)}${fits === 'yes' ? '' : ' (more than there is)'}`,
+      `  ${trains}, recompute ${recompute}: ${formatEstimate(estimate)}${fits === 'yes' ? '' : ' (exceeds this machine)'}`,
   ),
   '',
 ]
@@ -214,7 +216,7 @@ const textOf = ({ node, platform, cores, memory, backends, training }: DoctorRep
     ...backends.flatMap(linesOf),
     '',
     ...(training === null ? [] : trainingLines(training)),
-    '* is what the other commands use. Another one: --backend, or the variable TANDEM_BACKEND.',
+    '* marks the backend that the other commands use. To change it, set --backend or the variable TANDEM_BACKEND.',
     '',
   ].join('\n')
 
@@ -234,9 +236,9 @@ const action = async (flags: DoctorFlags): Promise<void> => {
 
 export const doctorCommand = (): Command => {
   const command = new Command('doctor').description(
-    'Say which tensor backends work here, how fast, and how to get the others. Fails if the one that is used does not work.',
+    'Test the installed tensor backends and their speed, and print how to install others. Fails if the default does not work.',
   )
-  command.option('--model <name>', `also report the memory that training takes: ${MODEL_HELP}`)
+  command.option('--model <name>', `also estimate the memory for training this model: ${MODEL_HELP}`)
   for (const option of engineOptions()) command.addOption(option)
   return command.option('--json', 'print the report as one line of JSON').action(action)
 }

@@ -1,4 +1,4 @@
-/** `tandem eval`: what a recipe evaluates, for one model. */
+/** `tandem eval`: runs the evaluations of a recipe for one model. */
 import cliProgress from 'cli-progress'
 import { Command } from 'commander'
 import type { EvaluationResult, Evaluator } from '../training/evaluation.js'
@@ -11,7 +11,7 @@ import { addRecipeFlags } from './recipeFlags.js'
 
 type Flags = EngineOptions & Settings & { readonly json?: true }
 
-/** Measures by one evaluator, with a bar on a terminal. */
+/** Runs one evaluator, with a progress bar on a terminal. */
 const measured = async (evaluator: Evaluator, { json }: Flags): Promise<void> => {
   const { name, score, measure, tasks } = evaluator
   const bar = process.stderr.isTTY
@@ -54,7 +54,7 @@ const action =
     await startEngine(flags)
     const run = await build(chosen, settings, { memory: 'ignore' })
     try {
-      if (run.evaluate.length === 0) throw new CommandError(`the recipe ${chosen.recipe.name} evaluates nothing`)
+      if (run.evaluate.length === 0) throw new CommandError(`the recipe ${chosen.recipe.name} has no evaluators`)
       for (const evaluator of run.evaluate) await measured(evaluator, flags)
     } catch (error) {
       throw asCommandError(error)
@@ -63,13 +63,13 @@ const action =
     }
   }
 
-/** The command for the recipe of its arguments, which decides the flags. */
+/** Makes the command, with flags for the settings of the recipe that the arguments name. */
 export const evalCommand = async (args: readonly string[]): Promise<Command> => {
   const chosen = await choose(args, 'first')
   const command = new Command('eval')
-    .description(`Measure a model on what a recipe evaluates. ${chosen.recipe.name}: ${chosen.recipe.summary}`)
-    .argument('[recipe]', 'a recipe by name or file, or a run folder: its best model (default: wordProblems)')
+    .description(`Evaluate a model with the evaluators of a recipe. ${chosen.recipe.name}: ${chosen.recipe.summary}`)
+    .argument('[recipe]', 'a recipe by name or file, or a run folder, for its best model (default: wordProblems)')
   addRecipeFlags(command, chosen.recipe)
   for (const option of engineOptions()) command.addOption(option)
-  return command.option('--json', 'print every result and the scores as lines of JSON').action(action(chosen))
+  return command.option('--json', 'print all results and scores as lines of JSON').action(action(chosen))
 }

@@ -1,8 +1,8 @@
-/** The last line of a command that failed. */
+/** Errors of commands. */
 import { NonFiniteLoss } from '../collectors/steps/lossStep.js'
 import { describe, type Failure, FailureError } from '../core/failure.js'
 
-/** A failure that a person reads: what happened, and where. */
+/** An expected error, printed as one line without a stack. */
 export class CommandError extends Error {
   constructor(message: string) {
     super(message)
@@ -10,7 +10,7 @@ export class CommandError extends Error {
   }
 }
 
-/** The value, or a CommandError with the failure in one sentence. */
+/** Returns the value of a task, or throws a CommandError that describes the failure. */
 export const orFail = async <T>(
   task: () => Promise<
     { readonly _tag: 'Left'; readonly left: Failure } | { readonly _tag: 'Right'; readonly right: T }
@@ -21,6 +21,8 @@ export const orFail = async <T>(
   return result.right
 }
 
-/** Any exception that stands for an expected failure as a CommandError; others as they are. */
+/**
+ * Converts exceptions for expected failures to CommandError. Returns other exceptions unchanged.
+ */
 export const asCommandError = (error: unknown): unknown =>
   error instanceof FailureError || error instanceof NonFiniteLoss ? new CommandError(error.message) : error

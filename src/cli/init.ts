@@ -1,4 +1,4 @@
-/** `tandem init`: a small project of one's own. */
+/** `tandem init`: creates a small project. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -9,7 +9,7 @@ import { say } from './plan.js'
 
 const TEMPLATE = fileURLToPath(new URL('../../assets/project/', import.meta.url))
 
-/** Versions that the project is made with: those of this package, and of what its tests need. */
+/** Returns package versions for the project: this package's, and those of its dev dependencies. */
 const versions = (): Readonly<Record<string, string>> => {
   const own = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
     readonly version: string
@@ -32,7 +32,7 @@ const packageJson = (name: string): string => {
   return `${JSON.stringify(contents, undefined, 2)}\n`
 }
 
-/** A name that npm accepts. */
+/** Converts a folder name to a valid npm package name. */
 const packageName = (folder: string): string =>
   basename(folder)
     .toLowerCase()
@@ -42,7 +42,7 @@ const packageName = (folder: string): string =>
 const action = async (given: string): Promise<void> => {
   const folder = resolve(given)
   if (existsSync(folder) && readdirSync(folder).length > 0)
-    throw new CommandError(`${folder} is not empty: name a new folder, or an empty one`)
+    throw new CommandError(`${folder} is not empty: give a new or empty folder`)
   const copied = readdirSync(TEMPLATE).map((name) => [name, readFileSync(`${TEMPLATE}${name}`, 'utf8')] as const)
   const files = {
     ...Object.fromEntries(copied),
@@ -52,11 +52,11 @@ const action = async (given: string): Promise<void> => {
   }
   await orFail(liveFiles.makeFolder(folder))
   for (const [name, contents] of Object.entries(files)) await orFail(liveFiles.write(`${folder}/${name}`, contents))
-  say(`made ${folder}: ${Object.keys(files).sort().join(', ')}\ngo on with: cd ${given} && npm install && npm start\n`)
+  say(`created ${folder}: ${Object.keys(files).sort().join(', ')}\nnext: cd ${given} && npm install && npm start\n`)
 }
 
 export const initCommand = (): Command =>
   new Command('init')
-    .description('Write a small project: a recipe, an environment, a reward, and tests of their laws.')
-    .argument('<folder>', 'a new folder, or an empty one')
+    .description('Create a small project: a recipe, an environment, a reward, and tests of their laws.')
+    .argument('<folder>', 'a new or empty folder')
     .action(action)

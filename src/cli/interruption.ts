@@ -1,6 +1,6 @@
-/** Ctrl-C: the first ends the work in an orderly way, the second the process. */
+/** Ctrl-C handling: the first press stops gracefully, the second exits at once. */
 
-/** A signal that aborts with Ctrl-C or SIGTERM. `release` stops listening. */
+/** Returns a signal that aborts on Ctrl-C or SIGTERM. `release` removes the handlers. */
 export const interruption = (text: string): { readonly signal: AbortSignal; readonly release: () => void } => {
   const abort = new AbortController()
   const onSignal = (): void => {

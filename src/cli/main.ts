@@ -22,13 +22,13 @@ const version =
     ? String(packageJson.version)
     : 'unknown'
 
-/** Recipes that are commands: `tandem sft` is `tandem train sft`. */
+/** Recipes that are also commands: `tandem sft` is short for `tandem train sft`. */
 const RECIPE_COMMANDS = ['sft', 'dpo', 'ppo', 'distill', 'reward']
 if (RECIPE_COMMANDS.includes(process.argv[2] ?? '')) process.argv.splice(2, 0, 'train')
 
 const [, , name, ...args] = process.argv
 
-/** A command whose flags are those of a recipe, which is loaded only if the command is the one that runs. */
+/** Adds a command with recipe flags. The recipe is loaded only if this command runs. */
 const recipeCommand = async (
   command: string,
   description: string,
@@ -40,13 +40,13 @@ const program = async (): Promise<Command> =>
   new Command('tandem')
     .description('Reinforcement-learning post-training of language models.')
     .version(version)
-    .addCommand(await recipeCommand('train', 'Train a model by a recipe.', trainCommand))
-    .addCommand(await recipeCommand('eval', 'Measure a model on what a recipe evaluates.', evalCommand))
-    .addCommand(await recipeCommand('bench', 'Measure the steps of a recipe.', benchCommand))
+    .addCommand(await recipeCommand('train', 'Train a model with a recipe.', trainCommand))
+    .addCommand(await recipeCommand('eval', 'Evaluate a model with the evaluators of a recipe.', evalCommand))
+    .addCommand(await recipeCommand('bench', 'Benchmark the steps of a recipe.', benchCommand))
     .addCommand(sampleCommand())
     .addCommand(replayCommand())
     .addCommand(serveCommand(startServedEngine))
-    .addCommand(await recipeCommand('worker', 'Play rollouts of a recipe for a trainer elsewhere.', workerCommand))
+    .addCommand(await recipeCommand('worker', 'Play rollouts of a recipe for a remote trainer.', workerCommand))
     .addCommand(captureCommand({ connect: connectUpstream, start: startServedEngine }))
     .addCommand(initCommand())
     .addCommand(doctorCommand())
@@ -56,7 +56,7 @@ const program = async (): Promise<Command> =>
     )
     .showHelpAfterError()
 
-/** A reader such as `head` may close the pipe: that is no error. */
+/** A reader such as `head` may close the pipe; this is not an error. */
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
   process.exit(0)

@@ -1,4 +1,4 @@
-/** Options that several commands share. */
+/** Options shared by several commands. */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { InvalidArgumentError, Option } from 'commander'
@@ -21,17 +21,17 @@ const integer =
 export const positiveInteger = integer(1)
 export const naturalNumber = integer(0)
 
-/** A port to listen on; 0 takes a free one. */
+/** Parses a port. 0 picks a free port. */
 export const portNumber = integer(0, 65_535)
 
-/** Whole seconds of a time limit: timers count milliseconds up to 2^31. */
+/** Parses a time limit in whole seconds. Timers are limited to 2^31 ms. */
 export const seconds = integer(0, 2_147_483)
 
-/** Threads for tensor operations: more than any machine has cores only take memory. */
+/** Parses a number of threads for tensor operations. */
 const threadNumber = integer(1, 512)
 
-/** Names for `--allowed-hosts`, for the help text. */
-export const ALLOWED_HOSTS_HELP = 'names in Host headers that are answered besides localhost, such as that of a proxy'
+/** Help text of `--allowed-hosts`. */
+export const ALLOWED_HOSTS_HELP = 'Host headers to accept besides localhost, such as the name of a proxy'
 
 const positiveNumber = (text: string): number => {
   const value = Number(text)
@@ -47,24 +47,26 @@ export const nonNegativeNumber = (text: string): number => {
   return value
 }
 
-/** A number above 0 and at most 1. */
+/** Parses a number above 0 and at most 1. */
 export const share = (text: string): number => {
   const value = positiveNumber(text)
   if (value > 1) throw new InvalidArgumentError('expected a number of at most 1.')
   return value
 }
 
-/** What `--model` and arguments like it accept: the names that `loadPretrained` resolves. */
+/** Help text for options that name a model: the names that `loadPretrained` resolves. */
 export const MODEL_HELP = 'a folder in Hugging Face layout, a run folder, OWNER/NAME on the hub, or embedded'
 
-/** The model to read, by default the one that comes with Tandem. */
+/** Makes the `--model` option. Default: the built-in model. */
 export const modelOption = (help: string): Option =>
-  new Option('--model <name>', `${help}: ${MODEL_HELP}`).default(EMBEDDED_MODEL, 'the one that comes with Tandem')
+  new Option('--model <name>', `${help}: ${MODEL_HELP}`).default(EMBEDDED_MODEL, 'the built-in model')
 
-/** A model as settings name it: folders by their whole path, other names as they are. */
+/** Returns a model's name for settings: folders as absolute paths, other names unchanged. */
 export const modelName = (given: string): string => (existsSync(given) ? resolve(given) : given)
 
-/** Returns a listener that prints the progress of a download to standard error, in steps of 10 %. */
+/**
+ * Returns a listener that prints the progress of a download to standard error, in steps of 10 %.
+ */
 export const downloadLines = (): ((progress: HubProgress) => void) => {
   let last = ''
   return ({ path, bytes, totalBytes }) => {
@@ -74,7 +76,7 @@ export const downloadLines = (): ((progress: HubProgress) => void) => {
   }
 }
 
-/** Options of the engine. */
+/** Options of the tensor engine. */
 export interface EngineOptions {
   readonly backend?: BackendName
   readonly threads?: number
@@ -84,7 +86,7 @@ export const engineOptions = (): readonly Option[] => [
   new Option('--backend <name>', 'tensor backend (default: the best that loads)')
     .choices([...BACKENDS])
     .env('TANDEM_BACKEND'),
-  new Option('--threads <n>', 'threads for tensor operations (default: 2, or the cores there are)').argParser(
+  new Option('--threads <n>', 'threads for tensor operations (default: 2, or the number of cores if lower)').argParser(
     threadNumber,
   ),
 ]

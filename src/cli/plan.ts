@@ -1,4 +1,4 @@
-/** What a command line names: a recipe, or a run with its recipe, and the settings that are given. */
+/** Resolves a command line to a recipe, or a run with its recipe, and their settings. */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { Option } from 'commander'
@@ -13,32 +13,32 @@ import { checkedSettings, givenSettings } from './recipeFlags.js'
 
 export type Settings = Readonly<Record<string, unknown>>
 
-/** A recipe, and the run that holds its settings where the command names one. */
+/** A recipe, and the run whose settings are used, if the command names one. */
 export interface Chosen extends LoadedRecipe {
-  /** The recipe as the user named it; undefined if the first argument is an option. */
+  /** The recipe argument as given, or `undefined` if the first argument is an option. */
   readonly named: string | undefined
   readonly run: { readonly folder: string; readonly config: RunConfig } | null
 }
 
-/** Options that every command with a recipe has. */
+/** Options of every command with a recipe. */
 export interface BuildFlags {
   readonly memory?: 'check' | 'ignore'
 }
 
 export const memoryOption = (): Option =>
-  new Option('--memory <how>', 'a run that needs more memory than there is: check refuses it').choices([
+  new Option('--memory <how>', 'check rejects a run that is estimated to need too much memory').choices([
     'check',
     'ignore',
   ])
 
-/** Prints to people, beside the output that programs read. */
+/** Prints to standard error, which keeps standard output for programs. */
 export const say = (text: string): void => {
   process.stderr.write(text)
 }
 
 const isRunFolder = (path: string): boolean => existsSync(`${path}/config.json`) && existsSync(`${path}/checkpoints`)
 
-/** The value of `--resume` among arguments. */
+/** Returns the value of `--resume`, if given. */
 const resumed = (args: readonly string[]): string | undefined => {
   const at = args.findIndex((arg) => arg === '--resume' || arg.startsWith('--resume='))
   if (at === -1) return undefined
@@ -46,13 +46,14 @@ const resumed = (args: readonly string[]): string | undefined => {
   return value ?? args[at + 1]
 }
 
-/** Where a command has the folder of a run: as its first argument, or after `--resume`. */
+/** The place of a run folder in the arguments: the first one, or after `--resume`. */
 type RunPlace = 'first' | 'resume'
 
 /**
- * The recipe that the arguments of a command begin with, else the one of the run that they name, else word problems.
+ * Returns the recipe that the first argument names, else the recipe of the named run, else
+ * `wordProblems`.
  *
- * Errors   throws CommandError for a recipe that is not there, and for the folder of a run that has none.
+ * Errors   throws CommandError for an unknown recipe, and for a run that no recipe made.
  */
 export const choose = async (args: readonly string[], place: RunPlace): Promise<Chosen> => {
   const [first] = args
@@ -64,38 +65,38 @@ export const choose = async (args: readonly string[], place: RunPlace): Promise<
   const { config } = await orFail(openRun(liveFiles, resolve(folder)))
   if (named === undefined && config.recipe === null)
     throw new CommandError(
-      `${resolve(folder)} holds a run of a program, not of a recipe: go on with it in that program`,
+      `${resolve(folder)} holds a run that was started by a program, not by a recipe: resume it with that program`,
     )
   const loaded = await loadRecipe(named ?? config.recipe?.file ?? config.recipe?.name)
   return { ...loaded, named: positional, run: { folder: resolve(folder), config } }
 }
 
-/** The run of a folder with its recipe. Errors: throws CommandError for a folder without a run, and for a run without a recipe. */
+/** Opens the run of a folder with its recipe. Throws CommandError if either is missing. */
 export const chooseRun = async (folder: string): Promise<Chosen & { readonly run: NonNullable<Chosen['run']> }> => {
   const { run, ...rest } = isRunFolder(folder) ? await choose([folder], 'first') : { run: null }
-  if (run === null || !('recipe' in rest)) throw new CommandError(`${folder} holds no run: name the folder of one`)
+  if (run === null || !('recipe' in rest)) throw new CommandError(`${folder} is not a run folder`)
   return { ...rest, run }
 }
 
-/** Errors: throws CommandError for a recipe that does not come first: the flags are those of the recipe. */
+/** Throws CommandError if the recipe is not the first argument: it determines the flags. */
 export const checkFirst = ({ named }: Chosen, given: string | undefined): void => {
-  if (given !== named) throw new CommandError(`name the recipe before its options: tandem COMMAND ${given} ...`)
+  if (given !== named) throw new CommandError(`give the recipe before its options: tandem COMMAND ${given} ...`)
 }
 
-/** The settings of a run as it stored them. Errors: throws CommandError if they do not fit the recipe any more. */
+/** Returns the stored settings of a run. Throws CommandError if they no longer match the recipe. */
 export const storedSettings = ({ recipe }: LoadedRecipe, config: RunConfig): Settings => {
   const before = parseSettings(recipe, config.settings)
-  if (E.isLeft(before)) throw new CommandError(`the settings of the run do not fit its recipe: ${before.left.reason}`)
+  if (E.isLeft(before)) throw new CommandError(`the settings of the run do not match its recipe: ${before.left.reason}`)
   return before.right
 }
 
-/** The settings of the run, or the defaults, with those that are given. */
+/** Merges the given settings into those of the run, or into the defaults. */
 export const settingsOf = async (chosen: Chosen, flags: Settings, over: Settings = {}): Promise<Settings> => {
   const base = chosen.run === null ? {} : { ...storedSettings(chosen, chosen.run.config), ...over }
   return checkedSettings(chosen.recipe, await givenSettings(chosen.recipe, flags, base))
 }
 
-/** Builds the run of a recipe. Errors: throws CommandError with the recipe and the reason. */
+/** Builds the run of a recipe. Throws CommandError with the recipe and the reason. */
 export const build = async (
   { recipe }: LoadedRecipe,
   settings: Settings,

@@ -1,6 +1,6 @@
 /**
- * The program of a process that loads one backend, tests it, and sends a `ProbeResult` to its parent: a native library that
- * crashes takes nothing else down. Its argument is a `ProbeRequest` as JSON.
+ * Loads and tests one backend in a separate process, so that a crash of a native library does not
+ * affect the command. The argument is a `ProbeRequest` as JSON; a `ProbeResult` is sent back.
  */
 import { engineReport } from '../engine/report.js'
 import { type BackendAttempt, NoBackend, type SelectOptions, selectBackend } from '../engine/select.js'

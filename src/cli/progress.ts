@@ -1,4 +1,4 @@
-/** What a person sees of a run: a bar on a terminal, lines elsewhere, JSON where it is asked for. */
+/** Progress displays of a run: a bar on a terminal, lines otherwise, JSON with `--json`. */
 import cliProgress from 'cli-progress'
 import {
   alarmText,
@@ -10,19 +10,19 @@ import {
 } from '../training/describeEvent.js'
 import type { RunEvent } from '../training/events.js'
 
-/** Shows events as they come. `close` leaves the terminal as it was. */
+/** Shows events as they arrive. `close` restores the terminal. */
 export interface Display {
   readonly show: (event: RunEvent) => void
   readonly close: () => void
 }
 
-/** One JSON object a line, every event. */
+/** Prints every event as a line of JSON. */
 export const jsonDisplay = (write: (line: string) => void): Display => ({
   show: (event) => write(`${JSON.stringify(event)}\n`),
   close: () => undefined,
 })
 
-/** A line for each event but samples and progress within an evaluation. */
+/** Prints a line per event, except samples and evaluation progress. */
 export const lineDisplay = (write: (line: string) => void): Display => ({
   show: (event) => {
     if (event.type !== 'samples' && event.type !== 'evaluating') write(`${describeEvent(event)}\n`)
@@ -30,7 +30,9 @@ export const lineDisplay = (write: (line: string) => void): Display => ({
   close: () => undefined,
 })
 
-/** A progress bar with reward, success, speed and time left; evaluations and samples as lines above it. */
+/**
+ * Shows a progress bar with reward, success, speed and remaining time. Other events print above it.
+ */
 export const barDisplay = (stream: NodeJS.WriteStream): Display => {
   const bar = new cliProgress.SingleBar({
     stream,
@@ -42,7 +44,7 @@ export const barDisplay = (stream: NodeJS.WriteStream): Display => {
   })
   let isRunning = false
   const above = (line: string): void => {
-    stream.write(`\r\u001b[K${line}\n`) // the bar draws itself again below
+    stream.write(`\r\u001b[K${line}\n`) // the bar is then redrawn below
     if (isRunning) bar.render()
   }
   return {

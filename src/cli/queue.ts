@@ -1,4 +1,4 @@
-/** The queue that a trainer and its workers share. */
+/** Options of the queue that a trainer shares with its workers. */
 import { Option } from 'commander'
 import { redisQueueLog } from '../collectors/queues/redisQueueLog.js'
 import { CommandError } from './failure.js'
@@ -9,11 +9,11 @@ export interface QueueFlags {
 }
 
 export const queueOptions = (): readonly Option[] => [
-  new Option('--queue <url>', 'queue that workers play rollouts from: redis://HOST:PORT, rediss:// or unix:/PATH'),
-  new Option('--queue-name <name>', 'name of the queue: another one for each run').default('tandem'),
+  new Option('--queue <url>', 'queue of rollouts for workers: redis://HOST:PORT, rediss:// or unix:/PATH'),
+  new Option('--queue-name <name>', 'name of the queue; each run needs its own').default('tandem'),
 ]
 
-/** Errors: throws CommandError for an address that is none. */
+/** Opens the queue's log. Throws CommandError for an invalid URL. */
 export const queueLog = ({ queue, queueName }: QueueFlags): ReturnType<typeof redisQueueLog> => {
   try {
     return redisQueueLog({ url: queue, name: queueName })

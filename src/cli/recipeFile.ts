@@ -1,4 +1,7 @@
-/** Recipes by name or file. Files of TypeScript load without a build step, and share this process's Tandem. */
+/**
+ * Loads recipes by name or file. TypeScript files need no build step and share this Tandem
+ * instance.
+ */
 import { existsSync, readdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,7 +9,7 @@ import { unknownName } from '../core/options.js'
 import type { Recipe } from '../training/recipe.js'
 import { CommandError } from './failure.js'
 
-/** A recipe, and the file that the user named; null for one that comes with Tandem. */
+/** A recipe, and its file as given by the user, or `null` for a built-in recipe. */
 export interface LoadedRecipe {
   readonly recipe: Recipe
   readonly file: string | null
@@ -14,10 +17,10 @@ export interface LoadedRecipe {
 
 const FOLDER = fileURLToPath(new URL('../../recipes/', import.meta.url))
 
-/** The recipe of `tandem train` without arguments. */
+/** The default recipe of commands. */
 const DEFAULT_RECIPE = 'wordProblems'
 
-/** The recipes that come with Tandem. */
+/** Lists the built-in recipes. */
 const recipeNames = (): readonly string[] =>
   readdirSync(FOLDER)
     .filter((name) => name.endsWith('.ts'))
@@ -26,7 +29,9 @@ const recipeNames = (): readonly string[] =>
 
 const isFile = (name: string): boolean => /[/\\]|\.[cm]?[jt]s$/.test(name)
 
-/** The file of a recipe. Errors: throws CommandError for a file or name that is not there, with the nearest name. */
+/**
+ * Returns the file of a recipe. Throws CommandError if it does not exist, with the nearest name.
+ */
 const fileOf = (name: string): string => {
   if (isFile(name)) {
     const path = resolve(name)
@@ -36,7 +41,7 @@ const fileOf = (name: string): string => {
   const names = recipeNames()
   if (!names.includes(name))
     throw new CommandError(
-      `${unknownName('recipe', name, names)} (there are ${names.join(', ')}; a file is named by its path, such as ./${name}.ts)`,
+      `${unknownName('recipe', name, names)} (available: ${names.join(', ')}; give a file by its path, such as ./${name}.ts)`,
     )
   return `${FOLDER}${name}.ts`
 }
@@ -44,7 +49,7 @@ const fileOf = (name: string): string => {
 const isRecipe = (value: unknown): value is Recipe =>
   typeof value === 'object' && value !== null && '_tag' in value && value._tag === 'Recipe'
 
-/** The first two lines of what a module threw: what, and where. */
+/** Returns the first two lines of an import error: the message and the location. */
 const reasonOf = (error: unknown): string => {
   if (!(error instanceof Error)) return String(error)
   const [what = '', where = ''] = error.message.split('\n').map((line) => line.trim())
@@ -52,9 +57,10 @@ const reasonOf = (error: unknown): string => {
 }
 
 /**
- * Loads a recipe: by the name of one that comes with Tandem, or from a file that exports `recipe`.
+ * Loads a built-in recipe by name, or a recipe from a file that exports `recipe`.
  *
- * Errors   throws CommandError with file and reason for a syntax error, an import that fails, and a missing export.
+ * Errors   throws CommandError with file and reason for a syntax error, a failed import, or a
+ *          missing export.
  */
 export const loadRecipe = async (name: string = DEFAULT_RECIPE): Promise<LoadedRecipe> => {
   const path = fileOf(name)

@@ -1,10 +1,10 @@
-/** Flags of a recipe: one for each of its settings, `--set`, and `--config`. */
-import { readFileSync } from 'node:fs'
+/** Command-line flags of a recipe: one per setting, `--set`, and `--config`. */
+import { existsSync, readFileSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { isHubName } from '../data/datasets/open.js'
+import { mayBeHubName } from '../data/datasets/open.js'
 import {
   parseSettings,
   type Recipe,
@@ -21,7 +21,7 @@ type Settings = Readonly<Record<string, unknown>>
 /** A setting and its flag. */
 interface Flag {
   readonly leaf: SettingLeaf
-  /** Without dashes, as commander stores it. */
+  /** The flag in camel case, as commander stores it. */
   readonly attribute: string
   readonly option: Option
 }
@@ -30,7 +30,7 @@ const kebab = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${l
 
 const camel = (name: string): string => name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase())
 
-/** The flag of a setting: the one it names, its own name if no other setting has it, else its whole path. */
+/** Returns the flag of a setting: its `flag`, else its name if unique, else its full path. */
 const flagName = (leaf: SettingLeaf, all: readonly SettingLeaf[]): string => {
   const last = leaf.path.at(-1)!
   if (leaf.flag !== undefined) return leaf.flag
@@ -46,7 +46,7 @@ const argumentOf = ({ kind }: SettingLeaf): string => {
 
 const defaultText = (value: unknown): string => (value === null ? 'off' : JSON.stringify(value))
 
-/** The flags of a recipe's settings. */
+/** Returns the flags of a recipe's settings. */
 export const recipeFlags = ({ settings }: Pick<Recipe, 'settings'>): readonly Flag[] => {
   const leaves = settingLeaves(settings)
   return leaves.map((leaf) => {
@@ -59,7 +59,7 @@ export const recipeFlags = ({ settings }: Pick<Recipe, 'settings'>): readonly Fl
 
 const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value]
 
-/** The setting of a flag, which is named in camel case. Errors: throws RangeError for a flag that there is not. */
+/** Returns the setting of a flag in camel case. Throws RangeError for an unknown flag. */
 export const settingOfFlag = (recipe: Pick<Recipe, 'settings'>, name: string): SettingLeaf => {
   const found = recipeFlags(recipe).find(({ attribute }) => attribute === name)
   if (found === undefined) throw new RangeError(`there is no flag for ${name}`)
@@ -74,12 +74,12 @@ export const addRecipeFlags = (command: Command, recipe: Recipe): Command => {
         collect,
       ),
     )
-    .option('--config <file>', 'read settings from a .json or .yaml file; flags and --set win')
+    .option('--config <file>', 'read settings from a .json or .yaml file; flags and --set override it')
   for (const { option } of recipeFlags(recipe)) command.addOption(option)
   return command
 }
 
-/** The settings of a file. Errors: throws CommandError with the file and the reason. */
+/** Reads a settings file. Throws CommandError with the file and the reason. */
 const fileSettings = async (path: string): Promise<Settings> => {
   const isYaml = ['.yaml', '.yml'].includes(extname(path))
   try {
@@ -91,13 +91,14 @@ const fileSettings = async (path: string): Promise<Settings> => {
   }
 }
 
-/** Paths of files mean the same from every folder. */
+/** Makes data set paths absolute, so that a run can be resumed from another folder. */
 const absolute = (leaf: Pick<SettingLeaf, 'path'>, value: unknown): unknown => {
-  const isPath = ['dataset', 'evalDataset'].includes(leaf.path.at(-1) ?? '')
-  return isPath && typeof value === 'string' && !isHubName(value) ? resolve(value) : value
+  const isName = ['dataset', 'evalDataset'].includes(leaf.path.at(-1) ?? '')
+  if (!isName || typeof value !== 'string' || value.startsWith('hub:')) return value
+  return existsSync(value) || !mayBeHubName(value) ? resolve(value) : value
 }
 
-/** What is given on the command line, over `base`: a file, then flags, then `--set`. */
+/** Merges the settings of the command line into `base`: `--config`, then flags, then `--set`. */
 export const givenSettings = async (
   recipe: Recipe,
   flags: Readonly<Record<string, unknown>>,
@@ -130,7 +131,7 @@ const flatten = (record: Settings, path: readonly string[] = []): readonly (read
       : [[[...path, name], value] as const],
   )
 
-/** Settings that fit the recipe. Errors: throws CommandError with every setting that does not. */
+/** Validates settings against the recipe. Throws CommandError that lists every invalid one. */
 export const checkedSettings = (recipe: Recipe, given: Settings): Settings => {
   const parsed = parseSettings(recipe, given)
   if (E.isLeft(parsed)) throw new CommandError(parsed.left.reason)

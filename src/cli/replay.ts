@@ -1,4 +1,4 @@
-/** `tandem replay RUN BATCH`: one step of a run again, and what differs. */
+/** `tandem replay RUN BATCH`: repeats one step of a run and prints the differences. */
 import { Command } from 'commander'
 import { type ReplayEvent, replay } from '../training/replay.js'
 import { runFolder } from '../training/store.js'
@@ -18,21 +18,21 @@ const lines = (differences: readonly Difference[]): string =>
 const replayed = (event: Extract<ReplayEvent, { readonly type: 'replayed' }>): string => {
   const { step, end, updates, compared, differences } = event
   if (differences.length > 0) return `step ${step} differs:\n${lines(differences)}`
-  if (compared.length === 0) return `step ${step} is done; the run says nothing of it that could be compared\n`
+  if (compared.length === 0) return `step ${step} was repeated; the run has no record to compare it with\n`
   const measured = updates.map(({ loss, gradNorm }) => `loss ${loss}, gradient norm ${gradNorm}`).join('; ')
-  return `step ${step} is the same, bit for bit: ${end ?? measured} (${compared.join(', ')})\n`
+  return `step ${step} is bit-identical: ${end ?? measured} (${compared.join(', ')})\n`
 }
 
 const textOf = (event: ReplayEvent): string => {
   switch (event.type) {
     case 'from': {
       const batch = event.folder === null ? 'its batch sampled again' : `the batch in ${event.folder}`
-      return `step ${event.step} again, from the checkpoint after ${event.checkpointStep} steps, with ${batch}\n`
+      return `replaying step ${event.step} from the checkpoint after ${event.checkpointStep} steps, with ${batch}\n`
     }
     case 'caught-up':
       return event.differences.length === 0
-        ? `step ${event.step} on the way is the same\n`
-        : `step ${event.step} on the way differs:\n${lines(event.differences)}`
+        ? `step ${event.step} before it is bit-identical\n`
+        : `step ${event.step} before it differs:\n${lines(event.differences)}`
     case 'replayed':
       return replayed(event)
   }
@@ -53,14 +53,14 @@ const action = async (folder: string, batch: string, flags: ReplayFlags): Promis
   } catch (error) {
     throw asCommandError(error)
   }
-  if (count > 0) throw new CommandError(`the step is not what it was: ${count} differences`)
+  if (count > 0) throw new CommandError(`the replay has ${count} differences from the run`)
 }
 
 export const replayCommand = (): Command => {
   const command = new Command('replay')
-    .description('Do one step of a run again and say what differs. The run is not changed.')
+    .description('Repeat one step of a run and print the differences. The run is not changed.')
     .argument('<run>', 'the folder of the run')
-    .argument('<batch>', 'the number of the step, or the folder of a batch that was kept')
+    .argument('<batch>', 'the number of the step, or the folder of a saved batch')
     .addOption(memoryOption())
   for (const option of engineOptions()) command.addOption(option)
   return command.option('--json', 'print every event as a line of JSON').action(action)

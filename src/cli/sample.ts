@@ -1,4 +1,4 @@
-/** `tandem sample`: completions of a question, on the screen. */
+/** `tandem sample`: prints completions of a question. */
 import { Argument, Command, Option } from 'commander'
 import { keyFromSeed } from '../core/key.js'
 import { liveClock } from '../live/clock.js'
@@ -37,7 +37,7 @@ interface SampleFlags extends EngineOptions {
   readonly recipe?: string
 }
 
-/** Settings by the names that recipes share, where the recipe has them. */
+/** Maps the flags to those shared settings that the recipe has. */
 const recipeSettings = (
   { recipe }: LoadedRecipe,
   { model, seed, count, temperature, maxNewTokens }: SampleFlags,
@@ -60,7 +60,7 @@ const recipeSettings = (
     .reduce((settings, [path, value]) => withSetting(settings, path.split('.'), value), {} as Settings) // nothing yet
 }
 
-/** Trajectories of a recipe's environment, as the policy plays them. */
+/** Plays the recipe's environment with its policy and prints the trajectories. */
 const sampleRecipe = async (name: string, flags: SampleFlags): Promise<void> => {
   const loaded = await loadRecipe(name)
   const settings = checkedSettings(loaded.recipe, recipeSettings(loaded, flags))
@@ -87,7 +87,7 @@ const sampleRecipe = async (name: string, flags: SampleFlags): Promise<void> => 
 
 const action = async (question: string | undefined, flags: SampleFlags): Promise<void> => {
   if (question !== undefined && flags.recipe !== undefined)
-    throw new CommandError('a recipe asks questions of its own: leave out the question, or --recipe')
+    throw new CommandError('a recipe provides its own questions: omit the question or --recipe')
   await startEngine(flags)
   if (flags.recipe !== undefined) return sampleRecipe(flags.recipe, flags)
   const model = await orFail(loadPretrained(flags.model, liveFiles, { onProgress: downloadLines() }))
@@ -116,7 +116,7 @@ const action = async (question: string | undefined, flags: SampleFlags): Promise
   }
 }
 
-/** One of the held-out problems that the embedded model is made for. */
+/** Returns a held-out word problem, which the embedded model was trained for. */
 const exampleQuestion = async (seed: number): Promise<string> => {
   const { query } = await orFail(async () => heldOutProblems().at(seed))
   return query
@@ -125,19 +125,21 @@ const exampleQuestion = async (seed: number): Promise<string> => {
 export const sampleCommand = (): Command => {
   const command = new Command('sample')
     .description('Sample completions of a question.')
-    .addArgument(new Argument('[question]', 'what to ask (default: a generated word problem)'))
-    .option('--recipe <name>', 'play the environment of a recipe, by name or file, in place of a question')
+    .addArgument(new Argument('[question]', 'the question (default: a generated word problem)'))
+    .option('--recipe <name>', 'play the environment of a recipe, by name or file, instead of a question')
     .addOption(modelOption('model'))
-    .addOption(new Option('--count <n>', 'completions').argParser(positiveInteger).default(4))
+    .addOption(new Option('--count <n>', 'number of completions').argParser(positiveInteger).default(4))
     .addOption(
-      new Option('--temperature <x>', '0 for the most probable tokens').argParser(nonNegativeNumber).default(1),
+      new Option('--temperature <x>', 'sampling temperature; 0 is greedy').argParser(nonNegativeNumber).default(1),
     )
-    .addOption(new Option('--top-k <n>', 'choose among the k most probable tokens').argParser(positiveInteger))
-    .addOption(new Option('--top-p <x>', 'choose among the tokens that make up this probability').argParser(share))
+    .addOption(new Option('--top-k <n>', 'sample from the k most probable tokens').argParser(positiveInteger))
+    .addOption(
+      new Option('--top-p <x>', 'sample from the most probable tokens with this total probability').argParser(share),
+    )
     .addOption(
       new Option('--max-new-tokens <n>', 'longest completion in tokens').argParser(positiveInteger).default(64),
     )
     .addOption(new Option('--seed <n>', 'seed of sampling').argParser(naturalNumber).default(1))
   for (const option of engineOptions()) command.addOption(option)
-  return command.option('--json', 'print one JSON object for each completion').action(action)
+  return command.option('--json', 'print each completion as a line of JSON').action(action)
 }

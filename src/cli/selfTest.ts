@@ -1,13 +1,13 @@
-/** A quick proof that the active backend computes, and how fast. */
+/** A quick test of the active backend's correctness and speed. */
 import * as tf from '@tensorflow/tfjs'
 import { scope } from '../engine/scope.js'
 
 export interface SelfTest {
-  /** Whether a matrix product is what loops over plain numbers give. */
+  /** Result of comparing a matrix product with plain loops. */
   readonly product: 'right' | 'wrong'
-  /** The same of the gradient of a sum of squares. */
+  /** Result of comparing the gradient of a sum of squares with plain loops. */
   readonly gradient: 'right' | 'wrong'
-  /** Billions of additions and multiplications a second, in products of two square matrices of float32. */
+  /** Speed of float32 matrix products, in 10^9 additions and multiplications per second. */
   readonly gflops: number
 }
 
@@ -22,14 +22,14 @@ const integers = (rows: number, columns: number): number[] =>
 const total = (n: number, f: (i: number) => number): number =>
   Array.from({ length: n }, (_, i) => f(i)).reduce((sum, x) => sum + x, 0)
 
-/** X W for X [ROWS, INNER] and W [INNER, COLUMNS]. */
+/** Computes X W for X [ROWS, INNER] and W [INNER, COLUMNS]. */
 const expectedProduct = (x: readonly number[], w: readonly number[]): number[] =>
   Array.from({ length: ROWS * COLUMNS }, (_, i) => {
     const [row, column] = [Math.floor(i / COLUMNS), i % COLUMNS]
     return total(INNER, (k) => x[row * INNER + k]! * w[k * COLUMNS + column]!)
   })
 
-/** The gradient of the sum of (X W)^2 by W: 2 X' (X W). */
+/** Computes the gradient of the sum of (X W)^2 with respect to W: 2 X' (X W). */
 const expectedGradient = (x: readonly number[], product: readonly number[]): number[] =>
   Array.from({ length: INNER * COLUMNS }, (_, i) => {
     const [k, column] = [Math.floor(i / COLUMNS), i % COLUMNS]
@@ -59,7 +59,10 @@ const speed = (): number =>
     return (runs * 2 * SIDE ** 3) / (performance.now() - start) / 1e6
   })
 
-/** Computes a product and a gradient with known results, then products for half a second. Errors: throws what the backend throws. */
+/**
+ * Checks a product and a gradient with known results, then measures products for half a second.
+ * Rethrows errors of the backend.
+ */
 export const selfTest = (): SelfTest => {
   const [x, w] = [integers(ROWS, INNER), integers(INNER, COLUMNS)]
   const product = expectedProduct(x, w)

@@ -1,4 +1,4 @@
-/** `tandem serve`: a model over HTTP, with vLLM's protocol. */
+/** `tandem serve`: serves a model over HTTP with vLLM's protocol. */
 import { basename } from 'node:path'
 import { Argument, Command, Option } from 'commander'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
@@ -23,14 +23,14 @@ import {
 } from './options.js'
 import { keysOf, type ListenFlags, listening, loadModel, type ModelToServe, say, untilStopped } from './serving.js'
 
-/** Limits of the engine, and where it computes. What is left out is the engine's own choice. */
+/** Limits and backend of the engine. Omitted options take the engine's defaults. */
 interface ServedEngineOptions extends EngineOptions {
   readonly maxModelLength?: number
   readonly maxConcurrent?: number
   readonly cacheBytes?: number
 }
 
-/** An engine and how adapters for it are read. */
+/** An engine, and the function that reads adapters for it. */
 interface ServedEngine {
   readonly engine: LLMEngine
   readonly readAdapter: ReadAdapter
@@ -56,12 +56,12 @@ interface ServeFlags extends EngineOptions, ListenFlags {
   readonly shutdownSeconds: number
 }
 
-/** Warns where others can reach what asks for no key. */
+/** Warns if other machines can reach endpoints that require no key. */
 const warn = ({ host, dev }: ServeFlags, keys: readonly string[]): void => {
   if (isLoopback(host)) return
-  if (keys.length === 0) say(`warning: ${host} can be reached by others, and there is no --api-key`)
+  if (keys.length === 0) say(`warning: ${host} can be reached from other machines, and there is no --api-key`)
   if (dev === true)
-    say('warning: the endpoints of --dev ask for no key: whoever reaches this port can change the weights')
+    say('warning: the endpoints of --dev require no key: anyone who can reach this port can change the weights')
 }
 
 const start = async (given: string, flags: ServeFlags, startServed: StartServedEngine): Promise<void> => {
@@ -105,40 +105,40 @@ const start = async (given: string, flags: ServeFlags, startServed: StartServedE
   await untilStopped(server, engine, 1000 * flags.shutdownSeconds)
 }
 
-/** The command, over an engine that `startServed` starts. */
+/** Makes the command, with an engine started by `startServed`. */
 export const serveCommand = (startServed: StartServedEngine): Command => {
   const command = new Command('serve')
     .description("Serve a model over HTTP with vLLM's protocol: completions, chat, tokens in and out.")
-    .addArgument(new Argument('[model]', MODEL_HELP).default(EMBEDDED_MODEL, 'the one that comes with Tandem'))
+    .addArgument(new Argument('[model]', MODEL_HELP).default(EMBEDDED_MODEL, 'the built-in model'))
     .option('--host <address>', 'address to listen on', '127.0.0.1')
-    .addOption(new Option('--port <n>', 'port to listen on; 0 takes a free one').argParser(portNumber).default(8000))
+    .addOption(new Option('--port <n>', 'port to listen on; 0 picks a free port').argParser(portNumber).default(8000))
     .option('--allowed-hosts <names...>', ALLOWED_HOSTS_HELP)
-    .option('--served-model-name <names...>', 'names under which the model answers (default: as it was given)')
-    .option('--api-key <keys...>', 'ask for one of these keys (default: TANDEM_API_KEY of the environment)')
-    .option('--allowed-origins <origins...>', "web pages that may ask, or '*' (default: none)")
-    .option('--dev', 'endpoints that pause the engine and change its weights, without a key')
-    .option('--enable-lora', 'endpoints that load and unload LoRA adapters')
-    .addOption(new Option('--max-model-len <n>', 'tokens of prompt and completion together').argParser(positiveInteger))
-    .addOption(new Option('--max-num-seqs <n>', 'requests decoded at a time').argParser(positiveInteger))
-    .addOption(new Option('--kv-cache-bytes <n>', 'memory for keys and values').argParser(positiveInteger))
+    .option('--served-model-name <names...>', 'names of the model for clients (default: the given name)')
+    .option('--api-key <keys...>', 'require one of these keys (default: variable TANDEM_API_KEY)')
+    .option('--allowed-origins <origins...>', "origins of web pages that may send requests, or '*' (default: none)")
+    .option('--dev', 'enable endpoints that pause the engine and change its weights; they require no key')
+    .option('--enable-lora', 'enable endpoints that load and unload LoRA adapters')
+    .addOption(new Option('--max-model-len <n>', 'most tokens of prompt and completion').argParser(positiveInteger))
+    .addOption(new Option('--max-num-seqs <n>', 'most requests decoded at a time').argParser(positiveInteger))
+    .addOption(new Option('--kv-cache-bytes <n>', 'memory for the KV cache').argParser(positiveInteger))
     .addOption(
-      new Option('--max-logprobs <n>', 'most log-probabilities for each token').argParser(naturalNumber).default(20),
+      new Option('--max-logprobs <n>', 'most log-probabilities per token').argParser(naturalNumber).default(20),
     )
     .addOption(new Option('--max-body-bytes <n>', 'largest request (default: 32 MiB)').argParser(positiveInteger))
     .addOption(
-      new Option('--logprobs-mode <mode>', 'log-probabilities before or after temperature, penalties and cuts')
+      new Option('--logprobs-mode <mode>', 'log-probabilities before or after temperature, penalties, top-k and top-p')
         .choices(['raw_logprobs', 'processed_logprobs'])
         .default('raw_logprobs'),
     )
     .addOption(
       new Option(
         '--tool-call-parser <format>',
-        'how the model writes calls of tools (default: told from its chat template)',
+        'tool call format of the model (default: detected from its chat template)',
       ).choices([...TOOL_CALL_FORMATS, 'none']),
     )
-    .addOption(new Option('--seed <n>', 'seed of requests that have none').argParser(naturalNumber).default(0))
+    .addOption(new Option('--seed <n>', 'seed for requests without one').argParser(naturalNumber).default(0))
     .addOption(
-      new Option('--shutdown-seconds <n>', 'how long running requests may end after a signal')
+      new Option('--shutdown-seconds <n>', 'grace period for running requests after a signal')
         .argParser(seconds)
         .default(30),
     )

@@ -1,4 +1,4 @@
-/** The engine behind `tandem serve`: on a thread of its own, so that computing never keeps a client waiting for an answer. */
+/** The engine of `tandem serve`. It runs on its own thread, so the server stays responsive. */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Failure, FileFailure } from '../core/failure.js'
@@ -9,7 +9,7 @@ import { loadAdapter } from '../modules/lora/peft.js'
 import { adapterWeights } from '../modules/lora/weights.js'
 import type { StartServedEngine } from './serve.js'
 
-/** A folder without an adapter is told as missing, which clients see as an unknown adapter. */
+/** Fails with ENOENT for a folder without an adapter, which clients see as an unknown adapter. */
 const requireAdapter = (path: string): TE.TaskEither<Failure, void> =>
   pipe(
     liveFiles.exists(`${path}/adapter_config.json`),
@@ -24,7 +24,7 @@ const missing = (path: string): FileFailure => ({
   reason: 'there is no adapter_config.json',
 })
 
-/** Starts the engine of a folder on a thread. */
+/** Starts the engine of a model folder on its own thread. */
 export const startServedEngine: StartServedEngine = ({ folder, config }, options) => {
   const { backend, threads, maxModelLength, maxConcurrent, cacheBytes } = options
   const engineOptions: FolderEngineOptions = {
@@ -53,5 +53,5 @@ export const startServedEngine: StartServedEngine = ({ folder, config }, options
   )
 }
 
-/** Of this file, and so of its neighbors: `.ts` in the sources, `.js` where they are compiled. */
+/** The file extension of modules: `.ts` in the sources, `.js` when compiled. */
 const EXTENSION = import.meta.url.slice(import.meta.url.lastIndexOf('.'))

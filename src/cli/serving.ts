@@ -1,4 +1,4 @@
-/** What the commands that serve share: reading a model, keys, and an end that loses nothing. */
+/** Shared parts of the serving commands: loading a model, keys, listening, graceful shutdown. */
 import { resolve } from 'node:path'
 import type { LLMEngine } from '../data/generation.js'
 import { type HttpServer, liveHttpServer } from '../live/httpServer.js'
@@ -8,38 +8,38 @@ import { apiFailure, errorBody } from '../serve/failure.js'
 import { CommandError, orFail } from './failure.js'
 import { downloadLines } from './options.js'
 
-/** The text side of a model, and where its weights are. */
+/** A model's tokenizer, template and config, and the folder with its weights. */
 export interface ModelToServe extends Omit<Pretrained, 'arrays'> {
   readonly folder: string
 }
 
-/** A line for the person who started the command. */
+/** Prints a line to standard error. */
 export const say = (text: string): void => {
   process.stderr.write(`${text}\n`)
 }
 
-/** The keys of the flag, or that of the environment, which no list of processes shows. */
+/** Returns the API keys of the flag, or of the environment, which process lists do not show. */
 export const keysOf = ({ apiKey }: { readonly apiKey?: readonly string[] }): readonly string[] => {
   const keys = apiKey ?? (process.env.TANDEM_API_KEY ? [process.env.TANDEM_API_KEY] : [])
   if (keys.includes('')) throw new CommandError('an API key must not be empty')
   return keys
 }
 
-/** Loads the model, with a line for each step that takes a while. */
+/** Loads a model, and prints a line for each slow step. */
 export const loadModel = async (given: string): Promise<ModelToServe> => {
   const folder = resolve(await orFail(modelFolder(given, { onProgress: downloadLines() })))
   say(`loading ${folder}`)
   return { folder, ...(await orFail(loadText(folder))) }
 }
 
-/** Where a command listens. */
+/** The address to listen on. */
 export interface ListenFlags {
   readonly host: string
   readonly port: number
   readonly allowedHosts?: readonly string[]
 }
 
-/** Listens for requests. Where that fails the engine is closed, which would keep this process alive. */
+/** Starts listening. If that fails, closes the engine, which would keep the process alive. */
 export const listening = async (
   app: { readonly fetch: (request: Request) => Promise<Response> },
   engine: LLMEngine,
@@ -54,14 +54,14 @@ export const listening = async (
   }
 }
 
-/** Runs until a signal comes, then lets requests end; a second signal stops at once. */
+/** Serves until a signal arrives, then lets requests finish. A second signal exits at once. */
 export const untilStopped = (server: HttpServer, engine: LLMEngine, graceMs: number): Promise<void> =>
   new Promise((done, reject) => {
     let isStopping = false
     const onSignal = (signal: NodeJS.Signals): void => {
       if (isStopping) process.exit(signal === 'SIGINT' ? 130 : 143)
       isStopping = true
-      say(`\nfinishing ${signal === 'SIGINT' ? 'what runs; press Ctrl-C again to stop at once' : 'what runs'}`)
+      say(`\nfinishing running requests${signal === 'SIGINT' ? '; press Ctrl-C again to stop at once' : ''}`)
       server
         .close({ graceMs, atLimit: async () => void (await engine.abort()) })
         .then(() => engine.close())

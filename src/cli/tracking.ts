@@ -1,4 +1,4 @@
-/** Options of `tandem train` that name places to follow the run at, and the tracker that they ask for. */
+/** Tracking options of `tandem train`, and the trackers that they enable. */
 import { resolve } from 'node:path'
 import { Option } from 'commander'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -31,17 +31,17 @@ export interface TrackingFlags {
   readonly trackSamples?: number
 }
 
-/** A run that is followed. */
+/** A tracked run. */
 export interface FollowedRun {
   readonly folder: string
   readonly isResumed: boolean
 }
 
-/** Places that are ready to follow a run. */
+/** Opened trackers of a run. */
 export interface Tracking {
-  /** The events of a run, followed at the places. To be called once. */
+  /** Passes the events of a run on and sends them to the trackers. Call once. */
   readonly follow: (run: FollowedRun, events: AsyncIterable<RunEvent>) => AsyncIterable<RunEvent>
-  /** Waits for what the places still take, says what they have not taken, and closes them. A second time does nothing. */
+  /** Flushes and closes the trackers, and reports lost events. Later calls do nothing. */
   readonly close: () => Promise<void>
 }
 
@@ -52,24 +52,24 @@ export const trackingOptions = (): readonly Option[] => [
   ),
   new Option(
     '--mlflow <url>',
-    'log to an MLflow server; MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, are sent to it',
+    'log to an MLflow server, authorized by the variables MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD',
   ),
   new Option(
     '--metrics-port <n>',
-    'serve metrics for Prometheus at /metrics of this port while the run goes on; 0 takes a free one',
+    'serve Prometheus metrics at /metrics on this port during the run; 0 picks a free port',
   ).argParser(naturalNumber),
   new Option('--metrics-host <address>', 'address for --metrics-port (default: 127.0.0.1)'),
   new Option(
     '--otel',
-    "record metrics and a trace of each step with OpenTelemetry's API, to the SDK that NODE_OPTIONS=--import sets up",
+    "record metrics and a trace of each step with OpenTelemetry's API; set up an SDK with NODE_OPTIONS=--import",
   ),
   new Option(
     '--track-samples <n>',
-    'completions of each step that are tracked as texts, of those that --trajectories keeps (default: 0)',
+    'completions per step to track as text, at most as many as --trajectories (default: 0)',
   ).argParser(naturalNumber),
 ]
 
-/** What tells the server who asks. */
+/** Returns the authorization header from the environment's credentials. */
 const authorization = ({ variables }: Environment): Readonly<Record<string, string>> => {
   const { MLFLOW_TRACKING_TOKEN: token, MLFLOW_TRACKING_USERNAME: user, MLFLOW_TRACKING_PASSWORD: password } = variables
   if (token) return { authorization: `Bearer ${token}` }
@@ -77,7 +77,7 @@ const authorization = ({ variables }: Environment): Readonly<Record<string, stri
   return { authorization: `Basic ${Buffer.from(`${user}:${password ?? ''}`).toString('base64')}` }
 }
 
-/** A name of the run that no other one has, the same in every session: it is in the run folder. */
+/** Returns a unique id of the run. It is stored in the run folder, so all sessions share it. */
 const markOf = (files: Files, folder: string): TE.TaskEither<FileFailure, string> => {
   const path = `${folder}/tracking-id`
   return pipe(
@@ -112,7 +112,7 @@ const servedMetrics = async ({
   metricsHost: host,
 }: TrackingFlags): Promise<ServedMetrics | null> => {
   if (port === undefined) {
-    if (host !== undefined) throw new CommandError('--metrics-host is where --metrics-port listens: give that, too')
+    if (host !== undefined) throw new CommandError('--metrics-host requires --metrics-port')
     return null
   }
   const sink = prometheusSink()
@@ -122,7 +122,10 @@ const servedMetrics = async ({
 const untold = ({ sink, dropped, waiting, lastFailure }: SinkReport): string =>
   `${sink} lacks ${dropped + waiting} events${lastFailure === null ? '' : `: ${describe(lastFailure)}`}\n`
 
-/** The events after the first one has come, that one included. Errors: rejects as the run does before its first event. */
+/**
+ * Waits for the first event, then returns all events. Rejects if the run fails before its first
+ * event.
+ */
 const begin = async (events: AsyncIterable<RunEvent>): Promise<AsyncGenerator<RunEvent>> => {
   const iterator = events[Symbol.asyncIterator]()
   const first = await iterator.next()
@@ -136,14 +139,14 @@ const begin = async (events: AsyncIterable<RunEvent>): Promise<AsyncGenerator<Ru
   })()
 }
 
-/** What is there before the run. */
+/** The connections that are opened before the run. */
 interface Places {
   readonly transport: Transport | null
   readonly metrics: ServedMetrics | null
   readonly telemetry: Sink | null
 }
 
-/** The sinks of a run: those that need its folder are made for it. */
+/** Makes the sinks of a run, including those that need its folder. */
 const sinksOf = async (
   { tensorboard }: TrackingFlags,
   { folder }: FollowedRun,
@@ -159,10 +162,11 @@ const sinksOf = async (
 }
 
 /**
- * Opens the places of the flags, before there is a run. `say` is told where metrics are, once of each place that fails, and at the end of
- * what each lacks.
+ * Opens the trackers of the flags before the run starts. `say` prints the URL of the metrics, each
+ * tracker's first failure, and at the end the number of lost events.
  *
- * Errors   throws CommandError for a port that cannot be taken, an address that is none, and OpenTelemetry that is not set up.
+ * Errors   throws CommandError if a port is taken, a URL is invalid, or OpenTelemetry is not set
+ *          up.
  */
 export const openTracking = async (flags: TrackingFlags, say: (text: string) => void): Promise<Tracking> => {
   const transport = flags.mlflow === undefined ? null : mlflowTransport(flags.mlflow)
@@ -173,7 +177,7 @@ export const openTracking = async (flags: TrackingFlags, say: (text: string) => 
   let closed: Promise<void> | undefined
 
   async function* follow(run: FollowedRun, events: AsyncIterable<RunEvent>): AsyncGenerator<RunEvent> {
-    const begun = await begin(events) // a run that is refused leaves nothing behind; one that began has its folder
+    const begun = await begin(events) // after the first event, the run folder exists
     const sinks = await sinksOf(flags, run, { transport, metrics, telemetry })
     tracker = makeTracker(sinks, { onFailure: (failure) => say(`${describe(failure)}\n`) })
     const { folder, isResumed } = run

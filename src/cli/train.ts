@@ -1,20 +1,23 @@
-/** `tandem train RECIPE`: a run of a recipe, new or gone on with. */
+/** `tandem train RECIPE`: starts or resumes a run of a recipe. */
 import { resolve } from 'node:path'
 import { Command, type Option } from 'commander'
 import { formatEstimate, type MemoryEstimate } from '../collectors/memoryEstimate.js'
+import { FailureError } from '../core/failure.js'
 import { stepName } from '../data/runLayout.js'
 import { liveClock } from '../live/clock.js'
+import { liveFiles } from '../live/files.js'
 import { trainOptionsOf } from '../training/choices.js'
 import type { RecipeRecord } from '../training/options.js'
 import { queuedRun } from '../training/queued.js'
 import { differingSettings, type Recipe } from '../training/recipe.js'
 import { type RunSummary, scoreText } from '../training/records.js'
 import type { AnyRun } from '../training/run.js'
+import { checkFree } from '../training/runFolder.js'
 import { MAY_CHANGE } from '../training/settings.js'
 import { describeStep, sampleStep } from '../training/step.js'
 import { runFolder } from '../training/store.js'
 import { train } from '../training/train.js'
-import { asCommandError, CommandError } from './failure.js'
+import { asCommandError, CommandError, orFail } from './failure.js'
 import { interruption } from './interruption.js'
 import { type EngineOptions, engineOptions, startEngine } from './options.js'
 import {
@@ -46,14 +49,14 @@ type Flags = TrainFlags & Settings
 
 const timestamp = (): string => new Date().toISOString().slice(0, 19).replaceAll(':', '-')
 
-/** A run that is to be made: the recipe with its settings, and its folder. */
+/** A planned run: the recipe, its settings, and the run folder. */
 interface Planned {
   readonly chosen: Chosen
   readonly settings: Settings
   readonly folder: string
 }
 
-/** Whether a setting may change when a run goes on. A schedule that ends with the steps needs them to stay. */
+/** Returns `true` if a setting may change on resume. With a decaying schedule, `steps` may not. */
 const mayChange = (recipe: Recipe, path: string, { learner }: Settings): boolean => {
   const isScheduled =
     typeof learner === 'object' && learner !== null && 'schedule' in learner && learner.schedule !== 'constant'
@@ -61,7 +64,7 @@ const mayChange = (recipe: Recipe, path: string, { learner }: Settings): boolean
   return [...MAY_CHANGE, ...recipe.mayChange].some((each) => path === each || path.startsWith(`${each}.`))
 }
 
-/** Errors: throws CommandError naming every setting that differs from that of the run and may not. */
+/** Throws CommandError that lists every changed setting that must not change on resume. */
 const checkResumed = (chosen: Chosen, asked: Settings): void => {
   if (chosen.run === null) return
   const stored = storedSettings(chosen, chosen.run.config)
@@ -75,7 +78,7 @@ const checkResumed = (chosen: Chosen, asked: Settings): void => {
 
 const plan = async (chosen: Chosen, flags: Flags): Promise<Planned> => {
   if (flags.resume !== undefined && flags.out !== undefined)
-    throw new CommandError('--resume goes on in its own folder: leave out --out')
+    throw new CommandError('--resume continues in the same folder: omit --out')
   const settings = await settingsOf(chosen, flags)
   checkResumed(chosen, settings)
   return { chosen, settings, folder: chosen.run?.folder ?? resolve(flags.out ?? `runs/${timestamp()}`) }
@@ -92,13 +95,13 @@ const displayFor = ({ json }: Flags): Display => {
   return process.stderr.isTTY ? barDisplay(process.stderr) : lineDisplay((line) => process.stdout.write(line))
 }
 
-/** The options of `train` that the settings of a recipe have by their common names. */
+/** Returns the options of `train` from the shared settings of a recipe. */
 const optionsOf = (settings: Settings) =>
   'keep' in settings
     ? trainOptionsOf(settings as Parameters<typeof trainOptionsOf>[0]) // the group of that name, by the schema of the recipe
     : { steps: Number(settings.steps ?? 1) }
 
-/** What a run came to, for people. */
+/** Formats the result of a run for the terminal. */
 const conclusion = (folder: string, summary: RunSummary): string => {
   const { steps, best, secondsTotal, tokensPerSecond, evaluated, status } = summary
   const { generation, training } = tokensPerSecond
@@ -117,12 +120,21 @@ const conclusion = (folder: string, summary: RunSummary): string => {
           `best: ${best.name} ${scoreText(evaluated[0]?.measure ?? 'return', best.value)} after ${best.step} steps, in checkpoints/${stepName(best.step)}`,
         ]),
     `report: ${folder}/report.html`,
-    ...(status === 'interrupted' ? [`go on with: tandem train --resume ${folder}`] : []),
+    ...(status === 'interrupted' ? [`resume with: tandem train --resume ${folder}`] : []),
     '',
   ].join('\n')
 }
 
-/** Runs to the end, or to the end of the step in which Ctrl-C is pressed. */
+/** Tags of failures without a run that can be resumed. */
+const OF_FOLDER: readonly string[] = ['RunFolderFailure', 'LockFailure', 'CheckpointFailure', 'FileFailure']
+
+/** Adds the command that resumes the run to its failure. */
+const failedRun = (error: unknown, folder: string): unknown =>
+  error instanceof FailureError && !OF_FOLDER.includes(error.failure._tag)
+    ? new CommandError(`${error.message}\nresume with: tandem train --resume ${folder}`)
+    : asCommandError(error)
+
+/** Trains to the end, or, after Ctrl-C, to the end of the current step. */
 const follow = async (planned: Planned, run: AnyRun, { flags, tracking }: Started): Promise<void> => {
   const { folder, chosen, settings } = planned
   const { signal, release } = interruption('\nfinishing this step, then saving')
@@ -136,7 +148,7 @@ const follow = async (planned: Planned, run: AnyRun, { flags, tracking }: Starte
       if (event.type === 'end') summary = event.summary
     }
   } catch (error) {
-    throw asCommandError(error)
+    throw failedRun(error, folder)
   } finally {
     display.close()
     await tracking.close()
@@ -145,7 +157,7 @@ const follow = async (planned: Planned, run: AnyRun, { flags, tracking }: Starte
   if (summary !== undefined) say(conclusion(folder, summary))
 }
 
-/** Collects one batch, shows what it is, and learns nothing. */
+/** Collects one batch and prints its metrics, without training. */
 const dryRun = async (run: AnyRun): Promise<void> => {
   try {
     await run.begin?.()
@@ -167,16 +179,16 @@ const dryRun = async (run: AnyRun): Promise<void> => {
   }
 }
 
-/** What is there before the run. */
+/** The flags and the opened trackers of a run. */
 interface Started {
   readonly flags: Flags
   readonly tracking: Tracking
 }
 
-/** The estimate of runs that have one. */
+/** Returns the memory estimate of a run as text, if it has one. */
 const estimateOf = (run: AnyRun): string => ('memory' in run ? `${formatEstimate(run.memory as MemoryEstimate)}\n` : '') // only runs from settings have the field
 
-/** The run, or with `--queue` the run whose rollouts workers play. */
+/** Returns the run. With `--queue`, its rollouts are played by workers. */
 const withQueue = (run: AnyRun, { queue, queueName = 'tandem' }: Flags): AnyRun => {
   if (queue === undefined) return run
   try {
@@ -188,6 +200,8 @@ const withQueue = (run: AnyRun, { queue, queueName = 'tandem' }: Flags): AnyRun 
 
 const start = async (planned: Planned, flags: Flags): Promise<void> => {
   const { chosen, settings, folder } = planned
+  const isNew = chosen.run === null && flags.dryRun !== true
+  if (isNew) await orFail(checkFree(liveFiles, folder)) // before the recipe builds, which may take minutes
   const engine = await startEngine(flags)
   const tracking = await openTracking(flags, say)
   try {
@@ -210,16 +224,16 @@ const action =
     process.stdout.write(`${JSON.stringify(planned.settings, undefined, 2)}\n`)
   }
 
-/** The command for the recipe of its arguments, which decides the flags. */
+/** Makes the command, with flags for the settings of the recipe that the arguments name. */
 export const trainCommand = async (args: readonly string[]): Promise<Command> => {
   const chosen = await choose(args, 'resume')
   const command = new Command('train')
     .description(chosen.recipe.summary)
     .argument('[recipe]', 'a recipe by name, or a file that exports one (default: wordProblems)')
-    .option('--out <folder>', 'run folder (default: runs/ and the time)')
-    .option('--resume <folder>', 'go on with a run from its last checkpoint')
-    .option('--print-config', 'print all settings as JSON and stop: a file for --config')
-    .option('--dry-run', 'check parts and memory, collect one batch, print what it is, and stop')
+    .option('--out <folder>', 'run folder (default: runs/TIME)')
+    .option('--resume <folder>', 'resume a run from its last checkpoint')
+    .option('--print-config', 'print all settings as JSON, usable with --config, and exit')
+    .option('--dry-run', 'check the run and its memory, collect one batch, print its metrics, and exit')
   addRecipeFlags(command, chosen.recipe)
   const options: readonly Option[] = [memoryOption(), ...engineOptions(), ...queueOptions(), ...trackingOptions()]
   for (const option of options) command.addOption(option)

@@ -1,4 +1,4 @@
-/** `tandem worker RECIPE`: plays rollouts of a recipe for a trainer elsewhere, on engines that others serve. */
+/** `tandem worker RECIPE`: plays rollouts for a remote trainer, on engines served elsewhere. */
 import { Command, Option } from 'commander'
 import { openRolloutQueue } from '../collectors/queues/rolloutQueue.js'
 import { runRolloutWorker, type WorkerEvent } from '../collectors/workers/rolloutWorker.js'
@@ -18,14 +18,14 @@ interface WorkerFlags extends EngineOptions, QueueFlags {
   readonly name: string
 }
 
-/** A line for each rollout that is over. */
+/** Formats a finished rollout as a line of JSON. */
 const lineOf = (event: WorkerEvent): string => {
   const { ticket, place, attempt } = event.lease
   const reason = 'reason' in event ? { reason: event.reason } : {}
   return `${JSON.stringify({ type: event._tag.toLowerCase(), ticket, place, attempt, ...reason })}\n`
 }
 
-/** How the run samples, by the common names of settings. */
+/** Returns the sampling parameters from the shared settings of the recipe. */
 const samplingOf = ({ sampling }: Settings): { readonly maxTokens?: number; readonly temperature?: number } => {
   if (typeof sampling !== 'object' || sampling === null) return {}
   const { maxNewTokens, temperature } = sampling as Settings // a group of settings
@@ -44,14 +44,13 @@ const action =
     await startEngine(flags)
     const run = await build(chosen, settings, { memory: 'ignore' })
     const { groups } = run
-    if (groups === null)
-      throw new CommandError(`the recipe ${chosen.recipe.name} has no groups of tasks that a worker could play`)
+    if (groups === null) throw new CommandError(`the recipe ${chosen.recipe.name} has no groups of tasks for workers`)
     const queue = await orFail(openRolloutQueue(log, { name: flags.name }))
     const policy = vLLMWrapper({
       ...{ url: flags.on, model: flags.servedModel, ...(flags.apiKey !== undefined && { apiKey: flags.apiKey }) },
       sampling: samplingOf(settings),
     })
-    const { signal, release } = interruption('giving back what is not done')
+    const { signal, release } = interruption('returning unfinished rollouts to the queue')
     try {
       const report = await orFail(
         runRolloutWorker({
@@ -69,19 +68,19 @@ const action =
     }
   }
 
-/** The command for the recipe of its arguments, which decides the flags. */
+/** Makes the command, with flags for the settings of the recipe that the arguments name. */
 export const workerCommand = async (args: readonly string[]): Promise<Command> => {
   const chosen = await choose(args, 'first')
   const command = new Command('worker')
-    .description(`Play rollouts for a trainer elsewhere, on engines that others serve. ${chosen.recipe.summary}`)
-    .argument('[recipe]', 'the recipe of the trainer, by name, file, or the folder of its run (default: wordProblems)')
+    .description(`Play rollouts for a remote trainer, on engines served elsewhere. ${chosen.recipe.summary}`)
+    .argument('[recipe]', "the trainer's recipe by name or file, or its run folder (default: wordProblems)")
     .addOption(
-      new Option('--on <url...>', 'address of tandem serve or vLLM; several are replicas').makeOptionMandatory(),
+      new Option('--on <url...>', 'URL of tandem serve or vLLM; several URLs are replicas').makeOptionMandatory(),
     )
-    .addOption(new Option('--served-model <name>', 'what the engine calls the model').default('policy'))
-    .addOption(new Option('--api-key <key>', 'of the engine').env('TANDEM_ENGINE_API_KEY'))
-    .addOption(new Option('--slots <n>', 'rollouts at a time').argParser(positiveInteger).default(8))
-    .addOption(new Option('--name <name>', 'what the worker is called in the queue').default('worker'))
+    .addOption(new Option('--served-model <name>', 'name of the model on the engine').default('policy'))
+    .addOption(new Option('--api-key <key>', 'API key of the engine').env('TANDEM_ENGINE_API_KEY'))
+    .addOption(new Option('--slots <n>', 'concurrent rollouts').argParser(positiveInteger).default(8))
+    .addOption(new Option('--name <name>', 'name of the worker in the queue').default('worker'))
   for (const option of queueOptions()) command.addOption(option.makeOptionMandatory())
   addRecipeFlags(command, chosen.recipe)
   for (const option of engineOptions()) command.addOption(option)

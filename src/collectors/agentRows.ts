@@ -1,4 +1,4 @@
-/** From rows of conversations of several agents to the rows of each agent by itself. */
+/** Splits multi-agent conversations into separate trajectories for each agent. */
 import * as tf from '@tensorflow/tfjs'
 import { type Data, data } from '../data/tensorDict/leaf.js'
 import { assign } from '../data/tensorDict/merge.js'
@@ -10,24 +10,27 @@ import { endedRows, type Outcome } from '../envs/env.js'
 import { rowsByTrajectory } from './rollouts/identity.js'
 import type { CollectedBatch, TurnEntries } from './rollouts/turnRows.js'
 
-/** The entries that are read here. */
+/** The entries that are read. */
 type AgentEntries = TurnEntries & {
   readonly agent: Data<string>
   readonly next: TensorDict<Outcome & { readonly agentRewards: Data<AgentRewards> }>
 }
 
-/** The part of a conversation that belongs to one of its agents. */
+/** One agent's turns in a conversation. */
 interface Chain {
   readonly agent: string
   /** Rows of the batch, turn by turn. */
   readonly rows: readonly number[]
-  /** What the agent got from each of its turns until its next one. */
+  /** The agent's reward from each of its turns up to its next one. */
   readonly rewards: readonly number[]
   /** The last row of the whole conversation. */
   readonly end: number
 }
 
-/** The rows of one agent in a conversation; none if it never wrote. What it got before its first turn counts to that turn. */
+/**
+ * Returns the turns of an agent in a conversation, or an empty list if it has none. Rewards before
+ * its first turn count toward that turn.
+ */
 const chainOf = (
   agent: string,
   rows: readonly number[],
@@ -42,7 +45,10 @@ const chainOf = (
   return [{ agent, rows: places.map((place) => rows[place]!), rewards: sums, end: rows.at(-1)! }]
 }
 
-/** The outcome of the turns of a chain: its own rewards, and the end of the conversation at its last turn. */
+/**
+ * Returns the outcomes of the chains: their own rewards, and the end of the conversation at the
+ * last turn.
+ */
 const outcomesOf = (batch: TensorDict<AgentEntries>, chains: readonly Chain[]): Outcome => {
   const next = get(batch, 'next')
   const flag = (key: 'terminated' | 'truncated' | 'done'): tf.Tensor => {
@@ -59,7 +65,7 @@ const outcomesOf = (batch: TensorDict<AgentEntries>, chains: readonly Chain[]): 
   return { reward, terminated: flag('terminated'), truncated: flag('truncated'), done: flag('done') }
 }
 
-/** What names the groups of a batch: those of tasks, and none where the environment has none. */
+/** Returns the group ids of a batch, or `undefined` if the environment has no groups. */
 const groupIdsOf = (batch: TensorDict): readonly string[] | undefined => {
   const entry = find(batch, ['groupId'])
   return entry !== undefined && '_tag' in entry && entry._tag === 'Data'
@@ -68,18 +74,19 @@ const groupIdsOf = (batch: TensorDict): readonly string[] | undefined => {
 }
 
 /**
- * The rows of some agents, each agent's turns of a conversation as a trajectory of its own: to be learned by the policy of these agents, and by no
- * other.
+ * Extracts the rows of the named agents, with each agent's turns of a conversation as a separate
+ * trajectory, for training the policy of these agents.
  *
- * `next.reward` of a turn is what its agent got from then until its next turn, so that the sum over a trajectory is all that the agent got;
- * `next.done` is true at its last turn. A trajectory's group is that of its task and its agent: agents are compared with themselves. Agents
- * whose tokens are not to be learned, such as fixed opponents, are left out by not naming them. An agent that never wrote in a conversation has
- * no trajectory of it.
+ * `next.reward` of a turn is the agent's reward from that turn up to its next one, so a trajectory
+ * sums to the agent's total reward. `next.done` is true at its last turn. Groups are formed by task
+ * and agent, so each agent is compared only with itself. Agents that are not named, such as fixed
+ * opponents, are left out. An agent without turns in a conversation has no trajectory of it.
  *
- * Shapes   `[B]` to `[B']`, as many rows as the agents have turns; in the order of agents, conversations and turns.
- * Errors   throws RangeError for an agent of which the batch has no row, or none at all.
- * Effects  makes tensors, of the enclosing scope.
- * Source   none in TorchRL; PettingZoo's `AECEnv` adds up rewards between turns the same way.
+ * Shapes   `[B]` to `[B']`, one row per turn of the agents, ordered by agent, conversation and
+ *          turn.
+ * Errors   throws RangeError if no agent is named or the batch has no rows of a named agent.
+ * Effects  makes tensors that belong to the enclosing scope.
+ * Source   none in TorchRL; PettingZoo's `AECEnv` sums rewards between turns in the same way.
  */
 export const agentRows = <O extends Pick<MultiAgentState, 'agent' | 'agentRewards'>>(
   batch: CollectedBatch<O>,

@@ -1,6 +1,7 @@
-/** From captured sessions to a batch that learning takes as if an `LLMCollector` had collected it. */
+/** Converts captured sessions to a batch in the format of `LLMCollector`. */
 import * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
+import { aFunction, aNumber, checkOptions, oneOf } from '../core/options.js'
 import type { CapturedSession } from '../data/capture/session.js'
 import type { ChainSplit } from '../data/capture/splits.js'
 import {
@@ -15,19 +16,23 @@ import { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { TokenSpan } from '../data/textTokenizer.js'
 import type { CollectedBatch } from './rollouts/turnRows.js'
 
-/** What a row has besides what every collected row has. */
+/** The additional entries of rows from captured sessions. */
 export type CapturedEntries = TokenPrompt & {
-  /** The group of the session, attempts at one task, with the id of the group's first session in front. */
+  /**
+   * The session's group (attempts at one task), prefixed with the id of the group's first session.
+   */
   readonly groupId: Data<string>
   readonly session: Data<string>
-  /** The weights that sampled each token of `tokens.response`; -1 for tokens that nobody sampled. */
+  /**
+   * The version of the weights that sampled each token of `tokens.response`; -1 for other tokens.
+   */
   readonly versions: TensorDict<{ readonly response: Ragged<'int32'> }>
 }
 
-/** Sessions or conversations that are not in a batch. */
+/** A session or conversation that was left out of a batch. */
 export interface LeftOut {
   readonly session: string
-  /** Its number in the session; null for the whole session. */
+  /** Index of the conversation in the session, or `null` for the whole session. */
   readonly conversation: number | null
   readonly reason: string
 }
@@ -35,11 +40,11 @@ export interface LeftOut {
 export interface CapturedBatch {
   readonly batch: CollectedBatch<CapturedEntries>
   readonly left: readonly LeftOut[]
-  /** Where conversations broke, in sessions that are in the batch. */
+  /** Places at which conversations of the batch's sessions were split. */
   readonly splits: readonly (ChainSplit & { readonly session: string })[]
 }
 
-/** Sessions that cannot be learned from in one step. */
+/** Sessions that cannot be trained on in one step. */
 export interface CapturedBatchFailure {
   readonly _tag: 'CapturedBatchFailure'
   readonly reason: string
@@ -47,25 +52,27 @@ export interface CapturedBatchFailure {
 
 export interface CapturedBatchOptions extends TrajectoryOptions {
   /**
-   * `conversations`: one row for each, which is computed once; tokens between the turns are in `tokens.response` with `masks.assistant` 0.
-   * `turns`: one row for each turn, as `LLMCollector` has them; all that came before is prompt. Both learn the same. Default `conversations`.
+   * `conversations`: one row per conversation, so each token is computed once; tokens between turns
+   * are in `tokens.response` with `masks.assistant` 0. `turns`: one row per turn, as in
+   * `LLMCollector`, with everything before it as the prompt. Both train on the same tokens. Default
+   * `conversations`.
    */
   readonly rows?: 'conversations' | 'turns'
-  /** Groups with fewer sessions to learn from are left out, as are those with more. Default: groups are not looked at. */
+  /** Groups with another number of usable sessions are left out. Default: any size is accepted. */
   readonly groupSize?: number
 }
 
-/** A row before it is a row: its turns are learned, everything before `promptLength` is prompt. */
+/** The part of a trajectory that becomes a row. Tokens before `promptLength` are the prompt. */
 interface Piece {
   readonly trajectory: CapturedTrajectory
   readonly turns: readonly TrajectoryTurn[]
   readonly promptLength: number
   readonly end: number
-  /** Where the prompt of the next row ends. */
+  /** End of the next row's prompt. */
   readonly nextEnd: number
 }
 
-/** A session that is learned from. */
+/** A session that can be trained on. */
 interface Learned {
   readonly session: CapturedSession
   readonly total: number
@@ -83,10 +90,10 @@ const piecesOf = (trajectory: CapturedTrajectory, rows: 'conversations' | 'turns
   }))
 }
 
-/** Why a session cannot be learned from, whatever is in it. */
+/** Returns the reason why a session cannot be trained on, or `null`. */
 const refusal = ({ reward, end }: CapturedSession): string | null => {
   if (end === null) return 'the session is not finished'
-  if (end.status === 'failed') return `the session failed: ${end.reason ?? 'no reason was told'}`
+  if (end.status === 'failed') return `the session failed: ${end.reason ?? 'no reason given'}`
   return reward === null ? 'the session has no reward' : null
 }
 
@@ -110,11 +117,11 @@ const learnedOf = (
     .filter(({ status }) => status === 'ok')
     .flatMap((trajectory) => piecesOf(trajectory, rows))
   return pieces.length === 0
-    ? { learned: [], left: [...left, whole(session, 'the session has no conversation to learn from')] }
+    ? { learned: [], left: [...left, whole(session, 'the session has no conversation to train on')] }
     : { learned: [{ session, total: session.reward!.total, pieces, splits }], left } // refused without one
 }
 
-/** Sessions of one group side by side, groups in the order in which they come; groups of another size are left out. */
+/** Orders sessions by group, in order of first appearance. Groups of another size are left out. */
 const grouped = (all: readonly Learned[], groupSize: number | undefined) => {
   const groups = new Map<string, Learned[]>()
   for (const one of all) {
@@ -130,7 +137,7 @@ const grouped = (all: readonly Learned[], groupSize: number | undefined) => {
       .filter((group) => !isKept(group))
       .flatMap((group) =>
         group.map(({ session }) =>
-          whole(session, `its group has ${group.length} sessions to learn from, and ${groupSize} are asked for`),
+          whole(session, `its group has ${group.length} usable sessions, and groupSize is ${groupSize}`),
         ),
       ),
   }
@@ -144,7 +151,10 @@ const samplingOf = ({ sampling, start, end }: TrajectoryTurn): SamplingRecord =>
   minNewTokens: sampling.minTokens,
 })
 
-/** The first `length` tokens of a conversation: what the policy sampled, in whichever trajectory it is learned, and what was rendered. */
+/**
+ * Returns the sampled and rendered spans of the first `length` tokens of a conversation. Sampled
+ * spans include those that other trajectories train on.
+ */
 const spansTo = ({ turns, shared }: CapturedTrajectory, length: number): readonly TokenSpan[] => {
   const spans: TokenSpan[] = []
   const add = (end: number, role: string, origin: TokenSpan['origin']): void => {
@@ -160,7 +170,7 @@ const spansTo = ({ turns, shared }: CapturedTrajectory, length: number): readonl
   return spans
 }
 
-/** The oldest weights that sampled any token of a piece. */
+/** Returns the oldest weight version that sampled a token of the piece. */
 const versionOf = ({ trajectory, promptLength, end }: Piece): number => {
   const sampled = trajectory.versions.slice(promptLength, end).filter((version) => version >= 0)
   return sampled.reduce((a, b) => Math.min(a, b), sampled[0] ?? 0)
@@ -168,7 +178,7 @@ const versionOf = ({ trajectory, promptLength, end }: Piece): number => {
 
 const unsampled = (row: Float32Array, from: number): Float32Array => row.slice().fill(Number.NaN, 0, from)
 
-/** A mask that learns only from `from` on. */
+/** Clears the mask before `from`. */
 const learnedFrom = (mask: Uint8Array, from: number): Uint8Array => mask.slice().fill(0, 0, from)
 
 const batchOf = (sessions: readonly Learned[]): TensorDict => {
@@ -241,21 +251,30 @@ const temperaturesOf = (sessions: readonly Learned[]): readonly number[] => [
 ]
 
 /**
- * A batch from sessions that are over: what `LLMCollector` gives, so that advantages and learners take it as it is.
+ * Makes a batch of finished sessions in the format of `LLMCollector`, for advantages and learners.
  *
- * All conversations of a session are one trajectory of the batch, with the session's reward on its last row: attempts at a task are compared
- * by session. Sessions that are unfinished, failed or without a reward are left out and told, as is every conversation that a failed call
- * cut short: a failure of the infrastructure is no reward of 0. `policyVersion` is the oldest that sampled any token of a row.
+ * All conversations of a session form one trajectory, with the session's reward at its last row, so
+ * attempts at a task are compared by session. Unfinished and failed sessions and sessions without a
+ * reward are left out and reported. So are conversations that a failed call interrupted, because an
+ * infrastructure failure is not a reward of 0. `policyVersion` is the oldest version that sampled a
+ * token of the row.
  *
- * Shapes   `[B]` rows, sessions of a group side by side; `tokens.*` etc. as of `LLMCollector`.
- * Errors   `Left(CapturedBatchFailure)` for turns that were sampled at different temperatures: their log-probabilities are no policy's.
+ * Shapes   `[B]` rows with sessions of a group adjacent; `tokens.*` etc. as in `LLMCollector`.
+ * Errors   `Left(CapturedBatchFailure)` if turns were sampled at different temperatures, because
+ *          their log-probabilities then belong to no single policy.
  * Effects  makes four tensors that belong to the enclosing scope.
- * Cost     `conversations` hold every token once; `turns` hold it once for each turn after it.
+ * Cost     `conversations` store every token once; `turns` store it again for every later turn.
  */
 export const capturedBatch = (
   sessions: readonly CapturedSession[],
   options: CapturedBatchOptions = {},
 ): E.Either<CapturedBatchFailure, CapturedBatch> => {
+  checkOptions('capturedBatch', options, {
+    rows: oneOf('conversations', 'turns'),
+    groupSize: aNumber,
+    shared: oneOf('once', 'each'),
+    decode: aFunction,
+  })
   const found = sessions.map((session) => learnedOf(session, options))
   const { kept, left } = grouped(
     found.flatMap(({ learned }) => learned),
@@ -263,7 +282,7 @@ export const capturedBatch = (
   )
   const temperatures = temperaturesOf(kept)
   if (temperatures.length > 1) {
-    const reason = `turns were sampled at the temperatures ${temperatures.join(', ')}: make a batch of each, or let the proxy set one`
+    const reason = `turns were sampled at different temperatures (${temperatures.join(', ')}): make a batch of each, or set --temperature of the proxy`
     return E.left({ _tag: 'CapturedBatchFailure', reason })
   }
   return E.right({

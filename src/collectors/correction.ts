@@ -1,4 +1,5 @@
-/** Rows whose sampler was not the policy that is trained: rounded otherwise, or older. */
+/** Corrects rows whose sampler differs from the trained policy, by rounding or staleness. */
+import { aList, aRecord, checkOptions } from '../core/options.js'
 import {
   type CorrectionMetrics,
   type RolloutCorrectionOptions,
@@ -6,7 +7,10 @@ import {
 } from '../objectives/rolloutCorrection.js'
 import type { TrainingRows } from './stepRows.js'
 
-/** Rows with the trainer's own log-probabilities as those that the ratio is taken against; the sampler's stay beside them. */
+/**
+ * Replaces `oldLogProbs`, the denominator of the ratio, by the trainer's log-probabilities. The
+ * sampler's are kept as `behaviorLogProbs`.
+ */
 export const rescoredRows = (rows: TrainingRows, logProbs: TrainingRows['oldLogProbs']): TrainingRows => ({
   ...rows,
   behaviorLogProbs: rows.behaviorLogProbs ?? rows.oldLogProbs,
@@ -14,11 +18,12 @@ export const rescoredRows = (rows: TrainingRows, logProbs: TrainingRows['oldLogP
 })
 
 /**
- * Rows with the weights and masks of `rolloutCorrection`, from how far `oldLogProbs` are from `behaviorLogProbs`; weights that are there already are
- * multiplied. For the rows of a whole step, before they are cut into micro-batches.
+ * Applies the weights and masks of `rolloutCorrection`, computed from the difference of
+ * `oldLogProbs` and `behaviorLogProbs`. Existing weights are multiplied. Pass the rows of a whole
+ * step, before they are split into micro-batches.
  *
- * Errors   throws RangeError without `behaviorLogProbs` (`rescoredRows` makes them), for limits that make no sense, and for rows that do not
- *          fit each other.
+ * Errors   throws RangeError if `behaviorLogProbs` are missing (`rescoredRows` adds them), limits
+ *          are invalid, or lengths of rows differ.
  * Effects  none.
  *
  * @example
@@ -29,9 +34,10 @@ export const correctedRows = (
   rows: TrainingRows,
   options: RolloutCorrectionOptions,
 ): { readonly rows: TrainingRows; readonly metrics: CorrectionMetrics } => {
+  checkOptions('correctedRows', options, { weights: aRecord, reject: aList })
   const { oldLogProbs, behaviorLogProbs: sampled } = rows
   if (sampled === undefined)
-    throw new RangeError("correctedRows: the rows have no behaviorLogProbs; give the trainer's own with rescoredRows")
+    throw new RangeError('correctedRows: the rows have no behaviorLogProbs; add them with rescoredRows')
   const masks = rows.masks ?? rows.completions.map((row) => Array.from(row, () => 1))
   const difference = oldLogProbs.map((row, i) => Array.from(row, (x, t) => x - (sampled[i]?.[t] ?? Number.NaN)))
   const { weights, mask, metrics } = rolloutCorrection(difference, masks, options)

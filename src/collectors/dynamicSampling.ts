@@ -1,6 +1,7 @@
-/** Dynamic sampling: groups that teach nothing are left out of a batch and sampled again. */
+/** Dynamic sampling: groups without a signal are left out of a batch, and others are sampled. */
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import { aFunction, aList, aNumber, checkOptions } from '../core/options.js'
 import type { GroupEntry } from '../data/batch.js'
 import type { TokenAction } from '../data/policy.js'
 import { concat } from '../data/tensorDict/joining.js'
@@ -12,19 +13,19 @@ import type { Collected, CollectorFailure, LLMCollector } from './llmCollector.j
 import type { CollectorPosition } from './rollouts/lockstep.js'
 import { type CollectedBatch, responseLengths, type TurnEntries, trajectoryReturns } from './rollouts/turnRows.js'
 
-/** What the members of a group earned. */
+/** The returns of a group. */
 export interface SampledGroup {
   readonly groupId: string
   readonly returns: readonly number[]
 }
 
-/** What is kept of what was sampled. */
+/** The rule for selecting groups. */
 export interface SamplingRule {
-  /** Groups of a batch. */
+  /** Number of groups per batch. */
   readonly groups: number
-  /** How often is sampled for one batch at most. 1: never again. */
+  /** Most sampling rounds per batch. 1: no resampling. */
   readonly rounds: number
-  /** Keep a group only if its mean return is strictly between these. */
+  /** Keeps a group only if its mean return is strictly between these bounds. */
   readonly keepReturnBounds?: readonly [low: number, high: number]
 }
 
@@ -32,9 +33,9 @@ export type SamplingDecision =
   | { readonly _tag: 'SampleAgain'; readonly missing: number }
   | {
       readonly _tag: 'Take'
-      /** Ids of the groups to learn from, in the order in which they were sampled. */
+      /** Ids of the groups to train on, in the order of sampling. */
       readonly groups: readonly string[]
-      /** Groups that were sampled without a signal, and groups with one that are too many. */
+      /** Numbers of sampled groups without a signal, and of surplus groups with a signal. */
       readonly withoutSignal: number
       readonly unused: number
     }
@@ -57,15 +58,17 @@ const hasSignal = ({ returns }: SampledGroup, bounds: SamplingRule['keepReturnBo
 }
 
 /**
- * Whether what was sampled makes a batch.
+ * Decides whether the sampled groups make a batch, or another round is needed.
  *
- * A group has a signal if its returns are finite and not all equal, and if their mean is within the bounds. The first groups with a signal
- * are taken. Where there are too few of them, it is sampled again; after the last round the batch is filled with the first groups
- * without one, so that it is never smaller.
+ * A group has a signal if its returns are finite and not all equal, and their mean is within the
+ * bounds. The first groups with a signal are taken. If there are too few, another round is sampled.
+ * After the last round the batch is filled with the first groups without a signal, so its size is
+ * constant.
  *
- * Errors   throws RangeError for a rule that makes no sense.
- * Effects  none: the decision depends on the rounds alone.
- * Source   DAPO, Yu et al. 2025, arXiv:2503.14476, section 3.2 and equation 11; verl's `filter_groups`, which fails after the last round.
+ * Errors   throws RangeError for an invalid rule.
+ * Effects  none; the decision depends only on the rounds.
+ * Source   DAPO, Yu et al. 2025, arXiv:2503.14476, section 3.2 and equation 11; verl's
+ *          `filter_groups`, which fails after the last round.
  *
  * @example
  * const rounds = [[{ groupId: 'a', returns: [0, 1] }, { groupId: 'b', returns: [1, 1] }]]
@@ -90,21 +93,24 @@ export const samplingDecision = (
   }
 }
 
-/** What was sampled for a batch. */
+/** Counts of the sampling for a batch. */
 export interface SamplingCounts {
   readonly rounds: number
   readonly groups: number
   readonly withoutSignal: number
-  /** Groups with a signal that were more than a batch needs. */
+  /** Number of surplus groups with a signal. */
   readonly unused: number
-  /** Mean return of all trajectories that were sampled, those that are not learned from among them. */
+  /** Mean return of all sampled trajectories, including unused ones. */
   readonly reward: number
-  /** Tokens that the policy sampled; 0 of one that tells none. */
+  /** Number of sampled tokens; 0 for policies without tokens. */
   readonly tokens: number
 }
 
 export interface DynamicSamplingOptions<O, P = TokenAction> extends SamplingRule {
-  /** What decides whether a group has a signal, one number for each row; a trajectory has their sum. Default: the reward. */
+  /**
+   * Returns one score per row; a trajectory's score is their sum. A group has a signal if the
+   * scores differ. Default: the reward.
+   */
   readonly signal?: (batch: CollectedBatch<O, P>) => ArrayLike<number>
 }
 
@@ -112,13 +118,13 @@ export interface SampledBatch<O, P = TokenAction> extends Collected<CollectedBat
   readonly sampling: SamplingCounts
 }
 
-/** A batch that was sampled, as far as the choice looks at it. */
+/** A sampled batch with the returns of its groups. */
 interface Round<O, P> {
   readonly batch: CollectedBatch<O, P>
   readonly groups: readonly SampledGroup[]
 }
 
-/** What every batch with groups has. */
+/** The entries of every batch with groups. */
 type Grouped = TurnEntries & GroupEntry & { readonly next: TensorDict<Outcome> }
 
 const plain = <O, P>(batch: CollectedBatch<O, P>): TensorDict<Grouped> => batch as unknown as TensorDict<Grouped> // by the definition of CollectedBatch
@@ -147,7 +153,7 @@ const countsOf = <O, P>(
   tokens: rounds.flatMap(({ batch }) => responseLengths(plain(batch))).reduce((sum, length) => sum + length, 0),
 })
 
-/** The rows of some groups of all rounds as one batch, in the order in which they were sampled. */
+/** Joins the rows of the selected groups of all rounds, in the order of sampling. */
 const joined = <O, P>(rounds: readonly Round<O, P>[], groups: readonly string[]): CollectedBatch<O, P> => {
   const taken = new Set(groups)
   const parts = rounds.map(({ batch }) => {
@@ -161,19 +167,30 @@ const joined = <O, P>(rounds: readonly Round<O, P>[], groups: readonly string[])
 }
 
 /**
- * Collects batches in which every group has a signal, as far as it comes: see `samplingDecision`.
+ * Collects batches whose groups have a signal, if enough are found: see `samplingDecision`.
  *
- * Each round is a batch of the collector at the position after the round before, so that equal positions give equal batches and a run
- * resumes at the position after the last round. A batch that is complete at once is the collector's own.
+ * Each round collects a batch at the position after the previous round, so equal positions give
+ * equal batches. A run resumes at the position after the last round. If the first round suffices,
+ * its batch is returned unchanged.
  *
- * Errors   throws RangeError for a rule that makes no sense; the collector's failures are `Left`, and what was sampled before is freed.
- * Cost     rows of all rounds are kept until the batch is complete.
- * Source   DAPO, Yu et al. 2025, arXiv:2503.14476, section 3.2; verl's `filter_groups`, TorchRL's `keep_return_bounds`.
+ * Errors   throws RangeError for an invalid rule. Failures of the collector are returned as `Left`,
+ *          and earlier rounds are freed.
+ * Cost     keeps the rows of all rounds until the batch is complete.
+ * Source   DAPO, Yu et al. 2025, arXiv:2503.14476, section 3.2; verl's `filter_groups`, TorchRL's
+ *          `keep_return_bounds`.
  */
 export const dynamicSampling = <O extends GroupEntry, P>(
   collector: Pick<LLMCollector<CollectedBatch<O, P>>, 'collect'>,
-  { signal, ...rule }: DynamicSamplingOptions<O, P>,
+  options: DynamicSamplingOptions<O, P>,
 ): ((position: CollectorPosition) => TaskEither<CollectorFailure, SampledBatch<O, P>>) => {
+  checkOptions('dynamicSampling', options, {
+    signal: aFunction,
+    groups: aNumber,
+    rounds: aNumber,
+    keepReturnBounds: aList,
+  })
+  const { signal, ...rule } = options
+
   checkRule(rule)
   return (start) => async () => {
     const held: Owned<CollectedBatch<O, P>>[] = []

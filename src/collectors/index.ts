@@ -1,4 +1,4 @@
-/** Collecting rollouts, learning from them, and keeping policies up to date. */
+/** Collecting rollouts, training on them, and updating policies. */
 export { agentRows } from './agentRows.js'
 export {
   type CapturedBatch,
@@ -8,7 +8,6 @@ export {
   capturedBatch,
   type LeftOut,
 } from './captured.js'
-export { correctedRows, rescoredRows } from './correction.js'
 export {
   type DynamicSamplingOptions,
   dynamicSampling,
@@ -19,7 +18,6 @@ export {
   type SamplingRule,
   samplingDecision,
 } from './dynamicSampling.js'
-export { type GroupedRows, groupRows, trainingRows } from './groups.js'
 export {
   type BatchLossOptions,
   batchLoss,
@@ -88,14 +86,7 @@ export {
   type MemoryRequest,
   memoryEstimate,
 } from './memoryEstimate.js'
-export { type MiniBatchOptions, miniBatches } from './miniBatches.js'
 export { type InFlightUpdaterOptions, inFlightUpdater } from './overlap/inFlightUpdater.js'
-export {
-  type OverlappedLearning,
-  type OverlappedStep,
-  type OverlappedTrainingOptions,
-  overlappedTraining,
-} from './overlap/overlappedTraining.js'
 export type { OverlapCounts, OverlapDrop, OverlapRules, OverlapStart, StaleRule } from './overlap/overlapState.js'
 export type { TrainedTask } from './overlap/overlapStep.js'
 export { type RolloutGroups, type RolloutGroupsOptions, rolloutGroups } from './overlap/rolloutGroups.js'
@@ -113,12 +104,7 @@ export {
   type TakenStep,
   type TakenTask,
 } from './overlap/samplerAhead.js'
-export { correctStaleRows, type StaleTokens, tokenLags } from './overlap/staleRows.js'
-export type { StepCaseModule } from './parallel/messages.js'
-export { parallelGenerator } from './parallel/parallelGenerator.js'
-export { inThisThread, type ParallelStep, parallelStep } from './parallel/parallelStep.js'
-export { type NamedPolicyLoss, namedPolicyCase, policyStepCase } from './parallel/policyStepCase.js'
-export { type Replicas, type ReplicasOptions, startReplicas } from './parallel/replicas.js'
+export { tokenLags } from './overlap/staleRows.js'
 export {
   addTask,
   type DeliveredRollout,
@@ -191,8 +177,7 @@ export type { RolloutRun, RolloutRunOptions } from './rollouts/rolloutRun.js'
 export type { ConcurrentOptions, OnRolloutFailure, TurnBatches } from './rollouts/settings.js'
 export { type CollectedBatch, type TurnEntries, trajectoryReturns } from './rollouts/turnRows.js'
 export type { Recompute } from './stepGradients.js'
-export { combineUpdates, type StepMetrics } from './stepMetrics.js'
-export { type TrainingRows, withNoise, withoutRows } from './stepRows.js'
+export type { StepMetrics } from './stepMetrics.js'
 export {
   type DistillationMetrics,
   type DistilledRows,
@@ -219,7 +204,6 @@ export {
 } from './steps/sftRows.js'
 export type { SFTMetrics } from './steps/sftStep.js'
 export type { ValueMetrics } from './steps/valueStep.js'
-export { type TrainStep, type TrainStepOptions, trainStep } from './trainStep.js'
 export { type DecoderForms, type DecoderFormsOptions, decoderForms } from './updaters/decoderForms.js'
 export { type EngineUpdater, engineUpdater, type UpdaterState } from './updaters/engineUpdater.js'
 export type { ServerStatus } from './updaters/member.js'

@@ -16,47 +16,47 @@ import { type RolloutRun, type RolloutRunOptions, rolloutRun } from './rollouts/
 import { type ConcurrentOptions, type RunRules, runRules, type TurnBatches } from './rollouts/settings.js'
 import type { CollectedBatch } from './rollouts/turnRows.js'
 
-/** A batch was asked for after the last task. */
+/** A batch was requested after the last task. */
 export interface CollectorEnded {
   readonly _tag: 'CollectorEnded'
   readonly reason: string
 }
 
-/** Collecting could not go on. */
+/** The failures of collecting. */
 export type CollectorFailure = EpisodeFailure | RolloutsStopped | WeightFailure | CollectorEnded
 
-/** Where batches go besides: a replay buffer that holds its state. */
+/** A mutable replay buffer that receives every batch. */
 export interface BatchSink<in B> {
-  /** Takes a batch, which is freed later: what is kept of it has to be owned. */
+  /** Adds a batch. The batch is freed later, so kept values must be owned. */
   readonly extend: (batch: B) => unknown
 }
 
-/** How weights come to the policy. */
+/** The weights of the policy, and the function that updates them. */
 export interface CollectorWeights {
-  /** The version to sample with now, such as `learner.version`. */
+  /** Returns the current version, such as `learner.version`. */
   readonly version: () => number
-  /** Gives the policy the weights of that version. */
+  /** Pushes the weights of that version to the policy. */
   readonly push: TaskEither<WeightFailure, unknown>
 }
 
-/** What a batch is, and what is done with it. */
+/** The options of batches. */
 export interface BatchOptions<B, Q> extends TurnBatches {
-  /** Iterating ends when batches had so many turns together. Default: never. */
+  /** Iteration ends after this many turns in total. Default: never. */
   readonly totalDialogTurns?: number
-  /** Makes the batch that is given out of the one that was collected, such as one with advantages. */
+  /** Transforms each collected batch, for example to add advantages. */
   readonly postproc?: (batch: B) => Q
-  /** Every batch is written there too, after `postproc`. */
+  /** Receives every batch, after `postproc`. */
   readonly replayBuffer?: BatchSink<Q>
-  /** Pushes new weights before a batch is collected, when their version has changed since the one before. */
+  /** Pushes the weights before a batch is collected, if their version has changed. */
   readonly weightUpdater?: CollectorWeights
 }
 
-/** What all collectors are told. */
+/** The options of all collectors. */
 interface CommonOptions<O, P, Q> {
   readonly key: Key
-  /** Default: the beginning. */
+  /** The initial position. Default: the beginning. */
   readonly start?: CollectorPosition
-  /** An episode that has not ended after this many turns is a failure. Default 64. */
+  /** An episode longer than this many turns fails. Default 64. */
   readonly maxTurns?: number
   readonly batches?: BatchOptions<CollectedBatch<O, P>, Q>
   readonly time?: { readonly clock?: Clock; readonly alarms?: Alarms }
@@ -64,22 +64,25 @@ interface CommonOptions<O, P, Q> {
 
 type PolicyOption<O, P> =
   | { readonly policy: Policy<O, P>; readonly policyFactory?: never }
-  /** Makes the policy when the first batch is asked for. */
+  /** Makes the policy when the first batch is requested. */
   | { readonly policyFactory: () => Policy<O, P>; readonly policy?: never }
 
-/** Episodes of one environment, all elements side by side: one call of the policy for all of them. */
+/** Plays the elements of one environment in lockstep, with one policy call per turn. */
 export type LLMCollectorOptions<O, P = TokenAction, Q = CollectedBatch<O, P>> = CommonOptions<O, P, Q> &
   PolicyOption<O, P> & { readonly env: Env<O, P>; readonly concurrent?: never }
 
-/** Rollouts of many tasks at a time, each by itself. */
+/** Plays rollouts of many tasks concurrently. */
 export type ConcurrentCollectorOptions<O, P = TokenAction, Q = CollectedBatch<O, P>> = CommonOptions<O, P, Q> &
   PolicyOption<O, P> & {
-    /** The environment of a task, counted from 0: its batch is one group. Equal tasks must give equal environments. */
+    /**
+     * Makes the environment of a task, counted from 0. Its batch is one group. Equal tasks must
+     * give equal environments.
+     */
     readonly env: (task: number) => Env<O, P>
     readonly concurrent: ConcurrentOptions
   }
 
-/** A batch and where to go on. */
+/** A batch, and the position after it. */
 export interface Collected<B> {
   readonly batch: Owned<B>
   readonly position: CollectorPosition
@@ -89,21 +92,24 @@ export interface Collected<B> {
 export interface LLMCollector<B> extends AsyncIterable<B> {
   readonly start: CollectorPosition
   /**
-   * Collects the batch at a position. Equal positions give equal batches, if environment and policy are pure and concurrent rollouts come
-   * in the order in which they were `drawn`. Rollouts that go on are those of the position given out last: another one begins anew.
+   * Collects the batch at a position. Equal positions give equal batches if environment and policy
+   * are pure and concurrent rollouts have the order `drawn`. Running rollouts continue only from
+   * the position returned last; any other position starts new rollouts.
    */
   readonly collect: (position: CollectorPosition) => TaskEither<CollectorFailure, Collected<B>>
-  /** Calls off what `collect` has left running. */
+  /** Cancels rollouts that `collect` has left running. */
   readonly close: () => Promise<void>
 }
 
-/** Collects rollouts that are played each by itself. */
+/** A collector of concurrent rollouts. */
 export interface ConcurrentLLMCollector<O, P, B> extends LLMCollector<B> {
-  /** Begins a run that tells of tasks, failures and what was cut off; its batches are as they were played. */
+  /**
+   * Starts a run that reports tasks, failures and truncations. Its batches are not postprocessed.
+   */
   readonly begin: (options?: RolloutRunOptions) => RolloutRun<O, P>
 }
 
-/** Where batches come from, one after the other. */
+/** A source of batches. */
 interface Source<B> {
   readonly collect: (position: CollectorPosition) => TaskEither<CollectorFailure, Played<B>>
   readonly close: () => Promise<unknown>
@@ -136,12 +142,12 @@ const concurrentSource = <O, P>(
       await run.close()
       live = undefined
       if (E.isLeft(taken)) return taken
-      return E.left({ _tag: 'CollectorEnded', reason: 'all tasks have been given out' })
+      return E.left({ _tag: 'CollectorEnded', reason: 'all tasks have been delivered' })
     },
   }
 }
 
-/** Pushes weights whose version is another than that of the batch before. */
+/** Pushes the weights if their version differs from the previous batch's. */
 const weightPusher = (weights: CollectorWeights | undefined): TaskEither<WeightFailure, unknown> => {
   let pushed = weights?.version()
   return async () => {
@@ -153,7 +159,7 @@ const weightPusher = (weights: CollectorWeights | undefined): TaskEither<WeightF
   }
 }
 
-/** What is done with each batch. */
+/** Applies `postproc` and the replay buffer to each batch. */
 const finisher =
   <B, Q>({ postproc, replayBuffer }: BatchOptions<B, Q>) =>
   (played: Played<B>): Played<Q> => {
@@ -172,7 +178,7 @@ const finisher =
     }
   }
 
-/** The collector of a source. Each iteration has a source of its own. */
+/** Makes a collector. Each iteration opens its own source. */
 const collectorOf = <B, Q>(
   open: () => Source<B>,
   start: CollectorPosition,
@@ -240,7 +246,7 @@ const problemsOf = ({ batches = {}, concurrent, env, maxTurns = 1 }: AnyOptions)
       ? []
       : [`env must be ${isByTask ? 'an environment without' : 'a function of the task with'} 'concurrent'`]),
     ...(concurrent === undefined && batches.yieldCompletedTrajectories === false
-      ? ["yieldCompletedTrajectories: false needs 'concurrent': side by side, trajectories are whole"]
+      ? ["yieldCompletedTrajectories: false requires 'concurrent': in lockstep, trajectories are whole"]
       : []),
   ]
 }
@@ -256,7 +262,7 @@ type AnyOptions = Pick<CommonOptions<unknown, unknown, unknown>, 'maxTurns'> & {
   readonly concurrent?: unknown
 }
 
-/** The policy, which is made when it is needed first. */
+/** Returns the policy, made on first use. */
 const policyOf = <O, P>(options: PolicyOption<O, P>): (() => Policy<O, P>) => {
   let made: Policy<O, P> | undefined = options.policy
   return () => {
@@ -283,7 +289,7 @@ const runRulesOf = <O, P, Q>(options: ConcurrentCollectorOptions<O, P, Q>): RunR
   })
 }
 
-/** `LLMCollector` of one environment, or of one for each task. */
+/** The overloads of `LLMCollector`: one environment, or one per task. */
 interface MakeCollector {
   <O, P, Q = CollectedBatch<O, P>>(options: ConcurrentCollectorOptions<O, P, Q>): ConcurrentLLMCollector<O, P, Q>
   <O, P, Q = CollectedBatch<O, P>>(options: LLMCollectorOptions<O, P, Q>): LLMCollector<Q>
@@ -292,28 +298,34 @@ interface MakeCollector {
 const START: CollectorPosition = { batch: 0, remembered: {} }
 
 /**
- * Plays episodes with a policy of tokens, texts or conversations and collects their turns, batch by batch.
+ * Plays episodes with a policy of tokens, texts or conversations, and collects their turns in
+ * batches.
  *
- * What the environment asks with and takes is what the policy reads and gives, or it does not compile; `CollectedBatch` has the entries
- * that follow from both.
+ * The states and actions of environment and policy must match; otherwise the program does not
+ * compile. The entries of `CollectedBatch` follow from both.
  *
- * With one environment, all elements of a reset are played side by side until every episode is done, with one call of the policy for
- * all that go on: the fastest way for a model in this process. Reset `n` draws from `child(key, n)`, so that batches do not depend on when
- * or how often others were collected.
+ * With one environment, all elements of a reset are played in lockstep until every episode is done,
+ * with one policy call per turn for all unfinished episodes. This is the fastest mode for a model
+ * in this process. Reset `n` draws from `child(key, n)`, so batches do not depend on when or how
+ * often others were collected.
  *
- * With `concurrent` and an environment for each task, every rollout is played by itself, `maxInFlight` at a time, and a free place goes to
- * the next task: nobody waits for the longest conversation of a batch, which pays for servers, tools and agents. Batches are whole groups
- * (or turns, with `yieldCompletedTrajectories: false`). Randomness belongs to task and member: equal keys and a policy that samples from
- * its key give equal trajectories, whatever `maxInFlight` is and whatever is over first. Every task that is drawn is given out, fails with
- * a cause, or is cancelled, and stands in the position until then. What failed has no reward and no rows; its group is left out.
+ * With `concurrent` and one environment per task, every rollout is played separately, `maxInFlight`
+ * at a time, and a free place goes to the next task. No batch waits for its longest conversation,
+ * which suits servers, tools and agents. Batches are whole groups (or turns, with
+ * `yieldCompletedTrajectories: false`). Randomness is keyed by task and member: equal keys and a
+ * policy that samples from its key give equal trajectories, independent of `maxInFlight` and
+ * timing. Every drawn task is delivered, fails with a cause, or is cancelled; until then it is part
+ * of the position. A failed rollout has no reward and no rows, and its group is left out.
  *
- * `for await (const batch of collector)` ends with the tasks or with `totalDialogTurns`, or never; a batch stays alive until the next one
- * is asked for (`own` keeps it longer).
+ * `for await (const batch of collector)` ends after the last task or `totalDialogTurns`, or never.
+ * A batch stays alive until the next one is requested; keep it longer with `own`.
  *
- * Errors   throws RangeError with all options that are wrong; `collect` gives `Left(CollectorFailure)`; the iterator throws FailureError.
- * Effects  those of environment and policy. Work that is called off is told so by its signal, and not waited for.
- * Source   TorchRL `LLMCollector`, over one environment and over `AsyncEnvPool`; here groups stay whole, and what is not complete at the end is
- *          given out or listed, never lost.
+ * Errors   throws RangeError with all invalid options. `collect` returns `Left(CollectorFailure)`.
+ *          The iterator throws FailureError.
+ * Effects  those of environment and policy. Cancelled work receives an aborted signal and is not
+ *          awaited.
+ * Source   TorchRL `LLMCollector`, over one environment and over `AsyncEnvPool`. Here groups stay
+ *          whole, and incomplete work is delivered or listed at the end.
  *
  * @example
  * const env = ScriptedEnv([{ rewards: [1] }])
@@ -328,7 +340,7 @@ export const LLMCollector: MakeCollector = <O, P, Q>(
   const problems = problemsOf(options as AnyOptions) // fewer fields
   if (problems.length > 0) throw new RangeError(`LLMCollector: ${problems.join('; ')}`)
   const { key, start = START, maxTurns = 64, batches = {}, time = {} } = options
-  // Both results are what the overload of their options promises.
+  // Both results have the types that the overloads declare.
   if (options.concurrent !== undefined) {
     const rules = runRulesOf(options)
     const begin = (given: RolloutRunOptions = {}): RolloutRun<O, P> => rolloutRun(rules, given)

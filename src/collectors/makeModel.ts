@@ -1,15 +1,18 @@
-/** Makes small models for new tasks: a tokenizer and a decoder from nothing, then supervised training in stages. */
+/**
+ * Makes small models for new tasks: tokenizer and decoder from scratch, then supervised training.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../core/capabilities.js'
 import type { ConfigFailure, ModelFailure } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
+import { aList, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import { cosine, warmUp } from '../core/schedule.js'
 import type { TokenizerProgress } from '../data/bytePairEncoding.js'
 import type { History } from '../data/history.js'
 import { liveClock } from '../live/clock.js'
-import { type NewModelOptions, newModel } from '../modules/newModel.js'
+import { NEW_MODEL_OPTIONS, type NewModelOptions, newModel } from '../modules/newModel.js'
 import { hostArrays, type Pretrained } from '../modules/pretrained.js'
 import { parameterCount } from '../modules/transformer/params.js'
 import { SFTLoss } from '../objectives/sftLoss.js'
@@ -18,25 +21,25 @@ import type { LearnerFailure } from './learners/learner.js'
 import { localLearner } from './learners/localLearner.js'
 import { chatBatch } from './learners/textBatch.js'
 
-/** A stage of supervised training on conversations. It begins with a fresh optimizer. */
+/** A stage of supervised training on conversations. Each stage has a new optimizer. */
 export interface ModelStage {
   readonly name: string
-  /** Returns the conversation of an index from 0. What the assistant writes is learned. */
+  /** Returns the conversation of an index from 0. The assistant's messages are trained. */
   readonly conversation: (index: number) => History
   readonly conversations: number
-  /** Conversations in a step. Default 64. */
+  /** Conversations per step. Default 64. */
   readonly batch?: number
-  /** The highest learning rate: it falls to 1/50 of it with a cosine. */
+  /** The peak learning rate, which decays to 1/50 by a cosine schedule. */
   readonly learningRate: number
-  /** Steps over which the learning rate rises first. Default 0. */
+  /** Warm-up steps. Default 0. */
   readonly warmUpSteps?: number
 }
 
-/** What `trainModel` and `makeModel` share. */
+/** The shared options of `trainModel` and `makeModel`. */
 interface Stages {
-  /** In this order. */
+  /** The stages, in order. */
   readonly stages: readonly ModelStage[]
-  /** Lets the event loop turn after each step. Default: the real clock. */
+  /** Yields to the event loop after each step. Default: the real clock. */
   readonly clock?: Pick<Clock, 'breathe'>
 }
 
@@ -46,7 +49,7 @@ export interface TrainModelOptions extends Stages {
   readonly model: Pretrained
 }
 
-/** How far `trainModel` is. */
+/** A progress event of `trainModel`. */
 export type TrainModelEvent =
   | {
       readonly type: 'step'
@@ -54,15 +57,15 @@ export type TrainModelEvent =
       /** From 1 to `steps`. */
       readonly step: number
       readonly steps: number
-      /** Negative log-likelihood of a token before the update, in nats. */
+      /** Mean negative log-likelihood per token before the update, in nats. */
       readonly nll: number
-      /** Share of the learned tokens that the model would have chosen first. */
+      /** Share of trained tokens that the model ranks first. */
       readonly accuracy: number
     }
   /** The model after a stage. */
   | { readonly type: 'stage'; readonly stage: string; readonly model: Pretrained }
 
-/** How far `makeModel` is. */
+/** A progress event of `makeModel`. */
 export type MakeModelEvent =
   | ({ readonly type: 'tokenizer' } & TokenizerProgress)
   | { readonly type: 'model'; readonly parameters: number; readonly vocabularySize: number }
@@ -80,7 +83,7 @@ interface Trained {
   readonly onProgress: OnProgress
 }
 
-/** Trains a model in a stage. Tensors live until it ends. */
+/** Trains a model in one stage. Its tensors are freed at the end. */
 const trainStage =
   ({ model, stage, clock, onProgress }: Trained): TE.TaskEither<TrainModelFailure, Pretrained> =>
   async () => {
@@ -127,17 +130,22 @@ const requireStages = (stages: readonly ModelStage[]): void => {
 }
 
 /**
- * Trains a model on conversations, stage by stage, with AdamW (weight decay 0.1, beta2 0.95) and gradients of norm 1 at most. For a run with
- * checkpoints see the recipe `sft`.
+ * Trains a model on conversations in stages, with AdamW (weight decay 0.1, beta2 0.95) and
+ * gradients clipped to norm 1. For a run with checkpoints, see the recipe `sft`.
  *
- * Errors   `Left` for conversations that the template refuses or in which the assistant writes nothing, and if training diverges. Throws
- *          RangeError for counts that are not positive integers and a warm-up that is longer than its stage.
- * Effects  computes on the tensor backend; calls `onProgress`. Equal options give equal weights on one machine.
+ * Errors   `Left` if the template rejects a conversation, the assistant writes nothing in it, or
+ *          training diverges. Throws RangeError for counts that are not positive integers, or a
+ *          warm-up longer than its stage.
+ * Effects  computes on the tensor backend and calls `onProgress`. Equal options give equal weights
+ *          on one machine.
  */
 export const trainModel = (
-  { model, stages, clock = liveClock }: TrainModelOptions,
+  options: TrainModelOptions,
   onProgress: OnProgress = () => {},
 ): TE.TaskEither<TrainModelFailure, Pretrained> => {
+  checkOptions('trainModel', options, { model: aRecord, stages: aList, clock: aRecord })
+  const { model, stages, clock = liveClock } = options
+
   requireStages(stages)
   return stages.reduce<TE.TaskEither<TrainModelFailure, Pretrained>>(
     (made, stage) =>
@@ -150,16 +158,22 @@ export const trainModel = (
   )
 }
 
+const MAKE_MODEL_OPTIONS: OptionKinds<MakeModelOptions> = { ...NEW_MODEL_OPTIONS, stages: aList, clock: aRecord }
+
 /**
- * Makes a model for a task: `newModel`, then `trainModel`.
+ * Makes and trains a new model: `newModel`, then `trainModel`.
  *
  * Errors   as `newModel` and `trainModel`.
- * Effects  computes on the tensor backend; calls `onProgress`. Equal options give equal weights on one machine.
+ * Effects  computes on the tensor backend and calls `onProgress`. Equal options give equal weights
+ *          on one machine.
  */
 export const makeModel = (
-  { stages, clock = liveClock, ...options }: MakeModelOptions,
+  given: MakeModelOptions,
   onProgress: (event: MakeModelEvent) => void = () => {},
 ): TE.TaskEither<MakeModelFailure, Pretrained> => {
+  checkOptions('makeModel', given, MAKE_MODEL_OPTIONS)
+  const { stages, clock = liveClock, ...options } = given
+
   requireStages(stages)
   const { tokenizer } = options
   const told: NewModelOptions['tokenizer'] =

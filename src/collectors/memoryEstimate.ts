@@ -1,15 +1,15 @@
-/** How much memory a training step will take, before it is taken. */
+/** Estimates the memory of a training step in advance. */
 import * as E from 'fp-ts/lib/Either.js'
+import { laneWeights } from '../modules/generation/generator.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
-import { laneWeights } from '../modules/transformer/generate.js'
 import { CAPACITY_STEP } from '../modules/transformer/pack.js'
 import { parameterCount } from '../modules/transformer/params.js'
 import type { Recompute } from './stepGradients.js'
 
-/** Rows of one update. */
+/** The rows of one update. */
 export interface EstimatedBatch {
   readonly prompts: number
-  /** Completions of each prompt. */
+  /** Completions per prompt. */
   readonly group: number
   readonly promptTokens: number
   readonly completionTokens: number
@@ -17,63 +17,78 @@ export interface EstimatedBatch {
 
 export interface MemoryRequest {
   readonly config: DecoderConfig
-  /** Numbers that are trained: all of the model, or those of an adapter beside it. */
+  /** Number of trained parameters: all of the model, or those of an adapter. */
   readonly trained: number
-  /** Numbers that the optimizer keeps for each that is trained: 2 for AdamW, 1 for Lion, 0 for SGD without momentum. */
+  /** Optimizer state per trained parameter: 2 for AdamW, 1 for Lion, 0 for SGD without momentum. */
   readonly stateNumbers: number
   readonly batch: EstimatedBatch
   readonly microBatchTokens: number
   readonly recompute: Recompute
-  /** Threads with models of their own beside this one: workers, and one that samples ahead. Default 0. */
+  /** Further threads with their own models: workers, and an asynchronous sampler. Default 0. */
   readonly threads?: number
 }
 
-/** Bytes by what they are for. */
+/** Estimated bytes, by purpose. */
 export interface MemoryEstimate {
-  /** Of the model, and of what is trained beside it. */
+  /** Weights of the model, and of an adapter. */
   readonly weights: number
   readonly gradients: number
-  /** What the optimizer keeps, and the weights, before and after an update, the old ones until they are collected. */
+  /**
+   * Optimizer state and weights before and after an update, with old ones until garbage collection.
+   */
   readonly optimizer: number
-  /** What the layers keep for the gradient. */
+  /** Activations kept for the backward pass. */
   readonly activations: number
-  /** Scores of the vocabulary, their exponentials and gradients. */
+  /** Logits, their exponentials and gradients. */
   readonly logits: number
-  /** While completions are sampled: keys and values, and the weights that are part of the compiled step of long ones. */
+  /**
+   * The KV cache during sampling, and the weights in the compiled decoding step of long
+   * completions.
+   */
   readonly cache: number
-  /** Node, the native library, tokenizer and graphs. */
+  /** Node, the native library, the tokenizer and graphs. */
   readonly program: number
-  /** Other threads: the same again, with weights and their gradients. Micro-batches are shared out: together they take no more. */
+  /**
+   * Programs, weights and gradients of other threads. Activations are divided among all threads.
+   */
   readonly threads: number
-  /** At the highest: sampling and learning take turns. */
+  /** The peak. Sampling and training alternate, so only the larger of both counts. */
   readonly total: number
 }
 
 const FLOAT = 4
 
-/** What a process without a model takes. */
+/** Memory of a process without a model. */
 const PROGRAM = 200 * 2 ** 20
 
-/** What a thread with a model takes beside that: a run of the shipped model had peaks of 1.22, 1.71 and 1.85 GiB with one, two and three. */
+/**
+ * Additional memory per thread. Measured peaks with the shipped model: 1.22, 1.71, 1.85 GiB with 1,
+ * 2, 3.
+ */
 const THREAD = 300 * 2 ** 20
 
-/** Copies of the logits that are alive at once: raw, at the temperature, exponentials, gradient. */
+/** Copies of the logits that are alive at once: raw, scaled, exponentials, gradients. */
 const LOGIT_COPIES = 5
 
-/** Values of one layer in the backward pass for each that its forward pass keeps. */
+/** Values in a layer's backward pass per value kept by its forward pass. */
 const BACKWARD = 2
 
-/** Parts of a graph's values that are held at the highest: some are written in place, and a graph that keeps its memory holds more. */
+/**
+ * Peak share of a graph's values. Some values are written in place; a graph that keeps its memory
+ * holds more.
+ */
 const RETURNED = 0.9
 const KEPT = 1.6
 
-/** Where one value of a run is larger, the engine lets its graph keep the memory. */
+/** Size of a value above which the engine lets the graph keep its memory. */
 const KEPT_FROM = 16 * 2 ** 20
 
-/** Copies of the weights while a step is compiled that they are part of: 41 million of them took 410 MiB more. */
+/**
+ * Copies of constant weights while a step is compiled. Measured: 410 MiB for 41 million weights.
+ */
 const CONSTANT_WEIGHTS = 2.6
 
-/** Numbers that are alive while all completions of a batch are sampled. */
+/** Count of numbers that are alive while all completions of a batch are sampled. */
 const sampledNumbers = ({ config, batch }: MemoryRequest): number => {
   const { layers, keyValueHeads, headSize } = config
   const places = padded(batch.promptTokens) + batch.group * padded(batch.completionTokens)
@@ -84,25 +99,27 @@ const sampledNumbers = ({ config, batch }: MemoryRequest): number => {
   )
 }
 
-/** Numbers for each that is trained: weight and state as they are before an update, after it, and until they are collected, as measured. */
+/**
+ * Numbers per trained parameter: weight and state before and after an update, and uncollected ones.
+ */
 const replaced = (stateNumbers: number): number => (8 * (1 + stateNumbers)) / 3
 
 const padded = (tokens: number): number => Math.ceil(Math.max(1, tokens) / CAPACITY_STEP) * CAPACITY_STEP
 
-/** Numbers that one layer's forward pass makes of a token, without those of attention. */
+/** Numbers per token in one layer's forward pass, without attention scores. */
 const layerWidth = (config: DecoderConfig): number => {
   const { hiddenSize, intermediateSize, heads, keyValueHeads, headSize, feedForward } = config
   const inner = (feedForward.kind === 'gated' ? 3 : 2) * intermediateSize
   return 6 * hiddenSize + (3 * heads + 3 * keyValueHeads) * headSize + inner
 }
 
-/** Numbers of the scores of one layer's attention, and of their exponentials. */
+/** Numbers in one layer's attention scores and their exponentials. */
 const attentionWeights = ({ heads }: DecoderConfig, run: EstimatedBatch): number => {
   const { prompts, group, promptTokens: p, completionTokens: c } = run
   return 2 * heads * prompts * (p * p + group * c * (p + c))
 }
 
-/** Bytes that a graph of a run holds for each byte of its values. */
+/** Bytes held by a graph per byte of its values. */
 const heldPart = ({ config, recompute }: MemoryRequest, run: EstimatedBatch): number => {
   if (recompute === 'layers') return RETURNED
   const completions = run.prompts * run.group * run.completionTokens
@@ -111,7 +128,7 @@ const heldPart = ({ config, recompute }: MemoryRequest, run: EstimatedBatch): nu
   return FLOAT * largest > KEPT_FROM ? KEPT : RETURNED
 }
 
-/** The part of a batch that is computed in one run, with its padding. */
+/** The part of a batch that is computed in one run, with padding. */
 const oneRun = ({ batch, microBatchTokens }: MemoryRequest): EstimatedBatch => {
   const [promptTokens, completionTokens] = [padded(batch.promptTokens), padded(batch.completionTokens)]
   const fitting = Math.floor(microBatchTokens / (promptTokens + batch.group * completionTokens))
@@ -119,11 +136,12 @@ const oneRun = ({ batch, microBatchTokens }: MemoryRequest): EstimatedBatch => {
 }
 
 /**
- * Bytes that training will take, by part. A sum of tensors whose sizes are known, with what the allocator adds as it was measured.
+ * Estimates the memory of training in bytes, by part: the known sizes of tensors, plus measured
+ * overhead of the allocator.
  *
  * Cost     O(layers).
- * Source   `npm run bench:memory` compares it with the peak of real steps: 1.00 to 1.06 times as much at three sizes where everything is
- *          trained and nothing computed again.
+ * Source   `npm run bench:memory` compares it with the peak of a learner's steps: 0.90, 0.99 and
+ *          1.05 times the peak at three sizes, with all weights trained and no recomputation.
  */
 export const memoryEstimate = (request: MemoryRequest): MemoryEstimate => {
   const { config, trained, stateNumbers, recompute, threads = 0 } = request
@@ -153,17 +171,17 @@ export const memoryEstimate = (request: MemoryRequest): MemoryEstimate => {
   return { ...parts, total: fixed + Math.max(learning, parts.cache) }
 }
 
-/** A run that the machine has no room for. */
+/** A run that needs more memory than available. */
 export interface MemoryFailure {
   readonly _tag: 'MemoryFailure'
   readonly neededBytes: number
   readonly availableBytes: number
-  /** With what to do about it. */
+  /** The estimate and suggestions. */
   readonly reason: string
 }
 
 /**
- * Bytes as a person reads them.
+ * Formats a number of bytes.
  *
  * @example
  * formatBytes(3 * 2 ** 29) // '1.5 GiB'
@@ -171,7 +189,7 @@ export interface MemoryFailure {
 export const formatBytes = (bytes: number): string =>
   bytes >= 2 ** 30 ? `${(bytes / 2 ** 30).toFixed(1)} GiB` : `${Math.ceil(bytes / 2 ** 20)} MiB`
 
-/** An estimate in one sentence, its parts by size. */
+/** Formats an estimate as one sentence, with its parts by size. */
 export const formatEstimate = ({ total, ...parts }: MemoryEstimate): string => {
   const listed = Object.entries(parts)
     .filter(([, bytes]) => bytes > 0)
@@ -180,7 +198,7 @@ export const formatEstimate = ({ total, ...parts }: MemoryEstimate): string => {
   return `about ${formatBytes(total)} of memory: ${listed.join(', ')}`
 }
 
-/** What would take less memory, the strongest first, among what the request does not do already. */
+/** Lists settings that reduce memory and are not used yet, the most effective first. */
 const waysOut = (request: MemoryRequest): readonly string[] => {
   const { config, trained, recompute, microBatchTokens, threads = 0 } = request
   const run = oneRun(request)
@@ -193,7 +211,10 @@ const waysOut = (request: MemoryRequest): readonly string[] => {
   ]
 }
 
-/** An estimate that fits into the memory there is. Errors: `Left(MemoryFailure)`, with ways out, for one that does not. */
+/**
+ * Estimates memory. Returns `Left(MemoryFailure)` with suggestions if it exceeds the available
+ * memory.
+ */
 export const requireMemory = (
   request: MemoryRequest,
   availableBytes: number,
@@ -202,7 +223,7 @@ export const requireMemory = (
   if (estimate.total <= availableBytes) return E.right(estimate)
   const ways = waysOut(request).join(', or ')
   const reason =
-    `training would take ${formatEstimate(estimate)}; there are ${formatBytes(availableBytes)}. ` +
-    `Try ${ways}; or --memory ignore to go on all the same`
+    `training would take ${formatEstimate(estimate)}; available are ${formatBytes(availableBytes)}. ` +
+    `Try ${ways}; or --memory ignore to continue anyway`
   return E.left({ _tag: 'MemoryFailure', neededBytes: estimate.total, availableBytes, reason })
 }

@@ -1,15 +1,16 @@
-/** A pass over the rows of a batch: which of them each optimizer step learns from. */
+/** Divides the rows of a batch into mini-batches. */
 import { type Key, permutation } from '../core/key.js'
+import { aNumber, aRecord, checkOptions } from '../core/options.js'
 import { rowsAt } from './stepRows.js'
 
 export interface MiniBatchOptions {
-  /** Optimizer steps of the pass. */
+  /** Number of mini-batches, each for one optimizer step. */
   readonly count: number
-  /** Of the order. */
+  /** Random key of the order. */
   readonly key: Key
 }
 
-/** Places of each group, in order of first appearance. */
+/** Indices of each group's rows, in order of first appearance. */
 const placesOf = (groups: readonly string[]): readonly (readonly number[])[] => {
   const places = new Map<string, number[]>()
   for (const [i, group] of groups.entries()) {
@@ -21,16 +22,19 @@ const placesOf = (groups: readonly string[]): readonly (readonly number[])[] => 
 }
 
 /**
- * Cuts a batch into mini-batches of whole groups, in an order drawn from the key.
+ * Divides a batch into mini-batches of whole groups, in a random order.
  *
- * Mini-batch `k` of `M` has the groups `floor(k G / M) .. floor((k + 1) G / M) - 1` of a random order of all `G`: their numbers differ by
- * one at most, and every row is in exactly one mini-batch. With fewer groups than `M` each group is a mini-batch. One mini-batch is the
- * batch as it is. Advantages and old log-probabilities stay those of the whole batch.
+ * Mini-batch `k` of `M` has the groups `floor(k G / M) .. floor((k + 1) G / M) - 1` of a random
+ * order of all `G` groups, so group counts differ by at most one, and every row is in exactly one
+ * mini-batch. With fewer groups than `M`, each group is a mini-batch. A single mini-batch is the
+ * unchanged batch. Advantages and old log-probabilities remain those of the whole batch.
  *
- * Shapes   `groups` names the group of each row.
- * Errors   throws RangeError for a count that is no positive integer, or as many groups as there are not rows.
+ * Shapes   `groups` has the group of each row.
+ * Errors   throws RangeError if the count is not a positive integer, or `groups` and rows differ in
+ *          length.
  * Effects  none: equal keys give equal orders.
- * Source   PPO, Schulman et al. 2017, arXiv:1707.06347, algorithm 1; the mini-batches of verl's `ppo_mini_batch_size`, which counts prompts.
+ * Source   PPO, Schulman et al. 2017, arXiv:1707.06347, algorithm 1; the mini-batches of verl's
+ *          `ppo_mini_batch_size`, which counts prompts.
  *
  * @example
  * const rows = { prompts: [[1], [2]], completions: [[3], [4]], oldLogProbs: [[0], [0]], advantages: [1, -1], temperature: 1 }
@@ -39,8 +43,11 @@ const placesOf = (groups: readonly string[]): readonly (readonly number[])[] => 
 export const miniBatches = <R extends { readonly prompts: readonly ArrayLike<number>[] }>(
   rows: R,
   groups: readonly string[],
-  { count, key }: MiniBatchOptions,
+  options: MiniBatchOptions,
 ): readonly R[] => {
+  checkOptions('miniBatches', options, { count: aNumber, key: aRecord })
+  const { count, key } = options
+
   const size = rows.prompts.length
   if (!Number.isInteger(count) || count < 1) throw new RangeError(`miniBatches: count must be at least 1, got ${count}`)
   if (groups.length !== size) throw new RangeError(`miniBatches: ${size} rows but ${groups.length} groups`)

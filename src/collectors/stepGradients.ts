@@ -1,4 +1,4 @@
-/** The gradient of a loss on a micro-batch: of the whole decoder at once, or layer by layer. */
+/** Gradients of a loss on a micro-batch, through the whole decoder at once or layer by layer. */
 import type * as tf from '@tensorflow/tfjs'
 import type { NamedTensors } from '../data/weights.js'
 import { jit } from '../engine/jit.js'
@@ -8,7 +8,7 @@ import { type LossOfStates, makeLayerwise } from '../modules/transformer/layerwi
 import { completionStates } from '../modules/transformer/score.js'
 import type { RowTensors } from './steps/tokenRows.js'
 
-/** What is computed again for the gradient instead of being kept: nothing, or the inside of each layer. */
+/** Activations to recompute in the backward pass: none, or those inside each layer. */
 export type Recompute = 'none' | 'layers'
 
 /** A micro-batch and the weights. */
@@ -17,7 +17,7 @@ export interface GradInput<K extends string> extends RowTensors<K> {
   readonly frozen: NamedTensors
 }
 
-/** The loss of a micro-batch, and what else was computed on the way. */
+/** The loss of a micro-batch, and auxiliary results. */
 export interface StepPart<X> {
   readonly loss: tf.Tensor
   readonly aux: X
@@ -31,7 +31,7 @@ export interface GradOutput<X> extends StepPart<X> {
 /** A loss as a function of the decoder's states and a micro-batch. */
 export type StepLoss<K extends string, X> = LossOfStates<RowTensors<K>, X>
 
-/** Gradients by one pass through the whole decoder: of `params`, and of nothing that is frozen. */
+/** Computes gradients in one pass through the whole decoder, for `params` but not for `frozen`. */
 export const wholeGradients =
   <K extends string, X>(config: DecoderConfig, loss: StepLoss<K, X>) =>
   ({ params, frozen, ...rows }: GradInput<K>): GradOutput<X> => {
@@ -44,12 +44,12 @@ export const wholeGradients =
 
 /** Compiled gradients of micro-batches. */
 export interface StepGradients<K extends string, X> {
-  /** The results belong to the enclosing scope. */
+  /** Computes gradients. The results belong to the enclosing scope. */
   readonly run: (input: GradInput<K>) => GradOutput<X>
   readonly release: () => void
 }
 
-/** Compiles gradients. What is computed again changes nothing but memory, time and rounding. */
+/** Compiles gradients. `recompute` affects only memory, time and rounding. */
 export const stepGradients = <K extends string, X>(
   config: DecoderConfig,
   loss: StepLoss<K, X>,

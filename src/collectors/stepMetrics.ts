@@ -1,35 +1,40 @@
-/** What a training step measures, and how the measures of micro-batches are put together. */
+/** Metrics of a training step, and their combination over micro-batches. */
 import type * as tf from '@tensorflow/tfjs'
 import { essOf } from '../objectives/grpoLoss.js'
 import type { PolicyLossOutput } from '../objectives/policyLoss.js'
 import type { StepPart } from './stepGradients.js'
 
-/** Means over the tokens of the step. Pure numbers unless said. */
+/** Means over the tokens of a step, without unit unless stated. */
 export interface StepMetrics {
   readonly loss: number
-  /** Share of tokens whose ratio is outside the objective's range, and of those that lost their gradient by it. */
+  /**
+   * Share of tokens whose ratio is outside the clip range, and of those that lost their gradient.
+   */
   readonly clipFraction: number
   readonly cutFraction: number
   /** Nats. */
   readonly klApprox: number
-  /** Nats; present when a reference is given. */
+  /** Nats, or `null` without a reference. */
   readonly klToRef: number | null
   readonly ess: number
   /** Nats. */
   readonly entropy: number
   readonly gradNorm: number
   readonly tokens: number
-  /** Largest difference between the sampler's and the recomputed log-probability of a token, before the update. Nats. */
+  /**
+   * Largest gap between a token's sampled and recomputed log-probability before the update, in
+   * nats.
+   */
   readonly maxLogProbGap: number
 }
 
-/** What a policy loss measures of a micro-batch. */
+/** The metrics of a policy loss on a micro-batch. */
 export interface PolicyMeasures {
   readonly output: PolicyLossOutput
   readonly gap: tf.Tensor
 }
 
-/** Sums of the metrics of the micro-batches: losses and means are parts of the whole, the rest is combined. */
+/** Combines the metrics of micro-batches. Losses and means are already scaled to the whole step. */
 export const combineMetrics = (parts: readonly StepPart<PolicyMeasures>[], gradNorm: number): StepMetrics => {
   const numbers = (f: (part: StepPart<PolicyMeasures>) => tf.Tensor | undefined): readonly number[] =>
     parts.flatMap((part) => {
@@ -71,10 +76,11 @@ const MEANS = [
 ] as const satisfies readonly (keyof StepMetrics)[]
 
 /**
- * The metrics of several updates as those of one: means over all of their tokens, sums of tokens, and means over the updates of loss and gradient
- * norm. `maxLogProbGap` is the first update's: only there the policy is still the one that sampled.
+ * Combines the metrics of several updates: means over all tokens, sums of tokens, and means of loss
+ * and gradient norm over updates. `maxLogProbGap` is taken from the first update, because later
+ * updates no longer have the policy that sampled.
  *
- * Edges    without any update, as for a batch without a group to learn from, everything is 0 and there is no divergence.
+ * Edges    without any update, all metrics are 0 and `klToRef` is `null`.
  */
 export const combineUpdates = (updates: readonly StepMetrics[]): StepMetrics => {
   const total = updates.reduce((sum, { tokens }) => sum + tokens, 0)

@@ -1,24 +1,27 @@
-/** The rows that a step of a policy loss learns from. */
+/** Training rows of a policy loss. */
 import { child, type Key, uniforms } from '../core/key.js'
 
-/** Rows to learn from, on the host. All lists have one element for each row. */
+/** Training rows on the host. All lists have one element per row. */
 export interface TrainingRows {
   readonly prompts: readonly ArrayLike<number>[]
   readonly completions: readonly ArrayLike<number>[]
-  /** Per token, under the policy that the ratio is taken against: the one that sampled, or the trainer's own before the update. */
+  /**
+   * Per token: the denominator of the ratio, from the sampler or from the trainer before the
+   * update.
+   */
   readonly oldLogProbs: readonly ArrayLike<number>[]
-  /** Per token, under the policy that sampled, where `oldLogProbs` are others. */
+  /** Per token: log-probabilities of the sampler, if `oldLogProbs` are the trainer's. */
   readonly behaviorLogProbs?: readonly ArrayLike<number>[]
   readonly refLogProbs?: readonly ArrayLike<number>[]
-  /** Per token: 1 for what is learned, 0 for what only stands between, such as the results of tools. Default: everything is learned. */
+  /** Per token: 1 for trained tokens, 0 for others, such as tool results. Default: all 1. */
   readonly masks?: readonly ArrayLike<number>[]
-  /** Per token: its objective is multiplied by it. Default 1. */
+  /** Per token: factor of the objective. Default 1. */
   readonly weights?: readonly ArrayLike<number>[]
-  /** Per token, uniform in [0, 1), for objectives that choose at random: see `withNoise`. */
+  /** Per token: uniform in [0, 1), for objectives that select tokens at random. See `withNoise`. */
   readonly noise?: readonly ArrayLike<number>[]
-  /** One for each row, or one for each token of each row. */
+  /** One per row, or one per token. */
   readonly advantages: readonly number[] | readonly ArrayLike<number>[]
-  /** At which the rows were sampled: their log-probabilities are compared at it. */
+  /** Sampling temperature of the rows, at which log-probabilities are compared. */
   readonly temperature: number
 }
 
@@ -27,15 +30,15 @@ const picked = (value: unknown, places: readonly number[]): unknown => {
   return typeof value === 'object' && value !== null ? rowsAt(value, places) : value
 }
 
-/** The rows at some places, in the order of the places, with all that they have. Lists may stand in records. */
+/** Selects rows in the given order, with all of their lists. Lists may be nested in records. */
 export const rowsAt = <R extends object>(rows: R, places: readonly number[]): R =>
   Object.fromEntries(Object.entries(rows).map(([name, value]) => [name, picked(value, places)])) as R // the same names and kinds
 
 /**
- * The rows with some of them left out of the loss: their tokens count for nothing, neither in the objective nor in what it is divided by.
- * Advantages stay what they are, those of a whole group.
+ * Masks rows out of the loss: their tokens count neither in the objective nor in its normalization.
+ * Advantages are unchanged, because they belong to the whole group.
  *
- * Errors   throws RangeError unless `isLeftOut` has one entry for each row.
+ * Errors   throws RangeError unless `isLeftOut` has one entry per row.
  *
  * @example
  * const rows = { prompts: [[1], [1]], completions: [[2], [3]], oldLogProbs: [[0], [0]], advantages: [1, -1], temperature: 1 }
@@ -54,7 +57,7 @@ export const withoutRows = (rows: TrainingRows, isLeftOut: readonly boolean[]): 
     : rows
 }
 
-/** Random numbers for objectives that choose at random, from a key: those of row i are of its child i, whatever the micro-batches. */
+/** Adds random numbers from a key. Row i uses child i, independent of micro-batches. */
 export const withNoise = (rows: TrainingRows, key: Key): TrainingRows => ({
   ...rows,
   noise: rows.completions.map((row, i) => uniforms(child(key, i), row.length)),

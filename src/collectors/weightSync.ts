@@ -1,19 +1,20 @@
-/** Weights from the trainer to the policy, with versions. */
+/** Versioned weight updates from the trainer to the policy. */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { WeightFailure, WeightReceiver } from '../data/weights.js'
 
-/** Gives an engine new weights, as one change. */
+/** Updates an engine's weights atomically. */
 export interface WeightUpdater<in W> {
-  /** Answers with the version that the engine samples with from now on. */
+  /** Returns the version that the engine samples with from now on. */
   readonly push: (weights: W, version: number) => TE.TaskEither<WeightFailure, number>
 }
 
 /**
  * Updates a policy in the same process.
  *
- * Errors   `Left(WeightFailure)` if the weights are refused, if the version does not grow, or if the engine answers with another version
- *          than it was given; in the first two cases the old weights are still in use.
+ * Errors   `Left(WeightFailure)` if the weights are rejected, the version does not increase, or the
+ *          engine reports another version than the given one. In the first two cases the old
+ *          weights stay in use.
  */
 export const inProcessUpdater = <W>(receiver: WeightReceiver<W>): WeightUpdater<W> => ({
   push: (weights, version) => () => {

@@ -2,10 +2,13 @@
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { FileFailure, LockFailure, OutputFailure, ProcessFailure, ThreadFailure } from './failure.js'
 
-/** What a file is to hold: bytes, text, or pieces that are written one after the other and made only then. */
+/**
+ * Contents to write to a file: bytes, text, or pieces that are produced lazily and written in
+ * order.
+ */
 export type FileContents = Uint8Array | string | Iterable<Uint8Array>
 
-/** A file that is being read at any places. It stays the same file if another one takes its name. */
+/** An open file for random access. It remains the same file even if its name is reused. */
 export interface OpenFile {
   /** Bytes, when it was opened. */
   readonly size: number
@@ -15,7 +18,7 @@ export interface OpenFile {
   readonly close: TaskEither<FileFailure, void>
 }
 
-/** Files. Paths are the caller's; every failure names the path, what was tried and what the system said. */
+/** File operations. Every failure names the path, the operation and the system's error. */
 export interface Files {
   readonly readBytes: (path: string) => TaskEither<FileFailure, Uint8Array>
   readonly readText: (path: string) => TaskEither<FileFailure, string>
@@ -23,8 +26,8 @@ export interface Files {
   /** The whole file or nothing: a crash or a full disk leaves the old contents. */
   readonly write: (path: string, contents: FileContents) => TaskEither<FileFailure, void>
   /**
-   * A folder with all of these files or nothing: it appears under its name only when every byte is on disk. Names may have folders of
-   * their own. An existing folder of that name is replaced.
+   * Writes a folder atomically: it appears under its name only when every byte is on disk. File
+   * names may include subfolders. An existing folder of that name is replaced.
    */
   readonly writeFolder: (path: string, files: Readonly<Record<string, FileContents>>) => TaskEither<FileFailure, void>
   /** Adds to the end of a file, which is made if there is none. */
@@ -39,9 +42,9 @@ export interface Files {
   readonly remove: (path: string) => TaskEither<FileFailure, void>
 }
 
-/** Locks by path: one process at a time holds one. They end with the process that holds them, however it ends. */
+/** Exclusive locks by path. A lock ends with the process that holds it, even if that is killed. */
 export interface Locks {
-  /** Takes a lock, or fails at once with who holds it. `release` is to be called once. */
+  /** Takes a lock, or fails at once and names the holder. Call `release` once. */
   readonly take: (path: string) => TaskEither<LockFailure, { readonly release: () => Promise<void> }>
 }
 
@@ -102,13 +105,19 @@ export interface Memory {
 
 /** One end of a channel between two threads: messages arrive in order, as structured clones. */
 export interface ThreadPort {
-  /** Buffers of `transfer` are moved instead of copied: they are empty here afterwards. Throws for what cannot be cloned. */
+  /**
+   * Posts a message. Buffers in `transfer` are moved instead of copied and become empty here.
+   * Throws for values that cannot be cloned.
+   */
   readonly post: (message: unknown, transfer?: readonly ArrayBuffer[]) => void
   /** To be called once: messages that came before wait for it. */
   readonly listen: (listener: (message: unknown) => void) => void
 }
 
-/** An exported function `(port: ThreadPort, input: unknown) => void | Promise<void>` of an ES module. */
+/**
+ * An exported function `(port: ThreadPort, input: unknown) => void | Promise<void>` of an ES
+ * module.
+ */
 export interface ThreadProgram {
   /** `file:` URL. */
   readonly module: string
@@ -119,16 +128,24 @@ export interface ThreadProgram {
 export interface Thread extends ThreadPort {
   /** Resolves, never rejects, when the thread is gone: to why. */
   readonly ended: Promise<ThreadFailure>
-  /** Ends the thread when `done` settles, or after `limitMs` if that is sooner. Resolves when it is gone. */
+  /**
+   * Ends the thread when `done` settles, at the latest after `limitMs`. Resolves when the thread
+   * has ended.
+   */
   readonly stop: (done: Promise<unknown>, limitMs: number) => Promise<void>
 }
 
 export interface ThreadOptions {
   /** Cloned to the program as its second argument. */
   readonly input: unknown
-  /** The thread is ended, with kind `timeout`, unless its program says something in this time. Default: no limit. */
+  /**
+   * Time limit for the first message of the thread's program. Then the thread is ended with kind
+   * `timeout`. Default: no limit.
+   */
   readonly firstWordMs?: number
-  /** Largest JavaScript heap of the thread. Typed arrays and native memory are not part of it. Default: Node's. */
+  /**
+   * Largest JavaScript heap of the thread, without typed arrays and native memory. Default: Node's.
+   */
   readonly heapMegabytes?: number
 }
 
@@ -160,7 +177,10 @@ export interface RunningProcess {
   readonly pid: number
   /** Resolves, never rejects, when it has ended and its last line is told. */
   readonly ended: Promise<ProcessEnd>
-  /** Asks all of them to end, and after `graceMs` ends what is left by force. Resolves when the process is gone. */
+  /**
+   * Signals all of them to end, and kills the remaining ones after `graceMs`. Resolves when the
+   * process has ended.
+   */
   readonly stop: (graceMs: number) => Promise<ProcessEnd>
 }
 
@@ -181,7 +201,7 @@ export interface TalkingProcess extends RunningProcess {
   readonly endInput: () => void
 }
 
-/** Other programs. However this process ends, those that it started and their children end with it. */
+/** Starts other programs. They and their children always end with this process. */
 export interface Processes {
   readonly start: (program: ProcessProgram) => TaskEither<ProcessFailure, RunningProcess>
   /** Starts one to talk with. */

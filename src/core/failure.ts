@@ -1,4 +1,7 @@
-/** Expected failures as values: tagged records, each with a `reason`. `describe` puts any of them into one sentence. */
+/**
+ * Expected failures as values: tagged records with a `reason`. `describe` formats a failure as one
+ * sentence.
+ */
 import { type Either, isLeft, type Right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 
@@ -64,10 +67,10 @@ export class FailureError extends Error {
   }
 }
 
-/** What `orThrow` takes. */
+/** The argument types of `orThrow`. */
 type Result = Either<Failure, unknown> | TaskEither<Failure, unknown> | Promise<Either<Failure, unknown>>
 
-/** What `orThrow` gives. */
+/** The return type of `orThrow`. */
 type ValueOf<R> = R extends () => Promise<Either<unknown, infer T>>
   ? Promise<T>
   : R extends Promise<Either<unknown, infer T>>
@@ -82,9 +85,11 @@ const rightOf = <T>(result: Either<Failure, T>): T => {
 }
 
 /**
- * Returns the value of a result. A `TaskEither` is run first, and its value comes as a promise, as does that of a promised result.
+ * Returns the value of a result. For a `TaskEither`, which is run first, and for a promised result,
+ * it returns a promise.
  *
- * Errors   throws FailureError for a `Left`, or rejects with it: for programs that have nothing better to do than to stop.
+ * Errors   throws FailureError for a `Left`, or rejects with it. Use it in programs that stop on
+ *          failures.
  *
  * @example
  * orThrow(right(3)) // 3
@@ -153,10 +158,10 @@ export interface OutputFailure {
   readonly reason: string
 }
 
-/** A model that cannot be found or used: which file, and why. */
+/** A model that cannot be found or used, with the file and the reason. */
 export interface ModelFailure {
   readonly _tag: 'ModelFailure'
-  /** The folder, or the name under which no folder was found. */
+  /** The folder, or the name for which no folder was found. */
   readonly folder: string
   /** Absent if the folder itself is the problem. */
   readonly file?: string
@@ -181,7 +186,9 @@ export interface ProcessFailure {
   readonly reason: string
 }
 
-/** An error that was thrown in another thread: those of the language keep their class, others their name. */
+/**
+ * Restores an error from another thread. Built-in errors keep their class, others only their name.
+ */
 export const errorNamed = (name: string, message: string): Error => {
   if (name === 'RangeError') return new RangeError(message)
   if (name === 'TypeError') return new TypeError(message)

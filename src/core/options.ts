@@ -1,6 +1,6 @@
-/** Checks of options: what a caller passes to a factory, from TypeScript, plain JavaScript or JSON. */
+/** Checks of options that callers pass from TypeScript, plain JavaScript or JSON. */
 
-/** What the value of an option must be. */
+/** The required type of an option's value. */
 export interface Kind {
   readonly expected: string
   readonly holds: (value: unknown) => boolean
@@ -8,10 +8,10 @@ export interface Kind {
 
 const isNumber = (value: unknown): boolean => typeof value === 'number'
 
-/** A number. Its range is for the factory to check. */
+/** A number. Its range is checked by the factory. */
 export const aNumber: Kind = { expected: 'a number', holds: isNumber }
 
-/** One number, or two for a low and a high side. */
+/** One number, or two for a lower and an upper bound. */
 export const aNumberOrTwo: Kind = {
   expected: 'a number or two',
   holds: (value) => isNumber(value) || (Array.isArray(value) && value.length === 2 && value.every(isNumber)),
@@ -29,31 +29,34 @@ export const aText: Kind = { expected: 'a string', holds: (value) => typeof valu
 /** A function. */
 export const aFunction: Kind = { expected: 'a function', holds: (value) => typeof value === 'function' }
 
-/** A record, whose fields are checked where they are used. */
+/** A record. Its fields are checked when they are used. */
 export const aRecord: Kind = {
   expected: 'a record',
   holds: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
 }
 
-/** A list, whose elements are checked where they are used. */
+/** `true` or `false`. */
+export const aSwitch: Kind = { expected: 'true or false', holds: (value) => typeof value === 'boolean' }
+
+/** A list. Its elements are checked when they are used. */
 export const aList: Kind = { expected: 'a list', holds: Array.isArray }
 
-/** Any value: it is checked where it is used. */
+/** Any value. It is checked when it is used. */
 export const anything: Kind = { expected: 'anything', holds: () => true }
 
-/** One of some words. */
+/** One of the given words. */
 export const oneOf = (...words: readonly string[]): Kind => ({
   expected: words.map((word) => `'${word}'`).join(' or '),
   holds: (value) => typeof value === 'string' && words.includes(value),
 })
 
-/** A value of one of several kinds. */
+/** A value of one of the given kinds. */
 export const eitherOf = (...kinds: readonly Kind[]): Kind => ({
   expected: kinds.map(({ expected }) => expected).join(' or '),
   holds: (value) => kinds.some(({ holds }) => holds(value)),
 })
 
-/** Longest text that is quoted in an error, and longest name that is compared with the known ones. */
+/** Longest text quoted in an error, and longest name compared with known ones. */
 const LONGEST = 64
 
 const shown = (value: unknown): string => {
@@ -62,7 +65,7 @@ const shown = (value: unknown): string => {
   return text.length > LONGEST ? `${text.slice(0, LONGEST)}...` : text
 }
 
-/** A value as JSON, or its type where JSON cannot hold it (a cycle, a BigInt). */
+/** Formats a value as JSON, or its type if JSON cannot represent it (a cycle, a BigInt). */
 const safeJson = (value: unknown): string => {
   try {
     return JSON.stringify(value) ?? typeof value
@@ -71,10 +74,10 @@ const safeJson = (value: unknown): string => {
   }
 }
 
-/** The name without case and separators: `max_steps`, `max-steps` and `maxSteps` are one. */
+/** Normalizes case and separators: `max_steps`, `max-steps` and `maxSteps` become equal. */
 const plain = (name: string): string => name.replace(/[_\-\s]/g, '').toLowerCase()
 
-/** The number of insertions, deletions, substitutions and swaps of neighbours that lead from one word to the other. */
+/** Counts the insertions, deletions, substitutions and swaps of neighbors between two words. */
 const editDistance = (a: string, b: string): number => {
   let [before, last]: readonly [number[], number[]] = [[], Array.from({ length: b.length + 1 }, (_, j) => j)]
   for (let i = 1; i <= a.length; i++) {
@@ -91,10 +94,11 @@ const editDistance = (a: string, b: string): number => {
 }
 
 /**
- * Finds the known name that a misspelled one most likely means: at most one edit in three letters apart, where case, `_` and `-` do not
- * count. Undefined if none is near.
+ * Finds the known name nearest to a misspelled one, with at most one edit per three letters. Case,
+ * `_` and `-` are ignored. Returns `undefined` if no name is near.
  *
- * Cost   the product of the lengths, for each known name; a name of more than 64 characters is near to none.
+ * Cost     the product of the lengths, for each known name. Names above 64 characters are not
+ *          compared.
  *
  * @example
  * nearestName('repeat', ['prompts', 'repeats']) // 'repeats'
@@ -108,7 +112,7 @@ export const nearestName = (name: string, known: readonly string[]): string | un
 }
 
 /**
- * Describes a name that is not known, with the nearest one that is: `unknown option 'repeat': did you mean 'repeats'?`
+ * Describes an unknown name and suggests the nearest known one.
  *
  * @example
  * unknownName('option', 'repeat', ['prompts', 'repeats']) // "unknown option 'repeat': did you mean 'repeats'?"
@@ -119,17 +123,18 @@ export const unknownName = (what: string, name: string, known: readonly string[]
   return `unknown ${what} '${quoted}'${near === undefined ? '' : `: did you mean '${near}'?`}`
 }
 
-/** The names of a record, and of every member of a union of records. */
+/** The keys of a record, or of every member of a union of records. */
 type NamesOf<O> = O extends unknown ? keyof O : never
 
-/** One kind for each option of `O`. The compiler refuses a table that lacks one or has one too many. */
+/** One kind for each option of `O`. A missing or an extra entry does not compile. */
 export type OptionKinds<O> = { readonly [K in NamesOf<O>]-?: Kind }
 
 /**
- * Refuses options that a factory does not have, and values of the wrong kind. The types demand as much; options from plain JavaScript or
- * JSON have no types. An option that is `undefined` counts as not given.
+ * Rejects unknown options and values of the wrong kind, for callers from plain JavaScript or JSON,
+ * which are not type-checked. An option that is `undefined` counts as absent.
  *
- * Errors   throws RangeError with the name of the factory, every wrong option, and the options that exist.
+ * Errors   throws RangeError with the name of the factory, every wrong option, and the valid
+ *          options.
  *
  * @example
  * checkOptions('cispo', { clipEpsilon: 0.2 }, { clipEpsilon: aNumberOrTwo }) // undefined
@@ -150,9 +155,9 @@ export const checkOptions = <O extends object>(name: string, options: O, kinds: 
 }
 
 /**
- * Refuses options for all reasons at once. A reason that is `false` does not count.
+ * Throws one error for all given reasons. Reasons that are `false` are ignored.
  *
- * Errors   throws RangeError with the name of the function and the reasons.
+ * Errors   throws RangeError with the name of the function and the reasons, if there are any.
  *
  * @example
  * refuse('dro', [false]) // undefined
@@ -162,6 +167,6 @@ export const refuse = (name: string, reasons: readonly (string | false)[]): void
   if (problems.length > 0) throw new RangeError(`${name}: ${problems.join('; ')}`)
 }
 
-/** Why a number cannot be a weight or a bound: it is NaN, infinite or negative. `false` if it can. */
+/** Returns a message if a number is NaN, infinite or negative, else `false`. */
 export const notAWeight = (what: string, x: number): string | false =>
   !(x >= 0 && Number.isFinite(x)) && `${what} must not be negative, got ${x}`

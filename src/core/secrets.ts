@@ -1,22 +1,25 @@
-/** Keeping secrets out of what people and files get to see. Every pattern here takes linear time: it meets the texts of strangers. */
+/** Redacts secrets in output. All patterns run in linear time, because they read untrusted text. */
 
 const HIDDEN = '***'
 
-/** A run of text up to where a user's name and password in an address would end. It always matches, so that no run is read twice. */
+/** Text up to the end of a URL's user info. It matches everywhere, so no text is read twice. */
 const UP_TO_AT = /[^\s"'@]+@?/g
 
-/** Where the user's name begins: behind it stands nothing but the name, or the name and a password of any characters. */
+/** The start of a URL's user info: a user name, or a user name and a password of any characters. */
 const USER_INFO = /:\/\/(?:[^/?#]*@|[^/?#:]+:)/
 
-/** A run with the name and password of an address replaced, if it ends with them. */
+/** Replaces the user info at the end of the text, if present. */
 const withoutUserInfo = (run: string): string => {
   const start = run.endsWith('@') ? run.search(USER_INFO) : -1
   return start < 0 ? run : `${run.slice(0, start)}://${HIDDEN}@`
 }
 
-/** What is a secret by its form: tokens after their scheme, keys with a known beginning, keys in queries and JSON. */
+/**
+ * Patterns of secrets: tokens after their scheme, keys with a known prefix, keys in queries and
+ * JSON.
+ */
 const FORMS: readonly (readonly [RegExp, string])[] = [
-  // Words of prose have no digits and no capitals in them, or are short.
+  // Ordinary words have no digits or capitals, or are short.
   [/\b(Bearer)\s+[A-Za-z0-9\-._~+/]{6,}=*/gi, `$1 ${HIDDEN}`],
   [/\b(Bearer|Basic)\s+(?=[^\s"']*[0-9A-Z=])[A-Za-z0-9\-._~+/]+=*/g, `$1 ${HIDDEN}`],
   [/\b(sk|hf|pk|rk|gsk|xai|nvapi|ghp|glpat)([-_])[A-Za-z0-9_-]{6,}/g, `$1$2${HIDDEN}`],
@@ -35,7 +38,7 @@ const spellings = (secret: string): readonly string[] => [
 ]
 
 /**
- * The text with the given secrets replaced by `***`, in whatever spelling, and nothing else changed.
+ * Replaces the given secrets in a text by `***`, in any encoding. Nothing else is changed.
  *
  * Cost     one pass for each secret.
  *
@@ -50,10 +53,11 @@ export const hide = (text: string, secrets: readonly string[]): string => {
 }
 
 /**
- * The text with secrets replaced by `***`: the given ones, in whatever spelling, and what has the form of one: passwords in addresses,
- * `Bearer` and `Basic` tokens, keys that begin with `sk-` or `hf_`, keys in queries and JSON.
+ * Replaces secrets in a text by `***`: the given ones, in any encoding, and texts that look like
+ * secrets: passwords in URLs, `Bearer` and `Basic` tokens, keys that start with `sk-` or `hf_`, and
+ * keys in queries and JSON.
  *
- * Cost     O(length of the text) for each secret and form, whatever the text is.
+ * Cost     O(length of the text) for each secret and pattern, for every text.
  *
  * @example
  * redact('at http://ann:pass@host with Bearer abc.def', ['host']) // 'at http://***@*** with Bearer ***'
@@ -65,7 +69,8 @@ export const redact = (text: string, secrets: readonly string[] = []): string =>
   )
 
 /**
- * The beginning of a text, at most `length` characters, without secrets and without a piece of one at its end.
+ * Returns at most the first `length` characters of a text, without secrets or a part of one at the
+ * end.
  *
  * @example
  * excerpt('the key is sk-1234567890', 14) // 'the key is sk-…'

@@ -92,7 +92,15 @@ export {
   openRows,
   parseHubName,
 } from './datasets/open.js'
-export { type DatasetFormat, tasksOfRows } from './datasets/rows.js'
+export {
+  type Columns,
+  type DatasetFormat,
+  type PlainRow,
+  type QueryRow,
+  ROWS,
+  tasksOfRows,
+  withColumns,
+} from './datasets/rows.js'
 export {
   type CompletionStyle,
   supervisedCompletion,
@@ -195,11 +203,13 @@ export {
 } from './spec.js'
 export {
   endlessTasks,
+  type IdentifiedRow,
   type PlainTask,
   type RowFailure,
   type RowProblem,
   type RowSource,
   type RowTask,
+  rowList,
   shuffled,
   type Task,
   type TaskOf,

@@ -34,7 +34,7 @@ export interface RowFailure extends RowProblem {
 /** Rows by position. `at` is pure: the same index gives the same row, so that a run resumes by remembering a number. */
 export interface RowSource<out Row> {
   readonly name: string
-  /** How many rows there are; an endless source has a row at every index. */
+  /** Number of rows. An endless source has a row at every index. */
   readonly size: number | 'endless'
   /** The row at `index`, counted from 0. Finite sources start again after the last row. */
   readonly at: (index: number) => E.Either<RowFailure, Row>
@@ -49,6 +49,44 @@ const checkIndex = (name: string, index: number): void => {
   }
 }
 
+/** A source over these rows, which begins again after the last. */
+const cycled = <Row>(name: string, rows: readonly Row[]): RowSource<Row> => ({
+  name,
+  size: rows.length,
+  at: (index) => {
+    checkIndex(name, index)
+    return E.right(rows[index % rows.length]!) // there is at least one
+  },
+})
+
+/** A row with an id as text. */
+export type IdentifiedRow<R> = Readonly<Omit<R, 'id'>> & { readonly id: string }
+
+/**
+ * A finite source over rows of any columns, such as rows of token ids. A row's `id` is its own, as
+ * text, or the name of the source and its index.
+ *
+ * Errors   throws RangeError if there is no row, if a row is not a record, or if an id is neither a
+ *          string nor a number; and (from `at`) for a negative or fractional index.
+ *
+ * @example
+ * orThrow(rowList('ids', [{ input_ids: [1, 2] }]).at(0)) // { input_ids: [1, 2], id: 'ids-0' }
+ */
+export const rowList = <R extends object>(name: string, rows: readonly R[]): RowSource<IdentifiedRow<R>> => {
+  if (rows.length === 0) throw new RangeError(`rowList: source '${name}' has no rows`)
+  const identified = rows.map((row, i) => {
+    if (typeof row !== 'object' || row === null || Array.isArray(row))
+      throw new RangeError(`rowList: source '${name}': row ${i + 1} must be a record`)
+    const { id = `${name}-${i}` } = row as { readonly id?: unknown } // rows of any columns
+    if (typeof id !== 'string' && typeof id !== 'number')
+      throw new RangeError(
+        `rowList: source '${name}': the id of row ${i + 1} must be a string or a number, got ${typeof id}`,
+      )
+    return { ...row, id: String(id) } as IdentifiedRow<R> // the row with this id
+  })
+  return cycled(name, identified)
+}
+
 /** A row as a caller writes it: a question, what else the row has, and an id and an answer if there are any. */
 export interface PlainTask {
   readonly id?: string
@@ -60,11 +98,11 @@ export interface PlainTask {
 export type TaskOf<R extends PlainTask> = R extends Task ? R : Task & Readonly<Omit<R, keyof Task>>
 
 /**
- * A finite source over rows. A row without an `id` gets the name of the source and its index, and a row without an `answer` an empty one; other
- * fields stay, for rewards that read them.
+ * Makes a finite source of rows. A missing `id` becomes the name of the source and the index, and a
+ * missing `answer` an empty text. Other fields are kept for rewards.
  *
- * Errors   throws RangeError, with the rows that are wrong, if there is no row, if `query` is not a string, or if an id or an answer is something else
- *          than a string; and (from `at`) for a negative or fractional index.
+ * Errors   throws RangeError, with the invalid rows, if there are no rows, or a query, id or answer
+ *          is not a string; `at` throws it for a negative or fractional index.
  *
  * @example
  * orThrow(taskList('sums', [{ query: 'What is 2 + 2?', answer: '4', level: 1 }]).at(0)) // { id: 'sums-0', query: 'What is 2 + 2?', answer: '4', level: 1 }
@@ -78,14 +116,7 @@ export const taskList = <R extends PlainTask>(name: string, rows: readonly R[]):
     ),
   )
   if (wrong.length > 0) throw new RangeError(`taskList: source '${name}': ${wrong.slice(0, 5).join('; ')}`)
-  return {
-    name,
-    size: tasks.length,
-    at: (index) => {
-      checkIndex(name, index)
-      return E.right(tasks[index % tasks.length] as unknown as TaskOf<R>) // the row, with an id and an answer
-    },
-  }
+  return cycled(name, tasks as unknown as readonly TaskOf<R>[]) // the rows, with ids and answers
 }
 
 /** A source that makes its tasks: `make` must be pure. */

@@ -1,6 +1,6 @@
 /**
- * The backend of programs that never call `selectBackend`. Importing this file registers it with tfjs; the native library is loaded
- * by the first tensor operation.
+ * The default backend of programs that never call `selectBackend`. Importing this file registers it
+ * with tfjs. The first tensor operation loads the native library.
  */
 import * as tf from '@tensorflow/tfjs'
 import { BACKEND_NAME } from './onnxruntime/backend.js'
@@ -16,11 +16,11 @@ const isInstalled = (packageName: string): boolean => {
     import.meta.resolve(packageName)
     return true
   } catch {
-    return false // throws for a package that is not there, and for nothing else
+    return false // it throws only if the package is missing
   }
 }
 
-/** Throws for a backend that only `selectBackend` can load: loading it takes an `await`, and a tensor operation has none. */
+/** Throws for backends that load asynchronously, which only `selectBackend` can do. */
 const requireOnnxRuntime = (): void => {
   const wanted = backendFromEnvironment()
   if (wanted !== undefined && wanted !== 'onnxruntime') {
@@ -28,7 +28,7 @@ const requireOnnxRuntime = (): void => {
   }
 }
 
-/** Starts onnxruntime. A promise that rejects makes tfjs fail the operation, where an exception would make it compute on cpu. */
+/** Starts onnxruntime. Errors reject, because after an exception tfjs would fall back to cpu. */
 const startDefault = (): tf.KernelBackend | Promise<tf.KernelBackend> => {
   try {
     requireOnnxRuntime()
@@ -42,7 +42,7 @@ const startDefault = (): tf.KernelBackend | Promise<tf.KernelBackend> => {
   return connectOnnxRuntime({}).kernelBackend
 }
 
-// A program may be run with the cpu backend of tfjs, which needs no loading; then nothing is registered above it.
+// With the cpu backend of tfjs, which needs no loading, nothing is registered.
 if (process.env.TANDEM_BACKEND !== 'cpu' && tf.findBackendFactory(BACKEND_NAME) === null) {
   tf.registerBackend(BACKEND_NAME, startDefault, PRIORITY)
 }

@@ -1,7 +1,7 @@
 /**
  * The tensor engine: TensorFlow.js on onnxruntime, compiled functions, ownership, fused operations.
  *
- * A program needs to do no more than import it: its first tensor operation starts onnxruntime.
+ * Importing it is enough: the first tensor operation starts onnxruntime.
  */
 import './defaultBackend.js'
 

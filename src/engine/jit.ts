@@ -1,8 +1,9 @@
 /**
  * Compiled tensor functions.
  *
- * On the onnxruntime backend a function is recorded once per combination of input shapes, compiled to one native graph,
- * and from then on called without running any of its JavaScript. On other backends it simply runs.
+ * On the onnxruntime backend a function is recorded once per combination of input shapes and
+ * compiled to a native graph; later calls run none of its JavaScript. On other backends it runs
+ * normally.
  */
 import * as tf from '@tensorflow/tfjs'
 import { flatten, formatShape, type Tree, type TreeShape, unflatten } from '../core/tree.js'
@@ -26,7 +27,7 @@ interface Entry {
   /** The graph without constant arguments, compiled when it is first asked for. */
   readonly plain: () => CompiledGraph | undefined
   readonly release: () => void
-  /** Of its compiled graph. */
+  /** Returns the bytes of the compiled graph. */
   readonly ownBytes: () => number
   readonly shape: TreeShape
   /** Whether one graph serves several sizes. */
@@ -35,7 +36,10 @@ interface Entry {
 
 /** A compiled function some of whose arguments are constants. */
 export interface Bound<A, B> {
-  /** Errors   throws Error unless the constant tensors are among the arguments, in the places of the first call. */
+  /**
+   * Errors   throws Error unless the constant tensors are among the arguments, in the places of the
+   *          first call.
+   */
   (input: A): B
   /** Frees the graphs with the constants. It is not to be called afterwards. */
   readonly release: () => void
@@ -45,12 +49,13 @@ export interface Bound<A, B> {
 export interface Jitted<A, B> {
   (input: A): B
   /**
-   * The same function with `tensors`, which are among the arguments of every call, as constants of its graphs. onnxruntime prepares
-   * constants once: products of few rows with a large matrix take from a half to nine tenths of the time. The tensors may be freed after
-   * the first call of each structure and size: graphs hold copies.
+   * Returns the function with `tensors`, which must be among the arguments of every call, as
+   * constants of its graphs. onnxruntime prepares constants once, which reduces the time of
+   * products of few rows with a large matrix to 50-90 %. The tensors may be freed after the first
+   * call of each structure and size, because graphs hold copies.
    *
-   * Cost     a graph is compiled at the first call, in about the time of 50 products of each matrix with 16 rows; until `release`, its constants
-   *          take their memory twice.
+   * Cost     a graph is compiled at the first call, in about the time of 50 products of each matrix
+   *          with 16 rows; until `release`, its constants take their memory twice.
    */
   readonly bind: (tensors: readonly tf.Tensor[]) => Bound<A, B>
   /** Frees the compiled graphs. The function still works: it compiles again when called. */
@@ -64,7 +69,10 @@ const NO_GRAPH: readonly OnnxTensor[] = []
 /** Parameters that are constants, by their place among the leaves of the arguments. */
 const NOTHING_BOUND: ReadonlyMap<number, tf.Tensor> = new Map()
 
-/** A tensor among the arguments of a compiled function with the names of its axes whose sizes may vary, such as `rows` or `cached + new`; null for the others. */
+/**
+ * A tensor argument of a compiled function, with names of its axes of varying size, such as `rows`
+ * or `cached + new`, and `null` for the others.
+ */
 export interface VaryingAxes {
   readonly tensor: tf.Tensor
   readonly axes: AxisNames
@@ -73,14 +81,19 @@ export interface VaryingAxes {
 export interface JitOptions<A> {
   /** Graphs kept, at least 1. Default 32. */
   readonly cacheSize?: number
-  /** Above this many bytes of graphs, the least recently used ones go first, down to one. Default 256 MiB. */
+  /**
+   * Limit of the graphs' bytes. Above it, least recently used graphs are released. Default 256 MiB.
+   */
   readonly cacheBytes?: number
   /**
-   * Arguments with axes whose sizes may vary from call to call: one graph serves all of them. Axes of one name have one size in a call.
-   * What `f` does may depend on such sizes only through the shapes of its arguments.
+   * Arguments with axes whose sizes may vary between calls; one graph serves all sizes. Axes with
+   * the same name have the same size in a call. `f` may depend on these sizes only through the
+   * shapes of its arguments.
    */
   readonly varying?: (input: A) => readonly VaryingAxes[]
-  /** What a graph does with its memory between runs. Default `automatic`: it keeps it where that is faster and where there is room. */
+  /**
+   * Memory of a graph between runs. Default `automatic`: kept if that is faster and memory allows.
+   */
   readonly memory?: GraphMemory
 }
 
@@ -91,7 +104,10 @@ interface Arguments {
   readonly axes: readonly (AxisNames | undefined)[]
 }
 
-/** A result that is an argument or a constant must not depend on a varying size: nothing computes it anew. */
+/**
+ * Rejects results that are arguments or constants and depend on a varying size, because they are
+ * not recomputed.
+ */
 const checkPassedThrough = (first: Traced, second: Traced, given: readonly (readonly number[])[]): void => {
   for (const [i, output] of first.outputs.entries()) {
     if (output._tag === 'Computed') continue
@@ -130,13 +146,16 @@ const compileEntry = <A, B>(
   let recorded: ReturnType<typeof recordGraph> | undefined = recordGraph()
   const { outputs, feedParameters } = recorded.traced
   const isComputed = recorded.graph.roots.length > 0
-  /** The graph, recorded again after the first time: most are compiled once, and a record takes more memory than it is worth. */
+  /**
+   * Returns the recorded graph once, then records again: most graphs compile once, and records are
+   * large.
+   */
   const takeGraph = (): ReturnType<typeof recordGraph> => {
     const taken = recorded ?? recordGraph()
     recorded = undefined
     return taken
   }
-  const recordAgain = (): Graph => recordGraph().graph // out here, where no closure of a compiled graph can keep the first one
+  const recordAgain = (): Graph => recordGraph().graph // outside `compile`, so that no closure retains the first graph
   const compile: Entry['compile'] = (bound) => {
     if (!isComputed) return undefined
     const { graph, open } = takeGraph()
@@ -196,7 +215,10 @@ const runEntry = (entry: Entry, { compiled, bound }: Runnable, leaves: readonly 
   return unflatten(entry.shape, outputs)
 }
 
-/** On a backend that does not record. The results are new handles here too: freeing them never frees an argument. */
+/**
+ * Calls the function on a backend that does not record. Results are new handles, so freeing them
+ * never frees an argument.
+ */
 const runPlainly = <A, B>(f: (input: A) => B, input: A): Tree<tf.Tensor> => {
   const given = new Set(flatten(input as Tree<tf.Tensor>, isTensor).leaves) // a tree by the types of `jit`
   return scope(() => {
@@ -208,10 +230,15 @@ const runPlainly = <A, B>(f: (input: A) => B, input: A): Tree<tf.Tensor> => {
   })
 }
 
-/** Whether tfjs now watches every operation for a gradient. It does not see those inside a compiled graph. */
+/**
+ * Returns `true` while tfjs records operations for a gradient. It cannot see those in a compiled
+ * graph.
+ */
 const isDifferentiating = (): boolean => tf.engine().isTapeOn()
 
-/** Equal keys, one graph: the structure of the arguments, types, and the sizes that may not vary. */
+/**
+ * Makes the cache key of a graph: structure of the arguments, types, and sizes that do not vary.
+ */
 const keyOf = ({ shape, leaves, axes }: Arguments): string =>
   formatShape(shape) +
   leaves.map(({ dtype, shape }, i) => `${dtype}[${shape.map((size, axis) => axes[i]?.[axis] ?? size).join()}]`).join('')
@@ -221,14 +248,17 @@ const MOVED = 'jit: a tensor that is bound is not among the arguments, where it 
 /**
  * Compiles a pure function of tensors.
  *
- * `f` takes a tree (records and arrays) of tensors and returns one. It must depend on nothing else that changes: numbers
- * that it closes over become constants, random numbers are drawn once, and reading a value inside it is an error. Gradients
- * are best taken inside `f`: while one is taken around a call, `f` runs uncompiled, so that the gradient passes through it.
+ * `f` maps a tree (records and arrays) of tensors to another. It must not depend on other changing
+ * values: captured numbers become constants, random numbers are drawn once, and reading a value is
+ * an error. Compute gradients inside `f`: if a gradient is computed around a call, `f` runs
+ * uncompiled so that the gradient can pass through it.
  *
- * Errors   throws RangeError if `cacheSize` is below 1. Calls throw if `f` closes over a tensor, reads a value, or uses a
- *          kernel without an ONNX form.
- * Effects  keeps at most `cacheSize` native graphs of about `cacheBytes`, the least recently used goes first.
- * Cost     the first call for a combination of shapes compiles (tens to hundreds of milliseconds); later calls only run.
+ * Errors   throws RangeError if `cacheSize` is below 1. Calls throw if `f` closes over a tensor,
+ *          reads a value, or uses a kernel without an ONNX form.
+ * Effects  keeps at most `cacheSize` native graphs of about `cacheBytes`; evicts the least recently
+ *          used.
+ * Cost     the first call for a combination of shapes compiles (tens to hundreds of milliseconds);
+ *          later calls only run.
  *
  * @example
  * const norm = jit(({ x }: { x: tf.Tensor }) => ({ y: tf.sqrt(tf.sum(tf.square(x))) }))
@@ -323,8 +353,9 @@ export const jit = <A, B>(f: (input: A) => B, options: JitOptions<A> = {}): Jitt
 /**
  * A tensor over `data` without a copy where the backend allows it.
  *
- * The caller must not write to `data` before the tensor is disposed and everything recorded on it has run: this is for
- * buffers that a loop updates between calls of a compiled function, such as a key-value cache.
+ * The caller must not write to `data` until the tensor is disposed and all operations recorded on
+ * it have run. Use it for buffers that a loop updates between calls of a compiled function, such as
+ * a KV cache.
  *
  * Errors   throws RangeError if the number of elements does not fit the shape.
  */

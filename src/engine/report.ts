@@ -9,14 +9,17 @@ export interface EngineReport {
   readonly threads: number | null
   /** Graphs compiled. */
   readonly compiles: number
-  /** Compiled graphs that are alive, and about how many bytes they hold between runs. */
+  /** Number of live compiled graphs, and the approximate bytes they hold between runs. */
   readonly graphs: number
   readonly graphBytes: number
   /** Calls of kernels that ran on the cpu backend instead, by name. */
   readonly fallbacks: Readonly<Record<string, number>>
 }
 
-/** Threads of backends that do not record. TensorFlow reads the variable when it is loaded; wasm and cpu have one in Node. */
+/**
+ * Returns the threads of backends that do not record. TensorFlow reads the variable when it is
+ * loaded; wasm and cpu have one thread in Node.
+ */
 const plainThreads = (backend: string): number | null => {
   if (backend !== 'tensorflow') return backend === 'wasm' || backend === 'cpu' ? 1 : null
   const threads = Number(process.env.TF_NUM_INTRAOP_THREADS)
@@ -25,7 +28,7 @@ const plainThreads = (backend: string): number | null => {
 
 const NOTHING_COMPILED = { compiles: 0, graphs: 0, heldBytes: 0, fallbacks: {} }
 
-/** A report on the active backend. Threads are null for backends that do not tell. */
+/** Reports on the active backend. `threads` is `null` if the backend does not report it. */
 export const engineReport = (): EngineReport => {
   const recording = activeRecordingBackend()
   const { compiles, graphs, heldBytes, fallbacks } = recording?.stats() ?? NOTHING_COMPILED

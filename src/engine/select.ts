@@ -6,7 +6,7 @@ import { cpuBackend } from './onnxruntime/fallback.js'
 import { registerOnnxRuntime } from './onnxruntime/register.js'
 import type { RuntimeOptions } from './onnxruntime/runtime.js'
 
-/** Backends by the names that the option and the environment variable TANDEM_BACKEND take, best first. */
+/** Names of backends for the option and the variable TANDEM_BACKEND, best first. */
 export const BACKENDS = ['tensorflow', 'onnxruntime', 'wasm', 'cpu'] as const
 
 export type BackendName = (typeof BACKENDS)[number]
@@ -42,7 +42,7 @@ const loadTensorFlow = async (packageName: string, { threads }: Partial<RuntimeO
   return 'tensorflow'
 }
 
-/** Loads what provides a backend, and gives its name in tfjs. A name that is an argument of `import` is looked for only then. */
+/** Loads the package of a backend and returns its name in tfjs. */
 const load = async ({ backend, packageName }: BackendCandidate, options: Partial<RuntimeOptions>): Promise<string> => {
   switch (backend) {
     case 'tensorflow':
@@ -62,14 +62,14 @@ const load = async ({ backend, packageName }: BackendCandidate, options: Partial
 /** `gpu`: taken only if it has found a GPU. */
 type Rank = BackendCandidate & { readonly needs?: 'gpu' }
 
-/** Provides the backend that is preferred to onnxruntime where it finds a GPU. */
+/** The package of the backend that is preferred to onnxruntime if it finds a GPU. */
 export const GPU_PACKAGE = '@tensorflow/tfjs-node-gpu'
 
 const TFJS_NODE_GPU: BackendCandidate = { backend: 'tensorflow', packageName: GPU_PACKAGE }
 
 /**
- * Chosen without being asked for: the first that loads. Without a GPU the packages of TensorFlow are slower than onnxruntime, so
- * they come after it.
+ * The default candidates; the first one that loads is used. Without a GPU, TensorFlow's packages
+ * are slower than onnxruntime, so they come after it.
  */
 const ORDER: readonly Rank[] = [
   { ...TFJS_NODE_GPU, needs: 'gpu' },
@@ -124,7 +124,10 @@ const usesGpu = (): boolean =>
 
 const EVENTS = ['uncaughtException', 'unhandledRejection'] as const
 
-/** Runs `f`, and takes away the process-wide handlers of errors that it leaves behind: those of wasm's loader end the process. */
+/**
+ * Runs `f` and removes the process-wide error handlers that it installs; those of wasm's loader
+ * would end the process.
+ */
 const withoutHandlers = async (f: () => Promise<unknown>): Promise<void> => {
   const before = EVENTS.map((event) => new Set<unknown>(process.rawListeners(event)))
   try {
@@ -151,13 +154,14 @@ const problemOf = (error: unknown): string =>
   error instanceof Error ? (error.message.split('\n')[0] ?? '').trim() : String(error)
 
 /**
- * Loads a backend and makes it tfjs's active one. Programs that use onnxruntime with its default options need no call: the first
- * tensor operation starts it.
+ * Loads a backend and makes it the active one of tfjs. Programs that use onnxruntime with default
+ * options need no call: the first tensor operation starts it.
  *
- * Errors   rejects with NoBackend, saying of each candidate why it did not load; a backend that was asked for by name is never replaced
- *          by another one. Rejects with RangeError if TANDEM_BACKEND is no backend, or if `packageName` provides none that is asked for.
- * Effects  sets the process-wide backend of tfjs. `threads` reaches onnxruntime, and TensorFlow through the variable
- *          TF_NUM_INTRAOP_THREADS, unless that is set already.
+ * Errors   rejects with NoBackend, saying of each candidate why it did not load; a backend that was
+ *          asked for by name is never replaced by another one. Rejects with RangeError if
+ *          TANDEM_BACKEND is no backend, or if `packageName` provides none that is asked for.
+ * Effects  sets the process-wide backend of tfjs. `threads` reaches onnxruntime, and TensorFlow
+ *          through the variable TF_NUM_INTRAOP_THREADS, unless that is set already.
  */
 export const selectBackend = async (options: SelectOptions = {}): Promise<SelectedBackend> => {
   const { backend: wanted = backendFromEnvironment(), packageName: wantedPackage, ...runtime } = options

@@ -1,25 +1,28 @@
-/** What the environments of questions with one right answer share: how long an episode is, and whether it is rewarded. */
+/** Shared options of environments with one right answer: episode length and rewards. */
 import { pipe } from 'fp-ts/lib/function.js'
-import { aNumber, aRecord, type Kind } from '../core/options.js'
+import { aNumber, aRecord, aSwitch } from '../core/options.js'
 import type { HistoryAction } from '../data/policy.js'
 import type { Task } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
-import { DATASET_OPTIONS, DatasetChatEnv, type DatasetChatEnvOptions, type DatasetChatState } from './datasetChatEnv.js'
+import { DATASET_OPTIONS, DatasetChatEnv, type DatasetChatState, type DrawnChats } from './datasetChatEnv.js'
 import type { Env } from './env.js'
 import type { AnswerParts } from './transforms/answerParsers.js'
 import type { NeededTask, RewardState } from './transforms/rewardTransform.js'
 import { type StepCount, StepCounter } from './transforms/stepCounter.js'
 import { append, type Transform } from './transforms/transform.js'
 
-/** How long an episode is, and whether it is rewarded. */
+/** The options of episodes. */
 export interface EpisodeOptions {
   /** Turns before an episode is truncated. Default 1. */
   readonly maxSteps?: number
-  /** `false` leaves out the reward, its parts and the end that an answer makes: they come from a transform outside. Default `true`. */
+  /**
+   * `false` omits the reward, its parts and the end by an answer, for an outer transform. Default
+   * `true`.
+   */
   readonly computeReward?: boolean
 }
 
-/** The states of an environment that counts its steps and rewards nothing. */
+/** The states of an environment that counts steps and gives no rewards. */
 export type UnrewardedState = DeepMerge<DatasetChatState, StepCount>
 
 /** The states of an environment whose answers are right, wrong or missing. */
@@ -31,8 +34,6 @@ export interface AnswerEnv<Options extends EpisodeOptions> {
   (options: Options & { readonly computeReward?: true }): Env<AnswerState, HistoryAction>
 }
 
-const aSwitch: Kind = { expected: 'true or false', holds: (value) => typeof value === 'boolean' }
-
 /** The options of such an environment, for `checkOptions`. */
 export const ANSWER_ENV_OPTIONS = { ...DATASET_OPTIONS, maxSteps: aNumber, computeReward: aSwitch, reward: aRecord }
 
@@ -40,7 +41,7 @@ type AnswerParser = Transform<RewardState, NeededTask<Task>, AnswerParts>
 
 /** Conversations over a data set with a limit of steps, and around them the reward unless it is left out. */
 export const answerEnv = (
-  { maxSteps = 1, computeReward = true, ...dataset }: Omit<DatasetChatEnvOptions, 'keep'> & EpisodeOptions,
+  { maxSteps = 1, computeReward = true, ...dataset }: DrawnChats & EpisodeOptions,
   parser: () => AnswerParser,
 ): Env<AnswerState, HistoryAction> => {
   const chats = pipe(DatasetChatEnv(dataset), append(StepCounter({ maxSteps })))

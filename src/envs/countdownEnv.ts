@@ -1,15 +1,12 @@
 import type { Key } from '../core/key.js'
 import { aNumber, aRecord, checkOptions } from '../core/options.js'
 import { ANSWER_ENV_OPTIONS, type AnswerEnv, answerEnv, type EpisodeOptions } from './answerEnv.js'
-import type { DatasetChatEnvOptions } from './datasetChatEnv.js'
+import type { DrawnChats } from './datasetChatEnv.js'
 import type { AnswerRewardOptions } from './rewards/answerScore.js'
 import { type CountdownTaskOptions, countdownTasks } from './rewards/countdown.js'
 import { CountdownRewardParser } from './transforms/answerParsers.js'
 
-export interface CountdownEnvOptions
-  extends Omit<DatasetChatEnvOptions, 'source' | 'keep'>,
-    EpisodeOptions,
-    CountdownTaskOptions {
+export interface CountdownEnvOptions extends Omit<DrawnChats, 'source'>, EpisodeOptions, CountdownTaskOptions {
   /** Of the puzzles. */
   readonly key: Key
   readonly reward?: AnswerRewardOptions

@@ -1,28 +1,50 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import { aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../core/options.js'
 import type { HistoryAction } from '../data/policy.js'
+import type { Infer, Spec } from '../data/spec.js'
 import type { Task, TaskSource } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
 import { ChatEnv, type ChatState } from './chatEnv.js'
 import type { Env } from './env.js'
-import { DataLoadingPrimer, type Kept, type TaskEntries, type TaskEntry } from './transforms/dataLoadingPrimer.js'
+import {
+  DataLoadingPrimer,
+  type Kept,
+  QUESTION_SPEC,
+  type TaskEntries,
+  type TaskEntry,
+} from './transforms/dataLoadingPrimer.js'
 import { append } from './transforms/transform.js'
 
-export interface DatasetChatEnvOptions<T extends Task = Task, K extends Kept = Kept> {
+/** The options for drawing conversations from a data set. */
+export interface DrawnChats<T extends Task = Task> {
   readonly source: TaskSource<T>
-  /** Different tasks in a batch. */
+  /** Number of different tasks per batch. */
   readonly prompts: number
-  /** Completions of each task: the size of a group. Default 1. */
+  /** Completions per task, the size of a group. Default 1. */
   readonly repeats?: number
   readonly systemPrompt?: string
-  /** The row of the source to begin with. */
+  /** Index of the first row. */
   readonly start?: number
+}
+
+/** No further columns. */
+export type NoColumns = Readonly<Record<never, never>>
+
+export interface DatasetChatEnvOptions<T extends Task = Task, K extends Kept = Kept, P extends Spec = Spec>
+  extends DrawnChats<T> {
   /** `task`: states have the whole task as well, for rewards that read its row. Default: its columns alone. */
   readonly keep?: K
+  /**
+   * Entries that further columns of a row become, as in `DataLoadingPrimer`. Default: none beside
+   * `query` and `answer`.
+   */
+  readonly primers?: P
+  /** The columns of entries whose name is another, as in `DataLoadingPrimer`. */
+  readonly columns?: Readonly<Record<string, string>>
 }
 
 /** The options that every environment over a data set has, for `checkOptions`. */
-export const DATASET_OPTIONS: OptionKinds<Omit<DatasetChatEnvOptions, 'keep'>> = {
+export const DATASET_OPTIONS: OptionKinds<DrawnChats> = {
   source: aRecord,
   prompts: aNumber,
   repeats: aNumber,
@@ -32,27 +54,39 @@ export const DATASET_OPTIONS: OptionKinds<Omit<DatasetChatEnvOptions, 'keep'>> =
 
 export type DatasetChatState = DeepMerge<ChatState, TaskEntries>
 
-/** The states of a `DatasetChatEnv` that keeps this of its tasks. */
-export type DatasetChatStateOf<T extends Task, K extends Kept> = K extends 'task'
-  ? DeepMerge<DatasetChatState, TaskEntry<T>>
-  : DatasetChatState
+/** The states of a `DatasetChatEnv` that keeps this of its tasks and has these further columns. */
+export type DatasetChatStateOf<T extends Task, K extends Kept, P extends Spec = NoColumns> = DeepMerge<
+  K extends 'task' ? DeepMerge<DatasetChatState, TaskEntry<T>> : DatasetChatState,
+  Infer<P>
+>
 
 /**
- * Conversations about the rows of a dataset: `ChatEnv` fed by `DataLoadingPrimer`. The batch has `prompts * repeats` elements, the
- * members of a group side by side.
+ * Makes an environment of conversations about the rows of a data set: `ChatEnv` with
+ * `DataLoadingPrimer`. The batch has `prompts * repeats` elements, with members of a group
+ * adjacent.
  *
  * Errors   throws RangeError for unknown options.
  * Source   TorchRL `DatasetChatEnv` with `group_repeats`.
  */
-export const DatasetChatEnv = <T extends Task = Task, K extends Kept = 'columns'>(
-  options: DatasetChatEnvOptions<T, K>,
-): Env<DatasetChatStateOf<T, K>, HistoryAction> => {
-  checkOptions('DatasetChatEnv', options, { ...DATASET_OPTIONS, keep: oneOf('columns', 'task') })
-  const { prompts, repeats = 1, systemPrompt, ...rows } = options
+export const DatasetChatEnv = <T extends Task = Task, K extends Kept = 'columns', P extends Spec = NoColumns>(
+  options: DatasetChatEnvOptions<T, K, P>,
+): Env<DatasetChatStateOf<T, K, P>, HistoryAction> => {
+  checkOptions('DatasetChatEnv', options, {
+    ...DATASET_OPTIONS,
+    ...{ keep: oneOf('columns', 'task'), primers: aRecord, columns: aRecord },
+  })
+  const { prompts, repeats = 1, systemPrompt, primers, ...rows } = options
   const batchSize = prompts * repeats
   const env = pipe(
     ChatEnv({ batchSize, ...(systemPrompt !== undefined && { systemPrompt }) }),
-    append(DataLoadingPrimer<T, K>({ ...rows, batchSize, repeats })),
+    append(
+      DataLoadingPrimer<T, K, Spec>({
+        ...rows,
+        batchSize,
+        repeats,
+        primers: { ...QUESTION_SPEC, ...primers },
+      }) as never,
+    ),
   )
-  return env as never // its states have both schemas, whatever `keep` adds
+  return env as never // its states have both schemas, whatever `keep` and `primers` add
 }

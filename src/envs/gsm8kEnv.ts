@@ -1,10 +1,10 @@
 import { checkOptions } from '../core/options.js'
 import { ANSWER_ENV_OPTIONS, type AnswerEnv, type AnswerState, answerEnv, type EpisodeOptions } from './answerEnv.js'
-import type { DatasetChatEnvOptions } from './datasetChatEnv.js'
+import type { DrawnChats } from './datasetChatEnv.js'
 import type { GSM8KRewardOptions } from './rewards/gsm8k.js'
 import { GSM8KRewardParser } from './transforms/answerParsers.js'
 
-export interface GSM8KEnvOptions extends Omit<DatasetChatEnvOptions, 'keep'>, EpisodeOptions {
+export interface GSM8KEnvOptions extends DrawnChats, EpisodeOptions {
   readonly reward?: GSM8KRewardOptions
 }
 

@@ -4,18 +4,13 @@ import type { IfEvalRow } from '../data/datasets/ifEval.js'
 import type { HistoryAction } from '../data/policy.js'
 import type { RowTask } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
-import {
-  DATASET_OPTIONS,
-  DatasetChatEnv,
-  type DatasetChatEnvOptions,
-  type DatasetChatStateOf,
-} from './datasetChatEnv.js'
+import { DATASET_OPTIONS, DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from './datasetChatEnv.js'
 import type { Env } from './env.js'
 import { type IfEvalEntries, IfEvalScorer, type IfEvalScorerOptions } from './transforms/ifEvalScorer.js'
 import { type StepCount, StepCounter } from './transforms/stepCounter.js'
 import { append } from './transforms/transform.js'
 
-export interface IFEvalEnvOptions extends Omit<DatasetChatEnvOptions<RowTask<IfEvalRow>>, 'keep'> {
+export interface IFEvalEnvOptions extends DrawnChats<RowTask<IfEvalRow>> {
   /** How replies are judged and rewarded, and who tells languages apart: `loadLanguageDetector()`. */
   readonly reward: Pick<IfEvalScorerOptions, 'detectLanguage' | 'judged' | 'aggregate' | 'onAnswer'>
   /** Turns before an episode is cut off. Default 1. */

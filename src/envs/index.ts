@@ -34,6 +34,8 @@ export {
   type DatasetChatEnvOptions,
   type DatasetChatState,
   type DatasetChatStateOf,
+  type DrawnChats,
+  type NoColumns,
 } from './datasetChatEnv.js'
 export {
   addEnds,
@@ -248,9 +250,12 @@ export {
 export {
   DataLoadingPrimer,
   type DataLoadingPrimerOptions,
+  type DrawnRow,
   type Kept,
   type Primed,
+  type QuestionSpec,
   type SourcePosition,
+  type SourceRow,
   type TaskColumns,
   type TaskEntries,
   type TaskEntry,

@@ -1,10 +1,10 @@
 import { checkOptions } from '../core/options.js'
 import { ANSWER_ENV_OPTIONS, type AnswerEnv, answerEnv, type EpisodeOptions } from './answerEnv.js'
-import type { DatasetChatEnvOptions } from './datasetChatEnv.js'
+import type { DrawnChats } from './datasetChatEnv.js'
 import type { MathRewardOptions } from './rewards/math/mathReward.js'
 import { MATHRewardParser } from './transforms/answerParsers.js'
 
-export interface MATHEnvOptions extends Omit<DatasetChatEnvOptions, 'keep'>, EpisodeOptions {
+export interface MATHEnvOptions extends DrawnChats, EpisodeOptions {
   readonly reward?: MathRewardOptions
 }
 

@@ -2,5 +2,5 @@
 import { createHash } from 'node:crypto'
 import type { Digest } from '../core/digest.js'
 
-/** SHA-256 in hexadecimal digits. */
+/** Computes the SHA-256 digest in hexadecimal. */
 export const liveDigest: Digest = (contents) => createHash('sha256').update(contents).digest('hex')

@@ -19,7 +19,10 @@ export interface HttpServerOptions {
   readonly host?: string
   /** 0 takes a free one. */
   readonly port: number
-  /** Names in `Host` headers that are answered besides loopback ones, where `host` is loopback. Elsewhere every name is. */
+  /**
+   * Further accepted names in `Host` headers if `host` is loopback. Otherwise all names are
+   * accepted.
+   */
   readonly names?: readonly string[]
   /** How long a connection without a request stays open. Default 5,000, as vLLM. */
   readonly keepAliveMs?: number
@@ -34,8 +37,9 @@ export interface HttpServer {
   readonly host: string
   readonly port: number
   /**
-   * Takes no more connections and requests, and waits until all answers are told; after `graceMs`, `atLimit` is to end them, and what is
-   * still open `cutMs` later (default 5,000) is cut. Resolves when nothing is open.
+   * Stops accepting connections and requests, and waits for pending responses. After `graceMs`,
+   * `atLimit` is called to end them; connections still open `cutMs` later (default 5,000) are
+   * closed. Resolves when no connection is open.
    */
   readonly close: (options: {
     readonly graceMs: number
@@ -76,11 +80,11 @@ const refuseSocket = (error: Error, socket: Socket, refusal: HttpServerOptions['
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy())
 }
 
-/** Whether only this computer reaches an address. */
+/** Returns `true` for addresses that only this computer can reach. */
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host)
 
-/** The name in a `Host` header, without its port. */
+/** Returns the name in a `Host` header, without the port. */
 const hostName = (header: string): string =>
   header
     .replace(/:\d*$/, '')
@@ -88,8 +92,8 @@ const hostName = (header: string): string =>
     .toLowerCase()
 
 /**
- * Whether a request is for this server. A page of the web can have its own name resolved to 127.0.0.1 and then counts as the server's own page
- * (DNS rebinding); its requests still carry the page's name.
+ * Returns `true` if the `Host` header names this server. A web page whose own name resolves to
+ * 127.0.0.1 would pass as the server's own page (DNS rebinding), but its requests carry its name.
  */
 const isForUs = (header: string | undefined, names: readonly string[] | 'any'): boolean => {
   if (names === 'any' || header === undefined) return true
@@ -135,8 +139,9 @@ const within = async (wait: Promise<void>, ms: number): Promise<'done' | 'late'>
 }
 
 /**
- * Listens for requests and answers them with `fetch`. A request's `signal` aborts when its client goes away before the answer is told.
- * On a loopback address, requests with another name than a loopback one in their `Host` header are refused with 421 (DNS rebinding).
+ * Listens for requests and answers them with `fetch`. A request's `signal` aborts if its client
+ * disconnects before the response is complete. On a loopback address, requests whose `Host` header
+ * has another name are refused with 421, as a protection against DNS rebinding.
  *
  * Errors   `Left(ListenFailure)` where the port cannot be taken.
  * Effects  a listening socket, until `close`.
@@ -162,7 +167,7 @@ export const liveHttpServer = (
       })
       if (isForUs(request.headers.host, accepted)) void listener(request, response)
       else {
-        const body = refusal(421, 'This server answers requests for this computer only.')
+        const body = refusal(421, 'This server only answers requests to a loopback address of this computer.')
         response.writeHead(421, { 'content-type': 'application/json', connection: 'close' }).end(body)
       }
     },

@@ -1,8 +1,9 @@
 /**
  * The Hugging Face hub over HTTP, with its cache on disk.
  *
- * Source   the hub's API as huggingface_hub (Python) and @huggingface/hub use it. Neither package is needed: the JavaScript one does
- *          not resume, checks no checksum, writes no refs and has no time limits. The cache is the same, and is shared with both.
+ * Source   the hub's API as huggingface_hub (Python) and @huggingface/hub use it. Neither package
+ *          is needed: the JavaScript one does not resume, checks no checksum, writes no refs and
+ *          has no time limits. The cache is the same, and is shared with both.
  */
 import * as fs from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -357,8 +358,9 @@ const download = async (
  * A download that breaks off goes on where it was, within a call and between calls; a file is in the cache only when it has its size
  * and its checksum (SHA-256 or git's SHA-1, as its etag is). Several processes may use one cache.
  *
- * Errors   `Left(HubFailure)`: `unauthorized`, `gated`, `not-found` (repository, revision or file), `refused`; `unreachable` and
- *          `timeout` where nothing is cached; `truncated`, `corrupt`, `protocol` for servers that break off or lie; `not-cached`; `disk`.
+ * Errors   `Left(HubFailure)`: `unauthorized`, `gated`, `not-found` (repository, revision or file),
+ *          `refused`; `unreachable` and `timeout` where nothing is cached; `truncated`, `corrupt`,
+ *          `protocol` for servers that break off or lie; `not-cached`; `disk`.
  * Effects  requests to the endpoint and where it redirects, files below the cache folder. Reads the environment when it is made.
  */
 export const liveHub = (options: LiveHubOptions = {}): Hub => {

@@ -1,8 +1,9 @@
 /**
- * Locks that are files: one process at a time holds a path.
+ * Lock files: at most one process holds a path.
  *
- * A lock file names its holder by process id, start time, boot and host, so that a lock whose process was killed is recognized as stale,
- * also where another process has the same id since. Age plays no part.
+ * A lock file names its holder by process id, start time, boot and host. The lock of a killed
+ * process is therefore recognized as stale, even if another process has reused its id. Age is not
+ * considered.
  */
 import * as fs from 'node:fs/promises'
 import { hostname } from 'node:os'
@@ -14,11 +15,11 @@ import { temporaryName } from './files.js'
 
 interface Holder {
   readonly pid: number
-  /** Clock ticks from the start of the machine to that of the process; null where the system has no /proc. */
+  /** Clock ticks from boot to the start of the process, or `null` without /proc. */
   readonly started: string | null
-  /** Of the start of the machine; null likewise. */
+  /** Id of the boot, or `null` without /proc. */
   readonly boot: string | null
-  /** In which the process id counts; null likewise. */
+  /** Namespace of the process id, or `null` without /proc. */
   readonly namespace: string | null
   readonly host: string
   readonly since: string
@@ -30,7 +31,9 @@ const textOf = (path: string): Promise<string | null> =>
     () => null,
   )
 
-/** Field 22 of /proc/PID/stat. The name of the program, in parentheses, may hold anything. */
+/**
+ * Reads field 22 of /proc/PID/stat. The program name, in parentheses, may contain any character.
+ */
 const startOf = async (pid: number): Promise<string | null> => {
   const stat = await textOf(`/proc/${pid}/stat`)
   return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null
@@ -54,7 +57,7 @@ const isRunning = (pid: number): boolean => {
   }
 }
 
-/** Whether the holder of a lock has ended. What cannot be known from here, as for another machine, counts as running. */
+/** Returns `true` if the holder has ended. Holders on other machines count as running. */
 const hasEnded = async (holder: Holder, here: Holder): Promise<boolean> => {
   if (holder.host !== here.host) return false
   if (holder.boot !== here.boot) return true
@@ -86,7 +89,7 @@ const readHolder = (text: string | null): Holder | null => {
 
 const codeOf = (error: unknown): unknown => (error instanceof Error && 'code' in error ? error.code : undefined)
 
-/** Gives a file a second name, unless that is taken. */
+/** Creates a hard link, unless the name is taken. */
 const linked = async (from: string, to: string): Promise<'linked' | 'taken'> => {
   try {
     await fs.link(from, to)
@@ -98,8 +101,8 @@ const linked = async (from: string, to: string): Promise<'linked' | 'taken'> => 
 }
 
 /**
- * Removes a stale lock. Only one process at a time does that, so that none removes a lock that another one took after the stale one was
- * gone: the others find a second lock file, and look again later.
+ * Removes a stale lock. A second lock file ensures that only one process does so at a time, so none
+ * removes a lock that was taken after the stale one was gone. Other processes retry later.
  */
 const removeStale = async (path: string, { text, own, here }: StaleLock): Promise<void> => {
   const removing = `${path}.removing`
@@ -117,7 +120,7 @@ const removeStale = async (path: string, { text, own, here }: StaleLock): Promis
 }
 
 interface StaleLock {
-  /** Of the lock file. */
+  /** Contents of the lock file. */
   readonly text: string
   /** A file that names this process. */
   readonly own: string
@@ -125,10 +128,7 @@ interface StaleLock {
 }
 
 const refusal = (path: string, holder: Holder | null): LockFailure => {
-  const who =
-    holder === null
-      ? 'a process that the lock file does not name'
-      : `process ${holder.pid} on ${holder.host} since ${holder.since}`
+  const who = holder === null ? 'an unknown process' : `process ${holder.pid} on ${holder.host} since ${holder.since}`
   return {
     _tag: 'LockFailure',
     path,
@@ -136,7 +136,7 @@ const refusal = (path: string, holder: Holder | null): LockFailure => {
   }
 }
 
-/** How often a lock is tried for again after a stale one was found, and the pause where another process is removing that. */
+/** Most attempts after stale locks were found, and the pause while another process removes one. */
 const ATTEMPTS = 50
 const WAIT_MS = 20
 

@@ -1,7 +1,7 @@
-/** Folders of the system for files that only live as long as a process needs them. */
+/** Temporary folders. */
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Makes an empty folder whose name begins with `tandem-` and a word. Effects: a folder that the caller removes. */
+/** Makes an empty folder named `tandem-WORD-...`. The caller removes it. */
 export const temporaryFolder = (word: string): Promise<string> => mkdtemp(join(tmpdir(), `tandem-${word}-`))

@@ -1,5 +1,6 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { child } from '../core/key.js'
+import { aRecord, aText, checkOptions } from '../core/options.js'
 import type { Policy, PolicyFailure } from '../data/policy.js'
 import { select } from '../data/tensorDict/edit.js'
 import { concat } from '../data/tensorDict/joining.js'
@@ -52,6 +53,7 @@ const inCommon = <S>(parts: readonly TensorDict<S>[]): readonly TensorDict<S>[] 
  * agentPolicy({ policies: { ann: ScriptedPolicy({ answers: [] }), bob: ScriptedPolicy({ answers: [] }) } }).name // 'agentPolicy'
  */
 export const agentPolicy = <In, Out>(options: AgentPolicyOptions<In, Out>): Policy<In, Out> => {
+  checkOptions('agentPolicy', options, { policies: aRecord, name: aText })
   const { policies, name = 'agentPolicy' } = options
   const distinct = [...new Set(Object.values(policies))]
   if (distinct.length === 0) throw new RangeError(`${name}: there is no policy`)

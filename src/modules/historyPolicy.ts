@@ -1,5 +1,6 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { type Failure, problemList } from '../core/failure.js'
+import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../core/options.js'
 import { type ChatTemplate, render } from '../data/chatTemplate.js'
 import { type History, lastMessage, type Message } from '../data/history.js'
 import type { HistoryAction, HistoryPrompt, Policy, PolicyFailure, TokenAction, TokenPrompt } from '../data/policy.js'
@@ -8,7 +9,7 @@ import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type EncodedText, encodeRendered, type TextTokenizer } from '../data/textTokenizer.js'
 import { tokenized } from '../data/tokenizer/budget.js'
 import { callIds, callsInText, messageOfCalls } from '../data/toolCalls/callMessage.js'
-import { type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
+import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
 
 /** What a policy of conversations over one of tokens answers: the message, and the ids it was made of. */
 export type HistoryTokens = HistoryAction &
@@ -128,6 +129,16 @@ const encodeAll = (
   return problems.length === 0 ? E.right(encoded) : failed(name, problemList(problems))
 }
 
+const HISTORY_POLICY_OPTIONS: OptionKinds<HistoryPolicyOptions> = {
+  policy: aRecord,
+  tokenizer: aRecord,
+  template: aRecord,
+  tools: aList,
+  toolCalls: oneOf('none', ...TOOL_CALL_FORMATS),
+  thoughts: aList,
+  name: aText,
+}
+
 /**
  * A policy of tokens as one of conversations: rendered with the model's chat template, sampled, decoded, calls of tools read. So a model in this
  * process, an engine behind a wire and a chat server are one to agents and games.
@@ -145,6 +156,7 @@ const encodeAll = (
  * historyPolicy({ policy: ScriptedPolicy({ answers: [] }), tokenizer, template }).name // 'historyPolicy'
  */
 export const historyPolicy = (options: HistoryPolicyOptions): Policy<HistoryPrompt, HistoryTokens> => {
+  checkOptions('historyPolicy', options, HISTORY_POLICY_OPTIONS)
   const { policy, tokenizer, template, tools = [], name = NAME } = options
   const toolCalls = options.toolCalls ?? (tools.length > 0 ? toolCallFormatOf(template.source) : 'none')
   const reading: Reading = { tokenizer, toolCalls, tools, thoughts: options.thoughts }

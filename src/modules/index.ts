@@ -18,6 +18,15 @@ export {
   generateAll,
 } from './generation/generateAll.js'
 export {
+  type Completion,
+  type CompletionGenerator,
+  type CompletionRequest,
+  completionKeys,
+  type GenerationOptions,
+  makeGenerator,
+  type TokenChoice,
+} from './generation/generator.js'
+export {
   type EngineLimits,
   type LLMEngineOptions,
   type LocalLLMEngine,
@@ -165,15 +174,6 @@ export {
   type Segment,
   type SegmentResult,
 } from './transformer/forward.js'
-export {
-  type Completion,
-  type CompletionGenerator,
-  type CompletionRequest,
-  completionKeys,
-  type GenerationOptions,
-  makeGenerator,
-  type TokenChoice,
-} from './transformer/generate.js'
 export {
   completionBatch,
   groupPrompts,

@@ -3,10 +3,11 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { ConfigFailure, ModelFailure } from '../core/failure.js'
 import { child, type Key } from '../core/key.js'
+import { aRecord, checkOptions, type OptionKinds, oneOf } from '../core/options.js'
 import { type TokenizerProgress, trainBytePairEncoding } from '../data/bytePairEncoding.js'
 import { scope } from '../engine/scope.js'
 import { checkFit, hostArrays, type ModelText, type Pretrained, textFromFiles } from './pretrained.js'
-import { type Architecture, type DecoderConfig, parseConfig } from './transformer/config.js'
+import { ARCHITECTURES, type Architecture, type DecoderConfig, parseConfig } from './transformer/config.js'
 import { initialParams } from './transformer/params.js'
 
 /** The sizes of a decoder. The tokenizer gives the size of the vocabulary. */
@@ -69,6 +70,14 @@ export interface NewModelOptions {
   readonly tokenizer: ModelText | NewTokenizer
   /** Equal keys give equal weights. */
   readonly key: Key
+}
+
+/** The options of `newModel`, for `checkOptions`. */
+export const NEW_MODEL_OPTIONS: OptionKinds<NewModelOptions> = {
+  family: oneOf(...ARCHITECTURES),
+  sizes: aRecord,
+  tokenizer: aRecord,
+  key: aRecord,
 }
 
 const CLASSES: Readonly<Record<Architecture, string>> = {
@@ -161,6 +170,7 @@ const newConfig = (
  * made.config.vocabularySize // 264
  */
 export const newModel = (options: NewModelOptions): E.Either<ConfigFailure | ModelFailure, Pretrained> => {
+  checkOptions('newModel', options, NEW_MODEL_OPTIONS)
   const { tokenizer, key } = options
   return pipe(
     'texts' in tokenizer ? newText(tokenizer) : E.right(tokenizer),

@@ -5,6 +5,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Calendar, Files } from '../core/capabilities.js'
 import type { FileFailure, ModelFailure } from '../core/failure.js'
+import { aFunction, aRecord, aText, checkOptions, oneOf } from '../core/options.js'
 import { type ChatTemplate, chatTemplate } from '../data/chatTemplate.js'
 import { encodeSafetensors, type HostArray } from '../data/codecs/safetensors.js'
 import { readAll } from '../data/codecs/safetensorsFile.js'
@@ -130,8 +131,11 @@ export interface TextOptions {
  */
 export const textFromFiles = (
   { folder, tokenizer, settings, template, templates = {} }: TextFiles,
-  { templateName, now }: TextOptions = {},
+  options: TextOptions = {},
 ): E.Either<ModelFailure, ModelText> => {
+  checkOptions('textFromFiles', options, { templateName: aText, now: aRecord })
+  const { templateName, now } = options
+
   const files = {
     'tokenizer.json': JSON.stringify(tokenizer),
     [TOKENIZER_CONFIG]: `${JSON.stringify(settings, undefined, 2)}\n`,
@@ -256,8 +260,9 @@ export const loadText = (
   name: string,
   files: Files = liveFiles,
   options: LoadOptions = {},
-): TE.TaskEither<ModelFailure, Omit<Pretrained, 'arrays'>> =>
-  pipe(
+): TE.TaskEither<ModelFailure, Omit<Pretrained, 'arrays'>> => {
+  checkOptions('loadText', options, { calendar: aRecord, templateName: aText, hub: aRecord, onProgress: aFunction })
+  return pipe(
     modelFolder(name, { files, ...options }),
     TE.chain((folder) =>
       pipe(
@@ -267,26 +272,35 @@ export const loadText = (
       ),
     ),
   )
+}
 
 /**
  * Loads a model by name: weights, tokenizer and chat template.
  *
- * The name is a folder in Hugging Face's layout, the folder of a run (its best checkpoint, else its newest), `OWNER/NAME` or
- * `hub:OWNER/NAME` for a repository of the hub (with `@REVISION` for another than `main`), or `embedded` for the model that comes with
- * Tandem. A folder that exists comes before a repository of the same name. The template is `chat_template.jinja`, or that of
+ * The name is a folder in Hugging Face's layout, a run folder (its best checkpoint, else its
+ * newest), `OWNER/NAME` or `hub:OWNER/NAME` for a hub repository (with `@REVISION` for another
+ * revision than `main`), or `embedded` for the built-in model. A folder that exists
+ * comes before a repository of the same name. The template is `chat_template.jinja`, or that of
  * tokenizer_config.json, or one of `additional_chat_templates`, by its name.
  *
- * Errors   `Left(ModelFailure)` listing what was tried, if the name is none of these; or naming the file: missing, truncated or malformed;
- *          an architecture or setting that is not supported; a parameter that is missing, extra, of another shape or not finite; a
- *          tokenizer that does not fit the model; no chat template.
- * Effects  a repository is downloaded into the hub's cache, which is used while the hub cannot be reached.
+ * Errors   `Left(ModelFailure)`: an unknown name, with all attempts; a missing, truncated or
+ *          malformed file; an unsupported architecture or setting; a parameter that is missing,
+ *          extra, of another shape or not finite; a tokenizer that does not match the model; no
+ *          chat template.
+ * Effects  downloads a repository into the hub's cache, which is used while the hub is unreachable.
  */
 export const loadPretrained = (
   name: string,
   files: Files = liveFiles,
   options: LoadOptions = {},
-): TE.TaskEither<ModelFailure, Pretrained> =>
-  pipe(
+): TE.TaskEither<ModelFailure, Pretrained> => {
+  checkOptions('loadPretrained', options, {
+    calendar: aRecord,
+    templateName: aText,
+    hub: aRecord,
+    onProgress: aFunction,
+  })
+  return pipe(
     modelFolder(name, { files, ...options }),
     TE.chain((folder) =>
       pipe(
@@ -295,6 +309,7 @@ export const loadPretrained = (
       ),
     ),
   )
+}
 
 /** Native code takes neither numbers of another type in place nor memory that threads share. */
 const canAdopt = (data: HostArray['data']): data is Float32Array<ArrayBuffer> =>
@@ -348,12 +363,16 @@ const configWith = (config: DecoderConfig, dtype: string): Readonly<Record<strin
  */
 export const pretrainedFiles = (
   { config, arrays, text }: Pretrained,
-  { float = 'F32' }: PretrainedFilesOptions = {},
-): Readonly<Record<string, Uint8Array | string>> => ({
-  ...text.files,
-  'config.json': `${JSON.stringify(configWith(config, DTYPES[float]), undefined, 2)}\n`,
-  'model.safetensors': encodeSafetensors(arrays, { metadata: { format: 'pt' }, float }),
-})
+  options: PretrainedFilesOptions = {},
+): Readonly<Record<string, Uint8Array | string>> => {
+  checkOptions('pretrainedFiles', options, { float: oneOf('F32', 'F16', 'BF16') })
+  const { float = 'F32' } = options
+  return {
+    ...text.files,
+    'config.json': `${JSON.stringify(configWith(config, DTYPES[float]), undefined, 2)}\n`,
+    'model.safetensors': encodeSafetensors(arrays, { metadata: { format: 'pt' }, float }),
+  }
+}
 
 /**
  * Writes a model to a folder that `loadPretrained` and Transformers read: config, weights, tokenizer and chat template.
@@ -364,5 +383,9 @@ export const pretrainedFiles = (
 export const saveModel = (
   folder: string,
   model: Pretrained,
-  { files = liveFiles, ...options }: SaveOptions = {},
-): TE.TaskEither<FileFailure, void> => files.writeFolder(folder, pretrainedFiles(model, options))
+  given: SaveOptions = {},
+): TE.TaskEither<FileFailure, void> => {
+  checkOptions('saveModel', given, { files: aRecord, float: oneOf('F32', 'F16', 'BF16') })
+  const { files = liveFiles, ...options } = given
+  return files.writeFolder(folder, pretrainedFiles(model, options))
+}

@@ -2,24 +2,26 @@ import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../core/capabilities.js'
 import { child } from '../core/key.js'
+import { aList, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import type { LogProbModel, Policy, PolicyFailure, SamplingRecord, TokenAction, TokenPrompt } from '../data/policy.js'
 import { data, type Ragged, ragged, raggedLength, raggedRow } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { WeightReceiver } from '../data/weights.js'
 import { own } from '../engine/scope.js'
 import { liveClock } from '../live/clock.js'
-import { adapterMismatch } from './lora/adapter.js'
-import { moduleOfLora } from './lora/apply.js'
-import type { DecoderConfig } from './transformer/config.js'
 import {
   type Completion,
   type CompletionGenerator,
   type GenerationOptions,
   makeGenerator,
-} from './transformer/generate.js'
+} from './generation/generator.js'
+import { adapterMismatch } from './lora/adapter.js'
+import { moduleOfLora } from './lora/apply.js'
+import type { DecoderConfig } from './transformer/config.js'
 import { groupPrompts } from './transformer/pack.js'
 import { type Params, parameterShapes } from './transformer/params.js'
 import { makeScorer } from './transformer/scorer.js'
+import { refuseOtherForms } from './wrapperNames.js'
 
 export interface TransformersWrapperOptions {
   readonly config: DecoderConfig
@@ -92,6 +94,15 @@ const mismatch = (config: DecoderConfig, params: Params): string | undefined => 
   return adapterMismatch(config, Object.fromEntries(extra.map((name) => [name, params[name]!])))
 }
 
+const TRANSFORMERS_WRAPPER_OPTIONS: OptionKinds<TransformersWrapperOptions> = {
+  config: aRecord,
+  params: aRecord,
+  sampling: aRecord,
+  stopTokens: aList,
+  generator: aRecord,
+  clock: aRecord,
+}
+
 /**
  * A decoder-only transformer in this process as a policy.
  *
@@ -106,6 +117,8 @@ const mismatch = (config: DecoderConfig, params: Params): string | undefined => 
  * Source   TorchRL `TransformersWrapper` in tokens mode: text and history are views that environments make.
  */
 export const TransformersWrapper = (options: TransformersWrapperOptions): TransformersPolicy => {
+  refuseOtherForms(NAME, options)
+  checkOptions(NAME, options, TRANSFORMERS_WRAPPER_OPTIONS)
   const { config, stopTokens = config.endTokens, clock = liveClock } = options
   const generator = options.generator ?? makeGenerator(config)
   const scorer = makeScorer(config)

@@ -1,6 +1,7 @@
 /** Algorithms by name: how advantages are estimated, the objective of tokens, and how tokens are added up. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
+import { aNumber, anything, aRecord, checkOptions } from '../core/options.js'
 import type { DegenerateGroup } from './advantages/groupAdvantage.js'
 import {
   gpgAdvantage,
@@ -220,10 +221,9 @@ export interface AlgorithmOptions {
  * @example
  * algorithmLoss('gspo', { clipLow: null, clipHigh: null, longest: 64 }).name // 'gspo'
  */
-export const algorithmLoss = (
-  name: AlgorithmName,
-  { clipLow, clipHigh, longest, kl }: AlgorithmOptions,
-): PolicyLoss<PolicyLossOptions> => {
+export const algorithmLoss = (name: AlgorithmName, options: AlgorithmOptions): PolicyLoss<PolicyLossOptions> => {
+  checkOptions('algorithmLoss', options, { clipLow: anything, clipHigh: anything, longest: aNumber, kl: aRecord })
+  const { clipLow, clipHigh, longest, kl } = options
   const { clip, objective, aggregation } = ALGORITHMS[name]
   if (clip === null && (clipLow !== null || clipHigh !== null))
     throw new RangeError(`${name} clips no ratios: it takes neither clipLow nor clipHigh`)

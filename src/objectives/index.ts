@@ -15,15 +15,6 @@ export {
   type TrajectoryRows,
 } from './advantages/batchAdvantage.js'
 export { type DegenerateGroup, type GroupAdvantageOptions, groupAdvantage } from './advantages/groupAdvantage.js'
-export {
-  type DropReason,
-  type GroupGatherer,
-  type GroupGathererOptions,
-  type GroupMember,
-  type GroupOutcome,
-  type GroupQueue,
-  groupGatherer,
-} from './advantages/groupGatherer.js'
 export { MCAdvantage, type MCAdvantageOptions } from './advantages/mcAdvantage.js'
 export {
   gdpoAdvantage,

@@ -1,4 +1,6 @@
-/** Who may ask: web pages of some origins, and whoever has an API key, which is compared without telling how much of it was right. */
+/**
+ * Access control: allowed origins of web pages, and API keys, which are compared in constant time.
+ */
 
 const digest = async (text: string): Promise<Uint8Array> =>
   new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)))
@@ -23,13 +25,17 @@ export const isAuthorized = async (header: string | null, keys: readonly string[
   return matches.filter((match) => match).length > 0
 }
 
-/** The paths that ask for a key: vLLM's. Others, such as `/health` and those of the development mode, do not. */
+/**
+ * Returns `true` for paths that require a key, as in vLLM. Others, such as `/health` and those of
+ * the development mode, do not.
+ */
 export const isProtected = (path: string): boolean =>
   ['/v1', '/v2', '/inference', '/cohere'].some((prefix) => path.startsWith(prefix))
 
 /**
- * Whether the page that a request comes from may ask: no page, a page of this server, or one of the given origins. Browsers send a page's request
- * without asking first if it has no body of JSON, so that hiding the answer from the page comes too late.
+ * Returns `true` if the request's origin is absent, this server, or one of the given origins.
+ * Browsers send requests without a JSON body before any CORS check, so hiding the response from the
+ * page would come too late.
  */
 export const mayCome = (headers: Headers, origins: readonly string[]): boolean => {
   const origin = headers.get('origin')

@@ -1,4 +1,7 @@
-/** The server as a function from requests to responses: endpoints, who may ask, and what every answer has in common. No sockets. */
+/**
+ * The server as a function from requests to responses: endpoints, access control and common
+ * headers, without sockets.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { Hono } from 'hono'
 import { cors } from 'hono/cors'
@@ -37,7 +40,7 @@ import {
 } from './served.js'
 import { detokenize, tokenize } from './tokenize.js'
 
-/** The newest version of vLLM whose protocol this is; with our own name, so that nobody takes one for the other. */
+/** The reported version: the newest supported version of vLLM's protocol, marked with our name. */
 const PROTOCOL = '0.32.0+tandem'
 
 type Answer = E.Either<ApiFailure, Response>
@@ -156,8 +159,9 @@ export interface ServeApp {
 /**
  * A server with vLLM's protocol over an engine, as a function from requests to responses.
  *
- * `/v1/completions`, `/v1/chat/completions`, `/v1/models`, `/inference/v1/generate`, `/tokenize`, `/detokenize`, `/health`, `/version`,
- * `/metrics` and `/load`; adapters and the control of the engine where they are switched on.
+ * `/v1/completions`, `/v1/chat/completions`, `/v1/models`, `/inference/v1/generate`, `/tokenize`,
+ * `/detokenize`, `/health`, `/version`, `/metrics` and `/load`; adapters and the control of the
+ * engine where they are switched on.
  *
  * Errors   every failure is a response in vLLM's form; nothing is thrown.
  * Effects  requests run in the engine; a client that goes away ends its requests.
@@ -182,7 +186,7 @@ export const serveApp = (options: ServeOptions): ServeApp => {
   app.all('*', async ({ req }) => {
     const { path } = req
     if (req.raw.method === 'POST' && !mayCome(req.raw.headers, access.corsOrigins)) {
-      return failureResponse(apiFailure(403, 'Pages of this origin may not ask: it is none of the allowed origins.'))
+      return failureResponse(apiFailure(403, 'Requests from pages of this origin are not allowed.'))
     }
     const isOpen = access.apiKeys.length === 0 || req.method === 'OPTIONS' || !isProtected(path)
     if (!isOpen && !(await isAuthorized(req.header('authorization') ?? null, access.apiKeys))) {

@@ -46,8 +46,9 @@ const isMissing = (failure: { readonly _tag: string }): boolean => 'code' in fai
 /**
  * Loads an adapter from a folder; it can be used when this answers.
  *
- * Errors   `Left(ApiFailure)`: 400 for a missing field, a name in use and `load_inplace`, 404 for a folder that is not there, 500 for an adapter
- *          that cannot be read or that the engine refuses, 501 where adapters are off.
+ * Errors   `Left(ApiFailure)`: 400 for a missing field, a name in use and `load_inplace`, 404 for a
+ *          folder that is not there, 500 for an adapter that cannot be read or that the engine
+ *          refuses, 501 where adapters are off.
  */
 export const loadAdapter = async (served: Served, body: unknown): Promise<E.Either<ApiFailure, Response>> => {
   const { readAdapter } = served.features

@@ -1,4 +1,4 @@
-/** The laws of advantages of batches. */
+/** Laws for advantages of batches. */
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { decodeTensorDict } from '../data/codecs/tensorDictFileRead.js'
@@ -11,7 +11,7 @@ import { scope } from '../engine/scope.js'
 import { type Law, require } from './law.js'
 import { requireRight } from './results.js'
 
-/** A batch of turns as collectors make them, as far as advantages read it. */
+/** The entries of a collected batch that advantages read. */
 export type RatedBatch = TensorDict<{
   readonly trajectoryId: Data<string>
   readonly turn: Data<number>
@@ -54,7 +54,8 @@ const anyTurns = (trajectoryId: string, groupId: string): fc.Arbitrary<readonly 
     )
 
 /**
- * Turns of groups of one size: trajectories of one to three turns, with tokens that do not count and turns without tokens.
+ * Draws turns of groups of one size: trajectories of one to three turns, with masked tokens and
+ * turns without tokens.
  *
  * @example
  * fc.sample(anyRatedTurns(2), { numRuns: 1 })[0][0][0].turn // 0
@@ -70,7 +71,7 @@ export const anyRatedTurns = (groupSize: number): fc.Arbitrary<readonly (readonl
       ),
     )
 
-/** The batch of some turns, in their order. Its tensors belong to the enclosing scope. */
+/** Makes a batch of turns, in order. Its tensors belong to the enclosing scope. */
 export const ratedBatch = (turns: readonly RatedTurn[]): RatedBatch => {
   const numbers = ragged(
     'float32',
@@ -120,7 +121,7 @@ const shown = (row: readonly number[] | undefined): string => (row === undefined
 
 type Rows = ReadonlyMap<string, readonly number[]>
 
-/** Advantages by trajectory and turn. Throws where a row that occurs twice has two. */
+/** Returns advantages by trajectory and turn. Throws if a duplicated row has two different ones. */
 const ratedRows = (rated: TensorDict): Rows => {
   const batch = rated as RatedBatch & TensorDict<{ readonly advantage: Ragged<'float32'> }> // what an advantage gives
   const [ids, turns, leaf] = [get(batch, 'trajectoryId'), get(batch, 'turn'), get(batch, 'advantage')]
@@ -152,8 +153,8 @@ const rowsOfGroups = (batch: RatedBatch): readonly (readonly number[])[] => {
 }
 
 /**
- * The laws of an advantage: the rows of batches that were permuted, joined, split, sampled or stored have the advantages that they had
- * before. Splitting and joining are checked where each group is rated by itself.
+ * Returns the laws of an advantage: rows keep their advantages when batches are permuted, joined,
+ * split, sampled or stored. Splitting and joining are checked only for advantages over groups.
  *
  * @example
  * advantageLaws({ advantage: (batch) => batch, over: 'batch', groupSize: 2 }).length // 4

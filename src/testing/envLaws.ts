@@ -1,4 +1,4 @@
-/** The laws of environments. */
+/** Laws for environments. */
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { isLeft, isRight } from 'fp-ts/lib/Either.js'
@@ -107,7 +107,7 @@ const requireStorage = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { s
 /** Rows of a state as a batch of their own, with tensors of their own. */
 const rowsOf = <S>(td: TensorDict<S>, rows: readonly number[]): TensorDict<S> => scope(() => take(td, rows))
 
-/** Whether an entry of a state is pay: the reward, its parts, penalties, and sums over the episode. */
+/** Returns `true` for entries with rewards: the reward, its parts, penalties and episode sums. */
 const isPay = (name: string): boolean => /^(?:reward|episode)(?:$|[A-Z])|Penalty$/.test(name)
 
 const pays = (td: TensorDict): ReadonlyMap<string, ArrayLike<number>> =>
@@ -117,7 +117,7 @@ const pays = (td: TensorDict): ReadonlyMap<string, ArrayLike<number>> =>
     ),
   )
 
-/** A further step of what has ended pays nothing, and changes no end. */
+/** Requires that a further step of ended episodes gives no reward and keeps their end flags. */
 const requireUnpaid = (before: TensorDict, after: TensorDict): void => {
   const done = endedRows(before, 'done')
   const [had, has] = [pays(before), pays(after)]
@@ -132,7 +132,7 @@ const requireUnpaid = (before: TensorDict, after: TensorDict): void => {
   }
 }
 
-/** A further step from every state in which an episode has ended. */
+/** Takes a further step from every state with an ended episode. */
 const requirePay = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { states }: Played): Promise<void> => {
   for (const last of states) {
     if (!endedRows(last, 'done').includes(true)) continue
@@ -172,9 +172,10 @@ const requireEnds = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { stat
 }
 
 /**
- * The laws of an environment: replay from the key, states that keep the specs, steps that leave the state before them alone, done =
- * terminated or truncated, two ways on from one state, two conversations at a time, states that can be stored, ends that stay and earn nothing
- * more; no tensor left behind.
+ * Returns the laws of an environment: replay from the key; states match the specs; steps do not
+ * change the previous state; done = terminated or truncated; forks of a state; concurrent
+ * conversations; storable states; ended episodes stay ended and earn nothing more; no leaked
+ * tensors.
  *
  * @example
  * envLaws(fc.constant({ env: ChatEnv({ batchSize: 1 }), act: (state) => state, steps: 0 })).length // 9

@@ -23,7 +23,8 @@ export interface RewardGroup {
 const ordinary = fc.oneof(fc.constantFrom(0, 0.1, 1, -1), fc.float({ min: -100, max: 100, noNaN: true }))
 
 /**
- * Rewards of one group, `[G]`, edge cases often: a group of one, all equal, almost equal, NaN, infinite, very large.
+ * Draws rewards of one group, `[G]`, with frequent edge cases: a group of one, all equal, almost
+ * equal, NaN, infinite, very large.
  *
  * @example
  * fc.sample(anyGroupRewards(4), 1)[0].length <= 4 // true
@@ -123,7 +124,7 @@ const anySampling: fc.Arbitrary<SamplingRecord> = fc.record({
   minNewTokens: fc.constant(0),
 })
 
-/** A conversation up to where the policy is to write: the same in messages, and in ids with whose they are. */
+/** A conversation up to the policy's turn, as messages and as token ids with their origin. */
 interface Position {
   readonly history: History
   readonly ids: readonly number[]
@@ -303,8 +304,9 @@ const batchOf = (rows: readonly Row[], sampling: SamplingRecord): CollectedBatch
 }
 
 /**
- * Collected batches as `LLMCollector` yields them: one row for each turn of each trajectory, the members of a group side by side. Tokens,
- * log-probabilities, spans, masks and messages tell the same story; `trajectoryProblems` says what that means. Drawing makes no tensor.
+ * Draws collected batches as `LLMCollector` yields them: one row per turn, with members of a group
+ * adjacent. Tokens, log-probabilities, spans, masks and messages are consistent, as
+ * `trajectoryProblems` defines. Drawing makes no tensors.
  *
  * All groups of a batch have one size. There is at least one row.
  *
@@ -314,18 +316,18 @@ const batchOf = (rows: readonly Row[], sampling: SamplingRecord): CollectedBatch
 export const anyTrajectories = (options: TrajectoryOptions = {}): fc.Arbitrary<TrajectoryRecipe> =>
   collectedBatches({ ...options, batches: 1 }).map(([only]) => only!)
 
-/** What batches are drawn. */
+/** The options of `collectedBatches`. */
 export interface CollectedBatchesOptions extends TrajectoryOptions {
-  /** How many. Default 2. */
+  /** Number of batches. Default 2. */
   readonly batches?: number
 }
 
 /**
- * Draws batches that one collector yields one after the other: they can be joined, and no two of
- * them share a trajectory or a group.
+ * Draws batches as one collector yields them in sequence. They can be joined, and no two share a
+ * trajectory or a group.
  *
- * All groups of all batches have one size, and all rows are sampled with the same settings. Each
- * batch is as `anyTrajectories` describes it.
+ * All groups have the same size, and all rows have the same sampling settings. `anyTrajectories`
+ * describes each batch.
  *
  * @example
  * fc.sample(collectedBatches({ batches: 3 }), 1)[0].length // 3

@@ -1,4 +1,4 @@
-/** Events as lines to read. */
+/** Prints events as lines of text. */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Output } from '../core/capabilities.js'
@@ -6,16 +6,16 @@ import { liveOutput } from '../live/output.js'
 import { nothingToClose, type Sink, sinkFailure, type TrackedEvent } from './sink.js'
 
 export interface ConsoleOptions {
-  /** Default: the output of this process. */
+  /** Default: standard output. */
   readonly output?: Output
-  /** Scalars that are shown, in this order. Default: all. */
+  /** Scalars to print, in this order. Default: all. */
   readonly names?: readonly string[]
 }
 
-/** Four digits, and no more than there are. */
+/** Formats a number with at most four significant digits. */
 const shortNumber = (value: number): string => String(Number(value.toPrecision(4)))
 
-/** Text without what a terminal would obey: it may be a model's. */
+/** Removes control characters, because the text may come from a model. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is taken out
 const harmless = (text: string): string => text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\ufffd')
 
@@ -23,7 +23,7 @@ const indented = (text: string): string => harmless(text).replace(/^/gm, '    ')
 
 const oneLine = (text: string): string => harmless(text).replace(/[\n\t]+/g, ' ')
 
-/** Lines for an event, none if there is nothing to say. */
+/** Returns the lines of an event. */
 const linesOf = (event: TrackedEvent, names: readonly string[] | undefined): readonly string[] => {
   switch (event.type) {
     case 'start':
@@ -52,10 +52,10 @@ const linesOf = (event: TrackedEvent, names: readonly string[] | undefined): rea
 }
 
 /**
- * Prints events as lines: scalars with four digits, the seconds of phases behind them, samples indented. What a terminal would obey is
- * taken out of texts.
+ * Makes a sink that prints events as lines: scalars with four digits, then the seconds of phases,
+ * and indented samples. Control characters are removed from texts.
  *
- * Errors   `Left(SinkFailure)` with `never` and the OutputFailure where nobody reads the output any more.
+ * Errors   `Left(SinkFailure)` with `never` and the OutputFailure if the output is closed.
  * Effects  those of the output.
  *
  * @example

@@ -1,4 +1,4 @@
-/** Events as lines of JSON, and lines as events. */
+/** Converts events to lines of JSON and back. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { z } from 'zod'
@@ -35,7 +35,7 @@ const schema: z.ZodType<TrackedEvent> = z.discriminatedUnion('type', [
 ])
 
 /**
- * An event as JSON without a line's end. Numbers that JSON does not have are texts: `"NaN"`.
+ * Formats an event as JSON without a line break. Numbers that JSON lacks become strings: `"NaN"`.
  *
  * @example
  * eventLine({ type: 'end', at: 5, step: 2, status: 'finished' }) // '{"type":"end","at":5,"step":2,"status":"finished"}'
@@ -46,9 +46,9 @@ export const eventLine = (event: TrackedEvent): string =>
   )
 
 /**
- * The event of a line.
+ * Parses a line as an event.
  *
- * Errors   `Left(FormatFailure)` for what is not JSON, or no event.
+ * Errors   `Left(FormatFailure)` if the line is not JSON or not an event.
  *
  * @example
  * parseEventLine('{"type":"end","at":5,"step":2,"status":"finished"}') // right({ type: 'end', at: 5, step: 2, status: 'finished' })

@@ -1,4 +1,4 @@
-/** Following runs and loops elsewhere: console, JSON lines, TensorBoard, MLflow, Prometheus, OpenTelemetry. */
+/** Tracking runs: console, JSON Lines, TensorBoard, MLflow, Prometheus and OpenTelemetry. */
 export { type ConsoleOptions, consoleSink } from './console.js'
 export { eventLine, parseEventLine } from './eventLines.js'
 export { jsonlSink } from './jsonl.js'

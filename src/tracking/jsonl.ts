@@ -1,4 +1,4 @@
-/** Events to a file of JSON lines. */
+/** Writes events to a file of JSON Lines. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -17,7 +17,7 @@ const linesOf = (events: readonly TrackedEvent[]): string => events.map((event) 
 
 const TORN = '{"type":"'
 
-/** What stands behind the last whole line: an event, a part of one, or something else. */
+/** Classifies the text after the last whole line: an event, a part of one, or foreign text. */
 const tailOf = (tail: string): 'none' | 'event' | 'torn' | 'foreign' => {
   if (tail === '') return 'none'
   if (E.isRight(parseEventLine(tail))) return 'event'
@@ -34,7 +34,7 @@ const decoded = (path: string, bytes: Uint8Array): E.Either<FormatFailure, strin
     () => foreign(path, 'it is not UTF-8'),
   )
 
-/** The whole lines of the file, which is made to end after them. */
+/** Reads the whole lines of the file, and removes an incomplete last line. */
 const openLines = (path: string, files: Files): TE.TaskEither<JsonlFailure, string> =>
   pipe(
     files.append(path, ''),
@@ -42,7 +42,7 @@ const openLines = (path: string, files: Files): TE.TaskEither<JsonlFailure, stri
     TE.chainW((bytes) => {
       const length = bytes.lastIndexOf(10) + 1
       const whole = TE.fromEither(decoded(path, bytes.subarray(0, length)))
-      const tail = new TextDecoder().decode(bytes.subarray(length)) // a character may be torn, too
+      const tail = new TextDecoder().decode(bytes.subarray(length)) // the last character may be incomplete
       switch (tailOf(tail)) {
         case 'none':
           return whole
@@ -63,7 +63,9 @@ const openLines = (path: string, files: Files): TE.TaskEither<JsonlFailure, stri
     }),
   )
 
-/** Lines, without what earlier sessions of the run of `start` told of the steps that it tells again. Lines that are no events stay. */
+/**
+ * Removes events that the session of `start` will report again. Lines that are not events are kept.
+ */
 const withoutToldAgain = (
   lines: readonly string[],
   start: Extract<TrackedEvent, { readonly type: 'start' }>,
@@ -78,7 +80,7 @@ const withoutToldAgain = (
   })
 }
 
-/** The file's lines after events, where some of its lines go. */
+/** Returns the file's text after adding events. */
 const retold = (text: string, events: readonly TrackedEvent[]): string => {
   let lines = text.split('\n').slice(0, -1)
   for (const event of events) {
@@ -89,21 +91,21 @@ const retold = (text: string, events: readonly TrackedEvent[]): string => {
 }
 
 /**
- * Appends events to a file, one line of JSON each, as `eventLine` writes and `parseEventLine` reads them.
+ * Makes a sink that appends events to a file, one JSON line each, in the format of `eventLine`.
  *
- * A session that goes on with a run of the same name takes out what earlier sessions told of the steps that it tells again; a new run is
- * appended, whatever is there. What a kill left of a line is cut off, and so is what a failed write left.
+ * A session that resumes a run removes earlier events of the steps that it repeats. A new run is
+ * always appended. Incomplete lines, left by a kill or a failed write, are removed.
  *
- * Errors   `Left(SinkFailure)`: `later` with the FileFailure, such as for a folder that does not exist; `never` with a FormatFailure where
- *          the file is not UTF-8, or ends with something else than an event.
- * Effects  makes the file and appends to it; a session that goes on with a run may write it anew, whole or not at all.
+ * Errors   `Left(SinkFailure)`: `later` with the FileFailure, for example for a missing folder;
+ *          `never` with a FormatFailure if the file is not UTF-8 or does not end with an event.
+ * Effects  creates the file and appends to it. A resumed session may rewrite the file atomically.
  * Cost     the first write of a session reads the file.
  *
  * @example
  * jsonlSink('runs/first/events.jsonl').name // 'jsonl'
  */
 export const jsonlSink = (path: string, files: Files = liveFiles): Sink => {
-  /** Bytes that are good; null before the first write. */
+  /** Number of valid bytes, or `null` before the first write. */
   const good = cell<number | null>(null)
   const append = (text: string, bytes: number): TE.TaskEither<FileFailure, void> =>
     pipe(

@@ -1,41 +1,45 @@
-/** Follows a training loop of one's own. */
+/** Tracks a custom training loop. */
 import type { Calendar, Clock } from '../core/capabilities.js'
 import { cell } from '../core/cell.js'
 import { liveCalendar, liveClock } from '../live/clock.js'
 import type { PhaseSpan, RunStatus, SettingValue, Sink, TrackedEvent } from './sink.js'
 import { makeTracker, type SinkReport, type TrackerOptions } from './tracker.js'
 
-/** What can be told between steps: the time is added. */
+/** An event between steps, without its time. */
 export type LoopEvent = {
   readonly [T in 'samples' | 'saved' | 'alarm' | 'failure']: Omit<Extract<TrackedEvent, { readonly type: T }>, 'at'>
 }['samples' | 'saved' | 'alarm' | 'failure']
 
 export interface LoopOptions extends TrackerOptions {
-  /** Of the run, shown to people; a run that goes on has the name that it had. */
+  /** Display name of the run. A resumed run keeps its name. */
   readonly run: string
   /** The first step of this session. Default 0: a new run. */
   readonly from?: number
   readonly settings?: Readonly<Record<string, SettingValue>>
-  /** Default: the real time. */
+  /** Default: the real clock. */
   readonly clock?: Clock
   readonly calendar?: Calendar
 }
 
-/** A loop that is followed. */
+/** The tracker of a loop. */
 export interface LoopTracker {
-  /** Does a part of the step that is underway, and measures how long it took, also if it throws. */
+  /** Runs a phase of the current step and measures its time, even if it throws. */
   readonly phase: <T>(name: string, work: () => T | Promise<T>) => Promise<T>
-  /** Tells the numbers of a step, with the phases since the step before. */
+  /** Reports the numbers of a step, with the phases since the previous step. */
   readonly step: (step: number, values: Readonly<Record<string, number>>) => void
   readonly tell: (event: LoopEvent) => void
-  /** Tells the end, waits for what the sinks still take, and closes them: what became of the events. A second time gives the same. */
+  /**
+   * Reports the end, flushes and closes the sinks, and returns their reports. Later calls return
+   * the same.
+   */
   readonly end: (status: RunStatus) => Promise<readonly SinkReport[]>
 }
 
 /**
- * Follows a loop at several sinks: tells its start, and gives what tells the rest.
+ * Starts tracking a loop with several sinks. Reports the start, and returns functions that report
+ * the rest.
  *
- * Errors   none: what sinks fail with is in the reports, and told to `onFailure`.
+ * Errors   none. Failures of sinks are part of the reports and passed to `onFailure`.
  * Effects  those of the sinks.
  *
  * @example

@@ -1,11 +1,11 @@
-/** Names of scalars as systems of metrics allow them. */
+/** Converts names of scalars to valid metric names. */
 import { cell } from '../core/cell.js'
 
-/** Scalars of a run that are worth adding up: tokens sampled and learned from, and groups that failed. */
+/** Scalars that are also summed by default: sampled tokens, trained tokens and failed groups. */
 export const TOTALS: readonly string[] = ['rollout/sampling/tokens', 'train/tokens', 'rollout/overlap/failed']
 
 /**
- * A name in small letters, with `_` before what was a capital.
+ * Converts a name to lower case, with `_` before former capitals.
  *
  * @example
  * snakeCase('train/maxLogProbGap') // 'train/max_log_prob_gap'
@@ -13,17 +13,17 @@ export const TOTALS: readonly string[] = ['rollout/sampling/tokens', 'train/toke
 export const snakeCase = (name: string): string => name.replace(/([a-z0-9])([A-Z])/g, '$1_$2').toLowerCase()
 
 export interface DistinctNamesOptions {
-  /** What every name ends with. */
+  /** Suffix of every name. */
   readonly suffix: string
-  /** Names that others have. */
+  /** Returns `true` for names that are already in use. */
   readonly isTaken: (name: string) => boolean
 }
 
 /**
- * Names for what is named otherwise: always the same for the same, and none for two. Of those that `clean` makes alike, later ones are
- * numbered from 2.
+ * Returns a function that assigns unique, stable names. If `clean` maps several originals to the
+ * same name, later ones are numbered from 2.
  *
- * Effects  remembers what it has named.
+ * Effects  remembers the assigned names.
  *
  * @example
  * distinctNames((name) => name[0], { suffix: '_total', isTaken: (name) => name === 'a_total' })('ab') // 'a_2_total'

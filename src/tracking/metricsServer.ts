@@ -1,26 +1,26 @@
-/** An address at which Prometheus finds the metrics of a run. */
+/** Serves the metrics of a run to Prometheus. */
 import { pipe } from 'fp-ts/lib/function.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { type ListenFailure, liveHttpServer } from '../live/httpServer.js'
 
 export interface MetricsServerOptions {
-  /** Default: this computer alone. */
+  /** Default: `127.0.0.1`, only this computer. */
   readonly host?: string
-  /** 0 takes a free one. */
+  /** 0 picks a free port. */
   readonly port: number
 }
 
-/** Metrics in a text format: a `Registry` of prom-client, such as that of `prometheusSink`. */
+/** Metrics in a text format: a `Registry` of prom-client, such as the one of `prometheusSink`. */
 export interface ReadableMetrics {
   readonly contentType: string
   readonly metrics: () => Promise<string>
 }
 
-/** Answers until it is closed. */
+/** A running metrics server. */
 export interface MetricsServer {
   readonly url: string
-  /** Stops listening, and cuts what is not told within a second. A second time does nothing. */
+  /** Stops listening, and aborts responses after one second. Later calls do nothing. */
   readonly close: Task<void>
 }
 
@@ -31,18 +31,18 @@ const answer =
   (registry: ReadableMetrics) =>
   async ({ url, method }: Request): Promise<Response> => {
     if (new URL(url).pathname !== '/metrics') return plain(404, 'metrics are at /metrics\n')
-    if (method !== 'GET' && method !== 'HEAD') return plain(405, 'GET is all there is\n', { allow: 'GET, HEAD' })
+    if (method !== 'GET' && method !== 'HEAD') return plain(405, 'only GET is supported\n', { allow: 'GET, HEAD' })
     return plain(200, await registry.metrics(), { 'content-type': registry.contentType })
   }
 
-/** How long a request may go on when the server is closed. */
+/** Grace period of requests when the server closes. */
 const GRACE_MS = 1000
 
 /**
- * Serves metrics at `/metrics`, as Prometheus scrapes them.
+ * Serves metrics at `/metrics` for Prometheus.
  *
- * Errors   `Left(ListenFailure)` where the port cannot be taken.
- * Effects  a listening socket, until `close`.
+ * Errors   `Left(ListenFailure)` if the port is not available.
+ * Effects  listens on a socket until `close`.
  *
  * @example
  * serveMetrics(prometheusSink().registry, { port: 9464 })

@@ -1,4 +1,4 @@
-/** Events to a run of an MLflow server. */
+/** Logs events to a run on an MLflow server. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -11,24 +11,24 @@ import { type RunStatus, type Sink, type SinkFailure, sinkFailure, type TrackedE
 
 export interface MlflowOptions {
   readonly transport: Transport
-  /** Name of the experiment; it is made if there is none. Default `tandem`. */
+  /** Name of the experiment, which is created if necessary. Default `tandem`. */
   readonly experiment?: string
-  /** What tells this run from all others of the experiment, in every session: letters, digits, dashes. */
+  /** Unique id of the run in the experiment, the same in all sessions: letters, digits, dashes. */
   readonly runId: string
 }
 
 type MlflowFailure = HttpFailure | FormatFailure
 type Call<T> = TE.TaskEither<MlflowFailure, T>
 
-/** What the server has of the run. */
+/** The data of the run on the server. */
 interface Known {
   readonly run: string
-  /** The last step that each metric has. */
+  /** The last step of each metric. */
   readonly steps: ReadonlyMap<string, number>
   readonly params: ReadonlyMap<string, string>
 }
 
-/** A part of what is logged. */
+/** The data of one `log-batch` request. */
 interface Batch {
   readonly metrics: readonly Metric[]
   readonly params: readonly Pair[]
@@ -47,13 +47,13 @@ interface Pair {
   readonly value: string
 }
 
-/** Parts of `log-batch`: it takes 100 parameters, 100 tags, and 1,000 of all together. */
+/** Limits of `log-batch`: 100 parameters, 100 tags, and 1,000 items in total. */
 const METRICS = 800
 const PAIRS = 100
 const KEY_LENGTH = 250
 const VALUE_LENGTH = 5000
 
-/** Longest wait for an answer, with all attempts. */
+/** Time limit of a request, including all attempts. */
 const DEADLINE_MS = 60_000
 
 const pairs = z.array(z.object({ key: z.string(), value: z.string() })).default([])
@@ -71,7 +71,7 @@ const createdExperimentSchema = z.object({ experiment_id: z.string() })
 const createdRunSchema = z.object({ run: runSchema })
 const foundRunsSchema = z.object({ runs: z.array(runSchema).default([]) })
 
-/** Calls the server and reads its answer. */
+/** Calls the server and parses its response. */
 const call = <T>(
   transport: Transport,
   request: Pick<HttpRequest, 'method' | 'path' | 'json' | 'repeat'>,
@@ -99,7 +99,7 @@ const call = <T>(
 
 const anything = z.unknown()
 
-/** The id of the experiment, which is made if the server has none of this name. */
+/** Returns the id of the experiment, and creates it if necessary. */
 const experimentId = (transport: Transport, name: string): Call<string> =>
   pipe(
     call(
@@ -130,7 +130,7 @@ const knownOf = ({ info, data }: z.infer<typeof runSchema>): Known => ({
   params: new Map(data.params.map(({ key, value }) => [key, value])),
 })
 
-/** The run on the server, which is made if there is none with its tag. */
+/** Finds the run by its tag, and creates it if necessary. */
 const findRun = (
   { transport, experiment = 'tandem', runId }: MlflowOptions,
   about: { readonly name: string; readonly at: number },
@@ -176,7 +176,7 @@ const findRun = (
     TE.map(knownOf),
   )
 
-/** A name as MLflow allows it. */
+/** Replaces characters that MLflow does not allow in names. */
 const allowed = (name: string): string => name.replace(/[^\p{L}\p{N}_\-. :/]/gu, '_').slice(0, KEY_LENGTH)
 
 const metricValue = (value: number): Metric['value'] => {
@@ -187,7 +187,7 @@ const metricValue = (value: number): Metric['value'] => {
 
 const pair = (key: string, value: string): Pair => ({ key: allowed(key), value: value.slice(0, VALUE_LENGTH) })
 
-/** What an event adds to the run. */
+/** Returns the data that an event adds to the run. */
 const batchOf = (event: TrackedEvent): Partial<Batch> => {
   switch (event.type) {
     case 'start':
@@ -212,7 +212,10 @@ const batchOf = (event: TrackedEvent): Partial<Batch> => {
   }
 }
 
-/** What the server does not have yet, in parts that it takes. A parameter cannot change: another value of one becomes a tag. */
+/**
+ * Returns the data that the server lacks, in batches within its limits. Parameters cannot change,
+ * so a changed value becomes a tag.
+ */
 const missing = (events: readonly TrackedEvent[], { steps, params }: Known): readonly Batch[] => {
   const all = events.map(batchOf)
   const given = all.flatMap((each) => each.params ?? [])
@@ -246,7 +249,7 @@ const withBatch = (known: Known, { metrics, params }: Batch): Known => ({
 
 const STATUS: Readonly<Record<RunStatus, string>> = { finished: 'FINISHED', interrupted: 'KILLED', failed: 'FAILED' }
 
-/** Logs what is missing and tells the state of the run. `known` is kept up to date. */
+/** Logs missing data and the state of the run. Updates `known`. */
 const log =
   (transport: Transport, events: readonly TrackedEvent[], known: Cell<Known | null>): ((at: Known) => Call<void>) =>
   (start) => {
@@ -271,27 +274,30 @@ const log =
     )
   }
 
-/** Whether the same events may be taken at another time: not if the server has understood and refused them. */
+/** Returns `never` if the server has rejected the events themselves, else `later`. */
 const again = (failure: MlflowFailure): SinkFailure['again'] => {
   if (failure._tag !== 'HttpFailure') return 'never'
   const { status = 0 } = failure
-  if (failure.path.endsWith('experiments/create')) return 'later' // another run may have made it in between
+  if (failure.path.endsWith('experiments/create')) return 'later' // another run may have created it meanwhile
   return status >= 400 && status < 500 && ![401, 403, 404, 408, 409, 425, 429].includes(status) ? 'never' : 'later'
 }
 
 /**
- * Logs a run to an MLflow server by its REST interface 2.0: scalars as metrics, seconds under `time/`, settings as parameters, paths of
- * checkpoints and alarms as tags, the state of the run. Sample texts are not sent.
+ * Makes a sink that logs a run to an MLflow server by REST API 2.0: scalars as metrics, seconds
+ * under `time/`, settings as parameters, checkpoint paths and alarms as tags, and the state of the
+ * run. Sample texts are not sent.
  *
- * The run is found by its tag `tandem.run`, so that a session that goes on with a run logs to the same one. Nothing is logged twice: before
- * the first write, and after a failure that leaves open whether the server has acted, the server is asked for the last step of every
- * metric, and earlier steps are left out. A setting that changed when the run was resumed is a tag, since parameters cannot change.
+ * The run is found by its tag `tandem.run`, so a resumed session logs to the same run. Nothing is
+ * logged twice: before the first write, and after a failure with an unknown outcome, the sink asks
+ * the server for the last step of every metric and skips earlier steps. A setting that changed on
+ * resume becomes a tag, because parameters cannot change.
  *
- * Errors   `Left(SinkFailure)` with the HttpFailure: `later` where the server was not reached, busy, or refused the one who asked; `never`
- *          for an answer that says that the events themselves are wrong.
- * Effects  requests; closes the transport.
- * Cost     at most 800 metrics in a request; four requests for the first write.
- * Source   MLflow, REST API 2.0: experiments, runs/search, runs/create, runs/log-batch with its limits, runs/update.
+ * Errors   `Left(SinkFailure)` with the HttpFailure: `later` if the server is unreachable or busy,
+ *          or denies access; `never` if it rejects the events themselves.
+ * Effects  sends requests. `close` closes the transport.
+ * Cost     at most 800 metrics per request, and four requests for the first write.
+ * Source   MLflow, REST API 2.0: experiments, runs/search, runs/create, runs/log-batch with its
+ *          limits, runs/update.
  */
 export const mlflowSink = (options: MlflowOptions): Sink => {
   const { transport } = options

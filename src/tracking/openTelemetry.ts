@@ -1,4 +1,4 @@
-/** Events as metrics and traces of OpenTelemetry. */
+/** Records events as metrics and traces of OpenTelemetry. */
 import type { Attributes, Context, HrTime, Meter, Span, Tracer } from '@opentelemetry/api'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -16,20 +16,25 @@ export interface OpenTelemetryOptions {
   readonly meter?: Meter
   /** Default: the global provider's. */
   readonly tracer?: Tracer
-  /** Scalars that are added up besides, as counters. Default: tokens sampled and learned from, and groups that failed. */
+  /**
+   * Scalars that are also summed in counters. Default: sampled tokens, trained tokens, failed
+   * groups.
+   */
   readonly totals?: readonly string[]
 }
 
-/** The span of a step, which is open until the next step begins: evaluations and checkpoints come after it. */
+/**
+ * The span of a step. It stays open until the next step, to include evaluations and checkpoints.
+ */
 interface OpenStep {
   readonly step: number
   readonly span: Span
   readonly context: Context
-  /** The last moment of what belongs to it. */
+  /** The latest end of its contents. */
   readonly end: number
 }
 
-/** There is nothing to record to, or what was recorded was not exported. */
+/** No SDK is set up, or recorded data was not exported. */
 export interface OpenTelemetryFailure {
   readonly _tag: 'OpenTelemetryFailure'
   readonly reason: string
@@ -39,13 +44,15 @@ const failure = (reason: string): OpenTelemetryFailure => ({ _tag: 'OpenTelemetr
 
 const SCOPE = 'tandem-rl'
 
-/** Milliseconds since 1970 as seconds and nanoseconds, which no one takes for a time since the process began. */
+/** Converts milliseconds since 1970 to seconds and nanoseconds, an unambiguous absolute time. */
 const hrTime = (ms: number): HrTime => {
   const nanoseconds = Math.round((ms % 1000) * 1e6)
   return [Math.floor(ms / 1000) + Math.floor(nanoseconds / 1e9), nanoseconds % 1e9]
 }
 
-/** A letter first, then letters, digits and `_.-/`, 255 in all with a number behind them. */
+/**
+ * Makes a valid instrument name: letters, digits and `_.-/`, at most 255 with a number appended.
+ */
 const instrumentName = (scalar: string): string =>
   `tandem.${snakeCase(scalar)
     .replace(/\//g, '.')
@@ -56,9 +63,9 @@ const instrumentName = (scalar: string): string =>
 const metricsOf = (meter: Meter, totals: readonly string[]) => {
   const own = {
     steps: meter.createCounter('tandem.steps', { description: 'Steps done.' }),
-    alarms: meter.createCounter('tandem.alarms', { description: 'Alarms, by what is wrong.' }),
-    failures: meter.createCounter('tandem.failures', { description: 'What failed while the run went on, by kind.' }),
-    saved: meter.createCounter('tandem.saved', { description: 'What was written down, such as checkpoints.' }),
+    alarms: meter.createCounter('tandem.alarms', { description: 'Alarms, by kind.' }),
+    failures: meter.createCounter('tandem.failures', { description: 'Failures that did not end the run, by kind.' }),
+    saved: meter.createCounter('tandem.saved', { description: 'Saved items, such as checkpoints.' }),
     phases: meter.createHistogram('tandem.phase.duration', { description: 'Time spent, by phase.', unit: 's' }),
   }
   const used = new Set(['steps', 'alarms', 'failures', 'saved', 'phase.duration'].map((name) => `tandem.${name}`))
@@ -114,7 +121,7 @@ const metricsOf = (meter: Meter, totals: readonly string[]) => {
   }
 }
 
-/** Records events as spans: one for each step, and in it one for each phase. */
+/** Records events as spans: one per step, with child spans for its phases. */
 const tracesOf = (api: Api, tracer: Tracer) => {
   const parent = api.context.active()
   const open = cell<OpenStep | null>(null)
@@ -132,7 +139,7 @@ const tracesOf = (api: Api, tracer: Tracer) => {
     )
     return { step, span, context: api.trace.setSpan(parent, span), end: from }
   }
-  /** The span of a step, from `from` on, up to `at` at least. */
+  /** Returns the span of a step, extended to at least `at`. */
   const reach = (
     step: number,
     { from, at }: { readonly from: number; readonly at: number },
@@ -167,14 +174,14 @@ const tracesOf = (api: Api, tracer: Tracer) => {
   return { take, finish }
 }
 
-/** Lets a global provider export what it holds: it is behind a proxy, and only some providers have anything to flush. */
+/** Flushes a global provider, which is behind a proxy. Only some providers support it. */
 const flushed = async (provider: unknown): Promise<void> => {
   if (typeof provider !== 'object' || provider === null) return
   if ('getDelegate' in provider && typeof provider.getDelegate === 'function') await flushed(provider.getDelegate())
   else if ('forceFlush' in provider && typeof provider.forceFlush === 'function') await provider.forceFlush()
 }
 
-/** The meter and the tracer: those that are given, or the global ones if anybody has set up any. */
+/** Returns the given meter and tracer, or the global ones if an SDK is set up. */
 const instruments = (
   api: Api,
   { meter, tracer }: OpenTelemetryOptions,
@@ -188,33 +195,38 @@ const instruments = (
   return isNobodys && meter === undefined && tracer === undefined
     ? E.left(
         failure(
-          'no SDK of OpenTelemetry is set up in this process: set one up first, such as by NODE_OPTIONS=--import=./telemetry.mjs',
+          'no OpenTelemetry SDK is set up in this process: set one up first, for example with NODE_OPTIONS=--import=./telemetry.mjs',
         ),
       )
     : E.right({ api, meter: meter ?? meters.getMeter(SCOPE), tracer: tracer ?? tracers.getTracer(SCOPE) })
 }
 
-/** When the phases of an event were. */
+/** Returns the time spans of an event's phases. */
 const spansOf = (event: TrackedEvent): readonly PhaseSpan[] => {
   if (event.type === 'scalars') return event.spans ?? phaseSpans(event.seconds, event)
   return event.type === 'saved' ? (event.spans ?? []) : []
 }
 
 /**
- * Metrics and traces of a run, recorded with OpenTelemetry's API: the user's own set-up of its SDK decides where they go.
+ * Makes a sink that records metrics and traces of a run with OpenTelemetry's API. The user's SDK
+ * configuration determines the destination.
  *
- * Metrics: a gauge for each scalar, such as `tandem.train.clip_fraction`, counters `tandem.steps`, `tandem.alarms`, `tandem.failures`,
- * `tandem.saved` and one for each scalar of `totals`, such as `tandem.train.tokens.total`, and the histogram `tandem.phase.duration`.
- * Of two scalars whose names are alike here, the later one is numbered. Traces: a span `step` for each step, inside the span in which the
- * sink was made if there is one, and in it a span for each phase, evaluation and checkpoint included, with the times at which they were;
- * alarms and failures are events of it. All have the attribute `tandem.run`. Sample texts and settings are left out.
+ * Metrics: a gauge for each scalar, such as `tandem.train.clip_fraction`; counters `tandem.steps`,
+ * `tandem.alarms`, `tandem.failures`, `tandem.saved`, and one for each scalar of `totals`, such as
+ * `tandem.train.tokens.total`; the histogram `tandem.phase.duration`. If names of scalars collide,
+ * later ones are numbered.
  *
- * A step is exported when the next one begins, or when the sink is closed. Closing flushes the global providers, and never those of a
- * given meter or tracer.
+ * Traces: a span `step` for each step, as a child of the span that was active when the sink was
+ * made, with child spans for phases, evaluations and checkpoints at their actual times. Alarms and
+ * failures are events of the step. All have the attribute `tandem.run`. Sample texts and settings
+ * are omitted.
  *
- * Units    seconds, steps, tokens; scalars as they are.
- * Errors   `Left(PackageFailure)` without @opentelemetry/api; `Left(OpenTelemetryFailure)` without a meter, a tracer, and an SDK that is set
- *          up. Closing: `never` if a provider does not flush.
+ * A step is exported when the next one begins or the sink is closed. Closing flushes the global
+ * providers, but not those of a given meter or tracer.
+ *
+ * Units    seconds, steps and tokens; scalars are unchanged.
+ * Errors   `Left(PackageFailure)` without @opentelemetry/api; `Left(OpenTelemetryFailure)` without
+ *          a meter, a tracer or a configured SDK. `close`: `never` if a provider fails to flush.
  * Effects  those of the meter and the tracer.
  *
  * @example
@@ -250,7 +262,7 @@ export const openTelemetrySink = (
           },
           (error): SinkFailure => {
             const what = error instanceof Error ? error.message : String(error)
-            return sinkFailure('opentelemetry', 'never', failure(`it was not flushed: ${what}`))
+            return sinkFailure('opentelemetry', 'never', failure(`flushing failed: ${what}`))
           },
         ),
       }

@@ -1,11 +1,11 @@
-/** When the phases of a step were. */
+/** Time spans of the phases of a step. */
 import type { PhaseSpan } from './sink.js'
 
 /**
- * Phases that followed each other: the first began at `since` if the last has then ended by `at`, and otherwise so that the last ended
- * at `at`. A phase with less than no time took none.
+ * Computes the spans of consecutive phases. The first one begins at `since` if the last one then
+ * ends by `at`; otherwise the last one ends at `at`. Negative durations count as 0.
  *
- * Units    seconds; `at` and `since` in milliseconds since 1970, as are the spans.
+ * Units    durations in seconds; `at`, `since` and spans in milliseconds since 1970.
  *
  * @example
  * phaseSpans({ generation: 2, training: 1 }, { at: 9000 }) // [{ name: 'generation', from: 6000, to: 8000 }, { name: 'training', from: 8000, to: 9000 }]

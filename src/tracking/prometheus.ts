@@ -1,4 +1,4 @@
-/** Events as metrics that Prometheus scrapes. */
+/** Records events as Prometheus metrics. */
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { cell } from '../core/cell.js'
@@ -6,17 +6,20 @@ import { distinctNames, snakeCase, TOTALS } from './metricNames.js'
 import { nothingToClose, type Sink, type TrackedEvent } from './sink.js'
 
 export interface PrometheusOptions {
-  /** What every name begins with. Default `tandem_`. */
+  /** Prefix of every name. Default `tandem_`. */
   readonly prefix?: string
-  /** Scalars that are added up besides, as counters. Default: tokens sampled and learned from, and groups that failed. */
+  /**
+   * Scalars that are also summed in counters. Default: sampled tokens, trained tokens, failed
+   * groups.
+   */
   readonly totals?: readonly string[]
-  /** Upper bounds of the histogram of phases, in seconds, rising. Default: 0.01 to 1,800. */
+  /** Increasing upper bounds of the phase histogram, in seconds. Default: 0.01 to 1,800. */
   readonly buckets?: readonly number[]
 }
 
-/** A sink whose metrics can be read. */
+/** A sink with readable metrics. */
 export interface PrometheusSink extends Sink {
-  /** The metrics of this run alone: to be merged with others, or served. */
+  /** The metrics of this run, for serving or for merging with others. */
   readonly registry: Registry
 }
 
@@ -26,31 +29,31 @@ const checkOptions = ({ prefix, buckets }: Required<PrometheusOptions>): void =>
   const problems = [
     ...(/^[a-zA-Z_][a-zA-Z0-9_]*$/.test(prefix)
       ? []
-      : [`prefix must be letters, digits and _, and begin with no digit, got '${prefix}'`]),
+      : [`prefix must consist of letters, digits and _, and not start with a digit, got '${prefix}'`]),
     ...(buckets.every((bound, i) => Number.isFinite(bound) && (i === 0 || bound > buckets[i - 1]!))
       ? []
-      : [`buckets must rise, got ${buckets.join(', ')}`]),
+      : [`buckets must increase, got ${buckets.join(', ')}`]),
   ]
   if (problems.length > 0) throw new RangeError(`prometheusSink: ${problems.join('; ')}`)
 }
 
-/** Under these names the text has the parts of the histogram. */
+/** Names of the histogram's parts in the text format. */
 const HISTOGRAM_SERIES = ['bucket', 'sum', 'count'].map((part) => `phase_seconds_${part}`)
 
-/** The metrics that every run has. */
+/** Makes the metrics of every run. */
 const ownMetrics = (registry: Registry, { prefix, buckets }: Required<PrometheusOptions>) => {
   const of = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) => ({
     ...{ name: prefix + name, help, labelNames, registers: [registry] },
   })
   return {
     info: new Gauge(of('run_info', '1 for the run, by its name.', ['run'])),
-    running: new Gauge(of('run_running', '1 while the run goes on, 0 after its end.')),
+    running: new Gauge(of('run_running', '1 during the run, 0 after its end.')),
     told: new Gauge(of('last_event_timestamp_seconds', 'Time of the last event, in seconds since 1970.')),
     step: new Gauge(of('step', 'The last step.')),
     steps: new Counter(of('steps_total', 'Steps done by this process.')),
-    alarms: new Counter(of('alarms_total', 'Alarms, by what is wrong.', ['alarm'])),
-    failures: new Counter(of('failures_total', 'What failed while the run went on, by kind.', ['failure'])),
-    saved: new Counter(of('saved_total', 'What was written down, such as checkpoints.', ['what'])),
+    alarms: new Counter(of('alarms_total', 'Alarms, by kind.', ['alarm'])),
+    failures: new Counter(of('failures_total', 'Failures that did not end the run, by kind.', ['failure'])),
+    saved: new Counter(of('saved_total', 'Saved items, such as checkpoints.', ['what'])),
     phases: new Histogram({
       ...of('phase_seconds', 'Time spent, by phase.', ['phase']),
       buckets: [...buckets],
@@ -59,16 +62,19 @@ const ownMetrics = (registry: Registry, { prefix, buckets }: Required<Prometheus
 }
 
 /**
- * Metrics of a run in a registry of its own: a gauge for each scalar, such as `tandem_train_clip_fraction`, a histogram
- * `tandem_phase_seconds` by phase, and counters: `tandem_steps_total`, `tandem_alarms_total`, `tandem_failures_total`, `tandem_saved_total`,
- * and one for each scalar of `totals`, such as `tandem_train_tokens_total`. `tandem_step`, `tandem_run_info`, `tandem_run_running` and
- * `tandem_last_event_timestamp_seconds` say where the run is. Of two scalars whose names are alike here, the later one is numbered.
+ * Makes a sink that records metrics of a run in its own registry: a gauge for each scalar, such as
+ * `tandem_train_clip_fraction`; a histogram `tandem_phase_seconds` by phase; counters
+ * `tandem_steps_total`, `tandem_alarms_total`, `tandem_failures_total`, `tandem_saved_total`, and
+ * one for each scalar of `totals`, such as `tandem_train_tokens_total`. `tandem_step`,
+ * `tandem_run_info`, `tandem_run_running` and `tandem_last_event_timestamp_seconds` describe the
+ * state of the run. If names of scalars collide, later ones are numbered.
  *
- * Counters are of this process: when a run is resumed in another one they begin at 0 again, as Prometheus expects it. Sample texts and
- * settings are left out.
+ * Counters belong to this process. In a resumed run they start at 0 again, as Prometheus expects.
+ * Sample texts and settings are omitted.
  *
- * Units    seconds, steps, tokens; scalars as they are.
- * Errors   none in writing. Throws RangeError for a prefix that no metric may have, or buckets that do not rise.
+ * Units    seconds, steps and tokens; scalars are unchanged.
+ * Errors   none when writing. Throws RangeError for an invalid prefix, or buckets that do not
+ *          increase.
  * Effects  holds the last value of each metric.
  *
  * @example

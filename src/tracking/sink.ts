@@ -1,18 +1,18 @@
-/** What a run tells those who watch it, and what a place is that it is told to. */
+/** Events of a run, and the interface of their destinations. */
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../core/failure.js'
 
 /** A setting of a run. */
 export type SettingValue = string | number | boolean | null
 
-/** A text to be looked at, such as a sampled completion. */
+/** A text for inspection, such as a sampled completion. */
 export interface SampleText {
-  /** Where it is shown: samples of one name follow each other from step to step. */
+  /** Name of the series: samples with the same name are shown step by step. */
   readonly name: string
   readonly text: string
 }
 
-/** When a phase began and ended, in milliseconds since 1970. */
+/** The start and end of a phase, in milliseconds since 1970. */
 export interface PhaseSpan {
   readonly name: string
   readonly from: number
@@ -20,12 +20,16 @@ export interface PhaseSpan {
 }
 
 /**
- * An event of a run. `at` is a time of the calendar in milliseconds since 1970.
+ * An event of a run. `at` is the time in milliseconds since 1970.
  *
- * `start`: told first in every session. `from`: steps from here on are told again; what an earlier session told of them no longer counts.
- * `scalars`: numbers by name, such as `train/loss`, and seconds by phase, such as `generation`, in the order in which the phases came.
- * `saved`: something was written down, such as a checkpoint. `failure`: something failed and the run went on, such as a rollout.
- * `spans`: when phases were, where that is known. What happened before the first step is told of step 0.
+ * - `start` is the first event of every session. Steps from `from` on are reported again and
+ *   replace those of earlier sessions.
+ * - `scalars`: numbers by name, such as `train/loss`, and seconds by phase, such as `generation`,
+ *   in the order of the phases.
+ * - `saved`: something was saved, such as a checkpoint.
+ * - `failure`: something failed without ending the run, such as a rollout.
+ *
+ * `spans` are the times of phases, if known. Events before the first step have step 0.
  */
 export type TrackedEvent =
   | {
@@ -62,37 +66,37 @@ export type TrackedEvent =
     }
   | { readonly type: 'end'; readonly at: number; readonly step: number; readonly status: RunStatus }
 
-/** How a session ended. */
+/** The end of a session. */
 export type RunStatus = 'finished' | 'interrupted' | 'failed'
 
-/** A sink could not take events. */
+/** A sink failed to write events. */
 export interface SinkFailure {
   readonly _tag: 'SinkFailure'
   readonly sink: string
-  /** `later`: the same events may be taken at another time. `never`: they are lost for this sink. */
+  /** `later`: retrying the same events may succeed. `never`: they are lost for this sink. */
   readonly again: 'later' | 'never'
   readonly reason: string
   readonly cause?: Failure
 }
 
 /**
- * A place that events go to.
+ * A destination of events.
  *
- * One write is underway at a time. After a failure with `later` the same events are given again, with what came after them: a sink takes
- * care that nothing of them stands there twice.
+ * Only one write is pending at a time. After a failure with `later`, the same events are written
+ * again, with newer ones. The sink must not record any of them twice.
  */
 export interface Sink {
   readonly name: string
   readonly write: (events: readonly TrackedEvent[]) => TE.TaskEither<SinkFailure, void>
-  /** After the last write. A second time does nothing. */
+  /** Called after the last write. Later calls do nothing. */
   readonly close: TE.TaskEither<SinkFailure, void>
 }
 
-/** For sinks with nothing to close. */
+/** The `close` of sinks without resources. */
 export const nothingToClose: TE.TaskEither<SinkFailure, void> = TE.right(undefined)
 
 /**
- * A failure of a sink because of something else that failed.
+ * Makes the failure of a sink from its cause.
  *
  * @example
  * sinkFailure('mlflow', 'later', { _tag: 'HttpFailure', reason: 'no answer' }).reason // 'mlflow has not taken events'

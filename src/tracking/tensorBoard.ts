@@ -1,4 +1,4 @@
-/** Events to files that TensorBoard shows. */
+/** Writes events to files for TensorBoard. */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../core/capabilities.js'
@@ -9,13 +9,13 @@ import { type BoardEvent, encodeBoardEvent } from '../data/codecs/tensorBoard.js
 import { liveFiles } from '../live/files.js'
 import { nothingToClose, type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
-/** Markdown that shows a text as it is, whatever is in it. */
+/** Makes Markdown that shows a text verbatim. */
 const literal = (text: string): string => text.replace(/^/gm, '    ')
 
 const prefixed = (prefix: string, values: Readonly<Record<string, number>>): Readonly<Record<string, number>> =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [`${prefix}${name}`, value]))
 
-/** What TensorBoard is told of an event. */
+/** Converts an event to TensorBoard's events. */
 const boardEvents = (event: TrackedEvent): readonly BoardEvent[] => {
   const seconds = event.at / 1000
   switch (event.type) {
@@ -48,7 +48,7 @@ const boardEvents = (event: TrackedEvent): readonly BoardEvent[] => {
 
 const PREFIX = 'events.out.tfevents.'
 
-/** A name that comes after all others of the folder: TensorBoard reads files in the order of their names. */
+/** Returns a file name that sorts after all others, because TensorBoard reads files by name. */
 const nextName = (names: readonly string[], at: number): string => {
   const earlier = names.filter((name) => name.startsWith(PREFIX))
   const seconds = (name: string): number => Number(/^\d+/.exec(name.slice(PREFIX.length))?.[0] ?? 0)
@@ -56,7 +56,7 @@ const nextName = (names: readonly string[], at: number): string => {
   return `${PREFIX}${String(now).padStart(10, '0')}.tandem`
 }
 
-/** The file of a session and how much of it is good. */
+/** The file of a session and its number of valid bytes. */
 interface EventFile {
   readonly path: string
   readonly bytes: number
@@ -69,7 +69,9 @@ const beginFile = (folder: string, at: number, files: Files): TE.TaskEither<File
     TE.map((names) => ({ path: `${folder}/${nextName(names, at)}`, bytes: 0 })),
   )
 
-/** Makes the file end after its good bytes: a write that failed may have left a part of a record. */
+/**
+ * Truncates the file to its valid bytes, because a failed write may have left a part of a record.
+ */
 const cutToGood = ({ path, bytes }: EventFile, files: Files): TE.TaskEither<FileFailure, void> =>
   pipe(
     files.append(path, ''),
@@ -77,14 +79,16 @@ const cutToGood = ({ path, bytes }: EventFile, files: Files): TE.TaskEither<File
   )
 
 /**
- * Writes event files for TensorBoard into a folder: scalars by name, seconds under `time/`, samples, settings, alarms and paths as texts.
+ * Makes a sink that writes event files for TensorBoard: scalars by name, seconds under `time/`, and
+ * samples, settings, alarms and paths as texts.
  *
- * Every session has a file of its own. A session that goes on with a run tells TensorBoard that steps from `from` on are told anew, so that
- * what a killed session wrote beyond the last checkpoint is not shown twice. What is left of a record that was cut off by a kill is passed
- * over by TensorBoard; after a write that failed, the file is cut to its last whole record before the next one.
+ * Every session has its own file. A resumed session marks that steps from `from` on are repeated,
+ * so steps after the last checkpoint of a killed session are not shown twice. TensorBoard skips
+ * incomplete records left by a kill. After a failed write, the file is truncated to its last whole
+ * record.
  *
  * Errors   `Left(SinkFailure)` with `later` and the FileFailure.
- * Effects  makes the folder and appends to one file in it.
+ * Effects  creates the folder and appends to one file in it.
  *
  * @example
  * tensorBoardSink('runs/first/tensorboard').name // 'tensorboard'

@@ -1,22 +1,22 @@
-/** What a training run tells trackers. */
+/** Converts events of a training run to tracker events. */
 
 import type { RunEvent } from '../training/events.js'
 import type { EvaluationRecord, StepRecord, TrajectoryRecord } from '../training/records.js'
 import { phaseSpans } from './phases.js'
 import type { SampleText, SettingValue, TrackedEvent } from './sink.js'
 
-/** The session that an event belongs to. */
+/** The session of an event. */
 export interface TrackedSession {
-  /** Of the run, shown to people. */
+  /** Display name of the run. */
   readonly run: string
   readonly isResumed: boolean
   /** Time of the event: milliseconds since 1970. */
   readonly at: number
-  /** When the run went on after its last event. Without it, what an event tells of ended with it. */
+  /** Time at which the run continued after its last event. Default: `at`. */
   readonly since?: number
 }
 
-/** Numbers of a step's record that describe what was learned; the others describe what was sampled. */
+/** Fields of a step record about training. The others are about sampling. */
 const LEARNED: ReadonlySet<string> = new Set<keyof StepRecord>([
   'learningRate',
   'klCoefficient',
@@ -26,7 +26,7 @@ const LEARNED: ReadonlySet<string> = new Set<keyof StepRecord>([
 
 type Named = Readonly<Record<string, number>>
 
-/** The numbers of a record and of the records in it, each under the names that lead to it. Lists have none. */
+/** Lists the numbers of nested records with their paths. Lists are skipped. */
 const numbersOf = (record: object): readonly (readonly [name: string, value: number])[] =>
   Object.entries(record).flatMap(([name, value]: readonly [string, unknown]) => {
     if (typeof value === 'number') return [[name, value] as const]
@@ -34,7 +34,7 @@ const numbersOf = (record: object): readonly (readonly [name: string, value: num
     return numbersOf(value).map(([inner, number]) => [`${name}/${inner}`, number] as const)
   })
 
-/** The numbers of a record but for its step, each under its group. */
+/** Names the numbers of a record, except the step, by group. */
 const namedBy = (record: object, groupOf: (name: string) => string): Named =>
   Object.fromEntries(
     numbersOf(record)
@@ -42,7 +42,7 @@ const namedBy = (record: object, groupOf: (name: string) => string): Named =>
       .map(([name, value]) => [`${groupOf(name.split('/', 1).join())}/${name}`, value]),
   )
 
-/** The numbers of a step by name. */
+/** Returns the numbers of a step by name. */
 const stepValues = ({ seconds: _, update, updates: __, parts, metrics, memory, ...record }: StepRecord): Named => ({
   ...namedBy({ ...record, ...parts }, (name) => (LEARNED.has(name) ? 'train' : 'rollout')),
   ...namedBy(update, () => 'train'),
@@ -50,14 +50,14 @@ const stepValues = ({ seconds: _, update, updates: __, parts, metrics, memory, .
   ...namedBy(memory, () => 'memory'),
 })
 
-/** The numbers of an evaluation by name. */
+/** Returns the numbers of an evaluation by name. */
 const evaluationValues = ({ name, tasks, scores }: EvaluationRecord): Named =>
   namedBy({ tasks, ...scores }, () => `eval/${name}`)
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Settings one by one, each under its dotted path; lists as JSON. */
+/** Flattens settings to dotted paths. Lists become JSON. */
 const flatSettings = (
   settings: Readonly<Record<string, unknown>>,
   path: readonly string[] = [],
@@ -71,23 +71,24 @@ const flatSettings = (
     }),
   )
 
-/** What is told of a step or an evaluation. */
+/** Makes the `scalars` event of a step or an evaluation. */
 const scalars = (step: number, values: Named, seconds: Named, session: TrackedSession): TrackedEvent => ({
   ...{ type: 'scalars', at: session.at, step, values, seconds, spans: phaseSpans(seconds, session) },
 })
 
-/** Question, completion and what it earned. */
+/** Formats query, completion and reward. */
 const sampleText = ({ query, tokens, answer, reward }: TrajectoryRecord, i: number): SampleText => ({
   name: String(i),
   text: [query, tokens.join(''), `${answer === null ? '' : `answer ${answer}, `}reward ${reward}`].join('\n\n'),
 })
 
 /**
- * The events that a tracker gets for an event of a run: none for progress within an evaluation.
+ * Converts an event of a run to tracker events. Evaluation progress gives none.
  *
- * Every number of a step's record is a scalar: under `rollout/` if it describes what was sampled, under `train/` if it describes the
- * update, under `memory/` if it is of the process, under `metrics/` if it is one of the run's own; the scores of an evaluator are under `eval/` and its name. Numbers of a record in
- * the record follow its name: `rollout/sampling/tokens`. A value of null is left out. Settings have dotted paths.
+ * Every number of a step record is a scalar: under `rollout/` for sampling, `train/` for the
+ * update, `memory/` for the process, and `metrics/` for custom metrics. Scores of an evaluator are
+ * under `eval/NAME/`. Numbers of nested records have paths, such as `rollout/sampling/tokens`. Null
+ * values are omitted. Settings have dotted paths.
  *
  * @example
  * trackedEvents({ type: 'alarm', alarm: 'truncation', step: 2, since: 2, value: 1, limit: 0.5, message: 'cut', path: 'a' }, { run: 'r', isResumed: false, at: 5 }) // [{ type: 'alarm', at: 5, step: 2, name: 'truncation', text: 'cut' }]

@@ -1,4 +1,4 @@
-/** A run whose events are tracked on their way to whoever asked for them. */
+/** Tracks the events of a run while passing them on. */
 import type { Calendar } from '../core/capabilities.js'
 import { liveCalendar } from '../live/clock.js'
 import type { RunEvent } from '../training/events.js'
@@ -7,22 +7,22 @@ import { type TrackedSession, trackedEvents } from './trackedEvents.js'
 import type { Tracker } from './tracker.js'
 
 export interface TrackedRunOptions extends Pick<TrackedSession, 'run' | 'isResumed'> {
-  /** Gets every event. The caller closes it. */
+  /** Receives every event. Closed by the caller. */
   readonly tracker: Tracker
-  /** Completions of each step that are tracked as texts. Default 0. */
+  /** Completions per step to track as texts. Default 0. */
   readonly samples?: number
   readonly calendar?: Calendar
 }
 
-/** The event with so many samples. */
+/** Limits the samples of an event. */
 const withSamples = (event: RunEvent, count: number): RunEvent =>
   event.type === 'samples' ? { ...event, samples: event.samples.slice(0, count) } : event
 
 /**
- * The events of a run, each told to a tracker before it is given out. A run that throws is told as `failed`, and one that nobody reads
- * to its end as `interrupted`.
+ * Yields the events of a run, after passing each to a tracker. A run that throws is reported as
+ * `failed`, and one that is not read to its end as `interrupted`.
  *
- * Errors   throws what the run throws.
+ * Errors   rethrows errors of the run.
  * Effects  those of the run and of the tracker.
  *
  * @example

@@ -1,4 +1,4 @@
-/** One stream of events to several sinks. No sink can stop the run, delay it, or take events from another one. */
+/** Sends events to several sinks. A sink cannot stop or delay the run, or affect other sinks. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -7,11 +7,11 @@ import { cell } from '../core/cell.js'
 import { liveAlarms } from '../live/clock.js'
 import { type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
-/** What became of the events for one sink: `written`, `dropped` and `waiting` together are all that were tracked. */
+/** The counts of one sink: `written`, `dropped` and `waiting` sum to all tracked events. */
 export interface SinkReport {
   readonly sink: string
   readonly written: number
-  /** Because too many waited, or because the sink can never take them. */
+  /** Dropped because the queue was full, or because the sink rejected them. */
   readonly dropped: number
   readonly waiting: number
   /** Failed calls of the sink. */
@@ -19,30 +19,38 @@ export interface SinkReport {
   readonly lastFailure: SinkFailure | null
 }
 
-/** Gives events to sinks. */
+/** Sends events to sinks. */
 export interface Tracker {
-  /** Returns at once and never throws; sinks take the events in order, when they can. Events after `close` are dropped. */
+  /**
+   * Queues events for the sinks, in order. Never blocks or throws. Events after `close` are
+   * dropped.
+   */
   readonly track: (events: readonly TrackedEvent[]) => void
-  /** One for each sink, in their order. */
+  /** Returns one report per sink, in order. */
   readonly reports: () => readonly SinkReport[]
-  /** Waits for what the sinks take within the limit of `close`, and gives what they could not take once more. */
+  /** Waits for the sinks, at most `closeMs`, and retries failed events once. */
   readonly flush: Task<readonly SinkReport[]>
-  /** Flushes and closes the sinks. A second time gives the same, and closes nothing twice. */
+  /** Flushes and closes the sinks. Later calls return the same. */
   readonly close: Task<readonly SinkReport[]>
 }
 
 export interface TrackerOptions {
-  /** Events that may wait for a sink; more are dropped and counted, but for the first and the last of a session. Default 4,096. */
+  /**
+   * Queue size per sink. More events are dropped, except the first and last of a session. Default
+   * 4,096.
+   */
   readonly waiting?: number
-  /** Longest wait in `flush`, and in `close` for each of: what is not written yet, and the closing itself. Default 15,000. */
+  /**
+   * Time limit of `flush`, and of each part of `close`: flushing and closing. Default 15,000 ms.
+   */
   readonly closeMs?: number
-  /** Told of the first failure of each sink, and not of others. */
+  /** Called for the first failure of each sink. */
   readonly onFailure?: (failure: SinkFailure) => void
-  /** Default: the real time. */
+  /** Default: real timers. */
   readonly alarms?: Alarms
 }
 
-/** Events that a sink is given in one write. */
+/** Most events per write. */
 const WRITE_EVENTS = 256
 
 interface Lane {
@@ -52,7 +60,7 @@ interface Lane {
   readonly close: Task<void>
 }
 
-/** What a sink throws is a failure of that sink alone. */
+/** Converts exceptions of a sink to failures. */
 const guarded = (sink: Sink, call: () => TE.TaskEither<SinkFailure, void>): Task<E.Either<SinkFailure, void>> => {
   const thrown = (error: unknown): SinkFailure =>
     sinkFailure(sink.name, 'never', {
@@ -62,7 +70,7 @@ const guarded = (sink: Sink, call: () => TE.TaskEither<SinkFailure, void>): Task
   return async () => E.flatten(await TE.tryCatch(async () => call()(), thrown)())
 }
 
-/** Waits for work, or until a time has passed. */
+/** Waits for work, at most `ms` milliseconds. */
 const within = (work: Promise<unknown>, ms: number, alarms: Alarms): Promise<'done' | 'late'> =>
   new Promise((resolve) => {
     const cancel = alarms.after(ms, () => resolve('late'))
@@ -74,7 +82,7 @@ const within = (work: Promise<unknown>, ms: number, alarms: Alarms): Promise<'do
 
 const isEdge = ({ type }: TrackedEvent): boolean => type === 'start' || type === 'end'
 
-/** One sink with the events that wait for it. */
+/** Makes a sink's queue. */
 const makeLane = (sink: Sink, options: Required<TrackerOptions>): Lane => {
   let queue: readonly TrackedEvent[] = []
   let [written, dropped, failures] = [0, 0, 0]
@@ -88,7 +96,7 @@ const makeLane = (sink: Sink, options: Required<TrackerOptions>): Lane => {
     if (failures === 1) options.onFailure(failure)
   }
 
-  /** Writes what waits, until there is nothing left or the sink says `later`. */
+  /** Writes queued events until the queue is empty or the sink fails with `later`. */
   const pump = async (): Promise<void> => {
     while (queue.length > 0 && state !== 'closed') {
       const batch = queue.slice(0, WRITE_EVENTS)
@@ -102,11 +110,11 @@ const makeLane = (sink: Sink, options: Required<TrackerOptions>): Lane => {
     pumping = null
   }
   const start = (): Promise<void> => {
-    pumping ??= Promise.resolve().then(pump) // not at once: `pump` takes itself back when it ends
+    pumping ??= Promise.resolve().then(pump) // deferred, because `pump` resets `pumping` at its end
     return pumping
   }
 
-  /** The first wait is for a write that is underway, the second for one more attempt if that one failed. */
+  /** Waits for a pending write, then for one retry if it failed. */
   const flush = async (): Promise<void> => {
     const drained = (pumping ?? Promise.resolve()).then(() => (queue.length > 0 ? start() : undefined))
     await within(drained, options.closeMs, options.alarms)
@@ -136,12 +144,13 @@ const makeLane = (sink: Sink, options: Required<TrackerOptions>): Lane => {
 }
 
 /**
- * Gives each event to every sink, in order. Each sink has a queue of its own and takes what waits there in one write, as soon as its last
- * write is over. Events that it could not take wait for the next event, and are given once more when the tracker is flushed or closed.
+ * Makes a tracker that sends each event to every sink, in order. Each sink has its own queue, whose
+ * events are written together as soon as the previous write ends. Failed events are retried with
+ * the next event, and once more on flush and close.
  *
- * Errors   none: what sinks fail with, or throw, is in the reports.
- * Effects  those of the sinks; alarms during `close`.
- * Cost     an event is held once, and a place in the queue of each sink that has not taken it.
+ * Errors   none. Failures and exceptions of sinks are part of the reports.
+ * Effects  those of the sinks; timers during `flush` and `close`.
+ * Cost     each event is stored once, with a queue entry per sink that has not written it.
  *
  * @example
  * makeTracker([]).reports() // []

@@ -1,4 +1,4 @@
-/** Sampling beside learning: groups of tasks are played while the learner works, within a bound on their age. */
+/** Asynchronous sampling: groups are played while the learner trains, within a staleness limit. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { SamplingCounts } from '../collectors/dynamicSampling.js'
@@ -21,7 +21,7 @@ import type { Env } from '../envs/env.js'
 import type { OverlapRecord } from './records.js'
 import type { AheadOptions, OpenSource, SourceBatch, SourceStart } from './source.js'
 
-/** What is played ahead. */
+/** The parts and settings of asynchronous sampling. */
 export interface AheadParts<O> {
   /** The environment of a task, which is one group. */
   readonly env: (task: number, klCoefficient: number) => Env<O, TokenAction>
@@ -31,7 +31,7 @@ export interface AheadParts<O> {
   readonly rounds: number
   readonly klCoefficient: number
   readonly ahead: AheadOptions
-  /** What decides whether a group has a signal, one number for each row. Default: the reward. */
+  /** Returns one score per row. A group has a signal if its scores differ. Default: the reward. */
   readonly signal: ((batch: TensorDict) => ArrayLike<number>) | undefined
 }
 
@@ -42,7 +42,7 @@ const positionSchema = z.strictObject({
   }),
 })
 
-/** Errors: throws FailureError for a position that another kind of source left. */
+/** Parses a stored position. Throws FailureError if another kind of source wrote it. */
 const positionOf = (position: Json | null): RolloutPosition => {
   if (position === null) return { next: 0, open: [] }
   const parsed = positionSchema.safeParse(position)
@@ -52,7 +52,7 @@ const positionOf = (position: Json | null): RolloutPosition => {
 
 const asJson = (rollouts: RolloutPosition): Json => ({ rollouts: rollouts as unknown as Json }) // plain JSON, by its contract
 
-/** What was sampled of a group. */
+/** Totals of a sampled group. */
 interface Tally {
   readonly reward: number
   readonly trajectories: number
@@ -65,16 +65,17 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a +
 const tallyOf = <O>({ members }: CompleteGroup<O>, signal: AheadParts<O>['signal']): Tally => {
   const batches = members.map(({ rows }) => rows.value)
   const returnsBy = (batch: CollectedBatch<O>, each?: ArrayLike<number>): readonly number[] =>
-    trajectoryReturns(batch as unknown as Parameters<typeof trajectoryReturns>[0], each).map(
-      (trajectory) => trajectory.return,
-    ) // every collected batch has these entries
+    trajectoryReturns(
+      batch as unknown as Parameters<typeof trajectoryReturns>[0], // every collected batch has these entries
+      each,
+    ).map((trajectory) => trajectory.return)
   const scores = batches.flatMap((batch) => returnsBy(batch, signal?.(batch as unknown as TensorDict))) // read by names
   const responses = (batch: CollectedBatch<O>): Ragged =>
     get(
-      batch as unknown as TensorDict<{ readonly tokens: TensorDict<{ readonly response: Ragged }> }>,
+      batch as unknown as TensorDict<{ readonly tokens: TensorDict<{ readonly response: Ragged }> }>, // of a token policy
       'tokens',
       'response',
-    ) // every batch of a token policy has it
+    )
   return {
     reward: sum(batches.flatMap((batch) => returnsBy(batch))),
     trajectories: members.length,
@@ -103,19 +104,20 @@ const recordOf = <O>(batch: CollectedBatch<O>, { version, dropped, seconds }: Ta
 }
 
 /**
- * Begins to play groups ahead of learning. Completions that run when new weights come go on with them, each token stamped with its version.
+ * Opens a source that plays groups while the learner trains. When new weights arrive, running
+ * completions continue with them, and each token is stamped with its weight version.
  *
- * Errors   throws FailureError for a position of another kind of source. `collect` gives `Left` when a group fails or the policy does not
- *          take weights.
- * Effects  plays rollouts until `close`.
+ * Errors   throws FailureError if the position comes from another kind of source. `collect` returns
+ *          `Left` if a group fails or the policy rejects the weights.
+ * Effects  plays rollouts from the first `collect` until `close`.
  */
 export const openAhead = <O extends TokenPrompt>(parts: AheadParts<O>, start: SourceStart): OpenSource => {
   const { groups, rounds, ahead: given } = parts
   const position = positionOf(start.position)
   const coefficient = cell(parts.klCoefficient)
-  /** Of groups that are complete. */
+  /** Totals of complete groups, by task. */
   const tallies = new Map<number, Tally>()
-  /** Of those that nothing was learned from, since the step before. */
+  /** Totals of the groups discarded since the previous step. */
   let left: readonly Tally[] = []
   const source = rolloutGroups<O>({
     env: (task) => parts.env(task, coefficient.get()),

@@ -1,4 +1,4 @@
-/** Watches the steps of a run, and holds the batches that trouble may have begun with until it is told or over. */
+/** Watches the steps of a run and holds the batches that an alarm may need. */
 import { type Alarm, type AlarmLimits, suspectSteps, watchStep, watchSteps } from './alarms.js'
 import type { KeptBatch } from './batchFolder.js'
 import type { StepRecord } from './records.js'
@@ -10,17 +10,20 @@ export interface RaisedAlarms {
 }
 
 export interface AlarmWatch {
-  /** What a step raises. `batch` makes what is to be kept of it, and is asked only if it may be needed. */
+  /**
+   * Returns the alarms of a step with their batches. Calls `batch` only if an alarm may need it.
+   */
   readonly see: (record: StepRecord, batch: () => KeptBatch) => readonly RaisedAlarms[]
 }
 
 /**
- * A watch after the steps that were done before.
+ * Makes a watch that continues after the steps in `before`.
  *
- * Trouble that lasts is told in its last step with the batch of its first one, as long as that is at hand: of trouble that began in an earlier
- * session, or 20 steps ago (`reward-stuck`), the batch of the step that tells it is kept.
+ * An alarm that needs several bad steps in a row is raised at the last one, with the batch of the
+ * first. If that batch is no longer held (the trouble began in an earlier session, or 20 steps ago
+ * for `reward-stuck`), the batch of the raising step is saved instead.
  *
- * Cost     at most as many batches as the longest trouble has steps before it is told: five.
+ * Cost     holds at most five batches: the longest such row of bad steps.
  */
 export const alarmWatch = (limits: AlarmLimits, before: readonly StepRecord[]): AlarmWatch => {
   let { state } = watchSteps(before, limits)

@@ -1,7 +1,7 @@
-/** Early alarms of a run: a machine over the records of its steps that tells trouble once, when it begins. */
+/** Alarms of a run: a state machine over step records that raises each alarm once, at its onset. */
 import type { StepRecord } from './records.js'
 
-/** What a record is watched for. */
+/** The kinds of trouble that are checked in every step record. */
 export const ALARM_KINDS = [
   'ratio-drift',
   'sampler-gap',
@@ -14,55 +14,58 @@ export const ALARM_KINDS = [
 
 export type AlarmKind = (typeof ALARM_KINDS)[number]
 
-/** Trouble that has begun. */
+/** A raised alarm. */
 export interface Alarm {
-  /** `non-finite`: the loss or its gradient is NaN or infinite. `failed`: environment or policy failed. Both end the run. */
+  /**
+   * The kind of alarm. `non-finite`: the loss or its gradient is NaN or infinite. `failed`: the
+   * environment or the policy failed. Both end the run.
+   */
   readonly alarm: AlarmKind | 'non-finite' | 'failed'
   readonly step: number
-  /** The step in which the trouble began: the alarm comes when it has lasted for as long as its kind is given. */
+  /** The first bad step. The alarm is raised after as many bad steps as its kind requires. */
   readonly since: number
-  /** What was measured, and the limit that it is beyond; null for what is not a number. */
+  /** The measured value and the limit it exceeds. `null` if there is no finite number. */
   readonly value: number | null
   readonly limit: number | null
-  /** What is wrong and what to change, for people. */
+  /** A message with the problem and a suggested fix. */
   readonly message: string
 }
 
-/** The limit of each kind; null where nobody wants to know. */
+/** The limit of each kind. `null` disables the kind. */
 export type AlarmLimits = Readonly<Record<AlarmKind, number | null>>
 
-/** What is remembered of one kind. */
+/** The state of one kind of alarm. */
 interface Bell {
-  /** Steps in a row beyond the limit, and within it. */
+  /** Consecutive steps beyond the limit, and within it. */
   readonly beyond: number
   readonly within: number
   readonly state: 'quiet' | 'ringing'
 }
 
-/** What is remembered of the steps so far: plain JSON. */
+/** The state of the alarms after some steps, as plain JSON. */
 export interface AlarmState {
   readonly firstEntropies: readonly number[]
   readonly lastRewards: readonly number[]
   readonly bells: Readonly<Record<AlarmKind, Bell>>
 }
 
-/** Steps that the first entropy is the mean of, and steps in which a reward has to move. */
+/** Steps averaged for the initial entropy, and steps within which the reward must change. */
 const FIRST_STEPS = 3
 const REWARD_STEPS = 20
 
-/** Steps in a row within the limit after which trouble is over. */
+/** Consecutive steps within the limit that re-arm an alarm. */
 const CALM_STEPS = 3
 
-/** Share of right answers from which on little variance and entropy are what success looks like. */
+/** Success rate from which low variance and low entropy are expected, not a problem. */
 const SOLVED = 0.9
 
 interface Rule {
-  /** Used unless the settings say otherwise. */
+  /** The default limit. */
   readonly limit: number
   readonly bad: 'above' | 'below'
-  /** Steps in a row beyond the limit that make an alarm. */
+  /** Consecutive steps beyond the limit that raise the alarm. */
   readonly steps: number
-  /** Null where the record says nothing, or where the number means no harm. */
+  /** Returns the watched number, or `null` if it is missing or does not indicate a problem. */
   readonly value: (record: StepRecord, before: AlarmState) => number | null
   readonly what: string
   readonly wayOut: string
@@ -70,13 +73,13 @@ interface Rule {
 
 const mean = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0) / xs.length
 
-/** Of a step that learned something, by a loss that measures it. */
+/** Reads a loss metric, or returns `null` if the step trained on no tokens or lacks the metric. */
 const learned =
   (value: (record: StepRecord) => number | null | undefined): Rule['value'] =>
   (record) =>
     record.update.tokens === 0 ? null : (value(record) ?? null)
 
-/** Of a step on tasks that are not solved yet. */
+/** Returns `null` once the success rate reaches `SOLVED`. */
 const unsolved =
   (value: Rule['value']): Rule['value'] =>
   (record, before) =>
@@ -101,27 +104,28 @@ const RULES: Readonly<Record<AlarmKind, Rule>> = {
       update.ess === undefined ? null : Math.min(update.ess, ...updates.map(({ ess = 1 }) => ess)),
     ),
     what: 'the effective sample size, as a share of the tokens,',
-    wayOut: 'the policy has left the one that sampled: fewer --epochs or --mini-batches, or a lower --learning-rate',
+    wayOut:
+      'the policy drifted from the one that sampled: use fewer --epochs or --mini-batches, or a lower --learning-rate',
   },
   'sampler-gap': {
     ...{ limit: 1, bad: 'above', steps: 1 },
     value: learned(({ update }) => update.maxLogProbGap),
     what: 'the largest difference between log-probabilities of sampler and trainer, in nats,',
     wayOut:
-      'they do not compute the same: compare weights, temperature and number format of both, or correct for it with --old-log-probs rescored --correction token-truncated',
+      'they compute different numbers: compare their weights, temperatures and number formats, or correct with --old-log-probs rescored --correction token-truncated',
   },
   'kl-runaway': {
     ...{ limit: 1, bad: 'above', steps: 3 },
     value: learned(({ update }) => update.klToRef),
-    what: 'the divergence from the first weights, in nats of a token,',
-    wayOut: 'the policy runs away from where it began: a higher --kl-coefficient or a lower --learning-rate',
+    what: 'the KL divergence from the initial weights, in nats per token,',
+    wayOut: 'the policy drifts from its start: use a higher --kl-coefficient or a lower --learning-rate',
   },
   'entropy-collapse': {
     ...{ limit: 0.02, bad: 'below', steps: 3 },
     value: unsolved(entropyLeft),
     what: 'the entropy, as a share of that of the first steps,',
     wayOut:
-      'the policy has stopped to explore: a higher --temperature or --clip-high, a lower --learning-rate, or an earlier checkpoint',
+      'the policy no longer explores: use a higher --temperature or --clip-high, a lower --learning-rate, or an earlier checkpoint',
   },
   'zero-variance': {
     ...{ limit: 0.9, bad: 'above', steps: 5 },
@@ -131,38 +135,38 @@ const RULES: Readonly<Record<AlarmKind, Rule>> = {
         : groupsWithoutSignal / (groupsUsed + groupsDropped),
     ),
     what: 'the share of groups in which every completion earned the same',
-    wayOut: 'there is little to learn from: tasks of another difficulty, a larger --group, or --dynamic-sampling',
+    wayOut: 'there is little to learn from: use tasks of another difficulty, a larger --group, or --dynamic-sampling',
   },
   truncation: {
     ...{ limit: 0.5, bad: 'above', steps: 3 },
     value: ({ truncated = null, trajectories }) => (trajectories === 0 ? null : truncated),
     what: 'the share of completions that the token limit cut off',
-    wayOut: 'they earn nothing for what they did not come to say: more --max-new-tokens, or --truncated mask',
+    wayOut: 'cut-off completions rarely earn a reward: use more --max-new-tokens, or --truncated mask',
   },
   'reward-stuck': {
     ...{ limit: 0.001, bad: 'below', steps: 1 },
     value: unsolved(rewardRange),
     what: `the range of the rewards of ${REWARD_STEPS} steps`,
     wayOut:
-      'nothing is learned: look at trajectories.jsonl, and for a reward that nobody earns or a learning rate of 0',
+      'nothing is learned: check trajectories.jsonl, whether any completion can earn the reward, and the learning rate',
   },
 }
 
-/** A record with one entry for each kind. */
+/** Builds a record with one entry per kind. */
 const byKind = <T>(of: (kind: AlarmKind) => T): Readonly<Record<AlarmKind, T>> =>
   Object.fromEntries(ALARM_KINDS.map((kind) => [kind, of(kind)])) as Record<AlarmKind, T> // by ALARM_KINDS
 
-/** The limits that are used unless somebody says otherwise. */
+/** The default limits. */
 export const DEFAULT_ALARM_LIMITS: AlarmLimits = byKind((kind) => RULES[kind].limit)
 
-/** Before the first step. */
+/** The state before the first step. */
 const NO_ALARMS: AlarmState = {
   firstEntropies: [],
   lastRewards: [],
   bells: byKind(() => ({ beyond: 0, within: 0, state: 'quiet' })),
 }
 
-/** Numbers that are not finite are beyond every limit. */
+/** Returns `true` if the value is beyond the limit. A value that is not finite always is. */
 const isBeyond = (value: number, limit: number, bad: Rule['bad']): boolean =>
   bad === 'above' ? !(value <= limit) : !(value >= limit)
 
@@ -193,13 +197,14 @@ const alarmOf = (
 }
 
 /**
- * What a step adds to what is remembered, and the alarms that it raises.
+ * Returns the state after a step and the alarms that the step raises.
  *
- * A kind is raised when its number has been beyond its limit for as many steps in a row as the kind is given, and not again before it
- * has been within the limit for three steps in a row. Numbers that are NaN or infinite are beyond every limit. Low entropy, groups
- * without variance and a reward that stands still are no trouble in a step in which nine of ten answers are right.
+ * A kind is raised when its value has been beyond its limit for the required number of consecutive
+ * steps. It is raised again only after three consecutive steps within the limit. NaN and infinite
+ * values are beyond every limit. Low entropy, groups without variance and a constant reward raise
+ * no alarm in a step in which at least nine of ten answers are right.
  *
- * Cost     constant, for time and for what is remembered.
+ * Cost     constant time and memory.
  */
 export const watchStep = (
   state: AlarmState,
@@ -229,7 +234,7 @@ export const watchStep = (
   }
 }
 
-/** Watches the steps of a run from its beginning: what is remembered after them, and all alarms in order. */
+/** Runs `watchStep` over all steps of a run. Returns the final state and all alarms in order. */
 export const watchSteps = (
   records: readonly StepRecord[],
   limits: AlarmLimits,
@@ -244,14 +249,16 @@ export const watchSteps = (
   return { state, alarms }
 }
 
-/** The steps in which trouble may have begun that is not told yet: after so many steps, what has been remembered of them. */
+/** Returns the first steps of bad sequences that have not raised an alarm yet, as of `step`. */
 export const suspectSteps = ({ bells }: AlarmState, step: number): readonly number[] =>
   ALARM_KINDS.flatMap((kind) => {
     const { beyond, state } = bells[kind]
     return state === 'quiet' && beyond > 0 ? [step - beyond + 1] : []
   })
 
-/** The alarm of a step that was not done: its loss or gradient is no number, or environment or policy failed. */
+/**
+ * Returns the alarm that ends a run: a loss that is not finite, or a failed environment or policy.
+ */
 export const endingAlarm = (alarm: 'non-finite' | 'failed', step: number, reason: string): Alarm => ({
   ...{ alarm, step, since: step, value: null, limit: null },
   message: `${alarm}: ${reason}`,

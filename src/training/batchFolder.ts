@@ -1,4 +1,4 @@
-/** What is kept of the batch of a step, to be looked at and to be learned from again. */
+/** Saved batches of steps, for inspection and replay. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -16,15 +16,17 @@ import type { TrajectoryRecord } from './records.js'
 /** A step's batch. */
 export interface KeptBatch {
   readonly step: number
-  /** What was measured of it, or where it begins if it could not be collected. */
+  /** The record of the step, or the state before it if the batch could not be collected. */
   readonly record: object
-  /** The entries that a learner reads, without tensors; null if it could not be collected. */
+  /**
+   * The entries that a learner reads, without tensors. `null` if the batch could not be collected.
+   */
   readonly learned: TensorDict | null
-  /** All that was sampled for it. */
+  /** All trajectories sampled for the step. */
   readonly trajectories: readonly TrajectoryRecord[]
 }
 
-/** Entries of batches that learners read, and those that identify rows. All of them are rows of numbers and plain values. */
+/** Entries that learners read, and entries that identify rows: all ragged rows or plain values. */
 const LEARNED = [
   ...['trajectoryId', 'turn', 'groupId', 'stopReason', 'policyVersion', 'sampling', 'advantage', 'returns'].map(
     (name) => [name],
@@ -44,7 +46,7 @@ const LEARNED = [
 
 type Tree = { [key: string]: unknown }
 
-/** A batch without what no learner reads: histories, texts and tensors. */
+/** Returns the batch without histories, texts and tensors, which no learner reads. */
 export const learnedEntries = (batch: TensorDict): TensorDict => {
   const tree: Tree = {}
   for (const path of LEARNED) {
@@ -61,7 +63,7 @@ export const learnedEntries = (batch: TensorDict): TensorDict => {
 
 const jsonText = (value: unknown): string => `${JSON.stringify(value, undefined, 2)}\n`
 
-/** The file of a kept batch that is learned from. */
+/** The file with the learner's entries of a saved batch. */
 export const BATCH_FILE = 'batch.td'
 
 const batchFiles = ({ record, learned, trajectories }: KeptBatch): Readonly<Record<string, FileContents>> => ({
@@ -70,7 +72,7 @@ const batchFiles = ({ record, learned, trajectories }: KeptBatch): Readonly<Reco
   'trajectories.jsonl': trajectories.map((each) => `${JSON.stringify(each)}\n`).join(''),
 })
 
-/** Keeps a batch in a folder beside others, of which the newest `keep` stay. */
+/** Saves a batch in its own subfolder, then deletes all but the newest `keep` batches. */
 export const saveBatch = (
   files: Files,
   batch: KeptBatch,
@@ -91,7 +93,7 @@ const ALARMS_FILE = 'alarms.json'
 
 const alarmsSchema = z.array(z.looseObject({ alarm: z.string(), step: z.number(), message: z.string() }))
 
-/** The alarms of a folder that is there, none if it is not readable: it is written anew. */
+/** Parses alarms.json. Returns an empty list if it is malformed; the file is then overwritten. */
 const alarmsIn = (text: string): z.infer<typeof alarmsSchema> => {
   try {
     return alarmsSchema.safeParse(JSON.parse(text)).data ?? []
@@ -100,7 +102,7 @@ const alarmsIn = (text: string): z.infer<typeof alarmsSchema> => {
   }
 }
 
-/** The alarms of a folder, none where there are none. */
+/** Reads the alarms of a folder. Returns an empty list if it has none. */
 const alarmsOf = (files: Files, folder: string): TE.TaskEither<FileFailure, z.infer<typeof alarmsSchema>> =>
   pipe(
     files.exists(`${folder}/${ALARMS_FILE}`),
@@ -108,7 +110,7 @@ const alarmsOf = (files: Files, folder: string): TE.TaskEither<FileFailure, z.in
     TE.map(alarmsIn),
   )
 
-/** Keeps a batch with the alarms that began with it, and those that were told of it before. */
+/** Saves a batch with its alarms. Alarms saved earlier for the same batch are kept. */
 export const saveAlarms = (
   files: Files,
   folder: string,
@@ -124,18 +126,18 @@ export const saveAlarms = (
     }),
   )
 
-/** A folder that holds no batch to learn from. */
+/** A folder without a batch to train on. */
 export interface BatchFailure {
   readonly _tag: 'BatchFailure'
   readonly folder: string
   readonly reason: string
 }
 
-/** What was learned from in a step, as it was kept. */
+/** A saved batch of a step, read back. */
 export interface ReadBatch {
   readonly step: number
   readonly batch: Owned<TensorDict>
-  /** Why the step was not done: its loss was no number; null if it was. */
+  /** The error if the step's loss was not finite, else `null`. */
   readonly end: string | null
 }
 
@@ -150,7 +152,12 @@ const parsed = <T>(schema: z.ZodType<T>, text: string): E.Either<string, T> => {
   }
 }
 
-/** Reads the batch of a folder. Errors: `Left` for a folder without one, as where a batch could not be collected, and for files that are torn. */
+/**
+ * Reads the batch of a folder.
+ *
+ * Errors   `Left` if the folder has no batch (one that could not be collected has none), or if a
+ *          file is damaged.
+ */
 export const readBatch = (
   files: Files,
   folder: string,

@@ -1,33 +1,39 @@
-/** Numbers of a collected batch: by trajectory, and their means. */
+/** Metrics of a collected batch, per trajectory and averaged. */
 import * as tf from '@tensorflow/tfjs'
 import type { History } from '../data/history.js'
 import type { Data, Leaf, Ragged } from '../data/tensorDict/leaf.js'
 import { rowLengths } from '../data/tensorDict/leaf.js'
 import { find, isTensorDict, type TensorDict } from '../data/tensorDict/tensorDict.js'
 
-/** What one trajectory of a batch came to. */
+/** The metrics of one trajectory. */
 export interface TrajectoryNumbers {
   readonly trajectoryId: string
-  /** Undefined where the environment has no groups. */
+  /** `undefined` if the environment has no groups. */
   readonly groupId: string | undefined
   /** Rows of the batch, turn by turn. */
   readonly rows: readonly number[]
   /** The sum of its rewards. */
   readonly return: number
-  /** The sums of its reward parts by their entries under `next`, such as `rewardRight`; `success` is 1 if a turn succeeded. */
+  /**
+   * Sums of the reward parts, by their entries under `next`, such as `rewardRight`. `success` is 1
+   * if any turn succeeded.
+   */
   readonly parts: Readonly<Record<string, number>>
-  /** Tokens that the policy sampled; undefined for policies without tokens. */
+  /** Number of sampled tokens. `undefined` for policies without tokens. */
   readonly tokens: number | undefined
-  /** Results of tools in its conversation. */
+  /** Number of tool results in the conversation. */
   readonly toolCalls: number
-  /** Whether a completion reached the token limit; for policies without stop reasons, whether the episode was cut off. */
+  /**
+   * `true` if a completion reached the token limit. For policies without stop reasons, `true` if
+   * the episode was truncated.
+   */
   readonly isTruncated: boolean
 }
 
 const isLeaf = (entry: unknown): entry is Leaf =>
   entry instanceof tf.Tensor || (typeof entry === 'object' && entry !== null && '_tag' in entry)
 
-/** The items of a `Data` entry; undefined where there is none. */
+/** Returns the items of a `Data` entry, or `undefined` if there is no such entry. */
 const itemsAt = <T>(td: TensorDict, path: readonly string[]): readonly T[] | undefined => {
   const entry = find(td, path)
   return isLeaf(entry) && !(entry instanceof tf.Tensor) && entry._tag === 'Data'
@@ -42,13 +48,13 @@ const lengthsAt = (td: TensorDict, path: readonly string[]): readonly number[] |
     : undefined
 }
 
-/** The numbers of a tensor `[B]`; undefined where there is none. */
+/** Returns the numbers of a tensor `[B]`, or `undefined` if there is no such entry. */
 const numbersAt = (td: TensorDict, path: readonly string[]): ArrayLike<number> | undefined => {
   const entry = find(td, path)
   return entry instanceof tf.Tensor && entry.shape.length === 1 ? entry.dataSync() : undefined
 }
 
-/** The entries under `next` that are parts of a reward: `success`, and all that begin with `reward`. */
+/** Names of the reward parts under `next`: `success`, and entries that start with `reward`. */
 const partNames = (td: TensorDict): readonly string[] => {
   const next = find(td, ['next'])
   if (!isTensorDict(next)) return []
@@ -74,10 +80,11 @@ const toolResults = (history: History | undefined): number =>
   history === undefined ? 0 : history.messages.count(({ role }) => role === 'tool')
 
 /**
- * The numbers of each trajectory of a collected batch, in order of first appearance. What the batch does not have is absent or 0.
+ * Computes the metrics of each trajectory of a collected batch, in order of first appearance. A
+ * metric whose entry is missing from the batch is absent or 0.
  *
- * Shapes   reads `next.reward`, `next.truncated`, parts of the reward `[B]` and `trajectoryId`.
- * Errors   throws RangeError for a batch without `trajectoryId`.
+ * Shapes   reads `next.reward`, `next.truncated` and reward parts `[B]`, and `trajectoryId`.
+ * Errors   throws RangeError if the batch has no `trajectoryId`.
  */
 export const trajectoryNumbers = (batch: TensorDict): readonly TrajectoryNumbers[] => {
   const ids = itemsAt<string>(batch, ['trajectoryId'])
@@ -106,29 +113,29 @@ export const trajectoryNumbers = (batch: TensorDict): readonly TrajectoryNumbers
   }))
 }
 
-/** Means over the trajectories of a batch. What the batch does not have is absent. */
+/** Means over the trajectories of a batch. Metrics whose entries are missing are absent. */
 export interface BatchMetrics {
-  /** Trajectories; rows, where a batch has none. */
+  /** Number of trajectories, or of rows if the batch has no trajectories. */
   readonly trajectories: number
   /** Mean return, in reward units. */
   readonly reward?: number
   /** Means of the reward parts, such as `rewardRight`, and of `success`. */
   readonly parts: Readonly<Record<string, number>>
-  /** Turns, sampled tokens and tool results of a trajectory. */
+  /** Means per trajectory: turns, sampled tokens and tool results. */
   readonly turns?: number
   readonly completionTokens?: number
   readonly toolCalls?: number
-  /** Share of trajectories that a limit cut off. */
+  /** Share of truncated trajectories. */
   readonly truncated?: number
-  /** Groups whose trajectories all have the same return: nothing to learn from. */
+  /** Number of groups whose trajectories all have the same return. */
   readonly groupsWithoutSignal?: number
-  /** Of the weights that sampled the first row. */
+  /** Version of the weights that sampled the first row. */
   readonly policyVersion?: number
 }
 
 const mean = (numbers: readonly number[]): number => sum(numbers) / Math.max(1, numbers.length)
 
-/** Returns by group; trajectories without a group are none. */
+/** Collects returns by group. Trajectories without a group are left out. */
 const returnsByGroup = (trajectories: readonly TrajectoryNumbers[]): readonly (readonly number[])[] => {
   const groups = new Map<string, number[]>()
   for (const { groupId, return: value } of trajectories)
@@ -136,14 +143,15 @@ const returnsByGroup = (trajectories: readonly TrajectoryNumbers[]): readonly (r
   return [...groups.values()]
 }
 
-/** Lengths of the responses of rows that are no trajectories. */
+/** Metrics of a batch without trajectories: row count and mean response length. */
 const rowMetrics = (batch: TensorDict): BatchMetrics => {
   const lengths = lengthsAt(batch, ['tokens', 'response'])
   return { trajectories: batch.batchShape[0] ?? 0, parts: {}, ...(lengths && { completionTokens: mean(lengths) }) }
 }
 
 /**
- * Describes a batch by numbers: what a step of a run logs of it. Batches of a data set have no trajectories: they have rows and lengths.
+ * Computes the metrics that a run logs for a batch. Batches of a data set have no trajectories:
+ * only row count and lengths are reported.
  *
  * Units    rewards in reward units, lengths in tokens and turns.
  */
@@ -170,12 +178,12 @@ export const batchMetrics = (batch: TensorDict): BatchMetrics => {
   }
 }
 
-/** The text of a `Data` entry of strings for a row; undefined where there is none. */
+/** Returns the text of a row in a `Data` entry, or `undefined`. */
 export const textAt = (batch: TensorDict, path: readonly string[], row: number): string | undefined => {
   const value = itemsAt<unknown>(batch, path)?.[row]
   return typeof value === 'string' ? value : undefined
 }
 
-/** The conversation after a row's turn; undefined where the batch has no histories. */
+/** Returns the conversation after a row's turn, or `undefined` if the batch has no histories. */
 export const historyAfter = (batch: TensorDict, row: number): History | undefined =>
   itemsAt<History>(batch, ['next', 'history', 'prompt'])?.[row]

@@ -1,10 +1,10 @@
-/** The charts of a run's report, as data that its page draws. */
+/** The charts of a run's report, as data for the page. */
 import type { EvaluationRecord, StepRecord } from './records.js'
 
-/** Steps in the charts: a screen does not show more, and every record is in metrics.jsonl. */
+/** The most steps in a chart. All records are in metrics.jsonl. */
 const CHART_STEPS = 2000
 
-/** `count` of the items at even distances, the first and the last among them. */
+/** Picks `count` evenly spaced items, including the first and the last. */
 export const evenly = <T>(items: readonly T[], count: number): readonly T[] => {
   if (items.length <= count) return items
   return Array.from({ length: count }, (_, i) => items[Math.round((i * (items.length - 1)) / (count - 1))]!)
@@ -17,11 +17,11 @@ interface Line {
   readonly label: string
   readonly stroke: string
   readonly values: Column
-  /** Evaluations are few: they are drawn as points, too. */
+  /** `points` also marks each value; used for evaluations, which are few. */
   readonly style: 'points' | 'plain' | 'dashed'
 }
 
-/** A chart that shares an axis of steps. */
+/** A chart whose lines share one axis of steps. */
 interface Chart {
   readonly title: string
   readonly steps: readonly number[]
@@ -32,11 +32,11 @@ interface Chart {
 const STROKES = ['blue', 'violet', 'red', 'gold'] as const
 const SAMPLE_STROKES = ['teal', 'orange', 'gray', 'violet'] as const
 
-/** A number that can be drawn. */
+/** Returns the number if it can be drawn, else `null`. */
 const known = (value: number | null | undefined): number | null =>
   value === null || value === undefined || !Number.isFinite(value) ? null : value
 
-/** Evaluations and steps on one axis: the first score of each evaluator, and success or reward of what was sampled. */
+/** Charts of evaluation scores with the sampled success rate, of rewards, and of the loss. */
 const learningChart = (
   steps: readonly StepRecord[],
   evaluations: readonly EvaluationRecord[],
@@ -86,7 +86,7 @@ const learningChart = (
   }
 }
 
-/** Titles, strokes and values of the small charts, each of one line. */
+/** Titles, strokes, formats and values of the small charts, one line each. */
 const SMALL: readonly (readonly [
   string,
   string,
@@ -111,14 +111,14 @@ const SMALL: readonly (readonly [
   ],
 ]
 
-/** Whether a curve says something: turns that are always 1, or a metric that no step has, do not. */
+/** Returns `false` for charts without information: all values absent, or turns always 1. */
 const isWorth = (title: string, values: Column): boolean => {
   if (values.every((value) => value === null)) return false
   if (title.startsWith('Turns')) return values.some((value) => value !== 1)
   return !title.startsWith('Tool') || values.some((value) => value !== 0)
 }
 
-/** The run's own metrics, in order of first appearance. */
+/** Charts of the run's custom metrics, in order of first appearance. */
 const ownCharts = (steps: readonly StepRecord[]): readonly Chart[] => {
   const names = [...new Set(steps.flatMap(({ metrics }) => Object.keys(metrics)))]
   return names.map((name) => ({
@@ -127,10 +127,10 @@ const ownCharts = (steps: readonly StepRecord[]): readonly Chart[] => {
   }))
 }
 
-/** Metrics of policy losses, which have charts of their own, and counts. */
+/** Metrics that already have a chart, and counts. */
 const SHOWN_METRICS = ['loss', 'gradNorm', 'klToRef', 'entropy', 'clipFraction', 'tokens', 'ess', 'klApprox']
 
-/** What other losses measure, such as `accuracy` and `margin` of preferences. */
+/** Charts of metrics of other losses, such as `accuracy` and `margin` of preference losses. */
 const updateCharts = (steps: readonly StepRecord[]): readonly Chart[] => {
   const names = [...new Set(steps.flatMap(({ update }) => Object.keys(update)))]
   if (names.includes('ess') && !names.includes('valueLoss')) return [] // a policy loss
@@ -148,7 +148,7 @@ const updateCharts = (steps: readonly StepRecord[]): readonly Chart[] => {
     })
 }
 
-/** The charts of the page. */
+/** Builds the charts of the report page. */
 export const chartData = (
   metrics: readonly (StepRecord | EvaluationRecord)[],
 ): { readonly learning: Chart; readonly grid: readonly Chart[] } => {

@@ -1,4 +1,6 @@
-/** Everything that a run needs to go on exactly where it was, in one folder that is there completely or not at all. */
+/**
+ * Checkpoints: everything a run needs to resume exactly, in one folder that is written atomically.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -14,21 +16,21 @@ const stateSchema = z.strictObject({
   format: z.literal(2),
   /** Steps done. */
   step: z.number().int().nonnegative(),
-  /** Where the source of batches stands. */
+  /** The position of the batch source. */
   position: z.json(),
-  /** Weight of the divergence in the next step. */
+  /** KL coefficient of the next step. */
   klCoefficient: z.number().nonnegative(),
-  /** Of the run so far. */
+  /** Wall-clock seconds of the run so far. */
   secondsTotal: z.number(),
   checkpointSeconds: z.number(),
-  /** Lengths of the run's logs at this point: what comes after was written by steps that are done again. */
+  /** Log lengths at this point. Resume truncates the logs here, because later steps run again. */
   metricsBytes: z.number().int().nonnegative(),
   trajectoriesBytes: z.number().int().nonnegative(),
   /** SHA-256 of every other file of the checkpoint. */
   digests: z.record(z.string(), z.string()),
 })
 
-/** state.json */
+/** The contents of state.json. */
 export type CheckpointState = Omit<Readonly<z.infer<typeof stateSchema>>, 'position' | 'digests' | 'format'> & {
   readonly position: Json
 }
@@ -37,7 +39,7 @@ export type CheckpointFailure = FileFailure | ModelFailure
 
 const STATE_FILE = 'state.json'
 
-/** The files of a checkpoint: those of the learner, and where the run stood. */
+/** Returns the files of a checkpoint: the learner's files, and state.json. */
 export const checkpointFiles = (
   learner: Pick<Learner<never, unknown>, 'files'>,
   state: CheckpointState,
@@ -48,16 +50,16 @@ export const checkpointFiles = (
   return { ...files, [STATE_FILE]: `${JSON.stringify({ format: 2, ...state, digests }, undefined, 2)}\n` }
 }
 
-/** Which checkpoints stay. */
+/** The checkpoints to retain. */
 interface Kept {
-  /** The newest so many. */
+  /** Number of newest checkpoints to retain. */
   readonly keep: number
-  /** Those after these steps. Default: none. */
+  /** Steps whose checkpoints are also retained. Default: none. */
   readonly also?: readonly number[]
 }
 
-/** Writes a checkpoint and removes those that need not stay. */
-export const saveCheckpoint = (
+/** Writes a checkpoint, then removes unfinished ones and those not to be retained. */
+export const writeCheckpoint = (
   files: Files,
   contents: Readonly<Record<string, Uint8Array | string>>,
   { folder, step, keep, also = [] }: Kept & { readonly folder: string; readonly step: number },
@@ -78,7 +80,7 @@ export const saveCheckpoint = (
   )
 }
 
-/** The complete checkpoints of a folder after at most so many steps, the newest first. */
+/** Lists the complete checkpoints of a folder up to step `steps`, newest first. */
 export const checkpointsIn = (
   files: Files,
   folder: string,
@@ -112,7 +114,7 @@ const parsedState = (folder: string, text: string): E.Either<ModelFailure, z.inf
     ),
   )
 
-/** The files of a checkpoint whose bytes are not those that were written. */
+/** Checks every file of a checkpoint against its digest. */
 const verified = (
   files: Files,
   folder: string,
@@ -137,9 +139,9 @@ const verified = (
   )
 
 /**
- * Reads where a run stood at a checkpoint, and checks all of its files.
+ * Reads the state of a checkpoint and verifies all of its files.
  *
- * Errors   `Left` naming the file that is missing, malformed, or not as it was written.
+ * Errors   `Left` naming the file that is missing, malformed or changed since it was written.
  */
 export const readCheckpoint = (
   files: Files,
@@ -153,7 +155,7 @@ export const readCheckpoint = (
     TE.map(({ digests, format, ...state }) => state as CheckpointState), // JSON by the schema
   )
 
-/** The digests of the files of a checkpoint, as they were written. */
+/** Reads the digests stored in a checkpoint. */
 export const checkpointDigests = (
   files: Files,
   folder: string,

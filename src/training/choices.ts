@@ -1,4 +1,4 @@
-/** Parts of a run from settings. Where settings leave something to the algorithm, its own choice counts. */
+/** Builds the parts of a run from settings. A setting left open takes the algorithm's default. */
 
 import type { LocalLearnerOptions } from '../collectors/learners/localLearner.js'
 import type { OffPolicyOptions } from '../collectors/learners/policyRows.js'
@@ -27,7 +27,7 @@ import type { TrainOptions } from './options.js'
 import type { PolicySettings } from './settings.js'
 import type { KLWeight } from './source.js'
 
-/** The loss of settings. Errors: throws RangeError for a clip range that the algorithm cannot have. */
+/** Returns the loss. Throws RangeError if the algorithm does not support the clip range. */
 export const lossOf = ({ loss, kl, sampling }: Pick<PolicySettings, 'loss' | 'kl' | 'sampling'>): PolicyLoss =>
   algorithmLoss(loss.algorithm, {
     ...{ clipLow: loss.clipLow, clipHigh: loss.clipHigh, longest: sampling.maxNewTokens },
@@ -39,7 +39,7 @@ export const lossOf = ({ loss, kl, sampling }: Pick<PolicySettings, 'loss' | 'kl
 /** Algorithms whose advantages are normalized over the whole batch. */
 const OVER_BATCH: readonly string[] = ['reinforce++', 'reinforce++-baseline', 'gpg']
 
-/** The advantages of settings. */
+/** Returns the advantage estimator. */
 export const advantageOf = ({ loss, tasks }: Pick<PolicySettings, 'loss' | 'tasks'>): Advantage =>
   batchAdvantage(ALGORITHMS[loss.algorithm].advantage, {
     ...{ name: loss.algorithm, groupSize: tasks.group },
@@ -47,29 +47,33 @@ export const advantageOf = ({ loss, tasks }: Pick<PolicySettings, 'loss' | 'task
   })
 
 /**
- * The form of the divergence in the reward, or of the one that is measured where the divergence is in the loss. Errors: throws RangeError for
- * a form that differs from another in its gradient alone.
+ * Returns the form of the KL estimate that is computed with the reward. If the KL term is in the
+ * loss, the estimate is only measured, in the form `k1`.
+ *
+ * Errors   throws RangeError for forms that differ from another one only in their gradient.
  */
 export const rewardFormOf = ({ kl }: Pick<PolicySettings, 'kl'>): RewardKLForm => {
   if (kl.in === 'loss' || kl.form === null) return 'k1'
   const found = REWARD_KL_FORMS.find((form) => form === kl.form)
   if (found === undefined)
     throw new RangeError(
-      `kl.form: a reward has no gradient: its divergence is ${REWARD_KL_FORMS.join(', ')}; set kl.in to loss for ${kl.form}`,
+      `kl.form: a reward has no gradient, so its KL form must be one of ${REWARD_KL_FORMS.join(', ')}; set kl.in to loss to use ${kl.form}`,
     )
   return found
 }
 
-/** The weight of the divergence in the reward, step by step. Errors: throws RangeError for a target that nothing is steered to, with all reasons. */
+/**
+ * Returns the KL coefficient of the reward, step by step.
+ *
+ * Errors   throws RangeError, with all reasons, if the settings do not fit together.
+ */
 export const klWeightOf = ({ kl }: Pick<PolicySettings, 'kl'>): KLWeight => {
   const { target, horizon, coefficient } = kl
   const isAdaptive = target !== null
   refuse('kl', [
     isAdaptive !== (horizon !== null) && 'target and horizon go together: set both or neither',
-    isAdaptive &&
-      kl.in === 'loss' &&
-      'the weight that is steered to a target is that in the reward: set kl.in to reward',
-    isAdaptive && coefficient === 0 && 'a weight of 0 stays 0: set kl.coefficient',
+    isAdaptive && kl.in === 'loss' && 'a KL target adapts the coefficient in the reward: set kl.in to reward',
+    isAdaptive && coefficient === 0 && 'a coefficient of 0 cannot adapt: set kl.coefficient',
   ])
   const controllerFrom = (from: number) =>
     target === null || horizon === null
@@ -78,11 +82,15 @@ export const klWeightOf = ({ kl }: Pick<PolicySettings, 'kl'>): KLWeight => {
   return { coefficient, next: (from, divergence, n) => controllerFrom(from).update(divergence, n).coefficient }
 }
 
-/** How often is sampled for one batch at most. */
+/** Returns the most sampling rounds for one batch. */
 export const samplingRoundsOf = ({ loss, sampling }: Pick<PolicySettings, 'loss' | 'sampling'>): number =>
   sampling.dynamicSampling ?? ALGORITHMS[loss.algorithm].samplingRounds ?? 1
 
-/** The soft end of completions; null if their length costs nothing. Errors: throws RangeError for a cache that is longer than a completion may be. */
+/**
+ * Returns the soft length penalty, or `null` if length is not penalized.
+ *
+ * Errors   throws RangeError if the penalized range is longer than the longest completion.
+ */
 export const overlongOf = ({ loss, sampling }: Pick<PolicySettings, 'loss' | 'sampling'>): OverlongOptions | null => {
   const { overlongCache, overlongFactor: factor, maxNewTokens: longest } = sampling
   const cache = overlongCache ?? Math.round((ALGORITHMS[loss.algorithm].overlongShare ?? 0) * longest)
@@ -92,7 +100,7 @@ export const overlongOf = ({ loss, sampling }: Pick<PolicySettings, 'loss' | 'sa
   return options
 }
 
-/** Limits of the weights where none are set: verl's truncation, and the range of IcePop. */
+/** Default limits of the weights: verl's truncation, and IcePop's range. */
 const LIMITS = { truncated: 2, masked: [0.5, 5] } as const
 
 type Correction = PolicySettings['offPolicy']
@@ -125,7 +133,7 @@ const correctionOf = (settings: Correction): RolloutCorrectionOptions | undefine
   }
 }
 
-/** How the learner treats tokens of another policy. Errors: throws RangeError for limits that make no sense, all of them. */
+/** Returns the off-policy options. Throws RangeError that lists every contradicting setting. */
 export const offPolicyOf = ({
   offPolicy,
   sampling,
@@ -138,7 +146,7 @@ export const offPolicyOf = ({
   }
 }
 
-/** The learning rate by update. Errors: throws RangeError for a warm-up that is as long as the run. */
+/** Returns the learning rate schedule. Throws RangeError if the warm-up is as long as the run. */
 const scheduleOf = ({ learner, steps }: Pick<PolicySettings, 'learner' | 'steps'>): number | Schedule => {
   const { schedule, warmup, learningRate } = learner
   if (schedule !== 'constant' && warmup >= steps)
@@ -151,7 +159,7 @@ const scheduleOf = ({ learner, steps }: Pick<PolicySettings, 'learner' | 'steps'
   return warmup === 0 ? after : warmUp(warmup, after)
 }
 
-/** The options of each optimizer, all of them numbers. Muon's are of the matrices, and AdamW's of the rest. */
+/** The options of each optimizer, all numbers. With Muon, AdamW's options apply to the rest. */
 const OPTIONS = {
   adamw: ['beta1', 'beta2', 'epsilon', 'weightDecay'],
   sgd: ['momentum', 'weightDecay'],
@@ -162,7 +170,10 @@ const OPTIONS = {
 
 type Numbers = Readonly<Record<string, number>>
 
-/** Muon for the matrices of hidden layers, at AdamW's learning rates; AdamW for embeddings, the head, gains and biases. */
+/**
+ * Muon for the matrices of hidden layers, scaled to match AdamW's learning rate; AdamW for
+ * embeddings, the head, gains and biases.
+ */
 const muonAndRest = (
   tables: readonly string[],
   { momentum, iterations, ...rest }: Numbers,
@@ -185,9 +196,9 @@ const muonAndRest = (
   ) as unknown as AnyOptimizer // it only gets states that it made
 
 /**
- * The optimizer of settings with its learning rate. Without options, none of them decays weights.
+ * Returns the optimizer with its learning rate schedule. Weight decay is 0 by default.
  *
- * Errors   throws RangeError for options that the optimizer does not have, with the nearest one.
+ * Errors   throws RangeError for an unknown option and suggests the nearest one.
  */
 export const optimizerOf = (
   settings: Pick<PolicySettings, 'learner' | 'steps'>,
@@ -206,11 +217,11 @@ export const optimizerOf = (
   return muonAndRest(tables, options, { learningRate: all.learningRate })
 }
 
-/** Numbers that the optimizer keeps for each one that is trained, at most. */
+/** Returns an upper bound of the optimizer's state, in numbers per trained parameter. */
 export const stateNumbers = ({ learner: { optimizer, optimizerOptions } }: Pick<PolicySettings, 'learner'>): number =>
   ({ adamw: 2, muon: 2, lion: 1, sgd: optimizerOptions.momentum ? 1 : 0, adafactor: 0.1 })[optimizer] // muon's rest is AdamW's
 
-/** The adapter of settings; undefined where the model's own weights are trained. */
+/** Returns the LoRA options, or `undefined` if all weights are trained. */
 export const loraOf = ({
   lora,
   model,
@@ -222,14 +233,14 @@ export const loraOf = ({
         targetModules: lora.target === 'all-linear' ? 'all-linear' : [lora.target].flat(),
       }
 
-/** What `learnerParts` reads of settings. */
+/** The settings that `learnerParts` reads. */
 export type LearnerSettings = Pick<PolicySettings, 'seed' | 'steps' | 'learner' | 'lora' | 'compute'> &
   Partial<Pick<PolicySettings, 'model'>>
 
 /**
- * The options of `localLearner` that settings decide: everything but the loss. Its random numbers come from the seed.
+ * Returns the options of `localLearner` except the loss. Its random key is derived from the seed.
  *
- * Errors   throws RangeError for settings that contradict each other.
+ * Errors   throws RangeError if settings contradict each other.
  */
 export const learnerParts = (
   settings: LearnerSettings,
@@ -250,7 +261,7 @@ const alarmLimitsOf = (limits: PolicySettings['keep']['alarmLimits']): AlarmLimi
   ...limits,
 })
 
-/** The options of `train` that settings name. */
+/** Returns the options of `train`. */
 export const trainOptionsOf = ({
   steps,
   keep,

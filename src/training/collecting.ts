@@ -1,4 +1,4 @@
-/** Batches that are collected from an environment: in turns with learning, or beside it. */
+/** Batches collected from an environment, alternating with training or overlapped with it. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -18,33 +18,33 @@ import type { Env } from '../envs/env.js'
 import { openAhead } from './ahead.js'
 import type { AheadOptions, BatchSource, KLWeight, OpenSource, SourceStart } from './source.js'
 
-/** What the environment of a batch depends on. */
+/** The context from which the environment of a batch is made. */
 export interface EnvContext {
-  /** Groups (different tasks) of the batch. */
+  /** Number of groups (different tasks) in the batch. */
   readonly groups: number
-  /** The task to begin with. */
+  /** Index of the first task. */
   readonly start: number
-  /** Weight of the divergence in the reward. */
+  /** KL coefficient in the reward. */
   readonly klCoefficient: number
 }
 
-/** An environment, or one for each context. */
+/** An environment, or a function that makes one for each batch. */
 export type EnvOf<O> = Env<O, TokenAction> | ((context: EnvContext) => Env<O, TokenAction>)
 
-/** How batches are collected. */
+/** The options of collecting. */
 export interface CollectOptions extends Omit<SamplingRule, 'groups' | 'rounds'> {
-  /** Of sampling. Default: that of seed 0. */
+  /** Random key of sampling. Default: the key of seed 0. */
   readonly key?: Key
-  /** Groups of a batch. Needed where `env` is a function, for sampling again and ahead. */
+  /** Groups per batch. Required if `env` is a function, for resampling, and for `ahead`. */
   readonly groups?: number
-  /** How often is sampled for one batch at most, until every group has a signal. Default 1: never again. */
+  /** Most sampling rounds per batch, until every group has a signal. Default 1: no resampling. */
   readonly rounds?: number
-  /** What decides whether a group has a signal, one number for each row. Default: the reward. */
+  /** Returns one score per row. A group has a signal if its scores differ. Default: the reward. */
   readonly signal?: (batch: TensorDict) => ArrayLike<number>
-  /** An episode that has not ended after so many turns is a failure. Default 64. */
+  /** An episode longer than this many turns fails. Default 64. */
   readonly maxTurns?: number
   readonly kl?: KLWeight
-  /** Samples beside learning. Default: they take turns. */
+  /** Samples while the learner trains. Default: sampling and training alternate. */
   readonly ahead?: AheadOptions
 }
 
@@ -58,10 +58,10 @@ interface Collecting<O extends TokenPrompt> {
 const envAt = <O>(env: EnvOf<O>, context: EnvContext): Env<O, TokenAction> =>
   typeof env === 'function' ? env(context) : env
 
-/** The weight at the beginning; 0 where there is none. */
+/** Returns the initial KL coefficient, or 0 without one. */
 const firstWeight = ({ kl }: CollectOptions): number => kl?.coefficient ?? 0
 
-/** What does not fit, in words. */
+/** Returns a message for each option that does not fit the environment. */
 export const checkCollect = <O extends TokenPrompt>({
   env,
   collect = {},
@@ -83,7 +83,7 @@ export const checkCollect = <O extends TokenPrompt>({
     rounds > 1 && groups === undefined && 'sampling again needs collect.groups',
     typeof env !== 'function' &&
       kl !== undefined &&
-      'a KL weight that changes needs an environment for each batch: ({ klCoefficient }) => environment',
+      'an adaptive KL coefficient needs an environment for each batch: ({ klCoefficient }) => environment',
     typeof env !== 'function' &&
       ahead !== undefined &&
       'sampling ahead needs an environment for each group: ({ groups, start }) => environment',
@@ -98,7 +98,7 @@ const positionSchema = z.strictObject({
   remembered: z.record(z.string(), z.unknown()),
 })
 
-/** Errors: throws FailureError for a position that another kind of source left. */
+/** Parses a stored position. Throws FailureError if another kind of source wrote it. */
 const positionOf = (position: Json | null): CollectorPosition | undefined => {
   if (position === null) return undefined
   const parsed = positionSchema.safeParse(position)
@@ -108,7 +108,7 @@ const positionOf = (position: Json | null): CollectorPosition | undefined => {
 
 const asJson = (position: CollectorPosition): Json => position as unknown as Json // plain JSON, by its contract
 
-/** Batches of collected groups, each decided on by the rule. */
+/** Collects batches synchronously, and resamples groups by the rule. */
 const inTurns = <O extends TokenPrompt>(
   { env, policy, collect = {} }: Collecting<O>,
   start: SourceStart,
@@ -156,7 +156,7 @@ const inTurns = <O extends TokenPrompt>(
   }
 }
 
-/** The batches of a run that collects from an environment. */
+/** Returns the batch source of a run that collects from an environment. */
 export const collectingSource = <O extends TokenPrompt>(parts: Collecting<O>): BatchSource => {
   const { env, collect = {} } = parts
   const { groups = 1, rounds = 1, maxTurns, ahead, kl } = collect

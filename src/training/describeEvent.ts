@@ -1,18 +1,18 @@
-/** Events of a run as lines to read. */
+/** Formats the events of a run as lines of text. */
 import type { RunEvent } from './events.js'
 import { type EvaluationRecord, type StepRecord, scoreText } from './records.js'
 
-/** Learned tokens for each second of a step. */
+/** Returns the trained tokens per second of a step. */
 export const tokensPerSecond = ({ seconds, update }: StepRecord): string => {
   const total = seconds.generation + seconds.environment + seconds.training + seconds.weightSync
   return ((update.tokens ?? 0) / Math.max(total, 1e-9)).toFixed(0)
 }
 
-/** The share of trajectories that succeeded, where the environment knows. */
+/** Returns the success rate as text, or `-` if the environment reports none. */
 export const successText = ({ parts }: StepRecord): string =>
   parts.success === undefined ? '-' : scoreText('success', parts.success)
 
-/** Reward and success of a step that has any. */
+/** Returns reward and success as text, or an empty text for a step without rewards. */
 const rewardText = (record: StepRecord): string =>
   record.reward === undefined ? '' : `reward ${record.reward.toFixed(3)}  success ${successText(record)}  `
 
@@ -22,14 +22,14 @@ export const evaluationText = ({ name, scores, score, measure }: EvaluationRecor
 export const alarmText = ({ step, message, path }: Extract<RunEvent, { readonly type: 'alarm' }>): string =>
   `alarm in step ${step}: ${message}${path === null ? '' : ` (the batch is in ${path})`}`
 
-/** The first sample of a step, in one line. */
+/** Returns the first sample of a step, in one line. */
 export const sampleText = ({ samples }: Extract<RunEvent, { readonly type: 'samples' }>): string => {
   const [first] = samples
   return first === undefined ? '' : JSON.stringify(first.tokens.join('').slice(0, 160))
 }
 
 /**
- * An event of a run as a line.
+ * Formats an event of a run as one line.
  *
  * @example
  * describeEvent({ type: 'checkpoint', step: 2, path: 'runs/first/checkpoints/step-000002' }) // 'saved runs/first/checkpoints/step-000002'

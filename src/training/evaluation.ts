@@ -1,56 +1,60 @@
-/** Evaluators: what a run is measured on, by name, each with an environment and a policy of its own. */
+/** Evaluators: named measurements of a run, each with its own environment and policy. */
 import { LLMCollector } from '../collectors/llmCollector.js'
 import { orThrow } from '../core/failure.js'
 import { child, type Key } from '../core/key.js'
-import { refuse } from '../core/options.js'
+import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf, refuse } from '../core/options.js'
 import { lastMessage, textOf } from '../data/history.js'
 import type { Policy, TokenAction, TokenPrompt } from '../data/policy.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Env } from '../envs/env.js'
 import { historyAfter, type TrajectoryNumbers, textAt, trajectoryNumbers } from './batchMetrics.js'
 
-/** How one trajectory of an evaluation went. */
+/** The result of one trajectory of an evaluation. */
 export interface EvaluationResult {
-  /** The task, as the environment names it: trajectories with one name are tries of one task. */
+  /** The environment's id of the task. Trajectories with the same id are attempts at one task. */
   readonly taskId: string
   readonly query: string
-  /** What the policy wrote last. */
+  /** The last message of the policy. */
   readonly completion: string
-  /** The number that the evaluator's score is made of: 1 for success, 0 for none, or a return. */
+  /** The number that the evaluator averages: 1 for success, 0 for failure, or a return. */
   readonly score: number
   readonly parts: Readonly<Record<string, number>>
   readonly tokens: number
   readonly turns: number
 }
 
-/** Results, as they come. */
+/** A part of the results, with the progress so far. */
 export interface EvaluationPart {
   readonly results: readonly EvaluationResult[]
-  /** Tasks that are done, and of how many. */
+  /** Tasks done so far, and in total. */
   readonly done: number
   readonly tasks: number
 }
 
-/** What a score is. `success`: a share, the higher the better. `return`: the higher the better. `loss`: the lower the better. */
+/**
+ * The kind of a score: `success` (a share) and `return`: higher is better; `loss`: lower is better.
+ */
 export type Measure = 'success' | 'return' | 'loss'
 
 /** Scores by name. */
 export type Scores = Readonly<Record<string, number>>
 
-/** Measures a policy. */
+/** A named measurement of a policy. */
 export interface Evaluator {
   readonly name: string
-  /** The score that chooses the best checkpoint, and that reports draw as the curve. */
+  /** Name of the score that selects the best checkpoint and is plotted in reports. */
   readonly score: string
-  /** What that score is. */
+  /** The kind of that score. */
   readonly measure: Measure
   readonly tasks: number
-  /** Equal policies and keys give equal results. Errors: throws FailureError where environment or policy fail. */
+  /**
+   * Equal policies and keys give equal results. Throws FailureError if environment or policy fails.
+   */
   readonly run: (key: Key) => AsyncGenerator<EvaluationPart>
   readonly scoresOf: (results: readonly EvaluationResult[]) => Scores
 }
 
-/** Where an evaluation stands: the environment of `groups` tasks from task `start` on. */
+/** The range of tasks for an environment: `groups` tasks, starting at task `start`. */
 export interface EvaluationContext {
   readonly groups: number
   readonly start: number
@@ -59,17 +63,17 @@ export interface EvaluationContext {
 export interface EvaluatorOptions<O extends TokenPrompt> {
   /** Default `held out`. */
   readonly name?: string
-  /** The environment of some tasks; every task has `tries` elements in it. */
+  /** Makes the environment of a range of tasks, with `tries` elements per task. */
   readonly env: (context: EvaluationContext) => Env<O, TokenAction>
   /** Usually greedy: `policy.withSampling({ temperature: 0 })`. */
   readonly policy: Policy<TokenPrompt, TokenAction>
-  /** Tasks `0 .. tasks - 1`. */
+  /** Number of tasks: `0 .. tasks - 1` are evaluated. */
   readonly tasks: number
-  /** Tasks that are played at a time. Default 200. */
+  /** Tasks played at a time. Default 200. */
   readonly batch?: number
-  /** Trajectories of each task, for `pass@k` and `mean@k`. Default 1. */
+  /** Trajectories per task, for `pass@k` and `mean@k`. Default 1. */
   readonly tries?: number
-  /** What is measured: whether a trajectory succeeded, or what it earned. Default `success`. */
+  /** `success` measures whether trajectories succeed, `return` their returns. Default `success`. */
   readonly measure?: Exclude<Measure, 'loss'>
 }
 
@@ -81,7 +85,7 @@ const resultOf =
     const message = history && lastMessage(history)
     const own = message?.role === 'assistant' ? message : history?.messages.findLast(({ role }) => role === 'assistant')
     if (measure === 'success' && parts.success === undefined)
-      throw new RangeError("evaluator: the environment writes no 'success': measure the return")
+      throw new RangeError("evaluator: the environment writes no 'success': set measure to 'return'")
     return {
       taskId: textAt(batch, ['taskId'], rows[0]!) ?? groupId ?? trajectoryId,
       query: textAt(batch, ['query'], rows[0]!) ?? '',
@@ -95,36 +99,49 @@ const resultOf =
 
 const mean = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0) / Math.max(1, numbers.length)
 
-/** Scores of tries, task by task. */
+/** Groups the scores by task. */
 const byTask = (results: readonly EvaluationResult[]): readonly (readonly number[])[] => {
   const tasks = new Map<string, number[]>()
   for (const { taskId, score } of results) tasks.set(taskId, [...(tasks.get(taskId) ?? []), score])
   return [...tasks.values()]
 }
 
-/** The names of the scores: `accuracy` for one try of success, `return` for one of returns, else `mean@k` and `pass@k`. */
+/**
+ * Returns the names of the scores: `accuracy` or `return` for one try, else `pass@k` (`best@k` for
+ * returns) and `mean@k`.
+ */
 const namesOf = (tries: number, measure: 'success' | 'return'): readonly string[] => {
   if (tries === 1) return [measure === 'success' ? 'accuracy' : 'return']
   return measure === 'success' ? [`pass@${tries}`, `mean@${tries}`] : [`best@${tries}`, `mean@${tries}`]
 }
 
+const EVALUATOR_OPTIONS: OptionKinds<EvaluatorOptions<never>> = {
+  name: aText,
+  env: aFunction,
+  policy: aRecord,
+  tasks: aNumber,
+  batch: aNumber,
+  tries: aNumber,
+  measure: oneOf('return', 'success'),
+}
+
 /**
- * Makes an evaluator that plays tasks and counts what succeeded.
+ * Makes an evaluator that plays tasks and measures success or returns.
  *
- * With one try of each task its score is `accuracy` (or `return`); with `k` tries there are `pass@k`, the share of tasks with a try that
- * succeeded, and `mean@k`. Means of reward parts, `completionTokens` and `turns` come with them.
+ * With one try per task, the score is `accuracy` (or `return`). With `k` tries, the scores are
+ * `pass@k`, the share of tasks with at least one success (for returns `best@k`, the mean best
+ * return), and `mean@k`. Means of reward parts, `completionTokens` and `turns` are reported too.
  *
- * Errors   throws RangeError for counts that are not positive. `run` throws FailureError where environment or policy fail, and RangeError
- *          for an environment without `success` where that is measured.
- * Source   pass@k: Chen et al. 2021, arXiv:2107.03374; with all `k` tries counted the estimator is the share itself.
+ * Errors   throws RangeError for counts that are not positive integers. `run` throws FailureError
+ *          if environment or policy fails, and RangeError if success is measured and the
+ *          environment writes no `success`.
+ * Source   pass@k: Chen et al. 2021, arXiv:2107.03374. With all `k` tries counted, the estimator
+ *          equals the share of solved tasks.
  */
-export const evaluator = <O extends TokenPrompt>({
-  name = 'held out',
-  batch = 200,
-  tries = 1,
-  measure = 'success',
-  ...options
-}: EvaluatorOptions<O>): Evaluator => {
+export const evaluator = <O extends TokenPrompt>(given: EvaluatorOptions<O>): Evaluator => {
+  checkOptions('evaluator', given, EVALUATOR_OPTIONS)
+  const { name = 'held out', batch = 200, tries = 1, measure = 'success', ...options } = given
+
   const { env, policy, tasks } = options
   const counted = { tasks, batch, tries }
   refuse(

@@ -3,16 +3,16 @@ import type { Json } from '../data/codecs/plainValues.js'
 import type { Alarm } from './alarms.js'
 import type { EvaluationRecord, RunSummary, StepRecord, TrajectoryRecord } from './records.js'
 
-/** What happens during a run, in order. */
+/** An event of a run. `train` yields events in order. */
 export type RunEvent =
   | {
       readonly type: 'start'
       readonly firstStep: number
       readonly steps: number
-      /** The settings of the recipe, or the parts of the run. */
+      /** The settings of the recipe, or the description of the run's parts. */
       readonly settings: Readonly<Record<string, Json>>
     }
-  /** The run may not be what it seems, as when it goes on with another number of threads. */
+  /** A condition that may change results, such as resuming with another number of threads. */
   | { readonly type: 'warning'; readonly message: string }
   | {
       readonly type: 'evaluating'
@@ -25,10 +25,10 @@ export type RunEvent =
   | StepRecord
   | ({
       readonly type: 'alarm'
-      /** The folder of the batch; null if it could not be kept. */
+      /** The folder of the saved batch, or `null` if it was not saved. */
       readonly path: string | null
     } & Alarm)
-  /** Completions to be looked at, where they are asked for. */
+  /** Completions for inspection; emitted if any trajectories are recorded. */
   | { readonly type: 'samples'; readonly step: number; readonly samples: readonly TrajectoryRecord[] }
   | { readonly type: 'checkpoint'; readonly step: number; readonly path: string }
   | { readonly type: 'end'; readonly summary: RunSummary }

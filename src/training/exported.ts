@@ -1,4 +1,4 @@
-/** The trained weights in the forms that others read. */
+/** Exports the trained weights in the formats of other tools. */
 import type { LocalLearner } from '../collectors/learners/localLearner.js'
 import type { LoraOptions } from '../collectors/learners/trainable.js'
 import type { FileContents } from '../core/capabilities.js'
@@ -12,18 +12,18 @@ import { sharedParams } from '../modules/sharedParams.js'
 import { loraOf } from './choices.js'
 import type { PolicySettings } from './settings.js'
 
-/** What is exported. */
+/** The exported formats. */
 interface ExportOptions {
   readonly model: Pretrained
-  /** Undefined where the model's own weights are trained. */
+  /** `undefined` if all weights are trained. */
   readonly lora: LoraOptions | undefined
-  /** The number format of the whole model; null writes none. */
+  /** The number format of the exported model. `null` exports no model. */
   readonly dtype: NonNullable<PretrainedFilesOptions['float']> | null
 }
 
 type Folders = Readonly<Record<string, Readonly<Record<string, FileContents>>>>
 
-/** What a learner keeps for itself. */
+/** Files of the learner's own state, which are not exported. */
 const OWN_FILES = ['optimizer.safetensors', 'learner.json']
 
 const mergedArrays = (
@@ -40,7 +40,9 @@ const mergedArrays = (
   return scope(() => hostArrays(mergeLora(model.config, base.value, { config, tensors })))
 }
 
-/** The folders of a learner's weights: `adapter` as PEFT reads it, and `model` with an adapter merged into it. */
+/**
+ * Returns the folders to export: `adapter` in PEFT's format, and `model` with the adapter merged.
+ */
 const exportedFolders = (
   learner: Pick<LocalLearner<never, unknown>, 'weights' | 'files'>,
   options: ExportOptions,
@@ -56,7 +58,7 @@ const exportedFolders = (
   }
 }
 
-/** What a run exports by its settings: the adapter, and the whole model in `compute.dtype`. */
+/** Returns the exports that the settings ask for: the adapter, and the model in `compute.dtype`. */
 export const exportsOf =
   (
     settings: Pick<PolicySettings, 'lora' | 'compute'> & Partial<Pick<PolicySettings, 'model'>>,

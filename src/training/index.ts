@@ -1,4 +1,4 @@
-/** Whole training runs: recipes, steps, checkpoints, resume, evaluation, alarms, report. Loops of one's own need none of it. */
+/** Training runs: recipes, steps, checkpoints, resume, evaluation, alarms and reports. Custom loops do not need this module. */
 export {
   ALARM_KINDS,
   type Alarm,
@@ -22,6 +22,13 @@ export {
 } from './evaluation.js'
 export type { RunEvent } from './events.js'
 export { exportsOf } from './exported.js'
+export {
+  type LoadCheckpointOptions,
+  type LoopState,
+  loadCheckpoint,
+  type SaveCheckpointOptions,
+  saveCheckpoint,
+} from './loopCheckpoint.js'
 export { type LossEvaluatorOptions, lossEvaluator } from './lossEvaluator.js'
 export type { AlarmOptions, KeepOptions, RunRhythm, TrainOptions } from './options.js'
 export {

@@ -1,17 +1,19 @@
-/** What a run keeps: checkpoints, the best of them, and the weights in the forms that others read. */
+/** Saves what a run leaves behind: checkpoints and exported weights. */
 import { orThrow } from '../core/failure.js'
 import { bestEvaluation, inOrder, stepName, stepOf } from '../data/runLayout.js'
-import { type CheckpointState, checkpointFiles, saveCheckpoint } from './checkpoint.js'
+import { type CheckpointState, checkpointFiles, writeCheckpoint } from './checkpoint.js'
 import type { RunEvent } from './events.js'
 import { type Session, secondsTotal } from './session.js'
 import type { Progress } from './step.js'
 import type { OpenStore } from './store.js'
 
-/** The step with the best weights so far; undefined before an evaluation of trained weights. */
+/**
+ * Returns the step with the best evaluation so far, or `undefined` if none was made after training.
+ */
 export const bestStep = ({ records }: Session): number | undefined =>
   bestEvaluation(records.filter((record) => record.type === 'evaluation'))?.step
 
-/** The checkpoint before the batch of the newest alarm: what a replay of it begins with. */
+/** Returns the step of the checkpoint before the newest alarm's batch, which its replay needs. */
 const beforeAlarm = async ({ files, paths }: OpenStore): Promise<readonly number[]> => {
   const [alarms, checkpoints] = [await files.list(paths.alarms)(), await files.list(paths.checkpoints)()]
   const steps = (names: readonly string[]): readonly number[] => inOrder(names).map(stepOf)
@@ -20,7 +22,10 @@ const beforeAlarm = async ({ files, paths }: OpenStore): Promise<readonly number
   return found === undefined ? [] : [found]
 }
 
-/** Saves all that the run needs to go on. The last two checkpoints stay, the best one, and that before the newest alarm. */
+/**
+ * Saves a checkpoint. Retained are the last two checkpoints, the best one, and the one before the
+ * newest alarm.
+ */
 export const saveProgress = async (
   session: Session,
   store: OpenStore,
@@ -39,7 +44,7 @@ export const saveProgress = async (
   const also = [...(best === undefined ? [] : [best]), ...(await beforeAlarm(store))]
   const place = { folder: store.paths.checkpoints, step: progress.step, keep: 2, also }
   const contents = checkpointFiles(open.run.learner, state, store.digest)
-  const path = orThrow(await saveCheckpoint(store.files, contents, place)())
+  const path = orThrow(await writeCheckpoint(store.files, contents, place)())
   const { saved } = open.source
   if (saved !== undefined) orThrow(await saved(progress.position)())
   session.state.checkpointSeconds += (clock.now() - started) / 1000
@@ -47,9 +52,9 @@ export const saveProgress = async (
 }
 
 /**
- * Writes the folders that the run exports: of the last weights, and of the best ones. The learner has the best weights afterwards.
+ * Exports the last weights and the best weights. Afterwards the learner holds the best weights.
  *
- * Errors   throws FailureError where a file cannot be written, or the best checkpoint cannot be read.
+ * Errors   throws FailureError if a file cannot be written or the best checkpoint cannot be read.
  */
 export const exportTrained = async (session: Session, store: OpenStore, { step }: Progress): Promise<void> => {
   const { learner, record } = session.open.run

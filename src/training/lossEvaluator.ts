@@ -1,4 +1,4 @@
-/** Evaluators of runs that learn without sampling: the loss of rows that the run does not learn from. */
+/** Evaluators for runs that train on data sets: the loss on held-out rows. */
 import type { LocalLearner } from '../collectors/learners/localLearner.js'
 import { orThrow } from '../core/failure.js'
 import { aRecord, aText, checkOptions, oneOf } from '../core/options.js'
@@ -14,13 +14,16 @@ export interface LossEvaluatorOptions<B> {
   readonly name?: string
   readonly data: RowBatches<B>
   readonly learner: Pick<LocalLearner<never, unknown>, 'measure'>
-  /** Adds what the loss reads besides, such as the log-probabilities of a reference. */
+  /** Adds further entries that the loss reads, such as a reference's log-probabilities. */
   readonly rate?: Rater<B, RatedEntries>
-  /** The measure that chooses the best checkpoint. Default `accuracy`: of tokens for supervised losses, of pairs for preferences. */
+  /**
+   * The score that selects the best checkpoint. Default `accuracy`: per token for supervised
+   * losses, per pair for preference losses.
+   */
   readonly score?: 'accuracy' | 'loss'
 }
 
-/** Numbers of batches as one: means by tokens where the loss counts them, else by rows. */
+/** Averages the metrics of batches, weighted by tokens if the loss counts them, else by rows. */
 const meansOf = (results: readonly EvaluationResult[]): Readonly<Record<string, number>> => {
   const total = results.reduce((sum, { tokens }) => sum + tokens, 0)
   const names = Object.keys(results[0]?.parts ?? {})
@@ -30,11 +33,12 @@ const meansOf = (results: readonly EvaluationResult[]): Readonly<Record<string, 
 }
 
 /**
- * Makes an evaluator that measures the learner's loss on rows, without sampling: `loss` and everything else that the loss measures, such as
- * `nll` of supervised losses, and `accuracy` of supervised losses and of preference pairs. Each is a score of the run's report.
+ * Makes an evaluator that measures the learner's loss on rows, without sampling. It reports `loss`
+ * and the other metrics of the loss, such as `nll` of supervised losses, and `accuracy` of
+ * supervised and preference losses.
  *
- * Errors   throws RangeError for endless rows. `run` throws FailureError for rows that make no batch, and RangeError for batches that the loss
- *          cannot learn from.
+ * Errors   throws RangeError for endless rows. `run` throws FailureError if rows cannot be made
+ *          into a batch, and RangeError if the loss does not accept a batch.
  */
 export const lossEvaluator = <B>(options: LossEvaluatorOptions<B>): Evaluator => {
   checkOptions('lossEvaluator', options, {
@@ -43,7 +47,7 @@ export const lossEvaluator = <B>(options: LossEvaluatorOptions<B>): Evaluator =>
   })
   const { name = 'held out', data, learner, rate, score = 'accuracy' } = options
   const { rows } = data
-  if (rows === 'endless') throw new RangeError(`lossEvaluator: ${data.name} is endless: an evaluation has an end`)
+  if (rows === 'endless') throw new RangeError(`lossEvaluator: ${data.name} is endless; give rows of a finite data set`)
   return {
     ...{ name, score, tasks: rows, measure: score === 'loss' ? 'loss' : 'success' },
     run: async function* () {

@@ -1,4 +1,4 @@
-/** What a run's numbers depend on beside its parts, kept in its folder. */
+/** Records the machine and engine of a run, on which its exact numbers depend. */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../core/capabilities.js'
@@ -7,7 +7,7 @@ import { engineReport } from '../engine/report.js'
 import { processorName } from '../live/machine.js'
 import type { RunPaths } from './runFolder.js'
 
-/** The machine and the engine of a session, in words. Runs are equal bit for bit where all of it is. */
+/** The machine and engine of a session. Runs are bit-identical only if all of these are equal. */
 type MachineRecord = Readonly<Record<string, string>>
 
 const machineNow = (): MachineRecord => {
@@ -22,15 +22,15 @@ const machineNow = (): MachineRecord => {
 
 const readRecord = (text: string): MachineRecord => {
   try {
-    return JSON.parse(text) as MachineRecord // written below; another file differs in everything
+    return JSON.parse(text) as MachineRecord // written below; any other file counts as different
   } catch {
     return {}
   }
 }
 
 /**
- * Writes machine.json for this session. Returns what differs from the session before, in one sentence, or null: its steps cannot be
- * expected to be repeated bit for bit.
+ * Writes machine.json for this session. Returns a warning if machine or engine differ from the
+ * previous session, else `null`. After a change, results are not expected to be bit-identical.
  */
 export const recordMachine = (files: Files, { machine }: RunPaths): TE.TaskEither<FileFailure, string | null> => {
   const now = machineNow()
@@ -43,8 +43,8 @@ export const recordMachine = (files: Files, { machine }: RunPaths): TE.TaskEithe
       const different = Object.keys(now).filter((name) => was[name] !== now[name])
       return different.length === 0
         ? null
-        : `the run goes on with ${different.map((name) => `${name} ${now[name]} instead of ${was[name] ?? 'unknown'}`).join(', ')}: ` +
-            'its results may differ in rounding from a run that was never stopped'
+        : `the run resumes with ${different.map((name) => `${name} ${now[name]} instead of ${was[name] ?? 'unknown'}`).join(', ')}: ` +
+            'results may differ by rounding from an uninterrupted run'
     }),
   )
 }

@@ -4,7 +4,7 @@ import type { Json } from '../data/codecs/plainValues.js'
 import type { AlarmLimits } from './alarms.js'
 import type { RunStore } from './store.js'
 
-/** How often a run does what it does beside learning. */
+/** The intervals of evaluations and checkpoints. */
 export interface RunRhythm {
   /** Steps between evaluations. Default 5. */
   readonly evaluate?: number
@@ -12,35 +12,37 @@ export interface RunRhythm {
   readonly checkpoint?: number
 }
 
-/** What a run keeps of its steps. */
+/** The records and batches that a run saves. */
 export interface KeepOptions {
-  /** Trajectories of each step that are written to trajectories.jsonl. Default 8. */
+  /** Trajectories per step written to trajectories.jsonl. Default 8. */
   readonly trajectories?: number
-  /** Steps between batches that are kept to be replayed. Default: none but those of alarms. */
+  /** Steps between batches saved for replay. Default: only batches of alarms are saved. */
   readonly batchEvery?: number
-  /** How many of them are kept, the newest. Default 20. */
+  /** Number of newest saved batches to retain. Default 20. */
   readonly batches?: number
 }
 
-/** What happens when a run gets into trouble. */
+/** The options of alarms. */
 export interface AlarmOptions {
-  /** Nothing, a warning, or the end of the run, saved. Default `warn`. */
+  /**
+   * `off` disables alarms, `warn` emits them, `stop` also saves and ends the run. Default `warn`.
+   */
   readonly mode?: 'off' | 'warn' | 'stop'
   /** Default: `DEFAULT_ALARM_LIMITS`. */
   readonly limits?: AlarmLimits
 }
 
 export interface TrainOptions {
-  /** Batches that are collected and learned from, over all sessions of the run. */
+  /** Number of training steps, over all sessions of the run. */
   readonly steps: number
-  /** Where the run is kept. Default: nowhere. */
+  /** The folder of the run. Default: nothing is saved. */
   readonly store?: RunStore
   readonly every?: RunRhythm
   readonly keep?: KeepOptions
   readonly alarms?: AlarmOptions
-  /** When aborted, the run finishes its step, saves and ends. */
+  /** When aborted, the run finishes its current step, saves and ends. */
   readonly signal?: AbortSignal
-  /** The recipe of the run with its settings, for the run folder. */
+  /** The recipe and its settings, stored in the run folder. */
   readonly recipe?: RecipeRecord
   readonly clock?: Clock
 }
@@ -48,7 +50,7 @@ export interface TrainOptions {
 /** The recipe of a run, as its folder stores it. */
 export interface RecipeRecord {
   readonly name: string
-  /** The file that exports it; null for a recipe that comes with Tandem. */
+  /** The file that exports it, or `null` for a built-in recipe. */
   readonly file: string | null
   readonly settings: Readonly<Record<string, Json>>
 }

@@ -1,4 +1,4 @@
-/** A run by policy gradients from settings: model, sampler, rewards, advantages and learner put together. */
+/** Builds a policy-gradient run from settings: model, sampler, rewards, advantages and learner. */
 import { pipe } from 'fp-ts/lib/function.js'
 import { localLearner } from '../collectors/learners/localLearner.js'
 import { type MemoryEstimate, memoryEstimate, requireMemory } from '../collectors/memoryEstimate.js'
@@ -7,6 +7,7 @@ import { decoderForms } from '../collectors/updaters/decoderForms.js'
 import { inProcessUpdater, type WeightUpdater } from '../collectors/weightSync.js'
 import { orThrow } from '../core/failure.js'
 import { child, type Key, keyFromSeed } from '../core/key.js'
+import { aFunction, aList, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import type { GroupEntry } from '../data/batch.js'
 import type { HistoryAction, HistoryPrompt, LogProbModel, Policy, TokenAction, TokenPrompt } from '../data/policy.js'
 import { rowLengths } from '../data/tensorDict/leaf.js'
@@ -49,23 +50,23 @@ import type { BuildContext } from './recipe.js'
 import { type AnyRun, closing, defineRun, type RecordOptions } from './run.js'
 import type { PolicySettings } from './settings.js'
 
-/** The environment of some tasks. */
+/** The context from which an environment of tasks is made. */
 export interface TaskContext {
-  /** Different tasks. */
+  /** Number of different tasks. */
   readonly prompts: number
-  /** Elements of each task. */
+  /** Elements per task. */
   readonly repeats: number
-  /** The task to begin with. */
+  /** Index of the first task. */
   readonly start: number
 }
 
-/** The settings that `policyRun` reads. A recipe that makes its model has no `model`. */
+/** The settings that `policyRun` reads. A recipe that trains its own start model has no `model`. */
 export type PolicyRunSettings = Omit<PolicySettings, 'model'> & Partial<Pick<PolicySettings, 'model'>>
 
-/** An environment of conversations for each context: `(context) => GSM8KEnv({ source, ...context })`. */
+/** Makes an environment of conversations: `(context) => GSM8KEnv({ source, ...context })`. */
 export type TaskEnv<O extends HistoryPrompt> = (context: TaskContext) => Env<O, HistoryAction>
 
-/** What is evaluated, greedily unless the temperature says otherwise. */
+/** An evaluation of the run. Decoding is greedy unless `temperature` is set. */
 export interface HeldOut<O extends HistoryPrompt>
   extends Pick<EvaluatorOptions<never>, 'name' | 'tries' | 'measure' | 'batch'> {
   readonly env: TaskEnv<O>
@@ -78,16 +79,22 @@ export interface HeldOut<O extends HistoryPrompt>
 export interface PolicyRunParts<O extends HistoryPrompt> {
   readonly model: Pretrained
   readonly env: TaskEnv<O>
-  /** Default: nothing is evaluated. */
+  /** Default: no evaluation. */
   readonly heldOut?: readonly HeldOut<O>[]
-  /** What decides whether a group has a signal, one number for each row. Default: the reward before length and divergence cost something. */
+  /**
+   * Returns one score per row. A group has a signal if its scores differ. Default: the reward
+   * without length and KL penalties.
+   */
   readonly signal?: (batch: TensorDict) => ArrayLike<number>
   readonly metrics?: RecordOptions['metrics']
-  /** Samples in place of the model in this process, which is then only evaluated. The run closes it. */
+  /**
+   * Samples instead of the in-process model, which is then used only for evaluation. Closed by the
+   * run.
+   */
   readonly sampler?: PolicySampler
 }
 
-/** What samples for a run: a policy, and what gives it new weights. */
+/** A policy for sampling, and the updater that sends it new weights. */
 export interface PolicySampler {
   readonly policy: Policy<TokenPrompt, TokenAction>
   readonly updater: WeightUpdater<NamedTensors>
@@ -102,8 +109,8 @@ export interface PolicyRun extends AnyRun {
 }
 
 /**
- * What a row earned before length and divergence cost something: the sum of its reward parts, where the environment has any, else the
- * reward.
+ * Returns each trajectory's reward without length and KL penalties, at its last row: the sum of its
+ * reward parts if the environment has any, else the return.
  */
 const partSignal = (batch: TensorDict): ArrayLike<number> => {
   const [size = 0] = batch.batchShape
@@ -115,7 +122,10 @@ const partSignal = (batch: TensorDict): ArrayLike<number> => {
   return values
 }
 
-/** The environment of a batch as token ids, with costs of length and divergence in the reward. */
+/** The type of evaluation environments. */
+type EvalEnv = Env<TokenPrompt, TokenAction>
+
+/** Makes the token-level environment of a batch, with length and KL penalties in the reward. */
 const rewardedEnv = <O extends HistoryPrompt>(
   settings: PolicyRunSettings,
   {
@@ -130,16 +140,18 @@ const rewardedEnv = <O extends HistoryPrompt>(
     const plain = tokenEnv(env({ prompts: groups, repeats: settings.tasks.group, start }), text)
     const shaped =
       overlong === null ? plain : (pipe(plain, append(OverlongPenalty(overlong))) as unknown as typeof plain) // one entry more
-    const coefficient = settings.kl.in === 'reward' ? klCoefficient : 0 // 0 measures it alone
+    const coefficient = settings.kl.in === 'reward' ? klCoefficient : 0 // 0 only measures the KL
     return pipe(
-      shaped as unknown as Env<TokenPrompt & GroupEntry, TokenAction>, // what it has besides is carried along
+      shaped as unknown as Env<TokenPrompt & GroupEntry, TokenAction>, // further entries pass through
       append(KLRewardTransform({ reference, coefficient, form })),
       append(PolicyVersion()),
     )
   }
 }
 
-/** The engine of the model on a thread of its own. Errors: throws RangeError where no folder holds the model. */
+/**
+ * Starts the model's engine on its own thread. Throws RangeError if the model is not in a folder.
+ */
 const threadSampler = async (settings: PolicyRunSettings, { config }: Pretrained): Promise<PolicySampler> => {
   const { sampling, tasks, model } = settings
   if (model === undefined)
@@ -188,18 +200,19 @@ const memoryRequest = (settings: PolicyRunSettings, { config }: Pretrained, prom
 
 const numbersOf = (tensors: NamedTensors): number => Object.values(tensors).reduce((sum, { size }) => sum + size, 0)
 
-/**
- * Puts a run by policy gradients together from settings: the model samples in this process (or, with `sampling.maxLag`, on a thread of its
- * own) unless there is a `sampler`, rewards are those of the environment with costs of length and divergence as the settings say, advantages and loss are those of the
- * algorithm.
- *
- * Errors   throws RangeError for settings that contradict each other, and FailureError for a run that takes more memory than there is.
- * Effects  holds the model's weights until the run is closed.
- */
-export const policyRun = async <O extends HistoryPrompt>(
+const POLICY_RUN_PARTS: OptionKinds<PolicyRunParts<never>> = {
+  model: aRecord,
+  env: aFunction,
+  heldOut: aList,
+  signal: aFunction,
+  metrics: aFunction,
+  sampler: aRecord,
+}
+
+const builtRun = async <O extends HistoryPrompt>(
   settings: PolicyRunSettings,
   { model, env, heldOut = [], signal = partSignal, metrics, sampler: given }: PolicyRunParts<O>,
-  context: BuildContext = {},
+  context: BuildContext,
 ): Promise<PolicyRun> => {
   const { config, text } = model
   const { tasks, sampling, compute, keep } = settings
@@ -231,10 +244,7 @@ export const policyRun = async <O extends HistoryPrompt>(
         evaluator({
           ...{ ...rest, tasks: count },
           env: ({ groups, start }) =>
-            tokenEnv(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as Env<
-              TokenPrompt,
-              TokenAction
-            >, // carried along
+            tokenEnv(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as EvalEnv, // it has more
           policy: inProcess.withSampling({ temperature }),
         }),
     )
@@ -272,4 +282,22 @@ export const policyRun = async <O extends HistoryPrompt>(
     await given?.close()
     throw error
   }
+}
+
+/**
+ * Builds a policy-gradient run from settings. The model samples in this process, on its own thread
+ * (`sampling.maxLag` above 0), or through `sampler`. Rewards come from the environment, with length
+ * and KL penalties as set. Advantages and loss come from the algorithm.
+ *
+ * Errors   throws RangeError if settings contradict each other, and FailureError if the run is
+ *          estimated to need more memory than the machine has.
+ * Effects  holds the model's weights until the run is closed.
+ */
+export const policyRun = async <O extends HistoryPrompt>(
+  settings: PolicyRunSettings,
+  parts: PolicyRunParts<O>,
+  context: BuildContext = {},
+): Promise<PolicyRun> => {
+  checkOptions('policyRun', parts, POLICY_RUN_PARTS)
+  return builtRun(settings, parts, context)
 }

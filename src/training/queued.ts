@@ -1,4 +1,6 @@
-/** Runs whose rollouts are played by workers elsewhere: a shared queue in the place of the run's own collecting. */
+/**
+ * Distributed runs: workers play the rollouts, and a shared queue replaces the run's own collector.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -11,7 +13,7 @@ import {
   type QueueCollector,
 } from '../collectors/workers/queueCollector.js'
 import { orThrow } from '../core/failure.js'
-import { refuse } from '../core/options.js'
+import { aNumber, aRecord, checkOptions, refuse } from '../core/options.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import type { TokenPrompt } from '../data/policy.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -20,20 +22,26 @@ import type { AnyRun } from './run.js'
 import type { BatchSource, OpenSource, SourceBatch, SourceStart } from './source.js'
 
 export interface QueuedOptions {
-  /** Where the queue is: `redisQueueLog({ url, name })`. */
+  /** The queue's log, such as `redisQueueLog({ url, name })`. */
   readonly log: QueueLog
-  /** Groups that the queue holds: more than are learned from between two checkpoints. Default: 4 checkpoints of 10 steps. */
+  /**
+   * Capacity of the queue in groups. Must exceed the groups trained on between two checkpoints.
+   * Default: 40 steps.
+   */
   readonly capacity?: number
-  /** Updates that a rollout may be behind the weights that learn from it. Default 1. */
+  /** Largest staleness of a rollout, in updates. Default 1. */
   readonly maxLag?: number
-  /** A worker that was not heard of for so long has lost its rollouts. Default 600,000. */
+  /**
+   * Time without a heartbeat after which a worker's rollouts are given to others, in ms. Default
+   * 600,000.
+   */
   readonly leaseMs?: number
 }
 
-/** Steps whose groups the queue holds, unless told otherwise. */
+/** Default capacity of the queue, in steps. */
 const HELD_STEPS = 40
 
-/** A queue with what takes batches out of it. */
+/** A queue with its collector. */
 interface Opened {
   readonly queue: RolloutQueue
   readonly collector: QueueCollector<TokenPrompt>
@@ -55,7 +63,10 @@ const openQueue = async (
   return { queue, collector }
 }
 
-/** A batch that was taken; its groups end with the step, which the queue learns when a checkpoint holds them. */
+/**
+ * Takes the batch of a step and marks its groups as trained. The mark reaches the queue when a
+ * checkpoint includes the step.
+ */
 const taken = async (
   { collector }: Opened,
   step: number,
@@ -93,21 +104,23 @@ const openSource = async (run: AnyRun, options: QueuedOptions, start: SourceStar
 }
 
 /**
- * The run with its rollouts played by workers: `tandem worker` with the same recipe and settings, on the engines that the run's updater
- * pushes weights to. Every task is learned from once, whichever worker or trainer dies.
+ * Returns the run with its rollouts played by workers. Start `tandem worker` with the same recipe
+ * and settings; its engines must be those that the run's updater pushes weights to. Every task is
+ * trained on exactly once, even if workers or the trainer crash.
  *
- * Errors   throws RangeError for a run whose environment is not a function of its tasks, whose advantage has no groups, that samples ahead
- *          itself, or whose weights stay in this process.
- * Effects  none before `train` opens it; then those of the queue.
+ * Errors   throws RangeError if the environment is not a function of its tasks, the advantage has
+ *          no groups, the KL coefficient is adaptive, or the weights stay in this process.
+ * Effects  none until `train` opens the run; then those of the queue.
  */
 export const queuedRun = (run: AnyRun, options: QueuedOptions): AnyRun => {
+  checkOptions('queuedRun', options, { log: aRecord, capacity: aNumber, maxLag: aNumber, leaseMs: aNumber })
   const { groups, source } = run
   refuse('queuedRun', [
     groups === null &&
-      'workers play groups of tasks: the environment must be a function of its tasks, with collect.groups',
+      'workers play groups of tasks: give the environment as a function of its tasks, and collect.groups',
     groups?.weights === 'kept' &&
       'the weights stay in this process: sample from servers, with an updater that reaches them',
-    source.kl !== null && source.kl.next(1, 1, 1) !== 1 && 'a KL weight that changes does not reach the workers',
+    source.kl !== null && source.kl.next(1, 1, 1) !== 1 && 'workers do not receive an adaptive KL coefficient',
   ])
   const queued: BatchSource = {
     description: { ...(source.description as object), queue: { maxLag: options.maxLag ?? 1 } },

@@ -1,4 +1,6 @@
-/** Parts of a run that rate batches by a model before the advantage: values, and log-probabilities of a reference or a teacher. */
+/**
+ * Raters: parts of a run that add model outputs to a batch, such as values or log-probabilities.
+ */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { temperatureOf } from '../collectors/learners/batchEntries.js'
@@ -10,14 +12,14 @@ import type { LogProbModel } from '../data/policy.js'
 import type { Data, Ragged } from '../data/tensorDict/leaf.js'
 import { get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 
-/** Entries that a rater adds: rows and plain values, which need no owner. */
+/** Entries that a rater adds: ragged rows and plain values, which need no owner. */
 export interface RatedEntries {
   readonly [name: string]: Ragged | Data<unknown> | RatedEntries
 }
 
-/** Adds entries to every batch of a run before the advantage sees it. */
+/** Adds entries to every batch of a run before advantages are computed. */
 export interface Rater<in B, out E extends RatedEntries> {
-  /** Its settings, for run folders. */
+  /** The rater's settings, stored in the run folder. */
   readonly description: Json
   readonly rate: (batch: TensorDict<B>) => TE.TaskEither<Failure, E>
   /** Called once, at the end of the run. */
@@ -26,7 +28,7 @@ export interface Rater<in B, out E extends RatedEntries> {
 
 type Response = { readonly response: Ragged<'float32'> }
 
-/** A model that gives log-probabilities, and may hold weights. */
+/** A model that computes log-probabilities, and may hold weights. */
 type Scorer = LogProbModel & { readonly release?: () => void }
 
 const scored = (model: Scorer, batch: TensorDict<CompletionEntries>): TE.TaskEither<Failure, Ragged<'float32'>> =>
@@ -35,9 +37,10 @@ const scored = (model: Scorer, batch: TensorDict<CompletionEntries>): TE.TaskEit
 const described = (rater: string, { name }: LogProbModel) => ({ rater, model: name })
 
 /**
- * Writes `values` of every sampled token, by the value head that the learner trains: what `GAE` and `ppoLoss` read.
+ * Makes a rater that writes `values` of every sampled token, from the value head that the learner
+ * trains. `GAE` and `ppoLoss` read them.
  *
- * Errors   `rate` throws RangeError for a learner without a value head.
+ * Errors   `rate` throws RangeError if the learner has no value head.
  */
 export const valueRater = (
   learner: Pick<LocalLearner<never, unknown>, 'values'>,
@@ -46,7 +49,9 @@ export const valueRater = (
   rate: (batch) => TE.fromIO(() => ({ values: learner.values(batch) })),
 })
 
-/** Writes `teacherLogProbs.response`, for `DistillationLoss`. Takes the teacher over. */
+/**
+ * Makes a rater that writes `teacherLogProbs.response` for `DistillationLoss`. Owns the teacher.
+ */
 export const teacherRater = (teacher: Scorer): Rater<CompletionEntries, { readonly teacherLogProbs: Response }> => ({
   description: described('teacherRater', teacher),
   rate: (batch) =>
@@ -62,7 +67,10 @@ type PairLogProbs = {
   readonly rejected: { readonly refLogProbs: Response }
 }
 
-/** Writes `refLogProbs.response` of both sides of preference pairs, for `dpoLoss`. Takes the reference over. */
+/**
+ * Makes a rater that writes `refLogProbs.response` of both sides of preference pairs, for
+ * `dpoLoss`. Owns the reference.
+ */
 export const pairRater = (reference: Scorer): Rater<PreferenceBatch, PairLogProbs> => ({
   description: described('pairRater', reference),
   rate: (batch) =>

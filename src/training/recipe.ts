@@ -1,29 +1,31 @@
-/** Recipes: a run as a function of settings that are checked, described and changed by name. */
+/** Recipes: functions from validated, documented settings to a run. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { unknownName } from '../core/options.js'
+import { aFunction, aList, anything, aText, checkOptions, type OptionKinds, unknownName } from '../core/options.js'
 import type { AnyRun } from './run.js'
 
-/** Settings that cannot be used, with every reason. */
+/** Invalid settings, with every reason. */
 export interface SettingsFailure {
   readonly _tag: 'SettingsFailure'
   readonly reason: string
 }
 
-/** What a recipe gets besides its settings. */
+/** The context in which a recipe builds its run. */
 export interface BuildContext {
-  /** Aborted when nobody waits for the run any more. */
+  /** Aborted when the run is no longer needed. */
   readonly signal?: AbortSignal
-  /** `ignore` builds runs that are estimated to take more memory than there is. Default `check`. */
+  /**
+   * `ignore` builds the run even if its estimated memory exceeds the machine's. Default `check`.
+   */
   readonly memory?: 'check' | 'ignore'
-  /** What the recipe does while it builds that takes time, such as training a start model. */
+  /** Called with progress messages of slow build steps, such as training a start model. */
   readonly onProgress?: (text: string) => void
 }
 
-/** A schema of settings: a record, with records in it. Every field has a default, and a description. */
+/** A schema of settings: nested records whose fields all have a default and a description. */
 export type SettingsSchema = z.ZodObject
 
-/** A run as a function of settings. */
+/** A named function from settings to a run. */
 export interface Recipe<S extends SettingsSchema = SettingsSchema> {
   readonly _tag: 'Recipe'
   readonly name: string
@@ -32,8 +34,8 @@ export interface Recipe<S extends SettingsSchema = SettingsSchema> {
   readonly settings: S
   readonly build: (settings: z.output<S>, context: BuildContext) => AnyRun | Promise<AnyRun>
   /**
-   * Settings that may change when a run goes on, as dotted paths: they do not change what has been computed. Steps, and all that `keep`
-   * holds, always may.
+   * Settings that may change on resume, as dotted paths, because they do not affect earlier
+   * results. `steps` and everything under `keep` may always change.
    */
   readonly mayChange: readonly string[]
 }
@@ -43,22 +45,34 @@ export interface RecipeOptions<S extends SettingsSchema> {
   readonly summary: string
   readonly settings: S
   readonly build: Recipe<S>['build']
-  /** Default: none. */
+  /** Settings that may change on resume. Default: none. */
   readonly mayChange?: readonly string[]
 }
 
+const DEFINE_RECIPE_OPTIONS: OptionKinds<RecipeOptions<never>> = {
+  name: aText,
+  summary: aText,
+  settings: anything,
+  build: aFunction,
+  mayChange: aList,
+}
+
 /**
- * Defines a recipe: what `tandem train FILE.ts` runs when the file exports it as `recipe`.
+ * Defines a recipe. `tandem train FILE.ts` runs the recipe that the file exports as `recipe`.
  *
- * Flags, `--help`, defaults and the check of unknown keys come from `settings`. `build` makes the run; it is called once, with settings that
- * fit the schema.
+ * Flags, `--help`, defaults and the check for unknown keys are derived from `settings`. `build`
+ * makes the run; it is called once, with settings that match the schema.
  *
- * Errors   throws TypeError for a schema with a field that has no default: `tandem train` runs without any setting.
+ * Errors   throws TypeError if a field of the schema has no default: `tandem train` must run
+ *          without any setting.
  *
  * @example
  * defineRecipe({ name: 'first', summary: 'Trains.', settings: z.strictObject({ seed: z.number().default(1) }), build: () => orThrow(undefined as never) }).name // 'first'
  */
-export const defineRecipe = <S extends SettingsSchema>({ mayChange = [], ...rest }: RecipeOptions<S>): Recipe<S> => {
+export const defineRecipe = <S extends SettingsSchema>(options: RecipeOptions<S>): Recipe<S> => {
+  checkOptions('defineRecipe', options, DEFINE_RECIPE_OPTIONS)
+  const { mayChange = [], ...rest } = options
+
   const parsed = rest.settings.safeParse({})
   if (!parsed.success)
     throw new TypeError(
@@ -72,10 +86,10 @@ export interface SettingLeaf {
   readonly path: readonly string[]
   readonly description: string
   readonly default: unknown
-  /** `integer`, `number`, `string`, `boolean`, or the words to choose from. */
+  /** `integer`, `number`, `string`, `boolean`, or the alternatives separated by ` | `. */
   readonly kind: string
   readonly isNullable: boolean
-  /** The flag that the setting names by `.meta({ flag })`. */
+  /** The flag given by `.meta({ flag })`. */
   readonly flag?: string
 }
 
@@ -84,7 +98,7 @@ type JsonSchema = Readonly<Record<string, unknown>>
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The alternatives of a schema but for null. */
+/** Returns the alternatives of a schema, except null. */
 const alternatives = (schema: JsonSchema): readonly JsonSchema[] =>
   Array.isArray(schema.anyOf) ? schema.anyOf.filter(isRecord).filter(({ type }) => type !== 'null') : [schema]
 
@@ -114,20 +128,20 @@ const leavesOf = (schema: JsonSchema, path: readonly string[], inherited: unknow
   return [{ path, description, default: value, kind: kindOf(schema), isNullable, ...flag }]
 }
 
-/** The settings of a schema, one by one, in order. */
+/** Lists the settings of a schema in order. */
 export const settingLeaves = (schema: SettingsSchema): readonly SettingLeaf[] =>
   leavesOf(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }), [], undefined)
 
 const at = (path: readonly PropertyKey[]): string => path.map(String).join('.')
 
-/** The names that a record of the schema at a path has. */
+/** Lists the field names of the schema's record at a path. */
 const namesAt = (schema: SettingsSchema, path: readonly PropertyKey[]): readonly string[] => {
   const depth = path.length
   const below = settingLeaves(schema).filter((leaf) => path.every((name, i) => leaf.path[i] === String(name)))
   return [...new Set(below.flatMap((leaf) => leaf.path.slice(depth, depth + 1)))]
 }
 
-/** Every problem that zod found, in words: unknown settings with the nearest name, others with their path. */
+/** Formats zod's problems: unknown settings with the nearest name, others with their path. */
 const problemsOf = (schema: SettingsSchema, error: z.ZodError): readonly string[] =>
   error.issues.flatMap((issue) => {
     const place = at(issue.path)
@@ -145,9 +159,10 @@ const problemsOf = (schema: SettingsSchema, error: z.ZodError): readonly string[
   })
 
 /**
- * Checks settings against the schema of a recipe, and fills in defaults.
+ * Validates settings against the schema of a recipe, and fills in defaults.
  *
- * Errors   `Left(SettingsFailure)` with every setting that is unknown (and the nearest known one) or not of its kind.
+ * Errors   `Left(SettingsFailure)` lists every setting that is unknown (with the nearest known
+ *          name) or has a wrong type.
  */
 export const parseSettings = <S extends SettingsSchema>(
   { name, settings }: Pick<Recipe<S>, 'name' | 'settings'>,
@@ -159,7 +174,10 @@ export const parseSettings = <S extends SettingsSchema>(
     : E.left({ _tag: 'SettingsFailure', reason: `${name}: ${problemsOf(settings, parsed.error).join('; ')}` })
 }
 
-/** The text of a flag as a value: null for `off` where there may be none, numbers and truth values as such, lists and records as JSON. */
+/**
+ * Parses the text of a flag: `off` as null if the setting is nullable, numbers, booleans, and lists
+ * and records as JSON.
+ */
 export const readSetting = ({ kind, isNullable }: Pick<SettingLeaf, 'kind' | 'isNullable'>, text: string): unknown => {
   if (isNullable && (text === 'off' || text === 'null')) return null
   const kinds = kind.split(' | ')
@@ -171,11 +189,13 @@ export const readSetting = ({ kind, isNullable }: Pick<SettingLeaf, 'kind' | 'is
   try {
     return JSON.parse(text) as unknown
   } catch {
-    return text // the schema says what is wrong with it
+    return text // the schema reports the problem
   }
 }
 
-/** Settings with one of them set by its path. Records on the way are made. */
+/**
+ * Returns the settings with the one at a path replaced. Missing records on the path are created.
+ */
 export const withSetting = (
   settings: Readonly<Record<string, unknown>>,
   [name, ...rest]: readonly string[],
@@ -187,9 +207,10 @@ export const withSetting = (
 }
 
 /**
- * Reads `path=value`, the argument of `--set`.
+ * Parses `path=value`, the argument of `--set`.
  *
- * Errors   `Left(SettingsFailure)` for an argument without `=`, and for a path that the recipe does not have, with the nearest one.
+ * Errors   `Left(SettingsFailure)` if the argument has no `=`, or the recipe has no such path (the
+ *          nearest one is suggested).
  */
 export const readAssignment = (
   { name, settings }: Pick<Recipe, 'name' | 'settings'>,
@@ -208,7 +229,7 @@ export const readAssignment = (
   return E.right([leaf.path, readSetting(leaf, text.slice(cut + 1))])
 }
 
-/** Settings of two runs that differ, as dotted paths with both values. */
+/** Lists the settings that differ between two runs, as dotted paths with both values. */
 export const differingSettings = (
   before: unknown,
   now: unknown,

@@ -1,4 +1,4 @@
-/** What a run writes down: records of steps, evaluations and trajectories, and the summary at its end. */
+/** The records of a run: steps, evaluations, trajectories, and the final summary. */
 import type { SamplingCounts } from '../collectors/dynamicSampling.js'
 import { bestEvaluation, rankingScore } from '../data/runLayout.js'
 import type { EngineReport } from '../engine/report.js'
@@ -6,47 +6,49 @@ import type { CorrectionMetrics } from '../objectives/rolloutCorrection.js'
 import type { BatchMetrics } from './batchMetrics.js'
 import type { Measure, Scores } from './evaluation.js'
 
-/** Seconds of wall time. */
+/** Wall-clock seconds of the phases of a step. */
 export interface PhaseSeconds {
-  /** The policy, from prompts to completions. */
+  /** Generating completions. */
   readonly generation: number
-  /** The rest of collecting: environment, rewards, reference model. */
+  /** The rest of collecting: environment, rewards and reference model. */
   readonly environment: number
   readonly training: number
   readonly weightSync: number
 }
 
-/** Memory at the end of a step. */
+/** Memory use at the end of a step. */
 export interface MemoryRecord {
-  /** Of the process. */
+  /** Resident memory of the process. */
   readonly residentBytes: number
-  /** Compiled graphs that are alive, and about how many bytes they hold between runs. */
+  /** Number of live compiled graphs, and the approximate bytes they hold between runs. */
   readonly graphs: number
   readonly graphBytes: number
 }
 
-/** How sampling went beside learning. */
+/** Statistics of asynchronous sampling in one step. */
 export interface OverlapRecord {
-  /** Updates that the tokens were behind the weights that learned from them: over all tokens, and of the oldest. */
+  /** Staleness of the trained tokens in updates: mean and maximum. */
   readonly meanLag: number
   readonly maxLag: number
-  /** Groups that nobody learned from, since the step before: too old, failed, or without a signal. */
+  /** Groups dropped since the previous step: stale, failed, or without a signal. */
   readonly stale: number
   readonly failed: number
   readonly filtered: number
-  /** Seconds since the step before in which something was sampled, and in which it was while the run was learning. */
+  /** Seconds since the previous step spent sampling, and of these, while the run was training. */
   readonly samplingSeconds: number
   readonly bothSeconds: number
 }
 
 /**
- * Metrics of an update. Policy losses have all of them; other losses have `loss`, `gradNorm`, and those of their own.
- * Units    means over tokens; log-prob differences, divergences and entropy in nats.
+ * Metrics of an update. Policy losses report all of them. Other losses report `loss`, `gradNorm`
+ * and metrics of their own.
+ *
+ * Units    means over tokens; log-probability gaps, KL divergences and entropy in nats.
  */
 export interface UpdateMetrics {
   readonly loss: number
   readonly gradNorm: number
-  /** Tokens that were learned from. */
+  /** Number of trained tokens. */
   readonly tokens?: number
   readonly ess?: number
   readonly entropy?: number
@@ -56,43 +58,46 @@ export interface UpdateMetrics {
   readonly maxLogProbGap?: number
 }
 
-/** One line of metrics.jsonl. */
+/** One line of metrics.jsonl: a step. */
 export interface StepRecord extends BatchMetrics {
   readonly type: 'step'
   /** Counted from 1. */
   readonly step: number
-  /** All that was sampled for the step, what was not learned from included; null for batches of a data set. */
+  /** Counts of everything sampled for the step, including dropped groups. `null` for data sets. */
   readonly sampling: SamplingCounts | null
-  /** How far the sampler was from the trainer; null where that was not corrected. */
+  /** Metrics of the off-policy correction, or `null` if none is applied. */
   readonly correction: CorrectionMetrics | null
   readonly groupsUsed: number
   readonly groupsDropped: number
-  /** Mean divergence of a completion from the reference in nats: what `kl.target` is a target for. Null without a reference. */
+  /**
+   * Mean KL divergence of a completion from the reference in nats, which `kl.target` controls.
+   * `null` without a reference.
+   */
   readonly completionKL: number | null
-  /** Weight of the divergence in this step. */
+  /** KL coefficient of this step. */
   readonly klCoefficient: number
   readonly learningRate: number
-  /** Metrics of all optimizer steps together. */
+  /** Metrics over all optimizer steps. */
   readonly update: UpdateMetrics
-  /** Of each optimizer step, in order. */
+  /** Metrics of each optimizer step, in order. */
   readonly updates: readonly UpdateMetrics[]
-  /** The run's own metrics. */
+  /** Custom metrics of the run. */
   readonly metrics: Readonly<Record<string, number>>
-  /** Null where sampling and learning take turns. */
+  /** `null` if sampling and training alternate. */
   readonly overlap: OverlapRecord | null
   readonly memory: MemoryRecord
   readonly seconds: PhaseSeconds
 }
 
-/** One line of metrics.jsonl. */
+/** One line of metrics.jsonl: an evaluation. */
 export interface EvaluationRecord {
   readonly type: 'evaluation'
-  /** The evaluator. */
+  /** Name of the evaluator. */
   readonly name: string
-  /** Steps done before it. */
+  /** Number of steps done before the evaluation. */
   readonly step: number
   readonly tasks: number
-  /** The score that chooses the best checkpoint. */
+  /** Name of the score that selects the best checkpoint. */
   readonly score: string
   readonly measure: Measure
   readonly scores: Scores
@@ -106,21 +111,24 @@ export interface TrajectoryRecord {
   readonly turn: number
   readonly groupId: string | null
   readonly query: string
-  /** The reference answer of the task; null where it has none. */
+  /** The reference answer of the task, or `null`. */
   readonly answer: string | null
-  /** Text of each sampled token, special tokens included; the whole text where the policy has no tokens. */
+  /** Text of each sampled token, including special tokens. One text if the policy has no tokens. */
   readonly tokens: readonly string[]
-  /** Nats; null where the policy gives none. */
+  /** Log-probabilities in nats, or `null` if the policy reports none. */
   readonly logProbs: readonly number[] | null
-  /** Of the turn. */
+  /** Reward of the turn. */
   readonly reward: number
-  /** Of each token, or one number if all are equal. Null if the group was dropped, or where the batch has none. */
+  /**
+   * Per token, or one number if all are equal. `null` if the group was dropped or has no
+   * advantages.
+   */
   readonly advantage: number | readonly number[] | null
   readonly stopReason: string | null
   readonly policyVersion: number | null
 }
 
-/** The curve of an evaluator. */
+/** The scores of an evaluator over the run. */
 export interface EvaluationSummary {
   readonly name: string
   readonly score: string
@@ -128,11 +136,11 @@ export interface EvaluationSummary {
   readonly tasks: number
   readonly before: Scores
   readonly after: Scores
-  /** Worst score in the second half of the run: whether what was learned stayed. */
+  /** Worst score in the second half of the run. */
   readonly worstLate: number
 }
 
-/** summary.json */
+/** The contents of summary.json. */
 export interface RunSummary {
   readonly status: 'finished' | 'interrupted'
   /** Steps done, each with one or several updates. */
@@ -140,23 +148,23 @@ export interface RunSummary {
   /** Empty for runs without rewards. */
   readonly rewardCurve: readonly number[]
   readonly lossCurve: readonly number[]
-  /** By evaluator, in their order. */
+  /** Summaries by evaluator, in their order. */
   readonly evaluated: readonly EvaluationSummary[]
-  /** Evaluations in order. */
+  /** All evaluations in order. */
   readonly evaluations: readonly EvaluationRecord[]
-  /** The step with the best weights: see `bestEvaluation`. Null before the first evaluation of weights that were trained. */
+  /** The best step by `bestEvaluation`. `null` if there was no evaluation after training. */
   readonly best: { readonly step: number; readonly name: string; readonly value: number } | null
-  /** Wall time of the run, all its sessions together. */
+  /** Wall-clock seconds over all sessions of the run. */
   readonly secondsTotal: number
   readonly seconds: PhaseSeconds & { readonly evaluation: number; readonly checkpoint: number }
-  /** Sampled tokens per second of generation, and trained tokens per second of training. */
+  /** Tokens sampled per second of generation, and tokens trained per second of training. */
   readonly tokensPerSecond: { readonly generation: number; readonly training: number }
   readonly maxLogProbGap: number
   readonly policyVersion: number
   readonly engine: EngineReport
 }
 
-/** A score as text: shares of tasks as percentages. */
+/** Formats a score. Success rates are formatted as percentages. */
 export const scoreText = (measure: Measure, value: number): string =>
   measure === 'success' ? `${(100 * value).toFixed(1)} %` : String(Number(value.toPrecision(4)))
 
@@ -164,7 +172,7 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a +
 
 const rate = (amount: number, seconds: number): number => (seconds > 0 ? amount / seconds : 0)
 
-/** Everything that the records do not contain. */
+/** The data of a summary that the records do not contain. */
 export interface SummaryContext {
   readonly status: RunSummary['status']
   readonly secondsTotal: number
@@ -184,7 +192,7 @@ const curveOf = (evaluations: readonly EvaluationRecord[]): EvaluationSummary =>
   }
 }
 
-/** Evaluations by evaluator, in order of first appearance. */
+/** Groups evaluations by evaluator, in order of first appearance. */
 const byName = (evaluations: readonly EvaluationRecord[]): readonly (readonly EvaluationRecord[])[] =>
   [...new Set(evaluations.map(({ name }) => name))].map((name) => evaluations.filter((each) => each.name === name))
 
@@ -200,7 +208,9 @@ export const summarize = (
       ({ sampling, completionTokens = 0, trajectories }) => sampling?.tokens ?? completionTokens * trajectories,
     ),
   )
-  /** Where sampling goes on beside learning, it takes longer than anything waits for it. */
+  /**
+   * With asynchronous sampling, `seconds.generation` is only the time spent waiting for samples.
+   */
   const samplingSeconds = sum(steps.map(({ overlap, seconds }) => overlap?.samplingSeconds ?? seconds.generation))
   const best = bestEvaluation(evaluations)
   return {

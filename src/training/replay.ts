@@ -1,4 +1,4 @@
-/** One step of a run done again, alone: on its own batch, from the state before it. Nothing of the run is changed. */
+/** Replays one step of a run from the state before it, without changing the run folder. */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Learner } from '../collectors/learners/learner.js'
@@ -14,7 +14,9 @@ import { openRun, type RunPaths, readSteps } from './runFolder.js'
 import { learnStep, type OpenRun, type Progress, sampleStep } from './step.js'
 import type { RunStore } from './store.js'
 
-/** Something that is not what it was. Undefined is shown as absent. */
+/**
+ * A difference between the recorded and the replayed step. Missing values are shown as `absent`.
+ */
 interface Difference {
   /** A field of the step's record, `weights`, or `end`. */
   readonly what: string
@@ -23,20 +25,20 @@ interface Difference {
 }
 
 export type ReplayEvent =
-  /** Where the replay begins. */
+  /** The replay starts from a checkpoint. */
   | { readonly type: 'from'; readonly step: number; readonly checkpointStep: number; readonly folder: string | null }
-  /** A step between the checkpoint and the one that is asked for. */
+  /** A step between the checkpoint and the requested step was repeated. */
   | { readonly type: 'caught-up'; readonly step: number; readonly differences: readonly Difference[] }
   | {
       readonly type: 'replayed'
       readonly step: number
-      /** Where its batch came from: it was kept, or sampled again. */
+      /** The origin of the batch: saved by the run (`kept`), or sampled again. */
       readonly batch: 'kept' | 'sampled'
-      /** Of each optimizer step that was done. */
+      /** Metrics of each optimizer step. */
       readonly updates: readonly UpdateMetrics[]
-      /** Why the step was not done, as for a loss that is no number; null if it was. */
+      /** The error if the replayed step failed with a loss that is not finite, else `null`. */
       readonly end: string | null
-      /** What the run recorded of the step: fields that were compared, and weights if there is a checkpoint after it. */
+      /** Fields compared with the run's record, and `weights` if a checkpoint follows the step. */
       readonly compared: readonly string[]
       readonly differences: readonly Difference[]
     }
@@ -44,14 +46,14 @@ export type ReplayEvent =
 export interface ReplayOptions {
   /** The run's folder. */
   readonly store: RunStore
-  /** The number of the step, or the folder of its batch. */
+  /** The number of a step, or the folder of its saved batch. */
   readonly batch: string
   readonly clock?: Clock
 }
 
 const shown = (value: unknown): string => (value === undefined ? 'absent' : JSON.stringify(value))
 
-/** What a record holds of a step, without how long it took. */
+/** Returns the comparable fields of a record: all but times and memory. */
 const compared = (record: object): ReadonlyMap<string, string> =>
   new Map(
     Object.entries(record)
@@ -59,7 +61,7 @@ const compared = (record: object): ReadonlyMap<string, string> =>
       .map(([name, value]) => [name, shown(value)]),
   )
 
-/** Fields of `is` that differ in a record. */
+/** Lists the fields of `is` that differ from `was`. */
 const differences = (was: object, is: object): readonly Difference[] => {
   const before = compared(was)
   return [...compared(is)].flatMap(([what, now]) => {
@@ -68,7 +70,7 @@ const differences = (was: object, is: object): readonly Difference[] => {
   })
 }
 
-/** Files of weights and optimizer whose bytes are others, as one difference. */
+/** Compares files of weights and optimizer. Returns at most one difference, for all of them. */
 const weightDifferences = (
   was: Readonly<Record<string, string>>,
   is: Readonly<Record<string, string>>,
@@ -79,14 +81,14 @@ const weightDifferences = (
     : [{ what: 'weights', was: `${Object.keys(was).length} files`, is: `${other.length} others, ${other[0]} first` }]
 }
 
-/** How a step ended that was done, or was not: null if it was. */
+/** Compares the end of a step: an error, or `null` if the step succeeded. */
 const endDifferences = (said: string | null, was: StepRecord | undefined, is: string | null): readonly Difference[] => {
   const end = (why: string | null): string => why ?? 'the step was done'
-  if (said === null && was === undefined) return [] // the run says nothing of the step
+  if (said === null && was === undefined) return [] // the run has no record of the step
   return said === is ? [] : [{ what: 'end', was: end(said), is: end(is) }]
 }
 
-/** The first of some folders that holds a batch; undefined if none does. */
+/** Returns the first folder that holds a batch, or `undefined`. */
 const batchAmong = (files: Files, folders: readonly string[]): TE.TaskEither<FileFailure, string | undefined> =>
   pipe(
     folders,
@@ -99,7 +101,7 @@ const batchAmong = (files: Files, folders: readonly string[]): TE.TaskEither<Fil
     TE.map((found) => found.flat()[0]),
   )
 
-/** The step to do again, and its batch if that is kept. */
+/** The step to replay, and its batch if it was saved. */
 interface AskedBatch {
   readonly step: number
   readonly kept: ReadBatch | null
@@ -123,12 +125,12 @@ const refuse = (folder: string, reason: string): never => {
   throw new FailureError(failure)
 }
 
-/** What is known of the run around the step. */
+/** The records and checkpoints of the run around the step. */
 interface Around {
   readonly asked: AskedBatch
   readonly records: readonly StepRecord[]
   readonly before: { readonly folder: string; readonly state: CheckpointState } | null
-  /** Digests of the checkpoint after the step; null where it was not kept. */
+  /** Digests of the checkpoint after the step, or `null`. */
   readonly after: Readonly<Record<string, string>> | null
 }
 
@@ -141,7 +143,7 @@ const lookAround = async (run: AnyRun, { store, batch }: ReplayOptions): Promise
     const records = orThrow(await readSteps(files, paths)())
     const last = records.at(-1)?.step ?? 0
     if (asked.kept === null && asked.step > last)
-      refuse(folder, `the run has ${last} steps: there is no step ${asked.step} to do again`)
+      refuse(folder, `the run has ${last} steps: there is no step ${asked.step} to replay`)
     const [newest] = orThrow(await checkpointsIn(files, paths.checkpoints, asked.step - 1)())
     const before =
       newest === undefined ? null : { folder: newest, state: orThrow(await readCheckpoint(files, newest, digest)()) }
@@ -150,7 +152,7 @@ const lookAround = async (run: AnyRun, { store, batch }: ReplayOptions): Promise
     if (isAhead && (asked.kept === null || before?.state.step !== asked.step - 1))
       refuse(
         folder,
-        `a run that samples ahead cannot be sampled again: step ${asked.step} needs its batch and the checkpoint before it (keep.batchEvery 1 and every.checkpoint 1)`,
+        `a run that samples ahead cannot be sampled again: replaying step ${asked.step} needs its batch and the checkpoint before it (keep.batchEvery 1 and every.checkpoint 1)`,
       )
     const place = `${paths.checkpoints}/${stepName(asked.step)}`
     const after = orThrow(await files.exists(place)()) ? orThrow(await checkpointDigests(files, place)()) : null
@@ -161,7 +163,7 @@ const lookAround = async (run: AnyRun, { store, batch }: ReplayOptions): Promise
   }
 }
 
-/** Steps up to the one that is asked for, each compared with what the run wrote down. */
+/** Repeats the steps before the requested one, and compares each with the run's record. */
 async function* catchUp(
   open: OpenRun,
   from: Progress,
@@ -181,7 +183,7 @@ async function* catchUp(
   return progress
 }
 
-/** What a step measures, on the batch that was kept or on one that is sampled again. */
+/** Repeats the step on its saved batch, or on a batch that is sampled again. */
 const again = async (open: OpenRun, before: Progress, { kept }: AskedBatch): Promise<Partial<StepRecord>> => {
   if (kept === null) {
     using sampled = await sampleStep(open, before)
@@ -197,7 +199,7 @@ const nonFinite = (error: unknown): string | undefined =>
     ? error.message
     : undefined
 
-/** The end of a replay: what the step is now, against what it was. */
+/** Repeats the requested step and compares it with the run's record. */
 const compareStep = async (
   open: OpenRun,
   before: Progress,
@@ -232,14 +234,16 @@ const compareStep = async (
 }
 
 /**
- * Does one step of a run again. The steps between the checkpoint before it and the step are done again first.
+ * Replays one step of a run. The steps between the checkpoint before it and the step are repeated
+ * first.
  *
- * What the run wrote down of the step is compared: on a batch that was kept, loss, gradient norm and what else its updates measured; on
- * one that is sampled again all of its record; and weights and optimizer after it, bit for bit, where they were kept.
+ * The result is compared with the run's record. On a saved batch, the metrics of the update are
+ * compared: loss, gradient norm and others. On a batch that is sampled again, the whole record is
+ * compared. If a checkpoint follows the step, weights and optimizer state are compared bit for bit.
  *
- * Errors   throws FailureError for a step that the run does not have, a folder without a batch, and where environment or policy fail. A loss
- *          that is no number is a result: `end`.
- * Effects  none on the run folder; closes the run at the end.
+ * Errors   throws FailureError if the run has no such step, the folder has no batch, or environment
+ *          or policy fails. A loss that is not finite is a result, in `end`.
+ * Effects  none on the run folder. Closes the run at the end.
  */
 export async function* replay(run: AnyRun, options: ReplayOptions): AsyncGenerator<ReplayEvent> {
   const { store, clock = liveClock } = options

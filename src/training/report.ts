@@ -1,4 +1,4 @@
-/** The report of a run: one HTML page that needs nothing else. */
+/** The report of a run: one self-contained HTML page. */
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -20,7 +20,7 @@ import {
 } from './records.js'
 import { openRun, type RunConfig, type RunFailure, type RunPaths, readMetrics, readTrajectories } from './runFolder.js'
 
-/** What a run wrote down. */
+/** The records of a run. */
 export interface ReportInput {
   readonly summary: RunSummary
   readonly config: RunConfig
@@ -29,7 +29,7 @@ export interface ReportInput {
   readonly trajectories: readonly TrajectoryRecord[]
 }
 
-/** Trajectories of at most this many steps go into the page, so that a long run does not make it unreadable. */
+/** The most steps whose trajectories are included, to keep the page small. */
 const SHOWN_STEPS = 60
 
 const ESCAPES: Readonly<Record<string, string>> = {
@@ -42,7 +42,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 
 const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (character) => ESCAPES[character]!)
 
-/** JSON that can stand inside a script element: nothing in it ends the element or opens a comment. */
+/** Serializes JSON for a script element: it cannot close the element or open a comment. */
 const scriptJson = (value: unknown): string => JSON.stringify(value).replaceAll('<', '\\u003c')
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`
@@ -63,7 +63,7 @@ const verdictOf = ({ name, score, measure, tasks, before, after }: EvaluationSum
   return `${score} on ${tasks} tasks (${name}) ${direction(from, to)} from ${scoreText(measure, from)} to ${scoreText(measure, to)}`
 }
 
-/** How the first of some numbers became the last. */
+/** Describes the change from the first number to the last. */
 const course = (what: string, numbers: readonly number[]): string => {
   const [first = 0, last = 0] = [numbers[0], numbers.at(-1)]
   return `the ${what} ${direction(first, last)} from ${first.toFixed(3)} to ${last.toFixed(3)}`
@@ -91,7 +91,7 @@ const evaluationCards = ({ name, score, measure, before, after, worstLate }: Eva
   card(`${name}: worst in the second half`, scoreText(measure, worstLate)),
 ]
 
-/** A rate in tokens a second: nothing for what the run did not do. */
+/** Returns a card with a rate in tokens per second, or nothing if the rate is 0. */
 const speedCard = (label: string, rate: number): readonly string[] => (rate === 0 ? [] : [card(label, whole(rate))])
 
 const cards = (summary: RunSummary): string => {
@@ -123,7 +123,7 @@ const PHASES: readonly (readonly [keyof RunSummary['seconds'], string])[] = [
   ['weightSync', 'Weight sync'],
 ]
 
-/** A bar in parts and its table: where the time went. */
+/** Renders the time spent in each phase, as a stacked bar and a table. */
 const phases = ({ seconds, secondsTotal }: RunSummary): string => {
   const known = PHASES.reduce((sum, [name]) => sum + seconds[name], 0)
   const rows = [
@@ -151,7 +151,7 @@ const tableOf = (entries: Iterable<readonly [string, unknown]>): string => {
   return `<table class="settings"><tbody>${rows.join('')}</tbody></table>`
 }
 
-/** Nested settings as dotted paths. */
+/** Flattens nested settings to dotted paths. */
 const flat = (record: object, path = ''): readonly (readonly [string, unknown])[] =>
   Object.entries(record).flatMap(([name, value]: readonly [string, unknown]) =>
     typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -159,7 +159,7 @@ const flat = (record: object, path = ''): readonly (readonly [string, unknown])[
       : [[`${path}${name}`, value] as const],
   )
 
-/** The alarms of the run: nothing if there were none, or where they are off. */
+/** Renders the alarms of the run. Returns an empty text without alarms. */
 const alarmList = ({ metrics, alarms: { mode, limits = DEFAULT_ALARM_LIMITS } }: ReportInput): string => {
   if (mode === 'off') return ''
   const steps = metrics.filter((record) => record.type === 'step')
@@ -169,7 +169,7 @@ const alarmList = ({ metrics, alarms: { mode, limits = DEFAULT_ALARM_LIMITS } }:
   return `<section>\n<h2>Alarms</h2>\n<ul class="alarms">${items.join('')}</ul>\n</section>\n`
 }
 
-/** How sampling went beside learning: nothing where they took turns. */
+/** Renders the statistics of asynchronous sampling. Returns an empty text for synchronous runs. */
 const overlapPart = (metrics: ReportInput['metrics']): string => {
   const records = metrics.flatMap((record) => (record.type === 'step' && record.overlap ? [record.overlap] : []))
   if (records.length === 0) return ''
@@ -264,12 +264,13 @@ ${left > 0 ? `<p class="note">${left} more completions are in trajectories.jsonl
 }
 
 /**
- * The report of a run as one HTML page: verdict, curves, phase times, and sampled completions whose tokens are colored by
- * log-probability or advantage. Scripts, styles and data are inside; the page asks the network for nothing.
+ * Renders the report of a run as one HTML page: verdict, curves, phase times, and sampled
+ * completions with tokens colored by log-probability or advantage. Scripts, styles and data are
+ * inlined; the page makes no network requests.
  *
- * Everything that a model or a dataset wrote is escaped: the page runs no text of theirs.
+ * Text from models and data sets is escaped, so the page never executes it.
  *
- * Errors   `Left(FileFailure)` if a file of the page's own scripts is missing: the installation is not complete.
+ * Errors   `Left(FileFailure)` if an asset of the page is missing: the installation is incomplete.
  */
 export const renderReport = (input: ReportInput, files: Files = liveFiles): TE.TaskEither<FileFailure, string> =>
   pipe(
@@ -277,7 +278,7 @@ export const renderReport = (input: ReportInput, files: Files = liveFiles): TE.T
     TE.map((assets) => page(input, assets)),
   )
 
-/** Writes summary.json and report.html from what the run wrote down. */
+/** Writes summary.json and report.html from the records of the run. */
 export const finishRun = (
   files: Files,
   paths: RunPaths,

@@ -1,4 +1,4 @@
-/** Batches of the rows of a data set, for runs that learn without sampling. */
+/** Batches of data set rows, for runs that train without sampling. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -10,31 +10,39 @@ import type { Json } from '../data/codecs/plainValues.js'
 import { type RowFailure, type RowSource, shuffled } from '../data/task.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type Owned, own, scope } from '../engine/scope.js'
+import { liveDigest } from '../live/digest.js'
 import type { BatchSource } from './source.js'
 
 export interface RowBatchOptions<Row, B> {
-  /** For run folders and messages. */
+  /** A name for run folders and messages. */
   readonly name: string
+  /**
+   * Rows of the data set. Run folders store a digest of their JSON, so resuming requires equal
+   * rows.
+   */
   readonly rows: readonly Row[] | RowSource<Row>
   /**
    * Where the rows come from, for failures: a file, and the number in it of the first of `rows`, counted from 1. Default: `name`,
    * and 1.
    */
   readonly origin?: { readonly source: string; readonly firstRow: number }
-  /** Rows of a batch. */
+  /** Number of rows per batch. */
   readonly size: number
-  /** Of the order, which is another one in every epoch. Default: rows stay in their order. */
+  /** Random key of the order, which differs in every epoch. Default: rows are not shuffled. */
   readonly key?: Key
-  /** Makes a batch of rows, such as `chatBatch(model.text)`. */
+  /** Converts rows into a batch, such as `chatBatch(model.text)`. */
   readonly batch: (rows: readonly Row[]) => E.Either<Failure, TensorDict<B>>
 }
 
-/** Batches of rows: the `data` of a run, or what an evaluator measures. */
+/** Batches of rows, for the `data` of a run or for an evaluator. */
 export interface RowBatches<out B> extends BatchSource<B> {
   readonly name: string
-  /** How many rows there are. */
+  /** Number of rows. */
   readonly rows: number | 'endless'
-  /** Every row once, in order; the last batch may be smaller. Errors: throws FailureError for rows that make no batch. */
+  /**
+   * Yields every row once, in order. The last batch may be smaller. Throws FailureError if rows
+   * cannot be converted into a batch.
+   */
   readonly once: () => Generator<Owned<TensorDict<B>>>
 }
 
@@ -52,9 +60,23 @@ const rowFailure = (
   reason: string,
 ): RowFailure => ({ _tag: 'RowFailure', source, unit: 'row', row: firstRow + index, reason })
 
+/** Converts numbers that JSON lacks to text. */
+const plainNumbers = (_: string, value: unknown): unknown =>
+  typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value)) ? String(value) : value
+
+/**
+ * Returns a digest of all rows in order, or `null` for endless sources. Unreadable rows count by
+ * reason.
+ */
+const rowsDigest = <Row>({ size, at }: RowSource<Row>): string | null => {
+  if (size === 'endless') return null
+  const rows = Array.from({ length: size }, (_, index) => liveDigest(JSON.stringify(at(index), plainNumbers)))
+  return liveDigest(rows.join())
+}
+
 const positionSchema = z.strictObject({ row: z.number().int().nonnegative() })
 
-/** Errors: throws FailureError for a position that another kind of source left. */
+/** Parses a stored position. Throws FailureError if another kind of source wrote it. */
 const rowOf = (position: Json | null): number => {
   if (position === null) return 0
   const parsed = positionSchema.safeParse(position)
@@ -65,11 +87,14 @@ const rowOf = (position: Json | null): number => {
 /**
  * Makes batches of the rows of a data set.
  *
- * All batches have `size` rows: an epoch goes on in the batch in which the one before it ends. The position is the number of the next row, so
- * that a run resumes with the batch that it would have had.
+ * All batches have `size` rows: the last batch of an epoch is filled with the first rows of the
+ * next. The position is the number of the next row, so a resumed run continues with the same batch.
+ * The description includes a digest of the rows, so a run folder cannot be resumed with other rows.
  *
- * Errors   throws RangeError for a data set without rows and for a size that is not a positive integer. A batch is `Left` for a row that the
- *          source refuses, and `Left(RowFailure)` with its number in `origin` for one that `batch` refuses.
+ * Errors   throws RangeError if the data set has no rows or the size is not a positive integer.
+ *          `collect` returns `Left` if the source rejects a row, and `Left(RowFailure)` with the row's
+ *          number in `origin` if `batch` rejects it.
+ * Cost     reads every row once, for the digest.
  * Source   TorchRL's `TensorDictReplayBuffer` with `SamplerWithoutReplacement`.
  *
  * @example
@@ -118,7 +143,7 @@ export const rowBatches = <Row, B>(options: RowBatchOptions<Row, B>): RowBatches
     name,
     rows: source.size,
     description: {
-      ...{ source: NAME, data: name, rows: source.size, size },
+      ...{ source: NAME, data: name, rows: source.size, rowsDigest: rowsDigest(source), size },
       order: key === undefined ? null : formatKey(key),
     },
     kl: null,

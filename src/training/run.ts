@@ -1,4 +1,4 @@
-/** What a training run is made of, and how its parts are checked against each other. */
+/** The parts of a training run, and the checks that they fit together. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Learner } from '../collectors/learners/learner.js'
 import type { CollectedBatch } from '../collectors/rollouts/turnRows.js'
@@ -6,7 +6,7 @@ import { inProcessUpdater, type WeightUpdater } from '../collectors/weightSync.j
 import type { FileContents } from '../core/capabilities.js'
 import type { Failure } from '../core/failure.js'
 import { type Key, keyFromSeed } from '../core/key.js'
-import { refuse } from '../core/options.js'
+import { aFunction, aList, aRecord, checkOptions, eitherOf, refuse } from '../core/options.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import type { Policy, TokenAction, TokenPrompt } from '../data/policy.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
@@ -20,76 +20,87 @@ import type { RatedEntries, Rater } from './rater.js'
 import type { UpdateMetrics } from './records.js'
 import type { BatchSource } from './source.js'
 
-/** What a run logs of its batches besides what every run logs. */
+/** The custom records and exports of a run. */
 export interface RecordOptions {
-  /** Metrics of one's own, by name: logged, drawn in the report and given to trackers. */
+  /** Custom metrics by name. They are logged, plotted in the report and sent to trackers. */
   readonly metrics?: (batch: TensorDict) => Readonly<Record<string, number>>
-  /** Folders that the run leaves behind at its end, of the last weights and of the best: files by name, by folder. Default: none. */
+  /** Folders of files exported at the end, for the last and the best weights. Default: none. */
   readonly exports?: () => Readonly<Record<string, Readonly<Record<string, FileContents>>>>
-  /** The text of a token, for records of trajectories. Default: the texts of the batch, where it has any. */
+  /** Decodes a token for trajectory records. Default: the texts of the batch, if present. */
   readonly decode?: (id: number) => string
 }
 
 /** The entries of a collected batch. */
 type EntriesOf<O> = CollectedBatch<O> extends TensorDict<infer S> ? S : never
 
-/** The entries of a rater that adds none. */
+/** The entries of a rater that adds nothing. */
 type NoEntries = Readonly<Record<never, never>>
 
-/** Entries of batches with those that a rater adds. */
+/** The entries of a batch together with those that a rater adds. */
 type WithEntries<B, Rated> = DeepMerge<B, SchemaOf<Rated>>
 
-/** Parts of a run whose batches are collected from an environment. */
+/** The parts of a run whose batches are collected from an environment. */
 export interface RunParts<
   O extends TokenPrompt,
   Added,
   M extends UpdateMetrics,
   Rated extends RatedEntries = NoEntries,
 > {
-  /** An environment; or one for each batch, which collecting beside learning and an adaptive KL weight need. */
+  /**
+   * An environment, or a function that makes one for each batch. Asynchronous sampling and an
+   * adaptive KL coefficient require the function.
+   */
   readonly env: EnvOf<O>
   readonly policy: Policy<TokenPrompt, TokenAction>
-  /** Adds what a model makes of a batch before the advantage sees it, such as `valueRater(learner)`. Default: nothing. */
+  /**
+   * Adds model outputs to a batch before the advantage, such as `valueRater(learner)`. Default:
+   * none.
+   */
   readonly rate?: Rater<EntriesOf<O>, Rated>
-  /** Default: none, for losses that learn from what a rater adds alone. */
+  /** The advantage estimator. Default: none, for losses that need only the rater's entries. */
   readonly advantage?: Advantage<never, Added>
-  /** Its batches are those of the environment with what rater and advantage add. */
+  /** Its batches have the environment's entries and those that rater and advantage add. */
   readonly learner: Learner<Merge<WithEntries<EntriesOf<O>, NoInfer<Rated>>, NoInfer<Added>>, M>
-  /** Gives the policy new weights. Default: in this process, for policies that take weights. */
+  /**
+   * Sends new weights to the policy. Default: an in-process update, if the policy accepts weights.
+   */
   readonly updater?: WeightUpdater<NamedTensors>
-  /** What the run is measured on. The first one chooses the best checkpoint. Default: nothing. */
+  /** The evaluators. The first one selects the best checkpoint. Default: none. */
   readonly evaluate?: readonly Evaluator[]
   readonly collect?: CollectOptions
   readonly record?: RecordOptions
 }
 
-/** Parts of a run whose batches come from elsewhere: rows of a data set, captured sessions, a queue. */
+/** The parts of a run whose batches come from elsewhere: a data set, captured sessions, a queue. */
 export interface DataRunParts<B, M extends UpdateMetrics, Rated extends RatedEntries = NoEntries> {
   readonly data: BatchSource<B>
-  /** Adds what a model makes of a batch, such as `pairRater(reference)`. Default: nothing. */
+  /** Adds model outputs to a batch, such as `pairRater(reference)`. Default: none. */
   readonly rate?: Rater<B, Rated>
   readonly learner: Learner<WithEntries<B, NoInfer<Rated>>, M>
-  /** Gives an evaluated policy new weights. Default: none. */
+  /** Sends new weights to an evaluated policy. Default: none. */
   readonly updater?: WeightUpdater<NamedTensors>
   readonly evaluate?: readonly Evaluator[]
   readonly record?: RecordOptions
 }
 
-/** The groups of a run one by one, for workers that play them elsewhere. */
+/** The type of environments of one group. */
+type GroupEnv = Env<TokenPrompt, TokenAction>
+
+/** The groups of a run, for workers that play them in other processes. */
 export interface RunGroups {
-  /** The environment of a task, which is one group. */
-  readonly env: (task: number) => Env<TokenPrompt, TokenAction>
-  /** Trajectories of a group. */
+  /** Makes the environment of a task, which is one group. */
+  readonly env: (task: number) => GroupEnv
+  /** Number of trajectories per group. */
   readonly size: number
-  /** Groups of a batch. */
+  /** Number of groups per batch. */
   readonly count: number
-  /** Of sampling: the same in all workers. */
+  /** Random key of sampling, the same in all workers. */
   readonly key: Key
-  /** Whether new weights stay in this process, or are pushed by an updater that the run was given. */
+  /** `kept` if new weights stay in this process, `pushed` if the run has its own updater. */
   readonly weights: 'kept' | 'pushed'
 }
 
-/** A run whose parts fit. `train` runs it, once. */
+/** A run with checked parts. `train` runs it once. */
 export interface AnyRun {
   readonly _tag: 'Run'
   readonly source: BatchSource
@@ -97,25 +108,28 @@ export interface AnyRun {
   readonly advantage: (batch: TensorDict) => TensorDict
   readonly learner: Learner<never, UpdateMetrics>
   readonly push: (version: number) => TaskEither<Failure, number>
-  /** Gives evaluated policies the weights of a version, where they are not the policy that samples. */
+  /** Updates the evaluated policies, if they are not the sampling policy. */
   readonly refresh?: (version: number) => TaskEither<Failure, number>
   readonly evaluate: readonly Evaluator[]
   readonly record: RecordOptions
-  /** Null where the environment is not a function of its tasks. */
+  /** `null` if the environment is not a function of its tasks. */
   readonly groups: RunGroups | null
-  /** Called once before the run samples or pushes weights: not for those who only look at its parts, as workers do. */
+  /**
+   * Called once before the run samples or pushes weights. Workers, which only use its parts, skip
+   * it.
+   */
   readonly begin?: () => Promise<void>
-  /** JSON of all parts: a run folder stores it, and resume compares it. */
+  /** A JSON description of all parts. It is stored in the run folder and compared on resume. */
   readonly description: Readonly<Record<string, Json>>
   /** Frees policy, learner and source. */
   readonly close: () => Promise<void>
 }
 
-/** Policies that hold something have one of these. */
+/** A policy that holds resources has one of these methods. */
 type Closable = { readonly release?: () => void; readonly close?: () => Promise<unknown> }
 
 const closed = async (part: object): Promise<void> => {
-  const { release, close } = part as Closable // absent where nothing is held
+  const { release, close } = part as Closable // both optional
   if (close !== undefined) await close()
   else release?.()
 }
@@ -127,24 +141,24 @@ const updaterOf = (policy: object, given: WeightUpdater<NamedTensors> | undefine
   if (given !== undefined) return given
   if (isReceiver(policy)) return inProcessUpdater(policy)
   const name = 'name' in policy ? String(policy.name) : 'the policy'
-  throw new RangeError(`defineRun: ${name} takes no weights itself: give an updater, such as vLLMUpdater`)
+  throw new RangeError(`defineRun: ${name} does not accept weights: give an updater, such as vLLMUpdater`)
 }
 
-/** What is wrong with evaluators and learner, in words. */
+/** Returns a message for each problem of evaluators and learner. */
 const checkParts = ({
   evaluate = [],
   learner,
 }: Pick<RunParts<TokenPrompt, never, UpdateMetrics>, 'evaluate' | 'learner'>): readonly (string | false)[] => {
   const names = evaluate.map(({ name }) => name)
   return [
-    new Set(names).size < names.length && `two evaluators have one name: ${names.join(', ')}`,
-    learner.version() > 0 && `the learner has done ${learner.version()} updates: a run begins with a new one`,
+    new Set(names).size < names.length && `evaluator names must be unique, got ${names.join(', ')}`,
+    learner.version() > 0 && `the learner has done ${learner.version()} updates: a run needs a new learner`,
   ]
 }
 
 type AnyRater = Rater<never, RatedEntries>
 
-/** The part of a run that rates its batches, and its description. */
+/** Returns the rating part of a run, and its description. */
 const ratingOf = (rater: AnyRater | undefined) =>
   rater === undefined
     ? { rating: {}, described: {} }
@@ -188,11 +202,7 @@ const groupsOf = <O extends TokenPrompt, Added, M extends UpdateMetrics>({
   typeof env !== 'function' || advantage?.groupSize === undefined || groups === undefined
     ? null
     : {
-        env: (task) =>
-          env({ groups: 1, start: task, klCoefficient: kl?.coefficient ?? 0 }) as unknown as Env<
-            TokenPrompt,
-            TokenAction
-          >, // what it has besides is carried along
+        env: (task) => env({ groups: 1, start: task, klCoefficient: kl?.coefficient ?? 0 }) as unknown as GroupEnv, // it has more
         ...{ size: advantage.groupSize, count: groups, key, weights: updater === undefined ? 'kept' : 'pushed' },
       }
 
@@ -231,26 +241,43 @@ const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
   }
 }
 
+/** The parts of every run, for `checkOptions`. */
+const SHARED_PARTS = { rate: aRecord, learner: aRecord, updater: aRecord, evaluate: aList, record: aRecord }
+
+const ENVIRONMENT_PARTS = {
+  ...SHARED_PARTS,
+  ...{ env: eitherOf(aRecord, aFunction), policy: aRecord, collect: aRecord },
+  advantage: eitherOf(aRecord, aFunction),
+}
+
 /**
- * Puts the parts of a run together and checks that they fit: environment, policy, advantage, learner; or a source of batches and a learner.
+ * Combines the parts of a run and checks that they fit. The parts are an environment, a policy, an
+ * advantage and a learner, or a batch source and a learner.
  *
- * The run takes its parts over: `train` closes policy and learner at the end.
+ * The run owns its parts: `train` closes policy and learner at the end.
  *
- * Errors   throws RangeError, with all reasons: an estimator whose group size is not the environment's, a policy that takes no weights and no
- *          updater, two evaluators of one name.
- * Source   TorchRL's GRPO recipe, whose wiring is a script.
+ * Errors   throws RangeError, with all reasons, if the advantage's group size differs from the
+ *          environment's, the policy does not accept weights and there is no updater, or two
+ *          evaluators have the same name.
+ * Source   TorchRL's GRPO recipe, which wires the parts in a script.
  */
 export const defineRun: {
   <O extends TokenPrompt, M extends UpdateMetrics, Added = NoEntries, Rated extends RatedEntries = NoEntries>(
     parts: RunParts<O, Added, M, Rated>,
   ): AnyRun
   <B, M extends UpdateMetrics, Rated extends RatedEntries = NoEntries>(parts: DataRunParts<B, M, Rated>): AnyRun
-} = (parts: object): AnyRun =>
-  'data' in parts
-    ? dataRun(parts as DataRunParts<never, UpdateMetrics>) // by the overloads
-    : environmentRun(parts as RunParts<TokenPrompt, never, UpdateMetrics>) // by the overloads
+} = (parts: object): AnyRun => {
+  if ('data' in parts) {
+    const given = parts as DataRunParts<never, UpdateMetrics> // by the overloads
+    checkOptions('defineRun', given, { ...SHARED_PARTS, data: aRecord })
+    return dataRun(given)
+  }
+  const given = parts as RunParts<TokenPrompt, never, UpdateMetrics> // by the overloads
+  checkOptions('defineRun', given, ENVIRONMENT_PARTS)
+  return environmentRun(given)
+}
 
-/** The run with something more to close at its end, such as a reference model. */
+/** Returns the run with an additional `close`, such as releasing a reference model. */
 export const closing = (run: AnyRun, close: () => Promise<void> | void): AnyRun => ({
   ...run,
   close: async () => {

@@ -1,4 +1,4 @@
-/** The folder of a run: what is in it, how it is made, found again and written to. */
+/** The folder of a run: its layout, and functions to create, open, read and append to it. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -13,18 +13,18 @@ import type { EvaluationRecord, StepRecord, TrajectoryRecord } from './records.j
 export interface RunPaths {
   readonly folder: string
   readonly config: string
-  /** Processor, engine and threads of the last session. */
+  /** The processor, engine and threads of the last session. */
   readonly machine: string
   readonly metrics: string
   readonly trajectories: string
   readonly checkpoints: string
-  /** Batches of steps that raised alarms. */
+  /** Saved batches of steps that raised alarms. */
   readonly alarms: string
-  /** Batches that are kept to be replayed. */
+  /** Batches saved for replay. */
   readonly batches: string
   readonly summary: string
   readonly report: string
-  /** What was best, in the forms that the run exports. */
+  /** The exported best weights. */
   readonly best: string
 }
 
@@ -42,7 +42,7 @@ export const runPaths = (folder: string): RunPaths => ({
   best: `${folder}/best`,
 })
 
-/** The folder cannot be used for what is asked. */
+/** The folder cannot be used for the requested operation. */
 interface RunFolderFailure {
   readonly _tag: 'RunFolderFailure'
   readonly folder: string
@@ -53,29 +53,29 @@ export type RunFailure = RunFolderFailure | FileFailure | SettingsFailure
 
 const refuse = (folder: string, reason: string): RunFolderFailure => ({ _tag: 'RunFolderFailure', folder, reason })
 
-/** How `Files` names what it has not written to its end. */
+/** Suffix that `Files` gives to unfinished files and folders. */
 const UNFINISHED = /\.tmp-\d+-\d+$/
 
 const json: z.ZodType<Json> = z.json()
 
 const configSchema = z.strictObject({
   format: z.literal(2),
-  /** The recipe that made the run; null for runs of a program. */
+  /** The recipe that made the run, or `null` if a program made it. */
   recipe: z.strictObject({ name: z.string(), file: z.string().nullable() }).nullable(),
-  /** Of the recipe. */
+  /** The settings of the recipe. */
   settings: z.record(z.string(), json),
-  /** The parts of the run, as they describe themselves. */
+  /** The description of the run's parts. */
   run: z.record(z.string(), json),
 })
 
-/** config.json: what a run is, so that nothing else goes on with its folder. */
+/** The contents of config.json, which identify the run when it is resumed. */
 export type RunConfig = Readonly<z.infer<typeof configSchema>>
 
 /** Writes config.json. */
 export const writeConfig = (files: Files, paths: RunPaths, config: RunConfig): TE.TaskEither<FileFailure, void> =>
   files.write(paths.config, `${JSON.stringify(config, undefined, 2)}\n`)
 
-/** Removes what a process that was killed had begun to write in a run folder: files and folders have other names until they are whole. */
+/** Removes unfinished files and folders that a killed process left in a run folder. */
 export const clearUnfinished = (files: Files, paths: RunPaths): TE.TaskEither<FileFailure, void> =>
   pipe(
     [paths.folder, paths.checkpoints, paths.alarms, paths.batches],
@@ -89,20 +89,28 @@ export const clearUnfinished = (files: Files, paths: RunPaths): TE.TaskEither<Fi
     TE.map(() => undefined),
   )
 
-/**
- * Makes the folder of a new run.
- *
- * Errors   `Left(RunFolderFailure)` if the folder holds a run already: nothing is overwritten.
- */
-export const createRun = (files: Files, folder: string, config: RunConfig): TE.TaskEither<RunFailure, RunPaths> => {
-  const paths = runPaths(folder)
-  return pipe(
+/** Checks that a folder can hold a new run. Errors: `Left(RunFolderFailure)` if it already holds one. */
+export const checkFree = (files: Files, folder: string): TE.TaskEither<RunFailure, void> =>
+  pipe(
     Object.values(runPaths(folder)).filter((path) => path !== folder),
     TE.traverseSeqArray(files.exists),
     TE.filterOrElseW(
       (exist) => !exist.includes(true),
-      () => refuse(folder, 'there is a run already: go on with it by --resume, or choose another folder with --out'),
+      () =>
+        refuse(folder, 'the folder already holds a run: resume it with --resume, or choose another folder with --out'),
     ),
+    TE.map(() => undefined),
+  )
+
+/**
+ * Creates the folder of a new run.
+ *
+ * Errors   `Left(RunFolderFailure)` if the folder already holds a run. Nothing is overwritten.
+ */
+export const createRun = (files: Files, folder: string, config: RunConfig): TE.TaskEither<RunFailure, RunPaths> => {
+  const paths = runPaths(folder)
+  return pipe(
+    checkFree(files, folder),
     TE.chainW(() => files.makeFolder(folder)),
     TE.chainW(() => clearUnfinished(files, paths)),
     TE.chainW(() => writeConfig(files, paths, config)),
@@ -110,7 +118,7 @@ export const createRun = (files: Files, folder: string, config: RunConfig): TE.T
   )
 }
 
-/** Reads what a run is. Errors: `Left` if there is no run in the folder, or if its config is not readable. */
+/** Reads config.json. Errors: `Left` if the folder holds no run or the file is malformed. */
 export const openRun = (
   files: Files,
   folder: string,
@@ -140,13 +148,13 @@ export const openRun = (
   )
 }
 
-/** A text file that grows line by line, and how long it is. */
+/** An append-only file of JSON lines, with its length. */
 export interface LineLog {
   readonly bytes: () => number
   readonly append: (records: readonly object[]) => TE.TaskEither<FileFailure, void>
 }
 
-/** Continues a file of JSON lines at `bytes`: whatever is behind that is cut off. The file is made if there is none. */
+/** Opens a file of JSON lines for appending, truncated to `bytes`. Creates it if necessary. */
 export const openLog = (files: Files, path: string, bytes: number): TE.TaskEither<FileFailure, LineLog> => {
   let length = bytes
   return pipe(
@@ -180,7 +188,7 @@ const parseLines = <T>(path: string, text: string): E.Either<RunFolderFailure, r
   return E.right(records)
 }
 
-/** The records of a file of JSON lines, none if there is no file. */
+/** Reads a file of JSON lines. Returns an empty list if there is no file. */
 const readLines = <T>(files: Files, path: string): TE.TaskEither<RunFailure, readonly T[]> =>
   pipe(
     files.exists(path),
@@ -188,13 +196,15 @@ const readLines = <T>(files: Files, path: string): TE.TaskEither<RunFailure, rea
     TE.chainEitherKW((text) => parseLines<T>(path, text)),
   )
 
-/** The records of metrics.jsonl. */
+/** Reads metrics.jsonl. */
 export const readMetrics = (
   files: Files,
   paths: RunPaths,
 ): TE.TaskEither<RunFailure, readonly (StepRecord | EvaluationRecord)[]> => readLines(files, paths.metrics)
 
-/** The steps of metrics.jsonl, without a line that is not written to its end: the run may be going on. */
+/**
+ * Reads the steps of metrics.jsonl. Skips an incomplete last line, because the run may be active.
+ */
 export const readSteps = (files: Files, paths: RunPaths): TE.TaskEither<RunFailure, readonly StepRecord[]> =>
   pipe(
     files.readText(paths.metrics),
@@ -204,7 +214,7 @@ export const readSteps = (files: Files, paths: RunPaths): TE.TaskEither<RunFailu
     TE.map((records) => records.filter((record) => record.type === 'step')),
   )
 
-/** The records of trajectories.jsonl. */
+/** Reads trajectories.jsonl. */
 export const readTrajectories = (
   files: Files,
   paths: RunPaths,

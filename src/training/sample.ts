@@ -1,7 +1,8 @@
-/** Completions of one question. */
+/** Samples completions of one question. */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Key } from '../core/key.js'
+import { aNumber, aRecord, checkOptions } from '../core/options.js'
 import type { PolicyFailure, StopReason } from '../data/policy.js'
 import { data, raggedRow } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -11,14 +12,14 @@ import type { EnvFailure } from '../envs/env.js'
 import { TemplateTransform } from '../envs/transforms/templateTransform.js'
 import { Tokenizer } from '../envs/transforms/tokenizer.js'
 import { append } from '../envs/transforms/transform.js'
+import type { GenerationOptions } from '../modules/generation/generator.js'
 import { makeParams, type Pretrained } from '../modules/pretrained.js'
-import type { GenerationOptions } from '../modules/transformer/generate.js'
 import { type TransformersPolicy, TransformersWrapper } from '../modules/transformersWrapper.js'
 
 export interface SampledText {
-  /** Without the token that ends the turn. */
+  /** The completion's text, without the end-of-turn token. */
   readonly text: string
-  /** Of the whole completion, in nats. */
+  /** Log-probability of the whole completion, in nats. */
   readonly logProb: number
   readonly stopReason: StopReason
   readonly tokens: number
@@ -30,12 +31,15 @@ export interface SampleOptions {
   readonly sampling: Omit<GenerationOptions, 'stopTokens'>
 }
 
-/** Samples `count` completions of a question asked by the user. Errors: `Left` if the template or the policy refuses it. */
+/** Samples `count` completions of a user's question. `Left` if template or policy rejects it. */
 export const sampleCompletions = (
   model: Pretrained,
   question: string,
-  { count, key, sampling }: SampleOptions,
+  options: SampleOptions,
 ): TE.TaskEither<EnvFailure | PolicyFailure, readonly SampledText[]> => {
+  checkOptions('sampleCompletions', options, { count: aNumber, key: aRecord, sampling: aRecord })
+  const { count, key, sampling } = options
+
   const { config, text } = model
   const env = pipe(
     ChatEnv({ batchSize: count }),

@@ -1,4 +1,4 @@
-/** What a run holds from its first step to its last. */
+/** The state of a run while it executes. */
 import type { Clock, Files } from '../core/capabilities.js'
 import type { Changing } from '../core/changing.js'
 import type { AlarmWatch } from './alarmWatch.js'
@@ -11,7 +11,7 @@ import type { OpenStore } from './store.js'
 export interface Session {
   readonly options: TrainOptions
   readonly open: OpenRun
-  /** Null for a run that keeps nothing. */
+  /** `null` for a run without a folder. */
   readonly store: OpenStore | null
   readonly files: Files
   readonly clock: Clock
@@ -19,17 +19,17 @@ export interface Session {
   readonly trajectories: LineLog
   readonly records: (StepRecord | EvaluationRecord)[]
   readonly startedAt: number
-  /** Seconds of earlier sessions. */
+  /** Wall-clock seconds of earlier sessions. */
   readonly secondsBefore: number
-  /** Null where alarms are off. */
+  /** `null` if alarms are off. */
   readonly watch: AlarmWatch | null
   readonly state: Changing<{
-    /** By an alarm: the run saves and ends. */
+    /** Set by an alarm in `stop` mode: the run saves and ends. */
     readonly isStopped: boolean
     readonly checkpointSeconds: number
   }>
 }
 
-/** Of all sessions of the run. */
+/** Returns the wall-clock seconds over all sessions of the run. */
 export const secondsTotal = ({ clock, startedAt, secondsBefore }: Session): number =>
   secondsBefore + (clock.now() - startedAt) / 1000

@@ -1,4 +1,4 @@
-/** Settings that recipes share: groups of a schema, each with defaults and descriptions. */
+/** Settings shared by recipes: groups of a schema, with defaults and descriptions. */
 import { z } from 'zod'
 import { ALGORITHM_NAMES } from '../objectives/algorithms.js'
 import { KL_FORMS } from '../objectives/klForms.js'
@@ -8,22 +8,19 @@ import { ALARM_KINDS } from './alarms.js'
 const count = z.number().int().positive()
 const natural = z.number().int().nonnegative()
 
-/** Weights of an off-policy correction: by token or by sequence, truncated or masked beyond the limits. */
+/** Off-policy corrections: weights per token or sequence, truncated or masked beyond the limits. */
 const CORRECTIONS = ['none', 'token-truncated', 'sequence-truncated', 'token-masked', 'sequence-masked'] as const
 
-/** The optimizers that settings name. */
+/** Names of the available optimizers. */
 export const OPTIMIZER_NAMES = ['adamw', 'sgd', 'lion', 'adafactor', 'muon'] as const
 
-const model = z
-  .string()
-  .default('embedded')
-  .describe('model to begin with: a folder, a run folder, a hub name, or embedded')
+const model = z.string().default('embedded').describe('initial model: a folder, a run folder, a hub name, or embedded')
 
-/** How many tasks make a batch. */
+/** The size of a batch. */
 const tasks = z
   .strictObject({
-    prompts: count.default(16).describe('different tasks in a step'),
-    group: count.default(8).describe('completions of each task'),
+    prompts: count.default(16).describe('tasks per step'),
+    group: count.default(8).describe('completions per task'),
   })
   .prefault({})
 
@@ -35,40 +32,40 @@ const sampling = z
       .nullable()
       .default(null)
       .describe(
-        'rounds in which groups without a signal are sampled again for one batch; 1: never, off: as the algorithm has it',
+        'most sampling rounds per batch, replacing groups without a signal; 1: no resampling, off: the default of the algorithm',
       ),
     overlongCache: natural
       .nullable()
       .default(null)
-      .describe('last tokens of the longest completion that cost something; 0: none, off: as the algorithm has it'),
-    overlongFactor: z.number().min(0).default(1).describe('cost of a completion of the longest length'),
+      .describe('number of final tokens with a length penalty; 0: no penalty, off: the default of the algorithm'),
+    overlongFactor: z.number().min(0).default(1).describe('length penalty of a completion of maximal length'),
     maxLag: natural
       .default(0)
-      .describe('updates that a completion may be behind the learner; above 0, sampling runs beside learning'),
+      .describe('largest staleness of a completion in updates; above 0, sampling runs while the learner trains'),
     stale: z
       .enum(['wait', 'drop', 'correct'])
       .default('wait')
-      .describe('groups that would be older than maxLag: wait for them in time, drop them, or correct their tokens'),
-    samplerThreads: count.default(1).describe('threads inside an operation of the sampler that runs beside learning'),
+      .describe('groups that would exceed maxLag: delay sampling, drop them, or correct their tokens'),
+    samplerThreads: count.default(1).describe('intra-op threads of the asynchronous sampler'),
   })
   .prefault({})
 
 const loss = z
   .strictObject({
-    algorithm: z.enum(ALGORITHM_NAMES).default('grpo').describe('advantages and loss'),
+    algorithm: z.enum(ALGORITHM_NAMES).default('grpo').describe('algorithm for advantages and loss'),
     clipLow: z
       .number()
       .min(0)
       .lt(1)
       .nullable()
       .default(null)
-      .describe('how far a ratio may fall below 1; off: as the algorithm has it'),
+      .describe('clip range below 1; off: the default of the algorithm'),
     clipHigh: z
       .number()
       .min(0)
       .nullable()
       .default(null)
-      .describe('how far a ratio may rise above 1; off: as the algorithm has it'),
+      .describe('clip range above 1; off: the default of the algorithm'),
   })
   .prefault({})
 
@@ -78,28 +75,28 @@ const kl = z
       .number()
       .min(0)
       .default(0)
-      .describe('weight of the KL divergence from the first weights; 0 measures it')
+      .describe('coefficient of the KL divergence from the initial weights; 0 only measures it')
       .meta({ flag: 'kl-coefficient' }),
-    in: z.enum(['reward', 'loss']).default('reward').describe('where the divergence counts').meta({ flag: 'kl-in' }),
+    in: z.enum(['reward', 'loss']).default('reward').describe('place of the KL term').meta({ flag: 'kl-in' }),
     form: z
       .enum(KL_FORMS)
       .nullable()
       .default(null)
-      .describe('estimator of the divergence; off: k1 in the reward, k3 in the loss')
+      .describe('KL estimator; off: k1 in the reward, k3 in the loss')
       .meta({ flag: 'kl-form' }),
     target: z
       .number()
       .positive()
       .nullable()
       .default(null)
-      .describe('divergence of a completion in nats that the weight in the reward is steered to')
+      .describe('target KL per completion in nats; adapts the coefficient in the reward')
       .meta({ flag: 'kl-target' }),
     horizon: z
       .number()
       .positive()
       .nullable()
       .default(null)
-      .describe('completions in which that weight changes by a factor of about e')
+      .describe('completions after which the adaptive coefficient can change by a factor of about e')
       .meta({ flag: 'kl-horizon' }),
   })
   .prefault({})
@@ -110,13 +107,16 @@ const learner = z
     schedule: z
       .enum(['constant', 'linear', 'cosine'])
       .default('constant')
-      .describe('how the learning rate falls to 0 at the end of the run'),
-    warmup: natural.default(0).describe('steps in which the learning rate rises first'),
+      .describe('decay of the learning rate to 0 at the end of the run'),
+    warmup: natural.default(0).describe('warm-up steps of the learning rate'),
     optimizer: z.enum(OPTIMIZER_NAMES).default('adamw').describe('optimizer'),
-    optimizerOptions: z.record(z.string(), z.number()).default({}).describe('its options, such as {"beta2":0.95}'),
-    maxGradNorm: z.number().positive().default(1).describe('largest gradient norm before clipping'),
+    optimizerOptions: z
+      .record(z.string(), z.number())
+      .default({})
+      .describe('optimizer options, such as {"beta2":0.95}'),
+    maxGradNorm: z.number().positive().default(1).describe('gradient norm above which gradients are clipped'),
     epochs: count.default(1).describe('passes over the batch of a step'),
-    miniBatches: count.default(1).describe('optimizer steps of a pass, each on whole groups'),
+    miniBatches: count.default(1).describe('optimizer steps per pass, each on whole groups'),
   })
   .prefault({})
 
@@ -125,27 +125,34 @@ const offPolicy = z
     oldLogProbs: z
       .enum(['sampled', 'rescored'])
       .default('sampled')
-      .describe('log-probs that ratios are taken against: the sampler’s, or the trainer’s own before the update'),
+      .describe(
+        'log-probs in the denominator of ratios: from the sampler, or rescored by the trainer before the update',
+      ),
     truncated: z
       .enum(['learn', 'mask'])
       .default('learn')
-      .describe('completions at the token limit: learn from them, or mask them out of the loss'),
+      .describe('completions at the token limit: train on them, or mask them out of the loss'),
     correction: z
       .enum(CORRECTIONS)
       .default('none')
-      .describe('weights for tokens that sampler and trainer rate differently'),
-    correctionLow: z.number().min(0).nullable().default(null).describe('smallest weight before it is masked; off: 0.5'),
+      .describe('importance weights for the gap between sampler and trainer'),
+    correctionLow: z
+      .number()
+      .min(0)
+      .nullable()
+      .default(null)
+      .describe('weight below which tokens are masked; off: 0.5'),
     correctionHigh: z
       .number()
       .positive()
       .nullable()
       .default(null)
-      .describe('largest weight; off: 2 where weights are truncated, 5 where they are masked'),
+      .describe('largest weight; off: 2 if weights are truncated, 5 if they are masked'),
     rejection: z
       .enum(['none', ...REJECTION_STATISTICS])
       .default('none')
-      .describe('statistic above whose limit tokens or sequences are left out'),
-    rejectionLimit: z.number().positive().nullable().default(null).describe('that limit'),
+      .describe('statistic for rejecting tokens or sequences'),
+    rejectionLimit: z.number().positive().nullable().default(null).describe('limit of that statistic'),
   })
   .prefault({})
 
@@ -154,63 +161,69 @@ const lora = z
     rank: count
       .nullable()
       .default(null)
-      .describe('train an adapter of this rank in place of all weights')
+      .describe('train a LoRA adapter of this rank instead of all weights')
       .meta({ flag: 'lora-rank' }),
-    alpha: z.number().positive().default(16).describe('strength of the adapter').meta({ flag: 'lora-alpha' }),
+    alpha: z
+      .number()
+      .positive()
+      .default(16)
+      .describe('LoRA alpha, which scales the adapter')
+      .meta({ flag: 'lora-alpha' }),
     target: z
       .union([z.string(), z.array(z.string())])
       .default('all-linear')
-      .describe('modules that the adapter changes')
+      .describe('modules with an adapter')
       .meta({ flag: 'lora-target' }),
     scaling: z
       .enum(['alpha/rank', 'alpha/sqrt(rank)'])
       .default('alpha/rank')
-      .describe('scale of the adapter')
+      .describe('scaling of the adapter')
       .meta({ flag: 'lora-scaling' }),
   })
   .prefault({})
 
 const compute = z
   .strictObject({
-    microBatch: count.default(4096).describe('tokens computed in one run, about'),
+    microBatch: count.default(4096).describe('approximate tokens per forward and backward pass'),
     recompute: z
       .enum(['none', 'layers'])
       .default('none')
-      .describe('what is computed again for the gradient to save memory'),
-    workers: count
-      .default(1)
-      .describe('threads that sample and compute gradients side by side; another number rounds differently'),
+      .describe('activations to recompute in the backward pass, to save memory'),
+    workers: count.default(1).describe('parallel threads for sampling and gradients; the number affects rounding'),
     dtype: z
       .enum(['F32', 'BF16', 'F16'])
       .nullable()
       .default(null)
-      .describe('write the trained model at the end in this number format; an adapter is merged'),
+      .describe('export the trained model in this number format, with any adapter merged'),
   })
   .prefault({})
 
 const alarmLimit = z.number().nonnegative().nullable()
 
-/** What `train` does beside learning. */
+/** The settings of evaluation, checkpoints, records and alarms. */
 const keep = z
   .strictObject({
     evalEvery: count.default(5).describe('steps between evaluations'),
-    evalTasks: count.default(200).describe('tasks in an evaluation'),
+    evalTasks: count.default(200).describe('tasks per evaluation'),
     checkpointEvery: count.default(10).describe('steps between checkpoints'),
-    trajectories: natural.default(8).describe('trajectories kept of each step'),
-    saveBatches: count.nullable().default(null).describe('steps between batches that are kept for tandem replay'),
-    keepBatches: count.default(20).describe('how many of them are kept, the newest'),
+    trajectories: natural.default(8).describe('trajectories recorded per step'),
+    saveBatches: count.nullable().default(null).describe('steps between batches saved for tandem replay'),
+    keepBatches: count.default(20).describe('number of newest saved batches to retain'),
     alarms: z
       .enum(['off', 'warn', 'stop'])
       .default('warn')
-      .describe('when a run gets into trouble: off, warn, or stop after the step, saved'),
+      .describe('action on an alarm: none, warn, or save and stop after the step'),
     alarmLimits: z
       .partialRecord(z.enum(ALARM_KINDS), alarmLimit)
       .default({})
-      .describe('other limits of alarms, such as {"truncation":0.2}; null switches one off'),
+      .describe('alarm limits to override, such as {"truncation":0.2}; null disables an alarm'),
   })
   .prefault({})
 
-/** Groups of settings for schemas of recipes: `z.strictObject({ ...settings.run, sampling: settings.sampling })`. */
+/**
+ * Setting groups for recipe schemas:
+ * `z.strictObject({ steps: settings.steps, keep: settings.keep })`.
+ */
 export const settings = {
   model,
   tasks,
@@ -222,11 +235,11 @@ export const settings = {
   lora,
   compute,
   keep,
-  seed: natural.default(1).describe('seed of everything random'),
-  steps: count.default(60).describe('batches that are collected and learned from'),
+  seed: natural.default(1).describe('random seed of the run'),
+  steps: count.default(60).describe('training steps'),
 } as const
 
-/** The settings of a run by policy gradients: everything that `policyRun` reads. */
+/** The settings of a policy-gradient run, as read by `policyRun`. */
 export const policySettings = z.strictObject({
   model: settings.model,
   seed: settings.seed,
@@ -242,12 +255,12 @@ export const policySettings = z.strictObject({
   keep,
 })
 
-/** The settings of a run that learns from the rows of a data set. */
+/** The settings of a run that trains on the rows of a data set. */
 export const dataSettings = z.strictObject({
   model: settings.model,
   seed: settings.seed,
   steps: settings.steps,
-  batch: count.default(32).describe('rows of a step'),
+  batch: count.default(32).describe('rows per step'),
   learner,
   lora,
   compute,
@@ -256,5 +269,5 @@ export const dataSettings = z.strictObject({
 
 export type PolicySettings = z.output<typeof policySettings>
 
-/** Groups whose fields change nothing of what has been computed. */
+/** Settings that do not affect earlier results, so they may change on resume. */
 export const MAY_CHANGE: readonly string[] = ['steps', 'keep', 'compute.dtype']

@@ -1,4 +1,4 @@
-/** Where the batches of a run come from. */
+/** Batch sources: the interface between a run and the origin of its batches. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { SamplingCounts } from '../collectors/dynamicSampling.js'
 import type { StaleRule } from '../collectors/overlap/overlapState.js'
@@ -8,7 +8,7 @@ import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Owned } from '../engine/scope.js'
 import type { OverlapRecord } from './records.js'
 
-/** A batch, and where to go on. */
+/** A batch, and the position after it. */
 export interface SourceBatch<out B = unknown> {
   readonly batch: Owned<TensorDict<B>>
   readonly position: Json
@@ -16,54 +16,63 @@ export interface SourceBatch<out B = unknown> {
   readonly overlap: OverlapRecord | null
 }
 
-/** Where a source begins. */
+/** The start conditions of a source. */
 export interface SourceStart {
-  /** Steps done. */
+  /** Number of steps done. */
   readonly step: number
-  /** The last step of the run: nothing is sampled for steps after it. */
+  /** The last step of the run. Nothing is sampled for later steps. */
   readonly lastStep: number
-  /** Where an earlier session stopped; null at the beginning of a run. */
+  /** The position of the checkpoint to resume from, or `null` for a new run. */
   readonly position: Json | null
-  /** Gives the policy the learner's weights as a version. */
+  /** Pushes the learner's weights to the policy, as a version. */
   readonly push: (version: number) => TaskEither<Failure, number>
 }
 
-/** A source that is giving batches. */
+/** An open source. */
 export interface OpenSource<out B = unknown> {
-  /** Where it stands: JSON for a checkpoint. */
+  /** The initial position, as JSON for a checkpoint. */
   readonly position: Json
-  /** The batch of the next step. Equal positions and weights give equal batches, unless sampling goes on beside learning. */
+  /**
+   * Collects the batch of the next step. Equal positions and weights give equal batches, except
+   * with asynchronous sampling.
+   */
   readonly collect: (at: {
     readonly position: Json
     readonly klCoefficient: number
   }) => TaskEither<Failure, SourceBatch<B>>
-  /** A step was learned from: the policy gets the weights, at once or beside what it samples. */
+  /** Called after a step is trained. The policy receives the weights now, or while it samples. */
   readonly trained: (version: number) => TaskEither<Failure, number>
-  /** A checkpoint holds a position for good. Default: nothing is done. */
+  /** Called after a checkpoint with this position is saved. Default: does nothing. */
   readonly saved?: (position: Json) => TaskEither<Failure, void>
   readonly close: () => Promise<void>
 }
 
-/** Where batches come from. `B` are their entries. */
+/** The origin of a run's batches. `B` is the type of their entries. */
 export interface BatchSource<out B = unknown> {
   readonly description: Json
-  /** The weight of the divergence in the reward, and how it changes; null where there is none. */
+  /** The KL coefficient of the reward and its updates, or `null` without a KL term. */
   readonly kl: KLWeight | null
   readonly open: (start: SourceStart) => Promise<OpenSource<B>>
   readonly close: () => Promise<void>
 }
 
-/** The weight of a divergence in the reward, step by step. */
+/** The KL coefficient of the reward, step by step. */
 export interface KLWeight {
   readonly coefficient: number
-  /** The weight of the next step, from that of this one, the mean divergence of its completions in nats, and their number. */
+  /**
+   * Returns the next step's coefficient, given this step's coefficient, the mean KL divergence of
+   * its completions in nats, and their number.
+   */
   readonly next: (coefficient: number, kl: number, completions: number) => number
 }
 
-/** Sampling beside learning. */
+/** The options of asynchronous sampling. */
 export interface AheadOptions {
-  /** Updates that the weights of a completion's oldest token may be behind those that learn from it. At least 1. */
+  /** Largest staleness of a completion's oldest token, in updates. At least 1. */
   readonly maxLag: number
-  /** What happens to groups that would be older. Default `wait`. With `correct` the learner weighs their tokens (`offPolicy.stale`). */
+  /**
+   * The treatment of groups that would exceed `maxLag`. Default `wait`. With `correct`, the learner
+   * reweights their tokens (`offPolicy.stale`).
+   */
   readonly stale?: StaleRule
 }

@@ -1,4 +1,4 @@
-/** One step of a run: collect, learn, give the policy the new weights, and write down what happened. */
+/** One step of a run: collect, train, push the new weights to the policy, and record the step. */
 import type { Learner } from '../collectors/learners/learner.js'
 import type { Clock } from '../core/capabilities.js'
 import { orThrow } from '../core/failure.js'
@@ -14,31 +14,31 @@ import type { MemoryRecord, PhaseSeconds, StepRecord, TrajectoryRecord, UpdateMe
 import type { AnyRun } from './run.js'
 import type { OpenSource, SourceBatch } from './source.js'
 
-/** Where a run stands between two steps. */
+/** The state of a run between two steps. */
 export interface Progress {
-  /** Steps done. */
+  /** Number of steps done. */
   readonly step: number
-  /** Weight of the divergence in the next step. */
+  /** KL coefficient of the next step. */
   readonly klCoefficient: number
   readonly position: Json
 }
 
-/** A run that is going on. */
+/** A run with its open source. */
 export interface OpenRun {
   readonly run: AnyRun
   readonly source: OpenSource
   readonly clock: Clock
 }
 
-/** A batch that was collected for a step, and what is learned from it. Disposing of it frees both. */
+/** The collected batch of a step, and the part of it to train on. Disposing frees both. */
 export interface SampledStep extends Disposable, Pick<SourceBatch, 'position' | 'sampling' | 'overlap'> {
   readonly step: number
   readonly batch: TensorDict
-  /** With advantages, and without the groups that were dropped. */
+  /** The batch with advantages, without dropped groups. */
   readonly rated: TensorDict
   readonly before: Progress
   readonly seconds: Pick<PhaseSeconds, 'generation' | 'environment'>
-  /** Of the clock, when the batch was there. */
+  /** Clock time at which the batch was complete. */
   readonly collectedAt: number
 }
 
@@ -54,7 +54,7 @@ const raggedAt = (td: TensorDict, path: readonly string[]): Ragged | undefined =
   return entry !== undefined && '_tag' in entry && entry._tag === 'Ragged' ? (entry as Ragged) : undefined // by its tag
 }
 
-/** Collects the batch of the next step. Errors: throws FailureError where environment or policy fail. */
+/** Collects the batch of the next step. Throws FailureError if environment or policy fails. */
 export const sampleStep = async ({ run, source, clock }: OpenRun, before: Progress): Promise<SampledStep> => {
   const started = clock.now()
   const collected = orThrow(await source.collect(before)())
@@ -83,7 +83,9 @@ export const sampleStep = async ({ run, source, clock }: OpenRun, before: Progre
   }
 }
 
-/** Mean divergence of a completion in nats; null where the environment measures none. */
+/**
+ * Returns the mean KL of a completion in nats, or `null` if the environment does not measure it.
+ */
 const completionKL = (batch: TensorDict): number | null => {
   const penalty = raggedAt(batch, ['next', 'klPenalty'])
   if (penalty === undefined || raggedLength(penalty) === 0) return null
@@ -94,7 +96,7 @@ const completionKL = (batch: TensorDict): number | null => {
 const groupsOf = (td: TensorDict): number =>
   new Set(itemsAt(td, ['groupId']) ?? itemsAt(td, ['trajectoryId']) ?? []).size
 
-/** The part of a step's record that describes what was sampled. */
+/** Returns the part of a step's record that describes the sampled batch. */
 export const describeStep = ({ run }: OpenRun, { batch, rated, sampling, overlap, before }: SampledStep) => {
   const groups = groupsOf(batch)
   const used = groupsOf(rated)
@@ -112,7 +114,12 @@ const memoryNow = (): MemoryRecord => {
   return { residentBytes: residentBytes(), graphs, graphBytes }
 }
 
-/** Errors: throws FailureError where the learner or the policy fails; a loss that is no number is a failure of the learner. */
+/**
+ * Trains on the batch of a step and pushes the new weights.
+ *
+ * Errors   throws FailureError if the learner (also for a loss that is not finite) or the policy
+ *          fails.
+ */
 export const learnStep = async (
   open: OpenRun,
   sampled: SampledStep,
@@ -147,7 +154,7 @@ export const learnStep = async (
   return { record, progress: { step, position: sampled.position, klCoefficient } }
 }
 
-/** The advantage of each row of a rated batch, by trajectory and turn: one number where all tokens have the same. */
+/** Returns the advantages of rows by trajectory and turn: one number if all tokens share it. */
 const advantagesOf = (rated: TensorDict): ReadonlyMap<string, number | readonly number[]> => {
   const advantage = raggedAt(rated, ['advantage'])
   const mask = raggedAt(rated, ['masks', 'assistant'])
@@ -163,7 +170,9 @@ const advantagesOf = (rated: TensorDict): ReadonlyMap<string, number | readonly 
   )
 }
 
-/** Rows of whole trajectories to be looked at: those of two members of each group, as many as fit. */
+/**
+ * Selects rows for inspection: the first two trajectories of each group, at most `count` in all.
+ */
 export const shownRows = (batch: TensorDict, count: number): readonly number[] => {
   if (find(batch, ['trajectoryId']) === undefined) return []
   const members = new Map<string, number>()
@@ -176,7 +185,9 @@ export const shownRows = (batch: TensorDict, count: number): readonly number[] =
   return shown.slice(0, count).flatMap(({ rows }) => rows)
 }
 
-/** Completions of the batch to be looked at: of all rows, or of some. Batches of a data set have none. */
+/**
+ * Returns records of the batch's trajectories, for all or some rows. Data set batches have none.
+ */
 export const trajectoriesOf = (
   { run }: OpenRun,
   { step, batch, rated }: SampledStep,

@@ -1,4 +1,4 @@
-/** The folder that a run is kept in: opened for a new run or an old one. */
+/** Run stores: folders that are opened for a new run or to resume one. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -24,12 +24,12 @@ import {
   writeConfig,
 } from './runFolder.js'
 
-/** A place for a run: nothing is read or written before `train` opens it. */
+/** A folder for a run. Nothing is read or written until `train` opens it. */
 export interface RunStore {
   readonly folder: string
-  /** A folder with a run: go on with it, or refuse. Default `resume`. */
+  /** The action if the folder holds a run. Default `resume`. */
   readonly existing: 'resume' | 'refuse'
-  /** A folder without a run: make it, or refuse. Default `create`. */
+  /** The action if the folder holds no run. Default `create`. */
   readonly missing: 'create' | 'refuse'
   readonly files: Files
   readonly digest: Digest
@@ -37,7 +37,7 @@ export interface RunStore {
 }
 
 /**
- * A folder for a run: made if it is not there, gone on with if it is.
+ * Describes the folder of a run. By default it is created, or resumed if it holds a run.
  *
  * @example
  * runFolder('runs/first').folder // 'runs/first'
@@ -52,30 +52,30 @@ export const runFolder = (folder: string, options: Partial<Omit<RunStore, 'folde
   ...options,
 })
 
-/** Where an old run goes on. */
+/** The checkpoint from which a run resumes. */
 interface ResumePoint {
   readonly folder: string
   readonly state: CheckpointState
 }
 
-/** A store that is open. */
+/** An open store. */
 export interface OpenStore extends RunStore {
   readonly paths: RunPaths
-  /** Null at the beginning of a run. */
+  /** `null` for a new run. */
   readonly resume: ResumePoint | null
   readonly records: readonly (StepRecord | EvaluationRecord)[]
-  /** Lets other processes open the folder. */
+  /** Releases the folder's lock. */
   readonly release: () => Promise<void>
 }
 
-/** A store that is open, before its lock is added. */
+/** An open store without its lock. */
 type Contents = Omit<OpenStore, 'release'>
 
 export type StoreFailure = RunFailure | CheckpointFailure | LockFailure
 
 const shown = (value: unknown): string => JSON.stringify(value) ?? 'nothing'
 
-/** What differs between the run of a folder and the one that is to go on with it. */
+/** Fails if the parts of the stored run differ from those of the run that resumes it. */
 const disagreement = (folder: string, was: RunConfig, is: RunConfig): E.Either<RunFailure, void> => {
   const different = differingSettings(was.run, is.run)
   if (different.length === 0) return E.right(undefined)
@@ -83,11 +83,11 @@ const disagreement = (folder: string, was: RunConfig, is: RunConfig): E.Either<R
   return E.left({
     _tag: 'RunFolderFailure',
     folder,
-    reason: `the folder holds a run of other parts: ${list.join('; ')}. Go on with the parts that it began with, or choose another folder`,
+    reason: `the folder holds a run with other parts: ${list.join('; ')}. Resume it with its original parts, or choose another folder`,
   })
 }
 
-/** The newest checkpoint with the records up to it; null if the run had not saved any. */
+/** Reads the newest checkpoint. Returns `null` if the run has none. */
 const resumePoint = (store: RunStore, paths: RunPaths): TE.TaskEither<StoreFailure, ResumePoint | null> =>
   pipe(
     checkpointsIn(store.files, paths.checkpoints),
@@ -99,7 +99,7 @@ const resumePoint = (store: RunStore, paths: RunPaths): TE.TaskEither<StoreFailu
         TE.bimap(
           (failure) =>
             failure._tag === 'ModelFailure' && older[0] !== undefined
-              ? { ...failure, reason: `${failure.reason}. Remove this checkpoint to go on from ${older[0]}` }
+              ? { ...failure, reason: `${failure.reason}. Remove this checkpoint to resume from ${older[0]}` }
               : failure,
           (state) => ({ folder: newest, state }),
         ),
@@ -114,7 +114,8 @@ const oldRun = (store: RunStore, paths: RunPaths, config: RunConfig): TE.TaskEit
     TE.chainFirstEitherKW((stored) => disagreement(folder, stored.config, config)),
     TE.chainW(() => resumePoint(store, paths)),
     TE.bindTo('resume'),
-    // What was written after the checkpoint belongs to steps that are done again: it is cut off before the records are read.
+    // Records after the checkpoint belong to steps that will run again, so they are truncated
+    // first.
     TE.chainFirstW(({ resume }) =>
       resume === null ? TE.right(undefined) : openLog(files, paths.metrics, resume.state.metricsBytes),
     ),
@@ -134,9 +135,10 @@ const newRun = (store: RunStore, config: RunConfig): TE.TaskEither<StoreFailure,
 /**
  * Opens a store for a run.
  *
- * Errors   `Left` for a folder that holds a run of other parts (naming them), for one that holds a run or none where that is refused, and
- *          for a checkpoint that is not as it was written (naming the one before it). `Left(LockFailure)`, with nothing changed, while another
- *          process has the folder open.
+ * Errors   `Left` if the folder holds a run with other parts (which are named), if the store
+ *          refuses an existing or a missing run, or if the newest checkpoint is damaged (the one
+ *          before it is named). `Left(LockFailure)`, with nothing changed, while another process
+ *          has the folder open.
  * Effects  holds the lock of the folder until `release`.
  */
 export const openStore = (store: RunStore, config: RunConfig): TE.TaskEither<StoreFailure, OpenStore> => {
@@ -154,7 +156,7 @@ export const openStore = (store: RunStore, config: RunConfig): TE.TaskEither<Sto
     ),
     TE.chainFirstW(() => store.files.makeFolder(store.folder)),
     TE.chainW(() => store.locks.take(`${store.folder}/run.lock`)),
-    // Looked at again: another process may have made a run before it let go of the lock.
+    // Checked again: another process may have created a run before it released the lock.
     TE.chainW(({ release }) =>
       pipe(
         store.files.exists(paths.config),

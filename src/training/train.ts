@@ -1,9 +1,9 @@
-/** A whole training run as a stream of events. */
+/** Runs a whole training run as a stream of events. */
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, FailureError, type FileFailure, orThrow } from '../core/failure.js'
 import { child, type Key, keyFromSeed } from '../core/key.js'
-import { unknownName } from '../core/options.js'
+import { aNumber, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import { stepName } from '../data/runLayout.js'
 import { engineReport } from '../engine/report.js'
 import { liveClock } from '../live/clock.js'
@@ -33,18 +33,25 @@ import {
 } from './step.js'
 import { type OpenStore, openStore } from './store.js'
 
-const TRAIN_OPTIONS = ['steps', 'store', 'every', 'keep', 'alarms', 'signal', 'recipe', 'clock']
+const TRAIN_OPTIONS: OptionKinds<TrainOptions> = {
+  steps: aNumber,
+  store: aRecord,
+  every: aRecord,
+  keep: aRecord,
+  alarms: aRecord,
+  signal: aRecord,
+  recipe: aRecord,
+  clock: aRecord,
+}
 
-/** Errors: throws RangeError with every option that cannot be used. */
-const checkOptions = (options: TrainOptions): void => {
+/** Throws RangeError that lists every unknown option, or every one that is out of range. */
+const checkTrain = (options: TrainOptions): void => {
+  checkOptions('train', options, TRAIN_OPTIONS)
   const count = (name: string, n: number | undefined, least: number): readonly string[] =>
     n !== undefined && !(Number.isSafeInteger(n) && n >= least)
       ? [`${name} must be an integer of at least ${least}, got ${n}`]
       : []
   const problems = [
-    ...Object.keys(options).flatMap((name) =>
-      TRAIN_OPTIONS.includes(name) ? [] : [unknownName('option', name, TRAIN_OPTIONS)],
-    ),
     ...count('steps', options.steps, 1),
     ...count('every.evaluate', options.every?.evaluate, 1),
     ...count('every.checkpoint', options.every?.checkpoint, 1),
@@ -55,7 +62,10 @@ const checkOptions = (options: TrainOptions): void => {
   if (problems.length > 0) throw new RangeError(`train: ${problems.join('; ')}`)
 }
 
-/** Emits alarms and saves their batch. If saving fails, the error is appended to the message and returned. */
+/**
+ * Emits alarms and saves their batch. If saving fails, the error is appended to the message and
+ * returned.
+ */
 async function* raise(
   { store }: Session,
   { alarms, batch }: RaisedAlarms,
@@ -63,13 +73,13 @@ async function* raise(
   const path = store === null ? null : `${store.paths.alarms}/${stepName(batch.step)}`
   const kept: E.Either<FileFailure, void> =
     store === null || path === null ? E.right(undefined) : await saveAlarms(store.files, path, { alarms, batch })()
-  const rest = E.isRight(kept) ? '' : ` (its batch is not kept: ${describe(kept.left)})`
+  const rest = E.isRight(kept) ? '' : ` (saving its batch failed: ${describe(kept.left)})`
   for (const alarm of alarms)
     yield { type: 'alarm', path: E.isRight(kept) ? path : null, ...alarm, message: `${alarm.message}${rest}` }
   return kept
 }
 
-/** What is kept of a batch that was collected. */
+/** Returns the part of a collected batch that is saved. */
 const keptBatch = (open: OpenRun, sampled: SampledStep, record: object): KeptBatch => ({
   step: sampled.step,
   record,
@@ -77,7 +87,7 @@ const keptBatch = (open: OpenRun, sampled: SampledStep, record: object): KeptBat
   trajectories: trajectoriesOf(open, sampled),
 })
 
-/** The alarm for a step that ends the run, if the error is an expected one. */
+/** Returns the alarm for an error that ends the run, if the error is an expected one. */
 const endOf = (step: number, error: unknown): Alarm | undefined => {
   if (!(error instanceof FailureError)) return undefined
   const { failure } = error
@@ -85,7 +95,7 @@ const endOf = (step: number, error: unknown): Alarm | undefined => {
   return endingAlarm(isNumber ? 'non-finite' : 'failed', step, error.message)
 }
 
-/** Does a part of a step. If that ends the run, an alarm is raised with the batch that it happened with, and the error is thrown. */
+/** Runs a part of a step. If it fails, raises an alarm with the batch and rethrows the error. */
 async function* orRaise<T>(
   session: Session,
   before: Progress,
@@ -100,12 +110,12 @@ async function* orRaise<T>(
   } catch (error) {
     const alarm = endOf(step, error)
     if (alarm !== undefined && session.options.alarms?.mode !== 'off')
-      yield* raise(session, { alarms: [alarm], batch: { step, ...part.batch() } }) // the error is thrown, whether it was kept or not
+      yield* raise(session, { alarms: [alarm], batch: { step, ...part.batch() } }) // rethrown even if saving fails
     throw error
   }
 }
 
-/** One step of the run, written down. */
+/** Runs and records one step. */
 async function* runStep(session: Session, before: Progress): AsyncGenerator<RunEvent, Progress> {
   const { open, options, store } = session
   const { batchEvery, batches = 20, trajectories = 8 } = options.keep ?? {}
@@ -135,7 +145,7 @@ async function* runStep(session: Session, before: Progress): AsyncGenerator<RunE
   return progress
 }
 
-/** Of all evaluations of all runs of one evaluator: so that runs can be compared. */
+/** Returns an evaluator's random key, the same in all runs, so that runs can be compared. */
 export const evaluationKey = (name: string): Key => child(child(keyFromSeed(0), 'evaluation'), name)
 
 async function* evaluateBy(session: Session, evaluator: Evaluator, step: number): AsyncGenerator<RunEvent> {
@@ -163,13 +173,13 @@ async function* evaluate(session: Session, step: number): AsyncGenerator<RunEven
   for (const evaluator of session.open.run.evaluate) yield* evaluateBy(session, evaluator, step)
 }
 
-/** A log that keeps nothing. */
+/** A log that discards its records. */
 const NO_LOG: LineLog = { bytes: () => 0, append: () => TE.right(undefined) }
 
 const watchOf = ({ alarms = {} }: TrainOptions, before: readonly StepRecord[]): AlarmWatch | null =>
   alarms.mode === 'off' ? null : alarmWatch(alarms.limits ?? DEFAULT_ALARM_LIMITS, before)
 
-/** Restores learner and policy, and opens source and logs. Errors: throws FailureError. */
+/** Restores learner and policy, and opens source and logs. Throws FailureError. */
 const openSession = async (
   run: AnyRun,
   options: TrainOptions,
@@ -250,21 +260,23 @@ async function* runSteps(session: Session, from: Progress): AsyncGenerator<RunEv
 }
 
 /**
- * Runs a run: evaluates, then collects, learns and updates the policy for the given number of steps, with evaluations and checkpoints on
- * the way. A store that holds the run already is gone on with.
+ * Trains: evaluates once, then repeats `steps` times: collect a batch, train on it, push the
+ * weights. Evaluations and checkpoints are made at their intervals. If the store already holds the
+ * run, training resumes from its newest checkpoint.
  *
- * Every step is a function of the parts and the state before it, so a run that is resumed from a checkpoint ends with the same weights, bit
- * for bit, as one that was never stopped (sampling ahead depends on time).
+ * Each step depends only on the parts and the state before it. A resumed run therefore ends with
+ * weights that are bit-identical to an uninterrupted run's, except with asynchronous sampling.
  *
- * Errors   throws FailureError for files, weights, environment, policy and learner, RangeError for options that cannot be used; what was
- *          saved stays whole.
- * Effects  writes to the run folder: metrics, trajectories, checkpoints, summary.json and report.html. Closes the run at the end.
+ * Errors   throws FailureError if files, weights, environment, policy or learner fail, and
+ *          RangeError for invalid options. Data saved before the error stays valid.
+ * Effects  writes to the run folder: metrics, trajectories, checkpoints, summary.json and
+ *          report.html. Closes the run at the end.
  */
 export async function* train(run: AnyRun, options: TrainOptions): AsyncGenerator<RunEvent> {
   let opened: Session | undefined
   let store: OpenStore | null = null
   try {
-    checkOptions(options)
+    checkTrain(options)
     const { store: place, recipe } = options
     const settings = recipe?.settings ?? {}
     const config = {

@@ -1,25 +1,25 @@
-/** Other defaults for settings that recipes share. */
+/** Overrides the defaults of shared settings. */
 import { z } from 'zod'
 import { unknownName } from '../core/options.js'
 import type { SettingsSchema } from './recipe.js'
 
-/** Some fields of a record, and of the records in it. */
+/** A record with some of its fields, and some of the fields of nested records. */
 type Some<T> = T extends readonly unknown[]
   ? T
   : T extends object
     ? { readonly [K in keyof T]?: Some<T[K]> | undefined }
     : T
 
-/** The record of a group of settings; null for a single setting. */
+/** Returns the record of a settings group, or `null` for a single setting. */
 const groupOf = (field: unknown): z.ZodObject | null => {
   const inner = field instanceof z.ZodPrefault ? field.unwrap() : field
   return inner instanceof z.ZodObject ? inner : null
 }
 
 /**
- * Gives settings of a schema other defaults, one by one. The other fields of a group keep theirs.
+ * Overrides defaults of a schema's settings. Settings that are not named keep their defaults.
  *
- * Errors   throws RangeError for a setting that the schema does not have, with the nearest one.
+ * Errors   throws RangeError for an unknown setting and suggests the nearest one.
  *
  * @example
  * withDefaults(policySettings, { steps: 10, learner: { learningRate: 3e-5 } }).parse({}).learner.epochs // 1

@@ -1,7 +1,7 @@
 /** `tandem capture` as a process of its own: killed in the middle, gone on with, stopped politely. The engine behind it is scripted. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createInterface } from 'node:readline'
@@ -50,13 +50,27 @@ describe('tandem capture', () => {
     first.child.kill('SIGKILL')
     await first.ended
     const second = await capture(['--out', out])
-    expect(second.said()).toContain('going on with 1 sessions')
+    expect(second.said()).toContain('restored 1 sessions')
     await chat(second.url, 'a')
     const told = (await (await fetch(`${second.url}/sessions/a`)).json()) as { readonly calls: number } // as it is told
     expect(told.calls).toBe(3)
     second.child.kill('SIGINT')
     expect(await second.ended).toMatchObject({ code: 0 })
     expect(readFileSync(out, 'utf8').trim().split('\n')).toHaveLength(4)
+  })
+
+  it('refuses a file that another process has open, with the id of that process, and leaves the file alone', async () => {
+    const out = path('shared.jsonl')
+    const first = await capture(['--out', out])
+    expect((await chat(first.url, 'a')).status).toBe(200)
+    const written = readFileSync(out, 'utf8')
+    const second = await capture(['--out', out])
+    const { code, stderr } = await second.ended
+    expect([code, readFileSync(out, 'utf8')]).toEqual([1, written])
+    expect(stderr).toContain(`in use by process ${first.child.pid}`)
+    first.child.kill('SIGINT')
+    await first.ended
+    expect(existsSync(`${out}.lock`)).toBe(false)
   })
 
   it('records what a signal ended', async () => {
@@ -78,8 +92,8 @@ describe('tandem capture', () => {
     ])
     expect(await dead.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('127.0.0.1:9') })
     expect(dead.said()).not.toContain('sk-secret')
-    expect(await none.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('is no address') })
-    const line = "tandem: --upstream: 'ftp://x' is no address of a server, such as http://127.0.0.1:8000\n"
+    expect(await none.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('is not a URL') })
+    const line = "tandem: --upstream: 'ftp://x' is not a URL such as http://127.0.0.1:8000\n"
     expect(await other.ended).toMatchObject({ code: 1, stderr: line })
   })
 

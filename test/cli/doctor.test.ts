@@ -65,7 +65,7 @@ describe('tandem doctor', () => {
     expect(result.stderr).toBe('tandem: the wasm tensor backend does not work\n')
     expect(result.stdout).toMatch(/^\* wasm +@tensorflow\/tfjs-backend-wasm 4\.22\.9 +wrong results, 1 thread, /m)
     expect(result.stdout).toMatch(/^ {2}onnxruntime +onnxruntime-node [\d.]+ +works, \d+ threads?, [\d.]+ GFLOP\/s/m)
-    expect(result.stdout).toMatch(/^ {4}get it: npm install @tensorflow\/tfjs-node@/m)
+    expect(result.stdout).toMatch(/^ {4}to install: npm install @tensorflow\/tfjs-node@/m)
   })
 
   it('names for each package the version that the package asks for', async () => {

@@ -88,7 +88,7 @@ describe('Ctrl-C', () => {
     ])
     expect(events.filter(({ type }) => type === 'step').at(-1)).toMatchObject({ step: done })
     expect(stopped.stderr).toContain('finishing this step, then saving')
-    expect(stopped.stderr).toContain(`go on with: tandem train --resume ${path('polite')}`)
+    expect(stopped.stderr).toContain(`resume with: tandem train --resume ${path('polite')}`)
   })
 
   it('goes on after its last step to the same end, and then calls the run finished', () => {
@@ -96,7 +96,7 @@ describe('Ctrl-C', () => {
     expect(remains('polite')).toEqual(remains('whole'))
     const summary: unknown = JSON.parse(readFileSync(path('polite/summary.json'), 'utf8'))
     expect(summary).toMatchObject({ status: 'finished', steps })
-    expect(polite.resumed.stderr).not.toContain('go on with')
+    expect(polite.resumed.stderr).not.toContain('resume with')
   })
 })
 

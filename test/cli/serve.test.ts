@@ -74,7 +74,7 @@ describe('tandem serve', () => {
     expect((await complete(local, {})).status).toBe(401)
     expect((await complete(local, {}, { authorization: 'Bearer sk-secret' })).status).toBe(200)
     expect((await fetch(`${local}/is_paused`)).status).toBe(200)
-    expect(said()).toContain('--dev ask for no key')
+    expect(said()).toContain('--dev require no key')
     expect(said()).not.toContain('sk-secret')
     child.kill('SIGTERM')
     await ended

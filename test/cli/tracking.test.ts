@@ -155,13 +155,13 @@ describe('openTracking refuses', () => {
 
   it('an address without a port, a server that is no address, and OpenTelemetry that nobody has set up', async () => {
     expect(await refused({ metricsHost: '127.0.0.1' })).toMatchObject({
-      ...{ name: 'CommandError', message: '--metrics-host is where --metrics-port listens: give that, too' },
+      ...{ name: 'CommandError', message: '--metrics-host requires --metrics-port' },
     })
     expect(await refused({ mlflow: 'nowhere' })).toMatchObject({
       ...{ name: 'CommandError', message: expect.stringMatching(/^--mlflow: /) },
     })
     expect(await refused({ otel: true })).toMatchObject({
-      ...{ name: 'CommandError', message: expect.stringContaining('no SDK of OpenTelemetry is set up') },
+      ...{ name: 'CommandError', message: expect.stringContaining('no OpenTelemetry SDK is set up') },
     })
   })
 })

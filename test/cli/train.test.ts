@@ -57,6 +57,28 @@ describe('tandem train', () => {
     expect(stderr).toContain(`report: ${path('run/report.html')}`)
   })
 
+  it('names a server that is down and how to go on, and goes on with the folder later', async () => {
+    writeFileSync(path('served.jsonl'), gsm8kLines(20))
+    const { code, stderr } = await tandem(
+      [
+        'train',
+        'gsm8k',
+        '--model',
+        'model',
+        '--dataset',
+        'served.jsonl',
+        '--engine',
+        'http://127.0.0.1:9',
+        '--out',
+        'down',
+      ],
+      { cwd },
+    )
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/vllm at http:\/\/127\.0\.0\.1:9 did not take the first weights of the run/)
+    expect(stderr).toContain(`resume with: tandem train --resume ${path('down')}`)
+  })
+
   it('records in metrics.jsonl what it printed', () => {
     const shown = printed.filter(({ type }) => type === 'step' || type === 'evaluation')
     expect(shown).toHaveLength(6)
@@ -79,21 +101,23 @@ describe('tandem replay', () => {
   it('does a step of a run again and says that it is the same', async () => {
     const before = contentsOf(path('run'))
     const { stdout, stderr } = await tandemOk(['replay', 'run', '3', '--threads', '1'], { cwd })
-    expect(stderr).toContain('step 3 again, from the checkpoint after 2 steps, with its batch sampled again')
-    expect(stdout).toMatch(/^step 3 is the same, bit for bit: loss /)
+    expect(stderr).toContain('replaying step 3 from the checkpoint after 2 steps, with its batch sampled again')
+    expect(stdout).toMatch(/^step 3 is bit-identical: loss /)
     expect(contentsOf(path('run'))).toEqual(before)
   })
 
   it('refuses a step beyond the end, and a folder without a run', async () => {
     expect(await expectRefusal(['replay', 'run', '9'])).toContain('the run has 4 steps: there is no step 9')
-    expect(await expectRefusal(['replay', 'model', '3'])).toContain('model holds no run')
+    expect(await expectRefusal(['replay', 'model', '3'])).toContain('model is not a run folder')
   })
 })
 
 describe('tandem train refuses', () => {
   it('a folder that holds a run, and leaves its files as they were', async () => {
     const before = contentsOf(path('run'))
-    expect(await expectRefusal(train('--out', 'run'))).toContain('there is a run already')
+    const message = await expectRefusal(train('--out', 'run'))
+    expect(message).toContain('the folder already holds a run')
+    expect(message).not.toContain('backend') // before the engine starts and the recipe builds
     expect(contentsOf(path('run'))).toEqual(before)
   })
 
@@ -112,7 +136,7 @@ describe('tandem train refuses', () => {
 
   it('a recipe that does not come first: its options are those of the recipe', async () => {
     expect(await expectRefusal(['train', '--steps', '1', './model.ts', '--out', 'never'])).toContain(
-      'name the recipe before its options',
+      'give the recipe before its options',
     )
   })
 

@@ -2,7 +2,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { agentRows } from '../../src/collectors/agentRows.js'
-import { groupRows, trainingRows } from '../../src/collectors/groups.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { type CollectedBatch, trajectoryReturns } from '../../src/collectors/rollouts/turnRows.js'
 import { orThrow } from '../../src/core/failure.js'
@@ -11,10 +10,10 @@ import { textOf } from '../../src/data/history.js'
 import { discard, scope } from '../../src/engine/scope.js'
 import type { AgentRewards, MultiAgentState, Verdict } from '../../src/envs/agents/multiAgentEnv.js'
 import { byMention, roundRobin, simultaneous, type TurnOrder } from '../../src/envs/agents/turnOrder.js'
-import { groupGatherer } from '../../src/objectives/advantages/groupGatherer.js'
 import { CHAT_ML_SPEECH, discussion, speaker } from '../kit/agents.js'
 import { itemsAt, numbersAt, rowsAt } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
+import { learnedRows } from '../kit/learners.js'
 import { givenId } from '../kit/rollouts.js'
 
 useEngine()
@@ -88,11 +87,9 @@ describe('agentRows', () => {
     expect(new Set((itemsAt(rows, 'groupId') as readonly string[]).map(givenId))).toEqual(
       new Set(['0:t0/cat', '0:t0/ann']),
     )
-    const grouped = groupRows(rows as never, groupGatherer({ groupSize: 2 })) // with the group ids of the primer
-    expect(grouped.groups).toBe(2)
-    expect(trainingRows(rows as never, grouped).completions).toEqual(
+    expect(learnedRows(rows as never, 2).completions).toEqual(
       // with the group ids of the primer
-      grouped.rows.map((row) => Int32Array.from(rowsAt(rows, 'tokens', 'response')[row]!)),
+      rowsAt(rows, 'tokens', 'response').map((row) => Int32Array.from(row)),
     )
     discard(rows, batch.value)
   })

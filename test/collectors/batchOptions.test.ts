@@ -1,4 +1,4 @@
-/** What a batch is, and what is done with it: TorchRL's options by name. */
+/** TorchRL's options of batches. */
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
@@ -27,7 +27,7 @@ type Batches = NonNullable<Parameters<typeof collectorOf>[0]>
 const GROUP = [3, 1]
 const TURNS = 4
 
-/** Resets of a group whose members take 3 turns and 1. */
+/** Makes a collector of a group whose members take 3 turns and 1 turn. */
 const collectorOf = (batches: {
   readonly dialogTurnsPerBatch?: number
   readonly totalDialogTurns?: number
@@ -205,7 +205,7 @@ describe('concurrent rollouts by position', () => {
     }
     expect(await leftOf(one.collect(at))).toEqual({
       _tag: 'CollectorEnded',
-      reason: 'all tasks have been given out',
+      reason: 'all tasks have been delivered',
     })
   })
 })
@@ -214,7 +214,7 @@ describe('options', () => {
   const env = groupEnvs([GROUP])
 
   it.each([
-    [{ ...base, env: env(0), batches: { yieldCompletedTrajectories: false } }, "needs 'concurrent'"],
+    [{ ...base, env: env(0), batches: { yieldCompletedTrajectories: false } }, "requires 'concurrent'"],
     [{ ...base, env: env(0), concurrent: { maxInFlight: 1 } }, "a function of the task with 'concurrent'"],
     [{ ...base, env }, "an environment without 'concurrent'"],
     [{ ...base, env: env(0), maxTurns: 0, batches: { dialogTurnsPerBatch: 0.5 } }, 'maxTurns must be'],

@@ -1,8 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type CapturedBatchOptions, capturedBatch } from '../../src/collectors/captured.js'
-import { groupRows, trainingRows } from '../../src/collectors/groups.js'
-import { trainStep } from '../../src/collectors/trainStep.js'
 import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import type { CapturedCall, CapturedSession } from '../../src/data/capture/session.js'
@@ -10,12 +8,14 @@ import { raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
 import { liveTensors, type Owned, own, scope } from '../../src/engine/scope.js'
 import { initialParams, type Params } from '../../src/modules/transformer/params.js'
-import { groupGatherer } from '../../src/objectives/advantages/groupGatherer.js'
+import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
 import { trajectoryProblems } from '../../src/testing/trajectoryProblems.js'
 import { anyIds, callOf, completionOf, sessionOf } from '../kit/capturedCalls.js'
 import { expectClose } from '../kit/close.js'
 import { useEngine, valuesOf } from '../kit/engine.js'
+import { learnedRows } from '../kit/learners.js'
 import { tinyConfig } from '../kit/models.js'
+import { policyStep } from '../kit/stepsOf.js'
 import { descent } from '../kit/trainingRows.js'
 
 useEngine()
@@ -49,9 +49,8 @@ const anyLine = fc
 const learn = (sessions: readonly CapturedSession[], options: CapturedBatchOptions) =>
   scope(() => {
     const { batch } = orThrow(capturedBatch(sessions, options))
-    const grouped = groupRows(batch, groupGatherer({ groupSize: 2 }))
-    const rows = trainingRows(batch, grouped)
-    const step = trainStep({ config, optimizer: descent, maxGradNorm: 1e9 })
+    const rows = learnedRows(batch, 2)
+    const step = policyStep({ config, optimizer: descent, maxGradNorm: 1e9 })
     const { state, metrics } = step.update({ params: params.value, optimizer: {} }, rows, 1)
     using owned = state
     step.release()
@@ -122,8 +121,8 @@ describe('a captured batch', () => {
   it('compares sessions, however many conversations they have', () => {
     scope(() => {
       const { batch } = orThrow(capturedBatch(SESSIONS))
-      const { advantages, groups, rows } = groupRows(batch, groupGatherer({ groupSize: 2 }))
-      expect([groups, rows]).toEqual([1, [0, 1, 2]])
+      const advantages = raggedRows(get(MCAdvantage({ groupSize: 2 })(batch), 'advantage')).map((row) => row[0]!)
+      expect(advantages).toHaveLength(3)
       expect(advantages[0]).toBe(advantages[1])
       expect(advantages[0]).toBeCloseTo(-advantages[2]!)
     })
@@ -150,9 +149,9 @@ describe('a captured batch', () => {
         'free null: the session has no reward',
         'down null: the session failed: the container died',
         'cut 0: the last call of the session is failed: no connection',
-        'cut null: the session has no conversation to learn from',
-        'empty null: the session has no conversation to learn from',
-        'alone null: its group has 1 sessions to learn from, and 2 are asked for',
+        'cut null: the session has no conversation to train on',
+        'empty null: the session has no conversation to train on',
+        'alone null: its group has 1 usable sessions, and groupSize is 2',
       ])
     })
   })
@@ -161,7 +160,7 @@ describe('a captured batch', () => {
     const hot = callOf(0, [1], [[2]])
     const cold = { ...hot, index: 1, sampling: { ...hot.sampling, temperature: 0.5 } }
     expect(capturedBatch([sessionOf([hot, cold])])).toMatchObject({
-      left: { reason: expect.stringContaining('temperatures 1, 0.5') },
+      left: { reason: expect.stringContaining('temperatures (1, 0.5)') },
     })
   })
 
@@ -182,7 +181,7 @@ describe('a training step', () => {
       advantages: [1],
       temperature: 1,
     }
-    const step = trainStep({ config, optimizer: descent })
+    const step = policyStep({ config, optimizer: descent })
     expect(() => step.update({ params: params.value, optimizer: {} }, rows, 1)).toThrow(/row 0 has .* masks/)
     step.release()
   })

@@ -2,13 +2,12 @@ import fc from 'fast-check'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { dynamicSampling, type SampledGroup, samplingDecision } from '../../src/collectors/dynamicSampling.js'
-import { groupRows } from '../../src/collectors/groups.js'
 import { type CollectorFailure, LLMCollector } from '../../src/collectors/llmCollector.js'
 import { type CollectedBatch, trajectoryReturns } from '../../src/collectors/rollouts/turnRows.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import type { TokenAction } from '../../src/data/policy.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
-import { groupGatherer } from '../../src/objectives/advantages/groupGatherer.js'
+import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
 import { useEngine } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { givenId } from '../kit/rollouts.js'
@@ -147,7 +146,7 @@ describe('dynamicSampling', () => {
     expect(sampling).toMatchObject({ rounds: 2, groups: 4, withoutSignal: 2, unused: 0 })
     const total = returns.reduce((sum, each) => sum + each.return, 0)
     expect(sampling.reward).toBeCloseTo(total / returns.length, 6)
-    expect(groupRows(td, groupGatherer({ groupSize: 2 })).groups).toBe(2)
+    expect(new Set(get(MCAdvantage({ groupSize: 2 })(td), 'groupId').items).size).toBe(2)
   })
 
   it('gives out the batch of the collector where nothing is sampled again', async () => {

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
-import { endlessTasks, shuffled, type Task, type TaskSource, taskList } from '../../src/data/task.js'
+import { endlessTasks, rowList, shuffled, type Task, type TaskSource, taskList } from '../../src/data/task.js'
 import { anyKey } from '../../src/testing/arbitraries.js'
 
 const task = (id: string): Task => ({ id, query: `query of ${id}`, answer: `answer of ${id}` })
@@ -49,6 +49,25 @@ describe('taskList', () => {
 
   it('refuses to have no rows, and names itself', () => {
     expect(() => taskList('empty set', [])).toThrow(new RangeError("taskList: source 'empty set' has no rows"))
+  })
+})
+
+describe('rowList', () => {
+  it('takes rows of any columns, with their own ids as text, and starts again after the last', () => {
+    const source = rowList('ids', [
+      { id: 3, input_ids: [1] },
+      { id: 'b', input_ids: [2, 3] },
+    ])
+    const first = orThrow(source.at(2))
+    const numbers: readonly number[] = first.input_ids
+    expect([first, numbers, source.size]).toEqual([{ id: '3', input_ids: [1] }, [1], 2])
+    expect(orThrow(rowList('plain', [{ n: 1 }, { n: 2 }]).at(1))).toEqual({ id: 'plain-1', n: 2 })
+  })
+
+  it('refuses no rows, what is not a record, and ids that are neither texts nor numbers', () => {
+    expect(() => rowList('none', [])).toThrow("rowList: source 'none' has no rows")
+    expect(() => rowList('lists', [[1, 2]])).toThrow("rowList: source 'lists': row 1 must be a record")
+    expect(() => rowList('ids', [{ id: null }])).toThrow('the id of row 1 must be a string or a number, got object')
   })
 })
 

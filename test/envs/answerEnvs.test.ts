@@ -55,8 +55,9 @@ describe('MATHEnv', () => {
 })
 
 describe('CountdownEnv', () => {
-  const options = { key, prompts: 2, repeats: 2, numCount: 3, maxNumber: 9, maxTarget: 50 }
-  const rows = countdownTasks(key, options)
+  const sizes = { numCount: 3, maxNumber: 9, maxTarget: 50 }
+  const options = { key, prompts: 2, repeats: 2, ...sizes }
+  const rows = countdownTasks(key, sizes)
   const solution = (index: number): string => orThrow(rows.at(index)).row.solution
 
   it('asks puzzle after puzzle of its key, and rewards what solves them', () =>

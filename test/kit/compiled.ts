@@ -1,4 +1,4 @@
-/** The sources as JavaScript, for processes of their own: those start in a second less than from TypeScript. */
+/** Compiles the sources to JavaScript for child processes, which then start one second faster. */
 import { mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,12 +8,15 @@ import { COMPILED_FOLDERS } from './compiledFolders.js'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-/** What the sources look for beside them. */
+/** Folders and files that the sources expect next to them. */
 const BESIDE = ['models', 'assets', 'recipes', 'package.json', 'node_modules']
 
 let folder: string | undefined
 
-/** A new folder: in that of the test run, which is removed after the last test; without one, it is removed with the process. */
+/**
+ * Makes a folder inside the folder of the test run, which is removed after the last test. Without a
+ * test run, it is removed with the process.
+ */
 const newFolder = (): string => {
   const run = process.env[COMPILED_FOLDERS]
   const made = mkdtempSync(join(run ?? tmpdir(), 'tandem-compiled-'))
@@ -33,7 +36,10 @@ const compile = (): string => {
   return made
 }
 
-/** The folder with the JavaScript of `src` and of this folder, at the same paths: made once in a process. */
+/**
+ * Returns the folder with the compiled `src` and `test/kit` at the same paths, made once per
+ * process.
+ */
 export const compiledFolder = (): string => {
   folder ??= compile()
   return folder

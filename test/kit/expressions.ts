@@ -1,4 +1,4 @@
-/** The regular expressions of `src`, as they are written down. */
+/** Collects the regular expressions in `src`. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,24 +6,24 @@ import ts from 'typescript'
 
 const SOURCES = fileURLToPath(new URL('../../src/', import.meta.url))
 
-/** An expression, and the file that it is from. */
+/** A regular expression and its file. */
 export interface Expression {
   readonly file: string
   readonly source: string
   readonly flags: string
 }
 
-/** An expression as it is written. */
+/** Formats an expression as a literal. */
 export const written = ({ source, flags }: Omit<Expression, 'file'>): string => `/${source}/${flags}`
 
-/** Expressions that are not of linear time, and why that does no harm. */
+/** Expressions that do not run in linear time, with the reason why that is safe. */
 export const ALLOWED: ReadonlyMap<string, string> = new Map([
   [String.raw`/\/+$/`, 'the address of a weight receiver, from the settings of the program itself'],
   [String.raw`/[*+?]|\{(\d+)(,?)(\d*)\}/y`, 'sticky: it is tried at one place, not at every one'],
   [String.raw`/\(?((?:file:\/\/|node:|\/|[A-Za-z]:[\\/])[^()]*:\d+:\d+)\)?$/`, 'a line of the stack of this process'],
 ])
 
-/** A source file as a tree. */
+/** Parses all source files. */
 export const parsedSources = (): readonly ts.SourceFile[] =>
   readdirSync(SOURCES, { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.ts'))
@@ -39,7 +39,7 @@ export const eachNode = (file: ts.SourceFile, f: (node: ts.Node) => void): void 
   visit(file)
 }
 
-/** The literals of a file. */
+/** Returns the regular expression literals of a file. */
 export const literalsIn = (file: ts.SourceFile): readonly Expression[] => {
   const found: Expression[] = []
   eachNode(file, (node) => {

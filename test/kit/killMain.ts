@@ -1,6 +1,6 @@
 /**
- * A training run as a process that is to be killed: it says which phase begins, and kills itself at the one that it is told. Checkpoints and
- * logs are written in halves with a phase between them, so that they can be torn.
+ * A training run in a process that tests kill. It reports each phase and kills itself at the given
+ * one. Checkpoints and logs are written in halves with a phase between them, to test torn writes.
  */
 import { writeSync } from 'node:fs'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -14,11 +14,14 @@ import type { KillPhase } from './kills.js'
 import type { RunSettings } from './runs.js'
 import { watchedEvents } from './watchedRun.js'
 
-/** What the process is told, as JSON. */
+/** The arguments of the process, as JSON. */
 export interface KillOrder {
   readonly folder: string
   readonly settings: RunSettings
-  /** Where it kills itself: when the phase begins for the n-th time, counted from 1. Null: nowhere. */
+  /**
+   * The process kills itself when this phase begins for the n-th time, counted from 1. `null`:
+   * never.
+   */
   readonly at: { readonly phase: KillPhase; readonly nth: number } | null
 }
 

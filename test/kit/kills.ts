@@ -7,7 +7,7 @@ import { compiled } from './compiled.js'
 import type { KillOrder } from './killMain.js'
 import { contentsOf, parseJsonLines, type RunSettings, withoutSeconds } from './runs.js'
 
-/** What a run says that it begins to do. */
+/** The phases that a run reports. */
 const KILL_PHASES = [
   ...(['opening', 'collecting', 'training', 'syncing', 'recording', 'inside a log', 'evaluating'] as const),
   ...(['checkpointing', 'inside a checkpoint', 'checkpointed', 'removing', 'writing', 'inside a file'] as const),
@@ -15,7 +15,10 @@ const KILL_PHASES = [
 
 export type KillPhase = (typeof KILL_PHASES)[number]
 
-/** When a process is killed: by itself, where a phase begins, or from outside, so long after it has said so many lines. */
+/**
+ * The moment of a kill: by itself at the start of a phase, or from outside, a given time after a
+ * number of output lines.
+ */
 export type KillMoment =
   | { readonly at: 'phase'; readonly phase: KillPhase; readonly nth: number }
   | { readonly at: 'time'; readonly lines: number; readonly delayMs: number }
@@ -23,7 +26,10 @@ export type KillMoment =
 /** What a session does once, until the run ends. */
 const ONCE: readonly KillPhase[] = ['opening', 'writing', 'inside a file']
 
-/** Moments drawn from a key: every other one at a phase, which take turns, the rest at any time of the first few steps. */
+/**
+ * Draws moments from a key: every second one at a phase, in turn, and the others at a random time
+ * in the first steps.
+ */
 export const killMoments = (key: Key, count: number): readonly KillMoment[] =>
   Array.from({ length: count }, (_, i) => {
     const own = child(key, i)
@@ -39,7 +45,7 @@ interface Ended {
   readonly phase: KillPhase | null
 }
 
-/** One session of the run, up to a moment or to its end. Rejects, with what it wrote, if it fails. */
+/** Runs one session up to a moment or to its end. If it fails, rejects with its output. */
 const playSession = (order: Omit<KillOrder, 'at'>, moment: KillMoment | null): Promise<Ended> =>
   new Promise((resolve, reject) => {
     const at = moment?.at === 'phase' ? { phase: moment.phase, nth: moment.nth } : null
@@ -63,7 +69,7 @@ const playSession = (order: Omit<KillOrder, 'at'>, moment: KillMoment | null): P
     })
   })
 
-/** Plays a run to its end, with a kill at each moment that comes before it. What it was doing when it was killed, kill by kill. */
+/** Runs to the end, with a kill at each earlier moment. Returns the phase of each kill. */
 export const playKilled = async (
   folder: string,
   settings: RunSettings,
@@ -83,7 +89,7 @@ export const playKilled = async (
 export const histogramOf = (kills: readonly KillPhase[]): Readonly<Record<string, number>> =>
   Object.fromEntries(KILL_PHASES.map((phase) => [phase, kills.filter((each) => each === phase).length]))
 
-/** All that a finished run leaves behind, without times, and without lengths of logs that contain times. */
+/** Returns everything a finished run has saved, without data that depends on time. */
 export const remainsOfRun = (folder: string) => {
   const text = (file: string): string => readFileSync(`${folder}/${file}`, 'utf8')
   const lines = (file: string) => parseJsonLines(text(file))

@@ -1,4 +1,5 @@
 /** Batches and models for learners. */
+import { policyRows } from '../../src/collectors/learners/policyRows.js'
 import type { TrainingRows } from '../../src/collectors/stepRows.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { data, ragged } from '../../src/data/tensorDict/leaf.js'
@@ -8,12 +9,14 @@ import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { hostArrays, loadPretrained, type Pretrained } from '../../src/modules/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { initialParams } from '../../src/modules/transformer/params.js'
+import type { RewardedTurns } from '../../src/objectives/advantages/advantage.js'
+import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
 import { SMALL_DECODER } from './lossSteps.js'
 import { tinyConfig } from './models.js'
 import { rightOf } from './results.js'
 import { rowsOf } from './trainingRows.js'
 
-/** A model of one small layer with the embedded model's vocabulary and text. */
+/** Makes a model of one small layer with the embedded model's vocabulary and template. */
 export const smallModel = async (seed = 1): Promise<Pretrained> => {
   const { config: embedded, text } = await rightOf(loadPretrained(EMBEDDED_MODEL))
   const { vocabularySize, endTokens, padToken } = embedded
@@ -21,7 +24,7 @@ export const smallModel = async (seed = 1): Promise<Pretrained> => {
   return { config, text, arrays: scope(() => hostArrays(initialParams(config, keyFromSeed(seed), 0.5))) }
 }
 
-/** A batch of the rows of a training step, group by group. */
+/** Makes a batch of training rows, group by group. */
 export const batchOf = (rows: TrainingRows, groupSizes: readonly number[]) => {
   const advantages = rows.advantages as readonly number[] // `rowsOf` makes one number for each row
   return TensorDict(
@@ -39,6 +42,10 @@ export const batchOf = (rows: TrainingRows, groupSizes: readonly number[]) => {
   )
 }
 
-/** A batch of groups of these sizes, drawn at random. */
+/** Draws a random batch with groups of these sizes. */
 export const randomBatch = (config: DecoderConfig, groupSizes: readonly number[], seed: number) =>
   batchOf(rowsOf(config.vocabularySize, groupSizes, seed), groupSizes)
+
+/** Returns the training rows of a collected batch of whole groups. */
+export const learnedRows = (batch: TensorDict<RewardedTurns>, groupSize: number): TrainingRows =>
+  policyRows(MCAdvantage({ groupSize })(batch) as TensorDict)

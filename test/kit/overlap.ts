@@ -1,30 +1,29 @@
 /** A tiny decoder that is trained on conversations of one or two turns, task by task. */
-
-import { groupRows, trainingRows } from '../../src/collectors/groups.js'
+import { localLearner } from '../../src/collectors/learners/localLearner.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
-import { type OverlappedLearning, overlappedTraining } from '../../src/collectors/overlap/overlappedTraining.js'
-import type { GivenRules, OverlapStart } from '../../src/collectors/overlap/overlapState.js'
+import type { GivenRules } from '../../src/collectors/overlap/overlapState.js'
 import { rolloutGroups } from '../../src/collectors/overlap/rolloutGroups.js'
-import type { CompleteGroup } from '../../src/collectors/rollouts/rolloutBatch.js'
+import { sampleAhead } from '../../src/collectors/overlap/samplerAhead.js'
 import type { CollectedBatch } from '../../src/collectors/rollouts/turnRows.js'
 import type { StepMetrics } from '../../src/collectors/stepMetrics.js'
-import type { TrainingRows } from '../../src/collectors/stepRows.js'
-import { trainStep } from '../../src/collectors/trainStep.js'
 import type { WeightUpdater } from '../../src/collectors/weightSync.js'
 import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import type { NamedTensors } from '../../src/data/weights.js'
 import { type Owned, own, scope } from '../../src/engine/scope.js'
+import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
+import { hostArrays, loadPretrained } from '../../src/modules/pretrained.js'
 import { initialParams } from '../../src/modules/transformer/params.js'
-import { groupGatherer } from '../../src/objectives/advantages/groupGatherer.js'
-import { type AdamWState, adamW } from '../../src/objectives/updates/adamW.js'
+import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
+import { GRPOLoss } from '../../src/objectives/grpoLoss.js'
+import { adamW } from '../../src/objectives/updates/adamW.js'
+import { rightOf } from './results.js'
 import { byteConfig, type TurnState, turnEnv } from './small.js'
 
 export const overlapConfig = byteConfig({ maxPositions: 256 })
 const key = keyFromSeed(3)
 const GROUP = 2
-const RATE = 1e-2
 
 /** A policy with its updater, of the first parameters. */
 export interface Sampler {
@@ -44,11 +43,6 @@ const envOf = (task: number) =>
     { prompts: 1, repeats: GROUP, start: task },
   )
 
-const rowsOf = (batch: CollectedBatch<TurnState>): readonly TrainingRows[] => {
-  const rows = trainingRows(batch, groupRows(batch, groupGatherer({ groupSize: GROUP })))
-  return rows.completions.length === 0 ? [] : [rows]
-}
-
 /** All numbers of parameters, by name. */
 const numbersOf = (params: NamedTensors): Readonly<Record<string, readonly number[]>> =>
   Object.fromEntries(Object.entries(params).map(([name, tensor]) => [name, Array.from(tensor.dataSync())]))
@@ -62,13 +56,36 @@ export interface Trained {
   readonly lags: readonly (readonly number[])[]
 }
 
-const learner = () => trainStep({ config: overlapConfig, optimizer: adamW() })
+const advantage = MCAdvantage({ groupSize: GROUP })
+
+/** Makes a learner with the initial parameters. */
+const learnerOf = async () => {
+  const { text } = await rightOf(loadPretrained(EMBEDDED_MODEL)) // with another vocabulary; it is only saved
+  using first = firstParams()
+  const model = { config: overlapConfig, text, arrays: hostArrays(first.value) }
+  return localLearner({
+    ...{ model, key, loss: GRPOLoss(), optimizer: adamW({ learningRate: 1e-2 }) },
+    offPolicy: { stale: 'correct' },
+  })
+}
+
+type TestLearner = Awaited<ReturnType<typeof learnerOf>>
+
+const learn = async (learner: TestLearner, batch: CollectedBatch<TurnState>): Promise<StepMetrics> => {
+  using rated = own(scope(() => advantage(batch)))
+  return (await rightOf(learner.update(rated.value))).metrics
+}
+
+/** Closes the learner and returns its weights. */
+const ended = async (learner: TestLearner, rest: Omit<Trained, 'params'>): Promise<Trained> => {
+  const params = numbersOf(learner.weights())
+  await learner.close()
+  return { params, ...rest }
+}
 
 /** Samples, learns and updates in turns, with the collector of rollouts. */
 export const inTurns = async ({ policy, updater }: Sampler, steps: number, groups: number): Promise<Trained> => {
-  const step = learner()
-  const first = firstParams()
-  let state = own(scope(() => step.init(first.value)))
+  const learner = await learnerOf()
   const metrics: StepMetrics[] = []
   const tasks: (readonly number[])[] = []
   for (let done = 0; done < steps; done++) {
@@ -81,57 +98,33 @@ export const inTurns = async ({ policy, updater }: Sampler, steps: number, group
     if (taken._tag === 'End') throw new Error('there are enough tasks')
     using batch = taken.batch
     tasks.push(taken.tasks)
-    for (const rows of rowsOf(batch.value)) {
-      const update = step.update(state.value, rows, RATE)
-      state.release()
-      state = update.state
-      metrics.push(update.metrics)
-    }
-    orThrow(await updater.push(state.value.params, done + 1)())
+    metrics.push(await learn(learner, batch.value))
+    orThrow(await updater.push(learner.weights(), done + 1)())
     await run.close()
   }
-  const params = numbersOf(state.value.params)
-  state.release()
-  first.release()
-  step.release()
-  return { params, metrics, tasks, lags: tasks.map((each) => each.map(() => 0)) }
+  return ended(learner, { metrics, tasks, lags: tasks.map((each) => each.map(() => 0)) })
 }
 
-/** The same, overlapped. `onStep` may stop it by leaving: it gets the number of steps done. */
-export const overlapped = async (
-  { policy, updater }: Sampler,
-  rules: GivenRules,
-  options: { readonly start?: OverlapStart; readonly from?: Owned<NamedTensors> } = {},
-): Promise<Trained> => {
-  const step = learner()
-  const first = options.from ?? firstParams()
+/** Runs the same steps with asynchronous sampling. */
+export const overlapped = async ({ policy, updater }: Sampler, rules: GivenRules): Promise<Trained> => {
+  const learner = await learnerOf()
   const source = rolloutGroups({ env: envOf, policy, key })
-  const learning: OverlappedLearning<CompleteGroup<TurnState>, AdamWState, TrainingRows, StepMetrics> = {
-    ...{ step, updater, state: own(scope(() => step.init(first.value))), learningRate: () => RATE },
-    rows:
-      ({ groups }) =>
-      async () => {
-        const { batch: owned } = source.join(groups.map(({ group }) => group))
-        using batch = owned
-        return { _tag: 'Right', right: rowsOf(batch.value) }
-      },
-  }
+  const ahead = sampleAhead(source, rules, {
+    push: (version) => async () => {
+      using held = own(learner.weights())
+      return await updater.push(held.value, version)()
+    },
+  })
   const metrics: StepMetrics[] = []
   const tasks: (readonly number[])[] = []
   const lags: (readonly number[])[] = []
-  let params: Trained['params'] = {}
-  for await (const done of overlappedTraining({
-    source,
-    rules,
-    learning,
-    ...(options.start && { start: options.start }),
-  })) {
-    metrics.push(...done.metrics)
-    tasks.push(done.tasks.map(({ task }) => task))
-    lags.push(done.tasks.map(({ lag }) => lag))
-    params = numbersOf(done.state.params)
+  for (let taken = await rightOf(ahead.take); taken._tag === 'Step'; taken = await rightOf(ahead.take)) {
+    using batch = source.join(taken.groups.map(({ group }) => group)).batch
+    metrics.push(await learn(learner, batch.value))
+    ahead.trained()
+    tasks.push(taken.groups.map(({ task }) => task))
+    lags.push(taken.groups.map(({ lag }) => lag))
   }
-  first.release()
-  step.release()
-  return { params, metrics, tasks, lags }
+  await ahead.close()
+  return ended(learner, { metrics, tasks, lags })
 }

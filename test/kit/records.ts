@@ -1,4 +1,4 @@
-/** Records of runs for tests: steps, evaluations and trajectories with some of their fields given. */
+/** Makes records of runs for tests. Some fields may be given. */
 import type {
   EvaluationRecord,
   StepRecord,
@@ -7,7 +7,7 @@ import type {
   UpdateMetrics,
 } from '../../src/training/records.js'
 
-/** A step in which nothing is wrong. */
+/** Makes a step record that raises no alarm. */
 export const stepRecord = (
   step: number,
   { update, ...changes }: Partial<Omit<StepRecord, 'update'>> & { readonly update?: Partial<UpdateMetrics> } = {},
@@ -26,7 +26,7 @@ export const stepRecord = (
   ...changes,
 })
 
-/** An evaluation by accuracy. */
+/** Makes an evaluation record with an accuracy. */
 export const evaluationRecord = (
   step: number,
   accuracy: number,

@@ -23,7 +23,10 @@ import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 /** The turns of each member of a group. */
 export type GroupTurns = readonly number[]
 
-/** The environment of each task: turn `t` has reward `t`, the prompt is the task's number and 1 more. */
+/**
+ * Makes the environment of each task: turn `t` has reward `t`, and the prompt is the task's number
+ * plus 1.
+ */
 export const groupEnvs =
   (groups: readonly GroupTurns[]) =>
   (task: number): Env<ScriptedState, TokenAction> => {
@@ -45,14 +48,14 @@ export const keyedPolicy = (): ScriptedPolicy<TokenPrompt, TokenAction> =>
     },
   })
 
-/** What the tests say of a collector, all in one record. */
+/** All options of a collector in one record. */
 type RunOptions = Partial<RolloutSource<ScriptedState, TokenAction> & ConcurrentOptions & TurnBatches>
 
 export const collectorOf = (
   groups: readonly GroupTurns[],
   options: RunOptions = {},
 ): ConcurrentLLMCollector<ScriptedState, TokenAction, CollectedBatch<ScriptedState>> => {
-  const { env, policy, key, maxTurns, clock = fakeClock(), alarms, ...rest } = options // the clock stands still, so that times are equal too
+  const { env, policy, key, maxTurns, clock = fakeClock(), alarms, ...rest } = options // a stopped clock gives equal times
   const { dialogTurnsPerBatch, yieldOnlyLastSteps, yieldCompletedTrajectories, ...concurrent } = rest
   return LLMCollector({
     env: env ?? groupEnvs(groups),
@@ -81,10 +84,10 @@ export interface TakenBatch {
   readonly rows: Readonly<Record<string, unknown>>
 }
 
-/** The id that the environment gave a group. */
+/** Returns the group id without the prefix of the reset. */
 export const givenId = (groupId: string): string => groupId.slice(groupId.indexOf(':') + 1)
 
-/** Ids by the order in which they appear first: the number of each. */
+/** Numbers ids by their order of first appearance. */
 export const numbered = (ids: unknown): readonly number[] => {
   const all = ids as readonly string[] // a data leaf of ids
   const known = [...new Set(all)]

@@ -1,4 +1,7 @@
-/** Runs for tests: temporary folders, a model of a few thousand parameters that answers word problems, and the real command. */
+/**
+ * Runs for tests: temporary folders, a small model that answers word problems, and the real
+ * command.
+ */
 import { spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -28,7 +31,10 @@ export const useTemporaryFolder = (): ((name: string) => string) => {
   return (name) => join(folder, name)
 }
 
-/** Which token follows which: `<answer>`, one or two digits, `</answer>`, mostly. Several successors are about equally probable. */
+/**
+ * Transitions between tokens: mostly `<answer>`, one or two digits, `</answer>`. Several successors
+ * are about equally probable.
+ */
 const successors = (text: ModelText): ReadonlyMap<number, readonly number[]> => {
   const ids = (part: string): readonly number[] => [...text.tokenizer.encode(part)]
   const [open, name, close] = ids('<answer>')
@@ -69,7 +75,10 @@ const bigramArrays = (config: DecoderConfig, text: ModelText): ReadonlyMap<strin
   return arrays
 }
 
-/** A model that answers with random small numbers in the right format: quick, and with rewards to learn from. */
+/**
+ * Makes a model that answers with random small numbers in the right format, which is fast and gives
+ * varying rewards.
+ */
 export const answeringModel = async (): Promise<Pretrained> => {
   const { config: embedded, text } = await rightOf(loadPretrained(EMBEDDED_MODEL))
   const { vocabularySize, endTokens, padToken } = embedded
@@ -90,13 +99,13 @@ export const writeAnsweringModel = async (folder: string): Promise<string> => {
 
 const { recipe } = await loadRecipe('wordProblems')
 
-/** Settings of the recipe of word problems. */
+/** The settings of the recipe `wordProblems`. */
 export type RunSettings = PolicySettings & { readonly dataset: string | null; readonly evalDataset: string | null }
 
-/** Settings by the names of their flags, in camel case: `klCoefficient` for `kl.coefficient`. */
+/** Settings by flag name in camel case: `klCoefficient` for `kl.coefficient`. */
 export type Flags = Readonly<Record<string, unknown>>
 
-/** Settings with others set by their flags. Throws for a flag that there is not, and for settings that do not fit. */
+/** Overrides settings by flag name. Throws for unknown flags and invalid settings. */
 export const withFlags = (settings: Flags, flags: Flags): RunSettings => {
   const all = Object.entries(flags).reduce(
     (before, [name, value]) => withSetting(before, settingOfFlag(recipe, name).path, value),
@@ -105,7 +114,7 @@ export const withFlags = (settings: Flags, flags: Flags): RunSettings => {
   return recipe.settings.parse(all) as RunSettings // what its schema gives
 }
 
-/** Settings of a run of four steps that take a fraction of a second. */
+/** Settings of a run with four steps, each of a fraction of a second. */
 export const smallSettings = (model: string, flags: Flags = {}): RunSettings =>
   withFlags(
     {},
@@ -144,7 +153,7 @@ export const parseJsonLines = (text: string): Readonly<Record<string, unknown>>[
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>) // every line of ours is an object
 
-/** Records without what differs between equal runs: how long things took, and the memory of the process. */
+/** Removes times and memory from records, which differ between equal runs. */
 export const withoutSeconds = (records: readonly object[]): readonly object[] =>
   records.map((record) =>
     Object.fromEntries(Object.entries(record).filter(([name]) => !/seconds|^memory$/i.test(name))),
@@ -157,7 +166,10 @@ export interface CommandResult {
   readonly stderr: string
 }
 
-/** Runs the real `tandem` in a process of its own. `onLine` may send a signal when a line of output calls for it; `onSaid` is told what it says to people, as it says more. */
+/**
+ * Runs the real `tandem` in a child process. `onLine` may send a signal after a line of output.
+ * `onSaid` receives the growing text of standard error.
+ */
 export const tandem = (
   args: readonly string[],
   options: {

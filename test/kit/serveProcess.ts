@@ -6,12 +6,16 @@ import { compiled } from './compiled.js'
 /** A server that listens. */
 interface ServeProcess {
   readonly url: string
+  readonly pid: number
   /** Ends it politely. */
   readonly stop: () => Promise<void>
 }
 
-/** Serves a model folder under a name on a free port, with adapters and control of its weights. Throws, with what it said, if it does not come up. */
-export const startServe = async (folder: string, name: string): Promise<ServeProcess> => {
+/**
+ * Serves a model folder under a name on a free port, with adapters and control of its weights, and with `more` flags. Throws, with the
+ * server's output, if it does not come up.
+ */
+export const startServe = async (folder: string, name: string, ...more: readonly string[]): Promise<ServeProcess> => {
   const lines: string[] = []
   let listens = (_: string): void => {}
   const listening = new Promise<string>((resolve) => {
@@ -23,6 +27,7 @@ export const startServe = async (folder: string, name: string): Promise<ServePro
       args: [
         ...[compiled('src/cli/main.ts'), 'serve', folder, '--served-model-name', name],
         ...['--port', '0', '--threads', '1', '--dev', '--enable-lora', '--shutdown-seconds', '1'],
+        ...more,
       ],
       onLine: (line) => {
         lines.push(line)
@@ -36,7 +41,7 @@ export const startServe = async (folder: string, name: string): Promise<ServePro
     running.ended.then(() => Promise.reject(new Error(`tandem serve has ended:\n${lines.join('\n')}`))),
   ])
   return {
-    url,
+    ...{ url, pid: running.pid },
     stop: async () => void (await running.stop(60_000)),
   }
 }

@@ -1,4 +1,4 @@
-/** Starts a shell script in one of the ways that this package has to start a program, and prints what it says. */
+/** Runs a shell script with one of the package's ways to start programs, and prints its output. */
 import { orThrow } from '../../src/core/failure.js'
 import { liveProcesses } from '../../src/live/processes.js'
 import { liveSandbox } from '../../src/live/sandbox/liveSandbox.js'

@@ -1,4 +1,7 @@
-/** The training steps that learners take, one for each loss, as functions of plain rows. */
+/** The training steps of learners, one for each loss, as functions of plain rows. */
+
+import type { StepMetrics } from '../../src/collectors/stepMetrics.js'
+import type { TrainingRows } from '../../src/collectors/stepRows.js'
 import {
   type DistillationMetrics,
   distillationCase,
@@ -11,6 +14,7 @@ import {
   lossStep,
   type MeasuredLoss,
 } from '../../src/collectors/steps/lossStep.js'
+import { policyCase } from '../../src/collectors/steps/policyStep.js'
 import { type PPOMetrics, type PPORows, ppoCase } from '../../src/collectors/steps/ppoStep.js'
 import type { SFTRows } from '../../src/collectors/steps/sftRows.js'
 import { type SFTMetrics, sftCase } from '../../src/collectors/steps/sftStep.js'
@@ -19,11 +23,20 @@ import type { Params } from '../../src/modules/transformer/params.js'
 import type { Scorer } from '../../src/modules/transformer/scorer.js'
 import { DistillationLoss } from '../../src/objectives/distillationLoss.js'
 import { type DPOLoss, dpoLoss } from '../../src/objectives/dpoLoss.js'
+import { GRPOLoss, type GRPOLossOptions } from '../../src/objectives/grpoLoss.js'
+import type { PolicyLoss } from '../../src/objectives/policyLoss.js'
 import { type PPOLossOptions, ppoLoss } from '../../src/objectives/ppoLoss.js'
 import { SFTLoss } from '../../src/objectives/sftLoss.js'
 import { type ValueLoss, valueLoss } from '../../src/objectives/valueLoss.js'
 
 type With<S, L> = LossStepOptions<S> & { readonly loss?: L }
+
+/** Makes the step of a policy loss, or of GRPO with options. */
+export const policyStep = <S>({
+  loss = {},
+  ...options
+}: With<S, GRPOLossOptions | PolicyLoss>): LossStep<S, TrainingRows, StepMetrics> =>
+  lossStep(policyCase(options.config, 'apply' in loss ? loss : GRPOLoss(loss)), options)
 
 export const sftStep = <S>({
   loss = SFTLoss({ reduction: 'token-mean' }),
@@ -60,7 +73,7 @@ export const distillationStep = <S>({
 }: With<S, DistillationLoss>): LossStep<S, TaughtRows, DistillationMetrics> =>
   lossStep(distillationCase(options.config, loss), options)
 
-/** Pairs with the log-probabilities of a reference model. */
+/** Adds a reference model's log-probabilities to preference pairs. */
 export const withReference = (
   rows: PreferenceRows,
   { scorer, params }: { readonly scorer: Scorer; readonly params: Params },

@@ -1,8 +1,8 @@
-/** Runs of recipes for tests: small word problems on a model of a few thousand parameters. */
+/** Small training runs for tests: word problems with a model of a few thousand parameters. */
 import * as T from '../../src/index.js'
 import { answeringModel } from './runs.js'
 
-/** Settings of a run of seconds. */
+/** Settings of a run that takes seconds. */
 export const smallPolicySettings = (changes: object = {}): T.PolicySettings =>
   T.policySettings.parse({
     steps: 4,
@@ -13,7 +13,7 @@ export const smallPolicySettings = (changes: object = {}): T.PolicySettings =>
     ...changes,
   })
 
-/** Word problems answered by `answeringModel`. */
+/** Builds a run of word problems with `answeringModel`. */
 export const smallRun = async (settings: T.PolicySettings): Promise<T.PolicyRun> => {
   const model = await answeringModel()
   const key = T.keyFromSeed(settings.seed)

@@ -1,4 +1,7 @@
-/** Whole training runs in this process, on real folders: started, stopped after a step, resumed, and what they leave behind. */
+/**
+ * Whole training runs in this process on real folders: starting, stopping after a step, resuming,
+ * and their saved data.
+ */
 import { readFileSync } from 'node:fs'
 import { beforeAll, expect } from 'vitest'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
@@ -30,21 +33,21 @@ import {
 
 const { recipe } = await loadRecipe('wordProblems')
 
-/** A run of word problems. */
+/** Builds a run of the recipe `wordProblems`. */
 export const wordProblemRun = async (settings: RunSettings, context: BuildContext = {}): Promise<AnyRun> =>
   recipe.build(settings, context)
 
-/** How a run is followed. */
+/** The options of `runEvents`. */
 export interface FollowOptions {
   readonly store?: Partial<RunStore>
-  /** The run is asked to stop at this event. */
+  /** Stops the run after the first event for which it returns `true`. */
   readonly stopAt?: (event: RunEvent) => boolean
   readonly train?: Partial<TrainOptions>
-  /** The run with other parts. */
+  /** Replaces parts of the run. */
   readonly change?: (run: AnyRun) => AnyRun
 }
 
-/** The events of a run of word problems in a folder, new or gone on with. */
+/** Starts or resumes a run of word problems in a folder and yields its events. */
 export async function* runEvents(
   folder: string,
   settings: RunSettings,
@@ -57,8 +60,8 @@ export async function* runEvents(
     recipe: {
       name: recipe.name,
       file: null,
-      settings: settings as unknown as NonNullable<TrainOptions['recipe']>['settings'],
-    }, // plain JSON
+      settings: settings as unknown as NonNullable<TrainOptions['recipe']>['settings'], // plain JSON
+    },
     ...options,
   }
   for await (const event of train(run, all)) {
@@ -67,7 +70,7 @@ export async function* runEvents(
   }
 }
 
-/** The events of a run of word problems that come from `source`. */
+/** Runs word problems of `source` and yields the events. */
 export async function* sourceEvents(
   folder: string,
   source: TaskSource,
@@ -79,11 +82,11 @@ export async function* sourceEvents(
   yield* train(run, { ...trainOptionsOf(settings), store: runFolder(folder), ...options })
 }
 
-/** The settings that a run stored, with others by their flags. */
+/** Reads the stored settings of a run, overridden by flags. */
 export const storedSettings = async (folder: string, flags: Flags = {}): Promise<RunSettings> =>
   withFlags(orThrow(await openRun(liveFiles, folder)()).config.settings, flags)
 
-/** Runs to the end, or until the step `stopAt` is done. The steps that it took. */
+/** Runs to the end, or to the end of step `stopAt`. Returns the step records. */
 const follow = async (folder: string, settings: RunSettings, stopAt?: number): Promise<readonly StepRecord[]> => {
   const steps: StepRecord[] = []
   const isLast = (event: RunEvent): boolean => event.type === 'step' && event.step === stopAt
@@ -92,7 +95,7 @@ const follow = async (folder: string, settings: RunSettings, stopAt?: number): P
   return steps
 }
 
-/** All that a run leaves behind after a step, without times, and without lengths of logs and digests: they contain times. */
+/** Returns everything a run has saved after a step, without data that depends on time. */
 const remainsOf = (folder: string, step: number) => {
   const text = (file: string): string => readFileSync(`${folder}/${file}`, 'utf8')
   const checkpoint = `checkpoints/step-${String(step).padStart(6, '0')}`
@@ -106,7 +109,10 @@ const remainsOf = (folder: string, step: number) => {
   }
 }
 
-/** Small runs in folders of `path` by name, of a model that answers, which is written there before the tests of the file. */
+/**
+ * Small runs in folders of `path`, by name, with an answering model that is written before the
+ * tests.
+ */
 export const useTrainingRuns = (path: (name: string) => string) => {
   let model = ''
   beforeAll(async () => {
@@ -119,7 +125,10 @@ export const useTrainingRuns = (path: (name: string) => string) => {
   return {
     start,
     resume,
-    /** A run of so many steps that is stopped after its first ends as one that was never stopped, bit for bit. Gives its steps. */
+    /**
+     * Expects that a run stopped after its first step and resumed is bit-identical to an
+     * uninterrupted run. Returns its steps.
+     */
     expectResumed: async (name: string, flags: Flags & { readonly steps: number }): Promise<readonly StepRecord[]> => {
       const whole = await start(`${name} whole`, flags)
       const [first] = await start(`${name} stopped`, flags, 1)

@@ -1,4 +1,6 @@
-/** A run of word problems whose tasks are watched: for processes that are to be killed, so without a test runner. */
+/**
+ * A run of word problems with watched tasks, for processes that tests kill. Uses no test runner.
+ */
 import type { Clock, Files } from '../../src/core/capabilities.js'
 import { orThrow } from '../../src/core/failure.js'
 import { child, keyFromSeed } from '../../src/core/key.js'
@@ -14,14 +16,14 @@ import { trainingTasks } from '../../src/training/tasks.js'
 import { train } from '../../src/training/train.js'
 import type { RunSettings } from './runs.js'
 
-/** How the run is watched. */
+/** The options of a watched run. */
 interface Watched {
   readonly files: Files
   readonly clock: Clock
   readonly watch: Readonly<Record<'training' | 'heldOut', (source: TaskSource) => TaskSource>>
 }
 
-/** The run of the recipe of word problems, with tasks that tell when they are read. */
+/** Runs `wordProblems` with tasks that report when they are read. */
 export async function* watchedEvents(
   folder: string,
   settings: RunSettings,

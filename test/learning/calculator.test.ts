@@ -1,21 +1,34 @@
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
+/** The recipe of the calculator: a policy that mostly guesses learns to call the tool. */
 import { describe, expect, it } from 'vitest'
+import { loadRecipe } from '../../src/cli/recipeFile.js'
+import { orThrow } from '../../src/core/failure.js'
+import { trainOptionsOf } from '../../src/training/choices.js'
+import { parseSettings } from '../../src/training/recipe.js'
+import { train } from '../../src/training/train.js'
+import { useEngine } from '../kit/engine.js'
 
-/** The shares that a line of the example tells. */
-const sharesOf = (output: string, when: 'before' | 'after'): readonly [right: number, calling: number] => {
-  const told = new RegExp(`^${when}: right ([\\d.]+), after a call ([\\d.]+)$`, 'm').exec(output)
-  if (told === null) throw new Error(`there is no line '${when}' in:\n${output}`)
-  return [Number(told[1]), Number(told[2])]
-}
+useEngine({ threads: 1 })
+
+const mean = (all: readonly number[]): number => all.reduce((a, b) => a + b, 0) / all.length
 
 describe('GRPO on sums that need a calculator', () => {
-  it('raises the share of held-out sums that are right by 0.12 from below 0.4, because the policy calls the tool', async () => {
-    const run = promisify(execFile)(process.execPath, ['--import', 'tsx', 'examples/calculator.ts'])
-    const { stdout } = await run
-    const [before, after] = [sharesOf(stdout, 'before'), sharesOf(stdout, 'after')]
-    expect(before[0]).toBeLessThan(0.4) // 0.285 when this was written, and 0.51 after 12 updates
-    expect(after[0]).toBeGreaterThan(before[0] + 0.12)
-    expect(after[1]).toBeGreaterThan(before[1] + 0.25) // from 0.49 to 0.89
+  it('raises the share of right sums by 0.25 from below 0.45, because the policy calls the tool', async () => {
+    const { recipe } = await loadRecipe('calculator')
+    const settings = orThrow(parseSettings(recipe, { seed: 1, keep: { evalEvery: 12 } }))
+    const run = await recipe.build(settings, { memory: 'ignore' })
+    const options = trainOptionsOf(settings as Parameters<typeof trainOptionsOf>[0]) // the recipe has steps and keep
+    const [right, calls, heldOut]: number[][] = [[], [], []]
+    for await (const event of train(run, options)) {
+      if (event.type === 'evaluation') heldOut!.push(event.scores.accuracy!)
+      if (event.type !== 'step') continue
+      right!.push(event.parts!.success!)
+      calls!.push(event.toolCalls!)
+    }
+    // When this was written: 0.38 to 0.81 of the sums right, 0.4 to 0.93 calls in a conversation; greedily none of 200, then all.
+    const [first, last] = [right!.slice(0, 2), right!.slice(-3)].map(mean)
+    expect(first).toBeLessThan(0.45)
+    expect(last).toBeGreaterThan(first! + 0.25)
+    expect(mean(calls!.slice(-3))).toBeGreaterThan(mean(calls!.slice(0, 2)) + 0.3)
+    expect(heldOut!.at(-1)).toBeGreaterThan(heldOut![0]! + 0.5)
   })
 })

@@ -1,4 +1,4 @@
-/** GRPO through `LLMCollector` while the engine, the reward, the environment and a tool go wrong, against the same run without trouble. */
+/** GRPO with failing engine, reward, environment and tool, compared with a run without failures. */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -83,7 +83,8 @@ interface Learned {
 const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
 
 /** Ten steps of GRPO. `chances` are those of 100 calls that go wrong. */
-const learn = async ({ config, arrays, text }: Pretrained, chances: typeof CHAOS | null): Promise<Learned> => {
+const learn = async (model: Pretrained, chances: typeof CHAOS | null): Promise<Learned> => {
+  const { config, arrays, text } = model
   const key = T.keyFromSeed(1)
   const met: Record<string, number> = { engine: 0, reward: 0, hangs: 0, floods: 0 }
   const draws = luck(T.child(key, 'chaos'))
@@ -146,13 +147,11 @@ const learn = async ({ config, arrays, text }: Pretrained, chances: typeof CHAOS
     how: 'full',
     model: { config, checkpoints: { folder: at('.'), text } },
   })
-  const learner = T.trainStep({
-    config,
-    optimizer: T.adamW({ weightDecay: 0 }),
-    loss: { clipEpsilon: [0.2, 0.2] },
-    maxGradNorm: 1,
+  const learner = T.localLearner({
+    ...{ model, key, loss: T.GRPOLoss({ clipEpsilon: [0.2, 0.2] }) },
+    optimizer: T.adamW({ learningRate: 5e-5, weightDecay: 0 }),
   })
-  let state = own(scope(() => learner.init(makeParams(arrays))))
+  const advantage = T.MCAdvantage({ groupSize: GROUP })
   const run = T.LLMCollector({
     ...{
       env,
@@ -182,18 +181,17 @@ const learn = async ({ config, arrays, text }: Pretrained, chances: typeof CHAOS
     ).toEqual([GROUP])
     expect(T.get(batch.value, 'status').items.toSet().toArray()).toEqual(['ok'])
     expect(taken.tasks.filter((task) => failed.some((each) => each.task === task))).toEqual([])
-    const rows = T.trainingRows(batch.value, T.groupRows(batch.value, T.groupGatherer({ groupSize: GROUP })))
-    const update = learner.update(state.value, rows, 5e-5)
-    state.release()
-    state = update.state
-    orThrow(await updater.push(state.value.params, step + 1)())
+    using rated = own(scope(() => advantage(batch.value)))
+    orThrow(await learner.update(rated.value)())
+    orThrow(await updater.push(learner.weights(), step + 1)())
     rss.push(process.memoryUsage.rss() / 2 ** 20)
   }
   const end = await run.close()
   const drawn = [...delivered, ...[...failed, ...end.failed].map(({ task }) => task), ...end.cancelled]
   expect(drawn.sort((a, b) => a - b)).toEqual(Array.from({ length: end.position.next }, (_, task) => task))
   const after = await evaluate()
-  for (const used of [state, learner, updater]) used.release()
+  await learner.close()
+  updater.release()
   await client.close()
   const causes = failed.map(({ cause }) => cause.reason)
   return {

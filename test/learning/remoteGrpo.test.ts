@@ -9,8 +9,6 @@ import { own, scope } from '../../src/engine/scope.js'
 import * as T from '../../src/index.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { modelEngine } from '../../src/modules/generation/modelEngine.js'
-import { initialLora, loraScalings } from '../../src/modules/lora/adapter.js'
-import { loraConfig } from '../../src/modules/lora/config.js'
 import { loadPretrained, makeParams, type Pretrained } from '../../src/modules/pretrained.js'
 import { localClient } from '../../src/modules/remote/localClient.js'
 import { vLLMWrapper } from '../../src/modules/remote/vLLMWrapper.js'
@@ -47,8 +45,6 @@ interface Curve {
 const learn = async (model: Pretrained, client: EngineClient, how: 'adapter' | 'full'): Promise<Curve> => {
   const { config, text } = model
   const key = keyFromSeed(1)
-  const adapter =
-    how === 'full' ? null : orThrow(initialLora(config, loraConfig({ rank: 8, alpha: 32 }), T.child(key, 'adapter')))
   const env = pipe(
     T.GSM8KEnv({ source: T.wordProblems(T.child(key, 'tasks'), { split: 'rl' }), prompts: 8, repeats: GROUP }),
     T.append(T.TemplateTransform({ template: text.template, endOfTurn: text.endOfTurn })),
@@ -57,34 +53,25 @@ const learn = async (model: Pretrained, client: EngineClient, how: 'adapter' | '
   const stopTokens = [text.tokenizer.idOf(text.endOfTurn)!]
   const policy = vLLMWrapper({ clients: [client], sampling: { maxTokens: 64, stopTokens } })
   const updater = vLLMUpdater({ clients: [client], how, model: { config, checkpoints: { folder: at('.'), text } } })
-  const weights = own(
-    scope(() => {
-      const first = makeParams(model.arrays)
-      if (adapter === null) return { trained: first, frozen: {} }
-      const trained = makeParams(adapter.arrays)
-      return { trained, frozen: { ...first, ...loraScalings({ config: adapter.config, tensors: trained }) } }
-    }),
-  )
-  const { trained, frozen } = weights.value
-  const learner = T.trainStep({ config, optimizer: T.adamW(), loss: { clipEpsilon: [0.2, 0.2] }, frozen })
-  let state = own(scope(() => learner.init(trained)))
+  const learner = T.localLearner({
+    ...{ model, key, loss: T.GRPOLoss({ clipEpsilon: [0.2, 0.2] }) },
+    optimizer: T.adamW({ learningRate: how === 'full' ? 1e-4 : 1e-3 }),
+    ...(how === 'adapter' && { lora: { rank: 8, alpha: 32 } }),
+  })
+  const advantage = T.MCAdvantage({ groupSize: GROUP })
   const rewards: number[] = []
   const versions: number[] = []
   let worstGap = 0
   for await (const batch of T.LLMCollector({ env, policy, key: T.child(key, 'rollouts') })) {
-    const rows = T.trainingRows(batch, T.groupRows(batch, T.groupGatherer({ groupSize: GROUP })))
     const right = T.get(batch, 'next', 'success').dataSync()
     rewards.push(right.filter((x) => x === 1).length / right.length)
-    const update = learner.update(state.value, rows, how === 'full' ? 1e-4 : 1e-3)
-    worstGap = Math.max(worstGap, update.metrics.maxLogProbGap)
-    state.release()
-    state = update.state
-    versions.push(orThrow(await updater.push({ ...frozen, ...state.value.params }, rewards.length)()))
+    using rated = own(scope(() => advantage(batch)))
+    const { metrics } = orThrow(await learner.update(rated.value)())
+    worstGap = Math.max(worstGap, metrics.maxLogProbGap)
+    versions.push(orThrow(await updater.push(learner.weights(), rewards.length)()))
     if (rewards.length === STEPS) break
   }
-  state.release()
-  learner.release()
-  weights.release()
+  await learner.close()
   updater.release()
   return { rewards, worstGap, versions }
 }

@@ -1,4 +1,5 @@
 /** Rollouts by two real workers on a real Redis and one real engine; one of them is killed in the middle. */
+import { readFileSync, writeFileSync } from 'node:fs'
 import * as E from 'fp-ts/lib/Either.js'
 import { expect, it } from 'vitest'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
@@ -17,27 +18,43 @@ import { vLLMWrapper } from '../../src/modules/remote/vLLMWrapper.js'
 import { compiled } from '../kit/compiled.js'
 import { useEngine } from '../kit/engine.js'
 import { noRedis, redisServer } from '../kit/redisServer.js'
-import { withFlags } from '../kit/runs.js'
+import {
+  gsm8kLines,
+  parseJsonLines,
+  tandem,
+  tandemOk,
+  useTemporaryFolder,
+  withFlags,
+  writeAnsweringModel,
+} from '../kit/runs.js'
 import { startServe } from '../kit/serveProcess.js'
 import { wordProblemRun } from '../kit/trainingRuns.js'
 
 useEngine()
+const at = useTemporaryFolder()
 
-/** What a worker brings back of a task. */
+/** The prompts of the workers' tasks. */
 type WordProblems = TokenPrompt
 
 const TASKS = 12
 const GROUP = 4
 
+/** The queue and the engine of a worker, and the arguments that choose its recipe. */
+interface WorkerPlace {
+  readonly redis: string
+  readonly engine: string
+  readonly recipe: readonly string[]
+}
+
 /** `tandem worker` as a process of its own, and the lines that it writes. */
-const startWorker = async (name: string, redis: string, engine: string) => {
+const startWorker = async (name: string, { redis, engine, recipe }: WorkerPlace) => {
   const lines: string[] = []
   const running = orThrow(
     await liveProcesses.start({
       command: process.execPath,
       args: [
-        ...[compiled('src/cli/main.ts'), 'worker', '--name', name, '--queue', redis, '--queue-name', 'run'],
-        ...['--on', engine, '--slots', '3', '--threads', '1', '--group', String(GROUP)],
+        ...[compiled('src/cli/main.ts'), 'worker', ...recipe, '--name', name],
+        ...['--queue', redis, '--queue-name', 'run', '--on', engine, '--slots', '3', '--threads', '1'],
       ],
       onLine: (line) => lines.push(line),
     })(),
@@ -45,8 +62,13 @@ const startWorker = async (name: string, redis: string, engine: string) => {
   return { ...running, lines, delivered: () => lines.filter((line) => line.includes('"type":"delivered"')).length }
 }
 
+/** Adds the reason to the title of a test that is skipped without Redis. */
+const titled = (title: string): string => (noRedis === undefined ? title : `${title} (skipped: ${noRedis})`)
+
 it.skipIf(noRedis !== undefined)(
-  `two workers, one killed with rollouts in its hands: every task is learned from once, as if one process had played all${noRedis === undefined ? '' : ` (${noRedis})`}`,
+  titled(
+    'two workers, one killed with rollouts in its hands: every task is learned from once, as if one process had played all',
+  ),
   async () => {
     const redis = await redisServer()
     const engine = await startServe(EMBEDDED_MODEL, 'policy')
@@ -61,9 +83,8 @@ it.skipIf(noRedis !== undefined)(
       })(),
     )
     const first = collector.next(0)()
-    const [doomed, other] = await Promise.all(
-      ['doomed', 'other'].map((name) => startWorker(name, redis.url, engine.url)),
-    )
+    const place = { redis: redis.url, engine: engine.url, recipe: ['--group', String(GROUP)] }
+    const [doomed, other] = await Promise.all(['doomed', 'other'].map((name) => startWorker(name, place)))
     const held = async (name: string): Promise<number> =>
       [...orThrow(await queue.look()).pending.values()]
         .flatMap(({ places }) => places)
@@ -115,6 +136,50 @@ it.skipIf(noRedis !== undefined)(
     await policy.close()
     await alike.close()
     await queue.close()
+    await engine.stop()
+    await redis.close()
+  },
+)
+
+it.skipIf(noRedis !== undefined)(
+  titled('tandem train --queue learns from tandem worker, is killed and resumed, and learns from every task once'),
+  async () => {
+    const redis = await redisServer()
+    const model = await writeAnsweringModel(at('model'))
+    writeFileSync(at('rows.jsonl'), gsm8kLines(40))
+    const engine = await startServe(model, 'policy')
+    const sizes = ['tasks.prompts=2', 'tasks.group=2', 'sampling.maxNewTokens=8', 'keep.checkpointEvery=2']
+    const recipe = [
+      'gsm8k',
+      '--model',
+      model,
+      '--dataset',
+      at('rows.jsonl'),
+      ...sizes.flatMap((text) => ['--set', text]),
+    ]
+    const queue = ['--queue', redis.url, '--queue-name', 'run']
+    const common = [...queue, '--threads', '1', '--json']
+    const [cwd, out] = [at('.'), at('queued')]
+    const first = tandem(['train', ...recipe, '--engine', engine.url, '--steps', '6', '--out', out, ...common], {
+      cwd,
+      // the next step has begun when the line of a step arrives
+      onLine: (line) => (line.includes('"type":"step","step":3,') ? 'SIGKILL' : undefined),
+    })
+    const log = redisQueueLog({ url: redis.url, name: 'run' })
+    const isMade = async () => (await openRolloutQueue(log, { name: 'look' })())._tag
+    await expect.poll(isMade, { timeout: 120_000 }).toBe('Right') // by the trainer
+    const worker = await startWorker('worker', { redis: redis.url, engine: engine.url, recipe })
+    expect((await first).signal).toBe('SIGKILL')
+    const { stdout } = await tandemOk(['train', '--resume', out, ...common], { cwd })
+    expect(stdout).toContain('"type":"start","firstStep":3')
+    const look = orThrow(await openRolloutQueue(log, { name: 'look' })())
+    const counts = ledger(orThrow(await look.look()))
+    await look.close()
+    process.kill(worker.pid, 'SIGINT')
+    expect(await worker.ended).toMatchObject({ code: 0 })
+    const shown = parseJsonLines(readFileSync(at('queued/trajectories.jsonl'), 'utf8'))
+    expect(new Set(shown.map(({ query }) => query)).size).toBe(12) // two tasks in each of six steps, none twice
+    expect(counts.trained).toBe(12)
     await engine.stop()
     await redis.close()
   },

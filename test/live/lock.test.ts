@@ -84,7 +84,7 @@ describe('a lock', () => {
   it('that is no lock file is never removed', async () => {
     const path = at('foreign.lock')
     writeFileSync(path, 'mine')
-    expect((await leftOf(liveLocks.take(path))).reason).toContain('a process that the lock file does not name')
+    expect((await leftOf(liveLocks.take(path))).reason).toContain('an unknown process')
     expect(readFileSync(path, 'utf8')).toBe('mine')
   })
 })

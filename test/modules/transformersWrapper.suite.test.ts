@@ -1,6 +1,6 @@
 /** What every policy does, asked of the in-process generator with the model that comes with Tandem. */
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
-import type { GenerationOptions } from '../../src/modules/transformer/generate.js'
+import type { GenerationOptions } from '../../src/modules/generation/generator.js'
 import { TransformersWrapper } from '../../src/modules/transformersWrapper.js'
 import { useEngine } from '../kit/engine.js'
 import { askTokens, scoreTokens } from '../kit/policySubjects.js'

@@ -211,7 +211,7 @@ describe('a page whose name was resolved to this computer', () => {
     for (const host of ['evil.test', `evil.test:${port}`, '127.0.0.1.evil.test', 'localhost.evil.test', '10.0.0.1', ''])
       expect(statusOf(await named(port, host)), host).toBe(421)
     expect(await named(port, 'evil.test')).toContain(
-      '"error":{"message":"This server answers requests for this computer only.',
+      '"error":{"message":"This server only answers requests to a loopback address of this computer.',
     )
   })
 

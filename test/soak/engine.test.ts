@@ -1,15 +1,15 @@
 import * as tf from '@tensorflow/tfjs'
 import { describe, expect, it } from 'vitest'
 import type { TrainingRows } from '../../src/collectors/stepRows.js'
-import { trainStep } from '../../src/collectors/trainStep.js'
 import { child, type Key, keyFromSeed, uniformInteger } from '../../src/core/key.js'
 import { liveTensors, type Owned, own, ownedCount, scope } from '../../src/engine/scope.js'
-import { completionKeys, makeGenerator } from '../../src/modules/transformer/generate.js'
+import { completionKeys, makeGenerator } from '../../src/modules/generation/generator.js'
 import { initialParams, type Params } from '../../src/modules/transformer/params.js'
 import { adamW } from '../../src/objectives/updates/adamW.js'
 import { useOnnxRuntime } from '../kit/engine.js'
 import { collectGarbage } from '../kit/memory.js'
 import { tinyConfig } from '../kit/models.js'
+import { policyStep } from '../kit/stepsOf.js'
 
 const { backend } = useOnnxRuntime()
 
@@ -75,7 +75,7 @@ const memoryInUse = async (): Promise<{ readonly javascript: number; readonly re
 describe(`${STEPS} steps of training and sampling at changing lengths`, () => {
   it('compile nothing after the warm-up, fall back never, and keep tensors, data, sessions and memory flat', async () => {
     const root = keyFromSeed(1)
-    const step = trainStep({ config, optimizer: adamW() })
+    const step = policyStep({ config, optimizer: adamW() })
     const generator = makeGenerator(config)
     let state = own(scope(() => step.init(initialParams(config, root))))
     let warm: { readonly reading: Reading; readonly compiles: number } | undefined

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import { trainStep } from '../../src/collectors/trainStep.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { own, scope } from '../../src/engine/scope.js'
 import { initialParams } from '../../src/modules/transformer/params.js'
@@ -7,6 +6,7 @@ import { adamW } from '../../src/objectives/updates/adamW.js'
 import { useOnnxRuntime } from '../kit/engine.js'
 import { collectGarbage } from '../kit/memory.js'
 import { tinyConfig } from '../kit/models.js'
+import { policyStep } from '../kit/stepsOf.js'
 
 useOnnxRuntime()
 
@@ -29,7 +29,7 @@ const rowsOf = (prompts: number, length: number) => {
   }
 }
 
-/** Of the process, when everything that was let go of has been freed. */
+/** Resident memory of the process after garbage collection. */
 const resident = async (): Promise<number> => {
   await collectGarbage()
   return process.memoryUsage.rss() / MEBIBYTE
@@ -37,7 +37,7 @@ const resident = async (): Promise<number> => {
 
 describe(`training steps of ${SHAPES} combinations of sizes`, () => {
   it('hold less than 40 MiB each, however much a step needs', async () => {
-    const step = trainStep({ config, optimizer: adamW(), microBatchTokens: 1e9 })
+    const step = policyStep({ config, optimizer: adamW(), microBatchTokens: 1e9 })
     let state = own(scope(() => step.init(initialParams(config, keyFromSeed(1)))))
     const seen: number[] = []
     for (let n = 0; n < SHAPES; n++) {

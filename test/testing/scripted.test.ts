@@ -3,7 +3,6 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import { groupRows } from '../../src/collectors/groups.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { trajectoryReturns } from '../../src/collectors/rollouts/turnRows.js'
 import type { Clock } from '../../src/core/capabilities.js'
@@ -12,7 +11,7 @@ import { message } from '../../src/data/history.js'
 import type { TextPrompt } from '../../src/data/policy.js'
 import { data, ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { groupGatherer } from '../../src/objectives/advantages/groupGatherer.js'
+import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
 import { envLaws } from '../../src/testing/envLaws.js'
 import { fakeClock } from '../../src/testing/fakeClock.js'
 import { type FaultyCall, failNth, withFaults } from '../../src/testing/faults.js'
@@ -210,8 +209,8 @@ describe('a scripted environment', () => {
     const script = [1, 0, 0.5, 0.5].map((reward, i) => ({ rewards: [reward], groupId: i < 2 ? 'a' : 'b' }))
     const collector = LLMCollector({ env: ScriptedEnv(script), policy: talking(), key })
     using batch = (await rightOf(collector.collect(collector.start))).batch
-    const { advantages, groups } = groupRows(batch.value, groupGatherer({ groupSize: 2, normalize: 'mean' }))
-    expect([groups, advantages]).toEqual([2, [0.5, -0.5, 0, 0]])
+    const rated = MCAdvantage({ groupSize: 2, normalize: 'mean' })(batch.value)
+    expect(raggedRows(get(rated, 'advantage')).map(([first]) => first)).toEqual([0.5, -0.5, 0, 0])
   })
 
   it.each<[string, readonly ScriptedEpisode[]]>([

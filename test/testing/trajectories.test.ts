@@ -3,7 +3,6 @@ import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { isLeft, isRight } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { groupRows, trainingRows } from '../../src/collectors/groups.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { trajectoryReturns } from '../../src/collectors/rollouts/turnRows.js'
 import { keyFromSeed } from '../../src/core/key.js'
@@ -17,7 +16,6 @@ import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import type { TokenSpan } from '../../src/data/textTokenizer.js'
 import { liveTensors, scope } from '../../src/engine/scope.js'
 import { groupAdvantage } from '../../src/objectives/advantages/groupAdvantage.js'
-import { groupGatherer } from '../../src/objectives/advantages/groupGatherer.js'
 import { ScriptedEnv } from '../../src/testing/scriptedEnv.js'
 import {
   anyGroupRewards,
@@ -28,6 +26,7 @@ import {
 import { trajectoryProblems } from '../../src/testing/trajectoryProblems.js'
 import { rowsAt } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
+import { learnedRows } from '../kit/learners.js'
 import { rightOf } from '../kit/results.js'
 import { scriptedPolicy, turnEnv } from '../kit/small.js'
 
@@ -84,10 +83,9 @@ describe('anyTrajectories', () => {
       const recipe = g(anyTrajectories, { groupSizes: fc.constant(groupSize) })
       scope(() => {
         const batch = recipe.build()
-        const grouped = groupRows(batch, groupGatherer({ groupSize }))
-        expect(grouped.rows).toHaveLength(recipe.batchShape[0]!)
-        expect(trajectoryReturns(batch)).toHaveLength(grouped.groups * groupSize)
-        expect(trainingRows(batch, grouped).completions.every((row) => row.length > 0)).toBe(true)
+        const rows = learnedRows(batch, groupSize)
+        expect(rows.advantages).toHaveLength(recipe.batchShape[0]!)
+        expect(rows.completions.every((row) => row.length > 0)).toBe(true)
         return []
       })
     })

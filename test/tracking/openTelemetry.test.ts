@@ -189,7 +189,7 @@ describe('openTelemetrySink', () => {
 
   it('fails where there is nothing to record to', async () => {
     expect(await leftOf(openTelemetrySink())).toMatchObject({
-      ...{ _tag: 'OpenTelemetryFailure', reason: expect.stringContaining('no SDK of OpenTelemetry is set up') },
+      ...{ _tag: 'OpenTelemetryFailure', reason: expect.stringContaining('no OpenTelemetry SDK is set up') },
     })
     const { meters, tracers } = sdk()
     await rightOf(openTelemetrySink({ meter: meters.getMeter('test') }))
@@ -205,7 +205,7 @@ describe('openTelemetrySink', () => {
     const sink = await rightOf(openTelemetrySink())
     expect(await leftOf(sink.close)).toMatchObject({
       again: 'never',
-      cause: { reason: expect.stringMatching(/^it was not flushed: .*no collector/) },
+      cause: { reason: expect.stringMatching(/^flushing failed: .*no collector/) },
     })
   })
 

@@ -114,7 +114,7 @@ describe('prometheusSink', () => {
 
   it('refuses a prefix that no metric may have and buckets that do not rise, both at once', () => {
     expect(() => prometheusSink({ prefix: '9-', buckets: [2, 1] })).toThrow(
-      /prefix must be .*'9-'; buckets must rise, got 2, 1/,
+      /prefix must consist .*'9-'; buckets must increase, got 2, 1/,
     )
   })
 })

@@ -1,4 +1,4 @@
-/** Checkpoints on a real disk: written whole, kept where they are needed, and read as they were written or refused by name. */
+/** Checkpoints on a real disk: atomic writes, retention, and verified reads. */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -11,7 +11,7 @@ import {
   checkpointFiles,
   checkpointsIn,
   readCheckpoint,
-  saveCheckpoint,
+  writeCheckpoint,
 } from '../../src/training/checkpoint.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { useTemporaryFolder } from '../kit/runs.js'
@@ -26,14 +26,14 @@ const state = (changes: Partial<CheckpointState> = {}): CheckpointState => ({
   ...{ secondsTotal: 1.5, checkpointSeconds: 0.25, metricsBytes: 100, trajectoriesBytes: 200, ...changes },
 })
 
-/** What a learner keeps. */
+/** The files of a learner. */
 const FILES = { 'model.safetensors': new Uint8Array([1, 2, 3, 4, 5, 6, 7, 8]), 'learner.json': '{"version":3}' }
 
 const contents = (changes: Partial<CheckpointState> = {}) =>
   checkpointFiles({ files: () => FILES }, state(changes), liveDigest)
 
 const save = (folder: string, step: number, also: readonly number[] = []): Promise<string> =>
-  rightOf(saveCheckpoint(files, contents({ step }), { folder, step, keep: 2, also }))
+  rightOf(writeCheckpoint(files, contents({ step }), { folder, step, keep: 2, also }))
 
 const newest = async (folder: string): Promise<string | undefined> => (await rightOf(checkpointsIn(files, folder)))[0]
 
@@ -90,7 +90,7 @@ describe('a checkpoint', () => {
   )
 })
 
-describe('saveCheckpoint', () => {
+describe('writeCheckpoint', () => {
   it('keeps the newest two, and those that are asked for', async () => {
     const folder = fresh()
     for (const step of [1, 2, 5, 10]) await save(folder, step, [1])
@@ -109,7 +109,7 @@ describe('saveCheckpoint', () => {
     const folder = fresh()
     await save(folder, 2)
     const changed = contents({ step: 2, secondsTotal: 99 })
-    const saved = await rightOf(saveCheckpoint(files, changed, { folder, step: 2, keep: 2 }))
+    const saved = await rightOf(writeCheckpoint(files, changed, { folder, step: 2, keep: 2 }))
     expect((await rightOf(readCheckpoint(files, saved, liveDigest))).secondsTotal).toBe(99)
   })
 })

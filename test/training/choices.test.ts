@@ -64,7 +64,7 @@ describe('the learning rate', () => {
   })
 })
 
-/** All parts that settings make: what does not agree throws. */
+/** Builds all parts of settings. Throws if they contradict each other. */
 const parts = (flags: Flags) => {
   const all = settings(flags)
   return [
@@ -85,10 +85,10 @@ describe('settings that do not agree', () => {
     [{ rejection: 'token-k2', oldLogProbs: 'rescored' }, 'set both or neither'],
     [{ rejectionLimit: 1 }, 'set both or neither'],
     [{ schedule: 'cosine', warmup: 60 }, 'leaves nothing of 60 steps'],
-    [{ klForm: 'k3+' }, 'its divergence is k1, abs, k2, k3, k3-limited; set kl.in to loss for k3+'],
+    [{ klForm: 'k3+' }, 'its KL form must be one of k1, abs, k2, k3, k3-limited; set kl.in to loss to use k3+'],
     [{ klTarget: 6, klCoefficient: 0.1 }, 'target and horizon go together'],
     [{ klHorizon: 100, klCoefficient: 0.1 }, 'target and horizon go together'],
-    [{ klTarget: 6, klHorizon: 100, klCoefficient: 0 }, 'a weight of 0 stays 0'],
+    [{ klTarget: 6, klHorizon: 100, klCoefficient: 0 }, 'a coefficient of 0 cannot adapt'],
     [{ klTarget: 6, klHorizon: 100, klCoefficient: 0.1, klIn: 'loss' }, 'set kl.in to reward'],
     [{ algorithm: 'sapo', clipHigh: 0.3 }, 'sapo clips no ratios'],
     [{ algorithm: 'dppo', clipLow: 0 }, 'epsilon and largestRatio must be positive'],

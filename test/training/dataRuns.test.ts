@@ -1,4 +1,4 @@
-/** Runs on rows of data sets: batches in a fixed order, resuming bit for bit, evaluation, records without rewards. */
+/** Runs on data sets: batch order, bit-exact resume, evaluation, records without rewards. */
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
@@ -21,16 +21,20 @@ const pairs = Array.from({ length: 10 }, (_, i): T.PreferencePair => {
   return { prompt: T.History([T.message('user', question)]), chosen: answer, rejected: 'none' }
 })
 
+const train = chats.slice(0, 7)
+
+const sft = async (rows: readonly T.History[] = train) => {
+  const model = await smallModel()
+  const batch = T.chatBatch(model.text)
+  const data = T.rowBatches({ name: 'sums', rows, size: 3, key: T.keyFromSeed(3), batch })
+  const optimizer = T.adamW({ learningRate: 1e-2 })
+  const learner = T.localLearner({ model, loss: T.SFTLoss(), optimizer, key: T.keyFromSeed(1) })
+  const heldOut = T.rowBatches({ name: 'held out', rows: chats.slice(7), size: 2, batch })
+  return T.defineRun({ data, learner, evaluate: [T.lossEvaluator({ data: heldOut, learner, score: 'loss' })] })
+}
+
 const KINDS = {
-  sft: async () => {
-    const model = await smallModel()
-    const batch = T.chatBatch(model.text)
-    const data = T.rowBatches({ name: 'sums', rows: chats.slice(0, 7), size: 3, key: T.keyFromSeed(3), batch })
-    const optimizer = T.adamW({ learningRate: 1e-2 })
-    const learner = T.localLearner({ model, loss: T.SFTLoss(), optimizer, key: T.keyFromSeed(1) })
-    const heldOut = T.rowBatches({ name: 'held out', rows: chats.slice(7), size: 2, batch })
-    return T.defineRun({ data, learner, evaluate: [T.lossEvaluator({ data: heldOut, learner, score: 'loss' })] })
-  },
+  sft: () => sft(),
   dpo: async () => {
     const model = await smallModel()
     const batch = T.pairBatch(model.text)
@@ -105,6 +109,24 @@ describe.each(['sft', 'dpo', 'reward'] as const)('a run of %s', (kind) => {
     const events = await follow(kind, `${kind}-long`, 20)
     const losses = events.flatMap((event) => (event.type === 'step' ? [event.update.loss] : []))
     expect(losses.at(-1)!).toBeLessThan(losses[0]! * 0.9)
+  })
+})
+
+describe('a run on rows that is taken up again', () => {
+  /** Makes the same rows again. */
+  const madeAgain = () => train.map(({ messages }) => T.History([...messages]))
+  const steps = async (rows: readonly T.History[], last: number): Promise<void> => {
+    for await (const _ of T.train(await sft(rows), { steps: last, store: T.runFolder(path('rows')) })); // to its end
+  }
+
+  it('goes on with equal rows, and refuses as many other rows or another order of them, naming the rows', async () => {
+    await steps(train, 1)
+    const other = T.History([T.message('user', '3 + 1 ='), T.message('assistant', '5')])
+    const refused = /with other parts: data\.rowsDigest was "[0-9a-f]{64}" and is "[0-9a-f]{64}"\. Resume/
+    await expect(steps([...train.slice(0, 6), other], 2)).rejects.toThrow(refused)
+    await expect(steps(train.toReversed(), 2)).rejects.toThrow(refused)
+    await expect(steps(train.slice(1), 2)).rejects.toThrow('data.rows was 7 and is 6; data.rowsDigest was')
+    await steps(madeAgain(), 2)
   })
 })
 

@@ -19,7 +19,7 @@ const RICH: Flags = {
 
 type Replayed = Extract<ReplayEvent, { readonly type: 'replayed' | 'caught-up' }>
 
-/** The steps that are done again. */
+/** Returns the replayed steps. */
 const again = async (name: string, batch: string): Promise<readonly Replayed[]> => {
   const events: Replayed[] = []
   const run = await wordProblemRun(await storedSettings(path(name)), { memory: 'ignore' })
@@ -62,7 +62,7 @@ describe('a step that is done again', () => {
 
   it('that has no batch and no number is refused, and so are a step beyond the end and a folder without a run', async () => {
     await expect(again('rich', 'nowhere')).rejects.toThrow('nowhere')
-    await expect(again('rich', '6')).rejects.toThrow('the run has 5 steps: there is no step 6 to do again')
+    await expect(again('rich', '6')).rejects.toThrow('the run has 5 steps: there is no step 6 to replay')
     const run = await wordProblemRun(smallSettings(path('model')), { memory: 'ignore' })
     const events = replay(run, { store: runFolder(path('none')), batch: '1' })
     await expect(events.next()).rejects.toThrow('there is no run in this folder')

@@ -1,10 +1,12 @@
 import { writeFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
 import { orThrow, describe as sentence } from '../../src/core/failure.js'
 import { child, keyFromSeed } from '../../src/core/key.js'
+import { ROWS } from '../../src/data/datasets/rows.js'
 import type { TaskSource } from '../../src/data/task.js'
-import { type TaskSettings, trainingTasks } from '../../src/training/tasks.js'
+import { rowSettings, rowTasks, type TaskSettings, trainingTasks } from '../../src/training/tasks.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { gsm8kLines, useTemporaryFolder } from '../kit/runs.js'
 
@@ -15,7 +17,7 @@ const dataset = (name: string, text: string): string => {
   return path(name)
 }
 
-/** The tasks of settings; the key is that of a run with the seed. */
+/** Opens the tasks of settings, with the key of a run with the seed. */
 const openTasks = ({
   evalTasks = 4,
   seed = 1,
@@ -26,7 +28,7 @@ const openTasks = ({
 const queries = (source: TaskSource, count: number): readonly string[] =>
   Array.from({ length: count }, (_, i) => orThrow(source.at(i)).query)
 
-/** All rows of a finite source. */
+/** Lists all rows of a finite source. */
 const allQueries = (source: TaskSource): readonly string[] => {
   if (source.size === 'endless') throw new Error(`${source.name} is endless`)
   return queries(source, source.size)
@@ -95,5 +97,30 @@ describe('trainingTasks', () => {
   it('names the file for evaluation if it is that one that cannot be read', async () => {
     const asked = { dataset: dataset('d.jsonl', gsm8kLines(3)), evalDataset: path('none.jsonl') }
     expect(sentence(await leftOf(openTasks(asked)))).toContain(path('none.jsonl'))
+  })
+})
+
+describe('rowTasks', () => {
+  const settings = { evalDataset: null, keep: { evalTasks: 1 } }
+
+  it('reads rows whose fields are in other columns, as rowSettings names them', async () => {
+    const text = '[{"problem":"1 + 1?","result":2,"level":"easy"},{"problem":"1 + 2?","result":3,"level":"hard"}]'
+    const dataset = path('problems.json')
+    writeFileSync(dataset, text)
+    const columns = { query: 'problem', answer: 'result' }
+    const schema = z.strictObject(rowSettings({ rows: 'problems', from: dataset, columns }))
+    const parsed = schema.parse({})
+    expect(parsed.columns).toEqual(columns)
+    const { train, heldOut } = await rightOf(rowTasks({ ...settings, ...parsed }, ROWS))
+    expect(orThrow(train.at(0))).toMatchObject({ query: '1 + 1?', answer: '2', row: { level: 'easy' } })
+    expect(orThrow(heldOut.at(0)).answer).toBe('3')
+    expect(schema.safeParse({ columns: { query: 'problem', anwser: 'result' } }).success).toBe(false)
+  })
+
+  it('names the column that a row does not have', async () => {
+    const failure = await leftOf(
+      rowTasks({ ...settings, dataset: dataset('rows.jsonl', gsm8kLines(2)), columns: { query: 'problem' } }, ROWS),
+    )
+    expect(sentence(failure)).toMatch(/line 1: there is no column 'problem' for 'query': the row has question, answer/)
   })
 })

@@ -98,6 +98,6 @@ describe('a run with an adapter', () => {
   })
 
   it('refuses to go on with another adapter', async () => {
-    await expect(follow('run', { ...LORA, loraRank: 4, dtype: 'BF16' })).rejects.toThrow('a run of other parts')
+    await expect(follow('run', { ...LORA, loraRank: 4, dtype: 'BF16' })).rejects.toThrow('a run with other parts')
   })
 })

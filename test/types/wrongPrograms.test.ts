@@ -72,9 +72,11 @@ const program = compile(
 const found = problemsOf(program, 'wrong.ts')
 
 describe('wrong programs', () => {
-  it.each(WRONG_PROGRAMS.map((each, i) => [each.title, each, i] as const))('%s', (_, { message }, i) => {
+  it.each(WRONG_PROGRAMS.map((each, i) => [each.title, each, i] as const))('%s', (_, { message, firstLine }, i) => {
     const texts = found.filter(({ line }) => line === LINES_BEFORE + i).map(({ text }) => text)
+    expect(texts).not.toEqual([])
     expect(texts.join('\n')).toContain(message)
+    if (firstLine !== undefined) expect(texts[0]!.split('\n')[0]).toContain(firstLine)
   })
 
   it('have no errors elsewhere, and the right ones have none', () => {

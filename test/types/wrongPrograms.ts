@@ -10,7 +10,7 @@ import {
   mapLeaves, merge, type Meta, meta, metaSpec, modify, partitionKeys, type Policy, ragged, raggedSpec, refine, remove, rename, select, set, take,
   TensorDict, tensorSpec, type TextPrompt, type TokenAction, type TokenPrompt, traverseLeaves, unflattenKeys, withBatchShape, zeros, zipLeaves,
 } from '../../src/data/index.js'
-import { append, GSM8KEnv, TemplateTransform, Tokenizer } from '../../src/envs/index.js'
+import { append, ChatEnv, compose, GSM8KEnv, GSM8KRewardParser, KLRewardTransform, TemplateTransform, Tokenizer } from '../../src/envs/index.js'
 import { type LLMCollector, localLearner } from '../../src/collectors/index.js'
 import { type AlgorithmName, cispo, clippedSurrogate, dpoLoss, gspo, MCAdvantage, type PolicyLoss, policyLoss } from '../../src/objectives/index.js'
 const td = TensorDict({ query: data(['2 + 2?']), tokens: { prompt: ragged('int32', [[1]]), full: { mask: meta(1) } }, next: { reward: tf.zeros([1]) } }, [1])
@@ -20,6 +20,9 @@ declare const textPolicy: Policy<TextPrompt, TokenAction>
 declare const env: ReturnType<typeof GSM8KEnv>
 declare const template: ReturnType<typeof TemplateTransform>
 declare const tokenizer: ReturnType<typeof Tokenizer>
+declare const chats: ReturnType<typeof ChatEnv>
+declare const parser: ReturnType<typeof GSM8KRewardParser>
+declare const kl: ReturnType<typeof KLRewardTransform<{ readonly _tag: 'tokens' }>>
 declare const prompts: TensorDict<TokenPrompt>
 declare const grpo: ReturnType<typeof localLearner<PolicyLoss>>
 const texts = TensorDict({ text: { response: data(['4']) }, advantage: ragged('float32', [[1]]) }, [1])
@@ -28,7 +31,7 @@ const played = TensorDict({
   tokens: { prompt: ragged('int32', [[1]]), response: ragged('int32', [[2]]) }, logProbs: { response: ragged('float32', [[0]]) },
 }, [1])
 const rate = MCAdvantage({ groupSize: 1 })
-export { add, append, assign, autoBatch, cast, cispo, clippedSurrogate, concat, dataSpec, dpoLoss, E, env, exclude, find, flattenKeys, fromNested, get, grpo, gspo, mapLeaves, merge, metaSpec, modify, partitionKeys, pipe, played, policy, prompts, raggedSpec, rate, texts, refine, remove, rename, select, set, spec, take, template, textPolicy, tokenizer, traverseLeaves, unflattenKeys, withBatchShape, zeros, zipLeaves, td }
+export { add, append, assign, autoBatch, cast, chats, cispo, compose, parser, kl, clippedSurrogate, concat, dataSpec, dpoLoss, E, env, exclude, find, flattenKeys, fromNested, get, grpo, gspo, mapLeaves, merge, metaSpec, modify, partitionKeys, pipe, played, policy, prompts, raggedSpec, rate, texts, refine, remove, rename, select, set, spec, take, template, textPolicy, tokenizer, traverseLeaves, unflattenKeys, withBatchShape, zeros, zipLeaves, td }
 export type { AlgorithmName, Data, HistoryAction, Infer, LLMCollector, Meta }
 `
 
@@ -38,6 +41,8 @@ export interface WrongProgram {
   readonly wrong: string
   readonly right: string
   readonly message: string
+  /** A part of the first line. Default: nothing is asked of it. */
+  readonly firstLine?: string
 }
 
 const program = (title: string, [wrong, right]: readonly [string, string], message: string): WrongProgram => ({
@@ -324,5 +329,23 @@ export const WRONG_PROGRAMS: readonly WrongProgram[] = [
     'an advantage: a batch without rewards',
     ['rate(prompts)', 'rate(played)'],
     'missing the following properties',
+  ),
+  ...(
+    [
+      ['tokens before there is text', 'pipe(env, append(tokenizer))', 'TemplateTransform'],
+      ['tokens before text, in the wrong order', 'pipe(env, append(tokenizer), append(template))', 'TemplateTransform'],
+      ['tokens before text, without pipe', 'append(tokenizer)(env)', 'TemplateTransform'],
+      ['a composed chain of tokens', 'pipe(env, append(compose(tokenizer, kl)))', 'TemplateTransform'],
+      ['log-probabilities before there are tokens', 'pipe(env, append(template), append(kl))', 'Tokenizer'],
+      ['a reward of tasks that nothing draws', 'pipe(chats, append(parser))', 'DataLoadingPrimer'],
+    ] as const
+  ).map(
+    ([title, wrong, missing]): WrongProgram => ({
+      title: `env: ${title}`,
+      wrong,
+      right: 'pipe(env, append(template), append(tokenizer), append(kl), append(parser))',
+      message: '',
+      firstLine: `Needs<"${missing}", `,
+    }),
   ),
 ]

@@ -1,6 +1,7 @@
 /** Losses as functions of parameters and a batch, without an optimizer. */
 import * as tf from '@tensorflow/tfjs'
 import type { Key } from '../../core/key.js'
+import { aRecord, checkOptions } from '../../core/options.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../../data/weights.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
@@ -27,7 +28,7 @@ export type LossOutput<T = unknown> = { readonly loss: tf.Tensor } & T
 
 type Scalars<N extends string> = { readonly [K in N]: tf.Tensor }
 
-/** What each kind of loss gives. */
+/** The outputs of each kind of loss. */
 export interface LossOutputs {
   readonly policy: PolicyLossOutput
   readonly ppo: PolicyLossOutput & Scalars<'lossValue' | 'valueCutFraction'>
@@ -60,8 +61,11 @@ const NAME = 'batchLoss'
  */
 export const batchLoss = <L extends LearnableLoss>(
   loss: L,
-  { config, frozen = {}, key }: BatchLossOptions,
+  options: BatchLossOptions,
 ): ((params: NamedTensors, batch: TensorDict<BatchOf<L>>) => OutputOf<L>) => {
+  checkOptions('batchLoss', options, { config: aRecord, frozen: aRecord, key: aRecord })
+  const { config, frozen = {}, key } = options
+
   const made = lossCase(loss, config)
   if (made.noise === 'yes' && key === undefined)
     throw new RangeError(`${NAME}: the loss ${loss.name} draws random numbers: give a key`)

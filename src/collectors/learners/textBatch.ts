@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { type ConfigFailure, problemList } from '../../core/failure.js'
+import { aList, aNumber, checkOptions, oneOf } from '../../core/options.js'
 import { render } from '../../data/chatTemplate.js'
 import type { PreferencePair } from '../../data/datasets/conversationRows.js'
 import { type History, textOf } from '../../data/history.js'
@@ -21,12 +22,13 @@ import { type MaskedBatch, preferenceBatch, tokenBatch } from './tokenBatch.js'
  * @example
  * typeof chatBatch // 'function'
  */
-export const chatBatch =
-  (text: ModelText, options: Pick<SFTRowsOptions, 'from' | 'tools' | 'maxTokens'> = {}) =>
-  (histories: readonly History[]): E.Either<ConfigFailure, TensorDict<MaskedBatch>> => {
+export const chatBatch = (text: ModelText, options: Pick<SFTRowsOptions, 'from' | 'tools' | 'maxTokens'> = {}) => {
+  checkOptions('chatBatch', options, { from: oneOf('tags', 'spans'), tools: aList, maxTokens: aNumber })
+  return (histories: readonly History[]): E.Either<ConfigFailure, TensorDict<MaskedBatch>> => {
     const { tokenizer, template, endOfTurn } = text
     return pipe(sftRows(histories, { tokenizer, template, endOfTurn, ...options }), E.map(tokenBatch))
   }
+}
 
 /**
  * Makes batches of preference pairs. Prompts are rendered with the generation prompt, and answers are encoded on their own with the end of the
@@ -38,9 +40,10 @@ export const chatBatch =
  * @example
  * typeof pairBatch // 'function'
  */
-export const pairBatch =
-  ({ tokenizer, template, endOfTurn }: ModelText, { maxTokens = tokenizer.settings.maxLength }: RowLimit = {}) =>
-  (pairs: readonly PreferencePair[]): E.Either<ConfigFailure, TensorDict<PreferenceBatch>> => {
+export const pairBatch = ({ tokenizer, template, endOfTurn }: ModelText, options: RowLimit = {}) => {
+  checkOptions('pairBatch', options, { maxTokens: aNumber })
+  const { maxTokens = tokenizer.settings.maxLength } = options
+  return (pairs: readonly PreferencePair[]): E.Either<ConfigFailure, TensorDict<PreferenceBatch>> => {
     const problems: string[] = []
     const nameOf = (i: number): string => (pairs.length === 1 ? 'the pair' : `pair ${i}`)
     for (const [i, { prompt, chosen, rejected }] of pairs.entries()) {
@@ -71,3 +74,4 @@ export const pairBatch =
     if (problems.length > 0) return E.left({ _tag: 'ConfigFailure', reason: problemList(problems) })
     return E.right(preferenceBatch({ prompts, chosen, rejected }))
   }
+}

@@ -1,5 +1,6 @@
 /** New weights for an engine at hand, of this thread or of another one, while requests run. */
 import * as E from 'fp-ts/lib/Either.js'
+import { aRecord, checkOptions, oneOf } from '../../core/options.js'
 import type { LLMEngine } from '../../data/generation.js'
 import type { WeightForms } from '../updaters/settings.js'
 import type { WeightUpdater } from '../weightSync.js'
@@ -25,27 +26,31 @@ export interface InFlightUpdaterOptions<in W> {
  * Cost     one copy of the weights, and none where the engine's thread takes it (`weights: 'move'`).
  * Source   PipelineRL's updates in flight, arXiv:2509.19128, section 3: `keep` is what it does, `recompute` what it compares with.
  */
-export const inFlightUpdater = <W>({
-  engine,
-  weights: forms,
-  running = 'recompute',
-}: InFlightUpdaterOptions<W>): WeightUpdater<W> => ({
-  push: (weights, version) => async () => {
-    const placed = await forms.full(weights, version)()
-    if (E.isLeft(placed)) return placed
-    try {
-      if (running !== 'finish') return await engine.loadWeights(placed.right.source, { version, running })()
-      await engine.pause({ mode: 'wait', cache: 'clear' })
+export const inFlightUpdater = <W>(options: InFlightUpdaterOptions<W>): WeightUpdater<W> => {
+  checkOptions('inFlightUpdater', options, {
+    engine: aRecord,
+    weights: aRecord,
+    running: oneOf('recompute', 'keep', 'finish'),
+  })
+  const { engine, weights: forms, running = 'recompute' } = options
+  return {
+    push: (weights, version) => async () => {
+      const placed = await forms.full(weights, version)()
+      if (E.isLeft(placed)) return placed
       try {
-        return await engine.loadWeights(placed.right.source, { version, running: 'keep' })()
+        if (running !== 'finish') return await engine.loadWeights(placed.right.source, { version, running })()
+        await engine.pause({ mode: 'wait', cache: 'clear' })
+        try {
+          return await engine.loadWeights(placed.right.source, { version, running: 'keep' })()
+        } finally {
+          await engine.resume()
+        }
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error)
+        return E.left({ _tag: 'WeightFailure', receiver: 'engine', reason })
       } finally {
-        await engine.resume()
+        await placed.right.remove()
       }
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
-      return E.left({ _tag: 'WeightFailure', receiver: 'engine', reason })
-    } finally {
-      await placed.right.remove()
-    }
-  },
-})
+    },
+  }
+}

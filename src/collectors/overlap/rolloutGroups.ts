@@ -1,4 +1,17 @@
-/** Groups of rollouts, task by task: the environments and the policy of a collector as a source for overlapped training. */
+/**
+ * A source of groups for asynchronous training, from the environments and the policy of a
+ * collector.
+ */
+import {
+  aFunction,
+  aNumber,
+  aRecord,
+  aSwitch,
+  checkOptions,
+  eitherOf,
+  type OptionKinds,
+  oneOf,
+} from '../../core/options.js'
 import type { TokenAction } from '../../data/policy.js'
 import type { Data } from '../../data/tensorDict/leaf.js'
 import { get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
@@ -8,10 +21,13 @@ import { type CompleteGroup, joinGroups, type RolloutBatch } from '../rollouts/r
 import { type RolloutSettings, type RolloutSource, runRules } from '../rollouts/settings.js'
 import type { GroupSource, PlayingTask } from './samplerAhead.js'
 
-/** How groups are played: as a collector of rollouts is told, without what a batch is and how many are in flight. */
+/** The options of `rolloutGroups`: those of a collector, without batching and concurrency. */
 export type RolloutGroupsOptions<O, P = TokenAction> = RolloutSource<O, P> &
   Pick<RolloutSettings<O, P>, 'yieldOnlyLastSteps' | 'deadlineMs' | 'tokenBudget' | 'onFailure'> & {
-    /** Whether a group teaches anything: where it does not, others may be sampled for it. Default: every group does. */
+    /**
+     * Returns `no` for groups without a signal, which may be resampled. Default: `yes` for every
+     * group.
+     */
     readonly signal?: (group: CompleteGroup<O, P>) => 'yes' | 'no'
   }
 
@@ -26,16 +42,32 @@ export interface RolloutGroups<O, P = TokenAction> extends GroupSource<CompleteG
 const versionsOf = <O, P>({ rows }: PlayedRollout<O, P>): readonly number[] =>
   get(rows.value as TensorDict as TensorDict<{ readonly policyVersion: Data<number> }>, 'policyVersion').items.toArray() // every action has it
 
+const ROLLOUT_GROUPS_OPTIONS: OptionKinds<RolloutGroupsOptions<never, never>> = {
+  env: aFunction,
+  policy: aRecord,
+  key: aRecord,
+  maxTurns: aNumber,
+  clock: aRecord,
+  alarms: aRecord,
+  yieldOnlyLastSteps: aSwitch,
+  deadlineMs: aNumber,
+  tokenBudget: aNumber,
+  onFailure: eitherOf(aRecord, oneOf('failFast', 'skip')),
+  signal: aFunction,
+}
+
 /**
- * Plays a group for each task: task `t` is the environment `env(t)`, and draws as the task `t` of a concurrent `LLMCollector` does.
+ * Plays one group per task. Task `t` uses the environment `env(t)` and the same random keys as task
+ * `t` of a concurrent `LLMCollector`.
  *
- * Errors   throws RangeError with all options that are wrong. A group that fails for good is `Failed` with its `RolloutCause`.
+ * Errors   throws RangeError that lists all invalid options. A group that fails after all retries
+ *          is `Failed` with its `RolloutCause`.
  * Effects  those of environment and policy.
  */
-export const rolloutGroups = <O, P = TokenAction>({
-  signal = () => 'yes',
-  ...options
-}: RolloutGroupsOptions<O, P>): RolloutGroups<O, P> => {
+export const rolloutGroups = <O, P = TokenAction>(given: RolloutGroupsOptions<O, P>): RolloutGroups<O, P> => {
+  checkOptions('rolloutGroups', given, ROLLOUT_GROUPS_OPTIONS)
+  const { signal = () => 'yes', ...options } = given
+
   const rules = runRules({ ...options, maxInFlight: 1 })
   const play = (task: number): PlayingTask<CompleteGroup<O, P>> => {
     const { outcome, cancel } = playGroup(task, rules.env(task), { ...rules, onPlaceFree: () => {} })

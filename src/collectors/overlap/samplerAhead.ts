@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../../core/capabilities.js'
 import type { Failure } from '../../core/failure.js'
+import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { liveClock } from '../../live/clock.js'
 import type { RolloutPosition } from '../rollouts/rolloutBatch.js'
@@ -156,6 +157,14 @@ const difference = (now: OverlapCounts['dropped'], before: OverlapCounts['droppe
   filtered: now.filtered - before.filtered,
 })
 
+const SAMPLE_AHEAD_OPTIONS: OptionKinds<SamplerAheadOptions> = {
+  push: aFunction,
+  signal: aRecord,
+  clock: aRecord,
+  version: aNumber,
+  position: aRecord,
+}
+
 /**
  * Begins to sample groups, as far ahead of training as the rules allow, and gives them out step by step.
  *
@@ -175,6 +184,7 @@ export const sampleAhead = <G>(
   rules: GivenRules,
   options: SamplerAheadOptions,
 ): SamplerAhead<G> => {
+  checkOptions('sampleAhead', options, SAMPLE_AHEAD_OPTIONS)
   const { push, signal, clock = liveClock, ...start } = options
   let state: OverlapState = overlapState(rules, start)
   const watch = stopwatch(clock)

@@ -1,16 +1,18 @@
 /**
- * What a replica on another thread and its owner say to each other: plain values that survive `structuredClone`. Jobs are done one after the
- * other, in the order in which they were sent, with the weights that were sent before them.
+ * Messages between a replica on another thread and its owner: plain values for `structuredClone`.
+ * Jobs run sequentially in the order of sending, with the latest weights sent before them.
  */
 import type { TreeShape } from '../../core/tree.js'
 import type { BackendName } from '../../engine/select.js'
+import type { Completion, CompletionRequest } from '../../modules/generation/generator.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
-import type { Completion, CompletionRequest } from '../../modules/transformer/generate.js'
 import type { Recompute } from '../stepGradients.js'
 import type { StepPlan } from '../steps/lossStep.js'
 import type { TokenRows } from '../steps/tokenRows.js'
 
-/** An exported function `(input: unknown) => StepCase` of an ES module, which every thread calls. */
+/**
+ * An exported function `(input: unknown) => StepCase` of an ES module, which every thread calls.
+ */
 export interface StepCaseModule {
   /** `file:` URL, such as `import.meta.url` of the module that has the function. */
   readonly module: string
@@ -74,7 +76,7 @@ export type ReplicaMessage =
 
 /** From a replica to its owner. */
 export type ReplicaNews =
-  /** Threads inside an operation, as the backend of the thread has them; null if it does not say. */
+  /** Intra-op threads of the thread's backend, or `null` if it does not report them. */
   | { readonly _tag: 'Ready'; readonly threads: number | null }
   | { readonly _tag: 'Done'; readonly number: number; readonly result: ReplicaResults[keyof ReplicaResults] }
   | { readonly _tag: 'Threw'; readonly number: number; readonly name: string; readonly message: string }

@@ -1,4 +1,4 @@
-import type { CompletionGenerator, CompletionRequest } from '../../modules/transformer/generate.js'
+import type { CompletionGenerator, CompletionRequest } from '../../modules/generation/generator.js'
 import type { Replicas } from './replicas.js'
 
 /** The part of a request that a worker does: neighboring prompts, as many as others have, or one more. */

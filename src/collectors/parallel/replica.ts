@@ -1,12 +1,15 @@
-/** A model on a thread of its own: it samples and computes gradients with the weights that it was sent last. */
+/**
+ * A model on its own thread, which samples and computes gradients with the latest weights that it
+ * received.
+ */
 import type { ThreadPort, ThreadProgram } from '../../core/capabilities.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { engineReport } from '../../engine/report.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
 import { selectBackend } from '../../engine/select.js'
 import { liveClock } from '../../live/clock.js'
+import { makeGenerator } from '../../modules/generation/generator.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
-import { makeGenerator } from '../../modules/transformer/generate.js'
 import { stepGradients } from '../stepGradients.js'
 import { countTensors, type MeasuredLoss, type StepCase, stepTensors } from '../steps/lossStep.js'
 import type {
@@ -23,7 +26,9 @@ import { plainTensors, plainTree, tensorsOfPlain } from './plainTensors.js'
 
 type AnyCase = StepCase<never, string, unknown, MeasuredLoss>
 
-/** The case of a step, from the module that makes it. Errors: rejects if there is no such function. */
+/**
+ * Loads the step case from its module. Rejects if there is no such function.
+ */
 const stepCaseOf = async <C>({ module, exportName, input }: StepCaseModule): Promise<C> => {
   const exported: Readonly<Record<string, unknown>> = await import(module)
   const make = exported[exportName]
@@ -87,14 +92,15 @@ const makeReplica = (config: DecoderConfig, stepCase: AnyCase, { recompute }: Pi
 /**
  * What the thread runs.
  *
- * Errors   rejects, which ends the thread, if the module of the case cannot be imported or its function throws.
+ * Errors   rejects, which ends the thread, if the module of the case cannot be imported or its
+ *          function throws.
  *
  * @public by its name, in the thread
  */
 export const runReplica = async (port: ThreadPort, given: unknown): Promise<void> => {
   const input = given as ReplicaInput // what `startReplicas` gave
   const { config, backend, threads } = input
-  // A thread of its own starts the default engine when it is first asked for: with threads enough for the whole machine.
+  // A new thread starts the default engine on first use, with threads for the whole machine.
   const { backend: active, threads: activeThreads } = engineReport()
   if (active !== backend || (threads !== null && activeThreads !== threads))
     await selectBackend({ backend, ...(threads !== null && { threads }) })

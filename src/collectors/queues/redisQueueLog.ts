@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Alarms } from '../../core/capabilities.js'
+import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import { liveAlarms } from '../../live/clock.js'
 import {
   type LogRead,
@@ -100,6 +101,14 @@ const readOf = (
   })
 }
 
+const REDIS_QUEUE_LOG_OPTIONS: OptionKinds<RedisQueueLogOptions> = {
+  url: aText,
+  name: aText,
+  answerMs: aNumber,
+  alarms: aRecord,
+  load: aFunction,
+}
+
 /**
  * A queue's log as a stream of a Redis server, 6.2 or newer: `XADD` gives events their order and their time, everybody reads them in that
  * order, and rollouts are the fields of a hash beside it. Nothing in it can be changed by two at a time.
@@ -116,6 +125,7 @@ const readOf = (
  * openRolloutQueue(redisQueueLog({ url: 'redis://127.0.0.1:6379', name: 'run-1' }), { settings: { groupSize: 8, capacity: 64 } })
  */
 export const redisQueueLog = (options: RedisQueueLogOptions): QueueLog => {
+  checkOptions('redisQueueLog', options, REDIS_QUEUE_LOG_OPTIONS)
   const { url, name, answerMs = 30_000, alarms = liveAlarms, load } = options
   const rules = { url, answerMs, alarms, ...(load !== undefined && { load }) }
   const main = redisConnection(rules)

@@ -5,6 +5,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Alarms, Ids } from '../../core/capabilities.js'
 import { problemList } from '../../core/failure.js'
 import { type Key, keyFromSeed } from '../../core/key.js'
+import { aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { liveAlarms } from '../../live/clock.js'
 import { liveIds } from '../../live/ids.js'
@@ -318,6 +319,16 @@ const queueOf = (log: QueueLog, client: QueueClient, name: string): RolloutQueue
 const isSame = (one: GroupQueueSettings, other: GroupQueueSettings): boolean =>
   Object.entries(one).every(([name, value]) => other[name as keyof GroupQueueSettings] === value) // a name of it
 
+const OPEN_ROLLOUT_QUEUE_OPTIONS: OptionKinds<RolloutQueueOptions> = {
+  settings: aRecord,
+  name: aText,
+  ids: aRecord,
+  patienceMs: aNumber,
+  snapshotEvery: aNumber,
+  key: aRecord,
+  alarms: aRecord,
+}
+
 /**
  * Opens a queue on its log: everybody who does shares it.
  *
@@ -337,6 +348,7 @@ export const openRolloutQueue = (
   log: QueueLog,
   options: RolloutQueueOptions = {},
 ): TE.TaskEither<QueueFailure, RolloutQueue> => {
+  checkOptions('openRolloutQueue', options, OPEN_ROLLOUT_QUEUE_OPTIONS)
   const { settings, ids = liveIds, alarms = liveAlarms } = options
   const name = `${options.name ?? 'client'} ${ids.fresh()}`
   const wanted = settings && groupQueue(settings).settings

@@ -1,4 +1,4 @@
-/** A task of a collector: one reset, and as many rollouts from it as the environment has elements. */
+/** Plays a task: one reset, and one rollout for each element of the environment. */
 import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'
 import type { Alarms } from '../../core/capabilities.js'
@@ -17,23 +17,23 @@ import {
   unlessCalledOff,
 } from './rollout.js'
 
-/** How groups are played, and what becomes of what goes wrong. */
+/** The rules for playing groups and handling failures. */
 export interface GroupRules<O, P> extends RolloutRules<O, P> {
   readonly key: Key
-  /** For a reset, and for each rollout, each time that it is tried. */
+  /** Time limit of each attempt at a reset or rollout. */
   readonly deadlineMs: number
-  /** How often something that failed is tried again, and how long is waited before the first time. */
+  /** Number of retries after a failure, and the pause before the first retry. */
   readonly retries: number
   readonly pauseMs: number
   readonly alarms: Alarms
 }
 
-/** A task without trajectories, and why. */
+/** A failed task and its cause. */
 export interface FailedTask {
   readonly task: number
-  /** The member of the group that failed; undefined if the reset did. */
+  /** The group member that failed, or `undefined` if the reset failed. */
   readonly member?: number
-  /** How often it was tried. */
+  /** Number of attempts. */
   readonly attempts: number
   readonly cause: RolloutCause
 }
@@ -43,16 +43,16 @@ export type GroupOutcome<O, P = TokenAction> =
   | { readonly _tag: 'Failed'; readonly failure: FailedTask }
   | { readonly _tag: 'Cancelled' }
 
-/** A group that is being played. */
+/** A group in flight. */
 export interface RunningGroup<O, P = TokenAction> {
-  /** Resolves, never rejects, when nothing of it goes on. */
+  /** Resolves when all members have ended. Never rejects. */
   readonly outcome: Promise<GroupOutcome<O, P>>
   readonly cancel: () => void
 }
 
 type GroupTiming = Pick<GroupRules<unknown, unknown>, 'deadlineMs' | 'alarms' | 'retries' | 'pauseMs'>
 
-/** Work of a group that is called off together. */
+/** The work of a group, which is cancelled together. */
 interface Crew {
   readonly controllers: Set<AbortController>
   readonly isOff: () => boolean
@@ -77,7 +77,7 @@ const thrown = (error: unknown): RolloutCause => ({
   error,
 })
 
-/** One try, for as long as the group goes on and the time is not over. */
+/** Makes one attempt. It ends early if the group is cancelled or the time limit is reached. */
 const tryOnce = async <T>(
   run: (signal: AbortSignal) => Promise<Attempted<T>>,
   { deadlineMs, alarms }: GroupTiming,
@@ -90,7 +90,7 @@ const tryOnce = async <T>(
   try {
     const result = await run(controller.signal)
     if (result !== ABORTED || isOff()) return result
-    return E.left({ _tag: 'LateRollout', deadlineMs, reason: `a rollout was not over within ${deadlineMs} ms` })
+    return E.left({ _tag: 'LateRollout', deadlineMs, reason: `a rollout did not end within ${deadlineMs} ms` })
   } catch (error) {
     return E.left(thrown(error))
   } finally {
@@ -99,11 +99,14 @@ const tryOnce = async <T>(
   }
 }
 
-/** Full jitter around pauses that double: `pause * 2^(n - 1) * (1 + u) / 2`. */
+/** Returns the backoff before retry `n`, with jitter: `pause * 2^(n - 1) * (1 + u) / 2`. */
 const pauseOf = ({ pauseMs }: GroupTiming, key: Key, attempt: number): number =>
   (pauseMs * 2 ** (attempt - 1) * (1 + uniform(child(key, 'pause'), attempt))) / 2
 
-/** Tries until it succeeds, the tries are used up or the group is called off. Each try draws from the same key. */
+/**
+ * Retries until an attempt succeeds, all retries are used, or the group is cancelled. Every attempt
+ * uses the same key.
+ */
 const tried = async <T>(
   run: (signal: AbortSignal) => Promise<Attempted<T>>,
   key: Key,
@@ -130,7 +133,7 @@ const tried = async <T>(
   }
 }
 
-/** Keeps what all members played, or frees it and says what went wrong first. */
+/** Returns the rows of all members, or frees them and returns the first failure. */
 const outcomeOf = <O, P>(task: number, members: readonly Tried<PlayedRollout<O, P>>[]): GroupOutcome<O, P> => {
   const played = members.flatMap((result) => (result !== ABORTED && E.isRight(result) ? [result.right] : []))
   if (played.length === members.length) return { _tag: 'Complete', members: played }
@@ -142,17 +145,19 @@ const outcomeOf = <O, P>(task: number, members: readonly Tried<PlayedRollout<O, 
 }
 
 /**
- * Resets the environment and plays every element of it, each by itself. Task `t` resets with `child(child(key, t), 'reset')`, and member
- * `i` draws from `child(child(child(key, t), 'member'), i)`, whenever it plays and however often it is tried. A member that fails for good
- * ends the others: groups are whole.
+ * Resets the environment and plays each of its elements separately.
+ *
+ * Task `t` resets with `child(child(key, t), 'reset')`. Member `i` draws from
+ * `child(child(child(key, t), 'member'), i)`, independent of timing and retries. If a member fails
+ * after all retries, the others are cancelled, because only whole groups are used.
  */
 export const playGroup = <O, P>(
   task: number,
   env: Env<O, P>,
   rules: GroupRules<O, P> & {
-    /** A member needs its place no longer. */
+    /** Called when a member no longer needs its place. */
     readonly onPlaceFree: () => void
-    /** Told of each turn of each member; of all of them again if a rollout is tried again. */
+    /** Called for each turn of each member. A retried rollout reports its turns again. */
     readonly onTurn?: (turn: PlayedTurn<O, P>) => void
   },
 ): RunningGroup<O, P> => {

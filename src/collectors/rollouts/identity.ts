@@ -1,14 +1,16 @@
-/** What names the rows of a collected batch. */
+/** Ids of the rows of a collected batch. */
 import { formatKey, type Key } from '../../core/key.js'
 import type { RowIdentity } from '../../data/batch.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { assign } from '../../data/tensorDict/merge.js'
 import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 
-/** The id of the trajectory of one element of an environment that was reset with the key `origin`. */
+/**
+ * Returns the trajectory id of an element of an environment that was reset with the key `origin`.
+ */
 export const trajectoryId = (origin: Key, element: number): string => `${formatKey(origin)}:${element}`
 
-/** The state with the key of its reset in front of each group id, if the environment has groups. */
+/** Prefixes each group id with the key of the reset, if the environment has groups. */
 export const withOwnGroups = (state: TensorDict, origin: Key): TensorDict => {
   const groups = find(state, ['groupId'])
   if (groups === undefined || !('_tag' in groups) || groups._tag !== 'Data') return state
@@ -16,7 +18,7 @@ export const withOwnGroups = (state: TensorDict, origin: Key): TensorDict => {
   return assign(state, { groupId: data(ids.map((id) => `${formatKey(origin)}:${id}`)) }) as TensorDict
 }
 
-/** The rows of each trajectory of a batch, in their order, by ids in the order of first appearance. */
+/** Groups the rows of a batch by trajectory id, in order of first appearance. */
 export const rowsByTrajectory = (batch: TensorDict): ReadonlyMap<string, readonly number[]> => {
   const trajectories = new Map<string, number[]>()
   const ids = get(batch as TensorDict<RowIdentity>, 'trajectoryId').items // every collected batch has them

@@ -1,4 +1,4 @@
-/** Episodes that are played side by side: one call of the policy for all that go on. */
+/** Plays episodes in lockstep: one policy call per turn for all unfinished episodes. */
 import type * as E from 'fp-ts/lib/Either.js'
 import { isLeft, right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
@@ -16,21 +16,21 @@ import type { EpisodeFailure } from './rollout.js'
 import type { RolloutPosition } from './rolloutBatch.js'
 import { type CollectedBatch, isDone, joinTurns, turnRows } from './turnRows.js'
 
-/** Where collecting goes on: plain JSON, to be stored in a checkpoint. */
+/** The position of a collector, as plain JSON for a checkpoint. */
 export interface CollectorPosition {
-  /** Resets played so far: batches, where nothing else was asked for. */
+  /** Number of resets played so far. By default this is the number of batches. */
   readonly batch: number
-  /** What the environment's transforms remember, by their places. */
+  /** The persistent state of the environment's transforms, by their places. */
   readonly remembered: Readonly<Record<string, unknown>>
-  /** Where concurrent rollouts go on. */
+  /** The position of concurrent rollouts. */
   readonly rollouts?: RolloutPosition
 }
 
-/** A batch that was played, and where to go on. */
+/** A played batch, and the position after it. */
 export interface Played<B> {
   readonly batch: Owned<B>
   readonly position: CollectorPosition
-  /** Turns that were played for it, also if only the last ones are kept. */
+  /** Number of played turns, including those that are not kept. */
   readonly turns: number
 }
 
@@ -39,7 +39,7 @@ export interface LockstepRules<O, P> {
   readonly policy: () => Policy<O, P>
   readonly key: Key
   readonly maxTurns: number
-  /** Resets are played until a batch has so many turns. */
+  /** Resets are played until the batch has at least this many turns. */
   readonly dialogTurnsPerBatch: number
   readonly turns: 'all' | 'last'
   readonly clock: Clock
@@ -72,7 +72,7 @@ interface PlayedReset<O, P> {
 
 type Hold = <T>(value: T) => T
 
-/** Plays one reset until all of its episodes are done. `hold` keeps what is needed later alive. */
+/** Plays one reset until all of its episodes are done. `hold` keeps values alive. */
 const playReset = async <O, P>(
   { env, policy, key, maxTurns, clock }: LockstepRules<O, P>,
   position: CollectorPosition,
@@ -112,7 +112,7 @@ const playReset = async <O, P>(
   return { _tag: 'Left', left: { _tag: 'EndlessEpisode', maxTurns, reason } }
 }
 
-/** The last row of each trajectory. */
+/** Returns the last row of each trajectory. */
 const lastRows = <O, P>(batch: CollectedBatch<O, P>): CollectedBatch<O, P> =>
   take(
     batch,
@@ -120,9 +120,9 @@ const lastRows = <O, P>(batch: CollectedBatch<O, P>): CollectedBatch<O, P> =>
   )
 
 /**
- * Plays whole resets from a position, until there are turns enough.
+ * Plays whole resets from a position, until the batch has enough turns.
  *
- * Errors   `Left(EpisodeFailure)`; what was played before is freed.
+ * Errors   `Left(EpisodeFailure)`. Turns played before the failure are freed.
  */
 export const playLockstep =
   <O, P>(

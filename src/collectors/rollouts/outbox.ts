@@ -1,40 +1,42 @@
-/** What was played and has not been given out: whole groups, or turns as they happen. */
+/** Buffers of played groups or turns that have not been delivered yet. */
 import type { GroupOutcome } from './group.js'
 import type { PlayedTurn } from './rollout.js'
 import { type CompleteGroup, joinGroups, type RolloutBatch, type RolloutPosition } from './rolloutBatch.js'
 import type { RunRules } from './settings.js'
 
-/** What an outbox knows of a batch. */
+/** The part of a batch that an outbox provides. */
 export type Joined<O, P> = Pick<RolloutBatch<O, P>, 'batch' | 'tasks' | 'trajectories' | 'cut' | 'turns'>
 
 export interface Outbox<O, P> {
-  /** A task of so many members begins. */
+  /** Called when a task with this many members begins. */
   readonly begin: (task: number, members: number) => void
-  /** A member of a task has played a turn. */
+  /** Called when a member of a task has played a turn. */
   readonly onTurn?: (task: number, turn: PlayedTurn<O, P>) => void
-  /** A task that began has ended. */
+  /** Called when a task has ended. */
   readonly settle: (task: number, outcome: GroupOutcome<O, P>) => void
-  /** Takes a batch out; undefined if there is not enough for one. */
+  /** Removes and returns a batch, or returns `undefined` if there are not enough turns. */
   readonly take: (least: 'enough' | 'anything') => Joined<O, P> | undefined
-  /** Tasks that began and have neither failed nor been given out, in the order in which they began, and what was given out of them. */
+  /**
+   * Started tasks that have neither failed nor been delivered, in order, and their delivered turns.
+   */
   readonly open: () => Pick<RolloutPosition, 'open' | 'given'>
-  /** How many those are. */
+  /** Number of those tasks. */
   readonly size: () => number
-  /** Frees what is in it. */
+  /** Frees all buffered rows. */
   readonly release: () => void
 }
 
 type Batching = Pick<RunRules<never, never>, 'dialogTurnsPerBatch' | 'order'>
 
-/** Whole groups, by the order in which they are complete or were begun. */
+/** Makes a buffer of whole groups, in the order of their completion or start. */
 export const groupOutbox = <O, P>({ dialogTurnsPerBatch, order }: Batching): Outbox<O, P> => {
-  /** In the order in which they began; undefined for those that go on or were called off. */
+  /** Groups in the order of their start; `undefined` if running or cancelled. */
   const begun = new Map<number, CompleteGroup<O, P> | undefined>()
-  /** In the order in which they became complete. */
+  /** Complete groups, in the order of their completion. */
   const ready = new Map<number, CompleteGroup<O, P>>()
   let readyTurns = 0
 
-  /** The first groups with enough turns, or nothing if there are too few of them. */
+  /** Returns the first groups with enough turns, or an empty list if there are too few turns. */
   const enough = (): readonly CompleteGroup<O, P>[] => {
     if (readyTurns < dialogTurnsPerBatch) return []
     const taken: CompleteGroup<O, P>[] = []

@@ -1,4 +1,4 @@
-/** One rollout: a conversation that is played by itself from a state to its end, within its limits. */
+/** Plays one rollout from a state to its end, within its limits. */
 import * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
@@ -14,7 +14,7 @@ import type { Env, EnvFailure } from '../../envs/env.js'
 import type { Stepped } from '../../envs/transforms/transform.js'
 import { type CollectedBatch, isDone, joinTurns, responseLengths, turnRows } from './turnRows.js'
 
-/** An episode did not end within the limit of turns. */
+/** An episode exceeded the limit of turns. */
 export interface EndlessEpisode {
   readonly _tag: 'EndlessEpisode'
   readonly maxTurns: number
@@ -24,70 +24,70 @@ export interface EndlessEpisode {
 /** An episode could not be played. */
 export type EpisodeFailure = EnvFailure | PolicyFailure | EndlessEpisode
 
-/** A rollout was not over in its time. */
+/** A rollout exceeded its time limit. */
 export interface LateRollout {
   readonly _tag: 'LateRollout'
   readonly deadlineMs: number
   readonly reason: string
 }
 
-/** The environment or the policy threw: there is an error in a program. */
+/** The environment or the policy threw an exception, which indicates a bug. */
 export interface ThrownRollout {
   readonly _tag: 'ThrownRollout'
   readonly reason: string
-  /** What was thrown. */
+  /** The exception. */
   readonly error: unknown
 }
 
-/** Why there is no trajectory. */
+/** The cause of a failed rollout. */
 export type RolloutCause = EpisodeFailure | LateRollout | ThrownRollout
 
-/** What a piece of work came to: a result, a failure, or nothing, because it was called off. */
+/** The outcome of an attempt: a result, a failure, or `ABORTED`. */
 export type Attempted<T> = E.Either<RolloutCause, T> | typeof ABORTED
 
-/** How rollouts are played. */
+/** The rules for playing rollouts. */
 export interface RolloutRules<O, P> {
   readonly policy: Policy<O, P>
   readonly maxTurns: number
-  /** Tokens that the policy may sample in all turns of a conversation together. */
+  /** Most tokens that the policy may sample in all turns of a conversation. */
   readonly tokenBudget: number
-  /** Which turns of a conversation are kept. */
+  /** The turns of a conversation to keep. */
   readonly turns: 'all' | 'last'
   readonly clock: Clock
 }
 
-/** Where a rollout begins. */
+/** The start of a rollout. */
 export interface RolloutStart<O, P = TokenAction> {
   readonly env: Env<O, P>
-  /** The state of its group after the reset, and which element of it plays. */
+  /** The state of the group after the reset, and the element to play. */
   readonly group: TensorDict<O>
   readonly member: number
-  /** The key that the group was reset with. */
+  /** The key of the group's reset. */
   readonly origin: Key
   readonly key: Key
-  /** Told of each turn that was played, in their order; what it keeps of it, it owns. */
+  /** Called after each turn, in order. It must own the values that it keeps. */
   readonly onTurn?: (turn: PlayedTurn<O, P>) => void
 }
 
-/** A turn of a rollout, the moment it is over. */
+/** A finished turn of a rollout. */
 export interface PlayedTurn<O, P = TokenAction> {
   readonly member: number
-  /** Its place in the conversation. */
+  /** Index of the turn in the conversation. */
   readonly turn: number
   readonly rows: CollectedBatch<O, P>
-  /** Whether the conversation ended with it, or was cut off because its tokens were used up. */
+  /** `done` if the conversation ended with this turn, `cut` if its token budget was exhausted. */
   readonly end: 'none' | 'done' | 'cut'
 }
 
 export interface PlayedRollout<O, P = TokenAction> {
   readonly rows: Owned<CollectedBatch<O, P>>
-  /** Turns that were played, also if only the last one is kept. */
+  /** Number of played turns, including those that are not kept. */
   readonly turns: number
-  /** Whether it was cut off because its tokens were used up. */
+  /** `true` if the token budget was exhausted. */
   readonly isCut: boolean
 }
 
-/** Waits for work until the signal aborts; what comes after that is freed. */
+/** Waits for work until the signal aborts. A result that arrives later is freed. */
 export const unlessCalledOff = async <T>(
   work: TaskEither<RolloutCause, T>,
   signal: AbortSignal,
@@ -98,13 +98,13 @@ export const unlessCalledOff = async <T>(
   if (result === ABORTED) {
     running.then(
       (late) => E.isRight(late) && discard(late.right),
-      () => {}, // nobody waits for it any longer, and how it ends is its own affair
+      () => {}, // the result is no longer needed, so a failure is ignored
     )
   }
   return result
 }
 
-/** The state after a step as that of an episode that was cut off there. */
+/** Marks the state after a step as truncated. */
 const cutOff = <O>(next: TensorDict<Stepped<O>>): TensorDict<Stepped<O>> =>
   scope(() => {
     const ended = { truncated: tf.ones([1], 'bool'), done: tf.ones([1], 'bool') }
@@ -112,16 +112,18 @@ const cutOff = <O>(next: TensorDict<Stepped<O>>): TensorDict<Stepped<O>> =>
   })
 
 /**
- * Plays one element of a group to its end. The tokens of a turn are counted when it is over: a budget may be passed by the last turn.
+ * Plays one element of a group to its end. Tokens are counted after each turn, so the last turn may
+ * exceed the budget.
  *
- * Errors   `Left(RolloutCause)`, or `ABORTED` when the signal aborts; rejects as environment and policy do.
+ * Errors   `Left(RolloutCause)`, or `ABORTED` when the signal aborts. Rejects if environment or
+ *          policy reject.
  */
 export const playRollout = async <O, P>(
   { env, group, member, origin, key, onTurn }: RolloutStart<O, P>,
   { policy, maxTurns, tokenBudget, turns: kept, clock }: RolloutRules<O, P>,
   signal: AbortSignal,
 ): Promise<Attempted<PlayedRollout<O, P>>> => {
-  // What the turn before and this one made: also the rows of all turns, if all are kept.
+  // Values of the previous and the current turn; of all turns, if all are kept.
   const held: Owned<unknown>[][] = [[], []]
   const hold = <T>(value: T): T => {
     held.at(-1)!.push(own(value))
@@ -130,7 +132,7 @@ export const playRollout = async <O, P>(
   const release = (what: readonly Owned<unknown>[] | undefined): void => what?.forEach((owned) => owned.release())
   try {
     let state = hold(take(group, [member]))
-    let tokens = 0 // none are counted of a policy that tells none
+    let tokens = 0 // stays 0 for policies without tokens
     let rows: readonly CollectedBatch<O, P>[] = []
     for (let turn = 0; turn < maxTurns; turn++) {
       const started = clock.now()

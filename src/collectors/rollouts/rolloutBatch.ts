@@ -1,4 +1,4 @@
-/** What a collector of rollouts gives out. */
+/** Results of a collector of rollouts. */
 
 import type { TokenAction } from '../../data/policy.js'
 import { concat } from '../../data/tensorDict/joining.js'
@@ -8,74 +8,74 @@ import type { FailedTask } from './group.js'
 import type { PlayedRollout, RolloutCause } from './rollout.js'
 import type { CollectedBatch } from './turnRows.js'
 
-/** How many turns of a member were given out: all of them, if its conversation has ended. */
+/** Number of delivered turns of a member, or `all` if its conversation has ended. */
 export type MemberTurns = number | 'all'
 
-/** Which rollout a trajectory is. */
+/** The rollout of a trajectory. */
 export interface Trajectory {
   readonly task: number
-  /** Its element of the environment. */
+  /** The element of the environment. */
   readonly member: number
 }
 
-/** Where collecting goes on: plain JSON, to be stored in a checkpoint. */
+/** The position of a collector of rollouts, as plain JSON for a checkpoint. */
 export interface RolloutPosition {
-  /** Tasks below this one were drawn. */
+  /** The next task to draw. */
   readonly next: number
-  /** Those of them that are neither delivered nor failed, in the order in which they were drawn: they are drawn again first. */
+  /** Drawn tasks that are neither delivered nor failed, in order. They are drawn again first. */
   readonly open: readonly number[]
-  /** If turns are given out as they happen: those of open tasks that were given out, by members. They are not given out again. */
+  /** With delivery by turn: the delivered turns of open tasks, by member. They are not repeated. */
   readonly given?: Readonly<Record<string, readonly MemberTurns[]>>
 }
 
-/** Whole groups, or turns as they happened: one row for each turn of each trajectory. */
+/** A batch of whole groups, or of turns as they happened. Each turn is one row. */
 export interface RolloutBatch<O, P = TokenAction> {
   readonly _tag: 'Batch'
   readonly batch: Owned<CollectedBatch<O, P>>
-  /** The tasks that have been given out wholly with this batch: those of its groups, in their order. */
+  /** The tasks that are completely delivered with this batch, in the order of its groups. */
   readonly tasks: readonly number[]
-  /** Which rollouts its trajectories are, in the order in which they are in the batch. */
+  /** The rollouts of the batch's trajectories, in order. */
   readonly trajectories: readonly Trajectory[]
-  /** Trajectories of the batch, by their places in `trajectories`, that were cut off because their tokens were used up. */
+  /** Indices in `trajectories` of those that exhausted their token budget. */
   readonly cut: readonly number[]
-  /** Turns that were played for it. */
+  /** Number of turns played for the batch. */
   readonly turns: number
-  /** What failed since the batch before. */
+  /** Tasks that failed since the previous batch. */
   readonly failed: readonly FailedTask[]
   readonly position: RolloutPosition
 }
 
-/** Nothing more comes: all tasks have ended, or collecting was called off. */
+/** The end of collecting: all tasks have ended, or collecting was cancelled. */
 export interface RolloutsEnd {
   readonly _tag: 'End'
   readonly why: 'complete' | 'cancelled'
   readonly failed: readonly FailedTask[]
-  /** Tasks that were drawn and have no end. */
+  /** Drawn tasks that did not end. */
   readonly cancelled: readonly number[]
   readonly position: RolloutPosition
 }
 
-/** Collecting stopped by itself, because too much failed. */
+/** Collecting stopped because too many tasks failed. */
 export interface RolloutsStopped extends Omit<RolloutsEnd, '_tag' | 'why'> {
   readonly _tag: 'RolloutsStopped'
   readonly rule: 'failFast' | 'maxFailureShare'
   readonly reason: string
-  /** Of the last task that failed. */
+  /** The cause of the last failed task. */
   readonly cause: RolloutCause
 }
 
-/** A group that waits to be delivered. */
+/** A complete group that is not delivered yet. */
 export interface CompleteGroup<O, P = TokenAction> {
   readonly task: number
   readonly members: readonly PlayedRollout<O, P>[]
   readonly turns: number
 }
 
-/** The rows of parts as one batch, in their order. */
+/** Concatenates rows to one batch, in order. */
 export const joinRowsOf = <O, P>(parts: readonly CollectedBatch<O, P>[]): Owned<CollectedBatch<O, P>> =>
   own(scope(() => concat(parts as readonly TensorDict[]) as unknown as CollectedBatch<O, P>)) // the same entries
 
-/** The rows of groups as one batch. The groups' own are freed. */
+/** Concatenates the rows of groups to one batch, and frees those of the groups. */
 export const joinGroups = <O, P>(
   groups: readonly CompleteGroup<O, P>[],
 ): Pick<RolloutBatch<O, P>, 'batch' | 'tasks' | 'trajectories' | 'cut' | 'turns'> => {

@@ -1,4 +1,4 @@
-/** Rollouts of many tasks at a time, from drawing a task to giving out its rows. */
+/** Plays rollouts of many tasks concurrently, from drawing a task to delivering its rows. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { TokenAction } from '../../data/policy.js'
@@ -10,32 +10,33 @@ import type { RunRules } from './settings.js'
 import { turnOutbox } from './turnOutbox.js'
 
 export interface RolloutRunOptions {
-  /** Default: the beginning. */
+  /** The position to start from. Default: the beginning. */
   readonly position?: RolloutPosition
-  /** Aborting it ends the run: what is complete is still given out. */
+  /** Aborting it ends the run. Complete groups are still delivered. */
   readonly signal?: AbortSignal
 }
 
-/** Rollouts that are being collected. */
+/** A run of concurrent rollouts. */
 export interface RolloutRun<O, P = TokenAction> {
   /**
-   * The next batch, or the end. Tasks are drawn while somebody waits here, and afterwards `ahead` of it; those that were drawn go on.
-   * Asking again after the end gives the end again. Rejects if it is asked twice at a time, and with what `env` throws.
+   * Resolves with the next batch, or the end. Tasks are drawn while a call is pending; between
+   * calls, up to `ahead` tasks stay open. Drawn tasks always continue. After the end, every later
+   * call returns the end. Rejects if another call is pending, and with exceptions of `env`.
    */
   readonly next: TaskEither<RolloutsStopped, RolloutBatch<O, P> | RolloutsEnd>
-  /** Calls everything off and frees what was not taken. */
+  /** Cancels all rollouts and frees undelivered rows. */
   readonly close: () => Promise<RolloutsEnd | RolloutsStopped>
-  /** Rollouts that are being played; a group that is being reset counts with all of its members. */
+  /** Number of rollouts in flight. A group that is being reset counts with all of its members. */
   readonly inFlight: () => number
 }
 
-/** The number of tasks that a share of failures is taken of, if fewer have ended. */
+/** Smallest number of ended tasks for computing the share of failures. */
 const FEWEST_ENDED = 10
 
 /**
- * Begins to collect. Nothing is drawn before somebody asks.
+ * Starts a run. No task is drawn before the first call of `next`.
  *
- * Effects  plays rollouts; listens to the signal until the end.
+ * Effects  plays rollouts, and listens to the signal until the end.
  */
 export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptions): RolloutRun<O, P> => {
   const { position = { next: 0, open: [] }, signal } = options
@@ -45,9 +46,9 @@ export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptio
     rules.unit === 'turn' ? turnOutbox(rules.dialogTurnsPerBatch, position.given ?? {}) : groupOutbox(rules)
   const running = new Map<number, RunningGroup<O, P>>()
   let inFlight = 0
-  /** The next task, while it waits for places. */
+  /** The next task, while it waits for free places. */
   let coming: { readonly task: number; readonly env: ReturnType<RunRules<O, P>['env']> } | undefined
-  /** What `env` threw while nobody waited. */
+  /** An exception of `env` while no call was pending. */
   let trouble: { readonly error: unknown } | undefined
   let ended = 0
   let failures = 0
@@ -85,14 +86,14 @@ export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptio
     }
   }
 
-  /** Something has changed: who waits looks again, and if nobody does, tasks are drawn ahead. */
+  /** Wakes the pending `next`, or draws tasks ahead if no call is pending. */
   const onChange = (): void => {
     if (isAsked) wake?.()
     else {
       try {
         draw()
       } catch (error) {
-        trouble = { error } // for who asks next
+        trouble = { error } // thrown by the next call
       }
     }
   }
@@ -137,7 +138,7 @@ export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptio
     return { task, env }
   }
 
-  /** Draws while there are places; if nobody waits, also while fewer than `ahead` tasks are open. */
+  /** Draws tasks while places are free. Without a pending call, at most `ahead` tasks are open. */
   const draw = (): void => {
     while (hasMore() && inFlight < rules.maxInFlight && (isAsked || outbox.size() < rules.ahead)) {
       coming ??= comingTask()
@@ -186,7 +187,7 @@ export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptio
   else signal?.addEventListener('abort', onAbort, { once: true })
   return {
     next: async () => {
-      if (isAsked) throw new Error('LLMCollector: next is asked for while it is being waited for')
+      if (isAsked) throw new Error('LLMCollector: next was called while another call is pending')
       isAsked = true
       try {
         const known = trouble

@@ -1,4 +1,4 @@
-/** What a collector of rollouts is told, and what it makes of that. */
+/** The options of a collector of rollouts, and their validation. */
 import type { Alarms, Clock } from '../../core/capabilities.js'
 import type { Key } from '../../core/key.js'
 import type { Policy } from '../../data/policy.js'
@@ -6,61 +6,71 @@ import type { Env } from '../../envs/env.js'
 import { liveAlarms, liveClock } from '../../live/clock.js'
 import type { GroupRules } from './group.js'
 
-/** What becomes of a rollout that failed: the run stops, it is tried again, or its group is left out. */
+/** The treatment of a failed rollout: stop the run, skip its group, or retry. */
 export type OnRolloutFailure =
   | 'failFast'
   | 'skip'
   | { readonly retry: number /** Default 100. */; readonly pauseMs?: number }
 
-/** What is played, task by task. */
+/** The source of rollouts, task by task. */
 export interface RolloutSource<O, P> {
-  /** The environment of a task, counted from 0: its batch is one group. Equal tasks must give equal environments. */
+  /**
+   * Makes the environment of a task, counted from 0. Its batch is one group. Equal tasks must give
+   * equal environments.
+   */
   readonly env: (task: number) => Env<O, P>
   readonly policy: Policy<O, P>
   readonly key: Key
-  /** An episode that has not ended after this many turns is a failure. Default 64. */
+  /** An episode longer than this many turns fails. Default 64. */
   readonly maxTurns?: number
   readonly clock?: Clock
   readonly alarms?: Alarms
 }
 
-/** How rollouts are played at a time, each by itself. */
+/** The options of concurrent rollouts. */
 export interface ConcurrentOptions {
-  /** Rollouts that are played at a time, all members of all groups. */
+  /** Most rollouts in flight, counting all members of all groups. */
   readonly maxInFlight: number
-  /** How many tasks there are. Default: no end. */
+  /** Number of tasks. Default: endless. */
   readonly tasks?: number
   /**
-   * How many tasks may be drawn and not be given out while nobody waits for a batch: they are played while the caller does something
-   * else. Default 0: nothing is drawn then, and what was drawn goes on.
+   * Number of tasks to keep open while no call is pending, so that they are played while the caller
+   * does other work. Default 0: no tasks are drawn then, but drawn tasks continue.
    */
   readonly ahead?: number
-  /** `completion`: what is complete first comes first. `drawn`: as the tasks were drawn, so that batches do not depend on time. Default `completion`. */
+  /**
+   * The order of delivery. `completion`: first complete, first delivered. `drawn`: in the order of
+   * the tasks, so that batches do not depend on time. Default `completion`.
+   */
   readonly order?: 'completion' | 'drawn'
-  /** For a reset, and for a rollout. Default: none. */
+  /** Time limit of a reset, and of a rollout. Default: none. */
   readonly deadlineMs?: number
-  /** A rollout whose policy has sampled so many tokens is cut off (`truncated`). Default: none. Policies without tokens are never cut off. */
+  /**
+   * A rollout is truncated after the turn in which its sampled tokens reach this number. Default:
+   * no limit. Policies without tokens are never truncated.
+   */
   readonly tokenBudget?: number
-  /** Default `skip`. */
+  /** The treatment of failed rollouts. Default `skip`. */
   readonly onFailure?: OnRolloutFailure
-  /** The run stops when more than this share of the tasks that ended, or of ten if those are fewer, has failed. Default 0.5. */
+  /** Largest share of failed tasks among the ended ones (counted as at least ten). Default 0.5. */
   readonly maxFailureShare?: number
 }
 
-/** How turns make a batch. */
+/** The options that divide turns into batches. */
 export interface TurnBatches {
-  /** A batch is given out when it has so many turns of whole groups. Default: one reset, which of tasks is one group. */
+  /** Smallest number of turns per batch, from whole groups. Default: one reset or group. */
   readonly dialogTurnsPerBatch?: number
-  /** Only the last turn of each trajectory. Default: all. */
+  /** Keeps only the last turn of each trajectory. Default: all turns. */
   readonly yieldOnlyLastSteps?: boolean
   /**
-   * Default true. If false, turns are given out as they happen, `dialogTurnsPerBatch` at a time: the turns of a trajectory may be in several
-   * batches, in their order, and some of a trajectory that fails later may have been given out. Only with `concurrent`.
+   * `false` delivers turns as they happen, `dialogTurnsPerBatch` at a time. The turns of a
+   * trajectory may then span several batches, in order, and some turns of a trajectory that fails
+   * later may have been delivered. Requires `concurrent`. Default `true`.
    */
   readonly yieldCompletedTrajectories?: boolean
 }
 
-/** All that a run of rollouts is told. */
+/** All options of a run of rollouts. */
 export type RolloutSettings<O, P> = RolloutSource<O, P> & ConcurrentOptions & TurnBatches
 
 /** Options with their defaults. */
@@ -71,7 +81,7 @@ export interface RunRules<O, P> extends GroupRules<O, P> {
   readonly dialogTurnsPerBatch: number
   readonly ahead: number
   readonly order: 'completion' | 'drawn'
-  /** What is given out together. */
+  /** The unit of delivery. */
   readonly unit: 'group' | 'turn'
   readonly isFailFast: boolean
   readonly maxFailureShare: number
@@ -99,7 +109,7 @@ const PROMISED: { readonly [K in keyof Limits]: readonly [is: (value: number) =>
   maxFailureShare: [(value) => value >= 0 && value <= 1, 'from 0 to 1'],
 }
 
-/** What turns that are given out as they happen cannot be. */
+/** Returns a message for each option that conflicts with delivery by turn. */
 const contradictions = (options: {
   readonly yieldCompletedTrajectories?: boolean
   readonly yieldOnlyLastSteps?: boolean
@@ -110,16 +120,16 @@ const contradictions = (options: {
     [
       options.yieldOnlyLastSteps === true,
       'yieldOnlyLastSteps: true',
-      'which turn is the last one is known when all were played',
+      'the last turn is known only at the end of a trajectory',
     ],
-    [options.order === 'drawn', "order: 'drawn'", 'turns are given out as they happen'],
+    [options.order === 'drawn', "order: 'drawn'", 'turns are delivered as they happen'],
   ] as const
   return wrong.flatMap(([is, what, why]) =>
-    is ? [`${what} makes no sense with yieldCompletedTrajectories: false: ${why}`] : [],
+    is ? [`${what} cannot be combined with yieldCompletedTrajectories: false: ${why}`] : [],
   )
 }
 
-/** Fills in what is not said. Throws RangeError with all options that are wrong, also with one another. */
+/** Fills in defaults. Throws RangeError that lists all invalid or conflicting options. */
 export const runRules = <O, P>(options: RolloutSettings<O, P>): RunRules<O, P> => {
   const { onFailure = 'skip', yieldOnlyLastSteps = false, order = 'completion' } = options
   const again = typeof onFailure === 'string' ? { retry: 0 } : onFailure
@@ -148,7 +158,7 @@ export const runRules = <O, P>(options: RolloutSettings<O, P>): RunRules<O, P> =
     env: options.env,
     policy: options.policy,
     key: options.key,
-    turns: yieldOnlyLastSteps || unit === 'turn' ? 'last' : 'all', // turns that were given out are not kept
+    turns: yieldOnlyLastSteps || unit === 'turn' ? 'last' : 'all', // delivered turns are not kept
     order,
     isFailFast: onFailure === 'failFast',
     clock: options.clock ?? liveClock,

@@ -1,24 +1,24 @@
-/** Turns that were played and have not been given out, one by one. */
+/** A buffer of played turns that have not been delivered yet. */
 import { type Owned, own } from '../../engine/scope.js'
 import type { Joined, Outbox } from './outbox.js'
 import type { PlayedTurn } from './rollout.js'
 import { joinRowsOf, type MemberTurns } from './rolloutBatch.js'
 import type { CollectedBatch } from './turnRows.js'
 
-/** A turn that waits. */
+/** A buffered turn. */
 interface WaitingTurn<O, P> extends PlayedTurn<O, P> {
   readonly task: number
   readonly owned: Owned<CollectedBatch<O, P>>
 }
 
-/** What became of the turns of a task, by members. */
+/** The turns of a task that were buffered and delivered, by member. */
 interface TaskTurns {
-  /** Turns that were passed on: given out, or waiting. */
+  /** Turns that were delivered or are buffered. */
   readonly passed: MemberTurns[]
   readonly given: MemberTurns[]
 }
 
-/** The turns of a batch, trajectory by trajectory in the order of their first turns. */
+/** Groups the turns of a batch by trajectory, in the order of their first turns. */
 const byTrajectory = <O, P>(turns: readonly WaitingTurn<O, P>[]): readonly (readonly WaitingTurn<O, P>[])[] => {
   const groups = new Map<string, WaitingTurn<O, P>[]>()
   for (const turn of turns) {
@@ -41,8 +41,9 @@ const joinTurnsOf = <O, P>(turns: readonly WaitingTurn<O, P>[]): Omit<Joined<O, 
 }
 
 /**
- * Turns as they happen, so many at a time. A turn that was passed on is not passed on again when its rollout is tried again or a run goes
- * on from a position: equal keys give equal turns. (If they do not, a trajectory may end with a turn that comes earlier than its last one.)
+ * Makes a buffer that delivers turns as they happen, `turnsPerBatch` at a time. A turn is delivered
+ * once, even if its rollout is retried or the run is resumed, because equal keys give equal turns.
+ * (If they do not, a trajectory may end with an earlier turn than its last one.)
  */
 export const turnOutbox = <O, P>(
   turnsPerBatch: number,

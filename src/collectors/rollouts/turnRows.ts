@@ -1,4 +1,4 @@
-/** The rows of a collected batch: what a turn was played with, and the views of it that training reads. */
+/** The rows of a collected batch: state and action of a turn, and the views that training reads. */
 import type { Key } from '../../core/key.js'
 import type { RowIdentity, TokenMasks } from '../../data/batch.js'
 import { append, type History, type Message, textOf } from '../../data/history.js'
@@ -13,35 +13,35 @@ import { type Outcome, REMEMBERED } from '../../envs/env.js'
 import type { Stepped } from '../../envs/transforms/transform.js'
 import { rowsByTrajectory, trajectoryId, withOwnGroups } from './identity.js'
 
-/** Ids of a prompt and of its response. */
+/** A turn with the token ids of its prompt and response. */
 type TokenTurn = {
   readonly tokens: TensorDict<{ readonly prompt: Ragged<'int32'>; readonly response: Ragged<'int32'> }>
 }
 type LogProbTurn = { readonly logProbs: TensorDict<{ readonly response: Ragged<'float32'> }> }
 
-/** What every collected row has, whatever the policy reads and gives. */
+/** The entries of every collected row, independent of environment and policy. */
 export type TurnEntries = RowIdentity & {
   readonly status: Data<'ok'>
-  /** The row's share of the milliseconds that the policy took: the sum over a batch is the time of all of its calls. */
+  /** The row's share of the policy's time in ms. The sum over a batch is the time of all calls. */
   readonly generationMs: Data<number>
 }
 
-/** Where the turn has tokens: the whole row of them, and its masks. */
+/** Views of turns with tokens: all tokens of the row, and masks. */
 type TokenViews<S> = S extends TokenTurn
   ? TokenMasks & { readonly tokens: TensorDict<{ readonly full: Ragged<'int32'> }> }
   : unknown
 
-/** Where the turn has log-probabilities: over `tokens.full`, NaN over the prompt. */
+/** View of turns with log-probabilities: over `tokens.full`, with NaN over the prompt. */
 type LogProbViews<S> = S extends TokenTurn & LogProbTurn
   ? { readonly logProbs: TensorDict<{ readonly full: Ragged<'float32'> }> }
   : unknown
 
-/** Where the turn has a conversation: the message, and the conversation with it. */
+/** Views of turns with a conversation: the new message, and the conversation including it. */
 type HistoryViews<S> = S extends HistoryPrompt
   ? { readonly history: TensorDict<{ readonly response: Data<Message>; readonly full: Data<History> }> }
   : unknown
 
-/** Where the turn has text: what was written, special tokens included, and the prompt with it. */
+/** Views of turns with text: the response with special tokens, and the prompt followed by it. */
 type TextViews<S> = S extends TextPrompt
   ? { readonly text: TensorDict<{ readonly response: Data<string>; readonly full: Data<string> }> }
   : S extends HistoryAction
@@ -51,33 +51,39 @@ type TextViews<S> = S extends TextPrompt
 type Views<S> = TokenViews<S> & LogProbViews<S> & HistoryViews<S> & TextViews<S>
 
 /**
- * A collected batch of states `O` and actions `P`: one row for each turn of each trajectory, in the order of trajectories and turns.
+ * A collected batch of states `O` and actions `P`: one row per turn, ordered by trajectory and
+ * turn.
  *
- * Besides both it has the row's identity (`trajectoryId`, `turn`), `next` with the state after the turn and its outcome, and the views that
- * state and action allow. `tokens.full` and masks: of tokens. `logProbs.full`: of tokens with log-probabilities. `history.{response,full}`:
- * of a conversation. `text.{response,full}`: of a text. A policy that writes messages without a text prompt has `text.response` alone, the
- * text of the message.
+ * Each row has the entries of state and action, its identity (`trajectoryId`, `turn`), and `next`
+ * with the state after the turn and its outcome. Depending on state and action it also has these
+ * views: `tokens.full` and masks for tokens, `logProbs.full` for log-probabilities,
+ * `history.{response,full}` for conversations, and `text.{response,full}` for texts. If the policy
+ * writes messages and there is no text prompt, only `text.response`, the text of the message,
+ * exists.
  */
 export type CollectedBatch<O, P = TokenAction> = TensorDict<
   DeepMerge<DeepMerge<DeepMerge<O, P>, TurnEntries & Views<DeepMerge<O, P>>>, { readonly next: TensorDict<Stepped<O>> }>
 >
 
-/** What the step before left in a state. The first state of an episode has none of it, and it stands in that step's `next`. */
+/** Entries that the previous step left in a state. They are kept in that step's `next` instead. */
 const OUTCOME = ['reward', 'terminated', 'truncated', 'done'] as const satisfies readonly (keyof Outcome)[]
 
 interface Turn<O, P> {
   readonly env: string
   readonly state: TensorDict<O>
   readonly action: TensorDict<P>
-  /** The action with what transforms read out of it, as the innermost environment got it. */
+  /**
+   * The action with the entries that transforms parsed from it, as the innermost environment got
+   * it.
+   */
   readonly read: TensorDict
   readonly next: TensorDict<Stepped<O>>
-  /** The key of the reset that the trajectories began with. */
+  /** The key of the trajectories' reset. */
   readonly origin: Key
-  /** The elements of the environment that took part. */
+  /** The elements of the environment that played the turn. */
   readonly rows: readonly number[]
   readonly turn: number
-  /** Milliseconds of the policy's call. */
+  /** Duration of the policy call in ms. */
   readonly generationMs: number
 }
 
@@ -101,10 +107,13 @@ const tokenViews = (turn: TensorDict): Readonly<Record<string, unknown>> => {
   }
 }
 
-/** Errors: throws TypeError for a conversation or a text whose environment does not tell how it read the policy's tokens. */
+/**
+ * Returns the error for an environment whose step does not report how it parsed the policy's
+ * tokens.
+ */
 const unread = (env: string, node: 'history' | 'text'): TypeError =>
   new TypeError(
-    `LLMCollector: ${env} has '${node}.prompt', and its step shows no '${node}.response': a step of one's own must pass its options on`,
+    `LLMCollector: ${env} has '${node}.prompt', but its step reports no '${node}.response': a custom step must pass its options on`,
   )
 
 const historyViews = (turn: TensorDict, env: string): Readonly<Record<string, unknown>> => {
@@ -129,7 +138,7 @@ const textViews = (turn: TensorDict, env: string): Readonly<Record<string, unkno
   return { text: { response: data(responses), full: data(full) } }
 }
 
-/** What transforms read out of an action: the message and the text. */
+/** Returns the message and the text that transforms parsed from an action. */
 const readEntries = (read: TensorDict): Readonly<Record<string, unknown>> =>
   Object.fromEntries(
     ['history', 'text'].flatMap((node) => {
@@ -139,10 +148,10 @@ const readEntries = (read: TensorDict): Readonly<Record<string, unknown>> =>
   )
 
 /**
- * One row for each element that took part in a turn.
+ * Makes the rows of a turn, one for each element that played it.
  *
- * Errors   throws TypeError if the states have a conversation or a text, the policy writes neither, and the environment's step does not
- *          call `onAction`.
+ * Errors   throws TypeError if the states have a conversation or a text, the policy writes neither,
+ *          and the environment's step does not call `onAction`.
  */
 export const turnRows = <O, P>(parts: Turn<O, P>): CollectedBatch<O, P> => {
   const { env, state, action, read, next, origin, rows, turn, generationMs } = parts
@@ -164,7 +173,7 @@ export const turnRows = <O, P>(parts: Turn<O, P>): CollectedBatch<O, P> => {
   return assign(merge(root, views as TensorDict), entries) as unknown as CollectedBatch<O, P> // state, action, views and entries
 }
 
-/** All turns in one TensorDict, trajectory by trajectory, in the order of their first turns. */
+/** Joins turns in one TensorDict, by trajectory in the order of their first turns. */
 export const joinTurns = <O, P>(turns: readonly CollectedBatch<O, P>[]): CollectedBatch<O, P> => {
   const first = turns[0]!
   if (turns.length === 1) return first
@@ -172,7 +181,7 @@ export const joinTurns = <O, P>(turns: readonly CollectedBatch<O, P>[]): Collect
   return take(joined, [...rowsByTrajectory(joined as TensorDict).values()].flat())
 }
 
-/** Tokens that the policy wrote in each row; none if it tells none. */
+/** Returns the number of sampled tokens per row, or an empty list for policies without tokens. */
 export const responseLengths = (batch: TensorDict): readonly number[] => {
   const response = find(batch, ['tokens', 'response'])
   return response !== undefined && '_tag' in response && response._tag === 'Ragged' ? rowLengths(response) : []
@@ -181,7 +190,10 @@ export const responseLengths = (batch: TensorDict): readonly number[] => {
 export const isDone = (next: TensorDict): readonly boolean[] =>
   Array.from(get(next as TensorDict<Outcome>, 'done').dataSync(), (done) => done === 1) // every env adds an Outcome
 
-/** Sum of the rewards of each trajectory, and its rows, in order of first appearance. `rewards` may be others than the batch's own, one for each row. */
+/**
+ * Sums the rewards of each trajectory, in order of first appearance. `rewards` replaces the batch's
+ * own rewards, one per row.
+ */
 export const trajectoryReturns = (
   batch: TensorDict<RowIdentity & { readonly next: TensorDict<Pick<Outcome, 'reward'>> }>,
   rewards?: ArrayLike<number>,

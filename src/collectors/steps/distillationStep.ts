@@ -1,5 +1,6 @@
 /** One optimizer step of distillation: from a teacher's log-probabilities of the tokens that were sampled, or from all of its distributions. */
 import * as tf from '@tensorflow/tfjs'
+import { aRecord, checkOptions, eitherOf, type OptionKinds, oneOf } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { jit } from '../../engine/jit.js'
 import { maskedSum } from '../../engine/masked.js'
@@ -8,14 +9,21 @@ import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { completionBatch, groupPrompts, packCompletions } from '../../modules/transformer/pack.js'
 import type { CompletionBatch } from '../../modules/transformer/score.js'
 import { completionLogits } from '../../modules/transformer/score.js'
-import { type Aggregation, aggregate, checkAggregation } from '../../objectives/aggregation.js'
+import { type Aggregation, aggregate, anAggregation, checkAggregation } from '../../objectives/aggregation.js'
 import {
   checkDivergence,
   type DistillationLoss,
   type VocabularyDivergence,
   vocabularyDivergence,
 } from '../../objectives/distillationLoss.js'
-import { type LossStep, type LossStepOptions, lossStep, type MeasuredLoss, type StepCase } from './lossStep.js'
+import {
+  LOSS_STEP_OPTIONS,
+  type LossStep,
+  type LossStepOptions,
+  lossStep,
+  type MeasuredLoss,
+  type StepCase,
+} from './lossStep.js'
 import { rowLogits, rowLogProbs, summed } from './readout.js'
 import type { TokenRows } from './tokenRows.js'
 
@@ -51,7 +59,7 @@ export interface DistillationMetrics extends MeasuredLoss {
   readonly teacherZeros: number
 }
 
-/** What makes a step of this loss. */
+/** Returns the step case of a distillation loss. */
 export const distillationCase = (
   config: DecoderConfig,
   loss: DistillationLoss,
@@ -120,6 +128,13 @@ const teacherLogits = ({ config, params }: Teacher) => {
   }
 }
 
+const GKD_STEP_OPTIONS: OptionKinds<GKDStepOptions<never>> = {
+  ...LOSS_STEP_OPTIONS,
+  teacher: aRecord,
+  divergence: eitherOf(aRecord, oneOf('reverse', 'forward')),
+  aggregation: anAggregation,
+}
+
 /**
  * Makes the training step of distillation from whole distributions: at each token the exact divergence of student and teacher over the vocabulary.
  * See `lossStep` and `vocabularyDivergence`.
@@ -130,6 +145,7 @@ const teacherLogits = ({ config, params }: Teacher) => {
  * Source   Agarwal et al. 2024, arXiv:2306.13649, algorithm 1; TRL's `GKDTrainer`, on the rows that it is given.
  */
 export const gkdStep = <S>(options: GKDStepOptions<S>): LossStep<S, DistilledRows, GKDMetrics> => {
+  checkOptions('gkdStep', options, GKD_STEP_OPTIONS)
   const { teacher, divergence = 'reverse', aggregation = 'token-mean', ...rest } = options
   const { config } = rest
   if (teacher.config.vocabularySize !== config.vocabularySize)

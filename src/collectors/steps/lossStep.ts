@@ -1,6 +1,6 @@
 /** One optimizer step of any loss on rows of tokens: pure in, pure out. */
 import * as tf from '@tensorflow/tfjs'
-import { notAWeight, refuse } from '../../core/options.js'
+import { aNumber, aRecord, notAWeight, type OptionKinds, oneOf, refuse } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { jit } from '../../engine/jit.js'
 import { discard, type Owned, own, scope } from '../../engine/scope.js'
@@ -49,6 +49,16 @@ export interface LossStepOptions<S> {
   readonly frozen?: NamedTensors
   /** What is computed again for the gradient instead of being kept: less memory for about a third more time. Default none. */
   readonly recompute?: Recompute
+}
+
+/** The settings of every training step, for `checkOptions`. */
+export const LOSS_STEP_OPTIONS: OptionKinds<LossStepOptions<never>> = {
+  config: aRecord,
+  optimizer: aRecord,
+  maxGradNorm: aNumber,
+  microBatchTokens: aNumber,
+  frozen: aRecord,
+  recompute: oneOf('layers', 'none'),
 }
 
 /** A training step on rows `R` that measures `M`. */

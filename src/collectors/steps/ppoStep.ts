@@ -5,8 +5,8 @@ import type { PolicyLoss } from '../../objectives/policyLoss.js'
 import type { ValueLoss } from '../../objectives/valueLoss.js'
 import { combineMetrics, type PolicyMeasures, type StepMetrics } from '../stepMetrics.js'
 import type { TrainingRows } from '../stepRows.js'
-import { type PolicyList, policyCase } from '../trainStep.js'
 import type { StepCase } from './lossStep.js'
+import { type PolicyList, policyCase } from './policyStep.js'
 import { summed } from './readout.js'
 import { type ValueList, type ValueMeasures, type ValueMetrics, valueMetrics, valueTerms } from './valueStep.js'
 
@@ -32,7 +32,7 @@ interface PPOLosses {
   readonly valueCoefficient: number
 }
 
-/** What makes a step of PPO. */
+/** Returns the step case of PPO. */
 export const ppoCase = (
   config: DecoderConfig,
   { policy, value, valueCoefficient }: PPOLosses,

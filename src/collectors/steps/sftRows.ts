@@ -1,6 +1,7 @@
 /** Rows of given conversations, of which chosen tokens are learned. */
 import * as E from 'fp-ts/lib/Either.js'
 import { type ConfigFailure, type Failure, problemList } from '../../core/failure.js'
+import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { type ChatTemplate, type RenderOptions, render } from '../../data/chatTemplate.js'
 import { type History, textOf } from '../../data/history.js'
 import { type AssistantTextOptions, assistantText, tokenMask } from '../../data/template/masks.js'
@@ -101,6 +102,15 @@ const maskedTokens = (
   return E.right({ ids, mask: tokenMask(written.right.ranges, pairs) })
 }
 
+const SFT_ROWS_OPTIONS: OptionKinds<SFTRowsOptions> = {
+  tokenizer: aRecord,
+  template: aRecord,
+  from: oneOf('tags', 'spans'),
+  tools: aList,
+  endOfTurn: aText,
+  maxTokens: aNumber,
+}
+
 /**
  * Conversations as rows for supervised fine-tuning: rendered with the model's template, encoded whole, and what the assistant wrote is learned, in
  * every turn, with `endOfTurn` where it is given. Special tokens in what messages say are text, as in `encodeRendered`.
@@ -119,6 +129,7 @@ export const sftRows = (
   histories: readonly History[],
   options: SFTRowsOptions,
 ): E.Either<ConfigFailure, Required<Omit<SFTRows, 'refLogProbs'>>> => {
+  checkOptions('sftRows', options, SFT_ROWS_OPTIONS)
   const problems: string[] = []
   const nameOf = (i: number): string => (histories.length === 1 ? 'the conversation' : `conversation ${i}`)
   const rows = histories.flatMap((history, i) => {

@@ -3,6 +3,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
 import { describe, type Failure } from '../../core/failure.js'
+import { aRecord, checkOptions } from '../../core/options.js'
 import type { AdapterWeights } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { scope } from '../../engine/scope.js'
@@ -96,7 +97,10 @@ const refusal = (failure: Failure): WeightFailure => ({
  *          is merged into a copy.
  * Cost     a whole push copies all numbers once, and once more for their bytes.
  */
-export const decoderForms = ({ config, checkpoints, files = liveFiles }: DecoderFormsOptions): DecoderForms => {
+export const decoderForms = (options: DecoderFormsOptions): DecoderForms => {
+  checkOptions('decoderForms', options, { config: aRecord, checkpoints: aRecord, files: aRecord })
+  const { config, checkpoints, files = liveFiles } = options
+
   const scorer = makeScorer(config)
   const arraysOf = (params: Params) =>
     scope(() => {

@@ -1,7 +1,8 @@
 /** TorchRL's `vLLMUpdater`: a decoder's weights into vLLM servers. */
+import { aRecord, checkOptions } from '../../core/options.js'
 import type { Params } from '../../modules/transformer/params.js'
 import { type DecoderFormsOptions, decoderForms } from './decoderForms.js'
-import { type EngineUpdater, engineUpdater } from './engineUpdater.js'
+import { type EngineUpdater, engineUpdater, UPDATER_OPTIONS } from './engineUpdater.js'
 import type { EngineUpdaterOptions } from './settings.js'
 
 export type vLLMUpdaterOptions = Omit<EngineUpdaterOptions<Params>, 'weights'> & {
@@ -33,6 +34,7 @@ const HALF_TOLERANCE = { worst: 1, mean: 0.05 }
  * Source   TorchRL's `vLLMUpdater`, `vLLMUpdaterV2` and `VLLMWeightSyncScheme`, which broadcast tensors over NCCL and verify nothing.
  */
 export const vLLMUpdater = (options: vLLMUpdaterOptions): vLLMUpdater => {
+  checkOptions('vLLMUpdater', options, { ...UPDATER_OPTIONS, model: aRecord })
   const { model, verify = {}, ...rest } = options
   const forms = decoderForms(model)
   const isHalf = (model.checkpoints?.float ?? 'F32') !== 'F32'

@@ -5,6 +5,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { type Cell, cell } from '../../core/cell.js'
 import { type FormatFailure, problemList } from '../../core/failure.js'
+import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { TokenAction } from '../../data/policy.js'
 import type { Owned } from '../../engine/scope.js'
@@ -226,6 +227,14 @@ const optionProblems = ({ groups, silenceMs = 1 }: QueueCollectorOptions): reado
   ...(silenceMs > 0 && Number.isFinite(silenceMs) ? [] : [`silenceMs must be above 0, got ${silenceMs}`]),
 ]
 
+const COLLECT_FROM_QUEUE_OPTIONS: OptionKinds<QueueCollectorOptions> = {
+  queue: aRecord,
+  tasks: aFunction,
+  groups: aNumber,
+  position: aRecord,
+  silenceMs: aNumber,
+}
+
 /**
  * Begins to collect from a shared queue as its trainer, or goes on from a checkpoint.
  *
@@ -243,6 +252,7 @@ const optionProblems = ({ groups, silenceMs = 1 }: QueueCollectorOptions): reado
 export const collectFromQueue = <O, P = TokenAction>(
   options: QueueCollectorOptions,
 ): TE.TaskEither<QueueProblem, QueueCollector<O, P>> => {
+  checkOptions('collectFromQueue', options, COLLECT_FROM_QUEUE_OPTIONS)
   const problems = optionProblems(options)
   if (problems.length > 0) throw new RangeError(`collectFromQueue: ${problems.join('; ')}`)
   const { queue, position = QUEUE_START } = options

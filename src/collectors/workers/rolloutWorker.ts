@@ -6,6 +6,7 @@ import type { Alarms, Clock } from '../../core/capabilities.js'
 import type { Changing } from '../../core/changing.js'
 import { describe } from '../../core/failure.js'
 import type { Key } from '../../core/key.js'
+import { aFunction, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { Policy, TokenAction } from '../../data/policy.js'
 import { liveAlarms, liveClock } from '../../live/clock.js'
@@ -241,6 +242,17 @@ const work = async <O, P>(shift: Shift<O, P>, leaseMs: number): Promise<void> =>
   await Promise.all(places)
 }
 
+const RUN_ROLLOUT_WORKER_OPTIONS: OptionKinds<RolloutWorkerOptions<never, never>> = {
+  queue: aRecord,
+  env: aFunction,
+  policy: aRecord,
+  key: aRecord,
+  limits: aRecord,
+  signal: aRecord,
+  onRollout: aFunction,
+  time: aRecord,
+}
+
 /**
  * Works for a queue until it is told to end: leases rollouts, plays them, keeps its leases with a heartbeat and brings back what was played.
  *
@@ -254,9 +266,11 @@ const work = async <O, P>(shift: Shift<O, P>, leaseMs: number): Promise<void> =>
  * Cost     memory of the rollouts that are being played.
  * Source   rollout workers of verl and of prime-rl, which lose the group of a worker that dies.
  */
-export const runRolloutWorker =
-  <O, P>(options: RolloutWorkerOptions<O, P>): TaskEither<WorkerStopped, WorkerReport> =>
-  async () => {
+export const runRolloutWorker = <O, P>(
+  options: RolloutWorkerOptions<O, P>,
+): TaskEither<WorkerStopped, WorkerReport> => {
+  checkOptions('runRolloutWorker', options, RUN_ROLLOUT_WORKER_OPTIONS)
+  return async () => {
     const { queue, env, policy, key, signal, onRollout = () => {}, time = {} } = options
     const limits = { ...DEFAULTS, ...options.limits }
     const problems = limitProblems(limits)
@@ -286,3 +300,4 @@ export const runRolloutWorker =
       ? E.right(shift.count)
       : E.left({ _tag: 'WorkerStopped', ...broken, report: shift.count })
   }
+}

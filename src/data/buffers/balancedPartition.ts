@@ -1,3 +1,5 @@
+import { checkOptions, oneOf } from '../../core/options.js'
+
 /** Rows cut into a given number of parts of nearly equal sums: the largest differencing method of Karmarkar and Karp. */
 
 /** Rows that are in one part, in the order in which they came together. */
@@ -87,8 +89,11 @@ const problemsOf = (lengths: readonly number[], parts: number, rows: 'free' | 'e
 export const balancedPartition = (
   lengths: readonly number[],
   parts: number,
-  { rows = 'free' }: PartitionOptions = {},
+  options: PartitionOptions = {},
 ): readonly (readonly number[])[] => {
+  checkOptions('balancedPartition', options, { rows: oneOf('free', 'equal') })
+  const { rows = 'free' } = options
+
   const problems = problemsOf(lengths, parts, rows)
   if (problems.length > 0) throw new RangeError(`balancedPartition: ${problems.join('; ')}`)
   const sorted = lengths.map((sum, row): Part => ({ sum, rows: [row] })).sort(compareParts)

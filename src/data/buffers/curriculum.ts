@@ -1,6 +1,7 @@
 /** Which tasks to draw next: those that the policy solves sometimes teach most. */
 import { Map as ImmutableMap } from 'immutable'
 import { type Key, uniform } from '../../core/key.js'
+import { aNumber, checkOptions } from '../../core/options.js'
 
 export interface CurriculumOptions {
   /** How fast old results are forgotten: the share of a new one in the mean, above 0 and at most 1. Default 0.3. */
@@ -30,7 +31,10 @@ export interface Curriculum extends Required<CurriculumOptions> {
  * @example
  * taskWeight(curriculum(), 'a task') // 1
  */
-export const curriculum = ({ rate = 0.3, floor = 0.05 }: CurriculumOptions = {}): Curriculum => {
+export const curriculum = (options: CurriculumOptions = {}): Curriculum => {
+  checkOptions('curriculum', options, { rate: aNumber, floor: aNumber })
+  const { rate = 0.3, floor = 0.05 } = options
+
   const problems = [
     ...(rate > 0 && rate <= 1 ? [] : [`rate must be above 0 and at most 1, got ${rate}`]),
     ...(floor >= 0 && floor <= 1 ? [] : [`floor must be from 0 to 1, got ${floor}`]),

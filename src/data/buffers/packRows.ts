@@ -1,4 +1,5 @@
 /** Ragged rows packed into micro-batches of bounded size. */
+import { aList, checkOptions, oneOf } from '../../core/options.js'
 import { balancedPartition } from './balancedPartition.js'
 
 /** How rows are packed. */
@@ -95,8 +96,11 @@ const balanced = (units: readonly Unit[], count: number): readonly (readonly Uni
 export const packRows = (
   lengths: readonly number[],
   maxTokens: number,
-  { cost = 'sum', together }: PackRowsOptions = {},
+  options: PackRowsOptions = {},
 ): readonly (readonly number[])[] => {
+  checkOptions('packRows', options, { cost: oneOf('sum', 'padded'), together: aList })
+  const { cost = 'sum', together } = options
+
   requirePackable(lengths, maxTokens, together)
   const fits = ({ count, tokens, longest }: Size): boolean => (cost === 'sum' ? tokens : count * longest) <= maxTokens
   const keepsBound = (bins: readonly (readonly Unit[])[]): boolean =>

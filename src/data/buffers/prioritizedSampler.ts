@@ -1,6 +1,7 @@
 /** Rows drawn by priority, with the weights that make up for it. */
 import * as E from 'fp-ts/lib/Either.js'
 import { uniform } from '../../core/key.js'
+import { aNumber, checkOptions, oneOf } from '../../core/options.js'
 import type { Sampler } from './sampler.js'
 import { type SumTree, setWeight, slotAt, sumTree, weightAt, weightsOf } from './sumTree.js'
 
@@ -84,6 +85,12 @@ const stateFrom = (value: unknown, size: number): E.Either<string, PriorityState
  * PrioritizedSampler({ alpha: 0.6, beta: 0.4 }).initial.maxPriority // 1
  */
 export const PrioritizedSampler = (options: PrioritizedOptions): PrioritizedSampler => {
+  checkOptions('PrioritizedSampler', options, {
+    alpha: aNumber,
+    beta: aNumber,
+    epsilon: aNumber,
+    draws: oneOf('independent', 'stratified'),
+  })
   const { alpha, beta, epsilon = 1e-8, draws = 'independent' } = options
   const problems = settingProblems(options)
   if (problems.length > 0) throw new RangeError(`PrioritizedSampler: ${problems.join('; ')}`)

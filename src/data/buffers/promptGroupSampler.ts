@@ -1,6 +1,7 @@
 /** Samples of whole groups: the same number of rows of each. */
 import * as tf from '@tensorflow/tfjs'
 import { child, type Key, permutation, uniformInteger } from '../../core/key.js'
+import { aList, aRecord, aText, checkOptions, eitherOf, oneOf } from '../../core/options.js'
 import { isLeaf, raggedRow } from '../tensorDict/leaf.js'
 import { find, type TensorDict } from '../tensorDict/tensorDict.js'
 import { type Drawn, type Sampler, STATELESS, type StoredRows } from './sampler.js'
@@ -108,6 +109,12 @@ const drawOf = <X>(items: readonly X[], count: number, key: Key): readonly X[] =
  * PromptGroupSampler({ shape: { rows: 8 } }).initial // null
  */
 export const PromptGroupSampler = (options: PromptGroupOptions): Sampler<null> => {
+  checkOptions('PromptGroupSampler', options, {
+    shape: aRecord,
+    strategy: oneOf('random', 'recency', 'reward', 'variance'),
+    groupKey: eitherOf(aText, aList),
+    rewardKey: eitherOf(aText, aList),
+  })
   const { shape, strategy = 'random', groupKey = 'groupId', rewardKey = ['next', 'reward'] } = options
   shapeOf(shape, 0)
   const best = (slots: readonly number[], count: number, { rows, writes }: StoredRows): readonly number[] => {

@@ -1,4 +1,5 @@
 /** Rows that are kept to be learned from again: written to slots, drawn by a sampler. */
+import { aFunction, aNumber, aRecord, checkOptions } from '../../core/options.js'
 import { concat } from '../tensorDict/joining.js'
 import { splitEach } from '../tensorDict/splitting.js'
 import { type TensorDict, TensorDictError } from '../tensorDict/tensorDict.js'
@@ -104,6 +105,7 @@ const put = <X>(list: readonly X[], slot: number, item: X): readonly X[] =>
  * ReplayBuffer({ capacity: 100, sampler: RandomSampler() }).initial().rows.length // 0
  */
 export const ReplayBuffer = <P>(options: ReplayBufferOptions<P>): ReplayBuffer<P> => {
+  checkOptions('ReplayBuffer', options, { capacity: aNumber, sampler: aRecord, writer: aFunction })
   const { capacity, sampler, writer = RoundRobinWriter } = options
   if (!Number.isSafeInteger(capacity) || capacity < 1)
     throw new RangeError(`ReplayBuffer: capacity must be a natural number from 1, got ${capacity}`)

@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { FormatFailure } from '../../core/failure.js'
+import { aFunction, checkOptions } from '../../core/options.js'
 import { decodeTensorDict } from '../codecs/tensorDictFileRead.js'
 import { encodeTensorDict, type TensorDictFileOptions } from '../codecs/tensorDictFileWrite.js'
 import { concat } from '../tensorDict/joining.js'
@@ -23,6 +24,7 @@ export const encodeReplayBuffer = <S, P>(
   { rows, writes, written, sampler }: ReplayBufferState<S, P>,
   options: TensorDictFileOptions = {},
 ): Uint8Array => {
+  checkOptions('encodeReplayBuffer', options, { codecAt: aFunction })
   const about = meta({ format: FORMAT, writes, written, sampler: buffer.sampler.plain(sampler) })
   return encodeTensorDict(TensorDict(rows.length === 0 ? { about } : { about, rows: concat(rows) }, []), options)
 }
@@ -66,8 +68,9 @@ export const decodeReplayBuffer = <P>(
   buffer: ReplayBuffer<P>,
   bytes: Uint8Array,
   options: TensorDictFileOptions = {},
-): E.Either<FormatFailure, ReplayBufferState<unknown, P>> =>
-  pipe(
+): E.Either<FormatFailure, ReplayBufferState<unknown, P>> => {
+  checkOptions('decodeReplayBuffer', options, { codecAt: aFunction })
+  return pipe(
     decodeTensorDict(bytes, options),
     E.chain((td) => {
       const node = find(td, 'rows')
@@ -86,3 +89,4 @@ export const decodeReplayBuffer = <P>(
       )
     }),
   )
+}

@@ -1,6 +1,7 @@
 /** Which rows of a buffer a sample has: uniform samplers, and what all samplers are. */
 import * as E from 'fp-ts/lib/Either.js'
 import { type Key, permutation, uniformInteger } from '../../core/key.js'
+import { checkOptions, oneOf } from '../../core/options.js'
 import type { TensorDict } from '../tensorDict/tensorDict.js'
 
 /** Rows by slot. */
@@ -85,17 +86,21 @@ const isSlotList = (value: unknown, size: number): value is readonly number[] =>
  * @example
  * SamplerWithoutReplacement().initial // { left: [] }
  */
-export const SamplerWithoutReplacement = ({ last = 'keep' }: WithoutReplacementOptions = {}): Sampler<PassState> => ({
-  initial: { left: [] },
-  written: ({ left }, slots) => ({ left: [...new Set([...left, ...slots])].sort((a, b) => a - b) }),
-  draw: ({ left }, { rows }, { count, key }) => {
-    const isOver = left.length === 0 || (last === 'drop' && left.length < count)
-    const pass = isOver ? rows.map((_, slot) => slot) : left
-    const slots = Array.from(permutation(key, pass.length).subarray(0, count), (i) => pass[i]!)
-    const drawn = new Set(slots)
-    return [{ slots }, { left: pass.filter((slot) => !drawn.has(slot)) }]
-  },
-  plain: ({ left }) => [...left],
-  fromPlain: (value, size) =>
-    isSlotList(value, size) ? E.right({ left: value }) : E.left(`expected ascending slots below ${size}`),
-})
+export const SamplerWithoutReplacement = (options: WithoutReplacementOptions = {}): Sampler<PassState> => {
+  checkOptions('SamplerWithoutReplacement', options, { last: oneOf('keep', 'drop') })
+  const { last = 'keep' } = options
+  return {
+    initial: { left: [] },
+    written: ({ left }, slots) => ({ left: [...new Set([...left, ...slots])].sort((a, b) => a - b) }),
+    draw: ({ left }, { rows }, { count, key }) => {
+      const isOver = left.length === 0 || (last === 'drop' && left.length < count)
+      const pass = isOver ? rows.map((_, slot) => slot) : left
+      const slots = Array.from(permutation(key, pass.length).subarray(0, count), (i) => pass[i]!)
+      const drawn = new Set(slots)
+      return [{ slots }, { left: pass.filter((slot) => !drawn.has(slot)) }]
+    },
+    plain: ({ left }) => [...left],
+    fromPlain: (value, size) =>
+      isSlotList(value, size) ? E.right({ left: value }) : E.left(`expected ascending slots below ${size}`),
+  }
+}

@@ -1,5 +1,6 @@
 /** The best trajectories of each group, for learning from them alone. */
 import { Map as ImmutableMap, List } from 'immutable'
+import { aNumber, checkOptions } from '../../core/options.js'
 
 /** A finished trajectory with its reward. */
 export interface RewardedMember<T> {
@@ -67,7 +68,10 @@ const select = <T>(groupId: string, members: readonly RewardedMember<T>[], topK:
  * @example
  * TopKRewardSelector({ groupSize: 4, topK: 2 }).initial().size // 0
  */
-export const TopKRewardSelector = ({ groupSize, topK }: TopKRewardSelectorOptions): TopKRewardSelector => {
+export const TopKRewardSelector = (options: TopKRewardSelectorOptions): TopKRewardSelector => {
+  checkOptions('TopKRewardSelector', options, { groupSize: aNumber, topK: aNumber })
+  const { groupSize, topK } = options
+
   const problems = [
     ...(Number.isSafeInteger(groupSize) && groupSize >= 1
       ? []

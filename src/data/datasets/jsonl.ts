@@ -21,8 +21,8 @@ const BYTE_ORDER_MARK = '\uFEFF'
 /** JSON's own white space, less the line feed that ends the line. The carriage return of CRLF is part of it. */
 const BLANK = /^[ \t\r]*$/
 
-/** After so many bad rows nobody reads on. */
-const MOST_PROBLEMS = 100
+/** Bad rows after which reading stops. */
+export const MOST_PROBLEMS = 100
 
 /** Everything that a schema has against a value, in one sentence. */
 export const describeIssues = (error: z.ZodError): string =>

@@ -1,4 +1,4 @@
-/** Datasets by name: a file of JSON Lines or Parquet, or rows on the Hugging Face hub. */
+/** Data sets by name: a file of rows, or rows on the Hugging Face hub. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -6,9 +6,11 @@ import type { z } from 'zod'
 import type { Files } from '../../core/capabilities.js'
 import type { Hub, HubFailure, HubListing, HubProgress, HubRepo } from '../../core/hub.js'
 import { fileBytes } from '../../live/byteSource.js'
+import { liveFiles } from '../../live/files.js'
 import { liveHub } from '../../live/hub.js'
 import { type ParquetFailure, readParquet } from '../codecs/parquet.js'
 import type { RowFailure, Task, TaskSource } from '../task.js'
+import { collectJson } from './json.js'
 import { collectJsonLines } from './jsonl.js'
 import { type DatasetFormat, tasksOfRows } from './rows.js'
 
@@ -17,7 +19,7 @@ export type DatasetFailure = RowFailure | ParquetFailure | HubFailure
 /** What datasets need of the world. */
 export interface DatasetAccess {
   /** Default: the file system. */
-  readonly files?: Pick<Files, 'open'>
+  readonly files?: Pick<Files, 'open' | 'exists'>
   /** Default: `liveHub()`. */
   readonly hub?: Hub
   readonly onProgress?: (progress: HubProgress) => void
@@ -29,28 +31,28 @@ export interface HubRows {
   readonly repo: string
   /** A branch, a tag or a commit. Default `main`. */
   readonly revision?: string
-  readonly rows: { readonly file: string } | { readonly config: string; readonly split: string }
+  /** Without `config`: `default`, else `main`, else the only one. Without `split`: `train`. */
+  readonly rows: { readonly file: string } | { readonly config?: string; readonly split?: string }
 }
 
-const isRowFile = (path: string): boolean => /\.(?:parquet|jsonl)$/.test(path)
+const isRowFile = (path: string): boolean => /\.(?:parquet|jsonl|json)$/.test(path)
 
 const rowsOf = <Row>(
   path: string,
-  format: Pick<DatasetFormat<Row, Task>, 'schema'>,
+  { schema }: { readonly schema: z.ZodType<Row> },
   { files }: DatasetAccess,
 ): TE.TaskEither<DatasetFailure, readonly Row[]> =>
   pipe(
     fileBytes(path, files),
-    TE.chainW(
-      (source): TE.TaskEither<DatasetFailure, readonly Row[]> =>
-        path.endsWith('.parquet')
-          ? readParquet(source, { schema: format.schema })
-          : collectJsonLines(source, { schema: format.schema }),
-    ),
+    TE.chainW((source): TE.TaskEither<DatasetFailure, readonly Row[]> => {
+      if (path.endsWith('.parquet')) return readParquet(source, { schema })
+      return path.endsWith('.json') ? collectJson(source, { schema }) : collectJsonLines(source, { schema })
+    }),
   )
 
 /**
- * The tasks in a file: Parquet if its name ends so, JSON Lines of any size otherwise.
+ * The tasks in a file: Parquet or JSON by the end of its name (`.json` may be one array of rows),
+ * else JSON Lines of any size.
  *
  * Errors   `Left` naming the file and the lines or rows that are not what the format asks for; for a file that cannot be read; for a
  *          package that is not installed.
@@ -67,45 +69,120 @@ export const fileDataset = <Row, T extends Task>(
   )
 
 /** Whether a file belongs to a split: in its name (`train-00000-of-00002.parquet`, `train.jsonl`) or as a folder (`train/0000.parquet`). */
-const isOfSplit = (path: string, config: string, split: string): boolean => {
+const isOfSplit = (path: string, split: string): boolean => {
   const parts = path.split('/')
   const name = parts.at(-1)!
-  const folders = parts.slice(0, -1)
-  const inSplit = folders.includes(split) || (name.startsWith(split) && /^[-.]/.test(name.slice(split.length)))
   return (
-    isRowFile(path) && inSplit && (config === 'default' || folders.includes(config) || name.startsWith(`${config}_`))
+    isRowFile(path) &&
+    (parts.slice(0, -1).includes(split) || (name.startsWith(split) && /^[-.]/.test(name.slice(split.length))))
   )
 }
 
-const filesOf = ({ files, commit }: HubListing, { repo, rows }: HubRows): E.Either<HubFailure, readonly string[]> => {
+/**
+ * Returns `true` if a file belongs to a configuration: by its folder, or by a prefix of its name.
+ */
+const isOfConfig = (path: string, config: string): boolean => {
+  const parts = path.split('/')
+  return parts.slice(0, -1).includes(config) || parts.at(-1)!.startsWith(`${config}_`)
+}
+
+const DEFAULT_CONFIG = 'default'
+
+/**
+ * The configuration that a file of a split belongs to: its first folder that is not the split, and
+ * not the usual `data`.
+ */
+const configOf = (path: string, split: string): string =>
+  path
+    .split('/')
+    .slice(0, -1)
+    .find((folder) => folder !== split && folder !== 'data') ?? DEFAULT_CONFIG
+
+/** Files that are listed in an error. */
+const LISTED = 20
+
+const listed = (all: readonly string[]): string =>
+  `${all.slice(0, LISTED).join(', ')}${all.length > LISTED ? ' ...' : ''}`
+
+/**
+ * The files of some rows, and their name, in which a configuration and a split that were left out
+ * are filled in.
+ */
+interface FoundRows {
+  readonly files: readonly string[]
+  readonly name: string
+}
+
+const filesOf = ({ files, commit }: HubListing, wanted: HubRows): E.Either<HubFailure, FoundRows> => {
+  const { repo, rows } = wanted
   const known = files.map(({ path }) => path).filter(isRowFile)
-  const found =
-    'file' in rows
-      ? known.filter((path) => path === rows.file)
-      : known.filter((path) => isOfSplit(path, rows.config, rows.split)).sort()
-  if (found.length > 0) return E.right(found)
-  const wanted = 'file' in rows ? `a file ${rows.file}` : `files of split ${rows.split} of ${rows.config}`
-  const list =
-    known.length === 0
-      ? 'it has no .parquet or .jsonl files'
-      : `its files are ${known.slice(0, 20).join(', ')}${known.length > 20 ? ' ...' : ''}`
-  return E.left({
-    _tag: 'HubFailure',
-    kind: 'not-found',
-    repo,
-    reason: `${repo} at ${commit.slice(0, 7)} does not have ${wanted}: ${list}`,
-  })
+  const found = (paths: readonly string[], named: HubRows['rows'], what: string): E.Either<HubFailure, FoundRows> => {
+    if (paths.length > 0) return E.right({ files: paths, name: hubName({ ...wanted, rows: named }) })
+    const list = known.length === 0 ? 'it has no .parquet, .jsonl or .json files' : `its files are ${listed(known)}`
+    const reason = `${repo} at ${commit.slice(0, 7)} does not have ${what}: ${list}`
+    return E.left({ _tag: 'HubFailure', kind: 'not-found', repo, reason })
+  }
+  if ('file' in rows) {
+    const { file } = rows
+    return found(
+      known.filter((path) => path === file),
+      rows,
+      `a file ${file}`,
+    )
+  }
+  const { config = DEFAULT_CONFIG, split = 'train' } = rows
+  const ofSplit = known.filter((path) => isOfSplit(path, split)).sort()
+  if (config !== DEFAULT_CONFIG)
+    return found(
+      ofSplit.filter((path) => isOfConfig(path, config)),
+      { config, split },
+      `files of split ${split} of ${config}`,
+    )
+  const configs = [...new Set(ofSplit.map((path) => configOf(path, split)))]
+  const chosen = configs.length === 1 ? configs[0] : [DEFAULT_CONFIG, 'main'].find((each) => configs.includes(each))
+  if (chosen === undefined && configs.length > 1) {
+    const reason = `${repo} has several configurations: ${listed(configs)}. Name one, such as ${repo}/${configs[0]}/${split}`
+    return E.left({ _tag: 'HubFailure', kind: 'not-found', repo, reason })
+  }
+  return found(
+    ofSplit.filter((path) => configOf(path, split) === chosen),
+    { config: chosen ?? config, split },
+    `files of split ${split}`,
+  )
 }
 
 /** The text that names rows on the hub: `hub:openai/gsm8k/main/train`. */
-export const hubName = ({ repo, revision, rows }: HubRows): string =>
-  `hub:${repo}${revision === undefined ? '' : `@${encodeURIComponent(revision)}`}/${'file' in rows ? rows.file : `${rows.config}/${rows.split}`}`
+export const hubName = ({ repo, revision, rows }: HubRows): string => {
+  const { config, split } = 'file' in rows ? { config: rows.file } : rows
+  const at = revision === undefined ? '' : `@${encodeURIComponent(revision)}`
+  const parts = split === undefined ? [config] : [config ?? DEFAULT_CONFIG, split]
+  return [`hub:${repo}${at}`, ...parts.filter((part) => part !== undefined)].join('/')
+}
+
+/** Kinds of failures of a data set that is neither reached nor in the cache. */
+const AWAY: ReadonlySet<HubFailure['kind']> = new Set(['not-cached', 'unreachable', 'timeout'])
+
+/**
+ * A failure with the way out where the hub cannot be reached and the cache does not have the rows.
+ */
+const withWayOut = (failure: DatasetFailure): DatasetFailure =>
+  failure._tag === 'HubFailure' && AWAY.has(failure.kind)
+    ? {
+        ...failure,
+        reason: `${failure.reason}. Download it once where the hub can be reached (\`hf download ${failure.repo} --repo-type dataset\` fills the same cache), or name a file of rows`,
+      }
+    : failure
+
+interface NamedRows<Row> {
+  readonly name: string
+  readonly rows: readonly Row[]
+}
 
 const hubRowsOf = <Row>(
   wanted: HubRows,
-  format: Pick<DatasetFormat<Row, Task>, 'schema'>,
+  format: { readonly schema: z.ZodType<Row> },
   access: DatasetAccess,
-): TE.TaskEither<DatasetFailure, readonly Row[]> => {
+): TE.TaskEither<DatasetFailure, NamedRows<Row>> => {
   const { hub = liveHub(), onProgress } = access
   const repo: HubRepo = { name: wanted.repo, kind: 'dataset', revision: wanted.revision ?? 'main' }
   return pipe(
@@ -113,20 +190,28 @@ const hubRowsOf = <Row>(
     TE.chainW((listing) =>
       pipe(
         TE.fromEither(filesOf(listing, wanted)),
-        // All files are of one commit, also if the revision moves meanwhile.
-        TE.chainW(TE.traverseSeqArray((path) => hub.download({ ...repo, revision: listing.commit }, path, onProgress))),
+        TE.chainW(({ files, name }) =>
+          pipe(
+            files,
+            // All files are of one commit, also if the revision moves meanwhile.
+            TE.traverseSeqArray((path) => hub.download({ ...repo, revision: listing.commit }, path, onProgress)),
+            TE.chainW(TE.traverseSeqArray((path) => rowsOf(path, format, access))),
+            TE.map((parts) => ({ name, rows: parts.flat() })),
+          ),
+        ),
       ),
     ),
-    TE.chainW(TE.traverseSeqArray((path) => rowsOf(path, format, access))),
-    TE.map((parts) => parts.flat()),
+    TE.mapLeft(withWayOut),
   )
 }
 
 /**
- * The tasks of a dataset on the hub. Its files are downloaded into the hub's cache, which is used while the hub cannot be reached.
+ * The tasks of a data set on the hub. Its files are downloaded into the hub's cache, which is used
+ * while the hub cannot be reached.
  *
- * Errors   `Left(HubFailure)` for what the hub refuses, and with the list of files where there is no such file or split; otherwise as
- *          `fileDataset`.
+ * Errors   `Left(HubFailure)` for what the hub refuses; with the list of files where there is no
+ *          such file or split; with the configurations where there are several and none is named;
+ *          otherwise as `fileDataset`.
  * Effects  requests to the hub, files in the cache.
  */
 export const hubDataset = <Row, T extends Task>(
@@ -136,47 +221,106 @@ export const hubDataset = <Row, T extends Task>(
 ): TE.TaskEither<DatasetFailure, TaskSource<T>> =>
   pipe(
     hubRowsOf(wanted, format, access),
-    TE.chainEitherKW((rows) => tasksOfRows(hubName(wanted), rows, format)),
+    TE.chainEitherKW(({ name, rows }) => tasksOfRows(name, rows, format)),
   )
 
+/** `OWNER/NAME`, perhaps `@REVISION`, perhaps a path. */
+const NAME = /^([\w.-]+\/[\w.-]+)(?:@([^/]+))?(?:\/(.+))?$/
+
 /**
- * Reads a name of rows on the hub: `hub:OWNER/NAME[@REVISION]/CONFIG/SPLIT`, or `hub:OWNER/NAME[@REVISION]/PATH` with a path that ends
- * with .parquet or .jsonl. A slash in the revision is written %2F.
+ * Parses a name without `hub:` as rows on the hub. A name with the extension of a row file requires
+ * `hub:`.
+ */
+const hubRowsNamed = (name: string): HubRows | undefined => {
+  const [, repo, revision, rest] = NAME.exec(name) ?? []
+  const [config, split, ...more] = rest?.split('/') ?? []
+  if (repo === undefined || repo.startsWith('.')) return undefined
+  const at = revision === undefined ? {} : { revision: revision.replaceAll('%2F', '/') }
+  if (rest !== undefined && isRowFile(rest)) return { repo, ...at, rows: { file: rest } }
+  if (more.length > 0 || config === '' || split === '') return undefined
+  return { repo, ...at, rows: { ...(config !== undefined && { config }), ...(split !== undefined && { split }) } }
+}
+
+const HUB = 'hub:'
+
+/**
+ * Reads a name of rows on the hub: `hub:OWNER/NAME[@REVISION]`, followed by nothing (the default
+ * configuration, split `train`), by `/CONFIG`, by `/CONFIG/SPLIT`, or by `/PATH` of a .parquet,
+ * .jsonl or .json file. A slash in the revision is written %2F.
  *
- * Errors   `Left(HubFailure)` for a text that begins with `hub:` and is no such name.
+ * Errors   `Left(HubFailure)` for a text that is no such name.
  *
  * @example
  * parseHubName('hub:openai/gsm8k/main/train') // right({ repo: 'openai/gsm8k', rows: { config: 'main', split: 'train' } })
  */
 export const parseHubName = (text: string): E.Either<HubFailure, HubRows> => {
-  const [, repo, revision, rest] = /^hub:([\w.-]+\/[\w.-]+)(?:@([^/]+))?\/(.+)$/.exec(text) ?? []
-  const [config, split, ...more] = rest?.split('/') ?? []
-  const at = revision === undefined ? {} : { revision: revision.replaceAll('%2F', '/') }
-  if (repo !== undefined && rest !== undefined && isRowFile(rest)) return E.right({ repo, ...at, rows: { file: rest } })
-  if (repo !== undefined && config && split && more.length === 0)
-    return E.right({ repo, ...at, rows: { config, split } })
-  const reason = `'${text}' names no rows on the hub: expected hub:OWNER/NAME/CONFIG/SPLIT, such as hub:openai/gsm8k/main/train, or hub:OWNER/NAME/PATH of a .parquet or .jsonl file`
+  const found = text.startsWith(HUB) ? hubRowsNamed(text.slice(HUB.length)) : undefined
+  if (found !== undefined) return E.right(found)
+  const reason = `'${text}' does not name rows on the hub: expected hub:OWNER/NAME, hub:OWNER/NAME/CONFIG/SPLIT, such as hub:openai/gsm8k/main/train, or hub:OWNER/NAME/PATH of a .parquet, .jsonl or .json file`
   return E.left({ _tag: 'HubFailure', kind: 'not-found', repo: text, reason })
 }
 
-/** Whether a name means rows on the hub, and not a file. */
-export const isHubName = (name: string): boolean => name.startsWith('hub:')
+/**
+ * Whether a name means rows on the hub unless there is a file of that name: `hub:...`, or
+ * `OWNER/NAME` with perhaps a configuration and a split.
+ */
+export const mayBeHubName = (name: string): boolean =>
+  name.startsWith(HUB) || (!isRowFile(name) && hubRowsNamed(name) !== undefined)
 
-/** The tasks that a name stands for: rows on the hub, or a file. Errors and effects: those of `hubDataset` and `fileDataset`. */
+/**
+ * Reads the rows of a name: on the hub after `hub:`, else from the file if it exists, else on the
+ * hub.
+ */
+const namedRows = <Row>(
+  name: string,
+  format: { readonly schema: z.ZodType<Row> },
+  access: DatasetAccess,
+): TE.TaskEither<DatasetFailure, NamedRows<Row>> => {
+  const onHub = pipe(
+    TE.fromEither(parseHubName(name.startsWith(HUB) ? name : `${HUB}${name}`)),
+    TE.chainW((rows) => hubRowsOf(rows, format, access)),
+  )
+  const inFile = pipe(
+    rowsOf(name, format, access),
+    TE.map((rows) => ({ name, rows })),
+  )
+  if (name.startsWith(HUB)) return onHub
+  if (!mayBeHubName(name)) return inFile
+  const missing = (failure: DatasetFailure): DatasetFailure =>
+    failure._tag === 'HubFailure'
+      ? { ...failure, reason: `there is no file '${name}', and on the hub: ${failure.reason}` }
+      : failure
+  return pipe(
+    (access.files ?? liveFiles).exists(name),
+    TE.chainW((exists) => (exists ? inFile : pipe(onHub, TE.mapLeft(missing)))),
+  )
+}
+
+/**
+ * Opens the tasks of a name.
+ *
+ * | name | rows |
+ * | --- | --- |
+ * | a path that exists | `.parquet`, `.json` (one array, or JSON Lines), else JSON Lines |
+ * | `OWNER/NAME[@REVISION]`, perhaps `/CONFIG` or `/CONFIG/SPLIT` | the hub or its cache |
+ * | the same after `hub:` | the hub, even if there is a file of that name |
+ * | `hub:OWNER/NAME/PATH` | one file of the repository |
+ *
+ * Errors and effects: those of `hubDataset` and `fileDataset`.
+ */
 export const openDataset = <Row, T extends Task>(
   name: string,
   format: DatasetFormat<Row, T>,
   access: DatasetAccess = {},
 ): TE.TaskEither<DatasetFailure, TaskSource<T>> =>
-  isHubName(name)
-    ? pipe(
-        TE.fromEither(parseHubName(name)),
-        TE.chainW((rows) => hubDataset(rows, format, access)),
-      )
-    : fileDataset(name, format, access)
+  pipe(
+    namedRows(name, format, access),
+    TE.chainEitherKW(({ name: source, rows }) => tasksOfRows(source, rows, format)),
+  )
 
 /**
- * The rows that a name stands for, as a schema has them: for data sets that are no tasks, such as conversations and preference pairs.
+ * Opens the rows of a name, parsed by a schema. Use it for data sets without tasks, such as
+ * conversations, preference pairs and rows of token ids. Names are those of `openDataset`.
  *
  * Errors and effects: those of `hubDataset` and `fileDataset`.
  */
@@ -185,9 +329,7 @@ export const openRows = <Row>(
   schema: z.ZodType<Row>,
   access: DatasetAccess = {},
 ): TE.TaskEither<DatasetFailure, readonly Row[]> =>
-  isHubName(name)
-    ? pipe(
-        TE.fromEither(parseHubName(name)),
-        TE.chainW((rows) => hubRowsOf(rows, { schema }, access)),
-      )
-    : rowsOf(name, { schema }, access)
+  pipe(
+    namedRows(name, { schema }, access),
+    TE.map(({ rows }) => rows),
+  )

@@ -1,10 +1,10 @@
-/** How much memory the values of a graph take while it runs, and what a graph does with that memory between runs. */
+/** Memory of a graph's values during a run, and the decision to keep it between runs. */
 import type { OnnxType } from './binding.js'
 import { type Graph, sizeOf, type Value } from './graph.js'
 
 /**
- * Memory of a graph's values between runs. `automatic` keeps it for the next run where that is faster; `returned` gives every piece back
- * as soon as no operation needs it.
+ * Memory of a graph's values between runs. `automatic` keeps it for the next run if that is faster;
+ * `returned` frees each value as soon as no operation needs it.
  */
 export type GraphMemory = 'automatic' | 'returned'
 
@@ -14,13 +14,15 @@ const bytesOf = ({ shape, type }: Pick<Value, 'shape' | 'type'>): number => size
 
 /** Bytes of the values that a run computes. */
 export interface RunBytes {
-  /** The most that is alive at once, if operations run in their order and none writes in place: onnxruntime needs at most about that. */
+  /**
+   * Peak bytes if operations run in order and none in place; about the most that onnxruntime needs.
+   */
   readonly peak: number
-  /** Of the largest value. */
+  /** Bytes of the largest value. */
   readonly largest: number
 }
 
-/** Measures a graph of fixed shapes. Cost: linear in operations and their inputs. */
+/** Measures a graph with fixed shapes. Cost: linear in operations and their inputs. */
 export const runBytes = ({ operations, roots }: Pick<Graph, 'operations' | 'roots'>): RunBytes => {
   const lastUse = new Map<Value, number>()
   for (const [index, { inputs, outputs }] of operations.entries()) {
@@ -42,19 +44,23 @@ export const runBytes = ({ operations, roots }: Pick<Graph, 'operations' | 'root
   return { peak, largest }
 }
 
-/** Below this peak a graph always keeps its memory: it is little, and most of such a graph's time is spent on allocations. */
+/**
+ * Peak below which a graph always keeps its memory, because small graphs mostly spend time
+ * allocating.
+ */
 const LITTLE = 4 * 2 ** 20
 
 /**
- * Up to this size of a value the C library keeps what is freed in one heap that all graphs share, and returning it costs nothing that can be
- * measured beside the noise. Larger values are mapped and cleared anew in every run, which makes a training step about 13 % slower.
+ * Largest value that the C library keeps in the heap shared by all graphs, so that freeing it has
+ * no measurable cost. Larger values are mapped and cleared in every run, which makes a training
+ * step about 13 % slower.
  */
 const SHARED = 16 * 2 ** 20
 
-/** What a graph holds that keeps its memory: pieces of the first run, and one block for all values of later runs. */
+/** Bytes of a graph that keeps its memory: the first run's values, and one block for later runs. */
 export const keptBytes = ({ peak }: RunBytes): number => 2 * peak
 
-/** Whether a graph keeps its memory where the graphs that do may hold `room` more bytes. */
+/** Decides whether a graph keeps its memory, if `room` more bytes may be kept. */
 export const keepsMemory = (bytes: RunBytes, room: number): 'kept' | 'returned' => {
   if (bytes.peak <= LITTLE) return 'kept'
   return bytes.largest > SHARED && keptBytes(bytes) <= room ? 'kept' : 'returned'

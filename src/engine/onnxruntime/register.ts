@@ -134,7 +134,10 @@ export const defaultRuntimeOptions = (): RuntimeOptions => ({
   stacks: 'on',
 })
 
-/** Loads the library, and registers all kernels for a backend over it. Errors: throws if onnxruntime-node cannot be loaded. */
+/**
+ * Loads the library and registers all kernels of its backend. Throws if onnxruntime-node cannot
+ * load.
+ */
 export const connectOnnxRuntime = (options: Partial<RuntimeOptions>): RecordingBackend => {
   const runtime = makeRuntime(loadOnnxRuntime(), { ...defaultRuntimeOptions(), ...options })
   const backend = makeRecordingBackend(runtime, () => setImmediate())
@@ -161,8 +164,8 @@ export const connectOnnxRuntime = (options: Partial<RuntimeOptions>): RecordingB
 }
 
 /**
- * Registers the backend `onnxruntime` and all its kernels; makes nothing active. A second call replaces the first
- * registration, and with it every tensor that lived there.
+ * Registers the backend `onnxruntime` and all its kernels without activating it. A second call
+ * replaces the first registration and invalidates its tensors.
  *
  * Errors   throws if onnxruntime-node cannot be loaded.
  */

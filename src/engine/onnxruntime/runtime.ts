@@ -16,11 +16,16 @@ import { kernelError, type StackMode, withoutTensors } from './origin.js'
 export interface RuntimeOptions {
   /** Threads inside one operation. Default 2, or 1 on a machine with one core. */
   readonly threads: number
-  /** Let idle worker threads spin, which is faster, and greedy when other programs want the cores. */
+  /**
+   * Lets idle worker threads spin, which is faster but wastes CPU time if other programs need the
+   * cores.
+   */
   readonly spinning: 'on' | 'off'
   /** Compiled graphs kept for reuse; the one not used for longest goes first. */
   readonly cacheSize: number
-  /** Bytes that graphs with large values may hold between runs, which is faster. Default a quarter of the machine's memory. */
+  /**
+   * Most bytes that graphs with large values keep between runs. Default: a quarter of the memory.
+   */
   readonly keptBytes: number
   /** Default `all`. Lower levels compile faster and run slower. */
   readonly optimization: OptimizationLevel
@@ -41,7 +46,7 @@ export interface EngineStats {
   readonly compileMs: number
   readonly runMs: number
   readonly cachedSessions: number
-  /** Compiled graphs that are alive, and about how many bytes they hold between runs. */
+  /** Number of live compiled graphs, and the approximate bytes they hold between runs. */
   readonly graphs: number
   readonly heldBytes: number
   /** Bytes of all arrays given to runs, and of all that came back. */
@@ -58,25 +63,31 @@ interface Feed {
 /** A graph that is ready to run. */
 export interface CompiledGraph {
   readonly run: (feeds: readonly Feed[]) => readonly OnnxTensor[]
-  /** About how many bytes it takes beside the memory of its values. */
+  /** Approximate bytes of the graph, without the memory of its values. */
   readonly ownBytes: number
   readonly release: () => void
 }
 
 interface CompileOptions {
-  /** Records the same graph again, to explain an error of a run. By default what that needs is kept, which takes 3 kB an operation. */
+  /**
+   * Records the graph again, to explain an error of a run. Default: that data is kept, 3 kB per
+   * operation.
+   */
   readonly recordAgain?: () => Graph
   /** With open shapes the graph runs at any size of the axes that are null there. */
   readonly open?: OpenShapes
-  /** Default automatic. */
+  /** Default `automatic`. */
   readonly memory?: GraphMemory
-  /** Feeds that are part of the graph: a run is given the others. onnxruntime prepares them once for the operations that use them. */
+  /**
+   * Feeds that become constants of the graph, which onnxruntime prepares once. A run receives only
+   * the others.
+   */
   readonly values?: FeedValues
 }
 
 interface MemoryPlan {
   readonly mode: 'kept' | 'returned'
-  /** That are held between runs. */
+  /** Bytes held between runs. */
   readonly bytes: number
 }
 
@@ -92,7 +103,10 @@ export interface Runtime {
   readonly release: () => void
 }
 
-/** Below this many elements in its largest value, a graph runs on one thread: waking a second one costs more. */
+/**
+ * Number of elements in the largest value below which a graph runs on one thread, because waking
+ * another would cost more.
+ */
 const SMALL_ELEMENTS = 16384
 
 const graphCost = (graph: Graph): 'small' | 'large' =>
@@ -101,13 +115,13 @@ const graphCost = (graph: Graph): 'small' | 'large' =>
     ? 'small'
     : 'large'
 
-/** What explains errors of a graph, without the graph itself, which would keep every value's record alive. */
+/** Keeps the data that explains errors of a graph, without the graph and its values. */
 const keptRecord = (graph: Graph): (() => Parameters<typeof kernelError>[0]) => {
   const operations = graph.operations.map(withoutTensors)
   return () => ({ operations })
 }
 
-/** What onnxruntime keeps for each operation of a graph, as measured. */
+/** Measured bytes that onnxruntime keeps per operation of a graph. */
 const OPERATION_BYTES = 8192
 
 const byteLength = (arrays: readonly { readonly data: OnnxArray }[]): number =>
@@ -126,7 +140,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
   const counters = { compiles: 0, cacheHits: 0, runs: 0, compileMs: 0, runMs: 0, bytesIn: 0, bytesOut: 0 }
   const held = { graphs: 0, heldBytes: 0, keptBytes: 0 }
 
-  /** The memory of a graph's values between runs: kept or returned, and how much of it. Open shapes have no sizes to go by. */
+  /** Decides whether a graph keeps its memory, and how much. Sizes of open shapes are unknown. */
   const planMemory = (graph: Graph, { open, memory = 'automatic' }: CompileOptions): MemoryPlan => {
     if (memory === 'returned') return { mode: 'returned', bytes: 0 }
     if (open !== undefined) return { mode: 'kept', bytes: 0 }
@@ -144,7 +158,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     try {
       return ort.createSession(model, {
         intraOpNumThreads: shapes === 'fixed' && graphCost(graph) === 'small' ? 1 : options.threads,
-        enableMemPattern: shapes === 'fixed' && mode === 'kept', // a pattern is kept for each combination of sizes ever seen
+        enableMemPattern: shapes === 'fixed' && mode === 'kept', // one pattern is kept for each combination of sizes
         enableCpuMemArena: mode === 'kept',
         graphOptimizationLevel: options.optimization,
         executionMode: 'sequential',
@@ -163,7 +177,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     const feedTypes = graph.feeds.flatMap((feed) => (values?.has(feed) ? [] : [feed.type]))
     const plan = planMemory(graph, wanted)
     const session = createSession(graph, model, { ...wanted, mode: plan.mode })
-    const ownBytes = 2 * model.byteLength + OPERATION_BYTES * graph.operations.length // prepared constants beside the given ones
+    const ownBytes = 2 * model.byteLength + OPERATION_BYTES * graph.operations.length // given and prepared constants
     const heldBytes = plan.bytes + ownBytes
     held.graphs++
     held.heldBytes += heldBytes

@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { keyFromSeed } from '../../core/key.js'
+import { aRecord, checkOptions } from '../../core/options.js'
 import type { ChatTemplate, TextSpan } from '../../data/chatTemplate.js'
 import type { History, Message } from '../../data/history.js'
 import type { HistoryAction, HistoryPrompt, TokenPrompt } from '../../data/policy.js'
@@ -178,6 +179,7 @@ const tokensAt = (state: TensorDict, i: number): TensorDict<Tokens> =>
 export const AgentTemplate = (
   options: AgentTemplateOptions,
 ): Transform<null, Asked, Tokens, DeepMerge<TextResponse, HistoryAction>, TokenResponse> => {
+  checkOptions('AgentTemplate', options, { speech: aRecord })
   const speakers = speakersOf(options)
   const agentsOf = (td: TensorDict): readonly string[] => get(td as TensorDict<Asked>, 'agent').items.toArray() // needed of the state
   return transform<null, Asked, Tokens, DeepMerge<TextResponse, HistoryAction>, TokenResponse>({

@@ -1,4 +1,5 @@
 /** Whose turn it is in a conversation of several agents, as a pure function of what was said. */
+import { aNumber, checkOptions } from '../../core/options.js'
 import { type Message, textOf } from '../../data/history.js'
 
 /** What an agent wrote, and what it had seen when it did. */
@@ -39,6 +40,7 @@ const requireRounds = (name: string, { rounds }: RoundsOptions): number => {
  * roundRobin()([], ['ann', 'bob']) // { agent: 'ann', sees: 0 }
  */
 export const roundRobin = (options: RoundsOptions = {}): TurnOrder => {
+  checkOptions('roundRobin', options, { rounds: aNumber })
   const rounds = requireRounds('roundRobin', options)
   return (turns, agents) =>
     turns.length >= rounds * agents.length
@@ -55,6 +57,7 @@ export const roundRobin = (options: RoundsOptions = {}): TurnOrder => {
  * simultaneous()([{ agent: 'ann', message: message('assistant', 'rock'), saw: 0 }], ['ann', 'bob']) // { agent: 'bob', sees: 0 }
  */
 export const simultaneous = (options: RoundsOptions = {}): TurnOrder => {
+  checkOptions('simultaneous', options, { rounds: aNumber })
   const rounds = requireRounds('simultaneous', options)
   return (turns, agents) => {
     const place = turns.length % agents.length
@@ -86,6 +89,7 @@ const mentionOf = (text: string, name: string): number => {
  * byMention()([{ agent: 'ann', message: message('assistant', 'Ask @cat.'), saw: 0 }], ['ann', 'bob', 'cat']) // { agent: 'cat', sees: 1 }
  */
 export const byMention = (options: RoundsOptions = {}): TurnOrder => {
+  checkOptions('byMention', options, { rounds: aNumber })
   const rounds = requireRounds('byMention', options)
   return (turns, agents) => {
     const last = turns.at(-1)

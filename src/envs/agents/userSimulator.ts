@@ -4,6 +4,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, type Cancellation, cancellation } from '../../core/cancellation.js'
 import { child, formatKey, type Key, parseKey } from '../../core/key.js'
 import { limiter } from '../../core/limiter.js'
+import { aFunction, aNumber, aRecord, aText, checkOptions, eitherOf, type OptionKinds } from '../../core/options.js'
 import { append, History, lastMessage, type Message, message, textOf } from '../../data/history.js'
 import type { HistoryAction, HistoryPrompt, Policy } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
@@ -85,7 +86,7 @@ interface UserTurn {
   readonly key: Key
 }
 
-const checkOptions = ({ maxTurns, maxCalls = 1, stopMarker }: UserSimulatorOptions): void => {
+const checkSizes = ({ maxTurns, maxCalls = 1, stopMarker }: UserSimulatorOptions): void => {
   const isCount = (n: number): boolean => Number.isInteger(n) && n >= 1
   const problems = [
     ...(isCount(maxTurns) ? [] : [`maxTurns must be at least 1, got ${maxTurns}`]),
@@ -154,6 +155,16 @@ const endsOf = (next: TensorDict, ends: ReadonlyMap<number, End>): Omit<Outcome,
   }
 }
 
+const USER_SIMULATOR_OPTIONS: OptionKinds<UserSimulatorOptions> = {
+  policy: aRecord,
+  persona: eitherOf(aText, aFunction),
+  stopMarker: aText,
+  maxTurns: aNumber,
+  opening: aText,
+  roles: aRecord,
+  maxCalls: aNumber,
+}
+
 /**
  * A user who is played by a policy: writes the next message after each turn of the assistant.
  *
@@ -177,7 +188,8 @@ const endsOf = (next: TensorDict, ends: ReadonlyMap<number, End>): Omit<Outcome,
 export const UserSimulator = (
   options: UserSimulatorOptions,
 ): Transform<null, HistoryPrompt, HistoryPrompt & SimulatedUser> => {
-  checkOptions(options)
+  checkOptions('UserSimulator', options, USER_SIMULATOR_OPTIONS)
+  checkSizes(options)
   const { persona = '', stopMarker, maxTurns, roles = ROLES } = options
   const personaOf = (td: TensorDict, i: number): string =>
     typeof persona === 'string' ? persona : scope(() => persona(take(td, [i])))

@@ -1,5 +1,6 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { child, formatKey, uniformInteger } from '../../core/key.js'
+import { aList, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import { append, History, type Message, message, textOf } from '../../data/history.js'
 import type { HistoryAction } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
@@ -93,7 +94,7 @@ const gainOf = (
   return better === 'higher' ? score - before : before - score
 }
 
-const checkOptions = ({ tasks, maxSteps = 1, maxWrong = 1, rewardWrongFormat = 0 }: MLGymWrapperOptions): void => {
+const checkSizes = ({ tasks, maxSteps = 1, maxWrong = 1, rewardWrongFormat = 0 }: MLGymWrapperOptions): void => {
   const problems = [
     ...(tasks.length === 0 ? ['there is no task'] : []),
     ...(Number.isInteger(maxSteps) && maxSteps >= 1 ? [] : [`maxSteps must be at least 1, got ${maxSteps}`]),
@@ -202,6 +203,16 @@ const opening = ({ description, commandDocs, shell }: MLGymOpened, maxSteps: num
     message('user', `${description}\n\n${prompt(0, maxSteps, shell)}`),
   ])
 
+/** The options of an environment of MLGym, whatever its sessions are, for `checkOptions`. */
+export const MLGYM_OPTIONS: OptionKinds<Omit<MLGymWrapperOptions, 'sessions'>> = {
+  tasks: aList,
+  batchSize: aNumber,
+  maxSteps: aNumber,
+  rewardWrongFormat: aNumber,
+  maxWrong: aNumber,
+  metric: aRecord,
+}
+
 /**
  * Machine learning tasks of MLGym, in which the policy writes a discussion and a command, and reads what the command printed.
  *
@@ -224,7 +235,8 @@ const opening = ({ description, commandDocs, shell }: MLGymOpened, maxSteps: num
  * MLGymWrapper({ sessions: mlgymSessions({ mlgym: recordedMLGym([]) }), tasks: ['prisonersDilemma'] }).name // 'MLGymWrapper'
  */
 export const MLGymWrapper = (options: MLGymWrapperOptions): Env<MLGymEnvState, HistoryAction> => {
-  checkOptions(options)
+  checkOptions('MLGymWrapper', options, { ...MLGYM_OPTIONS, sessions: aRecord })
+  checkSizes(options)
   const { sessions, tasks, batchSize = 1, maxSteps = 10, rewardWrongFormat = 0, maxWrong = 3, metric = {} } = options
   requireBatchSize(NAME, batchSize)
   const rules: Rules = { sessions, maxSteps, rewardWrongFormat, maxWrong, metric }

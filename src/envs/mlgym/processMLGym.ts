@@ -1,6 +1,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { Alarms, Processes, TalkingProcess } from '../../core/capabilities.js'
+import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import { liveAlarms } from '../../live/clock.js'
 import { liveProcesses } from '../../live/processes.js'
 import { type MLGym, type MLGymFailure, type MLGymReply, type MLGymSession, mlgymFailure } from './session.js'
@@ -140,6 +141,17 @@ const bridgeOf = (
 
 const ownBridge = (): string => decodeURIComponent(new URL('../../../assets/mlgymBridge.py', import.meta.url).pathname)
 
+const PROCESS_MLGYM_OPTIONS: OptionKinds<ProcessMLGymOptions> = {
+  command: aText,
+  args: aList,
+  folder: aText,
+  env: aRecord,
+  openLimitMs: aNumber,
+  stepLimitMs: aNumber,
+  processes: aRecord,
+  alarms: aRecord,
+}
+
 /**
  * MLGym in processes of its own, one for each session: a small Python bridge imports `mlgym` and is talked to in lines of JSON. It needs MLGym (from
  * its repository; the package of that name on PyPI is another one) and docker or podman.
@@ -152,6 +164,7 @@ const ownBridge = (): string => decodeURIComponent(new URL('../../../assets/mlgy
  * processMLGym({ command: 'python3', folder: 'MLGym' }).open.length // 1
  */
 export const processMLGym = (options: ProcessMLGymOptions = {}): MLGym => {
+  checkOptions('processMLGym', options, PROCESS_MLGYM_OPTIONS)
   const {
     command = 'python3',
     args = [ownBridge()],

@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED } from '../../core/cancellation.js'
 import { limiter } from '../../core/limiter.js'
+import { aNumber, aRecord, checkOptions } from '../../core/options.js'
 import {
   type MLGym,
   type MLGymFailure,
@@ -63,6 +64,7 @@ const CANCELLED = mlgymFailure('infrastructure', 'nobody waits for the command a
  * Effects  holds containers until `close`.
  */
 export const mlgymSessions = (options: MLGymSessionsOptions): MLGymSessions => {
+  checkOptions('mlgymSessions', options, { mlgym: aRecord, maxSessions: aNumber })
   const { mlgym, maxSessions = 8 } = options
   const places = limiter(maxSessions)
   /** Sessions that wait, the longest unused first. */

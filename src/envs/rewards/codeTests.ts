@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { cancellation } from '../../core/cancellation.js'
 import { parseJson } from '../../core/json.js'
+import { aFunction, aList, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import {
   SANDBOX_LIMITS,
   type Sandbox,
@@ -160,6 +161,14 @@ const scored = (share: number, mode: 'share' | 'all', found: 'code' | 'none'): S
   parts: { passed: share, code: found === 'code' ? 1 : 0 },
 })
 
+const CODE_TESTS_OPTIONS: OptionKinds<CodeTestsOptions<never>> = {
+  tests: aFunction,
+  reward: oneOf('share', 'all'),
+  sandbox: aRecord,
+  limits: aRecord,
+  readOnly: aList,
+}
+
 /**
  * Runs the last block of Python of the answer against the task's tests, each in a sandbox of its own.
  *
@@ -176,6 +185,7 @@ const scored = (share: number, mode: 'share' | 'all', found: 'code' | 'none'): S
  * codeTests({ tests: () => [{ _tag: 'Lines', input: '2', output: '4' }] }).partNames // ['passed', 'code']
  */
 export const codeTests = <T extends Task>(options: CodeTestsOptions<T>): RewardService<T> => {
+  checkOptions('codeTests', options, CODE_TESTS_OPTIONS)
   const { tests, reward = 'share', sandbox = liveSandbox(), readOnly = [] } = options
   const limits = { ...SANDBOX_LIMITS, outputBytes: 2 ** 20, ...options.limits }
   const judged = async (

@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { FormatFailure } from '../../core/failure.js'
 import { child, type Key, permutation, uniformInteger } from '../../core/key.js'
+import { aNumber, checkOptions } from '../../core/options.js'
 import { exactValue, literalsOf, parseArithmetic } from '../../data/arithmetic.js'
 import { endlessTasks, type RowTask, type TaskSource } from '../../data/task.js'
 import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange, answerScore } from './answerScore.js'
@@ -84,7 +85,7 @@ const drawPuzzle = (key: Key, { numCount, maxNumber, maxTarget }: Required<Count
   return { target, numbers: drawn, solution: value < 0 ? (negated ?? text) : text }
 }
 
-const checkOptions = ({ numCount, maxNumber, maxTarget }: Required<CountdownTaskOptions>): void => {
+const checkSizes = ({ numCount, maxNumber, maxTarget }: Required<CountdownTaskOptions>): void => {
   const problem = (name: string, value: number, most: number): readonly string[] =>
     Number.isInteger(value) && value >= 1 && value <= most ? [] : [`${name} must be from 1 to ${most}, got ${value}`]
   const problems = [
@@ -105,12 +106,12 @@ const checkOptions = ({ numCount, maxNumber, maxTarget }: Required<CountdownTask
  * @example
  * countdownTasks(keyFromSeed(1), { numCount: 3 }).size // 'endless'
  */
-export const countdownTasks = (
-  key: Key,
-  { numCount = 4, maxNumber = 100, maxTarget = 1000 }: CountdownTaskOptions = {},
-): TaskSource<RowTask<CountdownRow>> => {
+export const countdownTasks = (key: Key, given: CountdownTaskOptions = {}): TaskSource<RowTask<CountdownRow>> => {
+  checkOptions('countdownTasks', given, { numCount: aNumber, maxNumber: aNumber, maxTarget: aNumber })
+  const { numCount = 4, maxNumber = 100, maxTarget = 1000 } = given
+
   const options = { numCount, maxNumber, maxTarget }
-  checkOptions(options)
+  checkSizes(options)
   return endlessTasks('countdown', (index) => {
     const row = drawPuzzle(child(key, index), options)
     return {
@@ -155,16 +156,19 @@ export const countdownProblem = (expression: string, { target, numbers }: Countd
  * @example
  * countdownReward().partNames // ['answer', 'think', 'right']
  */
-export const countdownReward = (options: AnswerRewardOptions = {}): AnswerReward => ({
-  name: 'countdown',
-  partNames: ANSWER_PARTS,
-  range: answerRange(options),
-  score: (answered) => {
-    const goal = countdownGoal(answered.task.answer)
-    if (E.isLeft(goal)) throw new Error(`countdownReward: task ${answered.task.id}: ${goal.left.reason}`)
-    const reply = replyOf(answered)
-    const expression = blockOf(reply, 'answer')
-    const isRight = expression !== '' && countdownProblem(expression, goal.right) === undefined
-    return answerScore(reply, expression === '' ? 'none' : isRight ? 'right' : 'wrong', options)
-  },
-})
+export const countdownReward = (options: AnswerRewardOptions = {}): AnswerReward => {
+  checkOptions('countdownReward', options, { correctReward: aNumber, formatReward: aNumber })
+  return {
+    name: 'countdown',
+    partNames: ANSWER_PARTS,
+    range: answerRange(options),
+    score: (answered) => {
+      const goal = countdownGoal(answered.task.answer)
+      if (E.isLeft(goal)) throw new Error(`countdownReward: task ${answered.task.id}: ${goal.left.reason}`)
+      const reply = replyOf(answered)
+      const expression = blockOf(reply, 'answer')
+      const isRight = expression !== '' && countdownProblem(expression, goal.right) === undefined
+      return answerScore(reply, expression === '' ? 'none' : isRight ? 'right' : 'wrong', options)
+    },
+  }
+}

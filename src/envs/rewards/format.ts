@@ -1,4 +1,5 @@
 /** The form of an answer: blocks in tags, each once, in order, with nothing beside them. */
+import { aList, aNumber, aText, checkOptions } from '../../core/options.js'
 import { textOf } from '../../data/history.js'
 import type { Task } from '../../data/task.js'
 import type { Reward } from './reward.js'
@@ -77,6 +78,7 @@ const isBare = (text: string, places: readonly Place[]): boolean => {
  * formatScore('<think>2 + 2</think><answer>4</answer> So.').kept // { blocks: true, order: true, outside: false }
  */
 export const formatScore = (completion: string, options: FormatScoreOptions = {}): FormatScore => {
+  checkOptions('formatScore', options, { blocks: aList, rules: aList, factor: aNumber, endOfTurn: aText })
   const { blocks, rules, factor, endOfTurn } = checkFormat('formatScore', options)
   const text = completion.endsWith(endOfTurn) ? completion.slice(0, completion.length - endOfTurn.length) : completion
   const places = blocks.map((tag) => onlyBlock(text, tag)).filter((place) => place !== undefined)
@@ -99,6 +101,7 @@ export const formatScore = (completion: string, options: FormatScoreOptions = {}
  * FormatReward({ factor: 0.5 }).range // [0, 0.5]
  */
 export const FormatReward = (options: FormatScoreOptions = {}): Reward<Task, FormatRule> => {
+  checkOptions('FormatReward', options, { blocks: aList, rules: aList, factor: aNumber, endOfTurn: aText })
   const { rules, factor } = checkFormat('FormatReward', options)
   return {
     name: 'format',

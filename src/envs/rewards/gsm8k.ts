@@ -1,4 +1,5 @@
 /** The reward of GSM8K: is the number in the answer block the right one? */
+import { aNumber, checkOptions } from '../../core/options.js'
 import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange } from './answerScore.js'
 import { blockOf, replyOf } from './reply.js'
 
@@ -68,6 +69,7 @@ const referenceAnswer = (reference: string): string | undefined => {
  * gsm8kReward('<think>6 * 3 = 18</think><answer>$18.00</answer>', 'She makes 6*3=18\n#### 18').reward // 1
  */
 export const gsm8kReward = (completion: string, reference: string, options: GSM8KRewardOptions = {}): GSM8KReward => {
+  checkOptions('gsm8kReward', options, { correctReward: aNumber, formatReward: aNumber })
   const { correctReward = 1, formatReward = 0.1 } = options
   const truth = referenceAnswer(reference)
   if (truth === undefined) throw new Error(`gsm8kReward: the reference must contain '#### ' exactly once: ${reference}`)
@@ -91,12 +93,15 @@ export const gsm8kReward = (completion: string, reference: string, options: GSM8
  * @example
  * gsm8kAnswerReward().partNames // ['answer', 'think', 'right']
  */
-export const gsm8kAnswerReward = (options: GSM8KRewardOptions = {}): AnswerReward => ({
-  name: 'gsm8k',
-  partNames: ANSWER_PARTS,
-  range: answerRange(options),
-  score: (answered) => {
-    const { reward, ...parts } = gsm8kReward(replyOf(answered), answered.task.answer, options)
-    return { reward, success: parts.right === 1, parts }
-  },
-})
+export const gsm8kAnswerReward = (options: GSM8KRewardOptions = {}): AnswerReward => {
+  checkOptions('gsm8kAnswerReward', options, { correctReward: aNumber, formatReward: aNumber })
+  return {
+    name: 'gsm8k',
+    partNames: ANSWER_PARTS,
+    range: answerRange(options),
+    score: (answered) => {
+      const { reward, ...parts } = gsm8kReward(replyOf(answered), answered.task.answer, options)
+      return { reward, success: parts.right === 1, parts }
+    },
+  }
+}

@@ -1,3 +1,4 @@
+import { aNumber, checkOptions } from '../../core/options.js'
 /** The reward of a length: a soft end before the hard one. */
 
 export interface OverlongOptions {
@@ -34,6 +35,7 @@ export const checkOverlong = (name: string, { longest, cache, factor = 1 }: Over
  * overlongReward(18, { longest: 20, cache: 4 }) // -0.5
  */
 export const overlongReward = (tokens: number, options: OverlongOptions): number => {
+  checkOptions('overlongReward', options, { longest: aNumber, cache: aNumber, factor: aNumber })
   checkOverlong('overlongReward', options)
   const { longest, cache, factor = 1 } = options
   const beyond = Math.min(tokens, longest) - (longest - cache)

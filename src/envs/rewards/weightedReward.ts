@@ -2,6 +2,7 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { child } from '../../core/key.js'
+import { aText, checkOptions, oneOf } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
 import type { Answered, AnyReward, Reward, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 
@@ -76,6 +77,7 @@ export const weightedReward = <T extends Task = Task>(
   items: Weighted<Reward<T>>,
   options: WeightedRewardOptions = {},
 ): Reward<T> => {
+  checkOptions('weightedReward', options, { name: aText, success: oneOf('all', 'first', 'any') })
   checkWeights('weightedReward', items)
   return {
     ...described(items, options),
@@ -109,6 +111,7 @@ export const weightedService = <T extends Task = Task>(
   items: Weighted<AnyReward<T>>,
   options: WeightedRewardOptions = {},
 ): RewardService<T> => {
+  checkOptions('weightedService', options, { name: aText, success: oneOf('all', 'first', 'any') })
   checkWeights('weightedService', items)
   return {
     ...described(items, options),

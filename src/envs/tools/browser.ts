@@ -6,6 +6,7 @@ import type { Browser as Chromium } from 'playwright-core'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
 import type { Alarms, Clock, Files, Ids } from '../../core/capabilities.js'
 import type { Gate, GateFailure, OpenGate } from '../../core/http.js'
+import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
 import { liveAlarms, liveClock } from '../../live/clock.js'
 import { liveFiles } from '../../live/files.js'
@@ -243,6 +244,15 @@ const browserOf = (lib: Library, gate: Gate, settings: Settings, first: Room): B
   }
 }
 
+const OPEN_BROWSER_OPTIONS: OptionKinds<BrowserOptions> = {
+  allowedOrigins: aList,
+  executablePath: aText,
+  sandbox: oneOf('none', 'chromium'),
+  viewport: aRecord,
+  limits: aRecord,
+  world: aRecord,
+}
+
 /**
  * Starts a browser that goes to allowed origins only.
  *
@@ -257,6 +267,7 @@ const browserOf = (lib: Library, gate: Gate, settings: Settings, first: Room): B
  *          ends; the folder stays in the folder for temporary files if this process is killed before `close`.
  */
 export const openBrowser = (options: BrowserOptions): TE.TaskEither<BrowserFailure, Browser> => {
+  checkOptions('openBrowser', options, OPEN_BROWSER_OPTIONS)
   const limits = { ...LIMITS, ...options.limits }
   const bad = Object.entries(limits).filter(([, value]) => !(value > 0))
   if (bad.length > 0)

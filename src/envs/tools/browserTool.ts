@@ -1,11 +1,12 @@
 /** The browser as a tool of a policy. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
+import { checkOptions } from '../../core/options.js'
 import type { HistoryPrompt } from '../../data/policy.js'
 import type { Transform } from '../transforms/transform.js'
 import type { Browser, BrowserOutcome, PageRef } from './browser.js'
 import type { BrowserAction } from './browserPage.js'
-import { type SimpleToolTransformOptions, toolSettings } from './simpleToolTransform.js'
+import { type SimpleToolTransformOptions, TOOL_TRANSFORM_OPTIONS, toolSettings } from './simpleToolTransform.js'
 import { type Tool, type ToolFailure, type ToolReply, tool, toolFailure } from './tool.js'
 import { ToolRegistry } from './toolRegistry.js'
 import { type ToolEntries, toolTransform } from './toolTransform.js'
@@ -94,6 +95,7 @@ export const BrowserTransform = (
   browser: Browser,
   options: Omit<SimpleToolTransformOptions, 'registry'> = {},
 ): Transform<null, HistoryPrompt, ToolEntries> => {
+  checkOptions('BrowserTransform', options, TOOL_TRANSFORM_OPTIONS)
   const registry = ToolRegistry([browserTool(browser)])
   return toolTransform(
     toolSettings('BrowserTransform', { ...options, registry }, { order: 'parallel', onError: 'continue' }),

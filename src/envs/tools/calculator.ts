@@ -1,6 +1,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { z } from 'zod'
+import { aNumber, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { exactValue, floatValue, parseArithmetic } from '../../data/arithmetic.js'
 import { decimalOf } from '../../data/rational.js'
 import { type Tool, tool, toolFailure } from './tool.js'
@@ -21,6 +22,14 @@ export interface CalculatorOptions {
 /** A policy that asks for 5.0 or 5e3 reads the same number as another. */
 const shownFloat = (value: number): string => String(value === 0 ? 0 : value)
 
+const CALCULATOR_OPTIONS: OptionKinds<CalculatorOptions> = {
+  name: aText,
+  numbers: oneOf('exact', 'float'),
+  places: aNumber,
+  maxLength: aNumber,
+  maxDigits: aNumber,
+}
+
 /**
  * A calculator: `+ - * / % ^`, parentheses, signs and decimals. It reads the expression by itself, so that no text runs as a program, and its
  * work is bounded whatever the text is. Remembers nothing.
@@ -32,6 +41,7 @@ const shownFloat = (value: number): string => String(value === 0 ? 0 : value)
  * calculator().name // 'calculator'
  */
 export const calculator = (options: CalculatorOptions = {}): Tool => {
+  checkOptions('calculator', options, CALCULATOR_OPTIONS)
   const { name = 'calculator', numbers = 'exact', places = 10, maxLength = 1000, maxDigits = 300 } = options
   const problems = Object.entries({ places, maxLength, maxDigits }).flatMap(([key, value]) =>
     Number.isSafeInteger(value) && value >= 0 ? [] : [`${key} must be an integer of at least 0, got ${value}`],

@@ -2,6 +2,7 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
+import { aList, aRecord, aText, type OptionKinds, oneOf } from '../../core/options.js'
 import { SANDBOX_LIMITS, type Sandbox, type SandboxLimits, type SandboxProgram } from '../../core/sandbox.js'
 import { liveSandbox } from '../../live/sandbox/liveSandbox.js'
 import { cellObservation } from './cellObservation.js'
@@ -21,6 +22,16 @@ export interface CellToolOptions {
   /** Folders and files of this machine that programs may read, besides those of the system: an environment with packages. */
   readonly readOnly?: readonly string[]
   readonly sessions?: Partial<Pick<CellSessionsOptions, 'maxIdle' | 'idleMs' | 'alarms' | 'ids'>>
+}
+
+/** The options of every tool that runs code in the sandbox, for `checkOptions`. */
+export const CELL_TOOL_OPTIONS: OptionKinds<CellToolOptions> = {
+  name: aText,
+  sandbox: aRecord,
+  memory: oneOf('none', 'session'),
+  limits: aRecord,
+  readOnly: aList,
+  sessions: aRecord,
 }
 
 /** A tool that keeps programs between calls. */

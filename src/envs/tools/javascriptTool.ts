@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'
 import type { Alarms, Thread, Threads } from '../../core/capabilities.js'
 import { uniformInteger } from '../../core/key.js'
+import { aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { liveAlarms } from '../../live/clock.js'
 import { liveThreads } from '../../live/threads.js'
 import type {
@@ -126,6 +127,16 @@ const workers = (options: JavaScriptToolOptions) => {
   }
 }
 
+const JAVASCRIPT_TOOL_OPTIONS: OptionKinds<JavaScriptToolOptions> = {
+  name: aText,
+  memory: oneOf('none', 'session'),
+  limits: aRecord,
+  maxIdle: aNumber,
+  idleMs: aNumber,
+  threads: aRecord,
+  alarms: aRecord,
+}
+
 /**
  * JavaScript as a tool: its argument is `code`, and its result what was written to the console, and the value of the last expression.
  *
@@ -141,6 +152,7 @@ const workers = (options: JavaScriptToolOptions) => {
  * javascriptTool().name // 'javascript'
  */
 export const javascriptTool = (options: JavaScriptToolOptions = {}): JavaScriptTool => {
+  checkOptions('javascriptTool', options, JAVASCRIPT_TOOL_OPTIONS)
   const { name = 'javascript', memory = 'none', alarms = liveAlarms } = options
   const limits = { ...LIMITS, ...options.limits }
   const pool = workers(options)

@@ -1,8 +1,9 @@
 /** Tools of MCP servers in a conversation. */
+import { checkOptions } from '../../core/options.js'
 import type { HistoryPrompt } from '../../data/policy.js'
 import type { Transform } from '../transforms/transform.js'
 import type { McpTools } from './mcpTools.js'
-import { type SimpleToolTransformOptions, toolSettings } from './simpleToolTransform.js'
+import { type SimpleToolTransformOptions, TOOL_TRANSFORM_OPTIONS, toolSettings } from './simpleToolTransform.js'
 import { ToolRegistry } from './toolRegistry.js'
 import { type ToolEntries, toolTransform } from './toolTransform.js'
 
@@ -17,6 +18,7 @@ export const MCPToolTransform = (
   mcp: McpTools,
   options: Omit<SimpleToolTransformOptions, 'registry'> = {},
 ): Transform<null, HistoryPrompt, ToolEntries> => {
+  checkOptions('MCPToolTransform', options, TOOL_TRANSFORM_OPTIONS)
   const registry = ToolRegistry(mcp.tools())
   return toolTransform(
     toolSettings('MCPToolTransform', { ...options, registry }, { order: 'parallel', onError: 'continue' }),

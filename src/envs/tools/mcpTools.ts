@@ -3,6 +3,7 @@
 import type { Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
 import * as E from 'fp-ts/lib/Either.js'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
+import { aFunction, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import { excerpt } from '../../core/secrets.js'
 import { clipped } from './clipped.js'
 import {
@@ -116,6 +117,15 @@ const sharedNames = (tools: readonly Tool[]): readonly string[] => {
   return [...new Set(names.filter((name, i) => names.indexOf(name) !== i))]
 }
 
+const MCP_TOOLS_OPTIONS: OptionKinds<McpToolsOptions> = {
+  servers: aRecord,
+  nameOf: aFunction,
+  onTools: aFunction,
+  onNote: aFunction,
+  limits: aRecord,
+  world: aRecord,
+}
+
 /**
  * Connects to MCP servers, and gives their tools.
  *
@@ -128,6 +138,7 @@ const sharedNames = (tools: readonly Tool[]): readonly string[] => {
  * Effects  processes and connections, until `close`. Processes end with this one, however it ends.
  */
 export const mcpTools = (options: McpToolsOptions): TE.TaskEither<McpFailure, McpTools> => {
+  checkOptions('mcpTools', options, MCP_TOOLS_OPTIONS)
   const { servers, nameOf = DOTTED, onTools = () => {}, onNote = () => {} } = options
   const { limits, world } = mcpSettings(servers, options.limits, options.world)
   return async () => {

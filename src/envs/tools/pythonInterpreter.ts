@@ -1,5 +1,6 @@
 import type { Alarms } from '../../core/capabilities.js'
 import { type Limiter, limiter } from '../../core/limiter.js'
+import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { type Message, textOf } from '../../data/history.js'
 import type { HistoryPrompt } from '../../data/policy.js'
 import { liveAlarms } from '../../live/clock.js'
@@ -39,6 +40,16 @@ const callsOf = (reply: Message, name: string, languages: readonly string[]): As
   }
 }
 
+const PYTHON_INTERPRETER_OPTIONS: OptionKinds<PythonInterpreterOptions> = {
+  tool: aRecord,
+  languages: aList,
+  onNoCall: oneOf('terminate', 'continue'),
+  role: aText,
+  limits: aRecord,
+  limiter: aRecord,
+  alarms: aRecord,
+}
+
 /**
  * Runs the Python between fences in the policy's last message, one block after the other, and puts a message with the output of each behind it.
  *
@@ -53,6 +64,7 @@ const callsOf = (reply: Message, name: string, languages: readonly string[]): As
  * PythonInterpreter({ tool: pythonTool({ memory: 'session' }) }).name // 'PythonInterpreter'
  */
 export const PythonInterpreter = (options: PythonInterpreterOptions): Transform<null, HistoryPrompt, ToolEntries> => {
+  checkOptions('PythonInterpreter', options, PYTHON_INTERPRETER_OPTIONS)
   const { tool, languages = ['python', 'python3', 'py'], onNoCall = 'continue', role = 'tool', limits = {} } = options
   const { calls: maxCalls = 16, rounds: maxRounds = 32, timeoutMs = 60_000 } = limits
   return toolTransform({

@@ -1,5 +1,6 @@
+import { checkOptions } from '../../core/options.js'
 import type { CellLanguage, CellTool, CellToolOptions } from './cellTool.js'
-import { cellTool } from './cellTool.js'
+import { CELL_TOOL_OPTIONS, cellTool } from './cellTool.js'
 
 /**
  * Runs cells in one name space. Requests are lines of JSON. The descriptors of the talk are copies that cells do not see under their usual
@@ -77,4 +78,7 @@ const PYTHON: CellLanguage = {
  * @example
  * pythonTool().name // 'python'
  */
-export const pythonTool = (options: CellToolOptions = {}): CellTool => cellTool(PYTHON, options)
+export const pythonTool = (options: CellToolOptions = {}): CellTool => {
+  checkOptions('pythonTool', options, CELL_TOOL_OPTIONS)
+  return cellTool(PYTHON, options)
+}

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
 import type { HttpFailure, HttpReply, HttpRequest, Transport } from '../../core/http.js'
 import { parseJson } from '../../core/json.js'
+import { aFunction, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import { sipHash } from '../../core/sipHash.js'
 import { clipped } from './clipped.js'
 import { type Passage, type RetrievalCacheOptions, retrievalCache } from './retrievalCache.js'
@@ -175,6 +176,17 @@ const settingsOf = (options: RetrievalOptions) => {
   return { ...options, limits, name, request, response, onNote }
 }
 
+const RETRIEVAL_TOOL_OPTIONS: OptionKinds<RetrievalOptions> = {
+  transport: aRecord,
+  request: aFunction,
+  response: aRecord,
+  cache: aRecord,
+  limits: aRecord,
+  onNote: aFunction,
+  name: aText,
+  description: aText,
+}
+
 /**
  * A tool that asks a search engine over HTTP, and gives its passages as numbered text.
  *
@@ -186,6 +198,7 @@ const settingsOf = (options: RetrievalOptions) => {
  * Effects  requests, and those of the cache's store. Both stay their owner's to close.
  */
 export const retrievalTool = (options: RetrievalOptions): Tool => {
+  checkOptions('retrievalTool', options, RETRIEVAL_TOOL_OPTIONS)
   const { name, limits, transport, request, response, onNote, ...settings } = settingsOf(options)
   const cache = settings.cache === undefined ? undefined : retrievalCache(settings.cache, onNote)
   const once = shared()

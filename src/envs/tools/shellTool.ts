@@ -1,5 +1,6 @@
+import { checkOptions } from '../../core/options.js'
 import type { CellLanguage, CellTool, CellToolOptions } from './cellTool.js'
-import { cellTool } from './cellTool.js'
+import { CELL_TOOL_OPTIONS, cellTool } from './cellTool.js'
 
 /** Runs commands in one shell. Requests are two lines: the mark, and the commands as `printf %b` reads them. */
 const DRIVER = `
@@ -35,4 +36,7 @@ const SHELL: CellLanguage = {
  * @example
  * shellTool({ memory: 'session' }).initial // []
  */
-export const shellTool = (options: CellToolOptions = {}): CellTool => cellTool(SHELL, options)
+export const shellTool = (options: CellToolOptions = {}): CellTool => {
+  checkOptions('shellTool', options, CELL_TOOL_OPTIONS)
+  return cellTool(SHELL, options)
+}

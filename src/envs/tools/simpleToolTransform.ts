@@ -1,7 +1,8 @@
 import type { Alarms } from '../../core/capabilities.js'
 import { type Limiter, limiter } from '../../core/limiter.js'
+import { aFunction, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import type { HistoryPrompt } from '../../data/policy.js'
-import type { ToolCallFormat } from '../../data/toolCalls/format.js'
+import { TOOL_CALL_FORMATS, type ToolCallFormat } from '../../data/toolCalls/format.js'
 import { liveAlarms } from '../../live/clock.js'
 import type { Transform } from '../transforms/transform.js'
 import { callsOfMessage, callsOfText } from './askedCalls.js'
@@ -54,6 +55,17 @@ export const toolSettings = (
   }
 }
 
+/** The options of every transform of tools, for `checkOptions`. */
+export const TOOL_TRANSFORM_OPTIONS: OptionKinds<Omit<SimpleToolTransformOptions, 'registry'>> = {
+  format: oneOf(...TOOL_CALL_FORMATS),
+  onNoCall: oneOf('terminate', 'continue'),
+  role: aText,
+  limits: aRecord,
+  limiter: aRecord,
+  alarms: aRecord,
+  onLate: aFunction,
+}
+
 /**
  * Runs the calls of the policy's last message at once, and puts their results behind it in the order of the calls. Put it below
  * `TemplateTransform`, and one of its kind in a chain: a `ToolRegistry` holds any number of tools.
@@ -68,8 +80,12 @@ export const toolSettings = (
  * @example
  * SimpleToolTransform({ registry: ToolRegistry([calculator()]), format: 'hermes' }).name // 'SimpleToolTransform'
  */
-export const SimpleToolTransform = (options: SimpleToolTransformOptions): Transform<null, HistoryPrompt, ToolEntries> =>
-  toolTransform(toolSettings('SimpleToolTransform', options, { order: 'parallel', onError: 'continue' }))
+export const SimpleToolTransform = (
+  options: SimpleToolTransformOptions,
+): Transform<null, HistoryPrompt, ToolEntries> => {
+  checkOptions('SimpleToolTransform', options, { ...TOOL_TRANSFORM_OPTIONS, registry: aRecord })
+  return toolTransform(toolSettings('SimpleToolTransform', options, { order: 'parallel', onError: 'continue' }))
+}
 
 export interface ExecuteToolsInOrderOptions extends SimpleToolTransformOptions {
   /** What becomes of the calls of a message after one that gave no result. Default `continue`. */
@@ -86,7 +102,14 @@ export interface ExecuteToolsInOrderOptions extends SimpleToolTransformOptions {
  * @example
  * ExecuteToolsInOrder({ registry: ToolRegistry([calculator()]), onError: 'stop' }).name // 'ExecuteToolsInOrder'
  */
-export const ExecuteToolsInOrder = (options: ExecuteToolsInOrderOptions): Transform<null, HistoryPrompt, ToolEntries> =>
-  toolTransform(
+export const ExecuteToolsInOrder = (
+  options: ExecuteToolsInOrderOptions,
+): Transform<null, HistoryPrompt, ToolEntries> => {
+  checkOptions('ExecuteToolsInOrder', options, {
+    ...{ ...TOOL_TRANSFORM_OPTIONS, registry: aRecord },
+    onError: oneOf('continue', 'stop'),
+  })
+  return toolTransform(
     toolSettings('ExecuteToolsInOrder', options, { order: 'sequence', onError: options.onError ?? 'continue' }),
   )
+}

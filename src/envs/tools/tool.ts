@@ -4,6 +4,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { Key } from '../../core/key.js'
+import { aFunction, anything, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { ContentPart, ToolCall } from '../../data/history.js'
 
 /**
@@ -84,6 +85,14 @@ const checked = <A extends z.ZodObject>(
     : E.left(toolFailure(name, 'arguments', `the arguments do not fit: ${z.prettifyError(parsed.error)}`))
 }
 
+const TOOL_OPTIONS: OptionKinds<ToolOptions<never, never>> = {
+  name: aText,
+  description: aText,
+  parameters: anything,
+  initial: anything,
+  run: aFunction,
+}
+
 /**
  * A tool from zod schemas of its arguments and a function.
  *
@@ -94,6 +103,7 @@ const checked = <A extends z.ZodObject>(
  * tool({ name: 'now', description: '', parameters: {}, initial: null, run: async () => ({ content: 'noon', state: null }) }).name // 'now'
  */
 export const tool = <A extends z.ZodRawShape, S>(options: ToolOptions<A, S>): Tool => {
+  checkOptions('tool', options, TOOL_OPTIONS)
   const { name, description, initial, run } = options
   const schema = z.strictObject(options.parameters)
   return {

@@ -9,7 +9,7 @@ import type { PartEntries, RewardEntries } from './rewardEntries.js'
 import { type NeededTask, READING_OPTIONS, type RewardReading, type RewardState, rewarding } from './rewardTransform.js'
 import type { Transform } from './transform.js'
 
-/** How an action is read, and whether an answer ends the episode. Each turn is rewarded. */
+/** The options of reading actions and ending episodes. Each turn is rewarded. */
 export type ParserOptions = Omit<RewardReading, 'when'>
 
 export interface GSM8KRewardParserOptions extends ParserOptions, GSM8KRewardOptions {}
@@ -29,36 +29,45 @@ const PARSER_OPTIONS = { ...READING, correctReward: aNumber, formatReward: aNumb
 const parser = (name: string, reward: AnswerReward, reading: ParserOptions): AnswerParser =>
   rewarding(name, reward, { ...reading, when: 'turn' })
 
+/** The options of the reward: those that are not about how an answer is read. */
+const rewardOptions = <O extends ParserOptions>({ onAnswer, inputMode, endOfTurn, ...reward }: O) => reward
+
 /**
- * Rewards each answer by `gsm8kReward` against the state's `answer`, and ends the episodes in which an answer was given. The reward is added to
- * what is there. Only the completion is read, never the prompt, in every input mode.
+ * Rewards each answer by `gsm8kReward` against the state's `answer`, and ends episodes with an
+ * answer. The reward is added to the existing one. Only the completion is read, never the prompt,
+ * in every input mode.
  *
- * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws RangeError for unknown options.
+ * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws
+ *          RangeError for unknown options.
  * Source   TorchRL `GSM8KRewardParser`.
  */
 export const GSM8KRewardParser = (options: GSM8KRewardParserOptions = {}): AnswerParser => {
   checkOptions('GSM8KRewardParser', options, PARSER_OPTIONS)
-  return parser('GSM8KRewardParser', gsm8kAnswerReward(options), options)
+  return parser('GSM8KRewardParser', gsm8kAnswerReward(rewardOptions(options)), options)
 }
 
 /**
- * Rewards each answer by `mathReward` against the state's `answer`, and ends the episodes in which an answer was given.
+ * Rewards each answer by `mathReward` against the state's `answer`, and ends episodes with an
+ * answer.
  *
- * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws RangeError for unknown options.
+ * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws
+ *          RangeError for unknown options.
  * Source   TorchRL `MATHRewardParser`.
  */
 export const MATHRewardParser = (options: MATHRewardParserOptions = {}): AnswerParser => {
   checkOptions('MATHRewardParser', options, { ...PARSER_OPTIONS, places: aList, secondOpinion: aFunction })
-  return parser('MATHRewardParser', mathReward(options), options)
+  return parser('MATHRewardParser', mathReward(rewardOptions(options)), options)
 }
 
 /**
- * Rewards each answer by `countdownReward` against the goal in the state's `answer`, and ends the episodes in which an answer was given.
+ * Rewards each answer by `countdownReward` against the goal in the state's `answer`, and ends
+ * episodes with an answer.
  *
- * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws RangeError for unknown options.
+ * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws
+ *          RangeError for unknown options.
  * Source   TorchRL `CountdownRewardParser`.
  */
 export const CountdownRewardParser = (options: CountdownRewardParserOptions = {}): AnswerParser => {
   checkOptions('CountdownRewardParser', options, PARSER_OPTIONS)
-  return parser('CountdownRewardParser', countdownReward(options), options)
+  return parser('CountdownRewardParser', countdownReward(rewardOptions(options)), options)
 }

@@ -2,7 +2,7 @@ import * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aNumber, aRecord, aText, checkOptions, eitherOf, oneOf } from '../../core/options.js'
+import { aNumber, aRecord, aText, checkOptions, eitherOf, type OptionKinds, oneOf } from '../../core/options.js'
 import { REWARD_KL_FORMS, type RewardKLForm, rewardKL } from '../../data/rewardKL.js'
 import { raggedSpec, type Spec, tensorSpec } from '../../data/spec.js'
 import { type Ragged, ragged, raggedRow, raggedRows, rowLengths } from '../../data/tensorDict/leaf.js'
@@ -38,6 +38,14 @@ export interface KLComputationOptions<H extends KLShape = KLShape> extends KLPen
   readonly policy?: string
   /** The entry with the reference's. Default refLogProbs. */
   readonly reference?: string
+}
+
+/** The options of the KL penalty, for `checkOptions`. */
+export const KL_PENALTY_OPTIONS: OptionKinds<KLPenaltyOptions> = {
+  form: aText,
+  coefficient: eitherOf(aNumber, aRecord),
+  reward: oneOf('subtract', 'keep'),
+  shape: oneOf('tokens', 'sum'),
 }
 
 const NAME = 'KLComputation'
@@ -127,7 +135,8 @@ const divergences = (
 }
 
 /**
- * The divergence of a step, and the reward without it if it is to be paid. For the other files of this folder.
+ * Computes the KL divergence of a step, and the reward reduced by it if configured. Internal to
+ * this folder.
  *
  * Errors   `Left(EnvFailure)` as `KLComputation` says.
  */
@@ -170,13 +179,16 @@ const entryRows = (name: string, next: TensorDict, entry: string): Result<Ragged
 }
 
 /**
- * The divergence of the policy from a reference, from log-probabilities that are there: the action's own, and those that `RetrieveLogProb` keeps.
+ * Computes the KL divergence of the policy from a reference, from existing log-probabilities: those
+ * of the action, and those stored by `RetrieveLogProb`.
  *
  * Equation $k_t = k(\log \pi(x_t) - \log q(x_t))$, $r \leftarrow r - \beta \sum_t k_t$
  * Shapes   `klPenalty` is ragged, as long as the completion, or `[B]`; the reward `[B]`.
- * Errors   `Left(EnvFailure)` if numbers are missing, of other lengths or not finite, or if the penalty is more than a float32 can say. Throws
- *          RangeError for an unknown form or a coefficient that is no number.
- * Source   TorchRL `KLComputation`, which knows k1, subtracts from every token's reward and takes a number that is missing as 0.
+ * Errors   `Left(EnvFailure)` if numbers are missing, differ in length or are not finite, or if the
+ *          penalty exceeds float32. Throws RangeError for an unknown form or an invalid
+ *          coefficient.
+ * Source   TorchRL `KLComputation`, which supports only k1, subtracts from every token's reward,
+ *          and treats missing numbers as 0.
  *
  * @example
  * KLComputation({ form: 'k3', reward: 'keep', shape: 'sum' }).name // 'KLComputation'
@@ -184,14 +196,7 @@ const entryRows = (name: string, next: TensorDict, entry: string): Result<Ragged
 export const KLComputation = <H extends KLShape = 'tokens'>(
   options: KLComputationOptions<H> = {},
 ): Transform<null, unknown, KLPenalty<H>> => {
-  checkOptions('KLComputation', options, {
-    form: aText,
-    coefficient: eitherOf(aNumber, aRecord),
-    reward: oneOf('subtract', 'keep'),
-    shape: oneOf('tokens', 'sum'),
-    policy: aText,
-    reference: aText,
-  })
+  checkOptions('KLComputation', options, { ...KL_PENALTY_OPTIONS, policy: aText, reference: aText })
   const { policy, reference = 'refLogProbs' } = options
   checkKL(NAME, options)
   const shape = options.shape ?? ('tokens' as H) // the default of H

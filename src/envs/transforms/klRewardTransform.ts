@@ -1,6 +1,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { LogProbModel } from '../../data/policy.js'
 import type { Ragged } from '../../data/tensorDict/leaf.js'
 import { merge } from '../../data/tensorDict/merge.js'
@@ -10,6 +11,7 @@ import {
   checkKL,
   coefficientsOf,
   collectedLogProbs,
+  KL_PENALTY_OPTIONS,
   type KLPenalty,
   type KLPenaltyOptions,
   type KLShape,
@@ -95,6 +97,13 @@ const klTransform = <I extends ScoreInput, H extends KLShape>(
   })
 }
 
+const SCORED_KL_OPTIONS: OptionKinds<KLRewardTransformOptions> = {
+  ...KL_PENALTY_OPTIONS,
+  reference: aRecord,
+  input: aRecord,
+  temperature: aNumber,
+}
+
 /**
  * Asks a reference model about what the policy sampled, and subtracts the divergence from the reward.
  *
@@ -113,7 +122,10 @@ const klTransform = <I extends ScoreInput, H extends KLShape>(
  */
 export const KLRewardTransform = <I extends ScoreInput = TokensInput, H extends KLShape = 'tokens'>(
   options: KLRewardTransformOptions<I, H>,
-): Transform<null, PromptOf<I>, KLEntries<I, H>> => klTransform('KLRewardTransform', options)
+): Transform<null, PromptOf<I>, KLEntries<I, H>> => {
+  checkOptions('KLRewardTransform', options, SCORED_KL_OPTIONS)
+  return klTransform('KLRewardTransform', options)
+}
 
 /**
  * `RetrieveLogProb` of a reference, and of the policy if it is given as a model, with `KLComputation` of the two.
@@ -128,4 +140,7 @@ export const KLRewardTransform = <I extends ScoreInput = TokensInput, H extends 
  */
 export const RetrieveKL = <I extends ScoreInput = TokensInput, H extends KLShape = 'tokens'>(
   options: RetrieveKLOptions<I, H>,
-): Transform<null, PromptOf<I>, KLEntries<I, H>> => klTransform('RetrieveKL', options)
+): Transform<null, PromptOf<I>, KLEntries<I, H>> => {
+  checkOptions('RetrieveKL', options, { ...SCORED_KL_OPTIONS, policy: aRecord })
+  return klTransform('RetrieveKL', options)
+}

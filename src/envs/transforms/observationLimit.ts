@@ -1,5 +1,6 @@
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { aNumber, aRecord, checkOptions, oneOf } from '../../core/options.js'
 import type { ContentPart, History, Message } from '../../data/history.js'
 import type { HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
@@ -144,6 +145,12 @@ const limitOf = (options: ObservationLimitOptions): Limit => {
  * ObservationLimit({ characters: 20_000 }).name // 'ObservationLimit'
  */
 export const ObservationLimit = (options: ObservationLimitOptions): Transform<null, HistoryPrompt, HistoryPrompt> => {
+  checkOptions('ObservationLimit', options, {
+    longer: oneOf('truncate', 'fail'),
+    characters: aNumber,
+    tokens: aNumber,
+    tokenizer: aRecord,
+  })
   const limit = limitOf(options)
   if (!Number.isSafeInteger(limit.most) || limit.most < 0) {
     throw new RangeError(`${NAME}: ${limit.unit} must be an integer of at least 0, got ${limit.most}`)

@@ -163,6 +163,38 @@ const combine = (first: TensorDict, second: TensorDict): TensorDict<never> => {
   return merged as TensorDict<never> // a TensorDict of whatever schema the caller states
 }
 
+/** The transforms that add the entries required by other transforms, for error messages. */
+const PROVIDERS = {
+  query: 'DataLoadingPrimer',
+  answer: 'DataLoadingPrimer',
+  taskId: 'DataLoadingPrimer',
+  groupId: 'DataLoadingPrimer',
+  task: "DataLoadingPrimer({ keep: 'task' })",
+  history: 'ChatEnv',
+  text: 'TemplateTransform',
+  tokens: 'Tokenizer',
+  refLogProbs: 'RetrieveLogProb',
+  stepCount: 'StepCounter',
+  success: 'RewardTransform',
+  turns: 'MultiTurnEnv',
+  agent: 'MultiAgentEnv',
+} as const
+
+type ProviderOf<K> = K extends keyof typeof PROVIDERS ? (typeof PROVIDERS)[K] : never
+
+/**
+ * The entries of states that a transform needs. `Before` adds them: the first line of the
+ * compiler's message names it where it is missing.
+ */
+export type Needs<Before, In> = { readonly [K in keyof In]: In[K] | (Before & never) }
+
+/** A missing entry with the name of what adds it: `text: missing (TemplateTransform adds it)`. */
+const withProvider = (problem: string): string => {
+  const [, key] = /^(\w+)(?:\.[\w.]+)?: missing$/.exec(problem) ?? []
+  const provider = key === undefined ? undefined : new Map<string, string>(Object.entries(PROVIDERS)).get(key)
+  return provider === undefined ? problem : `${problem} (${provider} adds it)`
+}
+
 const stateOf = <S>(td: TensorDict, place: string, initial: S): S => {
   const entry = find(td, [REMEMBERED, place])
   // The cast is right because only `withState` writes this entry, with a value of the same transform.
@@ -201,15 +233,19 @@ const freeing =
 /**
  * Puts a transform around an environment: `pipe(env, append(t1), append(t2))`.
  *
- * Errors   throws Error, listing what is missing, if the environment's specs lack what the transform needs.
+ * Errors   a type error whose first line names the transform that is missing; throws Error, listing
+ *          what is missing and what adds it, if the environment's specs lack what the transform
+ *          needs.
  * Effects  none. Each transform keeps its state in the TensorDict under `transforms`, by its place in the chain.
  */
 export const append =
   <S, In, Out, Inner, Outer>(t: Transform<S, In, Out, Inner, Outer>) =>
-  <O extends In, A>(env: Env<O, A>): Env<DeepMerge<O, Out>, Flat<Omit<A, keyof Inner> & Outer>> => {
+  <O extends Needs<ProviderOf<keyof In>, In>, A>(
+    env: Env<O, A>,
+  ): Env<DeepMerge<O, Out>, Flat<Omit<A, keyof Inner> & Outer>> => {
     const specs = t.spec(env.specs)
     if (E.isLeft(specs))
-      throw new Error(`append: ${t.name} does not fit ${env.name}: ${specs.left.problems.join('; ')}`)
+      throw new Error(`append: ${t.name} does not fit ${env.name}: ${specs.left.problems.map(withProvider).join('; ')}`)
     const name = `${env.name} > ${t.name}`
     const place = name // the whole chain up to here: unique, also when a transform is used twice
     // Casts in this function: the transform and the inner environment see the same TensorDict under their own schemas.

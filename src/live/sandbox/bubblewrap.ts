@@ -1,4 +1,4 @@
-/** How a program is put behind walls: the command line of bubblewrap. */
+/** The bubblewrap command line that isolates a program. */
 import { existsSync, lstatSync, readFileSync, readlinkSync } from 'node:fs'
 import { arch, release } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +13,9 @@ const HOME = '/tmp'
 /** Where the program begins and its files are. */
 export const SANDBOX_FOLDER = `${HOME}/work`
 
-/** Who the program is, inside; and outside, where this process is root and can be somebody else: nobody. */
+/**
+ * User id of the program inside the sandbox, without rights. If this process is root, also outside.
+ */
 const NOBODY = 65534
 
 /** The first system whose limit on processes counts those of a sandbox alone. */
@@ -42,13 +44,16 @@ const WALLS: readonly string[] = [
   ...['--hostname', 'sandbox', '--die-with-parent', '--new-session', '--as-pid-1', '--cap-drop', 'ALL'],
 ]
 
-/** Files of /proc that are about this machine, not about the sandbox; `kcore` and `sysrq-trigger` are root's alone, and he is not inside. */
+/**
+ * Files of /proc with facts about the host. `kcore` and `sysrq-trigger` need root, who is not
+ * inside.
+ */
 const MACHINE_FACTS = [
   ...['cmdline', 'diskstats', 'interrupts', 'keys', 'key-users', 'latency_stats', 'locks', 'modules', 'partitions'],
   ...['sched_debug', 'swaps', 'timer_list', 'timer_stats', 'vmallocinfo', 'zoneinfo'],
 ]
 
-/** A device that may not be opened is put over each: reading it is refused. */
+/** Mounts a device that cannot be opened over each of these files, so that reading fails. */
 const hiddenFacts = (): readonly string[] =>
   MACHINE_FACTS.map((name) => `/proc/${name}`)
     .filter((path) => existsSync(path))
@@ -67,7 +72,7 @@ const fileSystem = (readOnly: readonly string[], diskBytes: number): readonly st
   ...readOnly.flatMap((path) => ['--ro-bind', path, path]), // they may be in a folder that is hidden by now
 ]
 
-/** The limits that this process has and cannot raise, by the names of /proc: what it starts cannot have more. */
+/** The hard limits of this process by their names in /proc, which its children cannot exceed. */
 const ownLimits = (): ReadonlyMap<string, number> => {
   const lines = readFileSync('/proc/self/limits', 'utf8').split('\n').slice(1)
   return new Map(
@@ -95,13 +100,13 @@ const limitsOf = (limits: SandboxLimits): readonly string[] => {
 }
 
 /**
- * The first process of the sandbox: it gathers those that lose their parents, and when it ends, at the program's end, the kernel ends all others.
- * It begins when it is told to, by somebody who is alive: whoever was killed before bubblewrap had bound itself to him would leave a program
- * behind.
+ * The first process of the sandbox. It adopts orphans, and when it ends with the program, the
+ * kernel kills all others. It waits for a start word from its parent: if the parent is killed
+ * before bubblewrap is bound to it, no program is left behind.
  */
 const FIRST = `read -r word <&4 && [ "$word" = ${GO} ] || exit 1; exec 4<&-; "$@"; exit $?`
 
-/** Under pressure the system is to take memory from the sandbox first: set outside, for /proc is read-only inside. */
+/** Makes the OOM killer prefer the sandbox. Set outside, because /proc is read-only inside. */
 const OUTER = 'echo 1000 >/proc/self/oom_score_adj; exec "$@"'
 
 const isOldKernel = (version: string): boolean => {
@@ -132,7 +137,8 @@ const refusal = (said: string): SandboxFailure =>
 /**
  * The command that runs a program with these limits behind walls.
  *
- * Its files and the filter of system calls are read from descriptors, so that nothing of them is on this machine's disk.
+ * Its files and the system call filter are read from descriptors, so they are never written to the
+ * host's disk.
  */
 export const bubblewrapLaunch = (program: SandboxProgram, limits: SandboxLimits): E.Either<SandboxFailure, Launch> => {
   const lacking = lack()
@@ -156,7 +162,7 @@ export const bubblewrapLaunch = (program: SandboxProgram, limits: SandboxLimits)
   ]
   const isRoot = process.getuid?.() === 0
   return E.right({
-    command: programNamed('sh')!, // `lack` has looked for both
+    command: programNamed('sh')!, // `lack` has checked for both
     args: ['-c', OUTER, 'sh', programNamed('bwrap')!, ...args],
     env: { PATH },
     ...(isRoot && { user: NOBODY }), // the kernel does not limit how many processes root has

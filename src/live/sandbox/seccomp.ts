@@ -1,17 +1,24 @@
 /**
- * The system calls that a program in the sandbox has no use for, as a filter for the kernel (seccomp, classic BPF).
+ * A kernel filter (seccomp, classic BPF) for system calls that a program in the sandbox does not
+ * need.
  *
- * Namespaces hide the machine; this closes what they leave open: kernel interfaces with a record of holes, memory that no limit counts
- * (System V segments, memfd, rings of asynchronous input, watches of files), sockets that no network namespace holds (vsock reaches the host of
- * a virtual machine), and input that is typed into a terminal from below (TIOCSTI).
+ * Namespaces hide the host. The filter blocks what they leave open: kernel interfaces with a
+ * history of vulnerabilities, memory outside all limits (System V segments, memfd, asynchronous I/O
+ * rings, file watches), sockets outside network namespaces (vsock reaches the host of a virtual
+ * machine), and injected terminal input (TIOCSTI).
  *
- * Sockets are unix sockets with a connection, and their buffers keep the size that they begin with: what such a socket holds is bounded, so that
- * it is enough to count them. A datagram stays when its sender is gone, and buffers of TCP grow to megabytes.
+ * Only connected unix sockets with their initial buffer size are allowed. Their memory is bounded,
+ * so counting them suffices. Datagrams would outlive their sender, and TCP buffers grow to
+ * megabytes.
  *
- * Source   linux/filter.h, linux/seccomp.h, the system call tables of x86-64 and of arm64 in Linux 6.1.
+ * Source   linux/filter.h, linux/seccomp.h, the system call tables of x86-64 and of arm64 in Linux
+ *          6.1.
  */
 
-/** Name -> number on x86-64, number on arm64; null where there is none. Those from 424 on are the same everywhere. */
+/**
+ * System calls by name, with their numbers on x86-64 and arm64 (`null` if missing). From 424 on the
+ * numbers are equal.
+ */
 const REFUSED: Readonly<Record<string, readonly [x64: number | null, arm64: number | null]>> = {
   ptrace: [101, 117],
   process_vm_readv: [310, 270],
@@ -93,7 +100,10 @@ const ARCHITECTURES: Readonly<Record<string, Architecture>> = {
   arm64: { column: 1, audit: 0xc00000b7, clone: 220, socket: 198, socketpair: 199, setsockopt: 208, ioctl: 29 },
 }
 
-/** Everywhere the same; its flags are behind a pointer, where a filter cannot look. The C library then takes `clone`. */
+/**
+ * The number of clone3 on all architectures. A filter cannot read its flags, which are behind a
+ * pointer. The C library falls back to `clone`.
+ */
 const CLONE3 = 435
 
 /** CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
@@ -145,7 +155,7 @@ const whenAtLeast = (value: number, ...then: readonly Instruction[]): readonly I
   ...then,
 ]
 
-/** Lets a call make a unix socket with a connection, and refuses every other socket. */
+/** Allows connected unix sockets and refuses all other sockets. */
 const socketRules: readonly Instruction[] = [
   argument(0),
   [0x15, 1, 0, AF_UNIX],
@@ -179,7 +189,8 @@ const programOf = ({ column, audit, clone, ...numbered }: Architecture): readonl
 ]
 
 /**
- * The filter of a processor architecture, by Node's name of it, as the kernel takes it; undefined for one whose numbers are not known here.
+ * Returns the filter for a processor architecture (Node's name) in the kernel's format, or
+ * `undefined` for an unsupported architecture.
  *
  * Cost     under 2 KiB; a few dozen comparisons for each system call of the program.
  *

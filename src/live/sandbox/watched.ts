@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync, statfsSync } from 'node:fs'
 import type { SandboxLimits } from '../../core/sandbox.js'
 
-/** Pages of the processors that the sandbox runs on. What is in them is looked up exactly before anything is ended. */
+/** Page size of the supported processors. Exact memory use is read before a program is killed. */
 const PAGE_BYTES = 4096
 
 /** Kernel memory of a file, besides its contents. */
@@ -30,7 +30,7 @@ interface Tree {
   readonly tasks: number
 }
 
-/** A process and its descendants. Whoever loses a parent in a sandbox becomes a child of its first process. */
+/** A process and its descendants. Orphans in a sandbox become children of its first process. */
 const treeOf = (pid: number): Tree => {
   const pids = [pid]
   let tasks = 0
@@ -45,7 +45,10 @@ const treeOf = (pid: number): Tree => {
   return { pids, tasks }
 }
 
-/** Pages that are its own, as the kernel counts them cheaply: those that it shares with its children are counted for each. */
+/**
+ * Private pages of a process by the kernel's cheap count, which counts pages shared with children
+ * for each of them.
+ */
 const ownBytes = (pid: number): number => {
   const [, resident = 0, shared = 0] = read(`/proc/${pid}/statm`).split(' ').map(Number)
   return (resident - shared) * PAGE_BYTES
@@ -60,8 +63,8 @@ const sum = (pids: readonly number[], f: (pid: number) => number): number => pid
 const NO_FILES = { bytes: 0, count: 0 } as const
 
 /**
- * What the files in the sandbox take, and how many there are. Until the sandbox is made, its first process sees this machine's folder of that
- * name: a folder of another size is not the sandbox's.
+ * Returns the bytes and number of files in the sandbox. Until the sandbox is set up, its first
+ * process sees the host's folder of that name: a folder of another size is not the sandbox's.
  */
 const filesOf = (
   pid: number,
@@ -78,13 +81,14 @@ const filesOf = (
   }
 }
 
-/** Where the kernel says what a new socket may hold of what nobody has read; it is that where the kernel does not say. */
+/** The kernel's limit of unread bytes in a new socket, and the value used if it is not readable. */
 const SOCKET_LIMIT = '/proc/sys/net/core/wmem_default'
 const SOCKET_BYTES = 212_992
 
 /**
- * The most that the buffers of a sandbox's sockets can hold. Its namespace lists also those that are in nobody's hands, because a message
- * carries them. The filter of system calls lets no program have sockets of another kind, or larger buffers.
+ * Returns an upper bound of the bytes in the sandbox's socket buffers. Its namespace also lists
+ * sockets without an owner, which are in transit in a message. The system call filter permits no
+ * other kinds of sockets and no larger buffers.
  */
 const socketBytes = (pid: number): number => {
   const lines = read(`/proc/${pid}/net/unix`).split('\n').length - 2 // a title, and an empty line at the end
@@ -95,7 +99,8 @@ const socketBytes = (pid: number): number => {
 export const tasksOf = (pid: number): number => treeOf(pid).tasks
 
 /**
- * Which limit all processes of a sandbox together are over, if any. Limits of single processes are the kernel's to keep.
+ * Returns the limit that all processes of a sandbox together exceed, if any. The kernel enforces
+ * the limits of single processes.
  *
  * Cost     two small reads for each process and thread, of which the sandbox has a limited number.
  */

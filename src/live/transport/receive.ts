@@ -22,7 +22,7 @@ export interface Begun {
   readonly resume: () => void
   /** Cuts the connection: no more is wanted. */
   readonly drop: () => void
-  /** To be called for what is more than a sign of life: the server is not silent. */
+  /** Call when actual data arrives, not for keep-alive comments: resets the silence timer. */
   readonly heard: () => void
 }
 
@@ -62,8 +62,8 @@ const watchSilence = (
 }
 
 /**
- * Sends a request. `open` is called when an answer with a status of 2xx begins, and says where its bytes go; `failed` is called for
- * everything else, once, unless an answer began.
+ * Sends a request. `open` is called when a response with status 2xx begins, and returns the
+ * destination of its bytes. `failed` is called once for all other outcomes.
  */
 export const receive = (attempt: Attempt, open: (begun: Begun) => Sink, failed: (trouble: Trouble) => void): void => {
   const { connections, message, life, settings } = attempt

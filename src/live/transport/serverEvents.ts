@@ -37,10 +37,13 @@ interface Parser {
   readonly end: () => Trouble | undefined
 }
 
-/** A name of a field, known or not. Unknown ones are ignored, as the standard asks. */
+/** A field name. Unknown fields are ignored, as the standard requires. */
 const FIELD_NAME = /^[A-Za-z][\w-]{0,63}$/
 
-/** Parses events. A line that is neither a field nor a comment is an error: it is text of something that is not a stream of events. */
+/**
+ * Parses events. A line that is neither a field nor a comment is an error: the text is no event
+ * stream.
+ */
 const eventParser = (maxChars: number, onEvent: (event: ServerEvent) => void): Parser => {
   const decode = decoder()
   let trouble: Trouble | undefined
@@ -71,7 +74,8 @@ const eventParser = (maxChars: number, onEvent: (event: ServerEvent) => void): P
     try {
       if (trouble === undefined) feed()
     } catch (error) {
-      // The decoder throws for bytes that are not UTF-8; the parser for events after it has told why it stopped.
+      // The decoder throws for bytes that are not UTF-8; the parser throws after it has reported
+      // its error.
       trouble ??= malformed(error instanceof ParseError ? error.message : 'the stream of events is not UTF-8')
     }
     return trouble
@@ -127,7 +131,7 @@ const itemQueue = (
     })
   }
   const parser = eventParser(maxChars, (event) => {
-    begun.heard() // comments, which servers send to keep a connection open, are none
+    begun.heard() // keep-alive comments do not count as data
     push({ _tag: 'Event', event })
   })
   const fail = (trouble: Trouble): void => {

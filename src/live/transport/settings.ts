@@ -17,29 +17,42 @@ export interface Timing {
 
 export interface TransportOptions {
   /**
-   * Base addresses of the server, or of its replicas, such as `http://127.0.0.1:8000`. A path is put before that of each request. A user and
-   * a password go into the `authorization` header of that server and are shown nowhere.
+   * Base URLs of the server or its replicas, such as `http://127.0.0.1:8000`. A path is prepended
+   * to that of each request. A user and a password are sent in the `authorization` header, and
+   * never shown.
    */
   readonly servers: string | readonly string[]
-  /** Sent with every request. Values of `authorization`, `cookie` and names with `key`, `token` or `secret` in them are secrets. */
+  /**
+   * Headers of every request. Values of `authorization`, `cookie` and names that contain `key`,
+   * `token` or `secret` are treated as secrets.
+   */
   readonly headers?: Readonly<Record<string, string>>
   /** What must never be shown, besides. */
   readonly secrets?: readonly string[]
   /** Requests underway at a time, for each server. Default 512. */
   readonly connections?: number
-  /** Requests that may wait for their turn, for each server; more are refused with `overloaded`. Default 16,384. */
+  /** Most queued requests per server. Further requests fail with `overloaded`. Default 16,384. */
   readonly waiting?: number
-  /** An idle connection is closed after that; it has to be less than what the server allows, which is 5 s for uvicorn. Default 4,000. */
+  /**
+   * Time after which an idle connection is closed. It must be below the server's own limit, such as
+   * 5 s for uvicorn. Default 4,000.
+   */
   readonly keepAliveMs?: number
   /** Longest time to open a connection. Default 10,000. */
   readonly connectMs?: number
-  /** Longest time without a byte of the answer, or without an event of a stream; 0 for no limit. Default 0: a rollout is silent until its end. */
+  /**
+   * Longest time without a byte of the response, or without an event of a stream. Default 0, no
+   * limit, because a rollout sends nothing until its end.
+   */
   readonly silenceMs?: number
   /** For requests without a deadline of their own. Default an hour. */
   readonly deadlineMs?: number
   /** Bytes of a whole answer, and characters of one event. Default 256 MiB. */
   readonly maxBytes?: number
-  /** Default: 4 attempts; pauses from 250 ms to 20 s; a retry for every fifth request and 30 in a minute. */
+  /**
+   * Retry policy. Default: 4 attempts, pauses from 250 ms to 20 s, and a retry budget of one per
+   * five requests plus 30 per minute.
+   */
   readonly retry?: Partial<RetryOptions>
   /** Default: no limits. They hold for all servers together. */
   readonly rate?: RateOptions
@@ -158,7 +171,7 @@ const numberProblems = (settings: TransportSettings): readonly string[] => {
 /**
  * The settings of a transport.
  *
- * Errors   throws TypeError for addresses, headers and numbers that cannot be used, naming all of them; secrets are left out.
+ * Errors   throws TypeError that lists all invalid URLs, headers and numbers, without secrets.
  */
 export const transportSettings = (options: TransportOptions): TransportSettings => {
   const { servers, headers = {}, secrets = [], retry, circuit, ...rest } = options

@@ -1,4 +1,4 @@
-/** The web's `fetch` for libraries that bring their own protocol: on connections that can be closed, with answers that are bounded. */
+/** A `fetch` for protocol libraries, with closable connections and bounded responses. */
 import {
   Agent,
   type Response as Answer,
@@ -10,7 +10,7 @@ import {
 import type { WebFetch } from '../../core/http.js'
 
 export interface WebFetchOptions {
-  /** Bytes of an answer; of an answer of server-sent events, which may go on for ever, bytes of one event. */
+  /** Most bytes of a response, or of one event in a stream of server-sent events. */
   readonly maxBytes: number
   /** Longest time to open a connection. Default 10,000. */
   readonly connectMs?: number
@@ -18,7 +18,9 @@ export interface WebFetchOptions {
 
 const [LINE_FEED, RETURN] = [10, 13]
 
-/** Counts bytes, from the beginning or from the last empty line, and breaks a stream that has too many. */
+/**
+ * Counts bytes from the beginning or the last empty line, and aborts a stream that has too many.
+ */
 const bounded = (maxBytes: number, from: 'beginning' | 'empty line'): TransformStream<Uint8Array, Uint8Array> => {
   let count = 0
   let isLineEmpty = true
@@ -40,10 +42,10 @@ const bounded = (maxBytes: number, from: 'beginning' | 'empty line'): TransformS
   })
 }
 
-/** Redirects of one request. */
+/** Most redirects of one request. */
 const MOST_REDIRECTS = 5
 
-/** The address that an answer asks to take the same request to; undefined for an answer that is none of these. */
+/** Returns the target of a redirect, or `undefined` if the response is not a redirect. */
 const redirectOf = (answer: Answer, from: URL): URL | undefined => {
   const place = answer.headers.get('location')
   const isRedirect = answer.status >= 300 && answer.status < 400 && answer.status !== 304
@@ -51,7 +53,7 @@ const redirectOf = (answer: Answer, from: URL): URL | undefined => {
   return new URL(place, from)
 }
 
-/** Asks, and follows redirects that keep the method and the origin. Errors: rejects where one leads elsewhere. */
+/** Sends a request and follows redirects with the same method and origin. Rejects for others. */
 const withinOrigin = async (input: RequestInfo, init: RequestInit): Promise<Answer> => {
   let url = new URL(input instanceof Request ? input.url : String(input))
   for (let redirects = 0; ; redirects++) {
@@ -61,32 +63,32 @@ const withinOrigin = async (input: RequestInfo, init: RequestInit): Promise<Answ
     await answer.body?.cancel()
     const isRepeat = answer.status === 307 || answer.status === 308
     if (next.origin !== url.origin || !isRepeat || redirects >= MOST_REDIRECTS) {
-      throw new Error(`it answered ${answer.status}, a redirect to ${next.origin}: give the address that it leads to`)
+      throw new Error(`the server redirected (${answer.status}) to ${next.origin}: use that address instead`)
     }
     url = next
   }
 }
 
 /**
- * A `fetch` of its own: `close` cuts what is underway and leaves no connection. It goes along with redirects inside the
- * server that was named alone: headers and bodies are meant for that one.
+ * Makes a `fetch` whose `close` aborts pending requests and closes all connections. It follows
+ * redirects only within the same origin, because headers and bodies are meant for that server.
  *
- * Errors   its promises reject as those of `fetch` do; a body that is too long breaks with RangeError.
+ * Errors   its promises reject as those of `fetch`. A body that is too long fails with RangeError.
  * Effects  connections, until `close`.
  */
 export const liveWebFetch = ({ maxBytes, connectMs = 10_000 }: WebFetchOptions): WebFetch => {
   const agent = new Agent({
     connect: { timeout: connectMs },
-    // Whoever asks has limits of their own, and an open stream of events is silent for as long as it likes.
+    // Callers have their own time limits, and an open event stream may be silent indefinitely.
     ...{ headersTimeout: 0, bodyTimeout: 0 },
-    // A connection for each request: one that was idle may be closed by the server in the moment in which it is used.
+    // One connection per request, because the server may close an idle one just when it is reused.
     pipelining: 0,
   })
   let closed: Promise<void> | undefined
   const fetch = async (input: RequestInfo, init?: RequestInit): Promise<Response> => {
     const answer = await withinOrigin(input, { ...init, dispatcher: agent, redirect: 'manual' })
     const isStream = /^text\/event-stream\b/i.test(answer.headers.get('content-type') ?? '')
-    // undici is what Node's own fetch is made of: its classes differ from the global ones by name only.
+    // Node's own fetch is undici: its classes differ from the global ones only in name.
     const body = answer.body as ReadableStream<Uint8Array> | null
     return new Response(body?.pipeThrough(bounded(maxBytes, isStream ? 'empty line' : 'beginning')) ?? null, {
       status: answer.status,

@@ -4,6 +4,7 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, type Cancellation, cancellation, unlessAborted, untilAborted } from '../../core/cancellation.js'
 import type { Ids } from '../../core/capabilities.js'
 import { type Limiter, limiter } from '../../core/limiter.js'
+import { aRecord, aText, checkOptions, eitherOf, type OptionKinds, oneOf } from '../../core/options.js'
 import type { EngineAbilities, EngineClient } from '../../data/engineClient.js'
 import type { GenerationFailure, GenerationRequest, SamplingParams } from '../../data/generation.js'
 import type {
@@ -264,6 +265,16 @@ const scoring =
         : E.right(ragged('float32', rows.right))
     })
 
+const ENGINE_POLICY_OPTIONS: OptionKinds<EnginePolicyOptions> = {
+  engine: aRecord,
+  sampling: aRecord,
+  truncate: eitherOf(aRecord, oneOf('refuse')),
+  mixedVersions: oneOf('each', 'refuse', 'oldest'),
+  name: aText,
+  limits: aRecord,
+  ids: aRecord,
+}
+
 /**
  * A policy over anything that generates: what `TransformersWrapper` is for a model of this process, for an engine of any place.
  *
@@ -281,6 +292,7 @@ const scoring =
  * Source   TorchRL `vLLMWrapper` in tokens mode, whose log-probabilities at other temperatures are not those of what was sampled.
  */
 export const enginePolicy = (options: EnginePolicyOptions): EnginePolicy => {
+  checkOptions('enginePolicy', options, ENGINE_POLICY_OPTIONS)
   const { engine, name = engine.name, limits = {}, ids = liveIds } = options
   const places = limiter(limits.maxConcurrent ?? 256)
   const shared: Shared = { name, engine, places, ids, deadlineMs: limits.deadlineMs }

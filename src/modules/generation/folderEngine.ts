@@ -2,6 +2,7 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../../core/failure.js'
+import { aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { scope } from '../../engine/scope.js'
 import { type BackendName, type SelectOptions, selectBackend } from '../../engine/select.js'
 import { loadPretrained, loadWeights, makeParams, type Pretrained } from '../pretrained.js'
@@ -31,6 +32,15 @@ const select = ({ backend, threads }: FolderEngineOptions): TE.TaskEither<Failur
   )
 }
 
+const FOLDER_ENGINE_OPTIONS: OptionKinds<FolderEngineOptions> = {
+  folder: aText,
+  text: oneOf('loaded', 'absent'),
+  backend: oneOf('tensorflow', 'onnxruntime', 'wasm', 'cpu'),
+  threads: aNumber,
+  limits: aRecord,
+  rounding: oneOf('free', 'alike'),
+}
+
 /**
  * Chooses the tensor backend of this thread, loads a model and starts its engine, as version 0.
  *
@@ -38,6 +48,7 @@ const select = ({ backend, threads }: FolderEngineOptions): TE.TaskEither<Failur
  * Effects  sets the backend of tfjs in this thread; weights live until the engine is closed.
  */
 export const folderEngine = (options: FolderEngineOptions): TE.TaskEither<Failure, LocalLLMEngine> => {
+  checkOptions('folderEngine', options, FOLDER_ENGINE_OPTIONS)
   const { folder, text = 'loaded', limits, rounding } = options
   const loaded: TE.TaskEither<Failure, Omit<Pretrained, 'text'> & Partial<Pick<Pretrained, 'text'>>> =
     text === 'loaded' ? loadPretrained(folder) : loadWeights(folder)
@@ -59,8 +70,11 @@ export const folderEngine = (options: FolderEngineOptions): TE.TaskEither<Failur
 }
 
 /** `folderEngine` as `LLMOnDevice` starts it on a thread of its own. */
-export const folderEngineModule = (options: FolderEngineOptions): EngineModule => ({
-  module: import.meta.url,
-  exportName: 'folderEngine',
-  options,
-})
+export const folderEngineModule = (options: FolderEngineOptions): EngineModule => {
+  checkOptions('folderEngineModule', options, FOLDER_ENGINE_OPTIONS)
+  return {
+    module: import.meta.url,
+    exportName: 'folderEngine',
+    options,
+  }
+}

@@ -2,6 +2,7 @@
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Memory } from '../../core/capabilities.js'
+import { aFunction, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import type {
   EngineInfo,
   GenerationEvent,
@@ -106,6 +107,17 @@ const settled = async <T>(task: TaskEither<WeightFailure, T>): Promise<Either<We
 const refusedWeights = (reason: string): Either<WeightFailure, never> =>
   left({ _tag: 'WeightFailure', receiver: 'engine', reason })
 
+const LLM_ENGINE_OPTIONS: OptionKinds<LLMEngineOptions> = {
+  runner: aRecord,
+  params: aRecord,
+  model: aRecord,
+  readWeights: aFunction,
+  withAdapter: aFunction,
+  limits: aRecord,
+  clock: aRecord,
+  memory: aRecord,
+}
+
 /**
  * Makes an engine that decodes requests together and gives each a stream of its own.
  *
@@ -117,6 +129,7 @@ const refusedWeights = (reason: string): Either<WeightFailure, never> =>
  * Cost     each step computes up to `prefillTokens` prompt tokens and one token of each row.
  */
 export const makeLLMEngine = (options: LLMEngineOptions): LocalLLMEngine => {
+  checkOptions('makeLLMEngine', options, LLM_ENGINE_OPTIONS)
   const { runner, model, clock = liveClock } = options
   const limits = limitsOf(options)
   const info: EngineInfo = {

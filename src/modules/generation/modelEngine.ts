@@ -4,6 +4,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Files, Memory } from '../../core/capabilities.js'
 import { type Failure, problemList } from '../../core/failure.js'
+import { aList, aNumber, anything, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import type { AdapterWeights, WeightSource } from '../../data/generation.js'
 import type { TextTokenizer } from '../../data/textTokenizer.js'
 import type { WeightFailure } from '../../data/weights.js'
@@ -78,6 +79,19 @@ const withAdapter =
       ),
     )
 
+const MODEL_ENGINE_OPTIONS: OptionKinds<ModelEngineOptions> = {
+  config: aRecord,
+  params: aRecord,
+  version: aNumber,
+  endTokens: aList,
+  tokenizer: anything,
+  limits: aRecord,
+  rounding: oneOf('free', 'alike'),
+  files: aRecord,
+  clock: aRecord,
+  memory: aRecord,
+}
+
 /**
  * A generation engine for a decoder, in this thread. Page 11 of the guide uses one.
  *
@@ -87,6 +101,7 @@ const withAdapter =
  * Cost     as `makeLLMEngine`; graphs are compiled when first needed.
  */
 export const modelEngine = (options: ModelEngineOptions): LocalLLMEngine => {
+  checkOptions('modelEngine', options, MODEL_ENGINE_OPTIONS)
   const { config, params, version = 0, endTokens = config.endTokens, tokenizer = null, limits, rounding } = options
   const { files = liveFiles, clock, memory } = options
   const maxLength = limits?.maxModelLength

@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Thread, ThreadPort, Threads } from '../../core/capabilities.js'
 import { describe, type Failure, FailureError, type ThreadFailure } from '../../core/failure.js'
+import { aNumber, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import type { EngineInfo, GenerationFailure, LLMEngine } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { liveThreads } from '../../live/threads.js'
@@ -116,6 +117,15 @@ const remoteEngine = (thread: Thread, connection: EngineConnection, settings: Re
   }
 }
 
+const ON_DEVICE_OPTIONS: OptionKinds<OnDeviceOptions> = {
+  window: aNumber,
+  weights: oneOf('copy', 'move'),
+  startLimitMs: aNumber,
+  closeLimitMs: aNumber,
+  heapMegabytes: aNumber,
+  threads: aRecord,
+}
+
 /**
  * An engine on a thread of its own: the counterpart of TorchRL's `LLMOnDevice`, an engine that an actor constructs where it is to run.
  *
@@ -130,9 +140,12 @@ const remoteEngine = (thread: Thread, connection: EngineConnection, settings: Re
  * Cost     a message for each turn of the thread's event loop that has events, whatever their number.
  * Source   TorchRL before July 2025, `LLMOnDevice`; there it is a Ray actor with vLLM in it.
  */
-export const LLMOnDevice =
-  (engine: EngineModule, options: OnDeviceOptions = {}): TaskEither<ThreadFailure, LLMEngine> =>
-  async () => {
+export const LLMOnDevice = (
+  engine: EngineModule,
+  options: OnDeviceOptions = {},
+): TaskEither<ThreadFailure, LLMEngine> => {
+  checkOptions('LLMOnDevice', options, ON_DEVICE_OPTIONS)
+  return async () => {
     const { threads = liveThreads, window = 64, weights = 'copy', closeLimitMs = 10_000 } = options
     if (!(Number.isInteger(window) && window >= 1)) {
       throw new RangeError(`LLMOnDevice: window must be a positive integer, got ${window}`)
@@ -165,3 +178,4 @@ export const LLMOnDevice =
     const { failure } = greeting
     return E.left({ _tag: 'ThreadFailure', kind: 'refused', reason: describe(failure), cause: failure })
   }
+}

@@ -4,6 +4,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
 import type { ConfigFailure, ModelFailure } from '../../core/failure.js'
+import { anything, checkOptions, oneOf } from '../../core/options.js'
 import { encodeSafetensors } from '../../data/codecs/safetensors.js'
 import { readSafetensors } from '../../data/codecs/safetensorsFile.js'
 import type { StoredArray } from '../../data/codecs/storage.js'
@@ -101,8 +102,15 @@ export interface AdapterFilesOptions {
 /** The files of an adapter: PEFT reads them, and `loadAdapter` reads them back to equal numbers. For `Files.writeFolder`. */
 export const adapterFiles = (
   { config, arrays }: Adapter,
-  { baseModel = null, layout = 'out-in', float = 'F32' }: AdapterFilesOptions = {},
+  options: AdapterFilesOptions = {},
 ): Readonly<Record<string, Uint8Array | string>> => {
+  checkOptions('adapterFiles', options, {
+    baseModel: anything,
+    layout: oneOf('out-in', 'in-out'),
+    float: oneOf('F32', 'F16', 'BF16'),
+  })
+  const { baseModel = null, layout = 'out-in', float = 'F32' } = options
+
   const modules = adapterModules(arrays.keys())
   const named = new Map([...arrays].map(([name, array]) => [PEFT_PREFIX + name, array]))
   return {

@@ -1,6 +1,8 @@
 /** SGLang as a policy. */
+import { aList, aRecord, aText, checkOptions, eitherOf, type OptionKinds } from '../../core/options.js'
 import type { EngineClient } from '../../data/engineClient.js'
-import { type ClientPolicy, clientPolicy, type WrapperOptions } from './clientPolicy.js'
+import { refuseOtherForms } from '../wrapperNames.js'
+import { type ClientPolicy, clientPolicy, WRAPPER_OPTIONS, type WrapperOptions } from './clientPolicy.js'
 import { SGLangClient, type SGLangClientOptions } from './sglang/client.js'
 
 export type SGLangWrapperOptions = WrapperOptions &
@@ -21,6 +23,14 @@ const clientsOf = (options: SGLangWrapperOptions): readonly EngineClient[] => {
   return [url].flat().map((each) => SGLangClient({ ...server, url: each, ...(apiKey !== undefined && { apiKey }) }))
 }
 
+const SGLANG_WRAPPER_OPTIONS: OptionKinds<SGLangWrapperOptions> = {
+  ...WRAPPER_OPTIONS,
+  url: eitherOf(aText, aList),
+  apiKey: aText,
+  server: aRecord,
+  clients: aList,
+}
+
 /**
  * A policy on an SGLang server, or on several replicas of it.
  *
@@ -34,5 +44,8 @@ const clientsOf = (options: SGLangWrapperOptions): readonly EngineClient[] => {
  * @example
  * const policy = SGLangWrapper({ url: 'http://127.0.0.1:30000', sampling: { maxTokens: 64 } })
  */
-export const SGLangWrapper = (options: SGLangWrapperOptions): ClientPolicy =>
-  clientPolicy('SGLangWrapper', clientsOf(options), options)
+export const SGLangWrapper = (options: SGLangWrapperOptions): ClientPolicy => {
+  refuseOtherForms('SGLangWrapper', options)
+  checkOptions('SGLangWrapper', options, SGLANG_WRAPPER_OPTIONS)
+  return clientPolicy('SGLangWrapper', clientsOf(options), options)
+}

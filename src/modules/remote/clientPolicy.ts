@@ -1,5 +1,6 @@
 /** What the wrappers of servers share: one or several clients as one policy. */
 import { isLeft } from 'fp-ts/lib/Either.js'
+import { aRecord, aText, eitherOf, type OptionKinds, oneOf } from '../../core/options.js'
 import type { EngineClient } from '../../data/engineClient.js'
 import { type EnginePolicy, type EnginePolicyOptions, enginePolicy } from '../generation/enginePolicy.js'
 import { type EnginePool, type EnginePoolOptions, enginePool } from './enginePool.js'
@@ -7,10 +8,22 @@ import { type GenerateOptions, samplingOf } from './generateOptions.js'
 
 /** How a wrapper samples, whatever its server. */
 export interface WrapperOptions extends Omit<EnginePolicyOptions, 'engine'> {
-  /** The same in TorchRL's names. What `sampling` says wins. */
-  readonly generate?: GenerateOptions
-  /** Of several servers. */
+  /** Sampling parameters with TorchRL's names. `sampling` takes precedence. */
+  readonly generateKwargs?: GenerateOptions
+  /** Options for several servers. */
   readonly pool?: EnginePoolOptions
+}
+
+/** The common options of server wrappers, for `checkOptions`. */
+export const WRAPPER_OPTIONS: OptionKinds<WrapperOptions> = {
+  generateKwargs: aRecord,
+  pool: aRecord,
+  name: aText,
+  ids: aRecord,
+  limits: aRecord,
+  truncate: eitherOf(aRecord, oneOf('refuse')),
+  sampling: aRecord,
+  mixedVersions: oneOf('each', 'refuse', 'oldest'),
 }
 
 /** A policy on servers of one kind. */
@@ -31,15 +44,19 @@ export interface ClientPolicy extends EnginePolicy {
 export const clientPolicy = (
   name: string,
   clients: readonly EngineClient[],
-  { generate = {}, pool: poolOptions, sampling, ...options }: WrapperOptions,
+  { generateKwargs = {}, pool: poolOptions, sampling, ...options }: WrapperOptions,
 ): ClientPolicy => {
-  const named = samplingOf(generate)
+  // The options that WRAPPER_OPTIONS names: those of the clients are in the same record.
+  const shared = Object.fromEntries(
+    Object.entries(options).filter(([option]) => Object.hasOwn(WRAPPER_OPTIONS, option)),
+  ) as Omit<EnginePolicyOptions, 'engine' | 'sampling'>
+  const named = samplingOf(generateKwargs)
   if (isLeft(named)) throw new TypeError(`${name}: ${named.left}`)
   const [only] = clients
   const pool = clients.length === 1 ? null : enginePool(clients, poolOptions)
   const engine = pool ?? only! // a pool of no clients throws
   return {
-    ...enginePolicy({ name, ...options, engine, sampling: { ...named.right, ...sampling } }),
+    ...enginePolicy({ name, ...shared, engine, sampling: { ...named.right, ...sampling } }),
     clients,
     pool,
     close: async () => {

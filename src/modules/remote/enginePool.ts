@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted, untilAborted } from '../../core/cancellation.js'
+import { aFunction, aNumber, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import { route, startRouting } from '../../core/routing.js'
 import type { EngineClient, EngineFailure } from '../../data/engineClient.js'
 import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../data/generation.js'
@@ -150,6 +151,15 @@ async function* eventsOf(
   }
 }
 
+const ENGINE_POOL_OPTIONS: OptionKinds<EnginePoolOptions> = {
+  name: aText,
+  patience: aNumber,
+  silenceMs: aNumber,
+  healthMs: aNumber,
+  deadlineMs: aNumber,
+  readmit: aFunction,
+}
+
 /**
  * Several engines of one model as one engine.
  *
@@ -163,6 +173,7 @@ async function* eventsOf(
  *          Throws RangeError for no clients or for names that are not unique.
  */
 export const enginePool = (clients: readonly EngineClient[], options: EnginePoolOptions = {}): EnginePool => {
+  checkOptions('enginePool', options, ENGINE_POOL_OPTIONS)
   const { patience = 3, silenceMs, healthMs = 5000, deadlineMs = 10_000, readmit = reportsItsWeights } = options
   const names = clients.map(({ name }) => name)
   if (clients.length === 0 || new Set(names).size !== names.length) {

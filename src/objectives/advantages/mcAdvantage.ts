@@ -20,7 +20,7 @@ export interface MCAdvantageOptions extends GroupAdvantageOptions, GroupRule {
  * Shapes   see `RewardedTurns`; writes `advantage`, ragged over `tokens.response`.
  * Errors   throws RangeError unless `groupSize` is at least 1 and the bounds are in order. The advantage throws RangeError as those of
  *          `batchAdvantage`.
- * Source   TorchRL `MCAdvantage`, which groups by the text of the prompt, and keeps a queue inside: see `groupGatherer`.
+ * Source   TorchRL `MCAdvantage`, which groups by the text of the prompt, and keeps a queue of incomplete groups inside.
  *
  * @example
  * MCAdvantage({ groupSize: 8 }).groupSize // 8

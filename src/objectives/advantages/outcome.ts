@@ -213,6 +213,7 @@ export const gdpoAdvantage = (
   parts: readonly WeightedRewards[],
   options: GroupAdvantageOptions = {},
 ): Advantages => {
+  checkGroupOptions('gdpoAdvantage', options)
   refuse('gdpoAdvantage', [
     parts.length === 0 && 'there must be a reward',
     ...parts.map(

@@ -1,7 +1,7 @@
 /** Advantages that differ from token to token. Tokens under the mask are passed over: the next one that counts follows at once. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import { aNumber, checkOptions, oneOf } from '../../core/options.js'
+import { aNumber, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import type { DegenerateGroup } from './groupAdvantage.js'
 import {
   checkRows,
@@ -261,6 +261,13 @@ export interface VTraceOptions {
   readonly largestC?: number
 }
 
+/** The options of `vTrace` and `VTrace`, for `checkOptions`. */
+export const V_TRACE_OPTIONS: OptionKinds<VTraceOptions> = {
+  gamma: aNumber,
+  largestRho: aNumber,
+  largestC: aNumber,
+}
+
 /**
  * V-trace: targets for the value function and advantages for the policy from completions of an older one.
  *
@@ -283,7 +290,7 @@ export const vTrace = (
   given: { readonly values: TokenRows; readonly logRatios: TokenRows },
   options: VTraceOptions = {},
 ): E.Either<DegenerateGroup, Estimated> => {
-  checkOptions('vTrace', options, { gamma: aNumber, largestRho: aNumber, largestC: aNumber })
+  checkOptions('vTrace', options, V_TRACE_OPTIONS)
   const { gamma = 1, largestRho = 1, largestC = 1 } = options
   checkRows('vTrace', rows, given)
   checkShare('vTrace', { gamma })

@@ -5,12 +5,14 @@ import type { Ragged } from '../../data/tensorDict/leaf.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { Advantage, EstimatedEntries, RewardedTurns } from './advantage.js'
 import { batchAdvantage } from './batchAdvantage.js'
-import { type GAEOptions, gae, type VTraceOptions, vTrace } from './temporal.js'
+import { type GAEOptions, gae, V_TRACE_OPTIONS, type VTraceOptions, vTrace } from './temporal.js'
 
-/** What advantages of a value function read: `values` of each token of the response, when it was sampled. */
+/**
+ * The entries for advantages of a value function: `values` of each response token at sampling time.
+ */
 export type ValuedTurns = RewardedTurns & { readonly values: Ragged<'float32'> }
 
-/** What `VTrace` reads: log-probabilities of the sampler and of the trainer. */
+/** The entries for `VTrace`: log-probabilities of the sampler and of the trainer. */
 export type OffPolicyTurns = ValuedTurns & {
   readonly logProbs: TensorDict<{ readonly response: Ragged<'float32'> }>
   readonly oldLogProbs: TensorDict<{ readonly response: Ragged<'float32'> }>
@@ -50,6 +52,7 @@ export const GAE = (options: GAEOptions = {}): Advantage<ValuedTurns, EstimatedE
  * VTrace().reads.includes('oldLogProbs.response') // true
  */
 export const VTrace = (options: VTraceOptions = {}): Advantage<OffPolicyTurns, EstimatedEntries> => {
+  checkOptions('VTrace', options, V_TRACE_OPTIONS)
   vTrace({ groups: [], rewards: [], mask: [] }, { values: [], logRatios: [] }, options) // throws for options that make no sense
   return batchAdvantage(
     (rows) => {

@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs'
-import { aNumberOrTwo, checkOptions, oneOf } from '../../core/options.js'
+import { aNumberOrTwo, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { maskedRowMean } from '../../engine/masked.js'
 import { stopGradient } from '../../engine/stopGradient.js'
 import { type ClipEpsilon, clipRange } from './clipRange.js'
@@ -10,6 +10,12 @@ export interface GSPOOptions {
   readonly clipEpsilon?: ClipEpsilon
   /** `sequence`: the ratio has the gradient of the mean. `token`: each token's own, so that advantages may differ in a completion. */
   readonly form?: 'sequence' | 'token'
+}
+
+/** The options of `gspo` and `luspo`, for `checkOptions`. */
+export const GSPO_OPTIONS: OptionKinds<GSPOOptions> = {
+  clipEpsilon: aNumberOrTwo,
+  form: oneOf('sequence', 'token'),
 }
 
 /** No ratio of sequences is above `e^10`. */
@@ -34,7 +40,7 @@ const LARGEST_LOG = 10
  * gspo().aggregation // 'seq-mean-token-mean'
  */
 export const gspo = (options: GSPOOptions = {}): TokenObjective => {
-  checkOptions('gspo', options, { clipEpsilon: aNumberOrTwo, form: oneOf('sequence', 'token') })
+  checkOptions('gspo', options, GSPO_OPTIONS)
   const { clipEpsilon = [3e-4, 4e-4], form = 'sequence' } = options
   const [low, high] = clipRange('gspo', clipEpsilon)
   return {

@@ -1,4 +1,5 @@
-import { type GSPOOptions, gspo } from './gspo.js'
+import { checkOptions } from '../../core/options.js'
+import { GSPO_OPTIONS, type GSPOOptions, gspo } from './gspo.js'
 import type { TokenObjective } from './tokenObjective.js'
 
 /**
@@ -16,8 +17,7 @@ import type { TokenObjective } from './tokenObjective.js'
  * @example
  * luspo().aggregation // 'seq-mean-token-sum'
  */
-export const luspo = (options: GSPOOptions = {}): TokenObjective => ({
-  ...gspo(options),
-  name: 'luspo',
-  aggregation: 'seq-mean-token-sum',
-})
+export const luspo = (options: GSPOOptions = {}): TokenObjective => {
+  checkOptions('luspo', options, GSPO_OPTIONS)
+  return { ...gspo(options), name: 'luspo', aggregation: 'seq-mean-token-sum' }
+}

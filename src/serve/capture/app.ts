@@ -1,4 +1,7 @@
-/** A proxy that agents talk to as to any server, and that knows afterwards what the engine sampled for them. */
+/**
+ * A proxy for agents with the API of an ordinary server. It records what the engine sampled for
+ * them.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { Clock } from '../../core/capabilities.js'
@@ -21,8 +24,9 @@ export interface CaptureOptions {
   /** A session that a call names and nobody opened: made, or refused with 404. Default `create`. */
   readonly unknown?: 'create' | 'refuse'
   /**
-   * `tokens`: a conversation that goes on keeps the tokens of its answers, and only what is new is encoded. `render`: every request is rendered
-   * and encoded anew, as any server does; answers may then come back as other tokens, which splits trajectories. Default `tokens`.
+   * `tokens`: a continued conversation keeps the sampled tokens, and only new messages are encoded.
+   * `render`: every request is rendered and encoded again, as by an ordinary server; replies may
+   * then be encoded to other tokens, which splits trajectories. Default `tokens`.
    */
   readonly continuation?: 'tokens' | 'render'
   /** Sampling that takes the place of what agents ask for, such as the temperature. */
@@ -105,13 +109,16 @@ const unauthorized = (): E.Either<ApiFailure, never> =>
 /**
  * A capture proxy over an engine, as a function from requests to responses.
  *
- * Agents use any client of OpenAI's API with the base address `/sessions/ID/v1`, with the header `x-session-id`, or with the key
- * `sk-session-ID`; `/v1/models`, `/tokenize` and the like answer as without the proxy. `POST /sessions` opens a session, `POST
- * /sessions/ID/reward` and `/finish` end it, `GET /sessions/ID`, `/traces` and `/trajectories` tell what was captured, `DELETE` forgets it.
- * With API keys, those open everything, and the key that `POST /sessions` answers with opens its session alone, for agents.
+ * Agents use any client of OpenAI's API with the base URL `/sessions/ID/v1`, the header
+ * `x-session-id`, or the key `sk-session-ID`. Endpoints such as `/v1/models` and `/tokenize`
+ * respond as without the proxy. `POST /sessions` opens a session, `POST /sessions/ID/reward` and
+ * `/finish` end it, `GET /sessions/ID`, `/traces` and `/trajectories` return the captured data, and
+ * `DELETE` deletes it. With API keys set, those grant full access, and the key returned by
+ * `POST /sessions` grants agents access to that session only.
  *
  * Errors   every failure is a response in vLLM's form; nothing is thrown.
- * Effects  requests run in the engine; sessions are held, within the limits, and told to the journal.
+ * Effects  runs requests in the engine. Holds sessions within the limits, and writes them to the
+ *          journal.
  */
 export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): CaptureApp => {
   const { unknown = 'create', journal = noJournal, clock = liveClock } = options
@@ -188,7 +195,7 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
   /** What the server under the proxy answers. */
   const pass = (request: Request, path: string): Promise<Response> => {
     const url = new URL(request.url)
-    url.pathname = path // not resolved against the address: it may look like one of its own
+    url.pathname = path // assigned, not resolved: the path may look like a URL
     const hasBody = request.method !== 'GET' && request.method !== 'HEAD'
     return plain.fetch(
       new Request(url, {

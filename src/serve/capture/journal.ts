@@ -1,38 +1,54 @@
-/** A file of captured sessions that only grows: every line whole or not there, also after a crash. */
+/**
+ * An append-only file of captured sessions. After a crash, every line is either whole or absent.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../../core/capabilities.js'
-import { describe, type FileFailure, type FormatFailure } from '../../core/failure.js'
+import type { Files, Locks } from '../../core/capabilities.js'
+import { describe, type FileFailure, type FormatFailure, type LockFailure } from '../../core/failure.js'
 import { type CaptureRecord, type ReadCapture, readCapture, recordLine } from '../../data/capture/records.js'
 import { fileBytes } from '../../live/byteSource.js'
 import { liveFiles } from '../../live/files.js'
+import { liveLocks } from '../../live/lock.js'
 
-/** Where records go. */
+/** A destination for records. */
 export interface CaptureJournal {
-  /** Resolves when the record is in the file, or when the file could not be written: then it waits for the next attempt. Never rejects. */
+  /**
+   * Resolves when the record is written, or when writing failed; the record is then retried with
+   * the next one. Never rejects.
+   */
   readonly append: (record: CaptureRecord) => Promise<void>
-  /** Writes what waits. */
+  /** Writes pending records. */
   readonly flush: TE.TaskEither<FileFailure, void>
-  /** Why records wait; null if none does. */
+  /** Returns the reason why records are pending, or `null`. */
   readonly problem: () => string | null
+  /** Writes pending records and unlocks the file for other processes. */
+  readonly close: TE.TaskEither<FileFailure, void>
 }
 
-/** A journal that keeps nothing. */
+/** A journal that discards its records. */
 export const noJournal: CaptureJournal = {
   append: async () => {},
   flush: TE.right(undefined),
   problem: () => null,
+  close: TE.right(undefined),
 }
 
-/** Records in a file that has `wholeBytes` already. */
-const journalAt = (path: string, wholeBytes: number, files: Files): CaptureJournal => {
+/** The file of a journal, locked by this process. */
+interface JournalFile {
+  readonly path: string
+  readonly files: Files
+  readonly release: () => Promise<void>
+}
+
+/** Makes a journal that appends to a file of `wholeBytes` bytes. */
+const journalAt = ({ path, files, release }: JournalFile, wholeBytes: number): CaptureJournal => {
   let size = wholeBytes
   let waiting: string[] = []
   let failure: FileFailure | null = null
   let writing: Promise<void> = Promise.resolve()
 
-  /** What a write that failed has left at the end is cut off before the next one. */
+  /** Writes pending records. Truncates the remains of a failed write first. */
   const write = async (): Promise<void> => {
     if (waiting.length === 0) return
     const lines = waiting
@@ -53,31 +69,33 @@ const journalAt = (path: string, wholeBytes: number, files: Files): CaptureJourn
     writing = writing.then(write)
     return writing
   }
+  const flush: CaptureJournal['flush'] = async () => {
+    await next()
+    return failure === null ? E.right(undefined) : E.left(failure)
+  }
   return {
     append: (record) => {
       waiting = [...waiting, recordLine(record)]
       return next()
     },
-    flush: async () => {
-      await next()
-      return failure === null ? E.right(undefined) : E.left(failure)
+    flush,
+    close: async () => {
+      const flushed = await flush()
+      await release()
+      return flushed
     },
     problem: () => (failure === null ? null : `${describe(failure)}; ${waiting.length} records wait`),
   }
 }
 
-/**
- * Opens a file of captured sessions to go on with it; one that does not exist is empty. A last line that a crash has cut off is cut away.
- *
- * Errors   `Left(FormatFailure)` for a file of something else, or damaged before its end: it is left as it is; `Left(FileFailure)`.
- * Effects  reads the whole file; makes it if there is none, readable by this user alone.
- */
-export const openJournal = (
-  path: string,
-  files: Files = liveFiles,
-): TE.TaskEither<FormatFailure | FileFailure, { readonly journal: CaptureJournal } & Pick<ReadCapture, 'sessions'>> =>
-  pipe(
-    files.append(path, '', 'private'), // what agents and models said is nobody else's
+/** A journal with the sessions of its file. */
+type OpenedJournal = { readonly journal: CaptureJournal } & Pick<ReadCapture, 'sessions'>
+
+/** Reads a locked file and makes its journal. */
+const readJournal = (file: JournalFile): TE.TaskEither<FormatFailure | FileFailure, OpenedJournal> => {
+  const { path, files } = file
+  return pipe(
+    files.append(path, '', 'private'), // conversations are private
     TE.chain(() => fileBytes(path, files)),
     TE.chainW((source) => async () => {
       const read = await readCapture(source)
@@ -88,6 +106,32 @@ export const openJournal = (
         TE.chain(() => (lineFeed === 'missing' ? files.append(path, '\n') : TE.right(undefined))),
       )()
       const size = wholeBytes + (lineFeed === 'missing' ? 1 : 0)
-      return E.isLeft(mended) ? mended : E.right({ journal: journalAt(path, size, files), sessions })
+      return E.isLeft(mended) ? mended : E.right({ journal: journalAt(file, size), sessions })
     }),
+  )
+}
+
+/**
+ * Opens a file of captured sessions for appending. A missing file is created. An incomplete last
+ * line, left by a crash, is removed.
+ *
+ * Errors   `Left(LockFailure)` with the id of the process that has the file open.
+ *          `Left(FormatFailure)` for other files, or a file damaged before its last line, which is
+ *          left unchanged. `Left(FileFailure)`.
+ * Effects  reads the whole file, or creates it readable only by this user. Holds a lock,
+ *          `PATH.lock`, until `close`.
+ */
+export const openJournal = (
+  path: string,
+  files: Files = liveFiles,
+  locks: Locks = liveLocks,
+): TE.TaskEither<FormatFailure | FileFailure | LockFailure, OpenedJournal> =>
+  pipe(
+    locks.take(`${path}.lock`),
+    TE.chainW(({ release }) =>
+      pipe(
+        readJournal({ path, files, release }),
+        TE.orElseFirstTaskK(() => release),
+      ),
+    ),
   )

@@ -10,7 +10,7 @@ import { breathe } from './length.js'
 
 const DEFAULT_MAX_TOKENS = 16
 
-/** Prompts that are encoded without a pause in which others are answered. */
+/** Prompts encoded between two pauses for other requests. */
 const PROMPTS_AT_ONCE = 4
 
 const schema = z.object({

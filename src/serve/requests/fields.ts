@@ -1,14 +1,14 @@
-/** Fields that the requests of several endpoints share, how they are checked, and those that are refused by name. */
+/** Fields shared by requests of several endpoints, their validation, and unsupported fields. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { type ApiFailure, apiFailure, invalid } from '../failure.js'
 
-/** Larger ids would become others where they are stored in 32 bits. */
+/** Larger ids would overflow 32-bit storage. */
 const LARGEST_ID = 2 ** 31 - 1
 
 const tokenIds = z.array(z.int().min(0).max(LARGEST_ID))
 
-/** What decides how a token is chosen and when a completion ends: the same names on every endpoint. */
+/** Sampling parameters and stop conditions, with the same names on every endpoint. */
 export const samplingFields = {
   n: z.int().nullish(),
   temperature: z.number().nullish(),
@@ -57,7 +57,7 @@ type Refusals = Readonly<Record<string, { readonly harmless: readonly unknown[];
 
 const needs = (what: string): string => `needs ${what}, which this server does not have`
 
-/** Fields of vLLM that ask for something that is not there: accepted only with values that ask for nothing. */
+/** Unsupported fields of vLLM. They are accepted only with values that have no effect. */
 const REFUSED: Refusals = {
   best_of: { harmless: [], why: 'is not supported: ask for `n` completions and choose among them' },
   use_beam_search: { harmless: [false], why: needs('beam search') },
@@ -111,8 +111,9 @@ const firstIssue = (error: z.ZodError): ApiFailure => {
 /**
  * A body as its schema has it. Fields that nobody knows are ignored, as vLLM ignores them.
  *
- * Errors   `Left(ApiFailure)`: 400 with every field of a wrong type, of which `param` is the first, and for fields that ask for what this
- *          server cannot do: clients repeat what is answered by 500 and more.
+ * Errors   `Left(ApiFailure)`: 400 with every field of a wrong type, of which `param` is the first,
+ *          and for fields that ask for what this server cannot do: clients repeat what is answered
+ *          by 500 and more.
  */
 export const parseFields = <T>(schema: z.ZodType<T>, body: unknown): E.Either<ApiFailure, T> => {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {

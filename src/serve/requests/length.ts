@@ -1,18 +1,18 @@
-/** Prompts that are too long by far, refused before all of their text is encoded. */
+/** Rejects far too long prompts before all of their text is encoded. */
 import type { TextTokenizer } from '../../data/textTokenizer.js'
 import { SLICE, tokensBySlice } from '../../data/tokenizer/tokenLimit.js'
 import { type ApiFailure, apiFailure } from '../failure.js'
 
-/** A prompt that is to be truncated may be so many times longer than the context. */
+/** Longest accepted prompt with truncation, as a multiple of the context. */
 const TRUNCATED = 4
 
-/** Where the texts and the token ids of a request stand. */
+/** Fields of a request with texts or token ids. */
 const FIELDS = ['prompt', 'token_ids', 'tokens', 'messages', 'documents', 'tools'] as const
 
 /** A piece of a prompt: a text, or a number of token ids. */
 type Piece = string | number
 
-/** The pieces of a value, at any depth; an array of numbers counts as one. */
+/** Yields the pieces of a value at any depth. An array of numbers is one piece. */
 function* piecesOf(value: unknown): Generator<Piece> {
   if (typeof value === 'string') yield value
   else if (Array.isArray(value)) {
@@ -24,10 +24,10 @@ function* piecesOf(value: unknown): Generator<Piece> {
 const isLongText = (pieces: readonly Piece[]): boolean =>
   pieces.reduce<number>((sum, piece) => sum + (typeof piece === 'string' ? piece.length : 0), 0) > SLICE
 
-/** Lets others be answered. */
+/** Yields to other requests. */
 export const breathe = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 0))
 
-/** Whether pieces have more tokens than allowed; it looks no further than to where they have. */
+/** Returns `yes` if the pieces have more than `most` tokens. Stops encoding at that point. */
 const hasMore = async (
   pieces: readonly Piece[],
   most: number,
@@ -53,7 +53,9 @@ const hasMore = async (
   return 'no'
 }
 
-/** Prompts of a request: each item of a list of texts or of lists of ids is one, a conversation is one. */
+/**
+ * Lists the prompts of a request: each item of a list of texts or id lists, or one conversation.
+ */
 const promptsOf = (body: object): readonly unknown[] => {
   const given = 'prompt' in body ? body.prompt : undefined
   const isList = Array.isArray(given) && typeof given[0] !== 'number'
@@ -65,11 +67,11 @@ const promptsOf = (body: object): readonly unknown[] => {
 }
 
 /**
- * Refuses a request with a prompt of more tokens than the model's context, or than four contexts where it is to be truncated. Short texts are
- * not looked at: encoding them takes no time, and then their length is known exactly.
+ * Rejects a request with a prompt longer than the model's context, or than four contexts if it is
+ * to be truncated. Short texts are skipped: they are encoded quickly and then checked exactly.
  *
- * Errors   an `ApiFailure`, 400.
- * Cost     that of encoding as many tokens as are allowed, in slices with pauses.
+ * Errors   an `ApiFailure` with status 400.
+ * Cost     encoding at most the allowed number of tokens, in slices with pauses.
  */
 export const tooLong = async (
   body: unknown,

@@ -1,4 +1,7 @@
-/** Conversations of requests: read as OpenAI writes them, rendered by the model's own template, encoded. */
+/**
+ * Conversations of requests: parsed from OpenAI's format, rendered by the model's template and
+ * encoded.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { type ChatTemplate, type RenderOptions, runTemplate } from '../../data/chatTemplate.js'
@@ -16,7 +19,10 @@ const tool = z.object({
   }),
 })
 
-/** Whose words a message may have. A template writes the role where it writes its own marks: another text there could pass for them. */
+/**
+ * Allowed roles. A template writes the role between its own markers, so any other text could forge
+ * them.
+ */
 const ROLES = ['system', 'developer', 'user', 'assistant', 'tool', 'function', 'ipython'] as const
 
 /** What a conversation consists of, on the endpoints for chat and for tokens. */
@@ -69,7 +75,10 @@ const knownCall = (call: unknown): unknown => {
   }
 }
 
-/** A message with the fields that mean something; vLLM calls thoughts `reasoning`, others `reasoning_content`. */
+/**
+ * Returns the supported fields of a message. vLLM names thoughts `reasoning`, others
+ * `reasoning_content`.
+ */
 const knownMessage = (message: Readonly<Record<string, unknown>>): object => {
   const kept = Object.fromEntries(KNOWN.flatMap((name) => (message[name] == null ? [] : [[name, message[name]]])))
   const { tool_calls: calls } = kept
@@ -131,10 +140,11 @@ const checkFields = (fields: ChatFields): ApiFailure | undefined => {
 }
 
 /**
- * The conversation of a request in tokens. Control tokens are recognized in what the template wrote, never in what messages say.
+ * Encodes the conversation of a request. Control tokens are recognized only in text of the
+ * template, never in messages.
  *
- * Errors   `Left(ApiFailure)`, 400: messages of a wrong form or with images, an empty list of tools, a template of the client's own, and
- *          whatever the model's template refuses.
+ * Errors   `Left(ApiFailure)`, 400: messages of a wrong form or with images, an empty list of
+ *          tools, a template of the client's own, and whatever the model's template refuses.
  */
 export const conversation: ReadConversation = ({ tokenizer, template }, fields) => {
   const refused = checkFields(fields)

@@ -4,11 +4,10 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { type LocalLearnerOptions, localLearner } from '../../../src/collectors/learners/localLearner.js'
 import { miniBatches } from '../../../src/collectors/miniBatches.js'
 import { withNoise } from '../../../src/collectors/stepRows.js'
-import { trainStep } from '../../../src/collectors/trainStep.js'
 import { child, keyFromSeed } from '../../../src/core/key.js'
 import { cosine } from '../../../src/core/schedule.js'
 import { exclude } from '../../../src/data/tensorDict/edit.js'
-import { ragged, raggedRows } from '../../../src/data/tensorDict/leaf.js'
+import { data, ragged, raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { assign } from '../../../src/data/tensorDict/merge.js'
 import type { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../../../src/data/weights.js'
@@ -27,6 +26,7 @@ import { randomBatch, smallModel } from '../../kit/learners.js'
 import { rightOf } from '../../kit/results.js'
 import { useTemporaryFolder } from '../../kit/runs.js'
 import { sameThread } from '../../kit/sameThread.js'
+import { policyStep } from '../../kit/stepsOf.js'
 import { rowsOf } from '../../kit/trainingRows.js'
 
 useEngine({ threads: 1 })
@@ -99,7 +99,7 @@ describe('localLearner', () => {
     const update = await rightOf(learner.update(batch(5)))
 
     const rows = rowsOf(model.config.vocabularySize, GROUPS, 5)
-    const step = trainStep({ config: model.config, loss, optimizer })
+    const step = policyStep({ config: model.config, loss, optimizer })
     using start = sharedParams(model)
     let state = own(scope(() => step.init(start.value)))
     const metrics = []
@@ -129,6 +129,15 @@ describe('localLearner', () => {
     const own = assign(sampled, { logProbs: { response: logProbs } })
     const { metrics } = await rightOf(learner.update(own))
     expect(metrics.maxLogProbGap).toBeLessThan(1e-5)
+    await learner.close()
+  })
+
+  it('compares greedy rows at temperature 1, where their log-probabilities were recorded', async () => {
+    const learner = learnerOf()
+    const rows = batch(1)
+    const greedy = Array.from({ length: rows.batchShape[0]! }, () => ({ temperature: 0 }))
+    const expected = await rightOf(learner.logProbs(rows))
+    expect(await rightOf(learner.logProbs(assign(rows, { sampling: data(greedy) })))).toEqual(expected)
     await learner.close()
   })
 

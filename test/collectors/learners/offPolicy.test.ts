@@ -1,11 +1,10 @@
-/** What a learner does with completions of another policy is what the functions on rows do. */
+/** Off-policy corrections of learners are equal to those of the functions on rows. */
 import { beforeAll, describe, expect, it } from 'vitest'
 import { correctedRows, rescoredRows } from '../../../src/collectors/correction.js'
 import { type LocalLearnerOptions, localLearner } from '../../../src/collectors/learners/localLearner.js'
 import type { OffPolicyOptions } from '../../../src/collectors/learners/policyRows.js'
 import { correctStaleRows } from '../../../src/collectors/overlap/staleRows.js'
 import { type TrainingRows, withoutRows } from '../../../src/collectors/stepRows.js'
-import { trainStep } from '../../../src/collectors/trainStep.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { data, ragged, raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { assign } from '../../../src/data/tensorDict/merge.js'
@@ -18,6 +17,7 @@ import { sgd } from '../../../src/objectives/updates/sgd.js'
 import { useEngine } from '../../kit/engine.js'
 import { batchOf, smallModel } from '../../kit/learners.js'
 import { rightOf } from '../../kit/results.js'
+import { policyStep } from '../../kit/stepsOf.js'
 import { rowsOf } from '../../kit/trainingRows.js'
 
 useEngine({ threads: 1 })
@@ -34,9 +34,9 @@ const learnerOf = (offPolicy?: OffPolicyOptions) => {
   return localLearner({ ...options, ...(offPolicy && { offPolicy }) })
 }
 
-/** The weights after one step on rows. */
+/** Returns the weights after one step on rows. */
 const stepped = (rows: TrainingRows) => {
-  const step = trainStep({ config: model.config, loss: GRPOLoss(), optimizer: sgd() })
+  const step = policyStep({ config: model.config, loss: GRPOLoss(), optimizer: sgd() })
   using start = sharedParams(model)
   using before = own(scope(() => step.init(start.value)))
   const { state, metrics } = step.update(before.value, rows, 1)
@@ -50,7 +50,7 @@ const given = () => {
   return { rows, batch: batchOf(rows, GROUPS) }
 }
 
-/** The trainer's own log-probabilities of a batch. */
+/** Returns the trainer's log-probabilities of a batch. */
 const ownLogProbs = async () => {
   const learner = learnerOf()
   const own = await rightOf(learner.logProbs(given().batch))

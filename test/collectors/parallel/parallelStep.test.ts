@@ -3,24 +3,24 @@ import fc from 'fast-check'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
+import { lossModule } from '../../../src/collectors/learners/lossModule.js'
 import { parallelGenerator } from '../../../src/collectors/parallel/parallelGenerator.js'
 import { type ParallelStep, parallelStep } from '../../../src/collectors/parallel/parallelStep.js'
-import {
-  type NamedPolicyLoss,
-  namedPolicyCase,
-  policyStepCase,
-} from '../../../src/collectors/parallel/policyStepCase.js'
 import { type Replicas, startReplicas } from '../../../src/collectors/parallel/replicas.js'
 import type { StepMetrics } from '../../../src/collectors/stepMetrics.js'
 import type { TrainingRows } from '../../../src/collectors/stepRows.js'
 import { type LossStepOptions, lossStep, NonFiniteLoss } from '../../../src/collectors/steps/lossStep.js'
+import { policyCase } from '../../../src/collectors/steps/policyStep.js'
 import type { Thread, Threads } from '../../../src/core/capabilities.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import type { NamedTensors } from '../../../src/data/weights.js'
 import { liveTensors, own, ownedCount, scope } from '../../../src/engine/scope.js'
 import { liveThreads } from '../../../src/live/threads.js'
-import { completionKeys, makeGenerator } from '../../../src/modules/transformer/generate.js'
+import { completionKeys, makeGenerator } from '../../../src/modules/generation/generator.js'
 import { initialParams } from '../../../src/modules/transformer/params.js'
+import { type AlgorithmName, algorithmLoss } from '../../../src/objectives/algorithms.js'
+import { lossDescription } from '../../../src/objectives/lossDescription.js'
+import type { PolicyLoss } from '../../../src/objectives/policyLoss.js'
 import { expectClose } from '../../kit/close.js'
 import { useOnnxRuntime, valuesOf } from '../../kit/engine.js'
 import { SMALL_DECODER, useParams } from '../../kit/lossSteps.js'
@@ -33,16 +33,14 @@ useOnnxRuntime()
 
 const config = tinyConfig(SMALL_DECODER)
 const params = useParams(() => initialParams(config, keyFromSeed(1), 0.5))
-const named = (algorithm: NamedPolicyLoss['algorithm'] = 'grpo'): NamedPolicyLoss => ({
-  config,
-  algorithm,
-  options: { clipLow: null, clipHigh: null, longest: 8 },
-})
+const lossOf = (algorithm: AlgorithmName = 'grpo'): PolicyLoss =>
+  algorithmLoss(algorithm, { clipLow: null, clipHigh: null, longest: 8 })
+const moduleOf = (loss: PolicyLoss) => lossModule({ config, loss: lossDescription(loss) })
 const rowsFor = (groupSizes: readonly number[], seed: number): TrainingRows =>
   rowsOf(config.vocabularySize, groupSizes, seed)
 
-const start = async (workers: number, threads: Threads = sameThread, loss = named()): Promise<Replicas> =>
-  rightOf(startReplicas({ config, stepCase: policyStepCase(loss), workers, threads }))
+const start = async (workers: number, threads: Threads = sameThread, loss = lossOf()): Promise<Replicas> =>
+  rightOf(startReplicas({ config, stepCase: moduleOf(loss), workers, threads }))
 
 type Options = Partial<LossStepOptions<Record<string, tf.Tensor>>>
 type Update = Awaited<
@@ -60,15 +58,15 @@ const taken = (update: Update) => {
   return { params: numbersOf(after.value.params), metrics }
 }
 
-const inParallel = async (replicas: Replicas, rows: TrainingRows, options: Options = {}, loss = named()) => {
-  const step = parallelStep(namedPolicyCase(loss), { config, optimizer: descent, ...options }, replicas)
+const inParallel = async (replicas: Replicas, rows: TrainingRows, options: Options = {}, loss = lossOf()) => {
+  const step = parallelStep(policyCase(config, loss), { config, optimizer: descent, ...options }, replicas)
   const update = taken(await step.update({ params: params(), optimizer: {} }, rows, 1)())
   step.release()
   return update
 }
 
-const alone = (rows: TrainingRows, options: Options = {}, loss = named()) => {
-  const step = lossStep(namedPolicyCase(loss), { config, optimizer: descent, ...options })
+const alone = (rows: TrainingRows, options: Options = {}, loss = lossOf()) => {
+  const step = lossStep(policyCase(config, loss), { config, optimizer: descent, ...options })
   const { state, metrics } = step.update({ params: params(), optimizer: {} }, rows, 1)
   using after = state
   step.release()
@@ -108,7 +106,7 @@ describe('a step on several workers', () => {
   })
 
   it('has the choice of an objective made over the whole mini-batch', async () => {
-    const [rows, loss] = [rowsFor([2, 1, 2], 3), named('clip-cov')]
+    const [rows, loss] = [rowsFor([2, 1, 2], 3), lossOf('clip-cov')]
     const own = await start(2, sameThread, loss)
     const noise = rows.completions.map((row) => Array.from(row, (_, t) => (t + 0.5) / 8))
     expectSame(alone({ ...rows, noise }, {}, loss), await inParallel(own, { ...rows, noise }, {}, loss))
@@ -121,8 +119,8 @@ describe('a step on several workers', () => {
     const { [frozenName]: kept, ...trained } = params()
     const rows = rowsFor([2, 2], 4)
     const frozen = { [frozenName]: kept! }
-    const one = lossStep(namedPolicyCase(named()), { config, optimizer: descent, frozen })
-    const many = parallelStep(namedPolicyCase(named()), { config, optimizer: descent, frozen }, replicas)
+    const one = lossStep(policyCase(config, lossOf()), { config, optimizer: descent, frozen })
+    const many = parallelStep(policyCase(config, lossOf()), { config, optimizer: descent, frozen }, replicas)
     const { state, metrics } = one.update({ params: trained, optimizer: {} }, rows, 1)
     using after = state
     const update = taken(await many.update({ params: trained, optimizer: {} }, rows, 1)())
@@ -135,7 +133,7 @@ describe('a step on several workers', () => {
 
   it('refuses numbers that are NaN and rows that do not fit as the step in one thread does, and keeps nothing', async () => {
     const replicas = await start(2)
-    const step = parallelStep(namedPolicyCase(named()), { config, optimizer: descent }, replicas)
+    const step = parallelStep(policyCase(config, lossOf()), { config, optimizer: descent }, replicas)
     const rows = rowsFor([2, 2], 4)
     const state = { params: params(), optimizer: {} }
     await step
@@ -233,7 +231,7 @@ describe('a thread of its own', () => {
         )(liveThreads.start(program, options)),
     }
     const replicas = await rightOf(
-      startReplicas({ config, stepCase: policyStepCase(named()), workers: 2, threads, threadsEach }),
+      startReplicas({ config, stepCase: moduleOf(lossOf()), workers: 2, threads, threadsEach }),
     )
     await replicas.close()
     expect(said[0]).toEqual({ _tag: 'Ready', threads: threadsEach })
@@ -249,7 +247,7 @@ describe('threads', () => {
     const replicas = await start(2, liveThreads)
     expect(await inParallel(replicas, rows)).toEqual(expected)
     const closing = replicas.close()
-    const step = parallelStep(namedPolicyCase(named()), { config, optimizer: descent }, replicas)
+    const step = parallelStep(policyCase(config, lossOf()), { config, optimizer: descent }, replicas)
     const failed = await step.update({ params: params(), optimizer: {} }, rows, 1)()
     expect(failed).toMatchObject({ _tag: 'Left', left: { _tag: 'ThreadFailure' } })
     await closing
@@ -265,11 +263,11 @@ describe('threads', () => {
         return sameThread.start(program, options)()
       },
     }
-    const failed = await startReplicas({ config, stepCase: policyStepCase(named()), workers: 3, threads })()
+    const failed = await startReplicas({ config, stepCase: moduleOf(lossOf()), workers: 3, threads })()
     expect(failed).toMatchObject({ _tag: 'Left', left: { kind: 'start', reason: 'no more' } })
   })
 
   it('are counted: a number that is none is refused', async () => {
-    await expect(startReplicas({ config, stepCase: policyStepCase(named()), workers: 0 })()).rejects.toThrow(RangeError)
+    await expect(startReplicas({ config, stepCase: moduleOf(lossOf()), workers: 0 })()).rejects.toThrow(RangeError)
   })
 })

@@ -113,7 +113,7 @@ describe('rollouts under any interleaving', () => {
             expect(turns).toBe(expected.length)
           }
           for (const { cause } of failed)
-            expect(['no', 'Error: oh', 'a rollout was not over within 5 ms']).toContain(cause.reason)
+            expect(['no', 'Error: oh', 'a rollout did not end within 5 ms']).toContain(cause.reason)
           expect(most()).toBeLessThanOrEqual(options.maxInFlight)
           expect(run.inFlight()).toBe(0)
         },

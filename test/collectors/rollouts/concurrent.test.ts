@@ -135,7 +135,7 @@ describe('limits of concurrent rollouts', () => {
   it('are refused with one another where turns are given out as they happen', () => {
     const options = { yieldCompletedTrajectories: false, yieldOnlyLastSteps: true, order: 'drawn', ahead: -1 } as const
     expect(() => collectorOf([[1]], options)).toThrow(
-      /ahead must be .*; yieldOnlyLastSteps: true makes no sense .*; order: 'drawn' makes no sense/,
+      /ahead must be .*; yieldOnlyLastSteps: true cannot be combined .*; order: 'drawn' cannot be combined/,
     )
   })
 

@@ -3,11 +3,9 @@ import * as tf from '@tensorflow/tfjs'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { groupRows, trainingRows } from '../../../src/collectors/groups.js'
 import { LLMCollector } from '../../../src/collectors/llmCollector.js'
 import type { LossStep } from '../../../src/collectors/steps/lossStep.js'
 import { maskedRows } from '../../../src/collectors/steps/sftRows.js'
-import { trainStep } from '../../../src/collectors/trainStep.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { get } from '../../../src/data/tensorDict/tensorDict.js'
@@ -22,15 +20,15 @@ import { TemplateTransform } from '../../../src/envs/transforms/templateTransfor
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
-import { groupGatherer } from '../../../src/objectives/advantages/groupGatherer.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
 import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { END_OF_TURN, rowsAt, tasks, tokenizer } from '../../kit/conversation.js'
 import { useEngine, valuesOf } from '../../kit/engine.js'
+import { learnedRows } from '../../kit/learners.js'
 import { SMALL_DECODER } from '../../kit/lossSteps.js'
 import { tinyConfig } from '../../kit/models.js'
 import { ownTemplate } from '../../kit/ownTemplates.js'
-import { sftStep } from '../../kit/stepsOf.js'
+import { policyStep, sftStep } from '../../kit/stepsOf.js'
 import { descent, paddedTensor } from '../../kit/trainingRows.js'
 
 useEngine()
@@ -89,9 +87,7 @@ const deafParams = (): Owned<Params> =>
     }),
   )
 
-const groupsOf = (batch: Batch) => groupRows(batch, groupGatherer({ groupSize: 2 }))
-
-const rowsOf = (batch: Batch) => trainingRows(batch, groupsOf(batch))
+const rowsOf = (batch: Batch) => learnedRows(batch, 2)
 
 /** One step of plain descent on the rows of a batch: how far each parameter moved. The weights of attention itself may learn from anything. */
 const movedBy = <R, M extends { readonly loss: number }>(step: LossStep<Params, R, M>, rows: R) => {
@@ -119,14 +115,15 @@ describe('tokens of tools', () => {
       ),
     )
     expect(learned).toEqual([call({ n: 1 }), right, call({ n: 'many' }), wrong].map((text) => text + END_OF_TURN))
-    expect(groupsOf(batch.value).advantages.map(Math.sign)).toEqual([1, 1, -1, -1])
+    const advantages = rowsOf(batch.value).advantages as readonly ArrayLike<number>[] // one for each token
+    expect(advantages.map((row) => Math.sign(row[0]!))).toEqual([1, 1, -1, -1])
   })
 
   it('move no gradient: whatever a tool says, loss and gradients are the same, to the last bit', async () => {
     using one = await collect('zzz')
     using other = await collect('qqq')
     expect(rowsOf(one.value).prompts).not.toEqual(rowsOf(other.value).prompts)
-    const learner = trainStep({ config, optimizer: descent, maxGradNorm: 1e9 })
+    const learner = policyStep({ config, optimizer: descent, maxGradNorm: 1e9 })
     const [first, second] = [one, other].map(({ value }) => movedBy(learner, rowsOf(value)))
     expect(first).toEqual(second)
     expect(Object.values(first!.params).flat().every(Number.isFinite)).toBe(true)

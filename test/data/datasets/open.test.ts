@@ -1,11 +1,13 @@
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import * as E from 'fp-ts/lib/Either.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { z } from 'zod'
 import { orThrow, describe as sentence } from '../../../src/core/failure.js'
 import type { Hub } from '../../../src/core/hub.js'
 import { GSM8K } from '../../../src/data/datasets/gsm8k.js'
 import { IFEVAL } from '../../../src/data/datasets/ifEval.js'
-import { hubName, openDataset, parseHubName } from '../../../src/data/datasets/open.js'
+import { hubName, openDataset, openRows, parseHubName } from '../../../src/data/datasets/open.js'
 import type { TaskSource } from '../../../src/data/task.js'
 import { liveHub } from '../../../src/live/hub.js'
 import { COMMIT, type HubServer, startHub } from '../../kit/hubServer.js'
@@ -29,7 +31,11 @@ beforeAll(async () => {
     'main/train-00001-of-00002.parquet': golden('gsm8k'),
     'main/test-00000-of-00001.parquet': golden('ifeval'),
     'socratic/train-00000-of-00001.parquet': golden('ifeval'),
+    'socratic/validation-00000-of-00001.parquet': golden('ifeval'),
+    'other/validation-00000-of-00001.parquet': golden('ifeval'),
     'train.jsonl': lines(3),
+    'list.json': new TextEncoder().encode(`[${gsm8kLines(2).trim().replace('\n', ',')}]`),
+    'dataset_infos.json': new TextEncoder().encode('{}'),
     'bad.jsonl': new TextEncoder().encode(`${gsm8kLines(1)}{"question":"Why?","answer":"so"}\n`),
   })
   hub = liveHub({ endpoint: server.url, cacheFolder: mkdtempSync(path('cache-')) })
@@ -91,11 +97,81 @@ describe('openDataset', () => {
   })
 })
 
+describe('a plain name of the hub', () => {
+  const names = (name: string, access = { hub }) => rightOf(openDataset(name, GSM8K, access))
+
+  it('is the default configuration and the split train, under the same name as with both', async () => {
+    // `train.jsonl` has no folder, so that it is the default configuration; `main` and `socratic` have to be named.
+    expect((await names('owner/rows')).name).toBe('hub:owner/rows/default/train')
+    expect(queries(await names('owner/rows'))).toHaveLength(3)
+    const main = await names('owner/rows/main')
+    expect(main.name).toBe('hub:owner/rows/main/train')
+    expect(main.at(1)).toEqual((await names('hub:owner/rows/main/train')).at(1))
+    expect((await names(`owner/rows@${COMMIT}/main/train`)).name).toBe(`hub:owner/rows@${COMMIT}/main/train`)
+  })
+
+  it('reads a list of rows in a file of the repository', async () => {
+    expect(queries(await names('hub:owner/rows/list.json'))).toEqual(['What is 0 + 1?', 'What is 1 + 1?'])
+  })
+
+  it('lists the configurations where there are several and none is named', async () => {
+    const failure = await leftOf(openDataset('hub:owner/rows/default/validation', IFEVAL, { hub }))
+    expect(sentence(failure)).toMatch(
+      /owner\/rows has several configurations: other, socratic. Name one, such as owner\/rows\/other\/validation/,
+    )
+  })
+
+  it('is a file if there is one of that name, unless hub: is before it', async () => {
+    const files = {
+      exists: () => TE.right(true),
+      open: () =>
+        TE.left({
+          _tag: 'FileFailure',
+          operation: 'open',
+          path: 'owner/rows',
+          code: 'ENOENT',
+          reason: 'here',
+        } as const),
+    }
+    expect(await leftOf(openDataset('owner/rows', GSM8K, { hub, files }))).toMatchObject({ reason: 'here' })
+  })
+
+  it('that is neither a file nor on the hub is refused with what was tried', async () => {
+    expect(sentence(await leftOf(openDataset('owner/missing', GSM8K, { hub })))).toMatch(
+      /there is no file 'owner\/missing', and on the hub: .*owner\/missing/,
+    )
+    // A path of rows is not looked up on the hub: the folder is misspelt more often.
+    expect(await leftOf(openDataset('owner/rows.jsonl', GSM8K, { hub }))).toMatchObject({ _tag: 'FileFailure' })
+  })
+
+  it('that is not in the cache is refused with the command that downloads it, and read from the cache once it is there', async () => {
+    const cacheFolder = mkdtempSync(path('empty-'))
+    const offline = liveHub({ endpoint: server.url, cacheFolder, network: 'cache-only' })
+    const failure = await leftOf(openDataset('owner/rows', GSM8K, { hub: offline }))
+    expect(sentence(failure)).toMatch(
+      /the cache .* has nothing of revision main\. Download it once .*`hf download owner\/rows --repo-type dataset`.*, or name a file of rows/,
+    )
+    await names('owner/rows', { hub: liveHub({ endpoint: server.url, cacheFolder }) })
+    expect(queries(await names('owner/rows', { hub: offline }))).toHaveLength(3)
+  })
+})
+
+describe('openRows', () => {
+  it('reads rows of any columns, such as token ids', async () => {
+    writeFileSync(path('ids.json'), '[{"input_ids":[1,2]},{"input_ids":[3]}]')
+    const schema = z.object({ input_ids: z.array(z.number().int()) })
+    expect(await rightOf(openRows(path('ids.json'), schema))).toEqual([{ input_ids: [1, 2] }, { input_ids: [3] }])
+  })
+})
+
 describe('parseHubName', () => {
   it.each([
     'hub:openai/gsm8k/main/train',
     'hub:openai/gsm8k@v1.0/main/test',
     'hub:google/IFEval/ifeval_input_data.jsonl',
+    'hub:openai/gsm8k',
+    'hub:openai/gsm8k/main',
+    'hub:owner/rows/list.json',
     'hub:a/b@refs%2Fconvert/default/train/0000.parquet',
   ])('reads %s, and hubName writes it', (name) => {
     expect(hubName(orThrow(parseHubName(name)))).toBe(name)
@@ -105,17 +181,12 @@ describe('parseHubName', () => {
     expect(orThrow(parseHubName('hub:a/b@refs%2Fconvert%2Fparquet/main/train')).revision).toBe('refs/convert/parquet')
   })
 
-  it.each([
-    'hub:',
-    'hub:gsm8k',
-    'hub:openai/gsm8k',
-    'hub:openai/gsm8k/main',
-    'hub:openai/gsm8k/a/b/c',
-    'hub:openai/gsm8k//train',
-    'gsm8k',
-  ])('refuses %s', (name) => {
-    expect(parseHubName(name)).toMatchObject({
-      left: { reason: expect.stringMatching(/such as hub:openai\/gsm8k\/main\/train/) },
-    })
-  })
+  it.each(['hub:', 'hub:gsm8k', 'hub:../gsm8k', 'hub:openai/gsm8k/a/b/c', 'hub:openai/gsm8k//train', 'gsm8k'])(
+    'refuses %s',
+    (name) => {
+      expect(parseHubName(name)).toMatchObject({
+        left: { reason: expect.stringMatching(/such as hub:openai\/gsm8k\/main\/train/) },
+      })
+    },
+  )
 })

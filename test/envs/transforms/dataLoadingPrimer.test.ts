@@ -1,21 +1,40 @@
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
+import { LLMCollector } from '../../../src/collectors/llmCollector.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import type { HistoryAction } from '../../../src/data/policy.js'
-import { endlessTasks, shuffled, type TaskSource } from '../../../src/data/task.js'
+import { dataSpec, metaSpec, nodeSpec, raggedSpec, tensorSpec } from '../../../src/data/spec.js'
+import { endlessTasks, rowList, shuffled, type TaskSource } from '../../../src/data/task.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { ChatEnv } from '../../../src/envs/chatEnv.js'
-import type { DatasetChatState } from '../../../src/envs/datasetChatEnv.js'
+import { DatasetChatEnv, type DatasetChatState } from '../../../src/envs/datasetChatEnv.js'
 import { type Env, nextRequest } from '../../../src/envs/env.js'
+import { LLMEnv } from '../../../src/envs/llmEnv.js'
 import { DataLoadingPrimer, type DataLoadingPrimerOptions } from '../../../src/envs/transforms/dataLoadingPrimer.js'
+import { StepCounter } from '../../../src/envs/transforms/stepCounter.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { anyKey } from '../../../src/testing/arbitraries.js'
+import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
+import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
-import { answered, empty, freeing, itemsAt, refused, taskOf, tasks } from '../../kit/conversation.js'
+import {
+  answered,
+  empty,
+  freeing,
+  itemsAt,
+  numbersAt,
+  refused,
+  rowsAt,
+  sampled,
+  taskOf,
+  tasks,
+} from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
+import { rightOf } from '../../kit/results.js'
 
 useEngine()
 
@@ -147,4 +166,106 @@ describe('DataLoadingPrimer', () => {
       expect(get(whole, 'task').items.toArray()).toEqual([3, 3, 4, 4].map(taskOf))
       expect(itemsAt(whole, 'groupId')).toEqual(itemsAt(plain, 'groupId'))
     }))
+})
+
+const ROWS_OF_IDS = [
+  { id: 7, input_ids: [1, 2, 3], level: 'easy', weight: 0.5, flags: [true, false] },
+  { id: 8, input_ids: [4], level: 'hard', weight: 2, flags: [false, false] },
+]
+
+const OF_IDS = {
+  level: dataSpec<string>('string'),
+  row: { weight: tensorSpec('float32'), flags: tensorSpec('bool', [2]) },
+  tokens: { prompt: raggedSpec('int32') },
+}
+
+/** An environment of token ids over rows of token ids. */
+const tokenRows = (repeats: number, rows = ROWS_OF_IDS) => {
+  const [source, batchSize] = [rowList('ids', rows), 2 * repeats]
+  const columns = { 'row.weight': 'weight', 'row.flags': 'flags', 'tokens.prompt': 'input_ids' }
+  return pipe(
+    LLMEnv({ batchSize, eosTokenId: 0 }),
+    append(DataLoadingPrimer({ source, batchSize, repeats, primers: OF_IDS, columns })),
+    append(StepCounter({ maxSteps: 2 })),
+  )
+}
+
+describe('the columns of a DataLoadingPrimer', () => {
+  checkLaws(
+    it,
+    envLaws(
+      fc.integer({ min: 1, max: 2 }).map((repeats) => ({
+        env: tokenRows(repeats),
+        act: () => sampled(...Array.from({ length: 2 * repeats }, () => [5])),
+        steps: 2,
+      })),
+    ),
+  )
+
+  it('arrive under the keys that primers names: texts, numbers, vectors and token ids', () =>
+    freeing(async (keep) => {
+      const state = keep(await answered(tokenRows(2).reset(empty(4), key)))
+      expect(rowsAt(state, 'tokens', 'prompt')).toEqual([[1, 2, 3], [1, 2, 3], [4], [4]])
+      expect(itemsAt(state, 'level')).toEqual(['easy', 'easy', 'hard', 'hard'])
+      expect(numbersAt(state, 'row', 'weight')).toEqual([0.5, 0.5, 2, 2])
+      expect(get(state, 'row', 'flags').shape).toEqual([4, 2])
+      expect(itemsAt(state, 'taskId')).toEqual(['7', '7', '8', '8'])
+      expect(itemsAt(state, 'groupId')).toEqual(['0:7', '0:7', '1:8', '1:8'])
+      expect([...state.entries.keys()]).not.toContain('query')
+    }))
+
+  it('of token rows are in every row of a collected batch, whole groups in two turns', async () => {
+    const collector = LLMCollector({ env: tokenRows(2), policy: ScriptedPolicy({ answers: () => [9] }), key })
+    using batch = (await rightOf(collector.collect(collector.start))).batch
+    expect(rowsAt(batch.value, 'tokens', 'prompt')).toEqual([
+      [1, 2, 3],
+      [1, 2, 3, 9],
+      [1, 2, 3],
+      [1, 2, 3, 9],
+      [4],
+      [4, 9],
+      [4],
+      [4, 9],
+    ])
+    expect(get(batch.value, 'level').items.toArray()).toEqual([...Array(4).fill('easy'), ...Array(4).fill('hard')])
+    expect([...get(batch.value, 'row', 'weight').dataSync()]).toEqual([0.5, 0.5, 0.5, 0.5, 2, 2, 2, 2])
+    expect(new Set(get(batch.value, 'groupId').items).size).toBe(2)
+  })
+
+  it('of a conversation are beside its query, read from the task or from its row', () =>
+    freeing(async (keep) => {
+      const rows = [{ id: 'a', query: '2 + 2?', answer: '4', row: { level: 3, query: 'not this one' } }]
+      const env = DatasetChatEnv({
+        source: endlessTasks('rows', () => rows[0]!),
+        prompts: 1,
+        repeats: 2,
+        primers: { difficulty: tensorSpec('int32') },
+        columns: { difficulty: 'level' },
+      })
+      const state = keep(await answered(env.reset(empty(2), key)))
+      expect(itemsAt(state, 'query')).toEqual(['2 + 2?', '2 + 2?'])
+      expect([...get(state, 'difficulty').dataSync()]).toEqual([3, 3])
+    }))
+
+  it.each([
+    [{ other: dataSpec('string') }, "task 7 has no column 'other' for 'other'"],
+    [
+      { level: tensorSpec('float32') },
+      /the columns of tasks 7, 8 do not fit the primers: "level": \[0\] expected float32, got string/,
+    ],
+    [{ flags: tensorSpec('bool', [3]) }, /expected a list of 3, got one of 2/],
+    [{ weight: raggedSpec('int32') }, /expected a list, got number/],
+  ])('that a row does not have, or that do not fit their spec, name task and column: %j', async (primers, reason) => {
+    const source = rowList('ids', ROWS_OF_IDS)
+    const env = append(DataLoadingPrimer({ source, batchSize: 2, primers }))(LLMEnv({ batchSize: 2 }))
+    expect((await refused(env.reset(empty(2), key))).reason).toMatch(reason)
+  })
+
+  it('that cannot be filled from rows, and a column of no primer, are refused when it is made', () => {
+    const source = rowList('ids', ROWS_OF_IDS)
+    const make = (options: object) => () => DataLoadingPrimer({ source, batchSize: 2, ...options })
+    expect(make({ primers: { a: metaSpec('number') } })).toThrow(/primers: a must be .*, got a MetaSpec/)
+    expect(make({ primers: { a: { b: nodeSpec([2], {}) } } })).toThrow(/primers: a.b must be .*, got a NodeSpec/)
+    expect(make({ columns: { 'tokens.prompt': 'input_ids' } })).toThrow("columns: there is no primer 'tokens.prompt'")
+  })
 })

@@ -3,7 +3,6 @@ import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
-import { groupRows, trainingRows } from '../../../src/collectors/groups.js'
 import { LLMCollector } from '../../../src/collectors/llmCollector.js'
 import { trajectoryReturns } from '../../../src/collectors/rollouts/turnRows.js'
 import { orThrow } from '../../../src/core/failure.js'
@@ -22,7 +21,6 @@ import { StepCounter } from '../../../src/envs/transforms/stepCounter.js'
 import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
-import { groupGatherer } from '../../../src/objectives/advantages/groupGatherer.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
 import { totalLoss } from '../../../src/objectives/policyLoss.js'
 import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
@@ -43,6 +41,7 @@ import {
   tokenizer,
 } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
+import { learnedRows } from '../../kit/learners.js'
 
 useEngine()
 
@@ -181,8 +180,7 @@ describe('rows of a collector', () => {
     using owned = await collected(edit, WRONG, RIGHT, ` ${RIGHT}`) // the first member thinks again
     const batch = owned.value
     const td = batch as TensorDict
-    const grouped = groupRows(batch, groupGatherer({ groupSize: 2 }))
-    const rows = trainingRows(batch, grouped)
+    const rows = learnedRows(batch, 2)
     const completions = rows.completions.map((row) => Array.from(row))
     expect(completions[0]).toEqual(ids(WRONG)) // the turn itself, as it was sampled
     expect(tokenizer.decode(rows.prompts[1]!, 'keep')).toContain(PROMPT)
@@ -207,7 +205,7 @@ describe('rows of a collector', () => {
     })
     for (const [i, row] of full.entries()) {
       const learned = row.filter((_, t) => gradient[i]![t] !== 0)
-      expect(learned).toEqual(completions[grouped.rows.indexOf(i)])
+      expect(learned).toEqual(completions[i])
       expect(learned.length).toBeGreaterThan(0)
     }
   })

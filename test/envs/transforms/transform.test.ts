@@ -13,11 +13,15 @@ import { type Data, data } from '../../../src/data/tensorDict/leaf.js'
 import { merge } from '../../../src/data/tensorDict/merge.js'
 import { find, get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { liveTensors } from '../../../src/engine/scope.js'
+import { ChatEnv } from '../../../src/envs/chatEnv.js'
 import { type Env, envFailure, nextRequest, REMEMBERED } from '../../../src/envs/env.js'
+import { GSM8KRewardParser } from '../../../src/envs/transforms/answerParsers.js'
+import { TokenBudget } from '../../../src/envs/transforms/tokenBudget.js'
+import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append, compose, identity, type Transform, transform } from '../../../src/envs/transforms/transform.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
-import { answered, empty, freeing, itemsAt, refused } from '../../kit/conversation.js'
+import { answered, empty, freeing, itemsAt, refused, tokenizer } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 
 useEngine()
@@ -67,6 +71,18 @@ const playAlone = async (t: Transform<unknown, never, unknown, unknown, never>):
   const views = [primed, added, inner, later].map((td) => toNested(td as TensorDict)) // a Left would have no entries, and throw
   return [...views, [state].flat(5), [after].flat(5)]
 }
+
+describe('append, around an environment that lacks what the transform needs', () => {
+  it('names each missing entry, and the transform that adds it', () => {
+    const wrong = [
+      [Tokenizer({ tokenizer }), 'text: missing (TemplateTransform adds it)'],
+      [GSM8KRewardParser(), 'answer: missing (DataLoadingPrimer adds it); taskId: missing (DataLoadingPrimer adds it)'],
+      [TokenBudget({ tokens: 8 }), 'tokens: missing (Tokenizer adds it)'],
+    ] as const
+    for (const [t, missing] of wrong)
+      expect(() => append(erased(t as never))(ChatEnv({ batchSize: 1 }) as never)).toThrow(missing)
+  })
+})
 
 describe('compose', () => {
   it('is associative, and so is the order of its states', async () => {

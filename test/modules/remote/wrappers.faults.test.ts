@@ -41,7 +41,7 @@ const replicas = async (
     opened.push(proxy, transport)
   }
   const policy = vLLMWrapper({
-    ...{ clients, generate: { maxNewTokens: 3 } },
+    ...{ clients, generateKwargs: { maxNewTokens: 3 } },
     pool: { deadlineMs: 60_000, patience: 2, healthMs: 20 },
   })
   opened.push(policy)

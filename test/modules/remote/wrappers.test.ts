@@ -38,7 +38,7 @@ describe('vLLMWrapper', () => {
   it('answers over a socket what the engine of the server says, with its log-probabilities and version', async () => {
     const engine = saying('ok')
     const server = await serve(served(engine))
-    const policy = wrapped({ url: server.url, model: 'cat', generate: { maxNewTokens: 4 } })
+    const policy = wrapped({ url: server.url, model: 'cat', generateKwargs: { maxNewTokens: 4 } })
     const action = await rightOf(policy.act(tokenPrompt(PROMPTS), key))
     const here = await rightOf(
       enginePolicy({ engine: localClient(saying('ok'), 'here'), sampling: { maxTokens: 4 } }).act(
@@ -72,7 +72,7 @@ describe('vLLMWrapper', () => {
     const servers = await Promise.all(engines.map((engine) => serve(served(engine))))
     const policy = wrapped({
       ...{ url: [...servers.map(({ url }) => url), 'http://127.0.0.1:9'], model: 'cat' },
-      ...{ generate: { maxNewTokens: 3 }, pool: { deadlineMs: 60_000 } },
+      ...{ generateKwargs: { maxNewTokens: 3 }, pool: { deadlineMs: 60_000 } },
     })
     const rows = Array.from({ length: 8 }, (_, i) => [i + 1])
     const action = await rightOf(policy.act(tokenPrompt(rows), key))
@@ -84,7 +84,7 @@ describe('vLLMWrapper', () => {
 
   it('is a mistake with options that cannot be', () => {
     const client = { ...localClient(saying('ok'), 'x'), ...eventEngine(() => []) }
-    expect(() => vLLMWrapper({ clients: [client], generate: { numBeams: 4 } })).toThrow(
+    expect(() => vLLMWrapper({ clients: [client], generateKwargs: { numBeams: 4 } })).toThrow(
       'vLLMWrapper: numBeams must be 1',
     )
     expect(() => vLLMWrapper({ clients: [] })).toThrow('at least one')

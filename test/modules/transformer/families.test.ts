@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { own, scope } from '../../../src/engine/scope.js'
+import { completionKeys, makeGenerator } from '../../../src/modules/generation/generator.js'
 import { ARCHITECTURES, type Architecture, type DecoderConfig } from '../../../src/modules/transformer/config.js'
 import {
   type Attend,
@@ -10,7 +11,6 @@ import {
   forwardTokens,
   type HeadProjections,
 } from '../../../src/modules/transformer/forward.js'
-import { completionKeys, makeGenerator } from '../../../src/modules/transformer/generate.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
 import { rotaryTables } from '../../../src/modules/transformer/rotaryTables.js'
 import { beforeBias, promptBiases } from '../../../src/modules/transformer/score.js'

@@ -22,7 +22,70 @@ const mean = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0) / 
 const deviation = (xs: readonly number[]): number =>
   Math.sqrt(xs.reduce((sum, x) => sum + (x - mean(xs)) ** 2, 0) / (xs.length - 1))
 
+const range = (xs: readonly number[]): number => Math.max(...xs) - Math.min(...xs)
+
 describe('groupAdvantage', () => {
+  it.each([
+    [
+      [1, 0, 0, 1],
+      [0.8660254, -0.8660254, -0.8660254, 0.8660254],
+    ],
+    [
+      [0.1, 0.1, 1, 0],
+      [-0.4264, -0.4264, 1.4924, -0.6396],
+    ],
+    [
+      [0, 1],
+      [-Math.SQRT1_2, Math.SQRT1_2],
+    ],
+    [
+      [1, 1],
+      [0, 0],
+    ],
+    [[0.3], [0]],
+  ])('%j gives %j, as the MCAdvantage of TorchRL does', (rewards, expected) => {
+    expectClose(advantagesOf(rewards), expected, { absolute: 5e-5 })
+  })
+
+  it('is not changed by a shift of the rewards, nor by a positive scale', () => {
+    fc.assert(
+      fc.property(
+        returns,
+        fc.double({ min: -5, max: 5, noNaN: true }),
+        fc.double({ min: 0.1, max: 9, noNaN: true }),
+        (xs, shift, scale) => {
+          fc.pre(range(xs) > 1e-3)
+          expectClose(advantagesOf(xs.map((x) => x * scale + shift)), advantagesOf(xs), {
+            absolute: 1e-6,
+          })
+        },
+      ),
+    )
+  })
+
+  it('has mean 0 and, divided by G - 1, variance 1', () => {
+    fc.assert(
+      fc.property(returns, (xs) => {
+        fc.pre(range(xs) > 1e-3)
+        const advantages = advantagesOf(xs)
+        expect(Math.abs(advantages.reduce((a, b) => a + b, 0))).toBeLessThan(1e-9)
+        expect(advantages.reduce((sum, a) => sum + a * a, 0) / (xs.length - 1)).toBeCloseTo(1, 9)
+      }),
+    )
+  })
+
+  it('only subtracts the mean when asked (Dr. GRPO)', () => {
+    expect(advantagesOf([1, 0, 0, 3], { normalize: 'mean' })).toEqual([0, -1, -1, 2])
+  })
+
+  it('is exactly 0 for equal rewards, whatever their rounding', () => {
+    fc.assert(
+      fc.property(fc.double({ min: -10, max: 10, noNaN: true }), fc.integer({ min: 1, max: 9 }), (x, size) => {
+        expect(advantagesOf(Array(size).fill(x))).toEqual(Array(size).fill(0))
+      }),
+    )
+  })
+
   it('is the distance from the mean, in standard deviations or as it is', () => {
     fc.assert(
       fc.property(returns, options, (xs, given) => {
@@ -107,4 +170,8 @@ describe('groupAdvantage', () => {
       )
     },
   )
+
+  it('refuses an empty group', () => {
+    expect(groupAdvantage([])).toEqual(E.left({ _tag: 'DegenerateGroup', reason: 'empty' }))
+  })
 })

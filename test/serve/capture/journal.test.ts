@@ -1,5 +1,5 @@
 /** The file of captured calls: what is read back is what was written, also after a write that was cut off. */
-import { appendFileSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { appendFileSync, existsSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import fc from 'fast-check'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
@@ -29,7 +29,9 @@ const fresh = (): string => path(`calls-${files++}.jsonl`)
 describe('a journal', () => {
   it('is readable by this user alone', async () => {
     const file = fresh()
-    await (await rightOf(openJournal(file))).journal.append(begin)
+    const { journal } = await rightOf(openJournal(file))
+    await journal.append(begin)
+    await rightOf(journal.close)
     expect(statSync(file).mode & 0o777).toBe(0o600)
   })
 
@@ -40,7 +42,9 @@ describe('a journal', () => {
         const { journal } = await rightOf(openJournal(file))
         await journal.append(begin)
         for (const call of session.calls) await journal.append({ type: 'call', call })
+        await rightOf(journal.close)
         const whole = await rightOf(openJournal(file))
+        await rightOf(whole.journal.close)
         expect(whole.sessions).toEqual([{ ...begin.session, calls: session.calls, reward: null, end: null }])
         const { size } = statSync(file)
         const cut = Math.floor(share * size)
@@ -50,6 +54,7 @@ describe('a journal', () => {
         expect(again.sessions.flatMap(({ calls }) => calls)).toEqual(session.calls.slice(0, Math.max(0, lines - 1)))
         if (lines === 0) await again.journal.append(begin)
         await again.journal.append({ type: 'reward', session: id, reward: { total: 1, parts: {} } })
+        await rightOf(again.journal.close)
         expect((await rightOf(openJournal(file))).sessions[0]!.reward!.total).toBe(1)
       }),
       { numRuns: 20 },
@@ -96,5 +101,6 @@ describe('a journal', () => {
     writeFileSync(file, text)
     expect(await leftOf(openJournal(file))).toMatchObject({ reason: expect.stringContaining(reason) })
     expect(readFileSync(file, 'utf8')).toBe(text)
+    expect(existsSync(`${file}.lock`)).toBe(false)
   })
 })

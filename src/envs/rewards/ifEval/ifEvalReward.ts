@@ -1,4 +1,5 @@
 /** The reward of IFEval: how many instructions a reply keeps. */
+import { aFunction, aRecord, checkOptions, oneOf } from '../../../core/options.js'
 import type { IfEvalRow } from '../../../data/datasets/ifEval.js'
 import type { RowTask } from '../../../data/task.js'
 import { replyOf } from '../reply.js'
@@ -133,6 +134,11 @@ export interface IfEvalReward extends Reward<RowTask<IfEvalRow>> {
  * ifEvalReward({ detectLanguage: () => 'en', judged: 'reply' }).range[0] // 0
  */
 export const ifEvalReward = (options: IfEvalRewardOptions): IfEvalReward => {
+  checkOptions('ifEvalReward', options, {
+    judged: oneOf('answer', 'reply'),
+    aggregate: aRecord,
+    detectLanguage: aFunction,
+  })
   const { detectLanguage, judged = 'answer' } = options
   const { aggregate = weightedIfEval(judged === 'reply' ? { answerBlock: 0, thinkBlock: 0 } : {}) } = options
   return {

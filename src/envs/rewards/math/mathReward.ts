@@ -1,4 +1,5 @@
 /** The reward of MATH: is the answer the same as the reference's? */
+import { aFunction, aList, aNumber, checkOptions } from '../../../core/options.js'
 import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange, answerScore } from '../answerScore.js'
 import { replyOf } from '../reply.js'
 import { type AnswerPlace, mathAnswerOf, unboxed } from './mathAnswer.js'
@@ -24,6 +25,12 @@ export interface MathRewardOptions extends AnswerRewardOptions {
  * mathReward().range // [0, 1]
  */
 export const mathReward = (options: MathRewardOptions = {}): AnswerReward => {
+  checkOptions('mathReward', options, {
+    places: aList,
+    secondOpinion: aFunction,
+    correctReward: aNumber,
+    formatReward: aNumber,
+  })
   const { places = ['block', 'box'], secondOpinion } = options
   return {
     name: 'math',

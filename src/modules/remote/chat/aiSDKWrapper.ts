@@ -4,6 +4,7 @@ import type { Alarms, Calendar } from '../../../core/capabilities.js'
 import { problemList } from '../../../core/failure.js'
 import { child, type Key } from '../../../core/key.js'
 import { limiter } from '../../../core/limiter.js'
+import { aFunction, aList, aNumber, aRecord, checkOptions, type OptionKinds, oneOf } from '../../../core/options.js'
 import type { ServingWeights } from '../../../data/engineClient.js'
 import type { History } from '../../../data/history.js'
 import type { HistoryPrompt, Policy, PolicyFailure } from '../../../data/policy.js'
@@ -17,7 +18,7 @@ import { type Capture, type CapturedTurn, type ChatOutput, type ChatTurn, output
 import { type FailureKind, type FailureMaker, failureMaker, kindOfStatus, replyFailure } from './chatFailures.js'
 import { chatReply, tokensOf } from './chatReply.js'
 import { captureFields, seedOf } from './chatRequest.js'
-import { type ChatOptions, type ChatSettings, type ClientConfig, chatSettings } from './clientConfig.js'
+import { CHAT_OPTIONS, type ChatOptions, type ChatSettings, type ClientConfig, chatSettings } from './clientConfig.js'
 
 /** What is asked of a language model: the call options of the AI SDK's specification, as far as they are used here. */
 interface LanguageModelCall {
@@ -246,6 +247,20 @@ const promptsOf = (
   return problems.length === 0 ? E.right(prompts) : E.left(fail('asked', problemList(problems)))
 }
 
+const AI_SDK_OPTIONS: OptionKinds<AISDKConfig<never>> = {
+  ...CHAT_OPTIONS,
+  model: aRecord,
+  capture: oneOf('text', 'tokens'),
+  headers: aRecord,
+  providerOptions: aRecord,
+  seeds: oneOf('from-key', 'omit'),
+  attempts: aNumber,
+  maxConcurrent: aNumber,
+  secrets: aList,
+  weights: aFunction,
+  world: aRecord,
+}
+
 /**
  * Any language model of the AI SDK as a policy: what its provider packages make, which cover the providers that LiteLLM does. The package `ai`
  * itself is not needed.
@@ -264,6 +279,7 @@ const promptsOf = (
 export const AISDKWrapper = <C extends Capture = 'text'>(
   config: AISDKConfig<C>,
 ): Policy<HistoryPrompt, ChatOutput<C>> => {
+  checkOptions('AISDKWrapper', config, AI_SDK_OPTIONS)
   const settings = chatSettings(asClient(config))
   const fail = failureMaker(NAME, config.secrets)
   const world: AIWorld = { alarms: liveAlarms, calendar: liveCalendar, ...config.world }

@@ -4,6 +4,7 @@ import { problemList } from '../../../core/failure.js'
 import type { HttpFailure, HttpReply, Transport } from '../../../core/http.js'
 import { parseJson } from '../../../core/json.js'
 import { child, type Key } from '../../../core/key.js'
+import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../../core/options.js'
 import type { OpenAiMessage } from '../../../data/history/openAiChat.js'
 import { type History, hashHistory, sameHistory, truncate } from '../../../data/history.js'
 import type { HistoryPrompt, Policy, PolicyFailure } from '../../../data/policy.js'
@@ -15,6 +16,7 @@ import { type FailureMaker, failureMaker, httpPolicyFailure, replyFailure } from
 import { type ChatReply, chatReply, tokensOf, turnsOf } from './chatReply.js'
 import { chatBody, promptMessages } from './chatRequest.js'
 import {
+  CHAT_OPTIONS,
   type ChatSettings,
   type ClientConfig,
   chatSettings,
@@ -206,6 +208,19 @@ const ownTransport = (config: ClientConfig): Transport => {
   })
 }
 
+const CLIENT_OPTIONS: OptionKinds<ClientConfig<never>> = {
+  ...CHAT_OPTIONS,
+  model: aText,
+  capture: oneOf('text', 'tokens'),
+  baseUrl: aText,
+  apiKey: aText,
+  maxRequestsPerMinute: aNumber,
+  extraBody: aRecord,
+  dialect: aRecord,
+  weights: aFunction,
+  transport: aRecord,
+}
+
 /**
  * Any server with OpenAI's chat endpoint as a policy: OpenAI, vLLM, SGLang, `tandem serve`, LiteLLM, OpenRouter.
  *
@@ -226,6 +241,7 @@ const ownTransport = (config: ClientConfig): Transport => {
  * OpenAIWrapper({ model: 'policy', baseUrl: 'http://127.0.0.1:8000/v1' }).name // 'OpenAIWrapper'
  */
 export const OpenAIWrapper = <C extends Capture = 'text'>(config: ClientConfig<C>): ChatPolicy<C> => {
+  checkOptions('OpenAIWrapper', config, CLIENT_OPTIONS)
   const settings = chatSettings(config)
   const transport = config.transport ?? ownTransport(config)
   const fail = failureMaker(NAME, config.apiKey === undefined ? [] : [config.apiKey])

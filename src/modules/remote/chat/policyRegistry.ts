@@ -7,6 +7,7 @@ import type { Environment, Files, Packages } from '../../../core/capabilities.js
 import type { Failure } from '../../../core/failure.js'
 import type { Hub } from '../../../core/hub.js'
 import { parseJson } from '../../../core/json.js'
+import { aRecord, aText, checkOptions } from '../../../core/options.js'
 import { problemsOf } from '../../../data/history/historyJson.js'
 import { message } from '../../../data/history.js'
 import type { HistoryAction, HistoryPrompt, Policy } from '../../../data/policy.js'
@@ -267,6 +268,7 @@ const PREFIXES: Readonly<Record<string, readonly [example: string, find: (rest: 
  * Source   Game Reasoning Arena's registry.
  */
 export const resolvePolicy = (name: string, options: RegistryOptions = {}): TE.TaskEither<Failure, NamedPolicy> => {
+  checkOptions('resolvePolicy', options, { sampling: aRecord, vllmModels: aText, envFile: aText, world: aRecord })
   const [, prefix = '', rest = ''] = /^([a-z]+)_(.+)$/s.exec(name) ?? []
   const found = Object.hasOwn(PREFIXES, prefix) ? PREFIXES[prefix] : undefined
   if (found === undefined) {

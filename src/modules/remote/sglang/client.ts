@@ -1,6 +1,7 @@
 /** SGLang as an engine: sampling, control, weights and adapters over HTTP. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Alarms } from '../../../core/capabilities.js'
+import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../../core/options.js'
 import type { EngineClient, EngineFailure } from '../../../data/engineClient.js'
 import { liveAlarms } from '../../../live/clock.js'
 import { makeRequestGate } from '../requestGate.js'
@@ -120,6 +121,21 @@ const pausing = (
   }
 }
 
+const SGLANG_CLIENT_OPTIONS: OptionKinds<SGLangClientOptions> = {
+  url: aText,
+  apiKey: aText,
+  logProbs: oneOf('edited', 'tempered', 'probe'),
+  vocabularySize: aNumber,
+  endTokens: aList,
+  adminKey: aText,
+  delivery: oneOf('auto', 'whole', 'stream'),
+  float: oneOf('F32', 'F16', 'BF16'),
+  maxCallBytes: aNumber,
+  limits: aRecord,
+  alarms: aRecord,
+  transport: aRecord,
+}
+
 /**
  * A client of one SGLang server, 0.5.10 or newer.
  *
@@ -147,6 +163,7 @@ const pausing = (
  * SGLangClient({ url: 'http://127.0.0.1:30000' }).serving() // { version: 0, adapter: null, cacheSalt: '' }
  */
 export const SGLangClient = (options: SGLangClientOptions): EngineClient => {
+  checkOptions('SGLangClient', options, SGLANG_CLIENT_OPTIONS)
   const {
     delivery = 'auto',
     float = 'F32',

@@ -4,6 +4,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files, Ids } from '../../../core/capabilities.js'
 import { describe } from '../../../core/failure.js'
+import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../../core/options.js'
 import type { EngineClient, EngineFailure } from '../../../data/engineClient.js'
 import type { WeightSource } from '../../../data/generation.js'
 import { liveFiles } from '../../../live/files.js'
@@ -77,6 +78,25 @@ const ARRAYS =
 
 const NO_FOLDER = 'the client has no sharedFolder: adapters are handed over in a folder that both see'
 
+const VLLM_CLIENT_OPTIONS: OptionKinds<VLLMClientOptions> = {
+  url: aText,
+  apiKey: aText,
+  model: aText,
+  logProbsMode: oneOf('raw', 'processed'),
+  endTokens: aList,
+  maxConcurrent: aNumber,
+  vocabularySize: aNumber,
+  endpoint: oneOf('auto', 'generate', 'completions'),
+  delivery: oneOf('whole', 'stream'),
+  sharedFolder: aText,
+  serverFolder: aText,
+  deadlineMs: aNumber,
+  controlMs: aNumber,
+  files: aRecord,
+  ids: aRecord,
+  transport: aRecord,
+}
+
 /**
  * A client of one vLLM server, 0.10.2 or newer, or of `tandem serve`.
  *
@@ -103,6 +123,7 @@ const NO_FOLDER = 'the client has no sharedFolder: adapters are handed over in a
  * const client = vLLMClient({ url: 'http://127.0.0.1:8000', model: 'policy' })
  */
 export const vLLMClient = (options: VLLMClientOptions): EngineClient => {
+  checkOptions('vLLMClient', options, VLLM_CLIENT_OPTIONS)
   const { files = liveFiles, ids = liveIds, delivery = 'whole', endpoint = 'auto' } = options
   const server = vLLMServer(options)
   const { sharedFolder: folder, serverFolder = folder } = options

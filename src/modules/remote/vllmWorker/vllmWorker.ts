@@ -4,6 +4,16 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted } from '../../../core/cancellation.js'
 import type { ProcessEnd, Processes, RunningProcess } from '../../../core/capabilities.js'
 import type { Transport } from '../../../core/http.js'
+import {
+  aFunction,
+  aList,
+  aNumber,
+  aRecord,
+  aText,
+  checkOptions,
+  type OptionKinds,
+  oneOf,
+} from '../../../core/options.js'
 import { redact } from '../../../core/secrets.js'
 import type { EngineClient } from '../../../data/engineClient.js'
 import { liveProcesses } from '../../../live/processes.js'
@@ -183,6 +193,21 @@ const servedName = ({ model, servedModelName, ...rest }: AsyncVLLMConfig): strin
   return typeof first === 'string' ? first : model
 }
 
+const VLLM_WORKER_OPTIONS: OptionKinds<VLLMWorkerOptions> = {
+  command: aList,
+  flavor: oneOf('vllm', 'tandem'),
+  port: aNumber,
+  apiKey: aText,
+  sharedFolder: aText,
+  env: aRecord,
+  startMs: aNumber,
+  graceMs: aNumber,
+  onLine: aFunction,
+  signal: aRecord,
+  processes: aRecord,
+  transport: aFunction,
+}
+
 /**
  * Starts a server of the vLLM kind on this computer, and waits until it is well.
  *
@@ -196,9 +221,12 @@ const servedName = ({ model, servedModelName, ...rest }: AsyncVLLMConfig): strin
  *          `/v1/completions`, and versions are counted by the client.
  * Source   TorchRL `make_vllm_worker` and AgentFly's `AsyncVLLMConfig`.
  */
-export const makeVLLMWorker =
-  (config: AsyncVLLMConfig, options: VLLMWorkerOptions = {}): TaskEither<WorkerFailure, VLLMWorker> =>
-  async () => {
+export const makeVLLMWorker = (
+  config: AsyncVLLMConfig,
+  options: VLLMWorkerOptions = {},
+): TaskEither<WorkerFailure, VLLMWorker> => {
+  checkOptions('makeVLLMWorker', options, VLLM_WORKER_OPTIONS)
+  return async () => {
     const { command = ['vllm', 'serve'], flavor = 'vllm', apiKey, processes = liveProcesses } = options
     const [program, ...before] = command
     const shown = command.join(' ')
@@ -251,3 +279,4 @@ export const makeVLLMWorker =
       },
     })
   }
+}

@@ -1,15 +1,18 @@
-/** Completions of a batch of prompts, all together; the prompt of a group is computed once. For requests that come and go: `makeLLMEngine`. */
+/**
+ * Samples a whole batch in lockstep on the engine's runner, lanes and token sampler, without its
+ * scheduler. For requests that arrive over time, use `makeLLMEngine`.
+ */
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { child, type Key } from '../../core/key.js'
 import type { SamplingParams } from '../../data/generation.js'
 import type { StopReason } from '../../data/policy.js'
-import type { Lane, LaneWeights, NextToken } from '../generation/modelRunner.js'
-import { makeRunner } from '../generation/runner/runner.js'
-import { samplingParams } from '../generation/sampling/params.js'
-import { sampleToken } from '../generation/sampling/sampleToken.js'
-import type { DecoderConfig } from './config.js'
-import { type Params, parameterCount } from './params.js'
-import { checkPrompts } from './tokenIds.js'
+import type { DecoderConfig } from '../transformer/config.js'
+import { type Params, parameterCount } from '../transformer/params.js'
+import { checkPrompts } from '../transformer/tokenIds.js'
+import type { Lane, LaneWeights, NextToken } from './modelRunner.js'
+import { makeRunner } from './runner/runner.js'
+import { samplingParams } from './sampling/params.js'
+import { sampleToken } from './sampling/sampleToken.js'
 
 /** How tokens are chosen. Defaults: no truncation. */
 export interface TokenChoice {

@@ -1,29 +1,29 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { StepMetrics } from '../../src/collectors/stepMetrics.js'
-import type { TrainingRows } from '../../src/collectors/stepRows.js'
-import { NonFiniteLoss } from '../../src/collectors/steps/lossStep.js'
-import { trainStep } from '../../src/collectors/trainStep.js'
-import { keyFromSeed } from '../../src/core/key.js'
-import { data, ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
-import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { liveTensors, type Owned, own, ownedCount, scope } from '../../src/engine/scope.js'
-import { initialParams, type Params } from '../../src/modules/transformer/params.js'
-import { makeScorer } from '../../src/modules/transformer/scorer.js'
-import { TransformersWrapper } from '../../src/modules/transformersWrapper.js'
-import { adamW } from '../../src/objectives/updates/adamW.js'
-import { expectClose } from '../kit/close.js'
-import { useEngine, valuesOf } from '../kit/engine.js'
-import { tinyConfig } from '../kit/models.js'
-import { rightOf } from '../kit/results.js'
-import { descent, rowsOf as randomRows } from '../kit/trainingRows.js'
+import type { StepMetrics } from '../../../src/collectors/stepMetrics.js'
+import type { TrainingRows } from '../../../src/collectors/stepRows.js'
+import { NonFiniteLoss } from '../../../src/collectors/steps/lossStep.js'
+import { keyFromSeed } from '../../../src/core/key.js'
+import { data, ragged, raggedRows } from '../../../src/data/tensorDict/leaf.js'
+import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import { liveTensors, type Owned, own, ownedCount, scope } from '../../../src/engine/scope.js'
+import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
+import { makeScorer } from '../../../src/modules/transformer/scorer.js'
+import { TransformersWrapper } from '../../../src/modules/transformersWrapper.js'
+import { adamW } from '../../../src/objectives/updates/adamW.js'
+import { expectClose } from '../../kit/close.js'
+import { useEngine, valuesOf } from '../../kit/engine.js'
+import { tinyConfig } from '../../kit/models.js'
+import { rightOf } from '../../kit/results.js'
+import { policyStep } from '../../kit/stepsOf.js'
+import { descent, rowsOf as randomRows } from '../../kit/trainingRows.js'
 
 useEngine()
 
 const config = tinyConfig({ layers: 1, hiddenSize: 8, intermediateSize: 8, heads: 2, keyValueHeads: 1, headSize: 4 })
 const V = config.vocabularySize
 
-type Options = Partial<Omit<Parameters<typeof trainStep>[0], 'config' | 'optimizer'>>
+type Options = Partial<Omit<Parameters<typeof policyStep>[0], 'config' | 'optimizer'>>
 
 let params: Owned<Params>
 let blank: Owned<Params>
@@ -43,7 +43,7 @@ const numbersOf = (record: Params) => Object.fromEntries(Object.entries(record).
 
 /** One step of plain descent: the parameters after it and its metrics. */
 const stepOnce = (rows: TrainingRows, options: Options = {}, rate = 1, from: Params = params.value) => {
-  const step = trainStep({ config, optimizer: descent, maxGradNorm: 1e9, ...options })
+  const step = policyStep({ config, optimizer: descent, maxGradNorm: 1e9, ...options })
   const { state, metrics } = step.update({ params: from, optimizer: {} }, rows, rate)
   using owned = state
   const result = { params: numbersOf(owned.value.params), metrics }
@@ -140,7 +140,7 @@ describe('the metrics', () => {
     const td = TensorDict({ tokens: { prompt: ragged('int32', prompts), spans: data(prompts.map(() => [])) } }, [144])
     const action = await rightOf(policy.act(td, keyFromSeed(3)))
     policy.release()
-    const step = trainStep({ config: wide, optimizer: descent })
+    const step = policyStep({ config: wide, optimizer: descent })
     const rows = {
       prompts,
       completions: raggedRows(get(action, 'tokens', 'response')),
@@ -171,7 +171,7 @@ describe('a step', () => {
       const [good, bad] = score(weights).map((row) => row.reduce((sum, x) => sum + x, 0))
       return good! - bad!
     }
-    const step = trainStep({ config, optimizer: descent })
+    const step = policyStep({ config, optimizer: descent })
     const rows = { ...drawn, advantages: [1, -1], oldLogProbs: score(params.value) }
     const { state } = step.update({ params: params.value, optimizer: {} }, rows, 0.01)
     using after = state
@@ -204,7 +204,7 @@ describe('a step', () => {
   })
 
   it('neither frees nor changes the state it is given, and its own state is freed on release', () => {
-    const step = trainStep({ config, optimizer: adamW() })
+    const step = policyStep({ config, optimizer: adamW() })
     using first = own(scope(() => step.init(params.value)))
     const before = liveTensors().count
     const { state } = step.update(first.value, rowsOf([2]), 0.1)
@@ -219,7 +219,7 @@ describe('a step', () => {
 
 describe('what goes wrong', () => {
   it('NaN in the batch throws NonFiniteLoss, keeps nothing, and the state goes on as if nothing had been', () => {
-    const step = trainStep({ config, optimizer: adamW() })
+    const step = policyStep({ config, optimizer: adamW() })
     using state = own(scope(() => step.init(params.value)))
     const good = rowsOf([2])
     const bad = [

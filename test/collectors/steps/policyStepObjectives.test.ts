@@ -1,23 +1,23 @@
 /** The training step with what objectives besides GRPO's need: advantages and weights by token, another sampler, random numbers. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { correctedRows, rescoredRows } from '../../src/collectors/correction.js'
-import { type TrainingRows, withNoise } from '../../src/collectors/stepRows.js'
-import { trainStep } from '../../src/collectors/trainStep.js'
-import { child, keyFromSeed, normals, uniforms } from '../../src/core/key.js'
-import { type Owned, own, scope } from '../../src/engine/scope.js'
-import { initialParams, type Params } from '../../src/modules/transformer/params.js'
-import { cispo } from '../../src/objectives/losses/cispo.js'
-import { clippedSurrogate } from '../../src/objectives/losses/clippedSurrogate.js'
-import { clipCov, klCov } from '../../src/objectives/losses/covariance.js'
-import { gmpo } from '../../src/objectives/losses/gmpo.js'
-import { gspo } from '../../src/objectives/losses/gspo.js'
-import { sapo } from '../../src/objectives/losses/sapo.js'
-import { vespo } from '../../src/objectives/losses/vespo.js'
-import { policyLoss } from '../../src/objectives/policyLoss.js'
-import { expectClose } from '../kit/close.js'
-import { useEngine, valuesOf } from '../kit/engine.js'
-import { tinyConfig } from '../kit/models.js'
-import { descent, rowsOf } from '../kit/trainingRows.js'
+import { correctedRows, rescoredRows } from '../../../src/collectors/correction.js'
+import { type TrainingRows, withNoise } from '../../../src/collectors/stepRows.js'
+import { child, keyFromSeed, normals, uniforms } from '../../../src/core/key.js'
+import { type Owned, own, scope } from '../../../src/engine/scope.js'
+import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
+import { cispo } from '../../../src/objectives/losses/cispo.js'
+import { clippedSurrogate } from '../../../src/objectives/losses/clippedSurrogate.js'
+import { clipCov, klCov } from '../../../src/objectives/losses/covariance.js'
+import { gmpo } from '../../../src/objectives/losses/gmpo.js'
+import { gspo } from '../../../src/objectives/losses/gspo.js'
+import { sapo } from '../../../src/objectives/losses/sapo.js'
+import { vespo } from '../../../src/objectives/losses/vespo.js'
+import { policyLoss } from '../../../src/objectives/policyLoss.js'
+import { expectClose } from '../../kit/close.js'
+import { useEngine, valuesOf } from '../../kit/engine.js'
+import { tinyConfig } from '../../kit/models.js'
+import { policyStep } from '../../kit/stepsOf.js'
+import { descent, rowsOf } from '../../kit/trainingRows.js'
 
 useEngine()
 
@@ -48,9 +48,9 @@ const full: TrainingRows = withNoise(
 /** One step of plain descent. */
 const stepOnce = (
   rows: TrainingRows,
-  options: Partial<Omit<Parameters<typeof trainStep>[0], 'config' | 'optimizer'>>,
+  options: Partial<Omit<Parameters<typeof policyStep>[0], 'config' | 'optimizer'>>,
 ) => {
-  const step = trainStep({ config, optimizer: descent, maxGradNorm: 1e9, ...options })
+  const step = policyStep({ config, optimizer: descent, maxGradNorm: 1e9, ...options })
   const { state, metrics } = step.update({ params: params.value, optimizer: {} }, rows, 1)
   using owned = state
   const after = Object.entries(owned.value.params).map(([name, x]) => [name, valuesOf(x)] as const)
@@ -112,14 +112,14 @@ describe('settings of a step', () => {
   it.each([
     [
       { maxGradNorm: 0, microBatchTokens: Number.NaN },
-      /^trainStep: maxGradNorm must be .* 0; microBatchTokens must be .* NaN$/,
+      /^policyStep: maxGradNorm must be .* 0; microBatchTokens must be .* NaN$/,
     ],
     [{ maxGradNorm: Number.NaN }, /maxGradNorm must be positive, got NaN/],
     [{ maxGradNorm: -1 }, /got -1/],
     [{ microBatchTokens: 0 }, /microBatchTokens must be at least 1, got 0/],
     [{ microBatchTokens: -4096 }, /got -4096/],
   ])('%o are refused when it is made', (options, reason) => {
-    expect(() => trainStep({ config, optimizer: descent, ...options })).toThrow(reason)
+    expect(() => policyStep({ config, optimizer: descent, ...options })).toThrow(reason)
   })
 
   it('may be without limits', () => {
@@ -128,9 +128,9 @@ describe('settings of a step', () => {
   })
 
   it.each([Number.NaN, Number.POSITIVE_INFINITY, -1])('a learning rate of %s is refused', (rate) => {
-    const step = trainStep({ config, optimizer: descent })
+    const step = policyStep({ config, optimizer: descent })
     expect(() => step.update({ params: params.value, optimizer: {} }, plain, rate)).toThrow(
-      /^trainStep: the learning rate must not be negative/,
+      /^policyStep: the learning rate must not be negative/,
     )
     step.release()
   })
@@ -168,7 +168,7 @@ describe('what a token has', () => {
     ['advantages', { advantages: full.completions.map(() => []) }],
     ['behaviorLogProbs', { behaviorLogProbs: full.completions.map(() => [0, 0, 0, 0, 0, 0, 0]) }],
   ])('%s that do not fit are refused by name', (name, change) => {
-    expect(() => stepOnce({ ...full, ...change }, { loss })).toThrow(new RegExp(`^trainStep: .* ${name}$`))
+    expect(() => stepOnce({ ...full, ...change }, { loss })).toThrow(new RegExp(`^policyStep: .* ${name}$`))
   })
 })
 

@@ -7,7 +7,7 @@ import {
   completionKeys,
   type GenerationOptions,
   makeGenerator,
-} from '../../../src/modules/transformer/generate.js'
+} from '../../../src/modules/generation/generator.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { expectClose } from '../../kit/close.js'

@@ -1,27 +1,19 @@
-/** One optimizer step of a policy loss on a collected batch. */
+/** The optimizer step of a policy loss, and the rows that it learns from. */
 import * as tf from '@tensorflow/tfjs'
-import { tokenScores } from '../engine/ops/logProbs.js'
-import type { DecoderConfig } from '../modules/transformer/config.js'
-import type { Readout } from '../modules/transformer/layerwise.js'
-import { groupPrompts } from '../modules/transformer/pack.js'
-import { GRPOLoss, type GRPOLossOptions } from '../objectives/grpoLoss.js'
-import { type PolicyLoss, totalLoss } from '../objectives/policyLoss.js'
-import type { StepLoss } from './stepGradients.js'
-import { combineMetrics, type PolicyMeasures, type StepMetrics } from './stepMetrics.js'
-import type { TrainingRows } from './stepRows.js'
-import { type LossStep, type LossStepOptions, lossStep, type StepCase } from './steps/lossStep.js'
-import { rowIds, rowLogits, rowLogProbs } from './steps/readout.js'
-import type { RowTensors, TokenRows } from './steps/tokenRows.js'
-import type { WholeChoice } from './steps/wholeChoice.js'
+import { tokenScores } from '../../engine/ops/logProbs.js'
+import type { DecoderConfig } from '../../modules/transformer/config.js'
+import type { Readout } from '../../modules/transformer/layerwise.js'
+import { groupPrompts } from '../../modules/transformer/pack.js'
+import { type PolicyLoss, totalLoss } from '../../objectives/policyLoss.js'
+import type { StepLoss } from '../stepGradients.js'
+import { combineMetrics, type PolicyMeasures, type StepMetrics } from '../stepMetrics.js'
+import type { TrainingRows } from '../stepRows.js'
+import type { StepCase } from './lossStep.js'
+import { rowIds, rowLogits, rowLogProbs } from './readout.js'
+import type { RowTensors, TokenRows } from './tokenRows.js'
+import type { WholeChoice } from './wholeChoice.js'
 
-export interface TrainStepOptions<S> extends LossStepOptions<S> {
-  /** Any policy loss, or settings of GRPO's. Default: GRPO's with its defaults. */
-  readonly loss?: GRPOLossOptions | PolicyLoss
-}
-
-export type TrainStep<S> = LossStep<S, TrainingRows, StepMetrics>
-
-/** The lists of `TrainingRows`, and the tokens that the objective chose in the whole mini-batch. */
+/** The lists of `TrainingRows`, and the tokens that the objective selected in the mini-batch. */
 export type PolicyList = Exclude<keyof TrainingRows, 'prompts' | 'completions' | 'masks' | 'temperature'> | 'chosen'
 
 const policyRows = ({ prompts, completions, masks, temperature, ...lists }: TrainingRows): TokenRows<PolicyList> => ({
@@ -32,7 +24,7 @@ const policyRows = ({ prompts, completions, masks, temperature, ...lists }: Trai
   lists,
 })
 
-/** The loss of a micro-batch. */
+/** Computes the loss of a micro-batch. */
 const policyStepLoss =
   (config: DecoderConfig, loss: PolicyLoss): StepLoss<PolicyList, PolicyMeasures> =>
   (readout, rows) => {
@@ -47,7 +39,7 @@ const policyStepLoss =
     return { value: totalLoss(output), aux: { output, gap } }
   }
 
-/** Log-probabilities of the tokens of a micro-batch, `[B, T]`. */
+/** Computes the log-probabilities of a micro-batch, `[B, T]`. */
 const readLogProbs =
   (config: DecoderConfig) =>
   (readout: Readout, rows: Omit<RowTensors<PolicyList>, 'counts'>): tf.Tensor =>
@@ -61,7 +53,7 @@ const countedBy =
     return loss.counted({ ...lists, oldLogProbs: lists.oldLogProbs!, mask, logProbs }) // rows have them
   }
 
-/** The tokens that the objective chooses. */
+/** Selects tokens for objectives that train on a part of them. */
 const choiceOf = (config: DecoderConfig, loss: PolicyLoss): WholeChoice<PolicyList> => ({
   list: 'chosen',
   read: readLogProbs(config),
@@ -72,25 +64,18 @@ const choiceOf = (config: DecoderConfig, loss: PolicyLoss): WholeChoice<PolicyLi
   },
 })
 
-/** What makes a step of a policy loss. */
+/**
+ * Returns the step case of a policy loss for `lossStep`. Adjacent rows with the same prompt share
+ * the prompt's computation.
+ */
 export const policyCase = (
   config: DecoderConfig,
   loss: PolicyLoss,
 ): StepCase<TrainingRows, PolicyList, PolicyMeasures, StepMetrics> => ({
-  name: 'trainStep',
+  name: 'policyStep',
   rows: policyRows,
   loss: policyStepLoss(config, loss),
   ...(loss.counting === 'computed' && { counted: countedBy(config, loss) }),
   ...(loss.choosing === 'tokens' && { choice: choiceOf(config, loss) }),
   metrics: combineMetrics,
 })
-
-const lossOf = (loss: GRPOLossOptions | PolicyLoss = {}): PolicyLoss => ('apply' in loss ? loss : GRPOLoss(loss))
-
-/**
- * Makes the training step of a policy loss: see `lossStep`. Neighbouring rows with the same prompt share its computation.
- *
- * Effects  keeps `frozen` and the compiled graphs until `release`.
- */
-export const trainStep = <S>({ loss, ...options }: TrainStepOptions<S>): TrainStep<S> =>
-  lossStep(policyCase(options.config, lossOf(loss)), options)

@@ -1,4 +1,6 @@
-/** Overlapped training of a real decoder, sampled in this process: by the policy of the same weights, and by a generation engine. */
+/**
+ * Asynchronous sampling with a real decoder, by an in-process policy and by a generation engine.
+ */
 import { describe, expect, it } from 'vitest'
 import { vLLMUpdater } from '../../../src/collectors/updaters/vLLMUpdater.js'
 import { inProcessUpdater } from '../../../src/collectors/weightSync.js'
@@ -50,7 +52,7 @@ const withSampler = async <T>(make: () => Sampler, f: (sampler: Sampler) => Prom
 describe.each([
   { name: 'the policy of the same weights', make: wrapper, rules: ['wait', 'drop', 'correct'] as const },
   { name: 'a generation engine', make: engine, rules: ['wait'] as const },
-])('overlappedTraining with $name', ({ make, rules }) => {
+])('a learner that samples ahead with $name', ({ make, rules }) => {
   it('with maxLag 0 gives the parameters of a loop in turns, bit for bit, whatever becomes of stale groups', async () => {
     const turns = await withSampler(make, (sampler) => inTurns(sampler, 3, 2))
     expect(turns.metrics.length).toBeGreaterThan(1)

@@ -2,27 +2,28 @@
 import * as tf from '@tensorflow/tfjs'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { wholeGradients } from '../../src/collectors/stepGradients.js'
-import type { StepMetrics } from '../../src/collectors/stepMetrics.js'
-import { tensorsOfRows } from '../../src/collectors/steps/tokenRows.js'
-import { policyCase, trainStep } from '../../src/collectors/trainStep.js'
-import { keyFromSeed } from '../../src/core/key.js'
-import { flatten, type Tree, unflatten } from '../../src/core/tree.js'
-import { isTensor } from '../../src/engine/jit.js'
-import { type Owned, own, scope } from '../../src/engine/scope.js'
-import { initialLora, type LoraParams, loraScalings } from '../../src/modules/lora/adapter.js'
-import { loraConfig } from '../../src/modules/lora/config.js'
-import { projections } from '../../src/modules/lora/projections.js'
-import { makeParams } from '../../src/modules/pretrained.js'
-import { initialParams, type Params } from '../../src/modules/transformer/params.js'
-import { GRPOLoss } from '../../src/objectives/grpoLoss.js'
-import { adamW } from '../../src/objectives/updates/adamW.js'
-import { requireRight } from '../../src/testing/results.js'
-import { expectClose } from '../kit/close.js'
-import { useOnnxRuntime, valuesOf } from '../kit/engine.js'
-import { randomAdapter } from '../kit/lora.js'
-import { tinyConfig } from '../kit/models.js'
-import { descent, rowsOf } from '../kit/trainingRows.js'
+import { wholeGradients } from '../../../src/collectors/stepGradients.js'
+import type { StepMetrics } from '../../../src/collectors/stepMetrics.js'
+import { policyCase } from '../../../src/collectors/steps/policyStep.js'
+import { tensorsOfRows } from '../../../src/collectors/steps/tokenRows.js'
+import { keyFromSeed } from '../../../src/core/key.js'
+import { flatten, type Tree, unflatten } from '../../../src/core/tree.js'
+import { isTensor } from '../../../src/engine/jit.js'
+import { type Owned, own, scope } from '../../../src/engine/scope.js'
+import { initialLora, type LoraParams, loraScalings } from '../../../src/modules/lora/adapter.js'
+import { loraConfig } from '../../../src/modules/lora/config.js'
+import { projections } from '../../../src/modules/lora/projections.js'
+import { makeParams } from '../../../src/modules/pretrained.js'
+import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
+import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
+import { adamW } from '../../../src/objectives/updates/adamW.js'
+import { requireRight } from '../../../src/testing/results.js'
+import { expectClose } from '../../kit/close.js'
+import { useOnnxRuntime, valuesOf } from '../../kit/engine.js'
+import { randomAdapter } from '../../kit/lora.js'
+import { tinyConfig } from '../../kit/models.js'
+import { policyStep } from '../../kit/stepsOf.js'
+import { descent, rowsOf } from '../../kit/trainingRows.js'
 
 const { backend } = useOnnxRuntime({ threads: 1 })
 
@@ -53,11 +54,11 @@ const numbersOf = (record: Params) => Object.fromEntries(Object.entries(record).
 /** The base, and the scalings of the adapter, which are no more trained than it is. */
 const frozen = (): Params => ({ ...base, ...loraScalings(lora) })
 
-type Options = Partial<Omit<Parameters<typeof trainStep>[0], 'config' | 'optimizer' | 'frozen'>>
+type Options = Partial<Omit<Parameters<typeof policyStep>[0], 'config' | 'optimizer' | 'frozen'>>
 
 /** One step of plain descent on the adapter alone. */
 const adapterStep = (rows: ReturnType<typeof rowsOf>, options: Options = {}) => {
-  const step = scope(() => trainStep({ config, optimizer: descent, maxGradNorm: 1e9, frozen: frozen(), ...options }))
+  const step = scope(() => policyStep({ config, optimizer: descent, maxGradNorm: 1e9, frozen: frozen(), ...options }))
   const { state, metrics } = step.update({ params: lora.tensors, optimizer: {} }, rows, 1)
   using after = state
   const result = { params: numbersOf(after.value.params), metrics }
@@ -69,7 +70,7 @@ describe('a step with frozen weights', () => {
   it('moves the adapter as a step moves it that trains everything, and gives nothing else back', () => {
     const rows = rowsOf(V, [2, 2])
     const all = scope(() => {
-      const step = trainStep({ config, optimizer: descent, maxGradNorm: 1e9 })
+      const step = policyStep({ config, optimizer: descent, maxGradNorm: 1e9 })
       const { state } = step.update({ params: { ...frozen(), ...lora.tensors }, optimizer: {} }, rows, 1)
       using after = state
       const result = numbersOf(after.value.params)
@@ -89,7 +90,7 @@ describe('a step with frozen weights', () => {
     scope(() => {
       const start = { config: fresh.config, tensors: makeParams(fresh.arrays) }
       const scalings = loraScalings(start)
-      const step = trainStep({ config, optimizer: descent, maxGradNorm: 1e9, frozen: { ...base, ...scalings } })
+      const step = policyStep({ config, optimizer: descent, maxGradNorm: 1e9, frozen: { ...base, ...scalings } })
       const { state } = step.update({ params: start.tensors, optimizer: {} }, rowsOf(V, [2]), 1)
       using after = state
       for (const [name, tensor] of Object.entries(after.value.params)) {
@@ -101,7 +102,7 @@ describe('a step with frozen weights', () => {
   })
 
   it('has optimizer state for what is trained and for nothing else', () => {
-    const step = scope(() => trainStep({ config, optimizer: adamW(), frozen: frozen() }))
+    const step = scope(() => policyStep({ config, optimizer: adamW(), frozen: frozen() }))
     using state = own(scope(() => step.init(lora.tensors)))
     expect(Object.keys(state.value.optimizer.mean)).toEqual(Object.keys(lora.tensors))
     expect(Object.keys(state.value.optimizer.square)).toEqual(Object.keys(lora.tensors))
@@ -109,10 +110,10 @@ describe('a step with frozen weights', () => {
   })
 
   it('refuses to train what is frozen', () => {
-    const step = scope(() => trainStep({ config, optimizer: descent, frozen: frozen() }))
+    const step = scope(() => policyStep({ config, optimizer: descent, frozen: frozen() }))
     const state = { params: { 'model.norm.weight': base['model.norm.weight']! }, optimizer: {} }
     for (const call of [() => step.init(state.params), () => step.update(state, rowsOf(V, [2]), 1)]) {
-      expect(call).toThrow("trainStep: 'model.norm.weight' cannot be trained: it is frozen")
+      expect(call).toThrow("policyStep: 'model.norm.weight' cannot be trained: it is frozen")
     }
     step.release()
   })

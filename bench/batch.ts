@@ -1,0 +1,54 @@
+/** Synthetic batches and models for benchmarks of learners. */
+import * as tf from '@tensorflow/tfjs'
+import {
+  type DecoderConfig,
+  data,
+  EMBEDDED_MODEL,
+  hostArrays,
+  initialParams,
+  keyFromSeed,
+  loadPretrained,
+  MCAdvantage,
+  type ModelText,
+  orThrow,
+  type Pretrained,
+  ragged,
+  scope,
+  TensorDict,
+} from 'tandem-rl'
+
+/** Sampled completions with one reward each, group by group. */
+export interface SampledRows {
+  readonly prompts: readonly ArrayLike<number>[]
+  readonly completions: readonly ArrayLike<number>[]
+  readonly logProbs: readonly ArrayLike<number>[]
+  readonly rewards: readonly number[]
+  /** Completions of each prompt. */
+  readonly group: number
+}
+
+/** Makes a batch with advantages for a policy loss. The enclosing scope owns its tensors. */
+export const ratedBatch = ({ prompts, completions, logProbs, rewards, group }: SampledRows) =>
+  MCAdvantage({ groupSize: group })(
+    TensorDict(
+      {
+        tokens: { prompt: ragged('int32', prompts), response: ragged('int32', completions) },
+        logProbs: { response: ragged('float32', logProbs) },
+        trajectoryId: data(completions.map((_, i) => `t${i}`)),
+        turn: data(completions.map(() => 0)),
+        groupId: data(completions.map((_, i) => `g${Math.floor(i / group)}`)),
+        next: { reward: tf.tensor1d([...rewards], 'float32') },
+      },
+      [completions.length],
+    ),
+  )
+
+/** Loads the tokenizer and template of the embedded model, for models with random weights. */
+export const textOfNoModel = async (): Promise<ModelText> => orThrow(await loadPretrained(EMBEDDED_MODEL)()).text
+
+/** A model with random weights. */
+export const randomModel = async (config: DecoderConfig): Promise<Pretrained> => ({
+  config,
+  text: await textOfNoModel(),
+  arrays: scope(() => hostArrays(initialParams(config, keyFromSeed(0)))),
+})

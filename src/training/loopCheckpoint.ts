@@ -1,0 +1,138 @@
+/**
+ * Checkpoints of a training loop of one's own: model, optimizer and step in one folder, as runs
+ * write them.
+ */
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { z } from 'zod'
+import type { Learner, LearnerFailure } from '../collectors/learners/learner.js'
+import type { Files } from '../core/capabilities.js'
+import type { FileFailure } from '../core/failure.js'
+import { aNumber, anything, aRecord, checkOptions, refuse } from '../core/options.js'
+import type { Json } from '../data/codecs/plainValues.js'
+import { liveDigest } from '../live/digest.js'
+import { liveFiles } from '../live/files.js'
+import {
+  type CheckpointFailure,
+  checkpointFiles,
+  checkpointsIn,
+  readCheckpoint,
+  writeCheckpoint,
+} from './checkpoint.js'
+
+/** Where a loop stands. */
+export interface LoopState<P> {
+  /** Steps done. */
+  readonly step: number
+  /** Where the next step goes on: JSON data, such as the position of a collector. */
+  readonly position: P
+}
+
+export interface SaveCheckpointOptions<P> extends LoopState<P> {
+  readonly learner: Pick<Learner<never, unknown>, 'files'>
+  /** The newest checkpoints that stay in the folder. Default 2. */
+  readonly keep?: number
+  /** Default: the file system. */
+  readonly files?: Files
+}
+
+export interface LoadCheckpointOptions<P> {
+  /** Continues from the checkpoint, or stays as it is. */
+  readonly learner: Pick<Learner<never, unknown>, 'restore'>
+  /** Where a loop without a checkpoint begins. */
+  readonly position: P
+  /** Default: the file system. */
+  readonly files?: Files
+}
+
+const positionSchema: z.ZodType<Json> = z.json()
+
+/**
+ * Saves a checkpoint of a training loop as `folder/step-000010`: the model or adapter, the
+ * optimizer's state, the step and a position, with a digest of each file. `loadPretrained` reads
+ * the folder of a model.
+ *
+ * The checkpoint appears as a whole or not at all. It has the format of a run's checkpoints.
+ *
+ * Returns  the path of the checkpoint.
+ * Errors   `Left(FileFailure)` if it cannot be written; throws RangeError for unknown options, a
+ *          step that is not a count, a position that is not JSON data, and fewer than one
+ *          checkpoint to keep.
+ * Effects  writes the folder, and removes checkpoints that are older than the newest `keep`.
+ *
+ * @example
+ * typeof saveCheckpoint // 'function'
+ */
+export const saveCheckpoint = <P>(
+  folder: string,
+  options: SaveCheckpointOptions<P>,
+): TE.TaskEither<FileFailure, string> => {
+  checkOptions('saveCheckpoint', options, {
+    learner: aRecord,
+    step: aNumber,
+    position: anything,
+    keep: aNumber,
+    files: aRecord,
+  })
+  const { learner, step, keep = 2, files = liveFiles } = options
+  const position = positionSchema.safeParse(options.position)
+  refuse('saveCheckpoint', [
+    !(Number.isSafeInteger(step) && step >= 0) && `step must be a count of steps, got ${step}`,
+    !(Number.isSafeInteger(keep) && keep >= 1) && `keep must be a positive integer, got ${keep}`,
+    !position.success && `position must be JSON data: ${position.error && z.prettifyError(position.error)}`,
+  ])
+  // What runs know besides: the weight of their divergence, their times, and the lengths of their logs.
+  const ofRuns = { klCoefficient: 0, secondsTotal: 0, checkpointSeconds: 0, metricsBytes: 0, trajectoriesBytes: 0 }
+  return pipe(
+    TE.fromIO(() => checkpointFiles(learner, { step, position: position.data!, ...ofRuns }, liveDigest)), // it is JSON, as was just checked
+    TE.chain((contents) => writeCheckpoint(files, contents, { folder, step, keep })),
+  )
+}
+
+/** A checkpoint itself, or the newest one in a folder of them; undefined without one. */
+const checkpointAt = (folder: string, files: Files): TE.TaskEither<FileFailure, string | undefined> =>
+  pipe(
+    files.exists(`${folder}/state.json`),
+    TE.chain((isOne) =>
+      isOne
+        ? TE.right(folder)
+        : pipe(
+            checkpointsIn(files, folder),
+            TE.map(([newest]) => newest),
+          ),
+    ),
+  )
+
+/**
+ * Continues a training loop from the newest checkpoint of a folder, or from one checkpoint by its
+ * own path. The learner gets weights, optimizer state and version; the loop goes on with the step
+ * and position that were saved, bit for bit as without the interruption.
+ *
+ * Returns  the step and position of the checkpoint; step 0 and the given position if the folder has
+ *          no checkpoint.
+ * Errors   `Left` naming the file that is missing, malformed, changed since it was saved, or of
+ *          another model or optimizer. The learner is unchanged then. Throws RangeError for unknown
+ *          options.
+ * Effects  reads the folder. The position is taken on trust to be one that this loop saved.
+ *
+ * @example
+ * typeof loadCheckpoint // 'function'
+ */
+export const loadCheckpoint = <P>(
+  folder: string,
+  options: LoadCheckpointOptions<P>,
+): TE.TaskEither<CheckpointFailure | LearnerFailure, LoopState<P>> => {
+  checkOptions('loadCheckpoint', options, { learner: aRecord, position: anything, files: aRecord })
+  const { learner, position: start, files = liveFiles } = options
+  return pipe(
+    checkpointAt(folder, files),
+    TE.chainW((path): TE.TaskEither<CheckpointFailure | LearnerFailure, LoopState<P>> => {
+      if (path === undefined) return TE.right({ step: 0, position: start })
+      return pipe(
+        readCheckpoint(files, path, liveDigest),
+        TE.chainFirstW(() => learner.restore(path, files)),
+        TE.map(({ step, position }) => ({ step, position: position as P })), // saved by the same loop
+      )
+    }),
+  )
+}
