@@ -4,7 +4,6 @@ import { Command, Option } from 'commander'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
-import { redact } from '../core/secrets.js'
 import type { CapturedSession } from '../data/capture/session.js'
 import type { EngineAbilities, EngineClient } from '../data/engineClient.js'
 import type { LLMEngine } from '../data/generation.js'
@@ -14,9 +13,10 @@ import { isLoopback } from '../live/httpServer.js'
 import { captureApp } from '../serve/capture/app.js'
 import { clientEngine } from '../serve/capture/clientEngine.js'
 import { type CaptureJournal, noJournal, openJournal } from '../serve/capture/journal.js'
-import { CommandError, orFail } from './failure.js'
+import { orFail } from './failure.js'
 import {
   ALLOWED_HOSTS_HELP,
+  checkServerUrl,
   type EngineOptions,
   engineOptions,
   MODEL_HELP,
@@ -74,13 +74,6 @@ const warnOfLogProbs = ({ server, logProbs }: EngineAbilities, { temperature }: 
   )
 }
 
-/** Checks an address before the model is loaded. Errors: throws CommandError. */
-const checkAddress = (url: string): void => {
-  const { protocol } = URL.canParse(url) ? new URL(url) : { protocol: '' }
-  if (protocol === 'http:' || protocol === 'https:') return
-  throw new CommandError(`--upstream: '${redact(url)}' is not a URL such as http://127.0.0.1:8000`)
-}
-
 const upstreamOf = (url: string, flags: CaptureFlags, names: readonly string[]): Upstream => {
   const apiKey = flags.upstreamKey ?? process.env.TANDEM_UPSTREAM_API_KEY ?? null
   return {
@@ -133,7 +126,7 @@ interface Kept {
 const listen = async (flags: CaptureFlags, engines: CaptureEngines, kept: Kept): Promise<void> => {
   const { journal, sessions } = kept
   const keys = keysOf(flags)
-  if (flags.upstream !== undefined) checkAddress(flags.upstream)
+  if (flags.upstream !== undefined) checkServerUrl('--upstream', flags.upstream)
   const model = await loadModel(flags.modelFolder)
   const given = flags.modelFolder
   const names = flags.servedModelName ?? [given === EMBEDDED_MODEL ? basename(EMBEDDED_MODEL) : given]

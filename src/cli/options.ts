@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { InvalidArgumentError, Option } from 'commander'
 import type { HubProgress } from '../core/hub.js'
+import { redact } from '../core/secrets.js'
 import { BACKENDS, type BackendName, NoBackend, type SelectedBackend, selectBackend } from '../engine/select.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { CommandError } from './failure.js'
@@ -99,4 +100,11 @@ export const startEngine = async ({ backend, threads }: EngineOptions): Promise<
     if (error instanceof NoBackend || error instanceof RangeError) throw new CommandError(error.message)
     throw error
   }
+}
+
+/** Checks the address of a server that a flag gives. Throws CommandError unless it is an http or https URL. */
+export const checkServerUrl = (flag: string, url: string): void => {
+  const { protocol } = URL.canParse(url) ? new URL(url) : { protocol: '' }
+  if (protocol === 'http:' || protocol === 'https:') return
+  throw new CommandError(`${flag}: '${redact(url)}' is not a URL such as http://127.0.0.1:8000`)
 }

@@ -20,7 +20,7 @@ import { trackedRun } from '../tracking/trackedRun.js'
 import { makeTracker, type SinkReport, type Tracker } from '../tracking/tracker.js'
 import type { RunEvent } from '../training/events.js'
 import { CommandError, orFail } from './failure.js'
-import { naturalNumber } from './options.js'
+import { checkServerUrl, naturalNumber } from './options.js'
 
 export interface TrackingFlags {
   readonly tensorboard?: string | true
@@ -94,6 +94,7 @@ const markOf = (files: Files, folder: string): TE.TaskEither<FileFailure, string
 }
 
 const mlflowTransport = (url: string): Transport => {
+  checkServerUrl('--mlflow', url)
   try {
     return liveTransport({ servers: url, headers: authorization(liveEnvironment), retry: { attempts: 2 } })
   } catch (error) {

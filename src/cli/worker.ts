@@ -5,7 +5,7 @@ import { runRolloutWorker, type WorkerEvent } from '../collectors/workers/rollou
 import { vLLMWrapper } from '../modules/remote/vLLMWrapper.js'
 import { CommandError, orFail } from './failure.js'
 import { interruption } from './interruption.js'
-import { type EngineOptions, engineOptions, positiveInteger, startEngine } from './options.js'
+import { checkServerUrl, type EngineOptions, engineOptions, positiveInteger, startEngine } from './options.js'
 import { build, type Chosen, checkFirst, choose, type Settings, settingsOf } from './plan.js'
 import { type QueueFlags, queueLog, queueOptions } from './queue.js'
 import { addRecipeFlags } from './recipeFlags.js'
@@ -39,6 +39,7 @@ const action =
   (chosen: Chosen) =>
   async (given: string | undefined, flags: WorkerFlags & Settings): Promise<void> => {
     checkFirst(chosen, given)
+    for (const url of flags.on) checkServerUrl('--on', url)
     const log = queueLog(flags)
     const settings = await settingsOf(chosen, flags)
     await startEngine(flags)
