@@ -34,7 +34,7 @@ export interface RowFailure extends RowProblem {
 /** Rows by position. `at` is pure: the same index gives the same row, so that a run resumes by remembering a number. */
 export interface RowSource<out Row> {
   readonly name: string
-  /** How many rows there are; an endless source has a row at every index. */
+  /** The number of rows. An endless source has a row at every index. */
   readonly size: number | 'endless'
   /** The row at `index`, counted from 0. Finite sources start again after the last row. */
   readonly at: (index: number) => E.Either<RowFailure, Row>

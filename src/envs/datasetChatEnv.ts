@@ -15,7 +15,7 @@ import {
 } from './transforms/dataLoadingPrimer.js'
 import { append } from './transforms/transform.js'
 
-/** What an environment over a data set needs to draw its conversations. */
+/** The options of drawing conversations from a data set. */
 export interface DrawnChats<T extends Task = Task> {
   readonly source: TaskSource<T>
   /** Different tasks in a batch. */

@@ -2,7 +2,7 @@
 
 const KEYS = 'the keys of entries are part of the types and cannot be changed: rename the entry instead'
 
-/** What takes the place of an option, by its name without case and underscores. */
+/** The replacement of each option, by its name in lower case without underscores. */
 const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   [
     'inputmode',

@@ -20,11 +20,11 @@ import {
   writeCheckpoint,
 } from './checkpoint.js'
 
-/** Where a loop stands. */
+/** The progress of a loop. */
 export interface LoopState<P> {
   /** Steps done. */
   readonly step: number
-  /** Where the next step goes on: JSON data, such as the position of a collector. */
+  /** The position of the next step: JSON data, such as that of a collector. */
   readonly position: P
 }
 
@@ -39,7 +39,7 @@ export interface SaveCheckpointOptions<P> extends LoopState<P> {
 export interface LoadCheckpointOptions<P> {
   /** Continues from the checkpoint, or stays as it is. */
   readonly learner: Pick<Learner<never, unknown>, 'restore'>
-  /** Where a loop without a checkpoint begins. */
+  /** The position of a loop without a checkpoint. */
   readonly position: P
   /** Default: the file system. */
   readonly files?: Files

@@ -11,7 +11,7 @@ import { collectJsonLines, describeIssues, MOST_PROBLEMS } from './jsonl.js'
 import { rowFailure } from './rows.js'
 
 export interface JsonRowsOptions<T> {
-  /** What every row must be. The values are what the schema makes of them. */
+  /** The schema of each row. Rows are its output. */
   readonly schema: z.ZodType<T>
   /**
    * The largest array that is read, in bytes: it has to be in memory as a whole. Default 256 MiB.

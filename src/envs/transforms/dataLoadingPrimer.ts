@@ -11,7 +11,7 @@ import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type EnvFailure, envFailure } from '../env.js'
 import { type Transform, transform } from './transform.js'
 
-/** What every task has, one entry each. */
+/** The columns of a task, one entry each. */
 export type TaskColumns = {
   readonly query: Data<string>
   readonly answer: Data<string>
@@ -26,17 +26,17 @@ export interface SourceRow {
 /** The whole task of each batch element, with what its dataset says beside question and answer. */
 export type TaskEntry<T extends SourceRow = Task> = { readonly task: Data<T> }
 
-/** Where the rows of a batch come from. */
+/** The origin of each row of a batch. */
 export type DrawnRow = {
   readonly taskId: Data<string>
   /** Completions of one drawing of one task share it. Two drawings of the same task are two groups. */
   readonly groupId: Data<string>
 }
 
-/** What the primer adds by default: the task of each batch element and the group it belongs to. */
+/** The entries added by default: the task and the group of each batch element. */
 export type TaskEntries = TaskColumns & DrawnRow
 
-/** What states have of a task: its columns alone, or the whole task as well. */
+/** The part of a task that states keep: its columns alone, or the whole task as well. */
 export type Kept = 'columns' | 'task'
 
 /** The entries of a question and its reference answer. */
@@ -45,12 +45,12 @@ export const QUESTION_SPEC = { query: dataSpec<string>('string'), answer: dataSp
 /** The spec of a question and its reference answer. */
 export type QuestionSpec = typeof QUESTION_SPEC
 
-/** What the primer adds if it keeps this and draws these columns. */
+/** The entries added for these primers and this part of the task. */
 export type Primed<T extends SourceRow, K extends Kept, P extends Spec> = K extends 'task'
   ? Infer<P> & DrawnRow & TaskEntry<T>
   : Infer<P> & DrawnRow
 
-/** How many rows of the source have been used: the state of the primer. */
+/** The number of rows used so far: the state of the primer. */
 export interface SourcePosition {
   readonly next: number
 }
@@ -62,7 +62,7 @@ export interface DataLoadingPrimerOptions<
 > {
   readonly source: RowSource<T>
   readonly batchSize: number
-  /** How often each row is used in succession: the size of a group. Divides `batchSize`. */
+  /** The size of a group: neighbors that get the same row. Divides `batchSize`. */
   readonly repeats?: number
   /** The row to begin with, to resume. */
   readonly start?: number
@@ -99,8 +99,8 @@ const leavesOf = (
   })
 
 /**
- * Why these primers cannot be filled from rows: a value of the node or a node with more axes, which
- * no row has.
+ * Lists the primers that rows cannot fill: values of a node, and nodes with more axes, which no row
+ * has.
  */
 const primerProblems = (spec: Spec, path: readonly string[] = []): readonly string[] =>
   Object.entries(spec).flatMap(([name, part]) => {
@@ -176,7 +176,7 @@ const draw = <T>(source: RowSource<T>, next: number, groups: number): E.Either<E
   return E.right(tasks)
 }
 
-/** Where the rows of a batch come from, and their tasks if they are kept. */
+/** The origin of each row of a batch, with its task if tasks are kept. */
 const originOf = <T extends SourceRow>(
   rows: readonly { readonly task: T; readonly groupId: string }[],
   keep: Kept,

@@ -163,7 +163,7 @@ const combine = (first: TensorDict, second: TensorDict): TensorDict<never> => {
   return merged as TensorDict<never> // a TensorDict of whatever schema the caller states
 }
 
-/** What adds the entries of states that transforms need. Errors name it. */
+/** The transform or environment that adds each entry. Errors name it. */
 const PROVIDERS = {
   query: 'DataLoadingPrimer',
   answer: 'DataLoadingPrimer',

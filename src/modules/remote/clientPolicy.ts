@@ -8,7 +8,7 @@ import { type GenerateOptions, samplingOf } from './generateOptions.js'
 
 /** How a wrapper samples, whatever its server. */
 export interface WrapperOptions extends Omit<EnginePolicyOptions, 'engine'> {
-  /** How to sample in TorchRL's names. `sampling` wins. */
+  /** Sampling options by TorchRL's names. `sampling` wins. */
   readonly generateKwargs?: GenerateOptions
   /** Of several servers. */
   readonly pool?: EnginePoolOptions
