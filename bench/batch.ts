@@ -1,4 +1,4 @@
-/** Batches and models of made-up numbers, for learners that are measured. */
+/** Synthetic batches and models for benchmarks of learners. */
 import * as tf from '@tensorflow/tfjs'
 import {
   type DecoderConfig,
@@ -27,7 +27,7 @@ export interface SampledRows {
   readonly group: number
 }
 
-/** A batch with the entries that a policy loss reads, its advantages among them. It belongs to the enclosing scope. */
+/** Makes a batch with advantages for a policy loss. The enclosing scope owns its tensors. */
 export const ratedBatch = ({ prompts, completions, logProbs, rewards, group }: SampledRows) =>
   MCAdvantage({ groupSize: group })(
     TensorDict(
@@ -43,7 +43,7 @@ export const ratedBatch = ({ prompts, completions, logProbs, rewards, group }: S
     ),
   )
 
-/** The text side of the embedded model, for models of random weights: learners only save it. */
+/** Loads the tokenizer and template of the embedded model, for models with random weights. */
 export const textOfNoModel = async (): Promise<ModelText> => orThrow(await loadPretrained(EMBEDDED_MODEL)()).text
 
 /** A model with random weights. */

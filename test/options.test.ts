@@ -1,4 +1,4 @@
-/** Every factory refuses options that it does not have, as plain JavaScript or JSON would pass them. */
+/** Every factory rejects unknown options, as plain JavaScript or JSON may pass them. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import ts from 'typescript'

@@ -1,6 +1,6 @@
 /**
- * Regular expressions take linear time whatever text they meet: `recheck` analyses every literal of `src`, and every expression that a module
- * computes while it is loaded.
+ * All regular expressions take linear time on any text. `recheck` analyzes every literal in `src`
+ * and every expression that a module computes while it loads.
  */
 import { check } from 'recheck'
 import ts from 'typescript'
@@ -10,7 +10,7 @@ import { ALLOWED, type Expression, eachNode, literalsIn, parsedSources, written 
 const hasFunctionAbove = (node: ts.Node): boolean =>
   node.parent !== undefined && (ts.isFunctionLike(node.parent) || hasFunctionAbove(node.parent))
 
-/** Whether a module computes an expression while it is loaded. */
+/** Returns `true` if a module computes an expression while it loads. */
 const computes = (file: ts.SourceFile): boolean => {
   let answer = false
   eachNode(file, (node) => {
@@ -19,14 +19,14 @@ const computes = (file: ts.SourceFile): boolean => {
   return answer
 }
 
-/** What modules compute while they are loaded. */
+/** Returns the expressions that modules compute while they load. */
 const computedIn = async (paths: readonly string[]): Promise<readonly Expression[]> => {
   const found: Expression[] = []
   const original = globalThis.RegExp
   for (const file of paths) {
     globalThis.RegExp = new Proxy(original, {
       construct: (target, args, newTarget) => {
-        // What a constructor gives is an object of its class.
+        // A constructor returns an object of its class.
         const made = Reflect.construct(target, args, newTarget) as RegExp
         found.push({ file, source: made.source, flags: made.flags })
         return made
@@ -43,7 +43,7 @@ const computedIn = async (paths: readonly string[]): Promise<readonly Expression
 
 const unbounded = /[*+]|\{\d+,\}/
 
-/** No limit of time: the same expression gives the same answer on any machine. */
+/** Checks an expression without time limits, so that results are equal on all machines. */
 const verdictOn = async ({ source, flags }: Expression): Promise<string> => {
   const answer = await check(source, flags, { timeout: null, attackTimeout: null, incubationTimeout: null })
   return answer.status === 'vulnerable' ? `${answer.complexity.summary}: ${answer.attack.pattern}` : answer.status

@@ -125,13 +125,13 @@ const conclusion = (folder: string, summary: RunSummary): string => {
   ].join('\n')
 }
 
-/** Failures of the run folder: there is nothing to go on with. */
+/** Tags of failures without a run that can be resumed. */
 const OF_FOLDER: readonly string[] = ['RunFolderFailure', 'LockFailure', 'CheckpointFailure', 'FileFailure']
 
-/** The last line of a run that failed, and how to go on with it. */
+/** Adds the command that resumes the run to its failure. */
 const failedRun = (error: unknown, folder: string): unknown =>
   error instanceof FailureError && !OF_FOLDER.includes(error.failure._tag)
-    ? new CommandError(`${error.message}\ngo on with: tandem train --resume ${folder}`)
+    ? new CommandError(`${error.message}\nresume with: tandem train --resume ${folder}`)
     : asCommandError(error)
 
 /** Trains to the end, or, after Ctrl-C, to the end of the current step. */

@@ -41,14 +41,14 @@ export interface BytePairEncodingOptions {
   readonly onProgress?: (progress: TokenizerProgress) => void
 }
 
-/** How far the training of a tokenizer is. */
+/** The progress of training a tokenizer. */
 export interface TokenizerProgress {
-  /** Tokens so far, special ones included. */
+  /** Number of tokens so far, including special ones. */
   readonly tokens: number
   readonly vocabularySize: number
 }
 
-/** GPT-2's pieces, but each digit alone: contractions, words, digits, punctuation, white space. */
+/** GPT-2's pieces with single digits: contractions, words, digits, punctuation, white space. */
 const PIECE = String.raw`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
 /** The same as tokenizer libraries read it: JavaScript's own \s is another set. */

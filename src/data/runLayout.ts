@@ -56,9 +56,10 @@ const isBetter = (a: ScoredEvaluation, b: ScoredEvaluation): boolean =>
   a.measure === 'loss' ? rankingScore(a) < rankingScore(b) : rankingScore(a) > rankingScore(b)
 
 /**
- * Returns the best evaluation of the first evaluator, the earliest of several, or `undefined` if there is none.
+ * Returns the best evaluation of the first evaluator, the earliest of equal ones, or `undefined`.
  *
- * Evaluations of the start weights do not count, and neither do those on another number of tasks than the last one.
+ * Evaluations of the initial weights, and those on another number of tasks than the last one, do
+ * not count.
  *
  * @example
  * const kind = { type: 'evaluation', name: 'a', score: 'accuracy', measure: 'success' } as const
@@ -95,7 +96,7 @@ const recordOf = (line: string): unknown => {
 }
 
 /**
- * Returns the step of the best evaluation in the text of metrics.jsonl, or `undefined` if there is none.
+ * Returns the step of the best evaluation in the text of metrics.jsonl, or `undefined`.
  *
  * @example
  * bestStepOf('{"type":"evaluation","name":"a","step":5,"tasks":8,"score":"accuracy","measure":"success","scores":{"accuracy":0.5}}') // 5

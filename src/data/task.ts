@@ -34,7 +34,7 @@ export interface RowFailure extends RowProblem {
 /** Rows by position. `at` is pure: the same index gives the same row, so that a run resumes by remembering a number. */
 export interface RowSource<out Row> {
   readonly name: string
-  /** The number of rows. An endless source has a row at every index. */
+  /** Number of rows. An endless source has a row at every index. */
   readonly size: number | 'endless'
   /** The row at `index`, counted from 0. Finite sources start again after the last row. */
   readonly at: (index: number) => E.Either<RowFailure, Row>
@@ -98,11 +98,11 @@ export interface PlainTask {
 export type TaskOf<R extends PlainTask> = R extends Task ? R : Task & Readonly<Omit<R, keyof Task>>
 
 /**
- * A finite source over rows. A row without an `id` gets the name of the source and its index, and a row without an `answer` an empty one; other
- * fields stay, for rewards that read them.
+ * Makes a finite source of rows. A missing `id` becomes the name of the source and the index, and a
+ * missing `answer` an empty text. Other fields are kept for rewards.
  *
- * Errors   throws RangeError, with the rows that are wrong, if there is no row, if `query` is not a string, or if an id or an answer is something else
- *          than a string; and (from `at`) for a negative or fractional index.
+ * Errors   throws RangeError, with the invalid rows, if there are no rows, or a query, id or answer
+ *          is not a string; `at` throws it for a negative or fractional index.
  *
  * @example
  * orThrow(taskList('sums', [{ query: 'What is 2 + 2?', answer: '4', level: 1 }]).at(0)) // { id: 'sums-0', query: 'What is 2 + 2?', answer: '4', level: 1 }

@@ -1,4 +1,4 @@
-/** What the environments of questions with one right answer share: how long an episode is, and whether it is rewarded. */
+/** Shared options of environments with one right answer: episode length and rewards. */
 import { pipe } from 'fp-ts/lib/function.js'
 import { aNumber, aRecord, aSwitch } from '../core/options.js'
 import type { HistoryAction } from '../data/policy.js'
@@ -11,15 +11,18 @@ import type { NeededTask, RewardState } from './transforms/rewardTransform.js'
 import { type StepCount, StepCounter } from './transforms/stepCounter.js'
 import { append, type Transform } from './transforms/transform.js'
 
-/** How long an episode is, and whether it is rewarded. */
+/** The options of episodes. */
 export interface EpisodeOptions {
   /** Turns before an episode is truncated. Default 1. */
   readonly maxSteps?: number
-  /** `false` leaves out the reward, its parts and the end that an answer makes: they come from a transform outside. Default `true`. */
+  /**
+   * `false` omits the reward, its parts and the end by an answer, for an outer transform. Default
+   * `true`.
+   */
   readonly computeReward?: boolean
 }
 
-/** The states of an environment that counts its steps and rewards nothing. */
+/** The states of an environment that counts steps and gives no rewards. */
 export type UnrewardedState = DeepMerge<DatasetChatState, StepCount>
 
 /** The states of an environment whose answers are right, wrong or missing. */

@@ -15,15 +15,15 @@ import {
 } from './transforms/dataLoadingPrimer.js'
 import { append } from './transforms/transform.js'
 
-/** The options of drawing conversations from a data set. */
+/** The options for drawing conversations from a data set. */
 export interface DrawnChats<T extends Task = Task> {
   readonly source: TaskSource<T>
-  /** Different tasks in a batch. */
+  /** Number of different tasks per batch. */
   readonly prompts: number
-  /** Completions of each task: the size of a group. Default 1. */
+  /** Completions per task, the size of a group. Default 1. */
   readonly repeats?: number
   readonly systemPrompt?: string
-  /** The row of the source to begin with. */
+  /** Index of the first row. */
   readonly start?: number
 }
 
@@ -61,8 +61,9 @@ export type DatasetChatStateOf<T extends Task, K extends Kept, P extends Spec = 
 >
 
 /**
- * Conversations about the rows of a dataset: `ChatEnv` fed by `DataLoadingPrimer`. The batch has `prompts * repeats` elements, the
- * members of a group side by side.
+ * Makes an environment of conversations about the rows of a data set: `ChatEnv` with
+ * `DataLoadingPrimer`. The batch has `prompts * repeats` elements, with members of a group
+ * adjacent.
  *
  * Errors   throws RangeError for unknown options.
  * Source   TorchRL `DatasetChatEnv` with `group_repeats`.

@@ -29,24 +29,24 @@ import {
 import { type StepCount, StepCounter } from './transforms/stepCounter.js'
 import { append, type StepContext, transform } from './transforms/transform.js'
 
-/** What a reply function is given. */
+/** The argument of a reply function. */
 export interface TurnScene<T extends Task = Task, S = null> {
   readonly task: T
   /** The conversation, with the policy's message at its end. */
   readonly history: History
   /** The text of the policy's message. */
   readonly answer: string
-  /** What the reply before it left, or the initial state. */
+  /** The state returned by the previous reply, or the initial state. */
   readonly state: S
-  /** Counted from 1; in turn `maxTurns` the episode ends, whatever the reply is. */
+  /** Number of the turn, from 1. The episode always ends in turn `maxTurns`. */
   readonly turn: number
   /** A random stream of this conversation and turn. */
   readonly key: Key
-  /** Aborted when nobody waits for the step any more. */
+  /** Aborted when the step is no longer needed. */
   readonly signal: AbortSignal
 }
 
-/** A reply with all that it may have. */
+/** A reply as a record. */
 export interface TurnResult<S = null, P extends string = never> {
   /** `true` ends the episode. Default `false`. */
   readonly done?: boolean
@@ -54,14 +54,17 @@ export interface TurnResult<S = null, P extends string = never> {
   readonly reward?: RewardValue<P>
   /** The state for the next turn. Default: it stays. */
   readonly state?: S
-  /** What the policy reads next. Needed unless the episode ends. */
+  /** The next message for the policy. Required unless the episode ends. */
   readonly message?: string | Message
 }
 
-/** A text or a message, and the conversation goes on; or a record. */
+/** A text or a message, which continues the conversation, or a record. */
 export type TurnReply<S = null, P extends string = never> = string | Message | TurnResult<S, P>
 
-/** Replies to the policy, synchronously or not. It reads only its argument, so that episodes can be replayed, forked and resumed. */
+/**
+ * Replies to the policy, synchronously or not. It must read only its argument, so that episodes can
+ * be replayed, forked and resumed.
+ */
 export type ReplyFunction<T extends Task, S, P extends string> = (
   scene: TurnScene<T, S>,
 ) => TurnReply<S, P> | Promise<TurnReply<S, P>>
@@ -76,13 +79,13 @@ export interface MultiTurnEnvOptions<T extends Task = Task, S = null, P extends 
   readonly initial?: (task: T, key: Key) => S
 }
 
-/** What a multi-turn environment keeps of each conversation. All values are JSON. */
+/** The entries of a multi-turn environment for each conversation. All values are JSON. */
 export type MultiTurnEntries<S> = {
   readonly turns: TensorDict<{
     readonly state: Data<S>
-    /** The randomness of the episode, as `formatKey` writes it. */
+    /** Random key of the episode, in the format of `formatKey`. */
     readonly key: Data<string>
-    /** Messages of the policy so far. */
+    /** Number of the policy's messages so far. */
     readonly count: Data<number>
   }>
 }
@@ -106,7 +109,7 @@ const OPTIONS: OptionKinds<MultiTurnEnvOptions> = {
 
 const RESULT_FIELDS: OptionKinds<TurnResult> = { done: anything, reward: anything, state: anything, message: anything }
 
-/** What a reply made of a conversation. */
+/** A conversation after a reply. */
 interface Turned<S> {
   readonly history: History
   readonly state: S
@@ -251,15 +254,18 @@ const replies = <T extends Task, S, P extends string>(options: MultiTurnEnvOptio
 }
 
 /**
- * A multi-turn environment from one function: `reply` reads the policy's message and returns what the policy reads next, or ends the episode with a
- * reward. Built on `DatasetChatEnv`: each conversation starts with the `query` of a task.
+ * Makes a multi-turn environment from one function: `reply` reads the policy's message and returns
+ * the next message for the policy, or ends the episode with a reward. Each conversation starts with
+ * the `query` of a task, as in `DatasetChatEnv`.
  *
- * What the world remembers is `state`, JSON data in the TensorDict: an episode can be replayed, forked, stored and resumed. Randomness comes from
- * `key`. After `maxTurns` turns the episode is truncated. A conversation that has ended is not replied to.
+ * The environment's memory is `state`, JSON data in the TensorDict, so an episode can be replayed,
+ * forked, stored and resumed. Randomness comes from `key`. After `maxTurns` turns the episode is
+ * truncated. Ended conversations receive no reply.
  *
  * Shapes   reward, parts and `success` `[B]`.
- * Errors   throws RangeError for unknown options. `Left(EnvFailure)`, with the task and the turn, if `reply` throws, rejects, or returns something else.
- * Effects  those of `reply`; the conversations of a batch are replied to at the same time.
+ * Errors   throws RangeError for unknown options. `Left(EnvFailure)`, with the task and the turn,
+ *          if `reply` throws, rejects, or returns an invalid value.
+ * Effects  those of `reply`. Conversations of a batch are processed concurrently.
  *
  * @example
  * MultiTurnEnv({ source: taskList('one', [{ query: 'Say yes.' }]), prompts: 1, maxTurns: 3, reply: ({ answer }) => (answer === 'yes' ? { done: true, reward: 1 } : 'Say it.') }).batchSize // 1

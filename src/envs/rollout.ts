@@ -34,13 +34,16 @@ const stepRow = (state: TensorDict, action: TensorDict, next: TensorDict): Tenso
   ) as TensorDict
 
 /**
- * Plays one batch of episodes and returns its steps, until all episodes are done or `steps` are played. An element that has ended before the others has
- * rows with `next.done` and a reward of 0. For training there are collectors, which drop those rows.
+ * Plays one batch of episodes and returns its steps, until all episodes are done or `steps` are
+ * played. An element that has ended before the others has rows with `next.done` and a reward of 0.
+ * For training there are collectors, which drop those rows.
  *
  * Shapes   batch shape `[B, T]`, with `T` at most `steps`.
- * Errors   `Left` with the failure of the environment or the policy. Throws RangeError for unknown options and for `steps` below 1.
- * Effects  those of the environment and the policy. The result's tensors belong to the caller or the enclosing scope.
- * Source   TorchRL `EnvBase.rollout`, which stops at the first episode that is done unless told otherwise.
+ * Errors   `Left` with the failure of the environment or the policy. Throws RangeError for unknown
+ *          options and for `steps` below 1.
+ * Effects  those of the environment and the policy. The result's tensors belong to the caller or
+ *          the enclosing scope.
+ * Source   TorchRL `EnvBase.rollout`, which by default stops when the first episode is done.
  *
  * @example
  * typeof rollout(ScriptedEnv([{ rewards: [0, 1] }]), ScriptedPolicy({ answers: () => [5] }), { steps: 5, key: keyFromSeed(1) }) // 'function'

@@ -10,12 +10,12 @@ import { append } from './transforms/transform.js'
 /** The state of an environment with the texts and token ids of its conversations. */
 export type TokenEnvState<O extends HistoryPrompt> = DeepMerge<DeepMerge<O, TextEntries>, TokenPrompt>
 
-/** How conversations are written for a model: `text` of `loadPretrained`. */
+/** The template and tokenizer of a model: `text` of `loadPretrained`. */
 export type TokenEnvText = Pick<TemplateTransformOptions, 'template' | 'endOfTurn'> & Parameters<typeof Tokenizer>[0]
 
 /**
- * Writes the conversations of an environment by a model's template and tokenizer, and reads completions back: `TemplateTransform`, then
- * `Tokenizer`.
+ * Encodes the conversations of an environment with a model's template and tokenizer, and decodes
+ * completions: appends `TemplateTransform`, then `Tokenizer`.
  *
  * Errors   those of both transforms, when the environment is played.
  */

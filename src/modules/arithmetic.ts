@@ -1,13 +1,16 @@
-/** Whether two configs describe the same arithmetic, so that the weights of one mean the same in the other. */
+/** Compares the arithmetic of two configs, which must be equal for exchanging weights. */
 import type { DecoderConfig } from './transformer/config.js'
 
-/** What decides no number that a model computes: the file itself, and how sequences end, are padded and how long they should be. */
+/**
+ * Fields that do not affect a model's computation: the file, end tokens, padding and maximal
+ * length.
+ */
 const OUTSIDE: readonly string[] = ['source', 'endTokens', 'padToken', 'maxPositions']
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null
 
-/** Paths of the fields in which two values of plain data differ. */
+/** Lists the paths of fields in which two plain values differ. */
 const differences = (a: unknown, b: unknown, path: string): readonly string[] => {
   if (!isRecord(a) || !isRecord(b)) return Object.is(a, b) ? [] : [path]
   const names = new Set([...Object.keys(a), ...Object.keys(b)])

@@ -10,11 +10,11 @@ import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { liveFiles } from '../live/files.js'
 import { liveHub } from '../live/hub.js'
 
-/** Where models are looked up. */
+/** The capabilities for finding models. */
 export interface ModelAccess {
   /** Default: the file system. */
   readonly files?: Pick<Files, 'exists' | 'list' | 'readText'>
-  /** Default: `liveHub()`. Used only for names of the hub. */
+  /** Default: `liveHub()`. Used only for hub names. */
   readonly hub?: Hub
   /** Called while files of a repository are downloaded. */
   readonly onProgress?: (progress: HubProgress) => void

@@ -277,15 +277,17 @@ export const loadText = (
 /**
  * Loads a model by name: weights, tokenizer and chat template.
  *
- * The name is a folder in Hugging Face's layout, the folder of a run (its best checkpoint, else its newest), `OWNER/NAME` or
- * `hub:OWNER/NAME` for a repository of the hub (with `@REVISION` for another than `main`), or `embedded` for the model that comes with
- * Tandem. A folder that exists comes before a repository of the same name. The template is `chat_template.jinja`, or that of
+ * The name is a folder in Hugging Face's layout, a run folder (its best checkpoint, else its
+ * newest), `OWNER/NAME` or `hub:OWNER/NAME` for a hub repository (with `@REVISION` for another
+ * revision than `main`), or `embedded` for the built-in model. A folder that exists
+ * comes before a repository of the same name. The template is `chat_template.jinja`, or that of
  * tokenizer_config.json, or one of `additional_chat_templates`, by its name.
  *
- * Errors   `Left(ModelFailure)` listing what was tried, if the name is none of these; or naming the file: missing, truncated or malformed;
- *          an architecture or setting that is not supported; a parameter that is missing, extra, of another shape or not finite; a
- *          tokenizer that does not fit the model; no chat template.
- * Effects  a repository is downloaded into the hub's cache, which is used while the hub cannot be reached.
+ * Errors   `Left(ModelFailure)`: an unknown name, with all attempts; a missing, truncated or
+ *          malformed file; an unsupported architecture or setting; a parameter that is missing,
+ *          extra, of another shape or not finite; a tokenizer that does not match the model; no
+ *          chat template.
+ * Effects  downloads a repository into the hub's cache, which is used while the hub is unreachable.
  */
 export const loadPretrained = (
   name: string,

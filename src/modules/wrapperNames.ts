@@ -2,7 +2,7 @@
 
 const KEYS = 'the keys of entries are part of the types and cannot be changed: rename the entry instead'
 
-/** The replacement of each option, by its name in lower case without underscores. */
+/** Replacements of options, by name without case and underscores. */
 const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   [
     'inputmode',

@@ -158,8 +158,8 @@ async function* chunks(
 /**
  * Answers a completion request, whole or as a stream.
  *
- * Errors   `Left(ApiFailure)` for what is refused, and for what fails before anything was answered;
- *          a stream that fails later tells so in a frame of its own.
+ * Errors   `Left(ApiFailure)` for rejected requests and for failures before the response starts. A
+ *          stream that fails later sends an error frame.
  */
 export const completions = async (
   served: Served,

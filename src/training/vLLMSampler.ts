@@ -42,8 +42,8 @@ const WAY_OUT = 'Check that it runs and lets its weights be changed, as tandem s
  * `--enable-lora` for runs with `lora.rank`), or vLLM as `vLLMUpdater` requires.
  *
  * Errors   `begin` throws FailureError if the folder cannot be written, a server does not respond,
- *          or a server cannot load the weights. If a server stops during the run, the run fails
- *          in that step after several attempts, and can be resumed.
+ *          or a server cannot load the weights. If a server stops during the run, the run fails in
+ *          that step after several attempts, and can be resumed.
  * Effects  HTTP requests until `close`. Writes a folder for each version, and removes it when no
  *          server needs it.
  */

@@ -1,4 +1,4 @@
-/** `tandem bench` as a process of its own. */
+/** `tandem bench` in a child process. */
 import { describe, expect, it } from 'vitest'
 import { parseJsonLines, tandemOk, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
 

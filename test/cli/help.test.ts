@@ -1,4 +1,4 @@
-/** What the command says of itself, and to people who mistype. */
+/** Help texts, and errors for mistyped flags. */
 import { describe, expect, it } from 'vitest'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
 import { recipeFlags } from '../../src/cli/recipeFlags.js'
@@ -53,7 +53,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
 const listed = (help: string): readonly string[] =>
   [...help.matchAll(/^ {2}(?:-\w, )?--([\w-]+)/gm)].map((match) => match[1]!)
 
-/** Every setting with its path and its default. */
+/** Expects every setting with its path and its default. */
 const expectDefaults = (help: string): void => {
   const text = help.replaceAll(/\s+/g, ' ')
   for (const { path, default: value } of leaves)

@@ -1,4 +1,4 @@
-/** `tandem init` as a process of its own: what it writes, and what it leaves alone. */
+/** `tandem init` in a child process: the files it writes, and the folders it refuses. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { contentsOf, tandem, tandemOk, useTemporaryFolder } from '../kit/runs.js'

@@ -76,7 +76,7 @@ describe('tandem train', () => {
     )
     expect(code).toBe(1)
     expect(stderr).toMatch(/vllm at http:\/\/127\.0\.0\.1:9 did not take the first weights of the run/)
-    expect(stderr).toContain(`go on with: tandem train --resume ${path('down')}`)
+    expect(stderr).toContain(`resume with: tandem train --resume ${path('down')}`)
   })
 
   it('records in metrics.jsonl what it printed', () => {

@@ -1,11 +1,11 @@
-/** `tandem train RECIPE`: built-in recipes by name, and a recipe of the user's own in a file. */
+/** `tandem train RECIPE`: built-in recipes by name, and custom recipes in files. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { parseJsonLines, tandem, useTemporaryFolder, withoutSeconds, writeAnsweringModel } from '../kit/runs.js'
 
 const path = useTemporaryFolder()
 
-/** A task that is not in Tandem: guess the number behind a word, with hints, in two turns. */
+/** A custom task: guess the number behind a word, with hints, in two turns. */
 const RECIPE = `
 import * as T from 'tandem-rl'
 

@@ -1,4 +1,4 @@
-/** What a batch is, and what is done with it: TorchRL's options by name. */
+/** TorchRL's options of batches. */
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
@@ -27,7 +27,7 @@ type Batches = NonNullable<Parameters<typeof collectorOf>[0]>
 const GROUP = [3, 1]
 const TURNS = 4
 
-/** Resets of a group whose members take 3 turns and 1. */
+/** Makes a collector of a group whose members take 3 turns and 1 turn. */
 const collectorOf = (batches: {
   readonly dialogTurnsPerBatch?: number
   readonly totalDialogTurns?: number

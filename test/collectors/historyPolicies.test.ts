@@ -1,4 +1,4 @@
-/** One collector for policies of conversations and of tokens: scripted, over real protocols, in groups and over several turns. */
+/** One collector for policies of conversations and of tokens: scripted and over real protocols. */
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { pipe } from 'fp-ts/lib/function.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

@@ -1,4 +1,4 @@
-/** The identity of rows: whatever becomes of a batch, its trajectories and groups stay what they are. */
+/** The identity of rows: operations on batches preserve trajectories and groups. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { trajectoryReturns } from '../../src/collectors/rollouts/turnRows.js'
@@ -20,11 +20,11 @@ import { useEngine } from '../kit/engine.js'
 
 useEngine()
 
-/** What the laws look at. */
+/** The entries that the laws compare. */
 type Row = RowIdentity & GroupEntry & { readonly next: TensorDict<Pick<Outcome, 'reward'>> }
 type Batch = TensorDict<Row>
 
-/** What each trajectory earned and which group it is of, by its id. */
+/** Returns the return and the group of each trajectory, by its id. */
 const byTrajectory = (batch: Batch): ReadonlyMap<string, readonly [sum: number, group: string | undefined]> => {
   const groups = get(batch, 'groupId').items
   return new Map(

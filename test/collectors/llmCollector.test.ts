@@ -29,14 +29,14 @@ const collectorOf = (
   return LLMCollector({
     env: env ?? turnEnv(turns, { prompts: turns.length, repeats }),
     policy: policy ?? scriptedPolicy(),
-    time: { clock }, // stands still, so that measured times are equal too
+    time: { clock }, // stopped, so that measured times are equal too
     key: rest.key ?? keyFromSeed(1),
     ...(rest.maxTurns !== undefined && { maxTurns: rest.maxTurns }),
     ...(rest.start !== undefined && { start: rest.start }),
   })
 }
 
-/** An id of the environment as the collector of `collectorOf` qualifies it in a batch. */
+/** Returns an id of the environment with the prefix that `collectorOf` adds in a batch. */
 const idOf = (id: string | number, batch = 0): string =>
   `${formatKey(child(child(keyFromSeed(1), batch), 'reset'))}:${id}`
 

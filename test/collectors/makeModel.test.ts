@@ -1,4 +1,4 @@
-/** A model for a new task, from nothing: it learns the task, reports its progress, and is the same when it is made again. */
+/** Models from scratch learn their task, report progress, and are reproducible. */
 import { expect, it } from 'vitest'
 import { type MakeModelEvent, type MakeModelOptions, makeModel } from '../../src/collectors/makeModel.js'
 import { keyFromSeed } from '../../src/core/key.js'

@@ -21,7 +21,7 @@ interface Options {
 
 const KINDS: OptionKinds<Options> = { prompts: aNumber, repeats: aNumber, keep: oneOf('columns', 'task') }
 
-/** As plain JavaScript calls it. */
+/** Checks options given as JSON, as from plain JavaScript. */
 const check = (text: string): (() => void) => {
   const options = JSON.parse(text) as Options // any JSON at all: what the test is about
   return () => checkOptions('Env', options, KINDS)

@@ -4,7 +4,7 @@ import { excerpt, redact } from '../../src/core/secrets.js'
 
 const secret = fc.string({ minLength: 3, maxLength: 20, unit: 'grapheme' }).filter((text) => !'***'.includes(text))
 
-/** Milliseconds of this process's own work, the least of three times. */
+/** CPU milliseconds of this process, the minimum of three measurements. */
 const cpuMs = (text: string): number =>
   Math.min(
     ...Array.from({ length: 3 }, () => {

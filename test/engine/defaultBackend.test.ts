@@ -1,4 +1,4 @@
-/** Programs that never call `selectBackend`. Each runs in a process of its own, next to the packages of its case. */
+/** Programs that never call `selectBackend`, in child processes with the packages of each case. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -7,7 +7,7 @@ import { useTemporaryFolder } from '../kit/runs.js'
 
 const path = useTemporaryFolder()
 
-/** Prints the active backend, and before that whether the native library was loaded by the imports alone. */
+/** Prints whether the imports loaded the native library, then the active backend. */
 const REPORT = `
 import { createRequire } from 'node:module'
 const native = () => Object.keys(createRequire(import.meta.url).cache).some((file) => file.includes('onnxruntime-node'))

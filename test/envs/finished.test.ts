@@ -1,4 +1,4 @@
-/** What has ended earns nothing more: every environment and transform that pays, one step after its end. */
+/** Ended episodes earn nothing more, in all environments and transforms with rewards. */
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
@@ -44,7 +44,7 @@ const rows = taskList<RowTask<IfEvalRow>>('rows', [
   },
 ])
 
-/** A reply in every view that an environment may read. */
+/** A reply with every view that an environment may read. */
 const views = (...texts: readonly string[]): TensorDict => {
   const written = texts.map((text) => tokenizer.encode(text + END_OF_TURN))
   return TensorDict(
@@ -75,7 +75,7 @@ const chats = () =>
 const tokens = () =>
   pipe(chats(), append(TemplateTransform({ template, endOfTurn: END_OF_TURN })), append(Tokenizer({ tokenizer })))
 
-/** Environments of two elements whose schemas do not matter here. */
+/** Environments with two elements, with their schemas erased. */
 const ENVS: Readonly<Record<string, () => Env<object, never>>> = {
   GSM8KEnv: () => GSM8KEnv({ source, prompts: 1, repeats: 2, start: 1 }) as never,
   makeGSM8KEnv: () => makeGSM8KEnv({ source, prompts: 1, repeats: 2, start: 1 }) as never,
@@ -95,7 +95,7 @@ const ENVS: Readonly<Record<string, () => Env<object, never>>> = {
     ) as never,
 }
 
-/** One element ends at once, the other at the limit. */
+/** Replies with which one element ends at once and the other at the limit. */
 const ACTION = ['<think>1 + 1</think><answer>2</answer>', 'Two, I think.'] as const
 
 describe.each(Object.entries(ENVS))('%s', (_, make) => {

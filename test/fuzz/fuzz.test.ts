@@ -1,4 +1,6 @@
-/** The short form of `npm run fuzz`: the corpora, and some inputs that are made of them, the same every time. Nothing is timed. */
+/**
+ * A short, deterministic form of `npm run fuzz`: the corpora and some mutations, without timing.
+ */
 import { describe, expect, it } from 'vitest'
 import { child, keyFromSeed } from '../../src/core/key.js'
 import { mutated } from './mutate.js'

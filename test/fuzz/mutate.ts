@@ -1,7 +1,7 @@
-/** Inputs for fuzzing: texts of a corpus, changed at random places in ways that find bugs. The same key gives the same input. */
+/** Mutates texts of a corpus for fuzzing. The same key gives the same input. */
 import { child, type Key, uniform } from '../../src/core/key.js'
 
-/** Pieces that mean something to some reader. */
+/** Fragments with a meaning in some format. */
 const WORDS = [
   ...[
     '',
@@ -60,10 +60,10 @@ const WORDS = [
   ...['(a+)+$', '.*', '\\p{L}', '\\frac', '\\boxed{', '\\infty', '####', '<<', '>>', '--', '=', ':', ',', '.', '/'],
 ] as const
 
-/** Longer inputs show no more, and take longer. */
+/** Longest input. Longer ones take more time and find no more bugs. */
 const LONGEST = 60_000
 
-/** Draws whole numbers from a key. */
+/** Draws integers from a key. */
 const dice = (key: Key): ((sides: number) => number) => {
   let thrown = 0
   return (sides) => Math.floor(uniform(key, thrown++) * sides)
@@ -101,7 +101,7 @@ const CHANGES: readonly Change[] = [
   },
 ]
 
-/** A text of the corpus with one to eight changes. */
+/** Returns a text of the corpus with one to eight mutations. */
 export const mutated = (corpus: readonly string[], key: Key): string => {
   const throwDie = dice(child(key, 0))
   const pick = (): string => corpus[throwDie(corpus.length)]!

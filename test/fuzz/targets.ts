@@ -1,4 +1,6 @@
-/** What is fuzzed: readers of foreign text. A target takes any text, and rejects only for a mistake of ours. */
+/**
+ * Fuzzing targets: readers of untrusted text. A target rejects only because of a bug in our code.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -38,7 +40,7 @@ import type { ServeOptions } from '../../src/serve/served.js'
 import { ALLOWED, literalsIn, parsedSources, written } from '../kit/expressions.js'
 import { scriptedEngine } from '../kit/plannedEngine.js'
 
-/** Reads a text. Rejects, or throws, for a mistake of ours. */
+/** Reads a text. Rejects or throws only because of a bug in our code. */
 export type Target = (text: string) => unknown
 
 const { config, text } = orThrow(await loadText(EMBEDDED_MODEL)())
@@ -58,10 +60,10 @@ const options: ServeOptions = {
   },
 }
 
-/** Endpoints that answer when somebody else does something. */
+/** Endpoints that wait for another request. */
 const WAITS = /^\/pause/
 
-/** A request from a text: a method and a path in the first line, the body behind it. */
+/** Makes a request from a text: method and path in the first line, then the body. */
 const requestOf = (input: string): Request | undefined => {
   const [line = '', ...rest] = input.split('\n')
   const [method = '', path = ''] = line.split(' ')
@@ -77,7 +79,7 @@ const requestOf = (input: string): Request | undefined => {
   })
 }
 
-/** Asks, reads the whole answer, and takes a status of 500 for a mistake. */
+/** Sends the request, reads the whole response, and rejects for status 500. */
 const asking =
   (fetch: (request: Request) => Promise<Response>): Target =>
   async (input) => {
@@ -127,7 +129,7 @@ const literals = parsedSources()
   .filter((literal) => !ALLOWED.has(written(literal)))
   .map(({ source, flags }) => new RegExp(source, flags))
 
-/** Each expression of the sources against the text, and against it many times over. */
+/** Matches each expression of the sources against the text and its repetition. */
 const expressions: Target = (input) => {
   const unit = input.slice(0, 40)
   for (const text of [input.slice(0, 4000), unit.repeat(4000 / Math.max(1, unit.length))]) {
@@ -135,7 +137,7 @@ const expressions: Target = (input) => {
   }
 }
 
-/** The commands, of which only the arguments are read. */
+/** Parses the arguments of all commands, without running them. */
 const commandLine: Target = async (input) => {
   const none = () => TE.left({ _tag: 'None', reason: 'there is no engine here' })
   const program = new Command('tandem')
@@ -158,7 +160,7 @@ const commandLine: Target = async (input) => {
   }
 }
 
-/** Every target by its name, which is that of its corpus. */
+/** All targets by the names of their corpora. */
 export const TARGETS: Readonly<Record<string, Target>> = {
   server: asking(serveApp({ ...options, world: { report: reported } }).fetch),
   capture: asking(captureApp({ ...options, world: { report: reported } }).fetch),

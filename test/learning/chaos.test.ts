@@ -1,4 +1,4 @@
-/** GRPO through `LLMCollector` while the engine, the reward, the environment and a tool go wrong, against the same run without trouble. */
+/** GRPO with failing engine, reward, environment and tool, compared with a run without failures. */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

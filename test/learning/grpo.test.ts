@@ -5,7 +5,7 @@ import { tandemOk, useTemporaryFolder } from '../kit/runs.js'
 
 const at = useTemporaryFolder()
 
-/** Three seeds, one of them in the short form of the long stage. */
+/** Three seeds; the short form uses one of them. */
 const SEEDS = process.env.LEARNING === 'short' ? [1] : [1, 2, 3]
 
 describe('GRPO on word problems with the embedded model', () => {

@@ -1,4 +1,4 @@
-/** A user's first hour: the package as npm packs it, a project of `tandem init`, its tests and its run. */
+/** A user's first steps: the packed package, a project of `tandem init`, its tests and its run. */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
@@ -7,7 +7,7 @@ import { useTemporaryFolder } from '../kit/runs.js'
 
 const path = useTemporaryFolder()
 
-/** Runs a program and gives what it prints. Throws with its output if it fails. */
+/** Runs a program and returns its output. Throws with the output if it fails. */
 const run = (program: string, args: readonly string[], cwd: string): string =>
   execFileSync(program, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], timeout: 900_000 })
 

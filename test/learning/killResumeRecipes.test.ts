@@ -1,4 +1,4 @@
-/** Recipes that are killed in the middle: one that samples from `tandem serve`, and one of several turns with a tool. */
+/** Kill and resume of two recipes: sampling from `tandem serve`, and several turns with a tool. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import {

@@ -1,4 +1,7 @@
-/** The perfectible subset: what the start model solves now and then, training solves nearly always, with every algorithm that should. */
+/**
+ * The perfectible subset: training solves nearly all problems that the start model sometimes
+ * solves.
+ */
 
 import { writeFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'

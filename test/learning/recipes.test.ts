@@ -1,4 +1,4 @@
-/** Recipes whose tiny models are made on the spot learn, whatever the seed. */
+/** Recipes with tiny models from scratch learn with every seed. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import type { StepRecord } from '../../src/index.js'
@@ -8,7 +8,7 @@ const at = useTemporaryFolder()
 
 const mean = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0) / numbers.length
 
-/** The share of games in which the number was found, step by step. */
+/** The share of won games, per step. */
 const foundBySeed = async (seed: number): Promise<readonly number[]> => {
   const out = at(`seed${seed}`)
   await tandemOk(['train', 'numberGuessing', '--seed', String(seed), '--eval-every', '120', '--out', out], {

@@ -33,7 +33,7 @@ import { wordProblemRun } from '../kit/trainingRuns.js'
 useEngine()
 const at = useTemporaryFolder()
 
-/** What a worker brings back of a task. */
+/** The prompts of the workers' tasks. */
 type WordProblems = TokenPrompt
 
 const TASKS = 12
@@ -62,7 +62,7 @@ const startWorker = async (name: string, { redis, engine, recipe }: WorkerPlace)
   return { ...running, lines, delivered: () => lines.filter((line) => line.includes('"type":"delivered"')).length }
 }
 
-/** The title of a test that needs Redis, with the reason if it is skipped. */
+/** Adds the reason to the title of a test that is skipped without Redis. */
 const titled = (title: string): string => (noRedis === undefined ? title : `${title} (skipped: ${noRedis})`)
 
 it.skipIf(noRedis !== undefined)(

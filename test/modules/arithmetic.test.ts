@@ -1,4 +1,4 @@
-/** Configs by which the same weights mean the same, and those by which they do not. */
+/** Configs with equal and with different arithmetic. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../src/core/failure.js'

@@ -1,4 +1,4 @@
-/** Models by name: folders, run folders, repositories of the hub, and the model that comes with Tandem. */
+/** Models by name: folders, run folders, hub repositories, and the built-in model. */
 import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'

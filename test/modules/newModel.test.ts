@@ -1,4 +1,4 @@
-/** Models from nothing: every family is saved, loaded again and sampled. */
+/** Models from scratch: every family is saved, loaded and sampled. */
 import { expect, it } from 'vitest'
 import { keyFromSeed } from '../../src/core/key.js'
 import { renderText } from '../../src/data/chatTemplate.js'

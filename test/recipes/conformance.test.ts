@@ -1,4 +1,4 @@
-/** Every recipe of the folder `recipes/` in a short form: it trains, leaves a whole run folder, and resumes bit for bit. */
+/** Every recipe, in a short form, trains, writes a complete run folder, and resumes bit for bit. */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import * as E from 'fp-ts/lib/Either.js'
 import { beforeAll, describe, expect, it } from 'vitest'
@@ -31,19 +31,19 @@ const ifEvalRows = Array.from({ length: 12 }, (_, i) => ({
   ...{ key: i, prompt: 'Answer without commas.', instruction_id_list: ['punctuation:no_comma'], kwargs: [{}] },
 }))
 
-/** Of every recipe that samples completions. */
+/** Settings of recipes that sample completions. */
 const SMALL = [
   ...['tasks.prompts=2', 'tasks.group=2', 'sampling.maxNewTokens=6', 'learner.learningRate=0.01'],
   ...['keep.evalEvery=1', 'keep.evalTasks=2', 'keep.alarms=off'],
 ]
 
-/** Of recipes that learn without sampling. */
+/** Settings of recipes that train without sampling. */
 const DATA = [
   ...['model={model}', 'batch=4', 'heldOut=4', 'learner.learningRate=0.01'],
   ...['keep.evalEvery=1', 'keep.evalTasks=2', 'keep.alarms=off'],
 ]
 
-/** Of recipes with rollouts and settings of their own for them. */
+/** Settings of recipes with custom settings for rollouts. */
 const PLAYED = [...SMALL.filter((text) => !text.startsWith('sampling')), 'maxNewTokens=6']
 
 /** The settings of each recipe's short form. A recipe without an entry fails. `{name}` is a path in the folder of the tests. */
@@ -81,7 +81,7 @@ const rightOf = <T>(either: E.Either<{ readonly reason: string }, T>): T => {
   return either.right
 }
 
-/** Trains a recipe up to a step, in a folder that may hold the run already. */
+/** Trains a recipe up to a step, in a new folder or resuming a run. */
 const trained = async (name: string, folder: string, steps: number): Promise<readonly T.RunEvent[]> => {
   const { recipe } = await loadRecipe(name)
   const given = [...shortForm(name), `steps=${steps}`]
@@ -95,7 +95,7 @@ const trained = async (name: string, folder: string, steps: number): Promise<rea
   return events
 }
 
-/** What a run leaves behind after its second step, without times. */
+/** Returns everything a run has saved after its second step, without times. */
 const remains = (folder: string) => {
   const text = (file: string): string => readFileSync(path(`${folder}/${file}`), 'utf8')
   const files = contentsOf(path(`${folder}/checkpoints/step-000002`))

@@ -1,10 +1,10 @@
-/** Prompts that are too long: refused without encoding all of them, while others are answered. */
+/** Too long prompts are rejected without encoding all of them, and do not block other requests. */
 import { describe, expect, it } from 'vitest'
 import { tooLong } from '../../src/serve/requests/length.js'
 import { failingTokenizer, UNENCODABLE } from '../kit/hostileTokenizer.js'
 import { post, saying, served, servedText, tokenizer } from '../kit/served.js'
 
-/** The tokenizer of the tests, which counts the characters that it encodes. */
+/** A tokenizer that counts the characters it encodes. */
 const counting = () => {
   let characters = 0
   let longest = 0

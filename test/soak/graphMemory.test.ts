@@ -29,7 +29,7 @@ const rowsOf = (prompts: number, length: number) => {
   }
 }
 
-/** Of the process, when everything that was let go of has been freed. */
+/** Resident memory of the process after garbage collection. */
 const resident = async (): Promise<number> => {
   await collectGarbage()
   return process.memoryUsage.rss() / MEBIBYTE

@@ -1,4 +1,4 @@
-/** Thousands of requests with different prompts against `tandem serve` as a process of its own: its memory stays flat. */
+/** The memory of `tandem serve` stays flat over thousands of requests with different prompts. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { child, keyFromSeed, uniformInteger } from '../../src/core/key.js'
@@ -22,7 +22,7 @@ const residentMebibytes = (pid: number): number => {
 
 const key = keyFromSeed(1)
 
-/** A prompt that no other request begins with: 16 to 63 words. */
+/** A prompt of 16 to 63 words with a prefix of its own. */
 const promptOf = (request: number): string => {
   const own = child(key, request)
   const words = Array.from({ length: 16 + uniformInteger(own, 48) }, (_, i) => String(uniformInteger(own, 1000, i + 1)))

@@ -17,7 +17,7 @@ import { stepRecord } from '../kit/records.js'
 
 type Changes = NonNullable<Parameters<typeof stepRecord>[1]>
 
-/** A step whose reward moves. */
+/** A step with a changing reward. */
 const step = (number: number, changes: Changes = {}): StepRecord =>
   stepRecord(number, { reward: 0.5 + 0.01 * (number % 7), ...changes })
 
@@ -30,10 +30,10 @@ const times = <T>(count: number, value: T): readonly T[] => Array.from({ length:
 const heard = (records: readonly StepRecord[], limits = DEFAULT_ALARM_LIMITS): readonly string[] =>
   watchSteps(records, limits).alarms.map(({ alarm, step: at, since }) => `${alarm} ${since}-${at}`)
 
-/** The limits with others. */
+/** The default limits with overrides. */
 const limited = (changes: Partial<AlarmLimits>): AlarmLimits => ({ ...DEFAULT_ALARM_LIMITS, ...changes })
 
-/** Columns of a run's records as fields of one record. */
+/** Distributes numbers by name over the fields of a step record. */
 const changesOf = ({ accuracy = 0, ...numbers }: Readonly<Record<string, number>>): Changes => ({
   ...numbers,
   parts: { success: accuracy },
@@ -41,7 +41,7 @@ const changesOf = ({ accuracy = 0, ...numbers }: Readonly<Record<string, number>
 })
 
 const GOOD = {}
-/** What is beyond the limit of each kind. */
+/** Numbers beyond the limit of each kind. */
 const BAD: Readonly<Record<AlarmKind, Changes>> = {
   'ratio-drift': { update: { ess: 0.3 } },
   'sampler-gap': { update: { maxLogProbGap: 2 } },

@@ -1,4 +1,4 @@
-/** Batches of steps in folders: read as they were kept, or refused by name. */
+/** Saved batches of steps are read back unchanged, or rejected by name. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -11,7 +11,7 @@ import { useTemporaryFolder } from '../kit/runs.js'
 
 const path = useTemporaryFolder()
 
-/** A batch of rows with tokens, log-probs and advantages, and texts that nobody learns from. */
+/** A batch with tokens, log-probabilities, advantages, and texts that no learner reads. */
 const batchOf = (rows: readonly (readonly number[])[]) =>
   TensorDict(
     {

@@ -1,4 +1,4 @@
-/** Checkpoints on a real disk: written whole, kept where they are needed, and read as they were written or refused by name. */
+/** Checkpoints on a real disk: atomic writes, retention, and verified reads. */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -26,7 +26,7 @@ const state = (changes: Partial<CheckpointState> = {}): CheckpointState => ({
   ...{ secondsTotal: 1.5, checkpointSeconds: 0.25, metricsBytes: 100, trajectoriesBytes: 200, ...changes },
 })
 
-/** What a learner keeps. */
+/** The files of a learner. */
 const FILES = { 'model.safetensors': new Uint8Array([1, 2, 3, 4, 5, 6, 7, 8]), 'learner.json': '{"version":3}' }
 
 const contents = (changes: Partial<CheckpointState> = {}) =>

@@ -64,7 +64,7 @@ describe('the learning rate', () => {
   })
 })
 
-/** All parts that settings make: what does not agree throws. */
+/** Builds all parts of settings. Throws if they contradict each other. */
 const parts = (flags: Flags) => {
   const all = settings(flags)
   return [

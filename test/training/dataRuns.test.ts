@@ -1,4 +1,4 @@
-/** Runs on rows of data sets: batches in a fixed order, resuming bit for bit, evaluation, records without rewards. */
+/** Runs on data sets: batch order, bit-exact resume, evaluation, records without rewards. */
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
@@ -113,7 +113,7 @@ describe.each(['sft', 'dpo', 'reward'] as const)('a run of %s', (kind) => {
 })
 
 describe('a run on rows that is taken up again', () => {
-  /** The same rows, made anew. */
+  /** Makes the same rows again. */
   const madeAgain = () => train.map(({ messages }) => T.History([...messages]))
   const steps = async (rows: readonly T.History[], last: number): Promise<void> => {
     for await (const _ of T.train(await sft(rows), { steps: last, store: T.runFolder(path('rows')) })); // to its end
@@ -122,7 +122,7 @@ describe('a run on rows that is taken up again', () => {
   it('goes on with equal rows, and refuses as many other rows or another order of them, naming the rows', async () => {
     await steps(train, 1)
     const other = T.History([T.message('user', '3 + 1 ='), T.message('assistant', '5')])
-    const refused = /other parts: data\.rowsDigest was "[0-9a-f]{64}" and is "[0-9a-f]{64}"\. Resume it/
+    const refused = /with other parts: data\.rowsDigest was "[0-9a-f]{64}" and is "[0-9a-f]{64}"\. Resume/
     await expect(steps([...train.slice(0, 6), other], 2)).rejects.toThrow(refused)
     await expect(steps(train.toReversed(), 2)).rejects.toThrow(refused)
     await expect(steps(train.slice(1), 2)).rejects.toThrow('data.rows was 7 and is 6; data.rowsDigest was')

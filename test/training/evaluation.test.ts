@@ -1,4 +1,4 @@
-/** Evaluators: tasks in order, greedy whatever the batch, scores that are means. */
+/** Evaluators: order of tasks, greedy decoding in any batch, and mean scores. */
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { beforeAll, describe, expect, it } from 'vitest'
@@ -119,7 +119,7 @@ const anyResult: fc.Arbitrary<EvaluationResult> = fc.record({
 })
 const anyResults = fc.array(anyResult, { minLength: 1, maxLength: 20 })
 
-/** Scores alone: nothing is played. */
+/** Makes an evaluator that is only used for scoring. */
 const scoring = (tries = 1) =>
   evaluator({ env: () => never(), policy: { name: 'none', act: () => never() }, tasks: 1, tries })
 const never = (): never => {

@@ -25,7 +25,7 @@ beforeAll(async () => {
 })
 const runs = useTrainingRuns(path)
 
-/** The optimizer of settings by their flags. */
+/** Makes the optimizer of settings by flag name. */
 const optimizerOf = (flags: Flags, config: Pretrained['config']): AnyStateOptimizer =>
   chosenOptimizer(withFlags({}, flags), config) as unknown as AnyStateOptimizer // it only gets states that it made
 

@@ -1,4 +1,4 @@
-/** Runs whose rollouts workers play: every task is learned from once, also after the trainer was stopped. */
+/** Runs with workers train on every task once, even if the trainer is stopped and resumed. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { memoryQueueLog, type QueueLog } from '../../src/collectors/queues/queueLog.js'
@@ -24,7 +24,7 @@ import { answeringModel, parseJsonLines, smallSettings, useTemporaryFolder } fro
 useEngine({ threads: 1 })
 const path = useTemporaryFolder()
 
-/** An engine that servers would hold: a policy of its own, which gets weights when they are pushed. */
+/** An engine with its own policy, whose weights are pushed as to a server. */
 const engineOf = async () => {
   const { config, arrays } = await answeringModel()
   const params = own(scope(() => makeParams(arrays)))
@@ -50,7 +50,7 @@ const parts = async ({ policy, updater }: Engine) => ({
   sampler: { policy: { name: policy.name, act: policy.act }, updater, close: async () => {} }, // the engine outlives the run
 })
 
-/** A worker on the engine, until it is stopped. */
+/** Runs a worker on the engine until it is stopped. */
 const startWorker = async (log: QueueLog, engine: Engine) => {
   const run = await policyRun(settings, await parts(engine), { memory: 'ignore' })
   const { env, key } = run.groups!
@@ -67,7 +67,7 @@ const startWorker = async (log: QueueLog, engine: Engine) => {
   }
 }
 
-/** A session of the trainer, stopped after a step. */
+/** Runs a session of the trainer, stopped after a step. */
 const session = async (log: QueueLog, engine: Engine, stopAt?: number): Promise<readonly number[]> => {
   const run = queuedRun(await policyRun(settings, await parts(engine), { memory: 'ignore' }), { log, maxLag: 4 })
   const abort = new AbortController()

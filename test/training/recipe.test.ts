@@ -1,4 +1,4 @@
-/** Recipes: settings that are checked, described and changed by name. */
+/** Recipes: validation, description and changes of settings. */
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'

@@ -19,7 +19,7 @@ const RICH: Flags = {
 
 type Replayed = Extract<ReplayEvent, { readonly type: 'replayed' | 'caught-up' }>
 
-/** The steps that are done again. */
+/** Returns the replayed steps. */
 const again = async (name: string, batch: string): Promise<readonly Replayed[]> => {
   const events: Replayed[] = []
   const run = await wordProblemRun(await storedSettings(path(name)), { memory: 'ignore' })

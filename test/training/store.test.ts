@@ -1,4 +1,4 @@
-/** Folders of runs: made last, gone on with exactly, refused without a change. */
+/** Run folders: creation, exact resume, and refusal without changes. */
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { orThrow } from '../../src/core/failure.js'
@@ -43,7 +43,7 @@ const start = (name: string, flags: Flags = {}): Promise<readonly RunEvent[]> =>
 const resume = async (name: string, flags: Flags = {}): Promise<readonly RunEvent[]> =>
   allOf(runEvents(path(name), await storedSettings(path(name), flags)))
 
-/** A copy of the run that `beforeAll` made. */
+/** Copies the run that `beforeAll` made. */
 const copyOfRun = (name: string): string => {
   cpSync(path('done'), path(name), { recursive: true })
   return path(name)

@@ -17,7 +17,7 @@ const dataset = (name: string, text: string): string => {
   return path(name)
 }
 
-/** The tasks of settings; the key is that of a run with the seed. */
+/** Opens the tasks of settings, with the key of a run with the seed. */
 const openTasks = ({
   evalTasks = 4,
   seed = 1,
@@ -28,7 +28,7 @@ const openTasks = ({
 const queries = (source: TaskSource, count: number): readonly string[] =>
   Array.from({ length: count }, (_, i) => orThrow(source.at(i)).query)
 
-/** All rows of a finite source. */
+/** Lists all rows of a finite source. */
 const allQueries = (source: TaskSource): readonly string[] => {
   if (source.size === 'endless') throw new Error(`${source.name} is endless`)
   return queries(source, source.size)

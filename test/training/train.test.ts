@@ -1,4 +1,4 @@
-/** A whole run on real folders: order of events, resuming bit for bit, refusals, and replay. */
+/** Whole runs on real folders: order of events, bit-exact resume, refusals and replay. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import * as T from '../../src/index.js'
@@ -15,7 +15,7 @@ interface Wish {
   readonly stopAt?: (event: T.RunEvent) => boolean
 }
 
-/** Follows a run in a folder to its end. */
+/** Runs to the end in a folder and returns the events. */
 const follow = async (name: string, { settings: changes = {}, stopAt }: Wish = {}): Promise<readonly T.RunEvent[]> => {
   const settings = smallPolicySettings(changes)
   const abort = new AbortController()

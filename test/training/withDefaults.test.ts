@@ -1,4 +1,4 @@
-/** Other defaults for settings that recipes share. */
+/** Overrides of shared defaults. */
 import { describe, expect, it } from 'vitest'
 import { settingLeaves } from '../../src/training/recipe.js'
 import { policySettings } from '../../src/training/settings.js'

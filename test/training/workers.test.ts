@@ -1,4 +1,4 @@
-/** Runs whose sampling and gradients are shared out to threads. */
+/** Runs that sample and compute gradients on several threads. */
 import { describe, expect, it } from 'vitest'
 import { FailureError, orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'

@@ -2,10 +2,10 @@
 import { type Ragged, raggedArray, raggedLength } from '../../data/tensorDict/leaf.js'
 import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 
-/** Whether a batch has an entry under a dotted name. */
+/** Returns `true` if a batch has an entry with a dotted name. */
 const has = (batch: TensorDict, entry: string): boolean => find(batch, entry.split('.')) !== undefined
 
-/** Errors   throws RangeError naming every entry that the batch lacks. */
+/** Throws RangeError that lists all missing entries of a batch. */
 export const requireEntries = (learner: string, batch: TensorDict, reads: readonly string[]): void => {
   const missing = reads.filter((entry) => !has(batch, entry))
   if (missing.length > 0)
@@ -43,8 +43,8 @@ const gappy = (masks: readonly ArrayLike<number>[]): readonly ArrayLike<number>[
   masks.some((row) => Array.prototype.includes.call(row, 0)) ? masks : undefined
 
 /**
- * Which tokens of `tokens.response` count in the loss: `masks.loss`, else the part of `masks.assistant` over the response. Undefined where
- * all do.
+ * Returns the loss mask over `tokens.response`: `masks.loss`, else the part of `masks.assistant`
+ * over the response. Returns `undefined` if all tokens count.
  */
 export const lossMasks = (batch: TensorDict): readonly ArrayLike<number>[] | undefined => {
   const own = findRows(batch, 'masks.loss')
@@ -69,7 +69,9 @@ export const temperatureOf = (batch: TensorDict): number => {
   return temperature === 0 ? 1 : temperature
 }
 
-/** What stays together in a mini-batch: the group, else the trajectory, else the row. */
+/**
+ * Returns the unit of each row that mini-batches keep together: group, else trajectory, else row.
+ */
 export const unitsOf = (batch: TensorDict): readonly string[] =>
   findData<string>(batch, 'groupId') ??
   findData<string | number>(batch, 'trajectoryId')?.map(String) ??

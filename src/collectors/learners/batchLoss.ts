@@ -28,7 +28,7 @@ export type LossOutput<T = unknown> = { readonly loss: tf.Tensor } & T
 
 type Scalars<N extends string> = { readonly [K in N]: tf.Tensor }
 
-/** What each kind of loss gives. */
+/** The outputs of each kind of loss. */
 export interface LossOutputs {
   readonly policy: PolicyLossOutput
   readonly ppo: PolicyLossOutput & Scalars<'lossValue' | 'valueCutFraction'>

@@ -54,13 +54,13 @@ export interface PassOptions {
   readonly maxGradNorm?: number
 }
 
-/** Where and in what portions gradients are computed. */
+/** The options of computing gradients. */
 export interface ComputeOptions {
-  /** Threads that compute gradients. Default 1: this one. Another number changes rounding alone. */
+  /** Threads that compute gradients. The number affects only rounding. Default 1: this thread. */
   readonly threads?: number
-  /** About how many tokens are computed in one run. Default 4096. */
+  /** Approximate tokens per forward and backward pass. Default 4096. */
   readonly microBatchTokens?: number
-  /** What is computed again for the gradient instead of being kept. Default `none`. */
+  /** Activations to recompute in the backward pass instead of keeping them. Default `none`. */
   readonly recompute?: Recompute
   /** Default: real threads. */
   readonly threadStarter?: Threads
@@ -70,7 +70,7 @@ export interface LocalLearnerOptions<L extends LearnableLoss = LearnableLoss> {
   readonly model: Pretrained
   /** Trains an adapter. Default: all weights of the model. */
   readonly lora?: LoraOptions
-  /** Decides which entries a batch must have. */
+  /** The loss. It determines the entries that a batch must have. */
   readonly loss: L
   /** With a learning rate: `adamW({ learningRate: 1e-4 })`. */
   readonly optimizer: AnyOptimizer

@@ -34,24 +34,24 @@ export interface AnyRows {
   readonly prompts: readonly ArrayLike<number>[]
 }
 
-/** What a learner needs to know of its loss. */
+/** The parts of a loss that a learner uses. */
 interface LossCase<R extends AnyRows, M extends MeasuredLoss> {
   readonly stepCase: StepCase<R, string, unknown, M>
   /** Dotted names of the entries that every batch must have. */
   readonly reads: readonly string[]
   readonly rows: (batch: TensorDict) => R
   readonly prepare: (batch: TensorDict, rows: R, preparation: Preparation) => PreparedRows<R>
-  /** Whether the loss chooses tokens at random. */
+  /** `yes` if the loss selects tokens at random. */
   readonly noise: 'yes' | 'no'
-  /** Whether the model has a value head, which is trained with it. */
+  /** `value` if the model has a value head, which is trained too. */
   readonly head: 'value' | 'none'
-  /** The scalars of a loss without an optimizer, from its value and what was measured. */
+  /** Returns the scalars of a loss without an optimizer, from its value and measures. */
   readonly outputs: (value: tf.Tensor, measures: never) => Readonly<Record<string, tf.Tensor | undefined>>
-  /** The metrics of several steps as those of one. */
+  /** Combines the metrics of several steps. */
   readonly combine: (steps: readonly M[]) => M
 }
 
-/** A case of which only the learner's own functions know the rows and metrics. */
+/** A case with erased types of rows and metrics. */
 export type AnyLossCase = Omit<LossCase<AnyRows, MeasuredLoss>, 'outputs'> & {
   readonly outputs: (value: tf.Tensor, measures: unknown) => Readonly<Record<string, tf.Tensor | undefined>>
 }
@@ -139,7 +139,7 @@ const rankedRows = (batch: TensorDict): RankedRows => {
 
 const PAIRS = ['chosen', 'rejected'].flatMap((side) => COMPLETIONS.map((name) => `${side}.${name}`))
 
-/** A case whose measures nobody but its own functions reads. */
+/** Erases the type of a case's measures, which only its own functions read. */
 const erased = <R extends AnyRows, K extends string, X, M extends MeasuredLoss>(
   stepCase: StepCase<R, K, X, M>,
   rest: Omit<LossCase<R, M>, 'stepCase' | 'outputs'>,

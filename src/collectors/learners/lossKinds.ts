@@ -25,21 +25,21 @@ export type CompletionEntries = {
   readonly tokens: TensorDict<{ readonly prompt: Ragged<'int32'>; readonly response: Ragged<'int32'> }>
 }
 
-/** What a policy loss learns from: a collected batch with advantages. */
+/** The batch of a policy loss: a collected batch with advantages. */
 export type PolicyBatch = CompletionEntries & AdvantageEntry & { readonly logProbs: Response }
 
-/** What a value function learns from. `values` are those of the sampled batch, for losses with a range. */
+/** The batch of a value loss. Losses with a clip range also read `values` of the sampled batch. */
 export type ValueBatch = CompletionEntries & ReturnsEntry
 
-/** What PPO learns from. */
+/** The batch of PPO. */
 export type PPOBatch = PolicyBatch & ReturnsEntry & { readonly values: Ragged<'float32'> }
 
-/** What distillation learns from: the teacher's log-probabilities of the sampled tokens. */
+/** The batch of distillation, with the teacher's log-probabilities of the sampled tokens. */
 export type DistillationBatch = CompletionEntries & { readonly teacherLogProbs: Response }
 
 /**
- * Pairs of completions of one prompt. Optional: `refLogProbs.response` of each side, for losses with a reference model, and `margin`, a tensor
- * `[B]`, for reward models.
+ * Pairs of completions of one prompt. Optional entries: `refLogProbs.response` of each side, for
+ * losses with a reference model, and `margin`, a tensor `[B]`, for reward models.
  */
 export type PreferenceBatch = {
   readonly chosen: TensorDict<CompletionEntries>

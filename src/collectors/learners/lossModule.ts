@@ -17,7 +17,7 @@ interface DescribedCase {
 export const describedCase = ({ config, loss }: DescribedCase): unknown =>
   lossCase(lossOfDescription(loss), config).stepCase
 
-/** What makes the training step of a described loss in another thread. */
+/** Returns the module that makes the step case of a described loss in another thread. */
 export const lossModule = (input: DescribedCase): StepCaseModule => ({
   module: import.meta.url,
   exportName: 'describedCase',

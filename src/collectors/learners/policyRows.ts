@@ -10,16 +10,16 @@ import { correctStaleRows, tokenLags } from '../overlap/staleRows.js'
 import { type TrainingRows, withoutRows } from '../stepRows.js'
 import { findData, findRows, lossMasks, rowsAt, temperatureOf } from './batchEntries.js'
 
-/** How a learner treats completions of another policy than the one that it trains. */
+/** The options for completions of another policy than the trained one. */
 export interface OffPolicyOptions {
   /**
-   * The log-probabilities that the ratio is taken against: the sampler's, or the trainer's own before the update. `oldLogProbs.response` in
-   * a batch takes precedence. Default `sampled`.
+   * The log-probabilities in the denominator of the ratio: the sampler's, or the trainer's before
+   * the update. `oldLogProbs.response` in a batch takes precedence. Default `sampled`.
    */
   readonly oldLogProbs?: 'sampled' | 'rescored'
-  /** Weights and masks from the difference of both. Needs `rescored`. */
+  /** Weights and masks from the difference of both. Requires `rescored`. */
   readonly correction?: RolloutCorrectionOptions
-  /** `mask` leaves completions out of the loss that reached the token limit. Default `learn`. */
+  /** `mask` masks completions at the token limit out of the loss. Default `learn`. */
   readonly truncated?: 'learn' | 'mask'
   /** `correct` weighs tokens of older weights by the trainer's opinion of them. Default `keep`. */
   readonly stale?: 'keep' | 'correct'
@@ -70,16 +70,19 @@ export interface PreparedRows<R> {
   readonly correction: CorrectionMetrics | null
 }
 
-/** What the rows of a batch are prepared with. */
+/** The context of preparing the rows of a batch. */
 export interface Preparation {
   readonly options: OffPolicyOptions
-  /** Updates that the learner has done. */
+  /** Number of updates of the learner. */
   readonly version: number
-  /** Log-probabilities of completions under the current weights. */
+  /** Computes log-probabilities of completions with the current weights. */
   readonly score: (rows: TrainingRows) => readonly ArrayLike<number>[]
 }
 
-/** Masks, rescores and corrects the rows of a batch. Errors: throws RangeError for a token that is newer than the learner. */
+/**
+ * Masks, rescores and corrects the rows of a batch. Throws RangeError if a token is newer than the
+ * learner.
+ */
 export const preparedRows = <R extends TrainingRows>(
   batch: TensorDict,
   given: R,

@@ -30,15 +30,15 @@ export interface LoraOptions extends Partial<LoraConfig> {
   readonly baseModel?: string
 }
 
-/** What is trained, and what it needs besides. */
+/** The trained weights, and the frozen ones. */
 interface StartWeights {
   readonly trained: NamedTensors
   readonly frozen: NamedTensors
 }
 
-/** The weights of a learner, and how they are stored. */
+/** The weights of a learner, and their storage. */
 export interface Trainable {
-  /** The settings of the adapter; null where the model's own weights are trained. */
+  /** The settings of the adapter, or `null` if all weights are trained. */
   readonly lora: LoraConfig | null
   readonly start: (saved?: ReadonlyMap<string, HostArray>) => Owned<StartWeights>
   /** The files of what is trained: the model's folder or the adapter's, and the value head. */

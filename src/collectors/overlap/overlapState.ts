@@ -1,6 +1,6 @@
 /**
- * What an overlapped trainer knows: which groups are sampled, which wait, which are learned from,
- * and at which versions. For the files of this folder.
+ * The state of overlapped training: the groups that are sampled, queued and trained, with their
+ * versions. Internal to this folder.
  */
 import { Map as ImmutableMap } from 'immutable'
 import type { DropCause } from '../queues/queueState.js'
@@ -9,10 +9,10 @@ import type { RolloutPosition } from '../rollouts/rolloutBatch.js'
 /**
  * What becomes of groups that would be too old when their turn comes.
  *
- * `wait`: it does not come to that. Groups are drawn only while all that are underway can be
- * learned from in time, and the trainer waits for the oldest rather than going on without them.
- * `drop`: the trainer takes what is there, and groups that grew too old are dropped. `correct`:
- * they are trained on; a learner with `offPolicy: { stale: 'correct' }` reweights their tokens.
+ * `wait`: avoids them. Groups are drawn only if all groups in flight can be trained on in time, and
+ * the trainer waits for the oldest. `drop`: the trainer takes available groups and drops those that
+ * are too old. `correct`: they are trained on; a learner with `offPolicy: { stale: 'correct' }`
+ * reweights their tokens.
  */
 export type StaleRule = 'wait' | 'drop' | 'correct'
 
@@ -21,15 +21,14 @@ export interface OverlapRules {
   /** Groups that a step learns from. */
   readonly groups: number
   /**
-   * Updates between the weights that sampled a group's oldest token and those that learn from it,
-   * at most. 0: batch by batch.
+   * Largest staleness of a group's oldest token, in updates. 0: synchronous batches.
    */
   readonly maxLag: number
   readonly stale: StaleRule
   /** Groups that were drawn and have no end, at most: those that are learned from among them. */
   readonly ahead: number
   /**
-   * The version after the last step: nothing is drawn that no step would take. Infinity for no end.
+   * The version after the last step. No groups are drawn for later steps. Infinity: endless.
    */
   readonly lastVersion: number
   /** How many tasks there are, or Infinity. */
@@ -37,8 +36,7 @@ export interface OverlapRules {
   /** More than this share of the tasks that ended, or of ten if those are fewer, may not fail. */
   readonly maxFailureShare: number
   /**
-   * Groups without a signal that are left out before one step, at most; later ones are learned
-   * from.
+   * Most groups without a signal to drop before one step. Further ones are trained on.
    */
   readonly refills: number
 }
@@ -118,8 +116,8 @@ const problemsOf = (rules: OverlapRules, { version, position }: Required<Overlap
 }
 
 /**
- * A trainer with nothing drawn. Defaults: `maxLag` 1, `stale` wait, `ahead` as many groups as
- * `maxLag + 1` steps take, no end, no refills, half of the tasks may fail.
+ * Returns the initial state. Defaults: `maxLag` 1, `stale` wait, `ahead` the groups of `maxLag + 1`
+ * steps, endless, no refills, and at most half of the tasks may fail.
  *
  * Errors   throws RangeError with everything that is wrong.
  *

@@ -61,8 +61,7 @@ const ROLLOUT_GROUPS_OPTIONS: OptionKinds<RolloutGroupsOptions<never, never>> = 
  * `t` of a concurrent `LLMCollector`.
  *
  * Errors   throws RangeError that lists all invalid options. A group that fails after all retries
- *          is
- *          `Failed` with its `RolloutCause`.
+ *          is `Failed` with its `RolloutCause`.
  * Effects  those of environment and policy.
  */
 export const rolloutGroups = <O, P = TokenAction>(given: RolloutGroupsOptions<O, P>): RolloutGroups<O, P> => {

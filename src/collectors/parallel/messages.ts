@@ -1,7 +1,6 @@
 /**
- * What a replica on another thread and its owner say to each other: plain values that survive
- * `structuredClone`. Jobs are done one after the other, in the order in which they were sent, with
- * the weights that were sent before them.
+ * Messages between a replica on another thread and its owner: plain values for `structuredClone`.
+ * Jobs run sequentially in the order of sending, with the latest weights sent before them.
  */
 import type { TreeShape } from '../../core/tree.js'
 import type { BackendName } from '../../engine/select.js'

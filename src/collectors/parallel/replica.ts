@@ -1,6 +1,6 @@
 /**
- * A model on a thread of its own: it samples and computes gradients with the weights that it was
- * sent last.
+ * A model on its own thread, which samples and computes gradients with the latest weights that it
+ * received.
  */
 import type { ThreadPort, ThreadProgram } from '../../core/capabilities.js'
 import type { NamedTensors } from '../../data/weights.js'
@@ -27,7 +27,7 @@ import { plainTensors, plainTree, tensorsOfPlain } from './plainTensors.js'
 type AnyCase = StepCase<never, string, unknown, MeasuredLoss>
 
 /**
- * The case of a step, from the module that makes it. Errors: rejects if there is no such function.
+ * Loads the step case from its module. Rejects if there is no such function.
  */
 const stepCaseOf = async <C>({ module, exportName, input }: StepCaseModule): Promise<C> => {
   const exported: Readonly<Record<string, unknown>> = await import(module)

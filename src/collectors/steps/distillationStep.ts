@@ -59,7 +59,7 @@ export interface DistillationMetrics extends MeasuredLoss {
   readonly teacherZeros: number
 }
 
-/** What makes a step of this loss. */
+/** Returns the step case of a distillation loss. */
 export const distillationCase = (
   config: DecoderConfig,
   loss: DistillationLoss,

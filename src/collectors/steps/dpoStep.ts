@@ -94,7 +94,7 @@ const dpoStepLoss =
     }
   }
 
-/** What makes a step of this loss. */
+/** Returns the step case of a DPO loss. */
 export const dpoCase = (
   config: DecoderConfig,
   loss: DPOLoss,

@@ -32,7 +32,7 @@ interface PPOLosses {
   readonly valueCoefficient: number
 }
 
-/** What makes a step of PPO. */
+/** Returns the step case of PPO. */
 export const ppoCase = (
   config: DecoderConfig,
   { policy, value, valueCoefficient }: PPOLosses,

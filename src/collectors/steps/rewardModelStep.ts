@@ -31,8 +31,8 @@ const withEnd = (row: ArrayLike<number>): ArrayLike<number> => [...Array.from(ro
 const atEnd = (row: ArrayLike<number>): ArrayLike<number> => Array.from(row, (_, t) => (t === row.length - 1 ? 1 : 0))
 
 /**
- * What makes a step of a reward model. The reward of a completion is the value of the state that has read its last token, as TRL's
- * `RewardTrainer` reads the score of a sequence.
+ * Returns the step case of a reward model. The reward of a completion is the value at its last
+ * token, as in TRL's `RewardTrainer`.
  */
 export const rewardModelCase = (
   loss: RewardModelLoss,

@@ -58,7 +58,7 @@ const sftStepLoss =
     }
   }
 
-/** What makes a step of this loss. */
+/** Returns the step case of a supervised loss. */
 export const sftCase = (
   config: DecoderConfig,
   loss: SFTLoss,

@@ -82,7 +82,7 @@ const tokenRows = ({ prompts, completions, masks, ...lists }: ValueRows): TokenR
   lists,
 })
 
-/** What makes a step of this loss. */
+/** Returns the step case of a value loss. */
 export const valueCase = (
   loss: ValueLoss,
 ): StepCase<ValueRows, ValueList, ValueMeasures, ValueMetrics & MeasuredLoss> => ({

@@ -12,25 +12,24 @@ import { type RecoveredServer, reconcileClient, recoverServers } from './recover
 import type { PushFailure, PushReport } from './report.js'
 import { type EngineUpdaterOptions, updaterSettings } from './settings.js'
 
-/** What an updater's servers have now. */
+/** The current state of an updater's servers. */
 export interface UpdaterState {
-  /** That new requests are sampled with. */
+  /** The version that samples new requests. */
   readonly version: number
   readonly adapter: string | null
   readonly servers: readonly ServerStatus[]
   /**
-   * By server, adapters that are still to be unloaded: a request uses them, or the server did not
-   * answer.
+   * Adapters to unload, by server: they are still in use, or the server did not respond.
    */
   readonly leftovers: Readonly<Record<string, readonly string[]>>
 }
 
-/** A `WeightUpdater` of engines behind a wire. Its calls are done one after the other. */
+/** A `WeightUpdater` for remote engines. Its calls run sequentially. */
 export interface EngineUpdater<in W> extends WeightUpdater<W> {
   /**
-   * Answers with the version that all servers sample with from now on.
+   * Pushes weights. Returns the version that all servers sample with from now on.
    *
-   * Errors   `Left(PushFailure)` naming server, problem and gap; the version from before is in use.
+   * Errors   `Left(PushFailure)` with server, problem and gap; the previous version stays in use.
    */
   readonly push: (
     weights: W,
@@ -38,19 +37,19 @@ export interface EngineUpdater<in W> extends WeightUpdater<W> {
     options?: { readonly signal?: AbortSignal },
   ) => TaskEither<PushFailure, number>
   readonly state: () => UpdaterState
-  /** Of the last push that asked servers; null before the first. */
+  /** Returns the report of the last push that contacted servers, or `null` before the first. */
   readonly report: () => PushReport | null
   /**
-   * Gives a lost server that came back the weights in use, verified: it takes part again. Throws
-   * RangeError for a client that is not its own.
+   * Loads and verifies the current weights on a lost server that has returned, and uses it again.
+   * Throws RangeError for a client that does not belong to the updater.
    */
   readonly reconcile: (client: EngineClient) => TaskEither<PushFailure, number>
   /**
-   * To be run first where an earlier process may have been killed in the middle of a push: resumes
-   * servers that are paused, unloads adapters with the prefix that nobody knows, and loads the
-   * weights of the start, or else lets servers that may have half of others refuse requests until a
-   * push. A server that tells no version gets the weights of the start in any case, where it is
-   * known from where to load them and more than adapters are pushed.
+   * Restores servers after an earlier process may have been killed during a push; run it first.
+   * Resumes paused servers, unloads unknown adapters with the prefix, and loads the initial
+   * weights. If these are not available, servers with possibly incomplete weights refuse requests
+   * until a push. A server that reports no version always gets the initial weights, if their source
+   * is known and more than adapters are pushed.
    */
   readonly recover: Task<readonly RecoveredServer[]>
 }
@@ -67,22 +66,21 @@ export const UPDATER_OPTIONS: OptionKinds<Omit<EngineUpdaterOptions<never>, 'wei
 }
 
 /**
- * Pushes weights to engines behind a wire, as one change.
+ * Makes an updater that pushes weights to remote engines atomically.
  *
- * Each push asks the health of all servers, gives all of them the weights, lets them score a fixed
- * set of probes, and compares with the trainer's own numbers. Only then are requests sampled with
- * the new weights, everywhere at once. An adapter is loaded beside the old one while requests run.
- * Whole weights are loaded while the servers are paused and their clients hold new requests. If
- * anything fails, what was changed is undone, verified too, and every server runs again. A call
- * whose answer is missing is not sent again before the server has told its state. Other processes
- * that sample from the same servers are not held: they must not, or must bring a version of their
- * own.
+ * Each push checks the health of all servers, loads the weights on all of them, lets them score a
+ * fixed set of probes, and compares the results with the trainer's. Only then do all servers sample
+ * with the new weights. An adapter is loaded next to the old one while requests run. Whole weights
+ * are loaded while servers are paused and clients hold new requests. If anything fails, changes are
+ * undone and verified, and every server resumes. A call without a response is not repeated until
+ * the server has reported its state. Requests of other processes to the same servers are not held
+ * back: avoid them, or let them use their own version.
  *
- * Errors   `Left(PushFailure)`, see `push`. Throws RangeError for wrong options.
- * Effects  serves and holds at the clients; control calls, each with a deadline. Weights are read
- *          until the push has ended.
- * Cost     an adapter: its upload and the probes. Whole weights: one checkpoint, and a pause for as
- *          long as loading it takes.
+ * Errors   `Left(PushFailure)`, see `push`. Throws RangeError for invalid options.
+ * Effects  holds and releases requests at the clients, and sends control calls with time limits.
+ *          Weights are read until the push has ended.
+ * Cost     for an adapter, its upload and the probes; for whole weights, one checkpoint and a pause
+ *          while it is loaded.
  * Source   TorchRL's `vLLMUpdater` and weight sync schemes; rules of vLLM's and SGLang's own
  *          clients for versions, caches and adapters.
  */

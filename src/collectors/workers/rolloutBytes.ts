@@ -53,8 +53,8 @@ export const decodeRollout = <O, P = TokenAction>(bytes: Uint8Array): E.Either<F
 export const rolloutVersion = <O, P = TokenAction>(rows: CollectedBatch<O, P>): number => {
   const plain = rows as TensorDict
   const tokens = find(plain, ['versions', 'response']) as Ragged<'int32'> | undefined // where somebody knows each token's
-  const told = find(plain, ['policyVersion']) as Data<number> | undefined // by its name
-  const each = told?.items.toArray() ?? [0] // policies without versions have constant weights
+  const found = find(plain, ['policyVersion']) as Data<number> | undefined // by its name
+  const each = found?.items.toArray() ?? [0] // policies without versions have constant weights
   const sampled =
     tokens === undefined ? [] : Array.from({ length: raggedLength(tokens) }, (_, i) => [...raggedRow(tokens, i)]).flat()
   return [...each, ...sampled.filter((version) => version >= 0)].reduce((a, b) => Math.min(a, b))

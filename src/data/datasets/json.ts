@@ -11,10 +11,10 @@ import { collectJsonLines, describeIssues, MOST_PROBLEMS } from './jsonl.js'
 import { rowFailure } from './rows.js'
 
 export interface JsonRowsOptions<T> {
-  /** The schema of each row. Rows are its output. */
+  /** The schema of every row. Values are those that the schema returns. */
   readonly schema: z.ZodType<T>
   /**
-   * The largest array that is read, in bytes: it has to be in memory as a whole. Default 256 MiB.
+   * Size limit of an array in bytes, because it is held in memory as a whole. Default 256 MiB.
    */
   readonly maxBytes?: number
 }

@@ -81,7 +81,9 @@ const isOfSplit = (path: string, split: string): boolean => {
   )
 }
 
-/** Tests if a file is in a folder of the configuration, or has its name as a prefix. */
+/**
+ * Returns `true` if a file belongs to a configuration: by its folder, or by a prefix of its name.
+ */
 const isOfConfig = (path: string, config: string): boolean => {
   const parts = path.split('/')
   return parts.slice(0, -1).includes(config) || parts.at(-1)!.startsWith(`${config}_`)
@@ -229,8 +231,8 @@ export const hubDataset = <Row, T extends Task>(
 const NAME = /^([\w.-]+\/[\w.-]+)(?:@([^/]+))?(?:\/(.+))?$/
 
 /**
- * The rows that a name without `hub:` stands for on the hub. A name that ends like a file of rows
- * is one in this form only with `hub:`.
+ * Parses a name without `hub:` as rows on the hub. A name with the extension of a row file requires
+ * `hub:`.
  */
 const hubRowsNamed = (name: string): HubRows | undefined => {
   const [, repo, revision, rest] = NAME.exec(name) ?? []
@@ -269,8 +271,8 @@ export const mayBeHubName = (name: string): boolean =>
   name.startsWith(HUB) || (!isRowFile(name) && hubRowsNamed(name) !== undefined)
 
 /**
- * Reads the rows that a name stands for: on the hub after `hub:`; else a file, if there is one;
- * else on the hub.
+ * Reads the rows of a name: on the hub after `hub:`, else from the file if it exists, else on the
+ * hub.
  */
 const namedRows = <Row>(
   name: string,
@@ -298,7 +300,7 @@ const namedRows = <Row>(
 }
 
 /**
- * The tasks that a name stands for.
+ * Opens the tasks of a name.
  *
  * | name | rows |
  * | --- | --- |
@@ -320,7 +322,7 @@ export const openDataset = <Row, T extends Task>(
   )
 
 /**
- * The rows that a name stands for, as a schema has them: for data sets that are no tasks, such as
+ * Opens the rows of a name, parsed by a schema. Use it for data sets without tasks, such as
  * conversations, preference pairs and rows of token ids. Names are those of `openDataset`.
  *
  * Errors and effects: those of `hubDataset` and `fileDataset`.

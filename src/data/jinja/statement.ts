@@ -26,7 +26,7 @@ import {
   type Value,
 } from './value.js'
 
-/** What a turn of a loop or the call of a macro costs, whose scope has a dozen names. */
+/** Cost of a loop iteration or a macro call, which makes a scope with a dozen names. */
 const SCOPE_STEPS = 10
 
 type Signal = 'go on' | 'break' | 'continue'

@@ -125,10 +125,10 @@ const compile = (json: SimpleNormalizer): Normalize => {
   }
 }
 
-/** How many times longer replacements may make a text, all together. */
+/** Largest total growth factor of a text by replacements. */
 const MOST_GROWTH = 64
 
-/** How many times longer a step may make a text. An expression may match between two characters. */
+/** Returns the largest growth factor of a step. An expression may match between two characters. */
 const growthOf = (step: SimpleNormalizer): number => {
   if (step.type === 'Prepend') return 1 + step.prepend.length
   if (step.type !== 'Replace') return 1
@@ -143,7 +143,8 @@ const growthOf = (step: SimpleNormalizer): number => {
 /**
  * The normalizers of a file as one.
  *
- * Errors   throws for a pattern or a charsmap that is not valid, and RangeError for replacements that make a text many times longer.
+ * Errors   throws for an invalid pattern or charsmap, and RangeError for replacements that make a
+ *          text many times longer.
  */
 export const normalizer = (steps: readonly SimpleNormalizer[]): Normalize => {
   const growth = steps.reduce((product, step) => product * growthOf(step), 1)

@@ -33,7 +33,7 @@ const READ_PER_STEP = 2
 /** Characters that may be read without counting them: a fraction of a second. */
 const UNCOUNTED = 2 ** 26
 
-/** Whether a text has no run of a class that would make the matches take more than `UNCOUNTED` characters. */
+/** Returns `true` if no run in the text can make matching read more than `UNCOUNTED` characters. */
 const isShort = (text: string, { ways, rescans }: Guard): boolean => {
   const longest = Math.floor(UNCOUNTED / (ways * (text.length + 1)))
   if (longest >= text.length || rescans.length === 0) return true
@@ -64,7 +64,7 @@ const runEnds = (text: string, characters: readonly string[]): Int32Array => {
   return ends
 }
 
-/** How many characters an attempt at a place may read, beyond those of a bounded match. */
+/** Returns a bound of the characters that an attempt at a place reads, beyond a bounded match. */
 const readAhead = (text: string, rescans: readonly Rescan[]): ((at: number) => number) => {
   const runs = rescans.map(({ characters, offset }) =>
     Number.isFinite(offset)
@@ -100,8 +100,9 @@ const shortened = (pattern: PatternJson): string => JSON.stringify(pattern).slic
 /**
  * Finds what a pattern of `tokenizer.json` finds.
  *
- * Errors   throws SyntaxError for an expression that cannot be translated, or whose time may grow faster than the square of the
- *          text. The finder throws FailureError for a text that would take it longer than the budget of the text.
+ * Errors   throws SyntaxError for an expression that cannot be translated, or whose time may grow
+ *          faster than quadratically. The finder throws FailureError for a text that would exceed
+ *          its budget.
  */
 export const compilePattern = (pattern: PatternJson): FindMatches => {
   const json = { type: 'Split', pattern, behavior: 'Isolated', invert: true }

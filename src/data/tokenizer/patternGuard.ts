@@ -1,8 +1,10 @@
 /**
- * Bounds the time of the expressions of a tokenizer file. `RegExp` backtracks, so a hostile expression can take exponential time.
+ * Bounds the time of the expressions of a tokenizer file. `RegExp` backtracks, so a hostile
+ * expression can take exponential time.
  *
- * Expressions whose time may grow faster than the square of the text are refused when the file is read. Where it may grow with the
- * square, `guardOf` returns the character classes whose long runs make it slow: `guardedMatches` charges them to the budget.
+ * Expressions whose time may grow faster than the square of the text are refused when the file is
+ * read. Where it may grow with the square, `guardOf` returns the character classes whose long runs
+ * make it slow: `guardedMatches` charges them to the budget.
  */
 import { type PatternNode, parsePattern } from './patternTree.js'
 
@@ -87,11 +89,11 @@ const charactersOf = (node: PatternNode): readonly string[] => {
   return node.kind === 'look' ? [] : childrenOf(node).flatMap(charactersOf)
 }
 
-/** Whether a part can match in several ways. */
+/** Returns `true` if a part can match in several ways. */
 const hasChoice = (node: PatternNode): boolean =>
   node.kind === 'choice' || (node.kind === 'repeat' && node.least !== node.most) || childrenOf(node).some(hasChoice)
 
-/** Whether a part can fail where it is tried. */
+/** Returns `true` if a part can fail to match. */
 const canFail = (node: PatternNode): boolean => {
   switch (node.kind) {
     case 'choice':
@@ -105,7 +107,9 @@ const canFail = (node: PatternNode): boolean => {
   }
 }
 
-/** Where a part stands: how far from the begin of the attempt, and whether what follows it can fail. */
+/**
+ * The place of a part: its offset from the start of the attempt, and if its successors can fail.
+ */
 interface Place {
   readonly offset: number
   readonly next: 'can fail' | 'succeeds'
@@ -174,7 +178,8 @@ const costOf = (node: PatternNode, place: Place): Cost => {
 /**
  * Bounds the time of an expression.
  *
- * Errors   throws SyntaxError for expressions whose time may be exponential, or may grow faster than the square of the text.
+ * Errors   throws SyntaxError for expressions whose time may be exponential, or may grow faster
+ *          than the square of the text.
  * Cost     O(length²), for a length of at most 2^14.
  */
 export const guardOf = (source: string): Guard => {

@@ -157,14 +157,16 @@ const JUDGE_REWARD_OPTIONS: OptionKinds<JudgeOptions<never, never>> = {
 }
 
 /**
- * The worth of an answer by the verdict of a judge: a policy that is asked with the rubric, the task, the reference and the answer, and that has to
- * reply with an object of a schema, alone or in a fence. A reply that is none, or that has a key twice, is sent back with what is wrong with it. What is judged stands between tags with
- * a mark that does not occur in it and that nobody could know who wrote it. The parts are `score` and `attempts`, how often the judge was
- * asked. Characters that a reader does not see are removed from the answer. An answer without a visible character scores 0, and the judge is not
- * called.
+ * Makes a reward from the verdict of a judge: a policy that reads the rubric, the task, the
+ * reference and the answer, and replies with an object of a schema, alone or in a fence. An invalid
+ * reply, or one with a duplicate key, is returned to the judge with the error. The judged text is
+ * enclosed in tags with a random mark that does not occur in it and that its author cannot know.
+ * The parts are `score` and `attempts`, the number of calls of the judge. Invisible characters are
+ * removed from the answer. An answer without visible characters scores 0 without calling the judge.
  *
- * Errors   `score` gives `Left(RewardFailure)` if the judge fails, with its failure as the cause, and if there is no verdict in `attempts`, with
- *          what it said last. Throws RangeError for `attempts` below 1 and a `solvedAt` that is not above 0 and at most 1.
+ * Errors   `score` returns `Left(RewardFailure)` if the judge fails, with its failure as the cause,
+ *          or if it gives no valid verdict in `attempts` calls, with its last reply. Throws
+ *          RangeError if `attempts` is below 1, or `solvedAt` is not above 0 and at most 1.
  * Effects  those of the judge, up to `attempts` times.
  * Source   Zheng et al. 2023, arXiv:2306.05685, single answers with a reference.
  *

@@ -6,7 +6,7 @@ import type { Task } from '../../data/task.js'
 import { replyOf } from './reply.js'
 import type { RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 
-/** What a reward function may read beside the answer and the task. */
+/** Further arguments of a reward function, besides the answer and the task. */
 export interface RewardScene extends ScoreContext {
   /** The whole conversation. The answer is the text of its last assistant message. */
   readonly history: History
@@ -65,16 +65,18 @@ export const scoredValue = (
 const shown = (value: unknown): string =>
   typeof value === 'number' || value === undefined || value === null ? String(value) : `a value of type ${typeof value}`
 
-/** What was thrown, in one line. */
+/** Formats an exception in one line. */
 export const thrown = (error: unknown): string =>
   error instanceof Error ? `${error.name}: ${error.message}` : String(error)
 
 /**
  * Makes a reward of a plain function, for `RewardTransform`, `weightedService` and the law kits.
  *
- * The function returns the reward, or with `parts` a number for each of them: the reward is then $\sum_p w_p x_p$ with the given weights.
+ * The function returns the reward, or with `parts` a number for each part. The reward is then
+ * $\sum_p w_p x_p$ with the given weights.
  *
- * Errors   `score` gives `Left(RewardFailure)` if the function throws, rejects, or returns something else. Throws RangeError for unknown options.
+ * Errors   `score` returns `Left(RewardFailure)` if the function throws, rejects, or returns an
+ *          invalid value. Throws RangeError for unknown options.
  *
  * @example
  * rewardOf((answer, task) => ({ right: answer === task.answer ? 1 : 0, brief: answer.length < 9 ? 1 : 0 }), { parts: { right: 1, brief: 0.1 } }).partNames // ['right', 'brief']

@@ -253,7 +253,7 @@ export const openSession = async (
     const opening = wireTo(lib, options)
     const opened = await unlessAborted(opening, life.signal)
     if (opened === ABORTED) {
-      void opening.then((late) => late.end()).catch(() => {}) // nobody waits for it any more
+      void opening.then((late) => late.end()).catch(() => {}) // it is no longer needed
       return E.left(mcpFailure(name, 'unreachable', `it could not be reached within ${limits.connectMs} ms`))
     }
     wire = opened

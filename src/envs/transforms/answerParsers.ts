@@ -9,7 +9,7 @@ import type { PartEntries, RewardEntries } from './rewardEntries.js'
 import { type NeededTask, READING_OPTIONS, type RewardReading, type RewardState, rewarding } from './rewardTransform.js'
 import type { Transform } from './transform.js'
 
-/** How an action is read, and whether an answer ends the episode. Each turn is rewarded. */
+/** The options of reading actions and ending episodes. Each turn is rewarded. */
 export type ParserOptions = Omit<RewardReading, 'when'>
 
 export interface GSM8KRewardParserOptions extends ParserOptions, GSM8KRewardOptions {}
@@ -33,10 +33,12 @@ const parser = (name: string, reward: AnswerReward, reading: ParserOptions): Ans
 const rewardOptions = <O extends ParserOptions>({ onAnswer, inputMode, endOfTurn, ...reward }: O) => reward
 
 /**
- * Rewards each answer by `gsm8kReward` against the state's `answer`, and ends the episodes in which an answer was given. The reward is added to
- * what is there. Only the completion is read, never the prompt, in every input mode.
+ * Rewards each answer by `gsm8kReward` against the state's `answer`, and ends episodes with an
+ * answer. The reward is added to the existing one. Only the completion is read, never the prompt,
+ * in every input mode.
  *
- * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws RangeError for unknown options.
+ * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws
+ *          RangeError for unknown options.
  * Source   TorchRL `GSM8KRewardParser`.
  */
 export const GSM8KRewardParser = (options: GSM8KRewardParserOptions = {}): AnswerParser => {
@@ -45,9 +47,11 @@ export const GSM8KRewardParser = (options: GSM8KRewardParserOptions = {}): Answe
 }
 
 /**
- * Rewards each answer by `mathReward` against the state's `answer`, and ends the episodes in which an answer was given.
+ * Rewards each answer by `mathReward` against the state's `answer`, and ends episodes with an
+ * answer.
  *
- * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws RangeError for unknown options.
+ * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws
+ *          RangeError for unknown options.
  * Source   TorchRL `MATHRewardParser`.
  */
 export const MATHRewardParser = (options: MATHRewardParserOptions = {}): AnswerParser => {
@@ -56,9 +60,11 @@ export const MATHRewardParser = (options: MATHRewardParserOptions = {}): AnswerP
 }
 
 /**
- * Rewards each answer by `countdownReward` against the goal in the state's `answer`, and ends the episodes in which an answer was given.
+ * Rewards each answer by `countdownReward` against the goal in the state's `answer`, and ends
+ * episodes with an answer.
  *
- * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws RangeError for unknown options.
+ * Errors   `Left(EnvFailure)` if the action lacks the view that `inputMode` names. Throws
+ *          RangeError for unknown options.
  * Source   TorchRL `CountdownRewardParser`.
  */
 export const CountdownRewardParser = (options: CountdownRewardParserOptions = {}): AnswerParser => {

@@ -26,17 +26,17 @@ export interface SourceRow {
 /** The whole task of each batch element, with what its dataset says beside question and answer. */
 export type TaskEntry<T extends SourceRow = Task> = { readonly task: Data<T> }
 
-/** The origin of each row of a batch. */
+/** The origin of the rows of a batch. */
 export type DrawnRow = {
   readonly taskId: Data<string>
-  /** Completions of one drawing of one task share it. Two drawings of the same task are two groups. */
+  /** Shared by the completions of one draw of a task. Two draws of the same task are two groups. */
   readonly groupId: Data<string>
 }
 
-/** The entries added by default: the task and the group of each batch element. */
+/** The default entries of the primer: the task and the group of each batch element. */
 export type TaskEntries = TaskColumns & DrawnRow
 
-/** The part of a task that states keep: its columns alone, or the whole task as well. */
+/** The part of a task in states: only its columns, or also the whole task. */
 export type Kept = 'columns' | 'task'
 
 /** The entries of a question and its reference answer. */
@@ -45,12 +45,12 @@ export const QUESTION_SPEC = { query: dataSpec<string>('string'), answer: dataSp
 /** The spec of a question and its reference answer. */
 export type QuestionSpec = typeof QUESTION_SPEC
 
-/** The entries added for these primers and this part of the task. */
+/** The entries of the primer for the kept part and the drawn columns. */
 export type Primed<T extends SourceRow, K extends Kept, P extends Spec> = K extends 'task'
   ? Infer<P> & DrawnRow & TaskEntry<T>
   : Infer<P> & DrawnRow
 
-/** The number of rows used so far: the state of the primer. */
+/** The state of the primer: the number of used rows. */
 export interface SourcePosition {
   readonly next: number
 }
@@ -176,7 +176,7 @@ const draw = <T>(source: RowSource<T>, next: number, groups: number): E.Either<E
   return E.right(tasks)
 }
 
-/** The origin of each row of a batch, with its task if tasks are kept. */
+/** Makes the entries with the origin of rows, and with their tasks if kept. */
 const originOf = <T extends SourceRow>(
   rows: readonly { readonly task: T; readonly groupId: string }[],
   keep: Kept,

@@ -40,7 +40,7 @@ export interface KLComputationOptions<H extends KLShape = KLShape> extends KLPen
   readonly reference?: string
 }
 
-/** What becomes of a divergence, for `checkOptions`. */
+/** The options of the KL penalty, for `checkOptions`. */
 export const KL_PENALTY_OPTIONS: OptionKinds<KLPenaltyOptions> = {
   form: aText,
   coefficient: eitherOf(aNumber, aRecord),
@@ -135,7 +135,8 @@ const divergences = (
 }
 
 /**
- * The divergence of a step, and the reward without it if it is to be paid. For the other files of this folder.
+ * Computes the KL divergence of a step, and the reward reduced by it if configured. Internal to
+ * this folder.
  *
  * Errors   `Left(EnvFailure)` as `KLComputation` says.
  */
@@ -178,13 +179,16 @@ const entryRows = (name: string, next: TensorDict, entry: string): Result<Ragged
 }
 
 /**
- * The divergence of the policy from a reference, from log-probabilities that are there: the action's own, and those that `RetrieveLogProb` keeps.
+ * Computes the KL divergence of the policy from a reference, from existing log-probabilities: those
+ * of the action, and those stored by `RetrieveLogProb`.
  *
  * Equation $k_t = k(\log \pi(x_t) - \log q(x_t))$, $r \leftarrow r - \beta \sum_t k_t$
  * Shapes   `klPenalty` is ragged, as long as the completion, or `[B]`; the reward `[B]`.
- * Errors   `Left(EnvFailure)` if numbers are missing, of other lengths or not finite, or if the penalty is more than a float32 can say. Throws
- *          RangeError for an unknown form or a coefficient that is no number.
- * Source   TorchRL `KLComputation`, which knows k1, subtracts from every token's reward and takes a number that is missing as 0.
+ * Errors   `Left(EnvFailure)` if numbers are missing, differ in length or are not finite, or if the
+ *          penalty exceeds float32. Throws RangeError for an unknown form or an invalid
+ *          coefficient.
+ * Source   TorchRL `KLComputation`, which supports only k1, subtracts from every token's reward,
+ *          and treats missing numbers as 0.
  *
  * @example
  * KLComputation({ form: 'k3', reward: 'keep', shape: 'sum' }).name // 'KLComputation'

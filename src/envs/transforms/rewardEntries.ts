@@ -60,19 +60,20 @@ export const unscored = (keys: ReadonlyMap<string, string>, { batchShape }: Tens
     batchShape,
   )
 
-/** Whether an answer ends its episode: the part `answer` of its score is above 0, or there is no such part. */
+/** Returns `true` if an answer ends its episode: its part `answer` is above 0 or absent. */
 export const isAnswer = ({ parts }: Scored): boolean => (parts.answer ?? 1) > 0
 
-/** How scores become entries. */
+/** The options for converting scores to entries. */
 export interface RewardedOptions {
   readonly keys: ReadonlyMap<string, string>
-  /** The elements whose episode the step terminates. */
+  /** `true` for elements whose episode the step terminates. */
   readonly ends: readonly boolean[]
 }
 
 /**
- * The entries of a step for the scores of a batch; `null` for an element that is not scored in this step. The reward is added to what is there.
- * An element that was done before the step gets no reward, parts of 0, and keeps its `success`. Tensors of the enclosing scope.
+ * Makes the entries of a step from the scores of a batch (`null` for elements that are not scored
+ * in this step). The reward is added to the existing one. Elements that were done before the step
+ * get no reward, parts of 0, and keep their `success`. The tensors belong to the enclosing scope.
  */
 export const rewarded = (
   step: StepBetween,

@@ -38,14 +38,18 @@ import { type StepContext, type Transform, transform } from './transform.js'
 /** When a reward is given. `end`: once, in the step in which the episode ends. `turn`: in every step. */
 export type When = 'end' | 'turn'
 
-/** How an answer is read, and when it is rewarded. */
+/** The options of reading and rewarding answers. */
 export interface RewardReading {
-  /** Default `end`: a conversation with tools is paid once, for its last message, and a judge is asked once. */
+  /**
+   * Default `end`: a conversation is rewarded once, for its last message, so a judge is called
+   * once.
+   */
   readonly when?: When
   /**
-   * Whether an answer ends the episode. Default `terminate`: a message to which no transform inside has replied, neither a tool nor a user, is
-   * the last. With `when: 'turn'` and a reward that has a part `answer`, the message is the last in which that part is above 0. `continue`: only
-   * other transforms end the episode.
+   * `terminate` ends the episode after a message without a reply of an inner transform, such as a
+   * tool or a user. With `when: 'turn'` and a reward with a part `answer`, it ends after a message
+   * in which that part is above 0. With `continue`, only other transforms end the episode. Default
+   * `terminate`.
    */
   readonly onAnswer?: OnAnswer
   /** Where the answer is read. Default: the message. */
@@ -61,10 +65,13 @@ export interface RewardTransformOptions<T extends Task = Task, P extends string 
   readonly reward: AnyReward<T, P> | RewardFunction<T, NoInfer<P>>
 }
 
-/** What a state must have: the columns of its task, and the whole task if the reward reads more than those (`keep: 'task'`). */
+/**
+ * Required entries: columns of the task, and the whole task if the reward needs it
+ * (`keep: 'task'`).
+ */
 export type NeededTask<T extends Task> = TaskColumns & (Task extends T ? unknown : TaskEntry<T>)
 
-/** How an answer may be read, and when it may be rewarded, for `checkOptions`. */
+/** The options of reading and rewarding answers, for `checkOptions`. */
 export const READING_OPTIONS: OptionKinds<RewardReading> = {
   when: oneOf('end', 'turn'),
   onAnswer: oneOf('terminate', 'continue'),
@@ -108,14 +115,14 @@ const historiesOf = (td: TensorDict): Data<History>['items'] | undefined => {
   return isData ? (entry as Data<History>).items : undefined // conversations, by the schemas of `data/policy.ts`
 }
 
-/** Whether nobody has replied to what the policy wrote, so that an element has nothing to answer to any more. */
+/** Returns `true` if the policy's message received no reply, so the conversation has ended. */
 const isLast = ({ previous, next }: StepBetween, i: number): boolean => {
   const [before, after] = [historiesOf(previous)?.get(i), historiesOf(next)?.get(i)]
   if (before === undefined || after === undefined) return true
   return after.messages.size <= before.messages.size + 1 && lastMessage(after)?.toolCalls.length === 0
 }
 
-/** The conversation that an element answered to: its history, or its question alone where it has none. */
+/** Returns the conversation before the answer: the history, or only the question without one. */
 const promptOf = (previous: TensorDict, task: Task, i: number): History =>
   historiesOf(previous)?.get(i) ?? History([message('user', task.query)])
 
@@ -200,14 +207,17 @@ export const rewarding = <T extends Task, P extends string>(
 }
 
 /**
- * Rewards the policy by a plain function, a `Reward` or a `RewardService`. By default the reward is given once, when the episode ends: by another
- * transform (`StepCounter`, a tool limit), or because nobody replied to the policy's message. The reward is added to what is there; each part is an
- * entry of its own (`rewardKey`), with `success` beside them. What the policy wrote is read in the action alone; the conversation before it is
- * the state's. Put it outside of tools and users.
+ * Makes a transform that rewards the policy by a plain function, a `Reward` or a `RewardService`.
+ * By default the reward is given once, when the episode ends: by another transform (`StepCounter`,
+ * a tool limit), or because the policy's message received no reply. The reward is added to the
+ * existing one. Each part has its own entry (`rewardKey`), next to `success`. The answer is read
+ * from the action, the conversation before it from the state. Place the transform outside of tools
+ * and users.
  *
  * Shapes   reward, parts and success `[B]`.
- * Errors   throws RangeError for unknown options and for parts whose entries have the same name. `Left(EnvFailure)` if the action lacks the view
- *          that `inputMode` names, for a service that failed, and for a function that throws: such a rollout has no reward.
+ * Errors   throws RangeError for unknown options and for parts whose entries have the same name.
+ *          `Left(EnvFailure)` if the action lacks the view that `inputMode` names, the service
+ *          fails, or the function throws. Such a rollout has no reward.
  * Source   TorchRL's reward parsers, made one.
  *
  * @example

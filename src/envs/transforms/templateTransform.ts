@@ -35,7 +35,9 @@ export interface TemplateTransformOptions {
   readonly tools?: readonly object[]
 }
 
-/** What a model's text has for the transforms that make its tokens: one record serves them all, and each reads its part. */
+/**
+ * Template and tokenizer options of a model in one record, of which each transform reads its part.
+ */
 interface TextOptions extends Partial<TemplateTransformOptions> {
   readonly tokenizer?: TextTokenizer
   readonly files?: Readonly<Record<string, string>>
@@ -106,18 +108,22 @@ const doneRows = (td: TensorDict): ArrayLike<number> => {
 /**
  * Conversation to text on the way out, text to message on the way in.
  *
- * On reset, `text.prompt` is the conversation rendered with the model's chat template and the beginning of the assistant's turn. On
- * step, it is the prompt before, the completion as it was sampled, and what the template adds after it: what the policy wrote is never
- * rendered again. An episode that is done keeps the text that was written. Where an environment has changed the end of a reply, and says in
- * `history.kept` how much of it stands (`AddThinkingPrompt`), the text goes on from there. The inverse makes `history.response`, an assistant
- * message without the end-of-turn marker; it is incomplete if the marker was not reached.
+ * On reset, `text.prompt` is the conversation rendered with the model's chat template, followed by
+ * the start of the assistant's turn. On step, it is the previous prompt, the completion as sampled,
+ * and the text that the template adds after it; the policy's text is never rendered again. Ended
+ * episodes keep their text. If an environment changes the end of a reply and reports the kept part
+ * in `history.kept` (`AddThinkingPrompt`), the text continues from there. The inverse makes
+ * `history.response`, an assistant message without the end-of-turn marker, which is incomplete if
+ * the marker was not reached.
  *
- * `text.given` are the parts that messages gave: `Tokenizer` finds no special token in them, whatever they spell. What the policy wrote is
- * not among them, for its ids are kept.
+ * `text.given` marks the parts from messages, in which `Tokenizer` never recognizes special tokens.
+ * The policy's text is not included, because its token ids are kept.
  *
- * Errors   `Left(EnvFailure)` with the template's failure if it raises an exception, if its spans cannot be told, or if it rewrites
- *          what the policy wrote, so that a conversation cannot go on.
- * Source   TorchRL `TemplateTransform`, and `History.apply_chat_template`; spans and the token-first rule are ours.
+ * Errors   `Left(EnvFailure)` with the template's failure if it raises an exception, its spans
+ *          cannot be determined, or it rewrites the policy's text, so that the conversation cannot
+ *          continue.
+ * Source   TorchRL `TemplateTransform`, and `History.apply_chat_template`; spans and the
+ *          token-first rule are ours.
  */
 export const TemplateTransform = (
   options: TemplateTransformOptions,

@@ -163,7 +163,7 @@ const combine = (first: TensorDict, second: TensorDict): TensorDict<never> => {
   return merged as TensorDict<never> // a TensorDict of whatever schema the caller states
 }
 
-/** The transform or environment that adds each entry. Errors name it. */
+/** The transforms that add the entries required by other transforms, for error messages. */
 const PROVIDERS = {
   query: 'DataLoadingPrimer',
   answer: 'DataLoadingPrimer',

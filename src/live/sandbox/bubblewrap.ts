@@ -14,7 +14,7 @@ const HOME = '/tmp'
 export const SANDBOX_FOLDER = `${HOME}/work`
 
 /**
- * The user id of the program inside the sandbox: `nobody`. If this process is root, also outside.
+ * User id of the program inside the sandbox, without rights. If this process is root, also outside.
  */
 const NOBODY = 65534
 

@@ -8,13 +8,13 @@ import { type GenerateOptions, samplingOf } from './generateOptions.js'
 
 /** How a wrapper samples, whatever its server. */
 export interface WrapperOptions extends Omit<EnginePolicyOptions, 'engine'> {
-  /** Sampling options by TorchRL's names. `sampling` wins. */
+  /** Sampling parameters with TorchRL's names. `sampling` takes precedence. */
   readonly generateKwargs?: GenerateOptions
-  /** Of several servers. */
+  /** Options for several servers. */
   readonly pool?: EnginePoolOptions
 }
 
-/** The options of every wrapper of servers, for `checkOptions`. */
+/** The common options of server wrappers, for `checkOptions`. */
 export const WRAPPER_OPTIONS: OptionKinds<WrapperOptions> = {
   generateKwargs: aRecord,
   pool: aRecord,

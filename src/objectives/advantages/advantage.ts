@@ -7,8 +7,9 @@ import type { Ragged } from '../../data/tensorDict/leaf.js'
 import type { Merge, TensorDict } from '../../data/tensorDict/tensorDict.js'
 
 /**
- * What every advantage reads of a batch `[B]` of turns. Optional entries: `next.tokenRewards` in place of `next.reward`, and `masks.loss` or
- * `masks.assistant` for the tokens that count (default: all of the response).
+ * The entries of a batch `[B]` of turns that every advantage reads. Optional entries:
+ * `next.tokenRewards` instead of `next.reward`, and `masks.loss` or `masks.assistant` for the
+ * trained tokens (default: the whole response).
  */
 export type RewardedTurns = RowIdentity &
   GroupEntry & {
@@ -17,10 +18,10 @@ export type RewardedTurns = RowIdentity &
     readonly next: TensorDict<{ readonly reward: tf.Tensor }>
   }
 
-/** What an estimator with targets for a value function writes. */
+/** The entries written by an estimator with targets for a value function. */
 export type EstimatedEntries = AdvantageEntry & ReturnsEntry
 
-/** A group whose rows are left out. The mean return is outside the bounds, or a return is NaN or infinite. */
+/** A dropped group: its mean return is outside the bounds, or a return is NaN or infinite. */
 export interface DroppedGroup {
   readonly groupId: string
   readonly reason: 'out-of-bounds' | 'not-finite'

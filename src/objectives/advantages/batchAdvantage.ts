@@ -47,21 +47,24 @@ export interface TrajectoryRows extends RewardedRows {
 /** An estimator on arrays. Rows are trajectories; tokens that do not count are under the mask. */
 export type Estimator<R extends TokenAdvantages | Estimated> = (rows: TrajectoryRows) => E.Either<DegenerateGroup, R>
 
-/** Which groups are estimated. */
+/** The rule for selecting groups. */
 export interface GroupRule {
-  /** Trajectories that every group must have. Default: any number. */
+  /** Required number of trajectories per group. Default: any number. */
   readonly groupSize?: number
-  /** Keep a group only if its mean return is strictly between these: the selection of DAPO. Default: all. */
+  /**
+   * Keeps a group only if its mean return is strictly between these bounds, as in DAPO. Default:
+   * all.
+   */
   readonly keepReturnBounds?: readonly [low: number, high: number]
 }
 
-/** How an estimator becomes an advantage. */
+/** The options of `batchAdvantage`. */
 export interface BatchAdvantageOptions extends GroupRule {
   /** Default: the name of the function. */
   readonly name?: string
-  /** Settings of the estimator, for the description. Default none. */
+  /** Settings of the estimator, for the description. Default: none. */
   readonly settings?: { readonly [setting: string]: Json | undefined }
-  /** Entries that the estimator reads besides those of every batch. Default none. */
+  /** Further entries that the estimator reads. Default: none. */
   readonly reads?: readonly string[]
   /** Default `group`. */
   readonly over?: 'group' | 'batch'
@@ -169,15 +172,16 @@ const entriesOf = (reader: TurnReader, kept: readonly Rewarded[]): TrajectoryEnt
 }
 
 /**
- * Makes an advantage of an estimator on arrays.
+ * Makes an advantage from an estimator on arrays.
  *
- * The turns of a trajectory are joined to one row: the reward of a turn stands at its last token that counts, or `next.tokenRewards` are
- * the rewards of its tokens. Trajectories are ordered by their ids, so that the order of the batch's rows changes nothing. The result is
- * cut back to turns.
+ * The turns of a trajectory are joined to one row. The reward of a turn is placed at its last
+ * trained token, or `next.tokenRewards` are used. Trajectories are ordered by id, so the order of
+ * rows in the batch has no effect. The result is split into turns again.
  *
- * Errors   throws RangeError for settings that make no sense. The advantage throws RangeError for missing entries, naming all of them, for
- *          a group that has not `groupSize` trajectories, for a trajectory with a missing turn, and for rewards that are too large.
- * Effects  a result without all rows of the batch has new tensors, which belong to the enclosing scope.
+ * Errors   throws RangeError for invalid settings. The advantage throws RangeError that lists
+ *          missing entries, and for a group without `groupSize` trajectories, a trajectory with a
+ *          missing turn, and rewards that are too large.
+ * Effects  if groups are dropped, the result has new tensors, which belong to the enclosing scope.
  *
  * @example
  * batchAdvantage(opoAdvantage, { groupSize: 8 }).name // 'opoAdvantage'

@@ -72,7 +72,7 @@ export const turnReader = (name: string, batch: TensorDict): TurnReader => {
   }
 }
 
-/** Orders ids by what stands before the last colon, and then by the number behind it. */
+/** Orders ids by the text before the last colon, then by the number after it. */
 const byId = (a: string, b: string): number => {
   const [left, right] = [a, b].map((id) => {
     const at = id.lastIndexOf(':')
@@ -123,8 +123,8 @@ export const joinedRow = (rows: TokenRows, members: readonly number[]): readonly
   members.flatMap((row) => Array.from(rows[row]!))
 
 /**
- * Numbers of turns as numbers of tokens: each stands at the last token of its turn that counts. The number of a turn without such a token
- * goes to the last one before it, else to the first one behind it.
+ * Distributes numbers of turns to tokens: each is placed at the last trained token of its turn. A
+ * turn without trained tokens uses the last one before it, else the first one after it.
  */
 export const atLastTokens = (
   numbers: ArrayLike<number>,

@@ -7,10 +7,12 @@ import type { Advantage, EstimatedEntries, RewardedTurns } from './advantage.js'
 import { batchAdvantage } from './batchAdvantage.js'
 import { type GAEOptions, gae, V_TRACE_OPTIONS, type VTraceOptions, vTrace } from './temporal.js'
 
-/** What advantages of a value function read: `values` of each token of the response, when it was sampled. */
+/**
+ * The entries for advantages of a value function: `values` of each response token at sampling time.
+ */
 export type ValuedTurns = RewardedTurns & { readonly values: Ragged<'float32'> }
 
-/** What `VTrace` reads: log-probabilities of the sampler and of the trainer. */
+/** The entries for `VTrace`: log-probabilities of the sampler and of the trainer. */
 export type OffPolicyTurns = ValuedTurns & {
   readonly logProbs: TensorDict<{ readonly response: Ragged<'float32'> }>
   readonly oldLogProbs: TensorDict<{ readonly response: Ragged<'float32'> }>

@@ -1,4 +1,4 @@
-/** Learners and batch losses of every kind: the batch of each gives what its step gives on rows. */
+/** Learners and batch losses of every kind give the same results on batches as steps on rows. */
 import * as tf from '@tensorflow/tfjs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { batchLoss } from '../../../src/collectors/learners/batchLoss.js'
@@ -47,14 +47,14 @@ beforeAll(async () => {
 
 const GROUPS = [2, 2, 2]
 
-/** A batch with the entries of every loss of completions. */
+/** A batch with the entries of all losses of completions. */
 const completions = () => {
   const batch = randomBatch(model.config, GROUPS, 2)
   const near = get(batch, 'logProbs', 'response')
   return assign(batch, { returns: near, values: near, teacherLogProbs: { response: near } })
 }
 
-/** Pairs of the neighbors of `completions`, which have one prompt. */
+/** Makes pairs of adjacent `completions`, which have the same prompt. */
 const pairs = () => {
   const batch = completions()
   const side = (first: number) => {

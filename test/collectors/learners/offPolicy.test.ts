@@ -1,4 +1,4 @@
-/** What a learner does with completions of another policy is what the functions on rows do. */
+/** Off-policy corrections of learners are equal to those of the functions on rows. */
 import { beforeAll, describe, expect, it } from 'vitest'
 import { correctedRows, rescoredRows } from '../../../src/collectors/correction.js'
 import { type LocalLearnerOptions, localLearner } from '../../../src/collectors/learners/localLearner.js'
@@ -34,7 +34,7 @@ const learnerOf = (offPolicy?: OffPolicyOptions) => {
   return localLearner({ ...options, ...(offPolicy && { offPolicy }) })
 }
 
-/** The weights after one step on rows. */
+/** Returns the weights after one step on rows. */
 const stepped = (rows: TrainingRows) => {
   const step = policyStep({ config: model.config, loss: GRPOLoss(), optimizer: sgd() })
   using start = sharedParams(model)
@@ -50,7 +50,7 @@ const given = () => {
   return { rows, batch: batchOf(rows, GROUPS) }
 }
 
-/** The trainer's own log-probabilities of a batch. */
+/** Returns the trainer's log-probabilities of a batch. */
 const ownLogProbs = async () => {
   const learner = learnerOf()
   const own = await rightOf(learner.logProbs(given().batch))

@@ -1,4 +1,6 @@
-/** Learning beside sampling with a real decoder, sampled in this process: by the policy of the same weights, and by a generation engine. */
+/**
+ * Asynchronous sampling with a real decoder, by an in-process policy and by a generation engine.
+ */
 import { describe, expect, it } from 'vitest'
 import { vLLMUpdater } from '../../../src/collectors/updaters/vLLMUpdater.js'
 import { inProcessUpdater } from '../../../src/collectors/weightSync.js'

@@ -32,7 +32,7 @@ const params = useParams(() => {
   return { ...initialParams(config, key, 0.5), ...initialValueHead(config, child(key, 'head'), 1) }
 })
 
-/** Rows with advantages and returns of rewards that are earned with the last token that counts. */
+/** Rows with advantages and returns for rewards at the last trained token. */
 const valued = (
   rows: Omit<PPORows, 'advantages' | 'returns'>,
   rewards: readonly number[],

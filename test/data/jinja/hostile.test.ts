@@ -15,7 +15,7 @@ const doubling = (first: string, step: (i: number) => string, last: string, leve
 const nested = (levels: number, body: string): string =>
   `${'{% for i in range(100000) %}'.repeat(levels)}${body}${'{% endfor %}'.repeat(levels)}`
 
-/** Small templates whose work is out of proportion to their size. */
+/** Small templates with disproportionate work. */
 const BOMBS: readonly (readonly [name: string, source: string])[] = [
   ['nested loops', nested(3, 'x')],
   ['nested loops that write nothing', nested(3, '')],

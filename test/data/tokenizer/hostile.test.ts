@@ -1,4 +1,4 @@
-/** Tokenizer files of strangers: a text that would stall the process or fill its memory ends with a failure. */
+/** Untrusted tokenizer files: a text that would stall the process or exhaust memory fails. */
 import * as library from '@huggingface/tokenizers'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'

@@ -7,7 +7,7 @@ import { useOnnxRuntime } from '../../kit/engine.js'
 
 const { backend } = useOnnxRuntime()
 
-/** A chain of products, `[n, n]` each, with the given results alive at the end. */
+/** A chain of `[n, n]` products, with the given results alive at the end. */
 const traced = (n: number, steps: number) =>
   backend().trace([{ shape: [n, n], dtype: 'float32' }], ([x]) => {
     let y = x!
@@ -15,7 +15,7 @@ const traced = (n: number, steps: number) =>
     return [y]
   }).graph
 
-/** Runs `f` and frees what it makes. */
+/** Runs `f` and frees its tensors. */
 const run = (f: () => unknown): void =>
   scope(() => {
     f()

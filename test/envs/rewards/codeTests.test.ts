@@ -133,7 +133,7 @@ assert math.isclose(half(4), 2)
   })
 })
 
-/** Loops that end early if a call may raise StopIteration: each skips the cases that follow. */
+/** Loops that end early if a call raises StopIteration, which would skip the following cases. */
 const SKIPPED_LOOPS: readonly (readonly [loop: string, test: string])[] = [
   ['all(map(...))', 'assert all(map(check, [1, 2, 3]))'],
   ['a comprehension over map', 'assert not [x for x in map(check, [1, 2, 3]) if x != 1]'],

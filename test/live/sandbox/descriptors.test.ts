@@ -1,6 +1,6 @@
 /**
- * What is started inherits no descriptor. Node closes those up to 16 at its start: the shell that starts it here has others open, as a
- * supervisor may.
+ * Started programs inherit no descriptors. Node closes those up to 16 at startup. The shell that
+ * starts Node here has others open, as a supervisor may have.
  */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -19,7 +19,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** What a program finds that tries to read and to write each descriptor that it has. */
+/** The output of a program that tries to read and write each of its descriptors. */
 const FOUND = `for d in /proc/self/fd/*; do
   case "$(readlink "$d")" in *secret) echo "FOUND $d"; cat "$d"; echo ruined >"$d";; esac
 done; echo looked`

@@ -220,7 +220,7 @@ const compute = (tree: Tree, budget: Budget): Exact => {
 
 const isInfinity = (tree: Tree): boolean => tree._tag === 'Constant' && tree.name === 'infinity'
 
-/** Whether infinity is calculated with, which gives no number: all but infinity itself and its negative. */
+/** Returns `true` if an expression computes with infinity, except infinity and its negative. */
 const reckonsWithInfinity = (tree: Tree): boolean => {
   if (!anyNode(tree, isInfinity) || isInfinity(tree)) return false
   const [sign, of] = tree._tag === 'Product' && tree.factors.length === 2 ? tree.factors : []
@@ -241,7 +241,8 @@ const computed = (tree: Tree): Exact | undefined => {
 const known = new WeakMap<Tree, { readonly exact: Exact | undefined }>()
 
 /**
- * The exact value of an expression; undefined where it has none, is no expression of numbers, or is too large to be computed.
+ * Computes the exact value of an expression. Returns `undefined` if it has none, is not numeric, or
+ * is too large to compute.
  *
  * Cost     bounded: by steps, and by digits of a coefficient.
  */

@@ -11,10 +11,13 @@ const [MOST_BOXES, LONGEST_GAP] = [20, 40]
 
 const BOX = '\\boxed'
 
-/** What may stand between boxes of one answer: commas, `and`, `or`, blanks and signs of mathematics. */
+/** Separators between boxes of one answer: commas, `and`, `or`, blanks and math delimiters. */
 const GAP = /^(?:\s|[$,;&}]|\\text\s*\{|\\(?:quad|qquad|[,;! ])|and(?![a-z])|or(?![a-z]))*$/
 
-/** What the boxes hold that end a text, with commas between them if there is nothing but a separator between the boxes; '' if there is none. */
+/**
+ * Joins the contents of the boxes at the end of a text by commas, if only separators are between
+ * them.
+ */
 const boxedAnswers = (text: string): string => {
   const answers: string[] = []
   for (let end = text.length; answers.length < MOST_BOXES; ) {
@@ -29,13 +32,13 @@ const boxedAnswers = (text: string): string => {
   return answers.join(', ')
 }
 
-/** What the last boxes hold; the text itself if it has none. */
+/** Returns the contents of the last boxes, or the text itself if it has no box. */
 export const unboxed = (text: string): string => {
   const boxed = boxedAnswers(text)
   return boxed === '' ? text : boxed
 }
 
-/** Characters that an answer in a sentence may have. */
+/** Longest answer in a sentence, in characters. */
 const LONGEST_PHRASE = 500
 
 const phraseOf = (reply: string): string => {
@@ -64,8 +67,8 @@ const answerAt = (place: AnswerPlace, reply: string): string => {
 }
 
 /**
- * The answer of a reply: of the first of these places that has one; '' if none has. A box in an answer block is unwrapped, and so is
- * the sentence "the answer is ...".
+ * Returns the answer of a reply from the first of these places that has one, or ''. Boxes in an
+ * answer block and the sentence "the answer is ..." are unwrapped.
  *
  * @example
  * mathAnswerOf('So \\boxed{1}, no: \\boxed{\\frac12}.', ['block', 'box']) // '\\frac12'

@@ -69,16 +69,16 @@ const isInequality = (relation: Relation): boolean => '<>≤≥'.includes(relati
 
 const isVariable = (tree: Tree): tree is TreeOf<'Symbol'> => tree._tag === 'Symbol' && tree.kind === 'variable'
 
-/** Whether a tree is a point of a figure: one capital letter. */
+/** Returns `true` for a point of a figure: one capital letter. */
 const isCorner = (tree: Tree): boolean => isVariable(tree) && /^[A-Z]$/.test(tree.name)
 
-/** Whether a tree names variables in an order, each once: `(p, q)`. */
+/** Returns `true` for a tuple of distinct variables: `(p, q)`. */
 const isNames = (tree: Tree): tree is TreeOf<'Tuple'> =>
   tree._tag === 'Tuple' &&
   tree.items.every(isVariable) &&
   new Set(tree.items.map((item) => isVariable(item) && item.name)).size === tree.items.length
 
-/** Whether a tree names a part of a figure: `|AB|`, `\angle ABC`, `m\angle A`. */
+/** Returns `true` for a part of a figure: `|AB|`, `\angle ABC`, `m\angle A`. */
 const isFigure = (tree: Tree): boolean => {
   const [of] = tree._tag === 'Call' && tree.name === 'abs' ? tree.of : []
   if (of !== undefined) return of._tag === 'Product' && of.factors.length === 2 && of.factors.every(isCorner)
@@ -94,7 +94,10 @@ const isFigure = (tree: Tree): boolean => {
   )
 }
 
-/** Whether a side of an equation is only the name of what the other side is: `x`, `f(x)`, `y'`, `(p, q)`, `\angle ABC`. */
+/**
+ * Returns `true` if a side of an equation is only a name: `x`, `f(x)`, `y'`, `(p, q)`,
+ * `\angle ABC`.
+ */
 const isName = (tree: Tree): boolean =>
   isVariable(tree) ||
   isNames(tree) ||
@@ -105,8 +108,8 @@ const isName = (tree: Tree): boolean =>
     tree.factors.every(({ _tag }) => _tag === 'Symbol' || _tag === 'Tuple'))
 
 /**
- * What an equation says: 3 of `x = 3`, S of `x ∈ S`, 1024 of `2^10 = 1024`, whose sides are the same, and the exact side of `3/7 ≈ 0.43`. What says
- * two things says nothing.
+ * Returns the value of an equation: 3 of `x = 3`, S of `x ∈ S`, 1024 of `2^10 = 1024`, whose sides
+ * are equal, and the exact side of `3/7 ≈ 0.43`. Ambiguous equations have no value.
  */
 const saidOf = ({ relations, sides }: TreeOf<'Relation'>): Tree | undefined => {
   const [first, last] = [sides[0]!, sides.at(-1)!] // a relation has two sides or more
@@ -216,7 +219,7 @@ const sameRegions = (a: Tree, b: Tree): boolean => {
   return x !== undefined && y !== undefined && sameItems(x, y)
 }
 
-/** Whether a list has the values of an ordered pair or tuple: `2, 3` for `(2, 3)`, not `2 or 3`, and not for an interval. */
+/** Compares a list with a tuple: `2, 3` equals `(2, 3)`, but not `2 or 3`, and not an interval. */
 const sameAsTuple = (list: TreeOf<'List'>, { open, close, items }: TreeOf<'Tuple'>): boolean =>
   list.of === 'values' && open === '(' && close === ')' && pairwise(list.items, items)
 
@@ -253,13 +256,16 @@ const same = (a: Tree, b: Tree): boolean => {
 /**
  * Whether two answers of a mathematical problem are the same, in LaTeX or in plain text.
  *
- * Numbers and expressions are equal by value, exactly: a decimal is not the fraction that it is close to. Lists and sets are equal in any
- * order, tuples in theirs; intervals are equal to the inequalities that they solve; `x = 3` is 3. A unit, a currency sign or a percent sign that
- * only one of them has does not count. Words are equal but for capitals and punctuation. What cannot be read as mathematics is compared as text.
+ * Numbers and expressions are compared by exact value: a decimal differs from a fraction that it
+ * only approximates. Lists and sets are compared in any order, tuples in order. Intervals equal the
+ * inequalities that they solve, and `x = 3` equals 3. A unit, a currency sign or a percent sign in
+ * only one of the answers is ignored. Words are compared without case and punctuation. Answers that
+ * cannot be parsed as mathematics are compared as text.
  *
  * Errors   none, whatever the texts are.
  * Cost     bounded: beyond 1,000 characters texts are compared as texts alone.
- * Source   the cases are those of MATH's `is_equiv` (Hendrycks et al. 2021) and of Hugging Face's math-verify; the method is our own.
+ * Source   the cases are those of MATH's `is_equiv` (Hendrycks et al. 2021) and of Hugging Face's
+ *          math-verify; the method is our own.
  *
  * @example
  * sameAnswer('\\frac{\\sqrt{2}}{2}', '1/\\sqrt2') // true

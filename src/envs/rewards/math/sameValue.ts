@@ -53,7 +53,7 @@ const PARTIAL: ReadonlySet<string> = new Set('tan cot sec csc ln lg log arcsin a
 /** Above it a value is a pole that rounding has moved. */
 const POLE = 1e15
 
-/** Whether a function is taken where it has no value: `\ln 0`, `\tan 90^\circ`. */
+/** Returns `true` if a function is evaluated outside its domain: `\ln 0`, `\tan 90^\circ`. */
 const hasNoValue = (tree: Tree): boolean =>
   anyNode(tree, (node) => {
     if (node._tag !== 'Call' || !PARTIAL.has(node.name)) return false
@@ -64,8 +64,9 @@ const hasNoValue = (tree: Tree): boolean =>
   })
 
 /**
- * Equal if the exact forms are equal and, where these take variables for positive, no point tells the values apart. Where an exact form is not
- * complete (functions, roots of sums), the points decide alone. What has no exact form equals nothing.
+ * Returns `true` if the exact forms are equal and, if these assume positive variables, the values
+ * are equal at all sample points. If an exact form is incomplete (functions, roots of sums), only
+ * the points are compared. An expression without an exact form equals nothing.
  */
 const sameExpression = (a: Tree, b: Tree): boolean => {
   const [x, y] = [exactOf(a), exactOf(b)]
@@ -84,8 +85,9 @@ const withoutUnits = (tree: Tree): Tree => mapTree(tree, (node) => (isUnit(node)
 const withoutPercent = (tree: Tree): Tree => mapTree(tree, (node) => (node._tag === 'Percent' ? node.of : node))
 
 /**
- * Whether two expressions have the same value. A unit or a percent sign that only one of them has does not count: 5 is 5 cm, and 50% is 50 as
- * well as 0.5. Units that both have must be the same.
+ * Returns `true` if two expressions have the same value. A unit or a percent sign in only one of
+ * them is ignored: 5 equals 5 cm, and 50% equals both 50 and 0.5. If both have units, they must be
+ * equal.
  */
 export const sameValue = (a: Tree, b: Tree): boolean => {
   if (sameExpression(a, b)) return true

@@ -61,7 +61,10 @@ const CHANGING: ReadonlySet<string> = new Set(
 
 const UNIT_OF_AREA = /^(?:squared|cubed)$/
 
-/** Whether words beside a number measure it, and do not change it. `5 cm squared` measures, `5 squared` does not. */
+/**
+ * Returns `true` if the words after a number are units and do not change it: `cm squared`, not
+ * `squared`.
+ */
 export const isMeasure = (text: string): boolean => {
   const words = text
     .toLowerCase()
@@ -71,7 +74,8 @@ export const isMeasure = (text: string): boolean => {
 }
 
 /**
- * The unit that words behind a number name: `feet`, `square inches`, `miles per hour`, `cm`. Spellings and numbers of one unit are the same.
+ * Returns the unit that the words after a number name: `feet`, `square inches`, `miles per hour`,
+ * `cm`. Spellings, singular and plural of a unit are equal.
  */
 export const unitsOf = (text: string): Tree => {
   const words = text

@@ -8,7 +8,9 @@ import type { CapturedTokens, ChatFinish, ChatTurn, ChatUsage } from './chatActi
 
 const textPart = z.looseObject({ type: z.literal('text'), text: z.string() })
 
-/** How Mistral's models think: a part of the content, of text or of parts of text. Other kinds of parts in it are not read. */
+/**
+ * A thinking part of Mistral's models, with a text or text parts. Other parts in it are ignored.
+ */
 const thinkingPart = z.looseObject({
   type: z.literal('thinking'),
   thinking: z.union([z.string(), z.array(z.union([textPart, z.looseObject({ type: z.string() })]))]),

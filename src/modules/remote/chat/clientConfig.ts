@@ -61,7 +61,7 @@ export interface ChatOptions {
   readonly toolChoice?: ToolChoice
 }
 
-/** How a chat model is asked, for `checkOptions`. */
+/** The options of chat requests, for `checkOptions`. */
 export const CHAT_OPTIONS: OptionKinds<ChatOptions> = {
   timeoutSeconds: aNumber,
   temperature: aNumber,

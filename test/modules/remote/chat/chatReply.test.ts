@@ -1,4 +1,4 @@
-/** Answers of servers whose content has more than text. */
+/** Server responses with content other than text. */
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { textOf } from '../../../../src/data/history.js'
