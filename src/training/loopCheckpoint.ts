@@ -37,7 +37,7 @@ export interface SaveCheckpointOptions<P> extends LoopState<P> {
 }
 
 export interface LoadCheckpointOptions<P> {
-  /** Restored from the checkpoint, or unchanged if there is none. */
+  /** The learner to restore. Unchanged without a checkpoint. */
   readonly learner: Pick<Learner<never, unknown>, 'restore'>
   /** The initial position, for a loop without a checkpoint. */
   readonly position: P
