@@ -20,19 +20,11 @@ import {
   writeCheckpoint,
 } from './checkpoint.js'
 
-<<<<<<< HEAD
 /** The state of a loop between two steps. */
-=======
-/** The progress of a loop. */
->>>>>>> h-a
 export interface LoopState<P> {
   /** Number of steps done. */
   readonly step: number
-<<<<<<< HEAD
   /** The position of the next step as JSON data, such as the position of a collector. */
-=======
-  /** The position of the next step: JSON data, such as that of a collector. */
->>>>>>> h-a
   readonly position: P
 }
 
@@ -47,11 +39,7 @@ export interface SaveCheckpointOptions<P> extends LoopState<P> {
 export interface LoadCheckpointOptions<P> {
   /** The learner to restore. Unchanged without a checkpoint. */
   readonly learner: Pick<Learner<never, unknown>, 'restore'>
-<<<<<<< HEAD
   /** The initial position, for a loop without a checkpoint. */
-=======
-  /** The position of a loop without a checkpoint. */
->>>>>>> h-a
   readonly position: P
   /** Default: the file system. */
   readonly files?: Files
