@@ -4,7 +4,9 @@ import { Command, Option } from 'commander'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
+import { redact } from '../core/secrets.js'
 import type { CapturedSession } from '../data/capture/session.js'
+
 import type { EngineAbilities, EngineClient } from '../data/engineClient.js'
 import type { LLMEngine } from '../data/generation.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
@@ -73,9 +75,15 @@ const warnOfLogProbs = ({ server, logProbs }: EngineAbilities, { temperature }: 
   )
 }
 
+/** Checks the address of the upstream. Throws CommandError if it is not an HTTP address. */
+const checkAddress = (url: string): void => {
+  const { protocol } = URL.canParse(url) ? new URL(url) : { protocol: '' }
+  if (protocol === 'http:' || protocol === 'https:') return
+  throw new CommandError(`--upstream: '${redact(url)}' is not a server address such as http://127.0.0.1:8000`)
+}
+
 const upstreamOf = (url: string, flags: CaptureFlags, names: readonly string[]): Upstream => {
   const apiKey = flags.upstreamKey ?? process.env.TANDEM_UPSTREAM_API_KEY ?? null
-  if (!URL.canParse(url)) throw new CommandError(`--upstream: '${url}' is not a URL such as http://127.0.0.1:8000`)
   return {
     url,
     kind: flags.upstreamKind,
@@ -126,6 +134,7 @@ interface Kept {
 const listen = async (flags: CaptureFlags, engines: CaptureEngines, kept: Kept): Promise<void> => {
   const { journal, sessions } = kept
   const keys = keysOf(flags)
+  if (flags.upstream !== undefined) checkAddress(flags.upstream)
   const model = await loadModel(flags.modelFolder)
   const given = flags.modelFolder
   const names = flags.servedModelName ?? [given === EMBEDDED_MODEL ? basename(EMBEDDED_MODEL) : given]

@@ -3,11 +3,11 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { type Failure, orThrow } from '../core/failure.js'
+import { describe, type Failure, orThrow } from '../core/failure.js'
 import { formatKey, type Key } from '../core/key.js'
 import { aFunction, aNumber, anything, aText, checkOptions, refuse } from '../core/options.js'
 import type { Json } from '../data/codecs/plainValues.js'
-import { type RowSource, shuffled } from '../data/task.js'
+import { type RowFailure, type RowSource, shuffled } from '../data/task.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type Owned, own, scope } from '../engine/scope.js'
 import { liveDigest } from '../live/digest.js'
@@ -21,6 +21,11 @@ export interface RowBatchOptions<Row, B> {
    * rows.
    */
   readonly rows: readonly Row[] | RowSource<Row>
+  /**
+   * Source of the rows for failures: a file, and the number of its first row, counted from 1.
+   * Default: `name`, and 1.
+   */
+  readonly origin?: { readonly source: string; readonly firstRow: number }
   /** Number of rows per batch. */
   readonly size: number
   /** Random key of the order, which differs in every epoch. Default: rows are not shuffled. */
@@ -63,6 +68,12 @@ const rowsDigest = <Row>({ size, at }: RowSource<Row>): string | null => {
   return liveDigest(rows.join())
 }
 
+const rowFailure = (
+  { source, firstRow }: NonNullable<RowBatchOptions<unknown, unknown>['origin']>,
+  index: number,
+  reason: string,
+): RowFailure => ({ _tag: 'RowFailure', source, unit: 'row', row: firstRow + index, reason })
+
 const positionSchema = z.strictObject({ row: z.number().int().nonnegative() })
 
 /** Parses a stored position. Throws FailureError if another kind of source wrote it. */
@@ -81,7 +92,8 @@ const rowOf = (position: Json | null): number => {
  * The description includes a digest of the rows, so a run folder cannot be resumed with other rows.
  *
  * Errors   throws RangeError if the data set has no rows or the size is not a positive integer.
- *          `collect` returns `Left` if the source or `batch` rejects a row.
+ *          `collect` returns `Left` if the source rejects a row, and `Left(RowFailure)` with the
+ *          row's number in `origin` if `batch` rejects one.
  * Cost     reads every row once, for the digest.
  * Source   TorchRL's `TensorDictReplayBuffer` with `SamplerWithoutReplacement`.
  *
@@ -90,20 +102,42 @@ const rowOf = (position: Json | null): number => {
  * numbers.rows // 3
  */
 export const rowBatches = <Row, B>(options: RowBatchOptions<Row, B>): RowBatches<B> => {
-  checkOptions(NAME, options, { name: aText, rows: anything, size: aNumber, key: anything, batch: aFunction })
-  const { name, rows, size, key, batch } = options
+  checkOptions(NAME, options, {
+    ...{ name: aText, rows: anything, size: aNumber, key: anything, batch: aFunction, origin: anything },
+  })
+  const { name, rows, size, key, batch, origin = { source: name, firstRow: 1 } } = options
   const source =
     'at' in rows && typeof rows.at === 'function' && 'name' in rows ? rows : listed(name, rows as readonly Row[]) // lists have no name
   refuse(NAME, [
     source.size === 0 && `${name} has no rows`,
     !(Number.isInteger(size) && size >= 1) && `size must be a positive integer, got ${size}`,
   ])
-  const ordered = key === undefined ? source : shuffled(source, key)
-  const batchAt = (from: RowSource<Row>, start: number, count: number): E.Either<Failure, Owned<TensorDict<B>>> =>
+  const places: RowSource<number> = {
+    ...{ name, size: source.size },
+    at: (index) => E.right(source.size === 'endless' ? index : index % source.size),
+  }
+  const ordered = key === undefined ? places : shuffled(places, key)
+  /** Names the first row that makes no batch even alone. */
+  const named = (failure: Failure, found: readonly Row[], indices: readonly number[]): Failure => {
+    for (const [i, row] of found.entries()) {
+      const alone = scope(() => pipe(batch([row]), E.map(own<TensorDict<B>>)))
+      if (E.isLeft(alone)) return rowFailure(origin, indices[i]!, describe(alone.left))
+      alone.right.release()
+    }
+    return failure
+  }
+  const batchAt = (from: RowSource<number>, start: number, count: number): E.Either<Failure, Owned<TensorDict<B>>> =>
     pipe(
       Array.from({ length: count }, (_, i) => start + i),
-      E.traverseArray((index): E.Either<Failure, Row> => from.at(index)),
-      E.chain((found) => scope(() => pipe(batch(found), E.map(own<TensorDict<B>>)))),
+      E.traverseArray((index) => from.at(index)),
+      E.bindTo('indices'),
+      E.bindW('found', ({ indices }) => pipe(indices, E.traverseArray(source.at))),
+      E.chainW(({ indices, found }) =>
+        pipe(
+          scope(() => pipe(batch(found), E.map(own<TensorDict<B>>))),
+          E.mapLeft((failure) => named(failure, found, indices)),
+        ),
+      ),
     )
   return {
     name,
@@ -128,7 +162,7 @@ export const rowBatches = <Row, B>(options: RowBatchOptions<Row, B>): RowBatches
     once: function* () {
       if (source.size === 'endless') throw new RangeError(`${NAME}: ${name} is endless: it has no last row`)
       for (let start = 0; start < source.size; start += size)
-        yield orThrow(batchAt(source, start, Math.min(size, source.size - start)))
+        yield orThrow(batchAt(places, start, Math.min(size, source.size - start)))
     },
     close: async () => undefined,
   }

@@ -85,13 +85,16 @@ describe('tandem capture', () => {
   })
 
   it('names a server that does not answer, and an address that is none', async () => {
-    const [dead, none] = await Promise.all([
+    const [dead, none, other] = await Promise.all([
       capture(['--upstream', 'http://127.0.0.1:9', '--upstream-key', 'sk-secret']),
       capture(['--upstream', 'not an address']),
+      capture(['--upstream', 'ftp://x']),
     ])
     expect(await dead.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('127.0.0.1:9') })
     expect(dead.said()).not.toContain('sk-secret')
-    expect(await none.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('is not a URL') })
+    expect(await none.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('is not a server address') })
+    const line = "tandem: --upstream: 'ftp://x' is not a server address such as http://127.0.0.1:8000\n"
+    expect(await other.ended).toMatchObject({ code: 1, stderr: line })
   })
 
   it('gives up a server that sends signs of life and no answer, and one that leads elsewhere', async () => {

@@ -2,14 +2,15 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { type ConfigFailure, problemList } from '../../core/failure.js'
-import { aList, checkOptions, oneOf } from '../../core/options.js'
+import { aList, aNumber, checkOptions, oneOf } from '../../core/options.js'
 import { render } from '../../data/chatTemplate.js'
 import type { PreferencePair } from '../../data/datasets/conversationRows.js'
-import type { History } from '../../data/history.js'
+import { type History, textOf } from '../../data/history.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { encodeRendered } from '../../data/textTokenizer.js'
+import { excess, farBeyond } from '../../data/tokenizer/tokenLimit.js'
 import type { ModelText } from '../../modules/pretrained.js'
-import { type SFTRowsOptions, sftRows } from '../steps/sftRows.js'
+import { type RowLimit, type SFTRowsOptions, sftRows } from '../steps/sftRows.js'
 import type { PreferenceBatch } from './lossKinds.js'
 import { type MaskedBatch, preferenceBatch, tokenBatch } from './tokenBatch.js'
 
@@ -21,8 +22,8 @@ import { type MaskedBatch, preferenceBatch, tokenBatch } from './tokenBatch.js'
  * @example
  * typeof chatBatch // 'function'
  */
-export const chatBatch = (text: ModelText, options: Pick<SFTRowsOptions, 'from' | 'tools'> = {}) => {
-  checkOptions('chatBatch', options, { from: oneOf('tags', 'spans'), tools: aList })
+export const chatBatch = (text: ModelText, options: Pick<SFTRowsOptions, 'from' | 'tools' | 'maxTokens'> = {}) => {
+  checkOptions('chatBatch', options, { from: oneOf('tags', 'spans'), tools: aList, maxTokens: aNumber })
   return (histories: readonly History[]): E.Either<ConfigFailure, TensorDict<MaskedBatch>> => {
     const { tokenizer, template, endOfTurn } = text
     return pipe(sftRows(histories, { tokenizer, template, endOfTurn, ...options }), E.map(tokenBatch))
@@ -33,20 +34,30 @@ export const chatBatch = (text: ModelText, options: Pick<SFTRowsOptions, 'from' 
  * Makes batches of preference pairs. Prompts are rendered with the generation prompt, and answers are encoded on their own with the end of the
  * turn after them: both as a policy samples them.
  *
- * Errors   `Left(ConfigFailure)` with all pairs whose prompt the template refuses.
+ * Errors   `Left(ConfigFailure)` with all pairs whose prompt the template refuses, or that have more than `maxTokens` tokens.
  * Source   TRL's `DPOTrainer` with conversational rows of `prompt`, `chosen` and `rejected`.
  *
  * @example
  * typeof pairBatch // 'function'
  */
-export const pairBatch =
-  ({ tokenizer, template, endOfTurn }: ModelText) =>
-  (pairs: readonly PreferencePair[]): E.Either<ConfigFailure, TensorDict<PreferenceBatch>> => {
+export const pairBatch = ({ tokenizer, template, endOfTurn }: ModelText, options: RowLimit = {}) => {
+  checkOptions('pairBatch', options, { maxTokens: aNumber })
+  const { maxTokens = tokenizer.settings.maxLength } = options
+  return (pairs: readonly PreferencePair[]): E.Either<ConfigFailure, TensorDict<PreferenceBatch>> => {
     const problems: string[] = []
+    const nameOf = (i: number): string => (pairs.length === 1 ? 'the pair' : `pair ${i}`)
+    for (const [i, { prompt, chosen, rejected }] of pairs.entries()) {
+      const texts = prompt.messages.toArray().map(textOf)
+      for (const answer of [chosen, rejected]) {
+        const problem = farBeyond([...texts, answer], maxTokens, tokenizer)
+        if (problem !== undefined) problems.push(`${nameOf(i)}: ${problem}`)
+      }
+    }
+    if (problems.length > 0) return E.left({ _tag: 'ConfigFailure', reason: problemList(problems) })
     const prompts = pairs.map(({ prompt }, i): ArrayLike<number> => {
       const rendered = render(template, prompt, { generationPrompt: 'add' })
       if (E.isRight(rendered)) return encodeRendered(tokenizer, rendered.right).ids
-      problems.push(`pair ${i}: ${rendered.left.reason}`)
+      problems.push(`${nameOf(i)}: ${rendered.left.reason}`)
       return []
     })
     if (problems.length > 0) return E.left({ _tag: 'ConfigFailure', reason: problemList(problems) })
@@ -55,11 +66,12 @@ export const pairBatch =
       ...tokenizer.encode(said, { specialTokens: 'plainText' }),
       ...end,
     ]
-    return E.right(
-      preferenceBatch({
-        prompts,
-        chosen: pairs.map(({ chosen }) => answer(chosen)),
-        rejected: pairs.map(({ rejected }) => answer(rejected)),
-      }),
-    )
+    const [chosen, rejected] = [pairs.map((pair) => answer(pair.chosen)), pairs.map((pair) => answer(pair.rejected))]
+    for (const [i, prompt] of prompts.entries()) {
+      const problem = excess(prompt.length + Math.max(chosen[i]!.length, rejected[i]!.length), maxTokens)
+      if (problem !== undefined) problems.push(`${nameOf(i)}: ${problem}`)
+    }
+    if (problems.length > 0) return E.left({ _tag: 'ConfigFailure', reason: problemList(problems) })
+    return E.right(preferenceBatch({ prompts, chosen, rejected }))
   }
+}

@@ -1,12 +1,13 @@
 /** Rows of given conversations, of which chosen tokens are learned. */
 import * as E from 'fp-ts/lib/Either.js'
 import { type ConfigFailure, type Failure, problemList } from '../../core/failure.js'
-import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { type ChatTemplate, type RenderOptions, render } from '../../data/chatTemplate.js'
-import type { History } from '../../data/history.js'
+import { type History, textOf } from '../../data/history.js'
 import { type AssistantTextOptions, assistantText, tokenMask } from '../../data/template/masks.js'
 import type { TextTokenizer } from '../../data/textTokenizer.js'
 import { tokenized } from '../../data/tokenizer/budget.js'
+import { excess, farBeyond } from '../../data/tokenizer/tokenLimit.js'
 
 /** Rows to learn from as they are. All lists have one element for each row. */
 export interface SFTRows {
@@ -57,18 +58,35 @@ export const maskedRows = (conversations: readonly MaskedTokens[]): Required<Omi
   }
 }
 
-export interface SFTRowsOptions extends Pick<RenderOptions, 'tools'>, Pick<AssistantTextOptions, 'endOfTurn'> {
+/** The limit of the tokens of a row. */
+export interface RowLimit {
+  /**
+   * Longer conversations are refused before they are encoded. Default: `model_max_length` of the tokenizer's files. Pass
+   * `maxPositions` of the model's config.
+   */
+  readonly maxTokens?: number
+}
+
+export interface SFTRowsOptions
+  extends RowLimit,
+    Pick<RenderOptions, 'tools'>,
+    Pick<AssistantTextOptions, 'endOfTurn'> {
   readonly tokenizer: TextTokenizer
   readonly template: ChatTemplate
   /** Where it is known from what the assistant wrote: see `assistantText`. Default `spans`. */
   readonly from?: AssistantTextOptions['from']
 }
 
+const tooLong = (reason: string): E.Either<Failure, never> => E.left({ _tag: 'LengthFailure', reason })
+
 const maskedTokens = (
   history: History,
-  { tokenizer, template, from = 'spans', ...options }: SFTRowsOptions,
+  { tokenizer, template, from = 'spans', maxTokens = tokenizer.settings.maxLength, ...options }: SFTRowsOptions,
 ): E.Either<Failure, MaskedTokens> => {
   const rendering = { ...options, generationPrompt: 'omit' } as const
+  const tooFar = tokenized(() => farBeyond(history.messages.toArray().map(textOf), maxTokens, tokenizer))
+  if (E.isLeft(tooFar)) return tooFar
+  if (tooFar.right !== undefined) return tooLong(tooFar.right)
   const written = assistantText(template, history, { ...rendering, from })
   if (E.isLeft(written)) return written
   const rendered = render(template, history, rendering)
@@ -78,6 +96,8 @@ const maskedTokens = (
   )
   if (E.isLeft(encoding)) return encoding
   const { ids, offsets } = encoding.right
+  const tooMany = excess(ids.length, maxTokens)
+  if (tooMany !== undefined) return tooLong(tooMany)
   const pairs = Array.from(ids, (_, t) => [offsets[2 * t]!, offsets[2 * t + 1]!] as const)
   return E.right({ ids, mask: tokenMask(written.right.ranges, pairs) })
 }
@@ -88,13 +108,15 @@ const SFT_ROWS_OPTIONS: OptionKinds<SFTRowsOptions> = {
   from: oneOf('tags', 'spans'),
   tools: aList,
   endOfTurn: aText,
+  maxTokens: aNumber,
 }
 
 /**
  * Conversations as rows for supervised fine-tuning: rendered with the model's template, encoded whole, and what the assistant wrote is learned, in
  * every turn, with `endOfTurn` where it is given. Special tokens in what messages say are text, as in `encodeRendered`.
  *
- * Errors   `Left(ConfigFailure)` with all conversations that the template refuses, or that have nothing to learn.
+ * Errors   `Left(ConfigFailure)` with all conversations that the template refuses, that have more than `maxTokens` tokens, or that have
+ *          nothing to learn.
  * Effects  none.
  * Source   TRL's `SFTTrainer` with `assistant_only_loss`; Transformers `apply_chat_template(return_assistant_tokens_mask=True)`.
  *
@@ -109,11 +131,12 @@ export const sftRows = (
 ): E.Either<ConfigFailure, Required<Omit<SFTRows, 'refLogProbs'>>> => {
   checkOptions('sftRows', options, SFT_ROWS_OPTIONS)
   const problems: string[] = []
+  const nameOf = (i: number): string => (histories.length === 1 ? 'the conversation' : `conversation ${i}`)
   const rows = histories.flatMap((history, i) => {
     const masked = maskedTokens(history, options)
-    if (E.isLeft(masked)) problems.push(`conversation ${i}: ${masked.left.reason}`)
+    if (E.isLeft(masked)) problems.push(`${nameOf(i)}: ${masked.left.reason}`)
     else if (!Array.from(masked.right.mask).some((on, t) => t > 0 && on === 1))
-      problems.push(`conversation ${i}: the assistant wrote nothing that could be learned`)
+      problems.push(`${nameOf(i)}: the assistant wrote nothing that could be learned`)
     else return [masked.right]
     return []
   })

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import type { FormatFailure } from '../../core/failure.js'
 import { type ContentPart, History, type MediaSource, type Message, message, type ToolCall } from '../history.js'
 import { jsonObject, problemsOf } from './historyJson.js'
+import { thinkingPart, thoughtsOf } from './thinkingParts.js'
 
 const FORMAT = 'OpenAI chat'
 
@@ -15,6 +16,7 @@ const sourceOfUrl = (url: string): MediaSource => {
 }
 
 const part = z.discriminatedUnion('type', [
+  thinkingPart,
   z.strictObject({ type: z.literal('text'), text: z.string() }),
   z
     .strictObject({ type: z.literal('image_url'), image_url: z.strictObject({ url: z.string() }) })
@@ -74,15 +76,17 @@ const chatMessage = z
     audio: empty,
     function_call: empty,
   })
-  .transform(
-    ({ role, content, reasoning_content: reasoning, tool_calls: calls, tool_call_id: id, name }): Message =>
-      message(role, content ?? [], {
-        toolCalls: calls ?? [],
-        ...(typeof reasoning === 'string' && { reasoning }),
-        ...(id !== undefined && { toolCallId: id }),
-        ...(name !== undefined && { name }),
-      }),
-  )
+  .transform(({ role, content, reasoning_content: told, tool_calls: calls, tool_call_id: id, name }): Message => {
+    const parts = typeof content === 'string' ? [] : (content ?? [])
+    const thoughts = parts.filter((item) => item.type === 'thinking')
+    const reasoning = told ?? (thoughts.length > 0 ? thoughtsOf(thoughts) : undefined)
+    return message(role, typeof content === 'string' ? content : parts.filter((item) => item.type !== 'thinking'), {
+      toolCalls: calls ?? [],
+      ...(reasoning !== undefined && { reasoning }),
+      ...(id !== undefined && { toolCallId: id }),
+      ...(name !== undefined && { name }),
+    })
+  })
 
 /**
  * A conversation from messages in OpenAI's chat format. All messages are complete: the format cannot say otherwise.

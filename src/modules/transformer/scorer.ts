@@ -22,7 +22,10 @@ interface ScoreRequest {
 
 export interface Scorer {
   /**
-   * Log-probability of each completion token at a temperature, in nats: one row for each completion.
+   * Computes the log-probability of each completion token at a temperature, in nats: one row for each completion.
+   *
+   * A row's numbers depend on the other rows by rounding only, except under `dynamic` and `longrope` rope: if one row exceeds the
+   * trained length, the frequencies of the longest row are used for all rows.
    *
    * Errors   throws RangeError unless there is a group of completions for each prompt, for an empty prompt, and for an id that the
    *          vocabulary does not have.

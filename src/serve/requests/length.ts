@@ -1,12 +1,7 @@
 /** Rejects far too long prompts before all of their text is encoded. */
 import type { TextTokenizer } from '../../data/textTokenizer.js'
+import { SLICE, tokensBySlice } from '../../data/tokenizer/tokenLimit.js'
 import { type ApiFailure, apiFailure } from '../failure.js'
-
-/** UTF-16 units encoded between two pauses for other requests. */
-const SLICE = 8192
-
-/** Tokens at a slice border that the whole text may not have. */
-const BORDER = 2
 
 /** Longest accepted prompt with truncation, as a multiple of the context. */
 const TRUNCATED = 4
@@ -36,7 +31,7 @@ export const breathe = (): Promise<void> => new Promise((resolve) => setTimeout(
 const hasMore = async (
   pieces: readonly Piece[],
   most: number,
-  { encode }: Pick<TextTokenizer, 'encode'>,
+  tokenizer: Pick<TextTokenizer, 'encode'>,
 ): Promise<'yes' | 'no'> => {
   const isLong = isLongText(pieces)
   let tokens = 0
@@ -44,10 +39,10 @@ const hasMore = async (
   for (const piece of pieces) {
     if (typeof piece === 'number') tokens += piece
     else if (isLong) {
-      for (let at = 0; at < piece.length && tokens <= most; at += SLICE) {
-        const slice = piece.slice(at, at + SLICE)
-        tokens += Math.max(0, encode(slice).length - BORDER)
-        sincePause += slice.length
+      for (const slice of tokensBySlice(piece, tokenizer)) {
+        tokens += slice.tokens
+        if (tokens > most) return 'yes'
+        sincePause += slice.units
         if (sincePause < SLICE) continue
         sincePause = 0
         await breathe()

@@ -89,12 +89,15 @@ const knownMessage = (message: Readonly<Record<string, unknown>>): object => {
   }
 }
 
-/** The place of the first part that is no text. */
+/** Kinds of parts that a model of text reads: text, and the thoughts of an assistant. */
+const TEXTUAL: readonly unknown[] = ['text', 'thinking']
+
+/** The place of the first part that a model of text cannot read. */
 const mediaIn = (messages: ChatFields['messages']): string | undefined => {
   for (const [i, { content }] of messages.entries()) {
     const parts: readonly unknown[] = Array.isArray(content) ? content : []
     const j = parts.findIndex(
-      (part) => typeof part === 'object' && part !== null && 'type' in part && part.type !== 'text',
+      (part) => typeof part === 'object' && part !== null && 'type' in part && !TEXTUAL.includes(part.type),
     )
     if (j !== -1) return `messages.${i}.content.${j}`
   }

@@ -40,7 +40,7 @@ describe('sftRows', () => {
   it('names a conversation that the tokenizer of a hostile model needs too much work for', () => {
     const long = History([message('user', UNENCODABLE), message('assistant', 'a')])
     const { reason } = requireLeft(sftRows([long], { ...text, tokenizer: failingTokenizer() }))
-    expect(reason).toContain('conversation 0: the tokenizer needs more than')
+    expect(reason).toContain('the conversation: the tokenizer needs more than')
   })
 
   it('names every conversation that teaches nothing or that the template refuses', () => {

@@ -117,6 +117,29 @@ describe('the chat format of OpenAI', () => {
     expect(textOf(orThrow(historyFromOpenAi([answer])).messages.first()!)).toBe('Hi')
   })
 
+  it("reads thinking parts, as Mistral's models write them, as the reasoning of a message", () => {
+    const thinking = [
+      { type: 'text', text: 'Let me ' },
+      { type: 'text', text: 'see.' },
+    ]
+    const content = [
+      { type: 'thinking', thinking, closed: true },
+      { type: 'text', text: 'It is 4.' },
+    ]
+    const [said] = orThrow(historyFromOpenAi([{ role: 'assistant', content }])).messages
+    expect(said).toEqual(
+      orThrow(
+        historyFromOpenAi([
+          {
+            role: 'assistant',
+            content: [{ type: 'text', text: 'It is 4.' }],
+            reasoning_content: 'Let me see.',
+          },
+        ]),
+      ).messages.first(),
+    )
+  })
+
   it('refuses arguments that are no JSON object, and fields that would be lost, each with its path', () => {
     const call = (text: string): object => ({
       role: 'assistant',

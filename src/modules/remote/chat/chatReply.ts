@@ -2,19 +2,12 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { problemList } from '../../../core/failure.js'
+import { thinkingPart, thoughtsOf } from '../../../data/history/thinkingParts.js'
 import { callsInText, messageOfCalls, type WrittenCall } from '../../../data/toolCalls/callMessage.js'
 import type { ToolCallFormat } from '../../../data/toolCalls/format.js'
 import type { CapturedTokens, ChatFinish, ChatTurn, ChatUsage } from './chatAction.js'
 
 const textPart = z.looseObject({ type: z.literal('text'), text: z.string() })
-
-/**
- * A thinking part of Mistral's models, with a text or text parts. Other parts in it are ignored.
- */
-const thinkingPart = z.looseObject({
-  type: z.literal('thinking'),
-  thinking: z.union([z.string(), z.array(z.union([textPart, z.looseObject({ type: z.string() })]))]),
-})
 
 const call = z.looseObject({
   id: z.string().nullish(),
@@ -100,19 +93,11 @@ const contentOf = ({ message: { content, refusal } }: Choice): string => {
   return text === '' ? (refusal ?? '') : text
 }
 
-const isTextPart = (part: z.infer<typeof textPart> | { readonly type: string }): part is z.infer<typeof textPart> =>
-  part.type === 'text'
-
 /** The thoughts of an answer: in a field of their own, or as parts of its content. */
 const reasoningOf = ({ message: { content, reasoning, reasoning_content: other } }: Choice): string => {
   const told = reasoning ?? other ?? ''
   if (told !== '' || typeof content === 'string') return told
-  const thoughts = (content ?? []).flatMap((part) => (part.type === 'thinking' ? [part.thinking] : []))
-  return thoughts
-    .map((thought) =>
-      typeof thought === 'string' ? thought : thought.map((part) => (isTextPart(part) ? part.text : '')).join(''),
-    )
-    .join('')
+  return thoughtsOf((content ?? []).filter((part) => part.type === 'thinking'))
 }
 
 /** How calls of tools are found: the server tells them, or they are read out of the text, in the format that the model was taught. */

@@ -62,6 +62,28 @@ describe('a chat server as a policy of messages', () => {
     expect(said.usage!.completionTokens).toBeGreaterThan(1)
   })
 
+  it("reads the thoughts of Mistral's models, which are parts of the content, as the reasoning of the message", async () => {
+    // the message of an answer of magistral-medium, as Mistral's API documents it
+    const content = [
+      {
+        type: 'thinking',
+        thinking: [
+          { type: 'text', text: 'Two and two. ' },
+          { type: 'text', text: 'Easy.' },
+        ],
+      },
+      { type: 'text', text: 'It is 4.' },
+    ]
+    const answer = { message: { role: 'assistant', tool_calls: null, content }, index: 0, finish_reason: 'stop' }
+    const { policy } = await over(served(saying('x')), {}, () =>
+      rewriteJson((json) => ({ ...(json as object), choices: [answer] })),
+    )
+    const action = await rightOf(policy.act(asked('2 + 2'), key))
+    expect(get(action, 'history', 'response').items.get(0)).toEqual(
+      message('assistant', 'It is 4.', { reasoning: 'Two and two. Easy.' }),
+    )
+  })
+
   it('leaves a message unfinished that ran into the limit of tokens', async () => {
     const { policy } = await over(served(saying('the cat sat on the mat')), { maxNewTokens: 2 })
     const action = await rightOf(policy.act(asked('?'), key))

@@ -1,0 +1,23 @@
+/** Thoughts as parts of a message's content, as Mistral's models write them. */
+import { z } from 'zod'
+
+const textPart = z.looseObject({ type: z.literal('text'), text: z.string() })
+
+/** A part of thoughts: text, or parts of text. Other kinds of parts in it are not read. */
+export const thinkingPart = z.looseObject({
+  type: z.literal('thinking'),
+  thinking: z.union([z.string(), z.array(z.union([textPart, z.looseObject({ type: z.string() })]))]),
+})
+
+type ThinkingPart = z.infer<typeof thinkingPart>
+
+const isTextPart = (part: z.infer<typeof textPart> | { readonly type: string }): part is z.infer<typeof textPart> =>
+  part.type === 'text'
+
+/** Joins the text of thoughts, in order. */
+export const thoughtsOf = (parts: readonly ThinkingPart[]): string =>
+  parts
+    .map(({ thinking }) =>
+      typeof thinking === 'string' ? thinking : thinking.map((part) => (isTextPart(part) ? part.text : '')).join(''),
+    )
+    .join('')
