@@ -6,7 +6,6 @@ import type { Failure } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
 import { redact } from '../core/secrets.js'
 import type { CapturedSession } from '../data/capture/session.js'
-
 import type { EngineAbilities, EngineClient } from '../data/engineClient.js'
 import type { LLMEngine } from '../data/generation.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'

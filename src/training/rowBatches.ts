@@ -54,6 +54,12 @@ const listed = <Row>(name: string, rows: readonly Row[]): RowSource<Row> => ({
   at: (index) => E.right(rows[index % rows.length]!),
 })
 
+const rowFailure = (
+  { source, firstRow }: NonNullable<RowBatchOptions<unknown, unknown>['origin']>,
+  index: number,
+  reason: string,
+): RowFailure => ({ _tag: 'RowFailure', source, unit: 'row', row: firstRow + index, reason })
+
 /** Converts numbers that JSON lacks to text. */
 const plainNumbers = (_: string, value: unknown): unknown =>
   typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value)) ? String(value) : value
@@ -67,12 +73,6 @@ const rowsDigest = <Row>({ size, at }: RowSource<Row>): string | null => {
   const rows = Array.from({ length: size }, (_, index) => liveDigest(JSON.stringify(at(index), plainNumbers)))
   return liveDigest(rows.join())
 }
-
-const rowFailure = (
-  { source, firstRow }: NonNullable<RowBatchOptions<unknown, unknown>['origin']>,
-  index: number,
-  reason: string,
-): RowFailure => ({ _tag: 'RowFailure', source, unit: 'row', row: firstRow + index, reason })
 
 const positionSchema = z.strictObject({ row: z.number().int().nonnegative() })
 
