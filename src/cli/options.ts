@@ -106,5 +106,5 @@ export const startEngine = async ({ backend, threads }: EngineOptions): Promise<
 export const checkServerUrl = (flag: string, url: string): void => {
   const { protocol } = URL.canParse(url) ? new URL(url) : { protocol: '' }
   if (protocol === 'http:' || protocol === 'https:') return
-  throw new CommandError(`${flag}: '${redact(url)}' is not a URL such as http://127.0.0.1:8000`)
+  throw new CommandError(`${flag}: '${redact(url)}' is not a server address such as http://127.0.0.1:8000`)
 }

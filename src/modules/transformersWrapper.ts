@@ -2,7 +2,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../core/capabilities.js'
 import { child } from '../core/key.js'
-import { aList, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
+import { aList, aNumber, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import type { LogProbModel, Policy, PolicyFailure, SamplingRecord, TokenAction, TokenPrompt } from '../data/policy.js'
 import { data, type Ragged, ragged, raggedLength, raggedRow } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -94,6 +94,14 @@ const mismatch = (config: DecoderConfig, params: Params): string | undefined => 
   return adapterMismatch(config, Object.fromEntries(extra.map((name) => [name, params[name]!])))
 }
 
+const SAMPLING_OPTIONS: OptionKinds<Omit<GenerationOptions, 'stopTokens'>> = {
+  temperature: aNumber,
+  topK: aNumber,
+  topP: aNumber,
+  maxNewTokens: aNumber,
+  minNewTokens: aNumber,
+}
+
 const TRANSFORMERS_WRAPPER_OPTIONS: OptionKinds<TransformersWrapperOptions> = {
   config: aRecord,
   params: aRecord,
@@ -127,6 +135,7 @@ export const TransformersWrapper = (options: TransformersWrapperOptions): Transf
   let weights = { version: 0, owned: own(options.params) }
 
   const sampler = (sampling: Partial<Omit<GenerationOptions, 'stopTokens'>>): Policy<TokenPrompt, TokenAction> => {
+    checkOptions(`${NAME}, sampling`, sampling, SAMPLING_OPTIONS)
     const settings: GenerationOptions = { temperature: 1, maxNewTokens: 128, ...sampling, stopTokens }
     const record: SamplingRecord = {
       temperature: settings.temperature,

@@ -1,6 +1,6 @@
 /**
- * Checkpoints of a training loop of one's own: model, optimizer and step in one folder, as runs
- * write them.
+ * Checkpoints of a custom training loop: model, optimizer and step in one folder, in the format of
+ * run checkpoints.
  */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -20,26 +20,26 @@ import {
   writeCheckpoint,
 } from './checkpoint.js'
 
-/** Where a loop stands. */
+/** The state of a loop between two steps. */
 export interface LoopState<P> {
-  /** Steps done. */
+  /** Number of steps done. */
   readonly step: number
-  /** Where the next step goes on: JSON data, such as the position of a collector. */
+  /** The position of the next step as JSON data, such as the position of a collector. */
   readonly position: P
 }
 
 export interface SaveCheckpointOptions<P> extends LoopState<P> {
   readonly learner: Pick<Learner<never, unknown>, 'files'>
-  /** The newest checkpoints that stay in the folder. Default 2. */
+  /** Number of newest checkpoints to retain in the folder. Default 2. */
   readonly keep?: number
   /** Default: the file system. */
   readonly files?: Files
 }
 
 export interface LoadCheckpointOptions<P> {
-  /** Continues from the checkpoint, or stays as it is. */
+  /** The learner to restore. Unchanged without a checkpoint. */
   readonly learner: Pick<Learner<never, unknown>, 'restore'>
-  /** Where a loop without a checkpoint begins. */
+  /** The initial position, for a loop without a checkpoint. */
   readonly position: P
   /** Default: the file system. */
   readonly files?: Files
@@ -52,7 +52,7 @@ const positionSchema: z.ZodType<Json> = z.json()
  * optimizer's state, the step and a position, with a digest of each file. `loadPretrained` reads
  * the folder of a model.
  *
- * The checkpoint appears as a whole or not at all. It has the format of a run's checkpoints.
+ * The checkpoint is written atomically. It has the format of a run's checkpoints.
  *
  * Returns  the path of the checkpoint.
  * Errors   `Left(FileFailure)` if it cannot be written; throws RangeError for unknown options, a
@@ -81,7 +81,7 @@ export const saveCheckpoint = <P>(
     !(Number.isSafeInteger(keep) && keep >= 1) && `keep must be a positive integer, got ${keep}`,
     !position.success && `position must be JSON data: ${position.error && z.prettifyError(position.error)}`,
   ])
-  // What runs know besides: the weight of their divergence, their times, and the lengths of their logs.
+  // Fields of runs that a loop does not have: KL coefficient, times, and log lengths.
   const ofRuns = { klCoefficient: 0, secondsTotal: 0, checkpointSeconds: 0, metricsBytes: 0, trajectoriesBytes: 0 }
   return pipe(
     TE.fromIO(() => checkpointFiles(learner, { step, position: position.data!, ...ofRuns }, liveDigest)), // it is JSON, as was just checked
@@ -89,7 +89,7 @@ export const saveCheckpoint = <P>(
   )
 }
 
-/** A checkpoint itself, or the newest one in a folder of them; undefined without one. */
+/** Returns the folder if it is a checkpoint, else its newest checkpoint, or `undefined`. */
 const checkpointAt = (folder: string, files: Files): TE.TaskEither<FileFailure, string | undefined> =>
   pipe(
     files.exists(`${folder}/state.json`),
@@ -105,15 +105,15 @@ const checkpointAt = (folder: string, files: Files): TE.TaskEither<FileFailure, 
 
 /**
  * Continues a training loop from the newest checkpoint of a folder, or from one checkpoint by its
- * own path. The learner gets weights, optimizer state and version; the loop goes on with the step
- * and position that were saved, bit for bit as without the interruption.
+ * own path. The learner restores weights, optimizer state and version. The loop continues with the
+ * saved step and position, bit-identical to an uninterrupted loop.
  *
  * Returns  the step and position of the checkpoint; step 0 and the given position if the folder has
  *          no checkpoint.
  * Errors   `Left` naming the file that is missing, malformed, changed since it was saved, or of
  *          another model or optimizer. The learner is unchanged then. Throws RangeError for unknown
  *          options.
- * Effects  reads the folder. The position is taken on trust to be one that this loop saved.
+ * Effects  reads the folder. The position is not checked: it must have been saved by this loop.
  *
  * @example
  * typeof loadCheckpoint // 'function'

@@ -22,8 +22,8 @@ export interface RowBatchOptions<Row, B> {
    */
   readonly rows: readonly Row[] | RowSource<Row>
   /**
-   * Where the rows come from, for failures: a file, and the number in it of the first of `rows`, counted from 1. Default: `name`,
-   * and 1.
+   * Source of the rows for failures: a file, and the number of its first row, counted from 1.
+   * Default: `name`, and 1.
    */
   readonly origin?: { readonly source: string; readonly firstRow: number }
   /** Number of rows per batch. */
@@ -92,8 +92,8 @@ const rowOf = (position: Json | null): number => {
  * The description includes a digest of the rows, so a run folder cannot be resumed with other rows.
  *
  * Errors   throws RangeError if the data set has no rows or the size is not a positive integer.
- *          `collect` returns `Left` if the source rejects a row, and `Left(RowFailure)` with the row's
- *          number in `origin` if `batch` rejects it.
+ *          `collect` returns `Left` if the source rejects a row, and `Left(RowFailure)` with the
+ *          row's number in `origin` if `batch` rejects one.
  * Cost     reads every row once, for the digest.
  * Source   TorchRL's `TensorDictReplayBuffer` with `SamplerWithoutReplacement`.
  *

@@ -92,8 +92,8 @@ describe('tandem capture', () => {
     ])
     expect(await dead.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('127.0.0.1:9') })
     expect(dead.said()).not.toContain('sk-secret')
-    expect(await none.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('is not a URL') })
-    const line = "tandem: --upstream: 'ftp://x' is not a URL such as http://127.0.0.1:8000\n"
+    expect(await none.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('is not a server address') })
+    const line = "tandem: --upstream: 'ftp://x' is not a server address such as http://127.0.0.1:8000\n"
     expect(await other.ended).toMatchObject({ code: 1, stderr: line })
   })
 

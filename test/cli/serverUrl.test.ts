@@ -5,7 +5,7 @@ import { checkServerUrl } from '../../src/cli/options.js'
 describe('checkServerUrl', () => {
   it.each(['ftp://x', 'nope', '', 'localhost:8000', 'redis://x'])('refuses %j, and names the flag', (url) => {
     expect(() => checkServerUrl('--mlflow', url)).toThrow(
-      `--mlflow: '${url}' is not a URL such as http://127.0.0.1:8000`,
+      `--mlflow: '${url}' is not a server address such as http://127.0.0.1:8000`,
     )
   })
 

@@ -12,23 +12,26 @@ useEngine({ threads: 1 })
 const mean = (all: readonly number[]): number => all.reduce((a, b) => a + b, 0) / all.length
 
 describe('GRPO on sums that need a calculator', () => {
-  it('raises the share of right sums by 0.25 from below 0.45, because the policy calls the tool', async () => {
-    const { recipe } = await loadRecipe('calculator')
-    const settings = orThrow(parseSettings(recipe, { seed: 1, keep: { evalEvery: 12 } }))
-    const run = await recipe.build(settings, { memory: 'ignore' })
-    const options = trainOptionsOf(settings as Parameters<typeof trainOptionsOf>[0]) // the recipe has steps and keep
-    const [right, calls, heldOut]: number[][] = [[], [], []]
-    for await (const event of train(run, options)) {
-      if (event.type === 'evaluation') heldOut!.push(event.scores.accuracy!)
-      if (event.type !== 'step') continue
-      right!.push(event.parts!.success!)
-      calls!.push(event.toolCalls!)
-    }
-    // When this was written: 0.38 to 0.81 of the sums right, 0.4 to 0.93 calls in a conversation; greedily none of 200, then all.
-    const [first, last] = [right!.slice(0, 2), right!.slice(-3)].map(mean)
-    expect(first).toBeLessThan(0.45)
-    expect(last).toBeGreaterThan(first! + 0.25)
-    expect(mean(calls!.slice(-3))).toBeGreaterThan(mean(calls!.slice(0, 2)) + 0.3)
-    expect(heldOut!.at(-1)).toBeGreaterThan(heldOut![0]! + 0.5)
-  })
+  it.each([1, 2, 3])(
+    'seed %i: correct sums rise by 0.25 from below 0.45, because the policy calls the tool',
+    async (seed) => {
+      const { recipe } = await loadRecipe('calculator')
+      const settings = orThrow(parseSettings(recipe, { seed, keep: { evalEvery: 12 } }))
+      const run = await recipe.build(settings, { memory: 'ignore' })
+      const options = trainOptionsOf(settings as Parameters<typeof trainOptionsOf>[0]) // the recipe has steps and keep
+      const [right, calls, heldOut]: number[][] = [[], [], []]
+      for await (const event of train(run, options)) {
+        if (event.type === 'evaluation') heldOut!.push(event.scores.accuracy!)
+        if (event.type !== 'step') continue
+        right!.push(event.parts!.success!)
+        calls!.push(event.toolCalls!)
+      }
+      // Seeds 1 and 2 went from 0.38 and 0.39 to 0.81 and 0.83; greedily from none of 200 to all.
+      const [first, last] = [right!.slice(0, 2), right!.slice(-3)].map(mean)
+      expect(first).toBeLessThan(0.45)
+      expect(last).toBeGreaterThan(first! + 0.25)
+      expect(mean(calls!.slice(-3))).toBeGreaterThan(mean(calls!.slice(0, 2)) + 0.3)
+      expect(heldOut!.at(-1)).toBeGreaterThan(heldOut![0]! + 0.5)
+    },
+  )
 })

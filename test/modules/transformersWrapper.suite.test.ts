@@ -10,10 +10,10 @@ import { policyWorld } from '../kit/policySuiteWorld.js'
 
 useEngine()
 
-const settings = ({ maxTokens, ...sampling }: SuiteSampling): Omit<GenerationOptions, 'stopTokens'> => ({
+const settings = ({ maxTokens, minTokens, ...sampling }: SuiteSampling): Omit<GenerationOptions, 'stopTokens'> => ({
   ...sampling,
   maxNewTokens: maxTokens,
-  ...(sampling.minTokens !== undefined && { minNewTokens: sampling.minTokens }),
+  ...(minTokens !== undefined && { minNewTokens: minTokens }),
 })
 
 policySuite('TransformersWrapper', {

@@ -1,8 +1,14 @@
 /** TorchRL's options of wrappers are refused with the form that takes their place. */
 import { describe, expect, it } from 'vitest'
+import { scope } from '../../src/engine/scope.js'
+import { loadPretrained, makeParams } from '../../src/modules/pretrained.js'
 import { SGLangWrapper } from '../../src/modules/remote/SGLangWrapper.js'
 import { vLLMWrapper } from '../../src/modules/remote/vLLMWrapper.js'
 import { TransformersWrapper } from '../../src/modules/transformersWrapper.js'
+import { useEngine } from '../kit/engine.js'
+import { rightOf } from '../kit/results.js'
+
+useEngine()
 
 const WRAPPERS = { TransformersWrapper, vLLMWrapper, SGLangWrapper } as const
 
@@ -26,5 +32,16 @@ describe.each(Object.entries(WRAPPERS))('%s', (name, wrapper) => {
 
   it('refuses a name that is in neither list, with the nearest that is', () => {
     expect(made({ samplings: {} })).toThrow(`${name}: unknown option 'samplings': did you mean 'sampling'?`)
+  })
+})
+
+describe('the sampling of TransformersWrapper', () => {
+  it('refuses a setting that it does not have, also from withSampling', async () => {
+    const { config, arrays } = await rightOf(loadPretrained('embedded'))
+    const policy = scope(() => TransformersWrapper({ config, params: makeParams(arrays) }))
+    const made = (sampling: object) => () => policy.withSampling(sampling)
+    expect(made({ maxTokens: 8 })).toThrow("TransformersWrapper, sampling: unknown option 'maxTokens'")
+    expect(made({ temperature: '1' })).toThrow('temperature must be a number')
+    policy.release()
   })
 })

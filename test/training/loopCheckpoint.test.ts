@@ -1,6 +1,5 @@
 /**
- * Checkpoints of a loop of one's own: it goes on bit for bit, and damaged files are refused by
- * name.
+ * Checkpoints of a custom loop: bit-exact resume, and rejection of damaged files by name.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'

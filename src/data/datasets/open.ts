@@ -16,7 +16,7 @@ import { type DatasetFormat, tasksOfRows } from './rows.js'
 
 export type DatasetFailure = RowFailure | ParquetFailure | HubFailure
 
-/** What datasets need of the world. */
+/** The files and the hub that data sets are read from. */
 export interface DatasetAccess {
   /** Default: the file system. */
   readonly files?: Pick<Files, 'open' | 'exists'>
@@ -68,7 +68,10 @@ export const fileDataset = <Row, T extends Task>(
     TE.chainEitherKW((rows) => tasksOfRows(access.name ?? path, rows, format)),
   )
 
-/** Whether a file belongs to a split: in its name (`train-00000-of-00002.parquet`, `train.jsonl`) or as a folder (`train/0000.parquet`). */
+/**
+ * Tests if a file belongs to a split by its name (`train-00000-of-00002.parquet`, `train.jsonl`) or by a
+ * folder (`train/0000.parquet`).
+ */
 const isOfSplit = (path: string, split: string): boolean => {
   const parts = path.split('/')
   const name = parts.at(-1)!
@@ -261,7 +264,7 @@ export const parseHubName = (text: string): E.Either<HubFailure, HubRows> => {
 }
 
 /**
- * Whether a name means rows on the hub unless there is a file of that name: `hub:...`, or
+ * Tests if a name can be that of rows on the hub, if there is no such file: `hub:...`, or
  * `OWNER/NAME` with perhaps a configuration and a split.
  */
 export const mayBeHubName = (name: string): boolean =>

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { type RowFailure, type RowProblem, type RowTask, type Task, type TaskSource, taskList } from '../task.js'
 
-/** How the rows of a dataset look, and what task a row is. */
+/** The columns of a data set, and the task that each row is. */
 export interface DatasetFormat<in out Row, out T extends Task> {
   /** The name that sources get if nobody gives them one. */
   readonly name: string

@@ -11,7 +11,7 @@ import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type EnvFailure, envFailure } from '../env.js'
 import { type Transform, transform } from './transform.js'
 
-/** What every task has, one entry each. */
+/** The columns of a task, one entry each. */
 export type TaskColumns = {
   readonly query: Data<string>
   readonly answer: Data<string>
@@ -62,7 +62,7 @@ export interface DataLoadingPrimerOptions<
 > {
   readonly source: RowSource<T>
   readonly batchSize: number
-  /** How often each row is used in succession: the size of a group. Divides `batchSize`. */
+  /** The size of a group: neighbors that get the same row. Divides `batchSize`. */
   readonly repeats?: number
   /** The row to begin with, to resume. */
   readonly start?: number
@@ -99,8 +99,8 @@ const leavesOf = (
   })
 
 /**
- * Why these primers cannot be filled from rows: a value of the node or a node with more axes, which
- * no row has.
+ * Lists the primers that rows cannot fill: values of a node, and nodes with more axes, which no row
+ * has.
  */
 const primerProblems = (spec: Spec, path: readonly string[] = []): readonly string[] =>
   Object.entries(spec).flatMap(([name, part]) => {
