@@ -13,9 +13,8 @@ export const hostileFile = (parts: object, model: object = {}): object => ({
 export const hostile = (parts: object, model: object = {}): TextTokenizer =>
   orThrow(textTokenizer(hostileFile(parts, model)))
 
-/** A tokenizer that fails for every text with a blank: it replaces blanks by a million characters. */
-export const failingTokenizer = (): TextTokenizer =>
-  hostile({ pre_tokenizer: { type: 'Metaspace', replacement: 'b'.repeat(1_000_000) } })
+/** A tokenizer that fails for texts of more than a few tokens: each token costs a million characters. */
+export const failingTokenizer = (): TextTokenizer => hostile({}, { continuing_subword_prefix: 'b'.repeat(1_000_000) })
 
 /** A text that `failingTokenizer` cannot encode. */
 export const UNENCODABLE = 'a '.repeat(2000)

@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import * as T from '../../src/index.js'
 import { useEngine } from '../kit/engine.js'
+import { failingTokenizer, UNENCODABLE } from '../kit/hostileTokenizer.js'
 import { smallModel } from '../kit/learners.js'
 
 useEngine({ threads: 1 })
@@ -59,6 +60,19 @@ describe('a row that is longer than the limit', () => {
     expect(reasonOf(result)).toMatch(TOKENS)
     expect(reasonOf(result)).toMatch(/^(conversation|pair) 1: /)
   })
+
+  it.each(['chatBatch', 'pairBatch'] as const)(
+    'is refused by %s if the tokenizer of a hostile model needs too much work for it',
+    async (kind) => {
+      const { text } = await smallModel()
+      const hostileText = { ...text, tokenizer: failingTokenizer() }
+      const result =
+        kind === 'chatBatch'
+          ? T.chatBatch(hostileText)([chat(UNENCODABLE)])
+          : T.pairBatch(hostileText)([pair(UNENCODABLE)])
+      expect(reasonOf(result)).toContain('the tokenizer needs more than')
+    },
+  )
 
   it('is refused at the model_max_length of the tokenizer unless a limit is given', async () => {
     const { text } = await smallModel()

@@ -8,6 +8,7 @@ import type { PreferencePair } from '../../data/datasets/conversationRows.js'
 import { type History, textOf } from '../../data/history.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { encodeRendered } from '../../data/textTokenizer.js'
+import { tokenized } from '../../data/tokenizer/budget.js'
 import { excess, farBeyond } from '../../data/tokenizer/tokenLimit.js'
 import type { ModelText } from '../../modules/pretrained.js'
 import { type RowLimit, type SFTRowsOptions, sftRows } from '../steps/sftRows.js'
@@ -43,7 +44,7 @@ export const chatBatch = (text: ModelText, options: Pick<SFTRowsOptions, 'from' 
 export const pairBatch = ({ tokenizer, template, endOfTurn }: ModelText, options: RowLimit = {}) => {
   checkOptions('pairBatch', options, { maxTokens: aNumber })
   const { maxTokens = tokenizer.settings.maxLength } = options
-  return (pairs: readonly PreferencePair[]): E.Either<ConfigFailure, TensorDict<PreferenceBatch>> => {
+  const batchOf = (pairs: readonly PreferencePair[]): E.Either<ConfigFailure, TensorDict<PreferenceBatch>> => {
     const problems: string[] = []
     const nameOf = (i: number): string => (pairs.length === 1 ? 'the pair' : `pair ${i}`)
     for (const [i, { prompt, chosen, rejected }] of pairs.entries()) {
@@ -74,4 +75,10 @@ export const pairBatch = ({ tokenizer, template, endOfTurn }: ModelText, options
     if (problems.length > 0) return E.left({ _tag: 'ConfigFailure', reason: problemList(problems) })
     return E.right(preferenceBatch({ prompts, chosen, rejected }))
   }
+  return (pairs: readonly PreferencePair[]): E.Either<ConfigFailure, TensorDict<PreferenceBatch>> =>
+    pipe(
+      tokenized(() => batchOf(pairs)),
+      E.mapLeft(({ reason }): ConfigFailure => ({ _tag: 'ConfigFailure', reason })),
+      E.flatten,
+    )
 }

@@ -3,6 +3,9 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { FormatFailure } from '../../core/failure.js'
 
+/** A `char` of the Rust library. */
+const oneCharacter = z.string().refine((text) => [...text.slice(0, 3)].length === 1, 'must be one character')
+
 const pattern = z.union([z.object({ String: z.string() }), z.object({ Regex: z.string() })])
 
 /** What is searched: a literal text, or an expression in Oniguruma's syntax. */
@@ -38,7 +41,7 @@ const simplePreTokenizer = z.discriminatedUnion('type', [
   z.object({ type: z.literal('ByteLevel'), add_prefix_space: z.boolean(), use_regex: z.boolean().default(true) }),
   z.object({
     type: z.literal('Metaspace'),
-    replacement: z.string(),
+    replacement: oneCharacter,
     prepend_scheme: prependScheme.optional(),
     add_prefix_space: z.boolean().optional(),
     split: z.boolean().default(true),
@@ -88,7 +91,7 @@ const simpleDecoder = z.discriminatedUnion('type', [
   z.object({ type: z.literal('WordPiece'), prefix: z.string(), cleanup: z.boolean() }),
   z.object({
     type: z.literal('Metaspace'),
-    replacement: z.string(),
+    replacement: oneCharacter,
     prepend_scheme: prependScheme.optional(),
     add_prefix_space: z.boolean().optional(),
   }),

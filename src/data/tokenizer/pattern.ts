@@ -108,14 +108,13 @@ export const compilePattern = (pattern: PatternJson): FindMatches => {
   const json = { type: 'Split', pattern, behavior: 'Isolated', invert: true }
   const { pattern: expression } = new SplitPreTokenizer(json)
   if (expression === null) throw new SyntaxError(`not a pattern: ${shortened(pattern)}`)
-  if ('String' in pattern) return matchesOf(expression)
   try {
     expression.test('')
     expression.lastIndex = 0
-    return guardedMatches(expression, guardOf(expression.source))
+    return 'String' in pattern ? matchesOf(expression) : guardedMatches(expression, guardOf(expression.source))
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error
-    throw new SyntaxError(`the pattern ${shortened(pattern)} ${error.message}`)
+    throw new SyntaxError(`the pattern ${shortened(pattern)} ${error.message.slice(-200)}`)
   }
 }
 

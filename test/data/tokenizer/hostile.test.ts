@@ -152,17 +152,27 @@ describe('normalizers', () => {
   })
 })
 
+describe('texts of a file that are too long for a regular expression are refused when it is read', () => {
+  const long = 'b'.repeat(20_000_000)
+  it.each<[string, object]>([
+    ['a metaspace', { pre_tokenizer: { type: 'Metaspace', replacement: long } }],
+    ['a metaspace of two characters', { pre_tokenizer: { type: 'Metaspace', replacement: 'bb' } }],
+    ['the metaspace of a decoder', { decoder: { type: 'Metaspace', replacement: long } }],
+    ['a split', { pre_tokenizer: { type: 'Split', pattern: { String: long }, behavior: 'Isolated', invert: false } }],
+    ['a replacement', { normalizer: { type: 'Replace', pattern: { String: long }, content: '' } }],
+  ])('%s', (_, parts) => {
+    const read = textTokenizer(hostileFile(parts))
+    expect(read._tag === 'Left' && read.left.reason.length).toBeLessThan(1000)
+    expect(read._tag).toBe('Left')
+  })
+})
+
 describe('parts that grow or rescan a text end with a typed failure', () => {
   const long = 'b'.repeat(1_000_000)
   const doublings = Array.from({ length: 40 }, () => ({ type: 'Replace', pattern: { String: 'a' }, content: 'aa' }))
   const added = (content: string, more: object = {}): object => ({ added_tokens: [{ id: 9, content, ...more }] })
 
   it.each<[string, TextTokenizer, string]>([
-    [
-      'a metaspace of a million characters',
-      hostile({ pre_tokenizer: { type: 'Metaspace', replacement: long } }),
-      ' '.repeat(1000),
-    ],
     ['a prefix of a million characters', hostile({}, { continuing_subword_prefix: long }), 'a'.repeat(1000)],
     ['an added token that nearly matches everywhere', hostile(added(`${'a'.repeat(100_000)}b`)), 'a'.repeat(99_999)],
     [
