@@ -15,7 +15,10 @@ const playedSessions = async (
 ): Promise<readonly T.CapturedSession[]> => {
   using params = T.sharedParams(model)
   const engine = T.modelEngine({ config: model.config, params: params.value, tokenizer: model.text.tokenizer })
-  const proxy = T.captureApp({ engine, model: { names: ['policy'], root: T.EMBEDDED_MODEL }, text: model.text, key })
+  // Times are fixed, so that a resumed run plays equal sessions.
+  const world = { calendar: { today: () => new Date(0) } }
+  const served = { engine, model: { names: ['policy'], root: T.EMBEDDED_MODEL }, text: model.text, key, world }
+  const proxy = T.captureApp(served, { clock: { now: () => 0 } })
   const post = async (path: string, body: object): Promise<unknown> => {
     const headers = { 'content-type': 'application/json' }
     const request = new Request(`http://proxy${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
