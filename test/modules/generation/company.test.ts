@@ -1,4 +1,4 @@
-/** How the numbers of a row depend on the rows that are computed with it. */
+/** The dependence of a row's numbers on the other rows of its batch. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
