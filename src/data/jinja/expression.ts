@@ -1,6 +1,7 @@
 /** The value of an expression. */
 import { spend, spendCharacters } from './budget.js'
 import { applyFilter } from './filters.js'
+import { addTexts, filterResult } from './markup.js'
 import { calculate, compared, slice } from './operators.js'
 import { derived, joinPrinted, own } from './origin.js'
 import { lookUp, type Scope } from './scope.js'
@@ -176,11 +177,12 @@ export const traceCall = (node: CallNode, scope: Scope): readonly [Traced, Trace
 ]
 
 /** The value of a filter. */
-export const filtered = ({ value, origin }: Traced, filter: FilterName, scope: Scope): Traced => {
+export const filtered = (input: Traced, filter: FilterName, scope: Scope): Traced => {
   const callee = filter.type === 'Identifier' ? filter : filter.callee
   if (callee.type !== 'Identifier') throw new TemplateError('a filter must have a name')
   const args = traceArguments(filter.type === 'Identifier' ? [] : filter.args, scope)
-  return derived(applyFilter(callee.value, value, valuesOf(args)), [origin, ...originsOf(args)])
+  const result = applyFilter(callee.value, input.value, valuesOf(args))
+  return filterResult(callee.value, input, derived(result, [input.origin, ...originsOf(args)]))
 }
 
 /** A key of a dict that is written in a template. */
@@ -222,7 +224,8 @@ const traceBinary = (
   if (operator === 'or') return isTruthy(left.value) ? left : trace(second, scope)
   const right = trace(second, scope)
   const isText = typeof left.value === 'string' && typeof right.value === 'string'
-  return operator === '~' || (operator === '+' && isText)
+  if (operator === '+' && isText) return addTexts(left, right)
+  return operator === '~'
     ? joinPrinted(left, right)
     : derived(calculate(operator, left.value, right.value), [left.origin, right.origin])
 }

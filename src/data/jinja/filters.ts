@@ -1,5 +1,6 @@
 /** Jinja's filters, and Transformers' `tojson`. */
 import { spend, spendCharacters } from './budget.js'
+import { escapeHtml } from './markup.js'
 import { print, repr, toJson } from './print.js'
 import { argument, capitalize, joined, percentFormat, replaceText, stringMethod, strip } from './strings.js'
 import { TemplateError } from './templateError.js'
@@ -183,14 +184,6 @@ const withDefault: Filter = (value, args) => {
 
 const titled = (text: string): string => text.replace(/[^-\s({[<]+/g, capitalize)
 
-const escapeHtml = (text: string): string =>
-  text
-    .replaceAll('&', '&amp;')
-    .replaceAll('>', '&gt;')
-    .replaceAll('<', '&lt;')
-    .replaceAll("'", '&#39;')
-    .replaceAll('"', '&#34;')
-
 const method =
   (name: string): Filter =>
   (value, args) => {
@@ -210,6 +203,7 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   dictsort,
   e: (value) => escapeHtml(print(value)),
   escape: (value) => escapeHtml(print(value)),
+  forceescape: (value) => escapeHtml(print(value)),
   first: (value) => itemsOf(value)[0],
   float: asFloat,
   format: (value, { positional }) => percentFormat(print(value), tuple(positional)),

@@ -43,8 +43,9 @@ const write = (result: Traced, sink: Sink): void => {
   sink.write(text, ranges)
 }
 
-const assign = (target: Expression, { value, origin }: Traced, scope: Scope): void => {
-  if (target.type === 'Identifier') scope.variables.set(target.value, { value, origin })
+const assign = (target: Expression, assigned: Traced, scope: Scope): void => {
+  const { value, origin } = assigned
+  if (target.type === 'Identifier') scope.variables.set(target.value, assigned)
   else if (target.type === 'TupleLiteral') {
     const items = itemsOf(value)
     if (items.length !== target.value.length) {

@@ -53,6 +53,8 @@ export interface Origin {
 export interface Traced {
   readonly value: Value
   readonly origin: Origin
+  /** Set for text that is Python's `Markup`. */
+  readonly isMarkup?: true
 }
 
 export interface TracedArguments {

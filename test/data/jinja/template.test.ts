@@ -35,6 +35,36 @@ describe('refusals are those of Python', () => {
   })
 })
 
+describe('`safe` and `escape`, as Jinja 3.1.6 with MarkupSafe 3.0.3 renders them', () => {
+  it.each([
+    ['{{ x|safe }}', '<a>'],
+    ["{{ (x|safe) + '<end>' }}", '<a>&lt;end&gt;'],
+    ["{{ '<start>' + (x|safe) }}", '&lt;start&gt;<a>'],
+    ['{{ (x|safe) + (x|safe) }}', '<a><a>'],
+    ["{{ (x|safe) ~ '<end>' }}", '<a><end>'],
+    ["{% set y = x|safe %}{{ y + '</s>' }}", '<a>&lt;/s&gt;'],
+    ["{{ (x|safe) + x + '&' }}", '<a>&lt;a&gt;&amp;'],
+    ["{{ (x|safe|upper) + '<' }}", '<A>&lt;'],
+    ["{{ (x|safe|trim) + '<' }}", '<a>&lt;'],
+    ["{{ (x|safe|string) + '<' }}", '<a>&lt;'],
+    ["{{ (x|safe|lower) + '<' }}", '<a>&lt;'],
+    ["{{ (x|safe|capitalize) + '<' }}", '<a>&lt;'],
+    ["{{ (x|safe|default('')) + '<' }}", '<a>&lt;'],
+    ["{{ (x|e) + '<' }}", '&lt;a&gt;&lt;'],
+    ['{{ x|e|e }}', '&lt;a&gt;'],
+    ['{{ x|escape|safe|escape }}', '&lt;a&gt;'],
+    ['{{ x|e|forceescape }}', '&amp;lt;a&amp;gt;'],
+    ["{{ (x|safe if true else x) + '<' }}", '<a>&lt;'],
+    ["{{ (x|safe or '') + '<' }}", '<a>&lt;'],
+    ["{{ ((x|safe) + '<') + '>' }}", '<a>&lt;&gt;'],
+    ["{{ (x|safe|replace('a', '<')) + '<' }}", '<<><'],
+    ["{{ (x|safe|title) + '<' }}", '<A><'],
+    ["{{ [x|safe, '<']|join('>') }}", '<a>><'],
+  ])('%s', (source, text) => {
+    expect(run(source, { x: '<a>' })).toBe(text)
+  })
+})
+
 describe('limits', () => {
   it.each([
     ['a range', '{{ range(1000000000) }}', /Range too big/],

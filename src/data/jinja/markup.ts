@@ -1,0 +1,36 @@
+/**
+ * Python's `Markup`, the result of `safe` and `escape`: `+` escapes text that is joined to it. As in
+ * Transformers, templates do not escape their output, so nothing else depends on it.
+ */
+import { derived, joinPrinted } from './origin.js'
+import { print } from './print.js'
+import type { Traced } from './value.js'
+
+/** Filters that return `Markup`. */
+const MAKING: ReadonlySet<string> = new Set(['safe', 'e', 'escape', 'forceescape'])
+
+/** Filters that return `Markup` for `Markup`. */
+const KEEPING: ReadonlySet<string> = new Set(['capitalize', 'd', 'default', 'lower', 'string', 'trim', 'upper'])
+
+/** Replaces the five characters that HTML reserves. */
+export const escapeHtml = (text: string): string =>
+  text
+    .replaceAll('&', '&amp;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('<', '&lt;')
+    .replaceAll("'", '&#39;')
+    .replaceAll('"', '&#34;')
+
+const asMarkup = (text: Traced): Traced => ({ ...text, isMarkup: true })
+
+/** Returns the result of a filter, as `Markup` if Jinja's filter returns that. */
+export const filterResult = (name: string, input: Traced, result: Traced): Traced => {
+  if (input.isMarkup && (name === 'e' || name === 'escape')) return input // it is escaped already
+  return MAKING.has(name) || (input.isMarkup && KEEPING.has(name)) ? asMarkup(result) : result
+}
+
+const escaped = (text: Traced): Traced => (text.isMarkup ? text : derived(escapeHtml(print(text.value)), [text.origin]))
+
+/** Joins two texts as `+` does. */
+export const addTexts = (left: Traced, right: Traced): Traced =>
+  left.isMarkup || right.isMarkup ? asMarkup(joinPrinted(escaped(left), escaped(right))) : joinPrinted(left, right)
