@@ -146,9 +146,16 @@ it.skipIf(noRedis !== undefined)(
   async () => {
     const redis = await redisServer()
     const model = await writeAnsweringModel(at('model'))
-    writeFileSync(at('rows.jsonl'), gsm8kLines(40))
+    // More rows than tickets can be drawn: a worker that is far ahead makes groups stale, and others take their place.
+    writeFileSync(at('rows.jsonl'), gsm8kLines(2000))
     const engine = await startServe(model, 'policy')
-    const sizes = ['tasks.prompts=2', 'tasks.group=2', 'sampling.maxNewTokens=8', 'keep.checkpointEvery=2']
+    const sizes = [
+      'tasks.prompts=2',
+      'tasks.group=2',
+      'sampling.maxNewTokens=8',
+      'keep.checkpointEvery=2',
+      'keep.evalTasks=4',
+    ]
     const recipe = [
       'gsm8k',
       '--model',
