@@ -1,4 +1,4 @@
-/** GSM8K by GRPO: any model, sampling in this process or on a server with vLLM's protocol. */
+/** Trains any model on GSM8K by GRPO, sampling in this process or on a server with vLLM's protocol. */
 import * as T from 'tandem-rl'
 
 export const recipe = T.defineRecipe({

@@ -1,5 +1,4 @@
 /** Corrects rows whose sampler differs from the trained policy, by rounding or staleness. */
-import { aList, aRecord, checkOptions } from '../core/options.js'
 import {
   type CorrectionMetrics,
   type RolloutCorrectionOptions,
@@ -34,7 +33,6 @@ export const correctedRows = (
   rows: TrainingRows,
   options: RolloutCorrectionOptions,
 ): { readonly rows: TrainingRows; readonly metrics: CorrectionMetrics } => {
-  checkOptions('correctedRows', options, { weights: aRecord, reject: aList })
   const { oldLogProbs, behaviorLogProbs: sampled } = rows
   if (sampled === undefined)
     throw new RangeError('correctedRows: the rows have no behaviorLogProbs; add them with rescoredRows')

@@ -1,6 +1,5 @@
 /** Divides the rows of a batch into mini-batches. */
 import { type Key, permutation } from '../core/key.js'
-import { aNumber, aRecord, checkOptions } from '../core/options.js'
 import { rowsAt } from './stepRows.js'
 
 export interface MiniBatchOptions {
@@ -43,11 +42,8 @@ const placesOf = (groups: readonly string[]): readonly (readonly number[])[] => 
 export const miniBatches = <R extends { readonly prompts: readonly ArrayLike<number>[] }>(
   rows: R,
   groups: readonly string[],
-  options: MiniBatchOptions,
+  { count, key }: MiniBatchOptions,
 ): readonly R[] => {
-  checkOptions('miniBatches', options, { count: aNumber, key: aRecord })
-  const { count, key } = options
-
   const size = rows.prompts.length
   if (!Number.isInteger(count) || count < 1) throw new RangeError(`miniBatches: count must be at least 1, got ${count}`)
   if (groups.length !== size) throw new RangeError(`miniBatches: ${size} rows but ${groups.length} groups`)

@@ -110,7 +110,7 @@ export interface PolicyRun extends AnyRun {
 
 /**
  * Returns each trajectory's reward without length and KL penalties, at its last row: the sum of its
- * reward parts if the environment has any, else the return.
+ * reward parts if the environment has them, else the return.
  */
 const partSignal = (batch: TensorDict): ArrayLike<number> => {
   const [size = 0] = batch.batchShape

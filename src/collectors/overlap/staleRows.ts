@@ -1,5 +1,4 @@
 /** Rows of which some tokens were sampled by older weights than those that learn from them. */
-import { aList, checkOptions } from '../../core/options.js'
 import type { Data, Ragged } from '../../data/tensorDict/leaf.js'
 import { raggedRow } from '../../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
@@ -66,12 +65,9 @@ export interface StaleTokens {
  */
 export const correctStaleRows = (
   rows: TrainingRows,
-  given: StaleTokens,
+  { own, lags }: StaleTokens,
   options: RolloutCorrectionOptions = BY_TOKEN,
 ): { readonly rows: TrainingRows; readonly metrics: CorrectionMetrics } => {
-  checkOptions('correctStaleRows', given, { own: aList, lags: aList })
-  const { own, lags } = given
-
   const { completions, oldLogProbs } = rows
   const isShaped = (list: readonly ArrayLike<number>[]): boolean =>
     list.length === completions.length && list.every((row, i) => row.length === completions[i]!.length)

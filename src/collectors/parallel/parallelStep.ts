@@ -3,12 +3,10 @@ import * as tf from '@tensorflow/tfjs'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { FailureError, type ThreadFailure } from '../../core/failure.js'
-import { checkOptions } from '../../core/options.js'
 import { discard, type Owned, own, scope } from '../../engine/scope.js'
 import type { GradOutput, StepPart } from '../stepGradients.js'
 import {
   countTensors,
-  LOSS_STEP_OPTIONS,
   type LossStep,
   type LossStepOptions,
   type MeasuredLoss,
@@ -70,7 +68,6 @@ export const parallelStep = <S, R, K extends string, X, M extends MeasuredLoss>(
   options: LossStepOptions<S>,
   replicas: Replicas,
 ): ParallelStep<S, R, M> => {
-  checkOptions('parallelStep', options, LOSS_STEP_OPTIONS)
   const pieces = stepPieces(stepCase, options)
   const frozen = options.frozen ?? {}
 

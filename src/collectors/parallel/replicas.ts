@@ -4,7 +4,6 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Thread, Threads } from '../../core/capabilities.js'
 import { errorNamed, FailureError, type ThreadFailure } from '../../core/failure.js'
-import { aNumber, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { engineReport } from '../../engine/report.js'
 import { type BackendName, isBackendName } from '../../engine/select.js'
@@ -132,16 +131,6 @@ const backendHere = (): BackendName => {
   return backend
 }
 
-const START_REPLICAS_OPTIONS: OptionKinds<ReplicasOptions> = {
-  config: aRecord,
-  stepCase: aRecord,
-  workers: aNumber,
-  recompute: oneOf('layers', 'none'),
-  threadsEach: aNumber,
-  startLimitMs: aNumber,
-  threads: aRecord,
-}
-
 /**
  * Starts the threads. Each loads the backend of this thread, and the case of the step from its module.
  *
@@ -150,9 +139,9 @@ const START_REPLICAS_OPTIONS: OptionKinds<ReplicasOptions> = {
  * Effects  `workers - 1` threads, which keep the process alive until `close`.
  * Cost     each holds the weights once more, and computes beside the others.
  */
-export const startReplicas = (options: ReplicasOptions): TaskEither<ThreadFailure, Replicas> => {
-  checkOptions('startReplicas', options, START_REPLICAS_OPTIONS)
-  return async () => {
+export const startReplicas =
+  (options: ReplicasOptions): TaskEither<ThreadFailure, Replicas> =>
+  async () => {
     const { config, stepCase, workers, recompute = 'none', threads = liveThreads, startLimitMs = 600_000 } = options
     if (!(Number.isInteger(workers) && workers >= 1))
       throw new RangeError(`startReplicas: workers must be a positive integer, got ${workers}`)
@@ -192,4 +181,3 @@ export const startReplicas = (options: ReplicasOptions): TaskEither<ThreadFailur
       close: () => (closing ??= closeAll()),
     })
   }
-}

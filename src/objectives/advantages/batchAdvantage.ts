@@ -49,7 +49,7 @@ export type Estimator<R extends TokenAdvantages | Estimated> = (rows: Trajectory
 
 /** The rule for selecting groups. */
 export interface GroupRule {
-  /** Required number of trajectories per group. Default: any number. */
+  /** Required number of trajectories per group. Default: not checked. */
   readonly groupSize?: number
   /**
    * Keeps a group only if its mean return is strictly between these bounds, as in DAPO. Default:
