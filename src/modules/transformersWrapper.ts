@@ -21,7 +21,7 @@ import type { DecoderConfig } from './transformer/config.js'
 import { groupPrompts } from './transformer/pack.js'
 import { type Params, parameterShapes } from './transformer/params.js'
 import { makeScorer } from './transformer/scorer.js'
-import { refuseOtherForms } from './wrapperNames.js'
+import { checkWrapper } from './wrapperNames.js'
 
 export interface TransformersWrapperOptions {
   readonly config: DecoderConfig
@@ -125,8 +125,7 @@ const TRANSFORMERS_WRAPPER_OPTIONS: OptionKinds<TransformersWrapperOptions> = {
  * Source   TorchRL `TransformersWrapper` in tokens mode: text and history are views that environments make.
  */
 export const TransformersWrapper = (options: TransformersWrapperOptions): TransformersPolicy => {
-  refuseOtherForms(NAME, options)
-  checkOptions(NAME, options, TRANSFORMERS_WRAPPER_OPTIONS)
+  checkWrapper(NAME, options, TRANSFORMERS_WRAPPER_OPTIONS)
   const { config, stopTokens = config.endTokens, clock = liveClock } = options
   const generator = options.generator ?? makeGenerator(config)
   const scorer = makeScorer(config)

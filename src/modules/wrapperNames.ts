@@ -1,4 +1,5 @@
-/** TorchRL's options of wrappers that have another form here. */
+/** Options of wrappers: TorchRL's names for what has another form here. */
+import { checkOptions, type OptionKinds } from '../core/options.js'
 
 const KEYS = 'the keys of entries are part of the types and cannot be changed: rename the entry instead'
 
@@ -22,13 +23,15 @@ const ELSEWHERE: ReadonlyMap<string, string> = new Map([
 ])
 
 /**
- * Refuses TorchRL's options of wrappers that have another form here, in camel case or snake case.
+ * Checks the options of a wrapper. TorchRL's options that have another form here are refused with
+ * that form, in camel case or snake case.
  *
- * Errors   throws RangeError with the form that takes the option's place.
+ * Errors   throws RangeError for an unknown option, and as `checkOptions` for a wrong value.
  */
-export const refuseOtherForms = (wrapper: string, options: object): void => {
+export const checkWrapper = <O extends object>(wrapper: string, options: O, kinds: OptionKinds<O>): void => {
   for (const name of Object.keys(options)) {
     const place = ELSEWHERE.get(name.replaceAll('_', '').toLowerCase())
     if (place !== undefined) throw new RangeError(`${wrapper}: unknown option '${name}': ${place}`)
   }
+  checkOptions(wrapper, options, kinds)
 }

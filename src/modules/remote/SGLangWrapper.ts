@@ -1,8 +1,7 @@
 /** SGLang as a policy. */
-import { aList, aRecord, aText, checkOptions, eitherOf, type OptionKinds } from '../../core/options.js'
 import type { EngineClient } from '../../data/engineClient.js'
-import { refuseOtherForms } from '../wrapperNames.js'
-import { type ClientPolicy, clientPolicy, WRAPPER_OPTIONS, type WrapperOptions } from './clientPolicy.js'
+import { checkWrapper } from '../wrapperNames.js'
+import { type ClientPolicy, clientPolicy, SERVER_OPTIONS, type WrapperOptions } from './clientPolicy.js'
 import { SGLangClient, type SGLangClientOptions } from './sglang/client.js'
 
 export type SGLangWrapperOptions = WrapperOptions &
@@ -23,14 +22,6 @@ const clientsOf = (options: SGLangWrapperOptions): readonly EngineClient[] => {
   return [url].flat().map((each) => SGLangClient({ ...server, url: each, ...(apiKey !== undefined && { apiKey }) }))
 }
 
-const SGLANG_WRAPPER_OPTIONS: OptionKinds<SGLangWrapperOptions> = {
-  ...WRAPPER_OPTIONS,
-  url: eitherOf(aText, aList),
-  apiKey: aText,
-  server: aRecord,
-  clients: aList,
-}
-
 /**
  * A policy on an SGLang server, or on several replicas of it.
  *
@@ -45,7 +36,6 @@ const SGLANG_WRAPPER_OPTIONS: OptionKinds<SGLangWrapperOptions> = {
  * const policy = SGLangWrapper({ url: 'http://127.0.0.1:30000', sampling: { maxTokens: 64 } })
  */
 export const SGLangWrapper = (options: SGLangWrapperOptions): ClientPolicy => {
-  refuseOtherForms('SGLangWrapper', options)
-  checkOptions('SGLangWrapper', options, SGLANG_WRAPPER_OPTIONS)
+  checkWrapper<SGLangWrapperOptions>('SGLangWrapper', options, SERVER_OPTIONS)
   return clientPolicy('SGLangWrapper', clientsOf(options), options)
 }

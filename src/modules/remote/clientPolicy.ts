@@ -1,6 +1,6 @@
 /** What the wrappers of servers share: one or several clients as one policy. */
 import { isLeft } from 'fp-ts/lib/Either.js'
-import { aRecord, aText, eitherOf, type OptionKinds, oneOf } from '../../core/options.js'
+import { aList, aRecord, aText, eitherOf, type OptionKinds, oneOf } from '../../core/options.js'
 import type { EngineClient } from '../../data/engineClient.js'
 import { type EnginePolicy, type EnginePolicyOptions, enginePolicy } from '../generation/enginePolicy.js'
 import { type EnginePool, type EnginePoolOptions, enginePool } from './enginePool.js'
@@ -24,6 +24,12 @@ export const WRAPPER_OPTIONS: OptionKinds<WrapperOptions> = {
   truncate: eitherOf(aRecord, oneOf('refuse')),
   sampling: aRecord,
   mixedVersions: oneOf('each', 'refuse', 'oldest'),
+}
+
+/** The options of a wrapper that makes its clients from addresses, for `checkOptions`. */
+export const SERVER_OPTIONS = {
+  ...WRAPPER_OPTIONS,
+  ...{ url: eitherOf(aText, aList), apiKey: aText, server: aRecord, clients: aList },
 }
 
 /** A policy on servers of one kind. */

@@ -1,8 +1,8 @@
 /** vLLM as a policy. */
-import { aList, aRecord, aText, checkOptions, eitherOf, type OptionKinds } from '../../core/options.js'
+import { aText } from '../../core/options.js'
 import type { EngineClient } from '../../data/engineClient.js'
-import { refuseOtherForms } from '../wrapperNames.js'
-import { type ClientPolicy, clientPolicy, WRAPPER_OPTIONS, type WrapperOptions } from './clientPolicy.js'
+import { checkWrapper } from '../wrapperNames.js'
+import { type ClientPolicy, clientPolicy, SERVER_OPTIONS, type WrapperOptions } from './clientPolicy.js'
 import { type VLLMClientOptions, vLLMClient } from './vllm/client.js'
 
 /** What all replicas share. */
@@ -28,15 +28,6 @@ const clientsOf = (options: VLLMWrapperOptions): readonly EngineClient[] => {
     .map((address) => vLLMClient({ ...server, url: address, model, ...(apiKey !== undefined && { apiKey }) }))
 }
 
-const VLLM_WRAPPER_OPTIONS: OptionKinds<VLLMWrapperOptions> = {
-  ...WRAPPER_OPTIONS,
-  url: eitherOf(aText, aList),
-  model: aText,
-  apiKey: aText,
-  server: aRecord,
-  clients: aList,
-}
-
 /**
  * A policy on a vLLM server or on `tandem serve`, or on several replicas of it.
  *
@@ -52,7 +43,6 @@ const VLLM_WRAPPER_OPTIONS: OptionKinds<VLLMWrapperOptions> = {
  * const policy = vLLMWrapper({ url: 'http://127.0.0.1:8000', model: 'policy', generateKwargs: { maxNewTokens: 64 } })
  */
 export const vLLMWrapper = (options: VLLMWrapperOptions): ClientPolicy => {
-  refuseOtherForms('vLLMWrapper', options)
-  checkOptions('vLLMWrapper', options, VLLM_WRAPPER_OPTIONS)
+  checkWrapper<VLLMWrapperOptions>('vLLMWrapper', options, { ...SERVER_OPTIONS, model: aText })
   return clientPolicy('vLLMWrapper', clientsOf(options), options)
 }
