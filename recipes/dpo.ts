@@ -31,18 +31,10 @@ export const recipe = T.defineRecipe({
       settings.dataset === null
         ? workedOrBare(T.child(key, 'rows'), settings.heldOut + 2048)
         : await T.orThrow(T.openRows(settings.dataset, T.PREFERENCE_ROW))
-    const origin = (firstRow: number) => ({ source: settings.dataset ?? 'the generated rows', firstRow })
-    const batch = T.pairBatch(model.text, { maxTokens: model.config.maxPositions })
-    const batches = { size: settings.batch, batch }
-    const train = {
-      rows: rows.slice(settings.heldOut),
-      key: T.child(key, 'order'),
-      origin: origin(1 + settings.heldOut),
-    }
-    const data = T.rowBatches({ name: 'train', ...train, ...batches })
-    const heldOut = T.rowBatches({
-      ...{ name: 'held out', rows: rows.slice(0, settings.heldOut), origin: origin(1) },
-      ...batches,
+    const { train, heldOut } = T.splitRows({
+      ...{ rows, heldOut: settings.heldOut, size: settings.batch, key: T.child(key, 'order') },
+      source: settings.dataset ?? 'the generated rows',
+      batch: T.pairBatch(model.text, { maxTokens: model.config.maxPositions }),
     })
 
     const learner = T.localLearner({ ...T.learnerParts(settings, model), loss: T.dpoLoss({ beta: settings.beta }) })
@@ -58,7 +50,7 @@ export const recipe = T.defineRecipe({
     const solved = T.evaluator({ name: 'word problems', env: problems, policy, tasks: settings.keep.evalTasks })
 
     const run = T.defineRun({
-      data,
+      data: train,
       rate,
       learner,
       updater: T.inProcessUpdater(policy),

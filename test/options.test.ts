@@ -158,6 +158,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   rolloutGroups: ['policys', 'policy'],
   roundRobin: ['round', 'rounds'],
   rowBatches: ['names', 'name'],
+  splitRows: ['heldOuts', 'heldOut'],
   runRolloutWorker: ['policys', 'policy'],
   rowSettings: ['column', 'columns'],
   sampleAhead: ['signals', 'signal', 2],

@@ -62,7 +62,7 @@ export type {
   UpdateMetrics,
 } from './records.js'
 export { type ReplayEvent, type ReplayOptions, replay } from './replay.js'
-export { type RowBatches, type RowBatchOptions, rowBatches } from './rowBatches.js'
+export { type RowBatches, type RowBatchOptions, rowBatches, type SplitRowsOptions, splitRows } from './rowBatches.js'
 export {
   type AnyRun,
   closing,

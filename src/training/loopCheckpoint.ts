@@ -52,16 +52,14 @@ const positionSchema: z.ZodType<Json> = z.json()
  * optimizer's state, the step and a position, with a digest of each file. `loadPretrained` reads
  * the folder of a model.
  *
- * The checkpoint is written atomically. It has the format of a run's checkpoints.
+ * The checkpoint is written atomically. It has the format of a run's checkpoints. Page 5 of the
+ * guide shows a loop that uses both functions.
  *
  * Returns  the path of the checkpoint.
  * Errors   `Left(FileFailure)` if it cannot be written; throws RangeError for unknown options, a
  *          step that is not a count, a position that is not JSON data, and fewer than one
  *          checkpoint to keep.
  * Effects  writes the folder, and removes checkpoints that are older than the newest `keep`.
- *
- * @example
- * typeof saveCheckpoint // 'function'
  */
 export const saveCheckpoint = <P>(
   folder: string,
@@ -114,9 +112,6 @@ const checkpointAt = (folder: string, files: Files): TE.TaskEither<FileFailure, 
  *          another model or optimizer. The learner is unchanged then. Throws RangeError for unknown
  *          options.
  * Effects  reads the folder. The position is not checked: it must have been saved by this loop.
- *
- * @example
- * typeof loadCheckpoint // 'function'
  */
 export const loadCheckpoint = <P>(
   folder: string,

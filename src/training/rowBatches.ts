@@ -5,7 +5,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { describe, type Failure, orThrow } from '../core/failure.js'
 import { formatKey, type Key } from '../core/key.js'
-import { aFunction, aNumber, anything, aText, checkOptions, refuse } from '../core/options.js'
+import { aFunction, aList, aNumber, anything, aText, checkOptions, refuse } from '../core/options.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import { type RowFailure, type RowSource, shuffled } from '../data/task.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -165,5 +165,42 @@ export const rowBatches = <Row, B>(options: RowBatchOptions<Row, B>): RowBatches
         yield orThrow(batchAt(places, start, Math.min(size, source.size - start)))
     },
     close: async () => undefined,
+  }
+}
+
+export interface SplitRowsOptions<Row, B> extends Pick<RowBatchOptions<Row, B>, 'size' | 'batch'> {
+  readonly rows: readonly Row[]
+  /** The file of the rows, for failures. */
+  readonly source: string
+  /** Number of rows held out for evaluation: the first ones. */
+  readonly heldOut: number
+  /** Random key of the order of the training rows. */
+  readonly key: Key
+}
+
+/**
+ * Makes batches for evaluation from the first rows of a data set, in order, and shuffled batches
+ * for training from the others. Failures name a row by its number in the data set.
+ *
+ * Errors   as `rowBatches`, which needs rows in both parts.
+ * Source   Hugging Face Datasets `train_test_split`, with the first rows as the test part.
+ *
+ * @example
+ * const batch = (rows: readonly number[]) => right(TensorDict({ n: data(rows) }, [rows.length]))
+ * const parts = splitRows({ rows: [1, 2, 3], source: 'numbers', heldOut: 1, size: 2, key: keyFromSeed(1), batch })
+ * [parts.train.rows, parts.heldOut.rows] // [2, 1]
+ */
+export const splitRows = <Row, B>(
+  options: SplitRowsOptions<Row, B>,
+): { readonly train: RowBatches<B>; readonly heldOut: RowBatches<B> } => {
+  checkOptions('splitRows', options, {
+    ...{ rows: aList, source: aText, heldOut: aNumber, size: aNumber, key: anything, batch: aFunction },
+  })
+  const { rows, source, heldOut, size, key, batch } = options
+  const part = (name: string, from: number, to?: number) =>
+    ({ name, rows: rows.slice(from, to), origin: { source, firstRow: 1 + from }, size, batch }) as const
+  return {
+    train: rowBatches({ ...part('train', heldOut), key }),
+    heldOut: rowBatches(part('held out', 0, heldOut)),
   }
 }

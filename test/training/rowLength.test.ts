@@ -98,3 +98,21 @@ describe('a row that is longer than the limit', () => {
     },
   )
 })
+
+describe('splitRows', () => {
+  it('holds out the first rows, trains on the others, and numbers the rows of both from the first', async () => {
+    const { text } = await smallModel()
+    const split = (long: number) =>
+      T.splitRows({
+        rows: Array.from({ length: 7 }, (_, i) => chat(i === long ? HUGE : String(i))),
+        ...{ source: 'chats.jsonl', heldOut: 2, size: 2, key: T.keyFromSeed(1) },
+        batch: T.chatBatch(text, { maxTokens: 64 }),
+      })
+    const { train, heldOut } = split(7)
+    expect([train.rows, heldOut.rows]).toEqual([5, 2])
+    expect(() => Array.from(split(1).heldOut.once())).toThrow('chats.jsonl, row 2: ')
+    expect(() => {
+      for (const made of split(6).train.once()) made.release()
+    }).toThrow('chats.jsonl, row 7: ')
+  })
+})

@@ -15,7 +15,7 @@ export interface WrapperOptions extends Omit<EnginePolicyOptions, 'engine'> {
 }
 
 /** The common options of server wrappers, for `checkOptions`. */
-export const WRAPPER_OPTIONS: OptionKinds<WrapperOptions> = {
+const WRAPPER_OPTIONS: OptionKinds<WrapperOptions> = {
   generateKwargs: aRecord,
   pool: aRecord,
   name: aText,
