@@ -1,5 +1,5 @@
 /** What a policy must have said: our own scorer on the same checkpoint, its tokenizer and its template. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { orThrow } from '../../src/core/failure.js'
 import { renderText } from '../../src/data/chatTemplate.js'
 import { History, message } from '../../src/data/history.js'
