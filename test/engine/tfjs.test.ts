@@ -18,7 +18,7 @@ const registries = async (code: string): Promise<unknown> => {
   return JSON.parse(result.stdout)
 }
 
-const ENGINE = `await import('./src/engine/index.js')`
+const ENGINE = `await import('./src/doors/engine.js')`
 const UNION = `await import('@tensorflow/tfjs')`
 
 describe('the engine and tfjs-core', () => {

@@ -1,7 +1,7 @@
 /** Programs of TensorFlow.js that import nothing of this project but the engine. */
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
-import '../../../src/engine/index.js'
+import '../../../src/doors/engine.js'
 import { runWithPackages } from '../../kit/packages.js'
 
 describe("import 'tandem-rl/engine'", () => {
@@ -14,7 +14,7 @@ describe("import 'tandem-rl/engine'", () => {
   it("trains tfjs's own layers with tfjs's own optimizer", async () => {
     const { code, stdout, stderr } = await runWithPackages(`
       import * as tf from '@tensorflow/tfjs'
-      import './src/engine/index.js'
+      import './src/doors/engine.js'
       const dense = (options) => tf.layers.dense({ ...options, kernelInitializer: tf.initializers.glorotUniform({ seed: 1 }) })
       const model = tf.sequential({ layers: [dense({ units: 8, activation: 'tanh', inputShape: [1] }), dense({ units: 1 })] })
       model.compile({ optimizer: tf.train.adam(0.05), loss: 'meanSquaredError' })
