@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /**
  * Who frees which tensor. No other file calls `tidy`, `keep` or `dispose`.
  *
