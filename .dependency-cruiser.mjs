@@ -13,8 +13,9 @@ const ALLOWED = {
   training: ['core', 'engine', 'data', 'envs', 'modules', 'objectives', 'collectors', 'live'],
   tracking: ['core', 'data', 'training', 'live'],
   serve: ['core', 'data', 'live', 'modules'],
+  bench: ['core', 'engine', 'data', 'envs', 'live'],
   testing: ['core', 'engine', 'data', 'envs', 'collectors'],
-  cli: ['core', 'engine', 'data', 'modules', 'collectors', 'training', 'tracking', 'serve', 'live'],
+  cli: ['core', 'engine', 'data', 'modules', 'collectors', 'training', 'tracking', 'serve', 'bench', 'live'],
 }
 
 /** Package -> folders that may import it. */

@@ -2,6 +2,7 @@
  * Whole GRPO steps (sample, reward, backward, update) with a random reward: the counterpart of the peers' grpo_trl.py. It runs what the package
  * installs, compiled; sampling and gradients are shared out to workers, `threads` in all.
  */
+
 import {
   adamW,
   algorithmLoss,
@@ -17,8 +18,9 @@ import {
   selectBackend,
   uniform,
 } from 'tandem-rl'
+import { median } from '../src/bench/statistics.js'
 import { randomModel, ratedBatch } from './batch.js'
-import { benchConfig, median, randomIds, readOptions, runBench } from './settings.js'
+import { benchConfig, randomIds, readOptions, runBench } from './settings.js'
 
 const { settings, mode } = readOptions('Runs whole GRPO steps on random prompts with a random reward.', {
   prompts: 16,

@@ -1,5 +1,7 @@
 /** Runs of `LLMCollector` with a scripted policy that takes no time or some, and what they take. */
+
 import { setTimeout } from 'node:timers/promises'
+import { median } from '../../src/bench/statistics.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
@@ -7,7 +9,6 @@ import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { liveTensors } from '../../src/engine/scope.js'
 import { ScriptedEnv } from '../../src/testing/scriptedEnv.js'
 import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
-import { median } from '../settings.js'
 
 /** A policy that remembers nothing, and answers after some time. */
 const answerAfter = (ms: number): Policy<TokenPrompt, TokenAction> => ({
