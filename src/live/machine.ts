@@ -1,6 +1,6 @@
 /** The real machine. */
 import { availableParallelism, cpus, totalmem } from 'node:os'
-import type { Machine } from '../core/capabilities.js'
+import type { Machine, Usage } from '../core/capabilities.js'
 
 /** The memory of the machine, or of the container that the process is in, whichever is less. */
 export const liveMachine: Machine = {
@@ -22,3 +22,16 @@ export const host = (): { readonly cpu: string; readonly cores: number; readonly
   cores: availableParallelism(),
   node: process.version,
 })
+
+/** The resources of the real process. */
+export const liveUsage: Usage = {
+  cpuMs: () => {
+    const { user, system } = process.cpuUsage()
+    return (user + system) / 1000
+  },
+  residentBytes,
+  heapBytes: () => {
+    globalThis.gc?.()
+    return process.memoryUsage().heapUsed
+  },
+}
