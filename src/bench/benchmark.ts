@@ -24,7 +24,7 @@ export interface BenchmarkRound {
   readonly policySeconds: number
   /** Seconds with a reset or a step of an environment in progress. */
   readonly envSeconds: number
-  /** Seconds with neither in progress. */
+  /** Seconds with neither in progress. For recipes, also without training. */
   readonly restSeconds: number
   /** Rows that wait for the policy: the mean over time, and the maximum. */
   readonly inFlight: { readonly mean: number; readonly most: number }
@@ -145,7 +145,8 @@ const requireWork = ({ name, unit }: Subject, { units, seconds }: BenchmarkRound
   if (!(seconds > 0)) throw new RangeError(`benchmark: a round of '${name}' took no measurable time; make it longer`)
 }
 
-const hostNow = (): BenchmarkHost => {
+/** Describes the machine and the active backend. */
+export const benchmarkHost = (): BenchmarkHost => {
   const { backend, version } = engineReport()
   return { ...host(), backend: `${backend} ${version}` }
 }
@@ -189,7 +190,7 @@ const runAll =
         onRound?.(subject.name, round.right)
       }
     }
-    const machine = hostNow()
+    const machine = benchmarkHost()
     return E.right(seats.map(({ subject, taken }) => summarize(subject, taken, machine)))
   }
 
