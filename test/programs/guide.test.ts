@@ -6,6 +6,7 @@ import { pathToFileURL } from 'node:url'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import ts from 'typescript'
 import { afterAll, describe, expect, it } from 'vitest'
+import { benchCommand } from '../../src/cli/bench.js'
 import { captureCommand } from '../../src/cli/capture.js'
 import { connectUpstream } from '../../src/cli/captureUpstream.js'
 import { doctorCommand } from '../../src/cli/doctor.js'
@@ -51,6 +52,7 @@ const folder = mkdtempSync(join('runs', 'guide-'))
 const fileOf = ({ name }: Page): string => resolve(folder, `${name}.ts`)
 for (const page of programs) {
   const local = page.program
+    .replaceAll("from 'tandem-rl/bench'", "from '../../src/bench/index.js'")
     .replaceAll("from 'tandem-rl/testing'", "from '../../src/testing/index.js'")
     .replaceAll("from 'tandem-rl'", "from '../../src/index.js'")
   writeFileSync(fileOf(page), `${local}\nexport {}\n`)
@@ -112,7 +114,7 @@ const optionsIn = (text: string): readonly string[] => [
 
 const commands = {
   ...{ train: await trainCommand([]), eval: await evalCommand([]), replay: replayCommand() },
-  ...{ doctor: doctorCommand(), sample: sampleCommand() },
+  ...{ doctor: doctorCommand(), sample: sampleCommand(), bench: await benchCommand([]) },
 }
 
 /** Only its options are looked at: no engine is started. */
