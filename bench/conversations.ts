@@ -18,8 +18,8 @@ import { data, ragged, raggedRow } from '../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../src/data/tensorDict/tensorDict.js'
 import { host } from '../src/live/machine.js'
 import { liveTransport } from '../src/live/transport/liveTransport.js'
-import { vLLMWrapper } from '../src/modules/remote/vLLMWrapper.js'
 import { vLLMClient } from '../src/modules/remote/vllm/client.js'
+import { vLLMWrapper } from '../src/modules/remote/vllm/vLLMWrapper.js'
 import type { SlotReport } from './slotServer.js'
 
 interface Options {

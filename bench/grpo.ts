@@ -3,21 +3,11 @@
  * installs, compiled; sampling and gradients are shared out to workers, `threads` in all.
  */
 
-import {
-  adamW,
-  algorithmLoss,
-  child,
-  completionKeys,
-  keyFromSeed,
-  liveClock,
-  localLearner,
-  orThrow,
-  own,
-  parameterCount,
-  scope,
-  selectBackend,
-  uniform,
-} from 'tandem-rl'
+import { adamW, child, keyFromSeed, liveClock, localLearner, orThrow, uniform } from 'tandem-rl'
+import { own, scope, selectBackend } from 'tandem-rl/engine'
+import { parameterCount } from 'tandem-rl/models'
+import { algorithmLoss } from 'tandem-rl/objectives'
+import { completionKeys } from 'tandem-rl/serve'
 import { median } from '../src/bench/statistics.js'
 import { randomModel, ratedBatch } from './batch.js'
 import { benchConfig, randomIds, readOptions, runBench } from './settings.js'

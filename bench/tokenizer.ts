@@ -11,8 +11,8 @@ import * as library from '@huggingface/tokenizers'
 import { Tokenizer as RustTokenizer } from 'tokenizers'
 import { median } from '../src/bench/statistics.js'
 import { orThrow } from '../src/core/failure.js'
-import { textTokenizer } from '../src/data/textTokenizer.js'
 import { host } from '../src/live/machine.js'
+import { textTokenizer } from '../src/text/tokenizer/textTokenizer.js'
 
 const [megabytes = 0.25, rounds = 5] = process.argv.slice(2).map(Number)
 
@@ -31,7 +31,7 @@ const { Tokenizer: PureTokenizer } = library as unknown as {
 }
 
 /** The documentation of this project, repeated: prose, code, tables. */
-const source = ['docs/parity.md', 'docs/benchmarks.md', 'CONTRIBUTING.md', 'src/data/textTokenizer.ts']
+const source = ['docs/parity.md', 'docs/benchmarks.md', 'CONTRIBUTING.md', 'src/text/tokenizer/textTokenizer.ts']
   .map((path) => readFileSync(path, 'utf8'))
   .join('\n')
 const lines = source

@@ -2,7 +2,7 @@
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../core/capabilities.js'
 import type { Policy } from '../data/policy.js'
-import type { Env } from '../envs/env.js'
+import type { Env } from '../envs/base/env.js'
 
 /** The parts of a round, in ms. Parts that overlap are counted in each. */
 interface Parts {

@@ -3,7 +3,7 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../core/failure.js'
 import type { Key } from '../core/key.js'
 import type { Policy } from '../data/policy.js'
-import type { Env } from '../envs/env.js'
+import type { Env } from '../envs/base/env.js'
 
 /** What a subject receives for one round. */
 export interface Round {

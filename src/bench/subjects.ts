@@ -9,7 +9,7 @@ import type { Task } from '../data/task.js'
 import type { Data } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { discard } from '../engine/scope.js'
-import { type Env, type EnvFailure, endedRows, nextRequest } from '../envs/env.js'
+import { type Env, type EnvFailure, endedRows, nextRequest } from '../envs/base/env.js'
 import type { Answered, AnyReward, Scored } from '../envs/rewards/reward.js'
 import type { Round, Subject } from './subject.js'
 

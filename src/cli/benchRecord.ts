@@ -3,7 +3,7 @@ import type { Benchmark, BenchmarkRound } from '../bench/benchmark.js'
 import { median } from '../bench/statistics.js'
 import { liveTensors } from '../engine/scope.js'
 import { host, liveUsage } from '../live/machine.js'
-import type { PhaseSeconds, StepRecord } from '../training/records.js'
+import type { PhaseSeconds, StepRecord } from '../run/records.js'
 
 const PHASES = ['generation', 'environment', 'training', 'weightSync'] as const
 

@@ -20,22 +20,22 @@ const report = async (operation) => {
 `
 
 const PROGRAMS = {
-  'jit of the engine': `import { jit } from './src/engine/index.js'
+  'jit of the engine': `import { jit } from './src/doors/engine.js'
     import * as tf from '@tensorflow/tfjs'
     await report(() => jit((x) => tf.square(x))(tf.scalar(3)).dataSync())`,
   'a scope': `import { scope } from './src/engine/scope.js'
     import * as tf from '@tensorflow/tfjs'
     await report(() => scope(() => tf.square(3)).dataSync())`,
-  'makeParams of the modules': `import { makeParams } from './src/modules/index.js'
+  'makeParams of the modules': `import { makeParams } from './src/doors/models.js'
     await report(() => makeParams(new Map([['a', { data: new Float32Array(2), shape: [2] }]])).a.square().dataSync())`,
-  'a TensorDict of the data': `import { TensorDict } from './src/data/index.js'
+  'a TensorDict of the data': `import { TensorDict } from './src/doors/tensordict.js'
     import * as tf from '@tensorflow/tfjs'
     await report(() => TensorDict({ a: tf.scalar(1) }, []))`,
   'a loss of the objectives': `import { maskedMean } from './src/engine/masked.js'
-    import './src/objectives/index.js'
+    import './src/doors/objectives.js'
     import * as tf from '@tensorflow/tfjs'
     await report(() => maskedMean(tf.tensor1d([1]), tf.tensor1d([1])).dataSync())`,
-  'text alone': `import { trainBytePairEncoding } from './src/data/index.js'
+  'text alone': `import { trainBytePairEncoding } from './src/doors/text.js'
     trainBytePairEncoding(['a b'], { vocabularySize: 300, specialTokens: [] })
     console.log(JSON.stringify({ native: native() }))`,
 } as const

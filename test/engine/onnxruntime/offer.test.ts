@@ -1,7 +1,7 @@
 /** A program of TensorFlow.js that knows nothing of this project but one import. */
 import * as tf from '@tensorflow/tfjs'
 import { describe, expect, it } from 'vitest'
-import '../../../src/engine/index.js'
+import '../../../src/doors/engine.js'
 
 describe("import 'tandem-rl/engine'", () => {
   it('makes tfjs compute on onnxruntime, without another word', async () => {
