@@ -1,5 +1,5 @@
 /** Synthetic batches and models for benchmarks of learners. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import {
   EMBEDDED_MODEL,
   keyFromSeed,

@@ -1,7 +1,7 @@
 /** Every `@example` in the sources runs: lines `expression // value` must give that value, other lines must not throw. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as Either from 'fp-ts/lib/Either.js'
 import { none, some } from 'fp-ts/lib/Option.js'

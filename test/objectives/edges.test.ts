@@ -1,5 +1,5 @@
 /** What every estimator and every loss gives at the edges: nothing to learn from, nothing to compare with, numbers that are none. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../src/core/failure.js'

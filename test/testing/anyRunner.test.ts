@@ -10,7 +10,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const PROGRAM = `
 import { afterEach, before, beforeEach, it } from 'node:test'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { StepCounter } from '../../src/index.js'
 import { selectBackend } from '../../src/doors/engine.js'

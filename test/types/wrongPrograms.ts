@@ -2,7 +2,7 @@
 
 /** What the programs have in scope. */
 export const PRELUDE = `
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { type HistoryAction, type Policy, type TextPrompt, type TokenAction, type TokenPrompt } from '../../src/index.js'

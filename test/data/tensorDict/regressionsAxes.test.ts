@@ -1,5 +1,5 @@
 /** What Python's tensordict 0.14 gets wrong about batch axes, by the numbers of the list in the reference; here each is right or refused. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { ellipsis, index, mask, newAxis } from '../../../src/data/tensorDict/indexing.js'
 import { concat, setAt, stack, where } from '../../../src/data/tensorDict/joining.js'
