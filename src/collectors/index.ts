@@ -196,7 +196,6 @@ export {
 } from './steps/lossStep.js'
 export type { PPOMetrics } from './steps/ppoStep.js'
 export {
-  type MaskedTokens,
   maskedRows,
   type SFTRows,
   type SFTRowsOptions,

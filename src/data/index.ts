@@ -1,5 +1,13 @@
 /** The values that everything else exchanges: TensorDict, History, tokenizers, tasks, specs, policies, files. */
-
+export {
+  type ApplyChatTemplateOptions,
+  applyChatTemplate,
+  type ChatPadding,
+  type ChatTokens,
+  type MaskedTokens,
+  type MaskedTokensOptions,
+  type PaddedChatTokens,
+} from './applyChatTemplate.js'
 export * from './arithmetic.js'
 export type * from './batch.js'
 export * from './buffers/index.js'
