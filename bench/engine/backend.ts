@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import * as tf from '@tensorflow/tfjs'
-import { activeRecordingBackend } from '../../src/engine/onnxruntime/register.js'
+import { activeRecordingBackend } from '../../src/engine/register.js'
 import { selectBackend } from '../../src/engine/select.js'
 import type { Settle } from './body.js'
 

@@ -12,7 +12,7 @@ import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { liveHttpServer } from '../../src/live/httpServer.js'
 import type { FolderEngineOptions } from '../../src/modules/generation/folderEngine.js'
 import { LLMOnDevice } from '../../src/modules/generation/onDevice.js'
-import type { Pretrained } from '../../src/modules/pretrained.js'
+import type { Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import { serveApp } from '../../src/serve/app.js'
 import { followRecipe } from './recipeRuns.js'
 

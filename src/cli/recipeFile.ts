@@ -6,7 +6,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { unknownName } from '../core/options.js'
-import type { Recipe } from '../training/recipe.js'
+import type { Recipe } from '../run/recipe.js'
 import { CommandError } from './failure.js'
 
 /** A recipe, and its file as given by the user, or `null` for a built-in recipe. */

@@ -6,7 +6,7 @@ import { take } from '../data/tensorDict/selecting.js'
 import { find, get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { scope } from '../engine/scope.js'
 import type { AgentRewards, MultiAgentState } from '../envs/agents/multiAgentEnv.js'
-import { endedRows, type Outcome } from '../envs/env.js'
+import { endedRows, type Outcome } from '../envs/base/env.js'
 import { rowsByTrajectory } from './rollouts/identity.js'
 import type { CollectedBatch, TurnEntries } from './rollouts/turnRows.js'
 

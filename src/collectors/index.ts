@@ -1,4 +1,5 @@
 /** Collecting rollouts, training on them, and updating policies. */
+
 export { agentRows } from './agentRows.js'
 export {
   type CapturedBatch,
@@ -67,17 +68,6 @@ export {
   LLMCollector,
   type LLMCollectorOptions,
 } from './llmCollector.js'
-export {
-  type MakeModelEvent,
-  type MakeModelFailure,
-  type MakeModelOptions,
-  type ModelStage,
-  makeModel,
-  type TrainModelEvent,
-  type TrainModelFailure,
-  type TrainModelOptions,
-  trainModel,
-} from './makeModel.js'
 export {
   type EstimatedBatch,
   formatEstimate,
@@ -176,8 +166,6 @@ export type {
 export type { RolloutRun, RolloutRunOptions } from './rollouts/rolloutRun.js'
 export type { ConcurrentOptions, OnRolloutFailure, TurnBatches } from './rollouts/settings.js'
 export { type CollectedBatch, type TurnEntries, trajectoryReturns } from './rollouts/turnRows.js'
-export type { Recompute } from './stepGradients.js'
-export type { StepMetrics } from './stepMetrics.js'
 export {
   type DistillationMetrics,
   type DistilledRows,
@@ -202,6 +190,8 @@ export {
   sftRows,
 } from './steps/sftRows.js'
 export type { SFTMetrics } from './steps/sftStep.js'
+export type { Recompute } from './steps/stepGradients.js'
+export type { StepMetrics } from './steps/stepMetrics.js'
 export type { ValueMetrics } from './steps/valueStep.js'
 export { type DecoderForms, type DecoderFormsOptions, decoderForms } from './updaters/decoderForms.js'
 export { type EngineUpdater, engineUpdater, type UpdaterState } from './updaters/engineUpdater.js'

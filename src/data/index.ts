@@ -1,4 +1,93 @@
 /** The values that everything else exchanges: TensorDict, History, tokenizers, tasks, specs, policies, files. */
+
+export {
+  type AudioPart,
+  append as appendMessage,
+  type ContentPart,
+  continueLast,
+  extend as extendHistory,
+  History,
+  hashHistory,
+  type ImagePart,
+  lastMessage,
+  type MediaSource,
+  type Message,
+  type MessageDetails,
+  message,
+  replaceLast,
+  sameHistory,
+  sameMessage,
+  type TextPart,
+  type ToolCall,
+  textOf,
+  toolCallProblems,
+  toolResult,
+  truncate as truncateHistory,
+  withSystem,
+} from '../text/history/history.js'
+export { historyFromJson, historyToJson } from '../text/history/historyJson.js'
+export { historyFromOpenAi, historyToOpenAi, type OpenAiMessage } from '../text/history/openAiChat.js'
+export {
+  type ChatTemplate,
+  chatTemplate,
+  type Rendered,
+  type RenderOptions,
+  render,
+  renderSuffix,
+  renderText,
+  type TemplateVariables,
+  type TextSpan,
+} from '../text/template/chatTemplate.js'
+export type { ContentForm } from '../text/template/content.js'
+export { fromText, inverseOf, type ParsedText } from '../text/template/fromText.js'
+export type { GrammarOptions } from '../text/template/grammar.js'
+export {
+  type AssistantText,
+  type AssistantTextOptions,
+  assistantText,
+  hasGenerationTags,
+  tokenMask,
+} from '../text/template/masks.js'
+export { type TemplateChoice, type TemplateSource, templateSource } from '../text/template/named.js'
+export type { TextRange } from '../text/textRange.js'
+export {
+  type BytePairEncodingOptions,
+  type TokenizerJson,
+  type TokenizerProgress,
+  trainBytePairEncoding,
+} from '../text/tokenizer/bytePairEncoding.js'
+export {
+  type Encoding,
+  type PaddingOptions,
+  padEncodings,
+  type Side,
+  type TruncationOptions,
+  utf8Offsets,
+  windows,
+} from '../text/tokenizer/encoding.js'
+export {
+  type BatchTokenizer,
+  batchTokenizer,
+  type NativeTokenizerFailure,
+  nativeTokenizer,
+} from '../text/tokenizer/native.js'
+export type { TextReading } from '../text/tokenizer/pipeline.js'
+export type { TokenizerSettings, TokenRole } from '../text/tokenizer/settings.js'
+export {
+  type AddedToken,
+  type DecodeState,
+  decodeEnd,
+  decodeNext,
+  type EncodedText,
+  type EncodeOptions,
+  type EncodingOptions,
+  encodeRendered,
+  type SpecialTokensInText,
+  type TextTokenizer,
+  type TokenSpan,
+  textTokenizer,
+} from '../text/tokenizer/textTokenizer.js'
+export * from '../text/toolCalls/index.js'
 export {
   type ApplyChatTemplateOptions,
   applyChatTemplate,
@@ -11,27 +100,11 @@ export {
 export * from './arithmetic.js'
 export type * from './batch.js'
 export * from './buffers/index.js'
-export {
-  type BytePairEncodingOptions,
-  type TokenizerJson,
-  type TokenizerProgress,
-  trainBytePairEncoding,
-} from './bytePairEncoding.js'
 export { readCapture } from './capture/records.js'
 export type { CapturedCall, CapturedCompletion, CapturedSession } from './capture/session.js'
 export type { ChainSplit, SplitReason } from './capture/splits.js'
 export { type CapturedTrajectory, type SessionTrajectories, sessionTrajectories } from './capture/trajectories.js'
-export {
-  type ChatTemplate,
-  chatTemplate,
-  type Rendered,
-  type RenderOptions,
-  render,
-  renderSuffix,
-  renderText,
-  type TemplateVariables,
-  type TextSpan,
-} from './chatTemplate.js'
+export { collectJsonLines, type NumberedRow, type ReadJsonLinesOptions, readJsonLines } from './codecs/jsonl.js'
 export type { PackageFailure } from './codecs/optionalPackage.js'
 export {
   type ParquetFailure,
@@ -87,7 +160,6 @@ export { CONVERSATION_ROW, PREFERENCE_ROW, type PreferencePair } from './dataset
 export { finalAnswer, GSM8K, type Gsm8kRow, type Gsm8kTasksOptions, gsm8kTasks } from './datasets/gsm8k.js'
 export { IFEVAL, type IfEvalRow, type Instruction } from './datasets/ifEval.js'
 export { INSTRUCTION_ARGUMENTS, type InstructionArguments, type InstructionId } from './datasets/ifEvalInstructions.js'
-export { collectJsonLines, type NumberedRow, type ReadJsonLinesOptions, readJsonLines } from './datasets/jsonl.js'
 export { boxedAnswer, MATH, type MathRow } from './datasets/math.js'
 export {
   type DatasetAccess,
@@ -141,33 +213,6 @@ export type {
   WeightSource,
 } from './generation.js'
 export { type Auxiliary, type GradientsOf, type GradSchema, gradientsOf } from './gradients.js'
-export { historyFromJson, historyToJson } from './history/historyJson.js'
-export { historyFromOpenAi, historyToOpenAi, type OpenAiMessage } from './history/openAiChat.js'
-export {
-  type AudioPart,
-  append as appendMessage,
-  type ContentPart,
-  continueLast,
-  extend as extendHistory,
-  History,
-  hashHistory,
-  type ImagePart,
-  lastMessage,
-  type MediaSource,
-  type Message,
-  type MessageDetails,
-  message,
-  replaceLast,
-  sameHistory,
-  sameMessage,
-  type TextPart,
-  type ToolCall,
-  textOf,
-  toolCallProblems,
-  toolResult,
-  truncate as truncateHistory,
-  withSystem,
-} from './history.js'
 export {
   type Arrays,
   type ArraysSchema,
@@ -224,50 +269,6 @@ export {
   type TaskSource,
   taskList,
 } from './task.js'
-export type { ContentForm } from './template/content.js'
-export { fromText, inverseOf, type ParsedText } from './template/fromText.js'
-export type { GrammarOptions } from './template/grammar.js'
-export {
-  type AssistantText,
-  type AssistantTextOptions,
-  assistantText,
-  hasGenerationTags,
-  tokenMask,
-} from './template/masks.js'
-export { type TemplateChoice, type TemplateSource, templateSource } from './template/named.js'
 export * from './tensorDict/index.js'
-export type { TextRange } from './textRange.js'
-export {
-  type AddedToken,
-  type DecodeState,
-  decodeEnd,
-  decodeNext,
-  type EncodedText,
-  type EncodeOptions,
-  type EncodingOptions,
-  encodeRendered,
-  type SpecialTokensInText,
-  type TextTokenizer,
-  type TokenSpan,
-  textTokenizer,
-} from './textTokenizer.js'
-export {
-  type Encoding,
-  type PaddingOptions,
-  padEncodings,
-  type Side,
-  type TruncationOptions,
-  utf8Offsets,
-  windows,
-} from './tokenizer/encoding.js'
-export {
-  type BatchTokenizer,
-  batchTokenizer,
-  type NativeTokenizerFailure,
-  nativeTokenizer,
-} from './tokenizer/native.js'
-export type { TextReading } from './tokenizer/pipeline.js'
-export type { TokenizerSettings, TokenRole } from './tokenizer/settings.js'
 export { type MaskChoice, maskOfSpans, sampledTokens, tokensOfRoles } from './tokenMasks.js'
-export * from './toolCalls/index.js'
 export type { NamedTensors, WeightFailure, WeightReceiver } from './weights.js'

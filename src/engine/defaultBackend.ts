@@ -5,7 +5,7 @@
 import * as tf from '@tensorflow/tfjs'
 import { BACKEND_NAME } from './onnxruntime/backend.js'
 import { cpuBackend } from './onnxruntime/fallback.js'
-import { connectOnnxRuntime } from './onnxruntime/register.js'
+import { connectOnnxRuntime } from './register.js'
 import { backendFromEnvironment, GPU_PACKAGE } from './select.js'
 
 /** Higher than the priorities of tfjs's own backends: cpu has 1, wasm and webgl 2, tfjs-node 3. */

@@ -11,9 +11,9 @@ import type { RecordingBackend, Traced } from './onnxruntime/backend.js'
 import type { OnnxTensor } from './onnxruntime/binding.js'
 import type { Graph } from './onnxruntime/graph.js'
 import type { GraphMemory } from './onnxruntime/graphMemory.js'
-import { activeRecordingBackend } from './onnxruntime/register.js'
 import type { CompiledGraph } from './onnxruntime/runtime.js'
 import { type AxisNames, axisNames, recordingShapes, unify } from './onnxruntime/symbolic.js'
+import { activeRecordingBackend } from './register.js'
 import { scope } from './scope.js'
 
 export const isTensor = (value: unknown): value is tf.Tensor => value instanceof tf.Tensor

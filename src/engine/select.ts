@@ -3,8 +3,8 @@ import * as tf from '@tensorflow/tfjs'
 import { completeWasm } from './borrowed.js'
 import { BACKEND_NAME } from './onnxruntime/backend.js'
 import { cpuBackend } from './onnxruntime/fallback.js'
-import { registerOnnxRuntime } from './onnxruntime/register.js'
 import type { RuntimeOptions } from './onnxruntime/runtime.js'
+import { registerOnnxRuntime } from './register.js'
 
 /** Names of backends for the option and the variable TANDEM_BACKEND, best first. */
 export const BACKENDS = ['tensorflow', 'onnxruntime', 'wasm', 'cpu'] as const

@@ -27,16 +27,6 @@ export {
   userView,
 } from './agents/userSimulator.js'
 export type { AnswerEnv, AnswerState, EpisodeOptions, UnrewardedState } from './answerEnv.js'
-export { ChatEnv, type ChatEnvOptions, type ChatState } from './chatEnv.js'
-export { COUNTDOWN_SYSTEM_PROMPT, CountdownEnv, type CountdownEnvOptions } from './countdownEnv.js'
-export {
-  DatasetChatEnv,
-  type DatasetChatEnvOptions,
-  type DatasetChatState,
-  type DatasetChatStateOf,
-  type DrawnChats,
-  type NoColumns,
-} from './datasetChatEnv.js'
 export {
   addEnds,
   addReward,
@@ -48,7 +38,18 @@ export {
   outcomeSpec,
   type StepBetween,
   type StepOptions,
-} from './env.js'
+} from './base/env.js'
+export type { ToolFailure } from './base/toolFailure.js'
+export { ChatEnv, type ChatEnvOptions, type ChatState } from './chatEnv.js'
+export { COUNTDOWN_SYSTEM_PROMPT, CountdownEnv, type CountdownEnvOptions } from './countdownEnv.js'
+export {
+  DatasetChatEnv,
+  type DatasetChatEnvOptions,
+  type DatasetChatState,
+  type DatasetChatStateOf,
+  type DrawnChats,
+  type NoColumns,
+} from './datasetChatEnv.js'
 export { GSM8K_SYSTEM_PROMPT, GSM8KEnv, type GSM8KEnvOptions, type GSM8KState } from './gsm8kEnv.js'
 export { IFEVAL_SYSTEM_PROMPT, IFEvalEnv, type IFEvalEnvOptions, type IFEvalState } from './ifEvalEnv.js'
 export {
@@ -220,15 +221,7 @@ export {
   type SimpleToolTransformOptions,
   type ToolLimits,
 } from './tools/simpleToolTransform.js'
-export {
-  type Tool,
-  type ToolContext,
-  type ToolFailure,
-  type ToolOptions,
-  type ToolReply,
-  tool,
-  toolFailure,
-} from './tools/tool.js'
+export { type Tool, type ToolContext, type ToolOptions, type ToolReply, tool, toolFailure } from './tools/tool.js'
 export { ToolRegistry, type ToolSpec, toolSpecs } from './tools/toolRegistry.js'
 export { type ToolEntries, type ToolTransformOptions, toolTransform } from './tools/toolTransform.js'
 export {

@@ -2,14 +2,6 @@
 
 export { type AgentPolicyOptions, agentPolicy } from './agentPolicy.js'
 export type { WeightTransport } from './generation/engineMessages.js'
-export {
-  type EnginePolicy,
-  type EnginePolicyLimits,
-  type EnginePolicyOptions,
-  type EngineSampling,
-  enginePolicy,
-  type PolicyEngine,
-} from './generation/enginePolicy.js'
 export { type FolderEngineOptions, folderEngine, folderEngineModule } from './generation/folderEngine.js'
 export {
   collectEvents,
@@ -35,6 +27,14 @@ export {
 export { type ModelEngineOptions, modelEngine } from './generation/modelEngine.js'
 export { type EngineModule, LLMOnDevice, type OnDeviceOptions } from './generation/onDevice.js'
 export type { MixedVersions } from './generation/policy/actionRows.js'
+export {
+  type EnginePolicy,
+  type EnginePolicyLimits,
+  type EnginePolicyOptions,
+  type EngineSampling,
+  enginePolicy,
+  type PolicyEngine,
+} from './generation/policy/enginePolicy.js'
 export type { Truncation } from './generation/policy/requestPlan.js'
 export { makeRunner, type Rounding, type RunnerOptions } from './generation/runner/runner.js'
 export { addToken, countTokens, type OwnCounts, type TokenCounts } from './generation/sampling/counts.js'
@@ -80,7 +80,7 @@ export {
   type NewModelOptions,
   type NewTokenizer,
   newModel,
-} from './newModel.js'
+} from './pretrained/newModel.js'
 export {
   hostArrays,
   type LoadOptions,
@@ -98,7 +98,9 @@ export {
   type TextFiles,
   type TextOptions,
   textFromFiles,
-} from './pretrained.js'
+} from './pretrained/pretrained.js'
+export { sharedParams } from './pretrained/sharedParams.js'
+export { untieEmbeddings } from './pretrained/untie.js'
 export {
   type AISDKConfig,
   AISDKWrapper,
@@ -134,10 +136,10 @@ export {
 } from './remote/enginePool.js'
 export type { GenerateOptions } from './remote/generateOptions.js'
 export { localClient } from './remote/localClient.js'
-export { SGLangWrapper, type SGLangWrapperOptions } from './remote/SGLangWrapper.js'
 export { SGLangClient, type SGLangClientOptions, type SGLangLimits } from './remote/sglang/client.js'
-export { type VLLMWrapperOptions, vLLMWrapper } from './remote/vLLMWrapper.js'
+export { SGLangWrapper, type SGLangWrapperOptions } from './remote/sglang/SGLangWrapper.js'
 export { type VLLMClientOptions, vLLMClient } from './remote/vllm/client.js'
+export { type VLLMWrapperOptions, vLLMWrapper } from './remote/vllm/vLLMWrapper.js'
 export { type VLLMWeightTransfer, vLLMWeightTransfer } from './remote/vllm/weightTransfer.js'
 export type { WorkerProblem } from './remote/vllmWorker/diagnosis.js'
 export { type AsyncVLLMConfig, type EngineArgument, engineArguments } from './remote/vllmWorker/engineArguments.js'
@@ -148,7 +150,6 @@ export {
   type WorkerEnd,
   type WorkerFailure,
 } from './remote/vllmWorker/vllmWorker.js'
-export { sharedParams } from './sharedParams.js'
 export type {
   AttentionDescription,
   FeedForwardDescription,
@@ -186,7 +187,6 @@ export { type RotaryTableOptions, type RotaryTables, rotaryTables } from './tran
 export { type CompletionBatch, completionLogits } from './transformer/score.js'
 export { makeScorer, type Scorer } from './transformer/scorer.js'
 export { type TransformersPolicy, TransformersWrapper, type TransformersWrapperOptions } from './transformersWrapper.js'
-export { untieEmbeddings } from './untie.js'
 export {
   initialValueHead,
   loadValueHead,

@@ -10,8 +10,8 @@ import {
   checkAggregation,
   countsOf,
   type LossCounts,
-} from './aggregation.js'
-import { klTerm } from './klForms.js'
+} from './losses/aggregation.js'
+import { klTerm } from './losses/klForms.js'
 import { checkTokenShapes } from './tokenShapes.js'
 
 export interface DistillationLossOptions {

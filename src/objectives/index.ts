@@ -47,7 +47,6 @@ export {
   vTrace,
 } from './advantages/temporal.js'
 export { GAE, type OffPolicyTurns, type ValuedTurns, VTrace } from './advantages/valueAdvantages.js'
-export { type Aggregation, aggregate, countsOf, type LossCounts } from './aggregation.js'
 export {
   ALGORITHM_NAMES,
   ALGORITHMS,
@@ -89,8 +88,8 @@ export {
   type KLRewardOptions,
   klPenalizedRewards,
 } from './klControl.js'
-export { type KLForm, klTerm } from './klForms.js'
 export { type AnyLoss, type LossDescription, lossDescription, lossOfDescription } from './lossDescription.js'
+export { type Aggregation, aggregate, countsOf, type LossCounts } from './losses/aggregation.js'
 export { type CISPOOptions, cispo } from './losses/cispo.js'
 export { type ClippedSurrogateOptions, clippedSurrogate } from './losses/clippedSurrogate.js'
 export type { ClipEpsilon } from './losses/clipRange.js'
@@ -99,6 +98,7 @@ export { type DPPOOptions, dppo } from './losses/dppo.js'
 export { type DROOptions, dro } from './losses/dro.js'
 export { type GMPOOptions, gmpo } from './losses/gmpo.js'
 export { type GSPOOptions, gspo } from './losses/gspo.js'
+export { type KLForm, klTerm } from './losses/klForms.js'
 export { luspo } from './losses/luspo.js'
 export { policyGradient } from './losses/policyGradient.js'
 export { type SAPOOptions, sapo } from './losses/sapo.js'

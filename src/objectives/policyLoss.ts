@@ -10,9 +10,9 @@ import {
   checkAggregation,
   countsOf,
   type LossCounts,
-} from './aggregation.js'
-import { KL_FORMS, type KLForm, klTerm } from './klForms.js'
+} from './losses/aggregation.js'
 import { clippedSurrogate } from './losses/clippedSurrogate.js'
+import { KL_FORMS, type KLForm, klTerm } from './losses/klForms.js'
 import { limited, type TokenObjective, type TokenTerms } from './losses/tokenObjective.js'
 
 /** A divergence that is added to the loss. */

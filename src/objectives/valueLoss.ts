@@ -10,7 +10,7 @@ import {
   checkAggregation,
   countsOf,
   type LossCounts,
-} from './aggregation.js'
+} from './losses/aggregation.js'
 import { checkTokenShapes } from './tokenShapes.js'
 
 export interface ValueLossOptions {

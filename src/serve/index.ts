@@ -16,4 +16,4 @@ export {
   type ServeLimits,
   type ServeOptions,
   type ServeWorld,
-} from './served.js'
+} from './requests/served.js'

@@ -8,7 +8,7 @@ import { type ModelEngineOptions, modelEngine } from '../../src/modules/generati
 import { initialLora, withLora } from '../../src/modules/lora/adapter.js'
 import { loraConfig } from '../../src/modules/lora/config.js'
 import { adapterWeights } from '../../src/modules/lora/weights.js'
-import { hostArrays, makeParams } from '../../src/modules/pretrained.js'
+import { hostArrays, makeParams } from '../../src/modules/pretrained/pretrained.js'
 import { forwardSegment, logitsOf } from '../../src/modules/transformer/forward.js'
 import { initialParams, type Params } from '../../src/modules/transformer/params.js'
 import { rotaryTables } from '../../src/modules/transformer/rotaryTables.js'

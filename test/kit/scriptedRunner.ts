@@ -13,7 +13,7 @@ import type {
   NextToken,
   PrefillItem,
   StepRow,
-} from '../../src/modules/generation/modelRunner.js'
+} from '../../src/modules/generation/runner/modelRunner.js'
 import type { Params } from '../../src/modules/transformer/params.js'
 
 /** The parameters of the toy: one number, and one more with an adapter. */

@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs'
 import { describe, expect, it } from 'vitest'
 import { jit } from '../../src/engine/jit.js'
 import { own, scope } from '../../src/engine/scope.js'
-import { makeParams } from '../../src/modules/pretrained.js'
+import { makeParams } from '../../src/modules/pretrained/pretrained.js'
 import { useOnnxRuntime } from '../kit/engine.js'
 
 useOnnxRuntime()

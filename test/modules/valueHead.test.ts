@@ -9,7 +9,7 @@ import { child, keyFromSeed } from '../../src/core/key.js'
 import { encodeSafetensors } from '../../src/data/codecs/safetensors.js'
 import { type Owned, own, scope } from '../../src/engine/scope.js'
 import { liveFiles } from '../../src/live/files.js'
-import { makeParams } from '../../src/modules/pretrained.js'
+import { makeParams } from '../../src/modules/pretrained/pretrained.js'
 import { initialParams, type Params } from '../../src/modules/transformer/params.js'
 import {
   initialValueHead,

@@ -19,9 +19,9 @@ import { workerCommand } from '../../src/cli/worker.js'
 import { describe as describeFailure, type Failure } from '../../src/core/failure.js'
 import { gsm8kTasks } from '../../src/data/datasets/gsm8k.js'
 import { liveFiles } from '../../src/live/files.js'
-import { loadPretrained } from '../../src/modules/pretrained.js'
-import { parseSettings, settingLeaves } from '../../src/training/recipe.js'
-import { createRun } from '../../src/training/runFolder.js'
+import { loadPretrained } from '../../src/modules/pretrained/pretrained.js'
+import { parseSettings, settingLeaves } from '../../src/run/recipe.js'
+import { createRun } from '../../src/run/runFolder.js'
 
 const GUIDE = 'docs/guide'
 
@@ -63,7 +63,7 @@ const readOptions = (): ts.CompilerOptions => {
 }
 
 const sources = programs.map(fileOf)
-const checked = ts.createProgram([...sources, resolve('src/index.ts'), resolve('src/training/index.ts')], {
+const checked = ts.createProgram([...sources, resolve('src/index.ts'), resolve('src/run/index.ts')], {
   ...readOptions(),
   noUnusedLocals: false,
 })
@@ -202,7 +202,7 @@ describe('fields in the guide', () => {
     ['Trajectory record', 'TrajectoryRecord'],
     ['Summary', 'RunSummary'],
   ])('%s: exactly the fields of the type', (title, type) => {
-    expect(tableNames(title)).toEqual([...fieldNames(exportedType(type, 'src/training/index.ts'))].sort())
+    expect(tableNames(title)).toEqual([...fieldNames(exportedType(type, 'src/run/index.ts'))].sort())
   })
 
   it('Setting: exactly the settings, with their defaults', () => {

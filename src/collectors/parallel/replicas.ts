@@ -9,7 +9,7 @@ import { engineReport } from '../../engine/report.js'
 import { type BackendName, isBackendName } from '../../engine/select.js'
 import { liveThreads } from '../../live/threads.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
-import type { Recompute } from '../stepGradients.js'
+import type { Recompute } from '../steps/stepGradients.js'
 import type {
   PlainTensor,
   ReplicaInput,

@@ -10,7 +10,7 @@ import { assign } from '../../data/tensorDict/merge.js'
 import { take } from '../../data/tensorDict/selecting.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { discard, type Owned, own, scope } from '../../engine/scope.js'
-import type { Env, EnvFailure } from '../../envs/env.js'
+import type { Env, EnvFailure } from '../../envs/base/env.js'
 import type { Stepped } from '../../envs/transforms/transform.js'
 import { type CollectedBatch, isDone, joinTurns, responseLengths, turnRows } from './turnRows.js'
 

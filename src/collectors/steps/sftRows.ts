@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { type ConfigFailure, problemList } from '../../core/failure.js'
 import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { type MaskedTokens, type MaskedTokensOptions, maskedTokens } from '../../data/applyChatTemplate.js'
-import type { History } from '../../data/history.js'
+import type { History } from '../../text/history/history.js'
 
 /** Rows to learn from as they are. All lists have one element for each row. */
 export interface SFTRows {

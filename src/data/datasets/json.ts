@@ -6,9 +6,8 @@ import type { z } from 'zod'
 import type { ByteSource } from '../../core/byteSource.js'
 import type { FileFailure } from '../../core/failure.js'
 import { parseJson } from '../../core/json.js'
-import type { RowFailure, RowProblem } from '../task.js'
-import { collectJsonLines, describeIssues, MOST_PROBLEMS } from './jsonl.js'
-import { rowFailure } from './rows.js'
+import { collectJsonLines, describeIssues, MOST_PROBLEMS } from '../codecs/jsonl.js'
+import { type RowFailure, type RowProblem, rowFailure } from '../task.js'
 
 export interface JsonRowsOptions<T> {
   /** The schema of every row. Values are those that the schema returns. */

@@ -5,14 +5,14 @@ import { ABORTED, type Cancellation, cancellation } from '../../core/cancellatio
 import { child, formatKey, type Key, parseKey } from '../../core/key.js'
 import { limiter } from '../../core/limiter.js'
 import { aFunction, aNumber, aRecord, aText, checkOptions, eitherOf, type OptionKinds } from '../../core/options.js'
-import { append, History, lastMessage, type Message, message, textOf } from '../../data/history.js'
 import type { HistoryAction, HistoryPrompt, Policy } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { take } from '../../data/tensorDict/selecting.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { discard, scope } from '../../engine/scope.js'
-import { type EnvFailure, endedRows, envFailure, type Outcome } from '../env.js'
+import { append, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
+import { type EnvFailure, endedRows, envFailure, type Outcome } from '../base/env.js'
 import { type Transform, transform } from '../transforms/transform.js'
 
 /** What a `UserSimulator` keeps of each conversation. */

@@ -6,7 +6,7 @@ import { tensorSpec } from '../../data/spec.js'
 import { rowLengths } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
-import { addReward, endedRows, envFailure } from '../env.js'
+import { addReward, endedRows, envFailure } from '../base/env.js'
 import { checkOverlong, type OverlongOptions, overlongReward } from '../rewards/overlong.js'
 import { type Transform, transform } from './transform.js'
 

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs'
 import { type Spec, tensorSpec } from '../../data/spec.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { addEnds, addReward, endedRows, type StepBetween } from '../env.js'
+import { addEnds, addReward, endedRows, type StepBetween } from '../base/env.js'
 import type { Scored } from '../rewards/reward.js'
 
 /** Whether an answer ends the episode. */

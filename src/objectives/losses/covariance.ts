@@ -3,8 +3,8 @@ import * as tf from '@tensorflow/tfjs'
 import { aNumber, aNumberOrTwo, checkOptions, twoNumbers } from '../../core/options.js'
 import { maskedMean } from '../../engine/masked.js'
 import { stopGradient } from '../../engine/stopGradient.js'
-import { absolute } from '../klForms.js'
 import { type ClippedSurrogateOptions, clippedSurrogate } from './clippedSurrogate.js'
+import { absolute } from './klForms.js'
 import { limited, type TokenObjective, type TokenTerms } from './tokenObjective.js'
 
 /** `(A - mean A) (log pi - mean log pi)` of each token that counts. No gradient flows through it. */

@@ -13,10 +13,10 @@ import {
   mergeLora,
   withLora,
 } from '../../../src/modules/lora/adapter.js'
-import { addLora, loraNames } from '../../../src/modules/lora/apply.js'
 import { loraConfig } from '../../../src/modules/lora/config.js'
 import { adapterFromWeights, adapterWeights } from '../../../src/modules/lora/weights.js'
-import { makeParams } from '../../../src/modules/pretrained.js'
+import { makeParams } from '../../../src/modules/pretrained/pretrained.js'
+import { addLora, loraNames } from '../../../src/modules/transformer/applyLora.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
 import { TransformersWrapper } from '../../../src/modules/transformersWrapper.js'
 import { requireLeft, requireRight } from '../../../src/testing/results.js'

@@ -6,8 +6,8 @@ import { scope } from '../../../engine/scope.js'
 import type { DecoderConfig } from '../../transformer/config.js'
 import type { Params } from '../../transformer/params.js'
 import type { RotaryTables } from '../../transformer/rotaryTables.js'
-import type { KeyValues, Lane, LaneWeights, NextToken } from '../modelRunner.js'
 import { biasName, type RunnerGraphs, type RunnerOutput, type StepInput } from './graphs.js'
+import type { KeyValues, Lane, LaneWeights, NextToken } from './modelRunner.js'
 import { nextTokens } from './nextTokens.js'
 
 /** Places by which the capacity grows at least. */

@@ -6,7 +6,7 @@ import type { HttpFailure, HttpReply, HttpRequest, Transport } from '../../../co
 import { parseJson } from '../../../core/json.js'
 import type { EngineFailure } from '../../../data/engineClient.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
-import { controlFailure, engineFailure } from './failures.js'
+import { controlFailure, engineFailure } from '../failures.js'
 
 /** A server, and how requests to it look. */
 export interface VLLMServer {
