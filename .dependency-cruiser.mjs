@@ -74,10 +74,10 @@ export default {
     },
     {
       name: 'no-barrels-inside',
-      comment: 'index.ts files are for users; inside, import the file that has the name',
+      comment: 'doors are for users; inside, import the file that has the name',
       severity: 'error',
-      from: { path: '^src', pathNot: '(index|cli/recipeFile)\\.ts$' },
-      to: { path: '^src/.*index\\.ts$' },
+      from: { path: '^src', pathNot: '^src/(index|doors/|cli/recipeFile)' },
+      to: { path: '^src/(index\\.ts$|doors/)' },
     },
     {
       name: 'core-is-pure',

@@ -32,7 +32,7 @@ const lineOf = (file: ts.SourceFile, position: number): number => file.getLineAn
 const place = (file: ts.SourceFile, node: ts.Node): string => `${file.fileName}:${lineOf(file, node.getStart())}`
 
 /** Whether a file only names what a door exports. */
-const isDoor = (path: string): boolean => path.endsWith('/index.ts') || path.startsWith('src/doors/')
+const isDoor = (path: string): boolean => path === 'src/index.ts' || path.startsWith('src/doors/')
 
 const isImplementation = (node: ts.Node): node is ts.FunctionLikeDeclaration =>
   (ts.isFunctionDeclaration(node) || ts.isArrowFunction(node) || ts.isMethodDeclaration(node)) &&

@@ -1,5 +1,5 @@
 /** Figures of objectives, computed by the functions themselves and differentiated by the engine. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { constant, cosine, linear, type Schedule, warmUp } from '../../src/core/schedule.js'
 import { scope } from '../../src/engine/scope.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'

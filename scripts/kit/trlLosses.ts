@@ -1,5 +1,5 @@
 /** What TRL's trainers have besides GRPO's loss, beside ours: losses from logits, RLOO, and advantages. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { child, type Key, normals, uniforms } from '../../src/core/key.js'
 import { gatherLogProbs } from '../../src/engine/ops/logProbs.js'

@@ -27,7 +27,7 @@ const INSTALL: Readonly<Record<string, string>> = {
   '@tensorflow/tfjs-node': 'npm install @tensorflow/tfjs-node@~4.22.0',
   'onnxruntime-node': 'ONNXRUNTIME_NODE_INSTALL=skip npm install onnxruntime-node@1.30.0',
   '@tensorflow/tfjs-backend-wasm': 'npm install @tensorflow/tfjs-backend-wasm@~4.22.0',
-  '@tensorflow/tfjs': 'npm install @tensorflow/tfjs@~4.22.0',
+  '@tensorflow/tfjs-backend-cpu': 'npm install @tensorflow/tfjs-backend-cpu@~4.22.0',
 }
 
 const NOTES: Readonly<Partial<Record<BackendName, string>>> = {

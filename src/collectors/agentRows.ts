@@ -1,5 +1,5 @@
 /** Splits multi-agent conversations into separate trajectories for each agent. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { type Data, data } from '../data/tensorDict/leaf.js'
 import { assign } from '../data/tensorDict/merge.js'
 import { take } from '../data/tensorDict/selecting.js'

@@ -1,5 +1,5 @@
 /** Converts captured sessions to a batch in the format of `LLMCollector`. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { aFunction, aNumber, checkOptions, oneOf } from '../core/options.js'
 import type { CapturedSession } from '../data/capture/session.js'

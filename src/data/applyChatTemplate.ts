@@ -1,5 +1,5 @@
 /** Conversations to token ids and masks in one call. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { type ConfigFailure, type Failure, problemList } from '../core/failure.js'
 import { aList, aNumber, anything, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../core/options.js'

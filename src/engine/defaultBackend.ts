@@ -2,7 +2,7 @@
  * The default backend of programs that never call `selectBackend`. Importing this file registers it
  * with tfjs. The first tensor operation loads the native library.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { BACKEND_NAME } from './onnxruntime/backend.js'
 import { cpuBackend } from './onnxruntime/fallback.js'
 import { connectOnnxRuntime } from './register.js'

@@ -5,7 +5,7 @@
  * compiled to a native graph; later calls run none of its JavaScript. On other backends it runs
  * normally.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { flatten, formatShape, type Tree, type TreeShape, unflatten } from '../core/tree.js'
 import type { RecordingBackend, Traced } from './onnxruntime/backend.js'
 import type { OnnxTensor } from './onnxruntime/binding.js'

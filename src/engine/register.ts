@@ -1,7 +1,7 @@
 /** Registers the backend and its kernels with tfjs. */
 import { availableParallelism, totalmem } from 'node:os'
 import { setImmediate } from 'node:timers/promises'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { BACKEND_NAME, makeRecordingBackend, type RecordingBackend } from './onnxruntime/backend.js'
 import { loadOnnxRuntime } from './onnxruntime/binding.js'
 import { runOnCpu } from './onnxruntime/fallback.js'

@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { borrowedCalls } from './borrowed.js'
 import { activeRecordingBackend } from './register.js'
 

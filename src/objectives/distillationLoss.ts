@@ -1,5 +1,5 @@
 /** Learning from the probabilities of another model. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions, oneOf } from '../core/options.js'
 import { masked, maskedSum } from '../engine/masked.js'
 import { stopGradient } from '../engine/stopGradient.js'

@@ -1,5 +1,5 @@
 /** A policy loss from its parts: an objective for tokens, an aggregation, divergences, entropy. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aList, aNumber, aRecord, checkOptions, notAWeight, oneOf, refuse } from '../core/options.js'
 import { masked, maskedLogSumExp, maskedSum } from '../engine/masked.js'
 import { stopGradient } from '../engine/stopGradient.js'

@@ -1,5 +1,5 @@
 /** Learning from given completions. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions, oneOf } from '../core/options.js'
 import { masked, maskedSum } from '../engine/masked.js'
 import { countsOf, type LossCounts } from './losses/aggregation.js'

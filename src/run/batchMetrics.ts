@@ -1,5 +1,5 @@
 /** Metrics of a collected batch, per trajectory and averaged. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { Data, Leaf, Ragged } from '../data/tensorDict/leaf.js'
 import { rowLengths } from '../data/tensorDict/leaf.js'
 import { find, isTensorDict, type TensorDict } from '../data/tensorDict/tensorDict.js'

@@ -1,5 +1,5 @@
 /** fast-check arbitraries for the public values of this package. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { type Key, keyFromSeed } from '../core/key.js'
 import type { Task } from '../data/task.js'

@@ -1,5 +1,5 @@
 /** Laws for environments. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { isLeft, isRight } from 'fp-ts/lib/Either.js'
 import { child, type Key } from '../core/key.js'

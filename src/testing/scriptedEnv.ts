@@ -1,5 +1,5 @@
 /** An environment whose rewards and ends are written down. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { TokenAction, TokenPrompt } from '../data/policy.js'

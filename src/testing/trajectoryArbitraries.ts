@@ -1,5 +1,5 @@
 /** fast-check arbitraries of what a collector yields: groups of trajectories, turn by turn. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import type { CollectedBatch } from '../collectors/rollouts/turnRows.js'
 import { formatKey, type Key, keyFromSeed } from '../core/key.js'

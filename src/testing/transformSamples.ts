@@ -1,5 +1,5 @@
 /** What transforms are checked on, drawn from the specs of the environment inside. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import type { Spec } from '../data/spec.js'
 import { merge } from '../data/tensorDict/merge.js'

@@ -1,5 +1,5 @@
 /** Conversations to ids and masks in one call, ragged and padded. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../src/core/failure.js'

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { activeRecordingBackend, defaultRuntimeOptions, registerOnnxRuntime } from '../../src/engine/register.js'
 import { onBackend } from '../kit/backends.js'

@@ -3,7 +3,7 @@ import { parentPort } from 'node:worker_threads'
 import { register } from 'tsx/esm/api'
 
 register()
-const tf = await import('@tensorflow/tfjs')
+const tf = await import('@tensorflow/tfjs-core')
 const { registerOnnxRuntime } = await import('../../src/engine/register.ts')
 registerOnnxRuntime({ threads: 1, spinning: 'off' })
 await tf.setBackend('onnxruntime')

@@ -1,5 +1,5 @@
 /** A tokenizer, a chat template, tasks and answers for tests of environments, and what they all ask of them. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { orThrow } from '../../src/core/failure.js'

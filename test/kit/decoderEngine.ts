@@ -1,5 +1,5 @@
 /** The engine of a small decoder as `engineSuite` asks for it. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import type { PlainArray, WeightSource } from '../../src/data/generation.js'

@@ -1,5 +1,5 @@
 /** Backends for tests. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { beforeAll } from 'vitest'
 import type { RecordingBackend } from '../../src/engine/onnxruntime/backend.js'
 import { cpuBackend } from '../../src/engine/onnxruntime/fallback.js'

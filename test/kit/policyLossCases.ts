@@ -14,7 +14,7 @@ import {
   sapo,
   type TokenObjective,
   vespo,
-} from '../../src/objectives/index.js'
+} from '../../src/doors/objectives.js'
 import type { Aggregation } from '../../src/objectives/losses/aggregation.js'
 import type { LossRows } from './policyLoss.js'
 import type { ObjectiveSpec, OracleSettings } from './policyLossOracle.js'

@@ -1,5 +1,5 @@
 /** What a policy must have said: our own scorer on the same checkpoint, its tokenizer and its template. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { orThrow } from '../../src/core/failure.js'
 import { jit } from '../../src/engine/jit.js'
 import { own, scope } from '../../src/engine/scope.js'

@@ -1,7 +1,7 @@
 /** Comparing the decoder with what Hugging Face Transformers computed: folders made by the peers' `make_model.py` or the golden generator. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { jit } from '../../src/engine/jit.js'

@@ -1,5 +1,5 @@
 /** The engine over the toy model: what tests of engines, of the worker and of the server run on. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { left, right } from 'fp-ts/lib/Either.js'
 import { orThrow } from '../../src/core/failure.js'
 import type { AdapterWeights, WeightSource } from '../../src/data/generation.js'

@@ -1,5 +1,5 @@
 /** On the backend that computes where the numbers lie. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { jit } from '../../src/engine/jit.js'
 import { own, scope } from '../../src/engine/scope.js'

@@ -2,7 +2,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../src/core/failure.js'
 import { child, keyFromSeed } from '../../src/core/key.js'

@@ -1,5 +1,5 @@
 /** Divergences in the loss and in the reward, their controllers, aggregation: verl's numbers. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { REWARD_KL_FORMS, type RewardKLForm, rewardKL } from '../../src/data/rewardKL.js'
 import { scope } from '../../src/engine/scope.js'

@@ -3,6 +3,11 @@ import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
+import type { PreferencePair } from '../../src/doors/datasets.js'
+import { sharedParams } from '../../src/doors/models.js'
+import { pairRater } from '../../src/doors/run.js'
+import { data, get, TensorDict } from '../../src/doors/tensordict.js'
+import { History, message } from '../../src/doors/text.js'
 import * as T from '../../src/index.js'
 import { useEngine } from '../kit/engine.js'
 import { smallModel } from '../kit/learners.js'
@@ -14,16 +19,16 @@ const path = useTemporaryFolder()
 const sum = (i: number): readonly [string, string] => [`${i} + 1 =`, String(i + 1)]
 const chats = Array.from({ length: 10 }, (_, i) => {
   const [question, answer] = sum(i)
-  return T.History([T.message('user', question), T.message('assistant', answer)])
+  return History([message('user', question), message('assistant', answer)])
 })
-const pairs = Array.from({ length: 10 }, (_, i): T.PreferencePair => {
+const pairs = Array.from({ length: 10 }, (_, i): PreferencePair => {
   const [question, answer] = sum(i)
-  return { prompt: T.History([T.message('user', question)]), chosen: answer, rejected: 'none' }
+  return { prompt: History([message('user', question)]), chosen: answer, rejected: 'none' }
 })
 
 const train = chats.slice(0, 7)
 
-const sft = async (rows: readonly T.History[] = train) => {
+const sft = async (rows: readonly History[] = train) => {
   const model = await smallModel()
   const batch = T.chatBatch(model.text)
   const data = T.rowBatches({ name: 'sums', rows, size: 3, key: T.keyFromSeed(3), batch })
@@ -41,8 +46,8 @@ const KINDS = {
     const data = T.rowBatches({ name: 'pairs', rows: pairs.slice(0, 7), size: 3, key: T.keyFromSeed(3), batch })
     const optimizer = T.adamW({ learningRate: 1e-2 })
     const learner = T.localLearner({ model, loss: T.dpoLoss(), optimizer, key: T.keyFromSeed(1) })
-    using params = T.sharedParams(model)
-    const rate = T.pairRater(T.TransformersWrapper({ config: model.config, params: params.value }))
+    using params = sharedParams(model)
+    const rate = pairRater(T.TransformersWrapper({ config: model.config, params: params.value }))
     const heldOut = T.rowBatches({ name: 'held out', rows: pairs.slice(7), size: 2, batch })
     return T.defineRun({ data, rate, learner, evaluate: [T.lossEvaluator({ data: heldOut, learner, rate })] })
   },
@@ -114,14 +119,14 @@ describe.each(['sft', 'dpo', 'reward'] as const)('a run of %s', (kind) => {
 
 describe('a run on rows that is taken up again', () => {
   /** Makes the same rows again. */
-  const madeAgain = () => train.map(({ messages }) => T.History([...messages]))
-  const steps = async (rows: readonly T.History[], last: number): Promise<void> => {
+  const madeAgain = () => train.map(({ messages }) => History([...messages]))
+  const steps = async (rows: readonly History[], last: number): Promise<void> => {
     for await (const _ of T.train(await sft(rows), { steps: last, store: T.runFolder(path('rows')) })); // to its end
   }
 
   it('goes on with equal rows, and refuses as many other rows or another order of them, naming the rows', async () => {
     await steps(train, 1)
-    const other = T.History([T.message('user', '3 + 1 ='), T.message('assistant', '5')])
+    const other = History([message('user', '3 + 1 ='), message('assistant', '5')])
     const refused = /with other parts: data\.rowsDigest was "[0-9a-f]{64}" and is "[0-9a-f]{64}"\. Resume/
     await expect(steps([...train.slice(0, 6), other], 2)).rejects.toThrow(refused)
     await expect(steps(train.toReversed(), 2)).rejects.toThrow(refused)
@@ -135,7 +140,7 @@ describe('rowBatches', () => {
     T.rowBatches({
       ...{ name: 'numbers', rows: Array.from({ length: count }, (_, i) => i), size },
       ...(seed !== undefined && { key: T.keyFromSeed(seed) }),
-      batch: (rows: readonly number[]) => E.right(T.TensorDict({ n: T.data(rows) }, [rows.length])),
+      batch: (rows: readonly number[]) => E.right(TensorDict({ n: data(rows) }, [rows.length])),
     })
 
   const drawn = async (source: ReturnType<typeof numbers>, batches: number, from: number | null): Promise<number[]> => {
@@ -145,7 +150,7 @@ describe('rowBatches', () => {
     let { position } = open
     for (let i = 0; i < batches; i++) {
       const collected = T.orThrow(await open.collect({ position, klCoefficient: 0 })())
-      found.push(...T.get(collected.batch.value, 'n').items)
+      found.push(...get(collected.batch.value, 'n').items)
       position = collected.position
       collected.batch.release()
     }
@@ -172,7 +177,7 @@ describe('rowBatches', () => {
 
   it('gives rows in order without a key, and every row once', () => {
     const batches = [...numbers(5, 2).once()].map((batch) => {
-      const found = [...T.get(batch.value, 'n').items]
+      const found = [...get(batch.value, 'n').items]
       batch.release()
       return found
     })
@@ -180,7 +185,7 @@ describe('rowBatches', () => {
   })
 
   it('refuses options that it does not have, as learners and evaluators do', async () => {
-    const made = { name: 'numbers', rows: [1], size: 1, batch: () => E.right(T.TensorDict({}, [1])), shufle: 1 }
+    const made = { name: 'numbers', rows: [1], size: 1, batch: () => E.right(TensorDict({}, [1])), shufle: 1 }
     expect(() => T.rowBatches(made)).toThrow("rowBatches: unknown option 'shufle'")
     const data = numbers(1, 1)
     const given = { data, learner: { measure: () => ({}) }, scores: 'loss' }

@@ -1,5 +1,5 @@
 /** Runs with each optimizer: what they keep, and that they resume bit for bit. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { beforeAll, describe, expect, it } from 'vitest'
 import {
   type AnyStateOptimizer,

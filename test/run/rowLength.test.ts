@@ -1,6 +1,8 @@
 /** Rows that are too long for the model are refused by name, before all of their text is encoded. */
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
+import type { PreferencePair } from '../../src/doors/datasets.js'
+import { History, message } from '../../src/doors/text.js'
 import * as T from '../../src/index.js'
 import { useEngine } from '../kit/engine.js'
 import { failingTokenizer, UNENCODABLE } from '../kit/hostileTokenizer.js'
@@ -8,9 +10,9 @@ import { smallModel } from '../kit/learners.js'
 
 useEngine({ threads: 1 })
 
-const chat = (answer: string): T.History => T.History([T.message('user', 'a?'), T.message('assistant', answer)])
-const pair = (chosen: string): T.PreferencePair => ({
-  ...{ prompt: T.History([T.message('user', 'a?')]), rejected: 'no' },
+const chat = (answer: string): History => History([message('user', 'a?'), message('assistant', answer)])
+const pair = (chosen: string): PreferencePair => ({
+  ...{ prompt: History([message('user', 'a?')]), rejected: 'no' },
   chosen,
 })
 

@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import type { TrainingRows } from '../../src/collectors/steps/stepRows.js'
 import { child, type Key, keyFromSeed, uniformInteger } from '../../src/core/key.js'

@@ -1,5 +1,5 @@
 /** The kit of environments accepts good ones and rejects each kind of fault, by the law that names it. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,5 @@
 /** Drawn batches are what the collector yields, and what is wrong with a batch is said. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { isLeft, isRight } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'

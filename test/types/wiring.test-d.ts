@@ -1,5 +1,5 @@
 /** What the types promise about pipelines: parts that do not fit do not compile. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expectTypeOf, it } from 'vitest'
 import type { Learner } from '../../src/collectors/learners/learner.js'

@@ -1,5 +1,5 @@
 /** Losses as functions of parameters and a batch, without an optimizer. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { Key } from '../../core/key.js'
 import { aRecord, checkOptions } from '../../core/options.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'

@@ -1,5 +1,5 @@
 /** For each kind of loss: how its batches become rows, and its training step. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { DistillationLoss } from '../../objectives/distillationLoss.js'

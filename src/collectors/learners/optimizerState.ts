@@ -1,5 +1,5 @@
 /** The state of any optimizer as named arrays, for files. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { HostArray } from '../../data/codecs/safetensors.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { scope } from '../../engine/scope.js'

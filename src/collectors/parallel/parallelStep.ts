@@ -1,5 +1,5 @@
 /** A training step whose gradients are computed by several threads. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { FailureError, type ThreadFailure } from '../../core/failure.js'

@@ -1,5 +1,5 @@
 /** Several models in threads of their own that hold the same weights. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Thread, Threads } from '../../core/capabilities.js'

@@ -1,5 +1,5 @@
 /** Plays one rollout from a state to its end, within its limits. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'

@@ -1,5 +1,5 @@
 /** One optimizer step of distillation: from a teacher's log-probabilities of the tokens that were sampled, or from all of its distributions. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aRecord, checkOptions, eitherOf, type OptionKinds, oneOf } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { jit } from '../../engine/jit.js'

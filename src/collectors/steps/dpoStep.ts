@@ -1,5 +1,5 @@
 /** One optimizer step of direct preference optimization. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { maskedSum } from '../../engine/masked.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { DPOLoss, DPOSide } from '../../objectives/dpoLoss.js'

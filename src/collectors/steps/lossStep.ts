@@ -1,5 +1,5 @@
 /** One optimizer step of any loss on rows of tokens: pure in, pure out. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, aRecord, notAWeight, type OptionKinds, oneOf, refuse } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { jit } from '../../engine/jit.js'

@@ -1,5 +1,5 @@
 /** PPO with a value head on the policy's own decoder as a training step, and the rows that it learns from. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { PolicyLoss } from '../../objectives/policyLoss.js'
 import type { ValueLoss } from '../../objectives/valueLoss.js'

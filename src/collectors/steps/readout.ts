@@ -1,5 +1,5 @@
 /** What losses read from the states of a decoder, and how the measures of micro-batches are put together. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { gatherLogProbs } from '../../engine/ops/logProbs.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { logitsOf } from '../../modules/transformer/forward.js'

@@ -1,5 +1,5 @@
 /** Supervised fine-tuning as a training step. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { maskedSum } from '../../engine/masked.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { groupPrompts } from '../../modules/transformer/pack.js'

@@ -1,5 +1,5 @@
 /** Gradients of a loss on a micro-batch, through the whole decoder at once or layer by layer. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import type { NamedTensors } from '../../data/weights.js'
 import { jit } from '../../engine/jit.js'
 import { valueAndGrad } from '../../engine/valueAndGrad.js'

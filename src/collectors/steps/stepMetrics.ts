@@ -1,5 +1,5 @@
 /** Metrics of a training step, and their combination over micro-batches. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import { essOf } from '../../objectives/grpoLoss.js'
 import type { PolicyLossOutput } from '../../objectives/policyLoss.js'
 import type { StepPart } from './stepGradients.js'

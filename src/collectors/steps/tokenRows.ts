@@ -1,5 +1,5 @@
 /** The rows of any training step: checked, cut into micro-batches, as tensors. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import {
   completionBatch,

@@ -1,5 +1,5 @@
 /** Which kernel call of tfjs recorded an operation, and what to say when it fails. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 
 /** A kernel call: what tfjs asked for, and from where. */
 export interface Origin {

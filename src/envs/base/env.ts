@@ -4,7 +4,7 @@
  * All state of an environment is in the TensorDict that it returns, so that an episode can be replayed, forked and stored. `step`
  * takes the state and the policy's action and returns the next state with the outcome of the step.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { TemplateFailure } from '../../core/failure.js'
 import type { Key } from '../../core/key.js'

@@ -1,5 +1,5 @@
 /** Tools as a transform: the calls of the policy's last message are run, and what they give follows it in the conversation. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { cancellation } from '../../core/cancellation.js'

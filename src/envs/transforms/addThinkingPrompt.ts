@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { child, type Key, keyFromSeed, uniformInteger } from '../../core/key.js'
 import { aFunction, aList, aText, checkOptions, eitherOf, oneOf } from '../../core/options.js'

@@ -1,4 +1,4 @@
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { aFunction, aRecord, checkOptions, oneOf } from '../../core/options.js'
 import type { IfEvalRow } from '../../data/datasets/ifEval.js'

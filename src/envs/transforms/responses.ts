@@ -1,5 +1,5 @@
 /** What a policy wrote in a step, in whichever view its action has. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { type Data, type Ragged, raggedRow } from '../../data/tensorDict/leaf.js'
 import { type Entry, find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type Message, message } from '../../text/history/history.js'

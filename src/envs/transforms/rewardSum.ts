@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { aList, checkOptions } from '../../core/options.js'
 import { tensorSpec } from '../../data/spec.js'

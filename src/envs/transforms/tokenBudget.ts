@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { aNumber, checkOptions, oneOf } from '../../core/options.js'
 import type { TokenAction, TokenPrompt } from '../../data/policy.js'

@@ -3,7 +3,7 @@
  *
  * An adapter is a value beside the model: the base weights are never changed. Axis letters: R rank, I inputs and O outputs of a projection.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { type ConfigFailure, problemList } from '../../core/failure.js'

@@ -1,5 +1,5 @@
 /** Models in Hugging Face's folder layout: config.json, model.safetensors, tokenizer.json, tokenizer_config.json, chat template. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,5 +1,5 @@
 /** Where an adapter meets a projection: the names of its tensors, and its part of the arithmetic. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { Params } from './params.js'
 
 /** The names of the tensors of an adapter on a module. */

@@ -6,7 +6,7 @@
  * themselves and to earlier segments through those segments' keys and values. Scoring a batch is a prompt segment (G = 1) and
  * a completion segment that shares it; sampling is a prompt segment and then segments of one token.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { activate, gate } from '../../engine/ops/activation.js'
 import { type AttentionSource, attention, MASKED } from '../../engine/ops/attention.js'
 import { layerNorm } from '../../engine/ops/layerNorm.js'

@@ -1,5 +1,5 @@
 /** From losses of tokens to the loss of a batch. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { type Kind, oneOf } from '../../core/options.js'
 import { masked } from '../../engine/masked.js'
 

@@ -1,5 +1,5 @@
 /** Objectives that hold back the few tokens which change the entropy most: those whose advantage and log-probability are large together. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, aNumberOrTwo, checkOptions, twoNumbers } from '../../core/options.js'
 import { maskedMean } from '../../engine/masked.js'
 import { stopGradient } from '../../engine/stopGradient.js'

@@ -1,5 +1,5 @@
 /** Estimates of a divergence from the log-probabilities of sampled tokens. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { stopGradient } from '../../engine/stopGradient.js'
 
 /**

@@ -1,5 +1,5 @@
 /** What every policy objective is: a loss for each token. Aggregation, divergences and corrections are the same for all (`policyLoss`). */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { Aggregation } from './aggregation.js'
 

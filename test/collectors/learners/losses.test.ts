@@ -1,5 +1,5 @@
 /** Learners and batch losses of every kind give the same results on batches as steps on rows. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { batchLoss } from '../../../src/collectors/learners/batchLoss.js'
 import { localLearner } from '../../../src/collectors/learners/localLearner.js'

@@ -1,5 +1,5 @@
 /** Training a part of a model: the rest is left alone, and costs nothing. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { policyCase } from '../../../src/collectors/steps/policyStep.js'

@@ -1,6 +1,6 @@
 /** Losses and gradients of the steps against those of TRL's trainers on a golden model: `test/golden/generate/steps.py`. */
 import { readFileSync } from 'node:fs'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { gkdStep } from '../../../src/collectors/steps/distillationStep.js'
 import type { LossStep, MeasuredLoss } from '../../../src/collectors/steps/lossStep.js'

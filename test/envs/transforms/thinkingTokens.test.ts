@@ -1,5 +1,5 @@
 /** The text of a thinking prompt is never learned: what the tokens, the rows of a collector and the gradients of a loss say. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,5 @@
 /** Gradients layer by layer: those of the whole decoder, for what is trained and for nothing else. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { keyFromSeed, uniformInteger } from '../../../src/core/key.js'

@@ -1,5 +1,5 @@
 /** Every policy loss, with any aggregation, divergences, bonus, weights and threshold, against float64 on plain arrays: values and gradients. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, it } from 'vitest'
 import { scope } from '../../../src/engine/scope.js'

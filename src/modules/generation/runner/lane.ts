@@ -1,5 +1,5 @@
 /** Rows that are decoded together: their keys and values in arrays that grow, dense in rows, updated in place between steps. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import { adoptTensor, type Bound } from '../../../engine/jit.js'
 import { MASKED } from '../../../engine/ops/attention.js'
 import { scope } from '../../../engine/scope.js'

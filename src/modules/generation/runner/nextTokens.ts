@@ -1,5 +1,5 @@
 /** What the graphs say about the next token of each row, as records of plain numbers. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import type { Scores } from './graphs.js'
 import type { NextToken } from './modelRunner.js'
 

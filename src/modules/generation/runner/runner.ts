@@ -1,5 +1,5 @@
 /** A decoder as a `ModelRunner`: prompts packed into one run, decoding steps of whole lanes. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import { adoptTensor } from '../../../engine/jit.js'
 import { MASKED } from '../../../engine/ops/attention.js'
 import { scope } from '../../../engine/scope.js'
