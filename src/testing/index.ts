@@ -1,6 +1,7 @@
 /**
- * Law kits, arbitraries, scripted policies and environments, matchers and leak checks, for testing one's own transforms, environments, rewards
- * and policies with any runner. Needs fast-check.
+ * Law kits, arbitraries, scripted policies and environments, matchers and leak checks, for testing
+ * your own transforms, environments, rewards, advantages, policies and codecs with any test runner.
+ * Needs fast-check.
  */
 export {
   type AdvantageSample,
@@ -11,8 +12,6 @@ export {
   ratedBatch,
 } from './advantageLaws.js'
 export {
-  alikeOfShapes,
-  alikeTensorDicts,
   anyBatchShape,
   anyHistory,
   anyKey,
@@ -21,9 +20,6 @@ export {
   anyRagged,
   anyTask,
   anyTensorDict,
-  type Difference,
-  type NearMiss,
-  nearMiss,
   type TensorDictOptions,
   type TensorDictRecipe,
 } from './arbitraries.js'
@@ -32,14 +28,6 @@ export { type Codec, type CodecParts, type CodecSample, codecLaws } from './code
 export { type EnvSample, envLaws } from './envLaws.js'
 export { type FakeClock, fakeClock } from './fakeClock.js'
 export { type Fault, type FaultPlan, type FaultyCall, failNth, withFaults } from './faults.js'
-export {
-  anyChatTemplate,
-  anyContentPart,
-  anyConversation,
-  anyRichHistory,
-  anyRichMessage,
-  anyToolCall,
-} from './historyArbitraries.js'
 export { checkLaws, type Law, type NumberedLaw } from './law.js'
 export { leakChecks, type RunnerHooks, withoutLeaks } from './leaks.js'
 export { type MatcherResult, type TandemMatchers, tandemMatchers } from './matchers.js'
@@ -61,10 +49,6 @@ export {
   type TokenScript,
 } from './scriptedPolicy.js'
 export { anyOfSpec, anySpec, type RecipeOf, type ValueArbitraries } from './specArbitraries.js'
-export { type TensorDictLawOptions, wellFormed } from './tensorDictLaws/checking.js'
-export { gradientLaws } from './tensorDictLaws/gradients.js'
-export { memoryLaws, type TensorDictStep } from './tensorDictLaws/memory.js'
-export { tensorDictLaws } from './tensorDictLaws/tensorDictLaws.js'
 export {
   anyGroupRewards,
   anyGroups,

@@ -5,8 +5,8 @@ import { orThrow } from '../../src/core/failure.js'
 import { chatTemplate, type Rendered, render, renderSuffix, renderText } from '../../src/data/chatTemplate.js'
 import { History, message, sameHistory, textOf, truncate } from '../../src/data/history.js'
 import { fromText } from '../../src/data/template/fromText.js'
-import { anyChatTemplate, anyConversation } from '../../src/testing/historyArbitraries.js'
 import { NOW } from '../kit/chatTemplates.js'
+import { anyChatTemplate, anyConversation } from '../kit/historyArbitraries.js'
 import { ownTemplate, ownTemplates } from '../kit/ownTemplates.js'
 
 const names = fc.constantFrom(...ownTemplates.keys())

@@ -19,7 +19,7 @@ import {
   withSystem,
 } from '../../src/data/history.js'
 import { anyHistory, anyMessage } from '../../src/testing/arbitraries.js'
-import { anyRichHistory, anyRichMessage } from '../../src/testing/historyArbitraries.js'
+import { anyRichHistory, anyRichMessage } from '../kit/historyArbitraries.js'
 
 const empty = History([])
 const messagesOf = (history: History): readonly Message[] => history.messages.toArray()

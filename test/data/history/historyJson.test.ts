@@ -5,7 +5,7 @@ import { orThrow } from '../../../src/core/failure.js'
 import { historyFromJson, historyToJson } from '../../../src/data/history/historyJson.js'
 import { historyFromOpenAi, historyToOpenAi } from '../../../src/data/history/openAiChat.js'
 import { History, message, sameHistory, textOf, toolResult } from '../../../src/data/history.js'
-import { anyRichHistory } from '../../../src/testing/historyArbitraries.js'
+import { anyRichHistory } from '../../kit/historyArbitraries.js'
 
 const reasonOf = (result: E.Either<{ readonly reason: string }, unknown>): string =>
   E.isLeft(result) ? result.left.reason : `read ${JSON.stringify(result.right)}`

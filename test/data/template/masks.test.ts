@@ -10,7 +10,7 @@ import {
   hasGenerationTags,
   tokenMask,
 } from '../../../src/data/template/masks.js'
-import { anyConversation } from '../../../src/testing/historyArbitraries.js'
+import { anyConversation } from '../../kit/historyArbitraries.js'
 import { ownTemplate } from '../../kit/ownTemplates.js'
 
 const written = (
