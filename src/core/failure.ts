@@ -186,6 +186,16 @@ export interface ProcessFailure {
   readonly reason: string
 }
 
+/** Returns the message of an exception, or the text of a thrown value that is not an error. */
+export const errorMessage = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown))
+
+/** Returns the class and the message of an exception, as in `TypeError: x is not a function`. */
+export const namedMessage = (thrown: unknown): string =>
+  thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown)
+
+/** Returns an exception as it is, and any other thrown value as an Error. */
+export const asError = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)))
+
 /**
  * Restores an error from another thread. Built-in errors keep their class, others only their name.
  */

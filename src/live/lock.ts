@@ -10,7 +10,7 @@ import { hostname } from 'node:os'
 import { setTimeout } from 'node:timers/promises'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Locks } from '../core/capabilities.js'
-import type { LockFailure } from '../core/failure.js'
+import { errorMessage, type LockFailure } from '../core/failure.js'
 import { temporaryName } from './files.js'
 
 interface Holder {
@@ -179,7 +179,7 @@ export const liveLocks: Locks = {
           : {
               _tag: 'LockFailure',
               path,
-              reason: `cannot be locked: ${error instanceof Error ? error.message : String(error)}`,
+              reason: `cannot be locked: ${errorMessage(error)}`,
             },
     ),
 }

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../core/capabilities.js'
-import type { FileFailure, ModelFailure } from '../core/failure.js'
+import { errorMessage, type FileFailure, type ModelFailure } from '../core/failure.js'
 
 /** A failure of a file of a model's folder. */
 export const fileProblem = (folder: string, file: string, reason: string): ModelFailure => ({
@@ -31,7 +31,7 @@ export const readJson = (files: Files, folder: string, file: string): TE.TaskEit
       pipe(
         E.tryCatch(
           () => JSON.parse(text) as unknown,
-          (error) => fileProblem(folder, file, `not JSON: ${error instanceof Error ? error.message : String(error)}`),
+          (error) => fileProblem(folder, file, `not JSON: ${errorMessage(error)}`),
         ),
         E.filterOrElse(
           (json): json is object => typeof json === 'object' && json !== null && !Array.isArray(json),

@@ -1,7 +1,15 @@
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { expect, describe as group, it } from 'vitest'
-import { describe, type Failure, FailureError, orThrow } from '../../src/core/failure.js'
+import {
+  asError,
+  describe,
+  errorMessage,
+  type Failure,
+  FailureError,
+  namedMessage,
+  orThrow,
+} from '../../src/core/failure.js'
 
 /** Failures as they are made, with fields beside the two that all have. */
 const of = <F extends Failure>(failure: F): Failure => failure
@@ -123,5 +131,25 @@ group('FailureError and orThrow', () => {
       await expect(orThrow(Promise.resolve(E.left(failure)))).rejects.toThrow(new FailureError(failure))
     })
     await fc.assert(law)
+  })
+})
+
+group('the text of what was thrown', () => {
+  const thrown = new TypeError('x is not a function')
+
+  it('is the message of an exception, with its class where that is asked for', () => {
+    expect(errorMessage(thrown)).toBe('x is not a function')
+    expect(namedMessage(thrown)).toBe('TypeError: x is not a function')
+    expect(asError(thrown)).toBe(thrown)
+  })
+
+  it.each([
+    ['broken', 'broken'],
+    [null, 'null'],
+    [undefined, 'undefined'],
+  ])('is that of the value itself for %j, which is not an error', (value, text) => {
+    expect(errorMessage(value)).toBe(text)
+    expect(namedMessage(value)).toBe(text)
+    expect(asError(value).message).toBe(text)
   })
 })
