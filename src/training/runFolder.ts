@@ -6,6 +6,7 @@ import { z } from 'zod'
 import type { Files } from '../core/capabilities.js'
 import type { FileFailure } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
+import { parseJsonAs } from '../data/schemaJson.js'
 import type { SettingsFailure } from './recipe.js'
 import type { EvaluationRecord, StepRecord, TrajectoryRecord } from './records.js'
 
@@ -132,16 +133,8 @@ export const openRun = (
     ),
     TE.chainEitherKW((text) =>
       pipe(
-        E.tryCatch(
-          () => JSON.parse(text) as unknown,
-          (error): RunFailure => refuse(folder, `config.json is not JSON: ${String(error)}`),
-        ),
-        E.chainW((value) => {
-          const parsed = configSchema.safeParse(value)
-          return parsed.success
-            ? E.right(parsed.data)
-            : E.left(refuse(folder, `config.json: ${z.prettifyError(parsed.error)}`))
-        }),
+        parseJsonAs(configSchema, text),
+        E.mapLeft((reason): RunFailure => refuse(folder, `config.json: ${reason}`)),
       ),
     ),
     TE.map((config) => ({ paths, config })),
