@@ -11,6 +11,7 @@ export {
   FailureError,
   type FileFailure,
   type FormatFailure,
+  fileFailure,
   type ModelFailure,
   type OutputFailure,
   orThrow,

@@ -209,6 +209,7 @@ export {
   type RowProblem,
   type RowSource,
   type RowTask,
+  rowFailure,
   rowList,
   shuffled,
   type Task,

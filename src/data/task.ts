@@ -29,7 +29,16 @@ export interface RowFailure extends RowProblem {
   /** What `row` counts: lines of a text, unless it says otherwise. */
   readonly unit?: 'row'
   readonly others?: readonly RowProblem[]
+  /** The source and the row in words: `train.jsonl, line 3`. */
+  readonly where: string
 }
+
+/** Makes the failure of rows. */
+export const rowFailure = (problem: Omit<RowFailure, '_tag' | 'where'>): RowFailure => ({
+  _tag: 'RowFailure',
+  where: `${problem.source}, ${problem.unit ?? 'line'} ${problem.row}`,
+  ...problem,
+})
 
 /** Rows by position. `at` is pure: the same index gives the same row, so that a run resumes by remembering a number. */
 export interface RowSource<out Row> {

@@ -43,6 +43,7 @@ export {
   type Env,
   type EnvFailure,
   type EnvSpecs,
+  envFailure,
   nextRequest,
   type Outcome,
   outcomeSpec,
@@ -216,9 +217,9 @@ export { shellTool } from './tools/shellTool.js'
 export {
   ExecuteToolsInOrder,
   type ExecuteToolsInOrderOptions,
+  type NamedToolOptions,
   SimpleToolTransform,
   type SimpleToolTransformOptions,
-  type ToolLimits,
 } from './tools/simpleToolTransform.js'
 export {
   type Tool,
@@ -230,7 +231,13 @@ export {
   toolFailure,
 } from './tools/tool.js'
 export { ToolRegistry, type ToolSpec, toolSpecs } from './tools/toolRegistry.js'
-export { type ToolEntries, type ToolTransformOptions, toolTransform } from './tools/toolTransform.js'
+export {
+  type ToolCallOptions,
+  type ToolEntries,
+  type ToolLimits,
+  type ToolTransformOptions,
+  toolTransform,
+} from './tools/toolTransform.js'
 export {
   AddThinkingPrompt,
   type AddThinkingPromptOptions,

@@ -131,7 +131,7 @@ const refusal = (path: string, holder: Holder | null): LockFailure => {
   const who = holder === null ? 'an unknown process' : `process ${holder.pid} on ${holder.host} since ${holder.since}`
   return {
     _tag: 'LockFailure',
-    path,
+    where: path,
     reason: `in use by ${who}. Wait until it ends or stop it; if it no longer exists, remove ${path}`,
   }
 }
@@ -178,7 +178,7 @@ export const liveLocks: Locks = {
           ? error
           : {
               _tag: 'LockFailure',
-              path,
+              where: path,
               reason: `cannot be locked: ${errorMessage(error)}`,
             },
     ),

@@ -130,7 +130,8 @@ export const saveAlarms = (
 /** A folder without a batch to train on. */
 export interface BatchFailure {
   readonly _tag: 'BatchFailure'
-  readonly folder: string
+  /** The folder. */
+  readonly where: string
   readonly reason: string
 }
 
@@ -154,7 +155,7 @@ export const readBatch = (
   files: Files,
   folder: string,
 ): TE.TaskEither<BatchFailure | FileFailure | TensorDictReadFailure, ReadBatch> => {
-  const refuse = (reason: string): BatchFailure => ({ _tag: 'BatchFailure', folder, reason })
+  const refuse = (reason: string): BatchFailure => ({ _tag: 'BatchFailure', where: folder, reason })
   const read = <T>(name: string, schema: z.ZodType<T>): TE.TaskEither<BatchFailure | FileFailure, T> =>
     pipe(
       files.readText(`${folder}/${name}`),

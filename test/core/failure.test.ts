@@ -7,9 +7,15 @@ import {
   errorMessage,
   type Failure,
   FailureError,
+  fileFailure,
+  modelFailure,
   namedMessage,
   orThrow,
 } from '../../src/core/failure.js'
+import { rowFailure } from '../../src/data/task.js'
+import { envFailure } from '../../src/envs/env.js'
+import { toolFailure } from '../../src/envs/tools/tool.js'
+import { runFolderFailure } from '../../src/training/runFolder.js'
 
 /** Failures as they are made, with fields beside the two that all have. */
 const of = <F extends Failure>(failure: F): Failure => failure
@@ -20,7 +26,7 @@ const anyFailure: fc.Arbitrary<Failure> = fc.letrec<{ failure: Failure }>((tie) 
   failure: fc.oneof(
     { depthSize: 'small', maxDepth: 4 },
     fc.record({ _tag: fc.constantFrom('ConfigFailure', 'TemplateFailure', 'PolicyFailure'), reason: reasons }),
-    fc.record({ _tag: fc.constant('EnvFailure'), env: reasons, reason: reasons, cause: tie('failure') }),
+    fc.record({ _tag: fc.constant('EnvFailure'), where: reasons, reason: reasons, cause: tie('failure') }),
     fc.record({ _tag: fc.constant('Other'), reason: reasons, cause: tie('failure') }),
   ),
 })).failure
@@ -34,13 +40,13 @@ const chainOf = (failure: Failure): readonly string[] => {
 group('describe', () => {
   it.each([
     [
-      'a file that cannot be read, with what was tried and where',
-      of({ _tag: 'FileFailure', operation: 'read', path: 'a/b.json', code: 'ENOENT', reason: 'there is no such file' }),
+      'a file that cannot be read, with the operation and the path',
+      fileFailure('read', 'a/b.json', { code: 'ENOENT', reason: 'there is no such file' }),
       'could not read a/b.json: there is no such file',
     ],
     [
       'a malformed file by its path',
-      of({ _tag: 'FormatFailure', format: 'safetensors', path: 'a.safetensors', reason: 'the header is not JSON' }),
+      of({ _tag: 'FormatFailure', format: 'safetensors', where: 'a.safetensors', reason: 'the header is not JSON' }),
       'a.safetensors: the header is not JSON',
     ],
     [
@@ -49,36 +55,33 @@ group('describe', () => {
       'the header is not JSON',
     ],
     [
+      'a model folder',
+      modelFailure('models/x', 'there is no such folder'),
+      'the model models/x cannot be used: there is no such folder',
+    ],
+    [
       'a model folder and the file in it',
-      of({ _tag: 'ModelFailure', folder: 'models/x', file: 'config.json', reason: 'hidden_size is missing' }),
+      modelFailure('models/x', 'hidden_size is missing', 'config.json'),
       'the model models/x cannot be used: config.json: hidden_size is missing',
     ],
     [
       'a row of a data set by its line',
-      of({ _tag: 'RowFailure', source: 'train.jsonl', row: 3, reason: 'question: expected string' }),
+      rowFailure({ source: 'train.jsonl', row: 3, reason: 'question: expected string' }),
       'train.jsonl, line 3: question: expected string',
     ],
     [
-      'a run folder',
-      of({ _tag: 'RunFolderFailure', folder: 'runs/1', reason: 'it holds another run' }),
-      'runs/1: it holds another run',
+      'a row of a table by its number',
+      rowFailure({ source: 'train.parquet', unit: 'row', row: 3, reason: 'question: expected string' }),
+      'train.parquet, row 3: question: expected string',
     ],
+    ['a run folder', runFolderFailure('runs/1', 'it holds another run'), 'runs/1: it holds another run'],
+    ['a tool', toolFailure('search', 'failed', 'no answer'), "the tool 'search': no answer"],
     [
       'an environment with the cause of its failure',
-      of({
-        _tag: 'EnvFailure',
-        env: 'ChatEnv',
-        reason: 'no task',
-        cause: { _tag: 'RowFailure', source: 'gsm8k', row: 7, reason: 'no answer' },
-      }),
+      envFailure('ChatEnv', 'no task', rowFailure({ source: 'gsm8k', row: 7, reason: 'no answer' })),
       'ChatEnv: no task: gsm8k, line 7: no answer',
     ],
     ['any other failure by its reason', of({ _tag: 'NewFailure', reason: 'the moon is full' }), 'the moon is full'],
-    [
-      'a field that is missing or no text as a question mark',
-      of({ _tag: 'RowFailure', source: { name: 'x' }, reason: 'bad' }),
-      '?, line ?: bad',
-    ],
   ])('names %s', (_, failure, sentence) => {
     expect(describe(failure)).toBe(sentence)
   })
@@ -102,7 +105,7 @@ group('describe', () => {
 
 group('FailureError and orThrow', () => {
   it('the exception is an Error that says the sentence and carries the failure', () => {
-    const failure: Failure = of({ _tag: 'RowFailure', source: 's', row: 1, reason: 'bad' })
+    const failure: Failure = rowFailure({ source: 's', row: 1, reason: 'bad' })
     const error = new FailureError(failure)
     expect(error).toBeInstanceOf(Error)
     expect(error.failure).toBe(failure)

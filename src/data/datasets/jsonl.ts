@@ -7,7 +7,7 @@ import type { FileFailure } from '../../core/failure.js'
 import { joinBytes } from '../../core/joinBytes.js'
 import { parseJson } from '../../core/json.js'
 import type { RowFailure, RowProblem } from '../task.js'
-import { rowFailure } from './rows.js'
+import { rowsFailure } from './rows.js'
 
 export interface JsonLinesOptions<T> {
   /** What every row must be; the values are what the schema makes of them. */
@@ -64,7 +64,7 @@ export const parseJsonLines = <T>(
     else rows.push(row.right)
   }
   const [first, ...others] = problems
-  return first === undefined ? E.right(rows) : E.left(rowFailure(source, { first, others }))
+  return first === undefined ? E.right(rows) : E.left(rowsFailure(source, { first, others }))
 }
 
 /** A row of a file and the line that it stands on, counted from 1. */
@@ -172,7 +172,7 @@ export async function* readJsonLines<T>(
     }
     line += 1
     const fail = (reason: string): E.Either<RowFailure, never> =>
-      E.left(rowFailure(source.name, { first: { row: line, reason } }))
+      E.left(rowsFailure(source.name, { first: { row: line, reason } }))
     const decoded = decodeLine(raw.right, maxLineBytes)
     if (E.isLeft(decoded)) {
       yield fail(decoded.left)
@@ -209,5 +209,5 @@ export const collectJsonLines =
       if (problems.length === MOST_PROBLEMS) break
     }
     const [first, ...others] = problems
-    return first === undefined ? E.right(rows) : E.left(rowFailure(source.name, { first, others }))
+    return first === undefined ? E.right(rows) : E.left(rowsFailure(source.name, { first, others }))
   }

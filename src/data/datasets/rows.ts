@@ -1,7 +1,15 @@
 /** From rows to tasks: what every dataset does in the same way. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { type RowFailure, type RowProblem, type RowTask, type Task, type TaskSource, taskList } from '../task.js'
+import {
+  type RowFailure,
+  type RowProblem,
+  type RowTask,
+  rowFailure,
+  type Task,
+  type TaskSource,
+  taskList,
+} from '../task.js'
 
 /** The columns of a data set, and the task that each row is. */
 export interface DatasetFormat<in out Row, out T extends Task> {
@@ -85,7 +93,7 @@ export const withColumns = <Row, T extends Task>(
 const QUOTED = 3
 
 /** The failure of some rows, with the first of them in front. */
-export const rowFailure = (
+export const rowsFailure = (
   source: string,
   {
     first,
@@ -99,14 +107,13 @@ export const rowFailure = (
 ): RowFailure => {
   const quoted = others.slice(0, QUOTED).map(({ row, reason }) => `${unit ?? 'line'} ${row}: ${reason}`)
   const rest = others.length > QUOTED ? `, and ${others.length - QUOTED} more` : ''
-  return {
-    _tag: 'RowFailure',
+  return rowFailure({
     source,
     row: first.row,
     reason: others.length === 0 ? first.reason : `${first.reason} (also ${quoted.join(', ')}${rest})`,
     ...(unit !== undefined && { unit }),
     ...(others.length > 0 && { others }),
-  }
+  })
 }
 
 /**
@@ -121,7 +128,7 @@ export const tasksOfRows = <Row, T extends Task>(
   format: DatasetFormat<Row, T>,
 ): E.Either<RowFailure, TaskSource<T>> =>
   rows.length === 0
-    ? E.left(rowFailure(name, { first: { row: 1, reason: 'there are no rows' } }))
+    ? E.left(rowsFailure(name, { first: { row: 1, reason: 'there are no rows' } }))
     : E.right(
         taskList(
           name,

@@ -17,6 +17,8 @@ export interface ToolFailure {
   readonly _tag: 'ToolFailure'
   readonly tool: string
   readonly kind: 'arguments' | 'failed' | 'timeout' | 'infrastructure'
+  /** The tool in words: `the tool 'search'`. */
+  readonly where: string
   readonly reason: string
 }
 
@@ -70,6 +72,7 @@ export const toolFailure = (tool: string, kind: ToolFailure['kind'], reason: str
   _tag: 'ToolFailure',
   tool,
   kind,
+  where: `the tool '${tool}'`,
   reason,
 })
 
