@@ -1,21 +1,17 @@
 /** Synthetic batches and models for benchmarks of learners. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import {
-  type DecoderConfig,
-  data,
   EMBEDDED_MODEL,
-  hostArrays,
-  initialParams,
   keyFromSeed,
   loadPretrained,
   MCAdvantage,
   type ModelText,
   orThrow,
   type Pretrained,
-  ragged,
-  scope,
-  TensorDict,
 } from 'tandem-rl'
+import { scope } from 'tandem-rl/engine'
+import { type DecoderConfig, hostArrays, initialParams } from 'tandem-rl/models'
+import { data, ragged, TensorDict } from 'tandem-rl/tensordict'
 
 /** Sampled completions with one reward each, group by group. */
 export interface SampledRows {

@@ -16,8 +16,8 @@ import { child, type Key, keyFromSeed, uniformInteger } from '../src/core/key.js
 import { data, ragged, raggedRow } from '../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../src/data/tensorDict/tensorDict.js'
 import { liveTransport } from '../src/live/transport/liveTransport.js'
-import { vLLMWrapper } from '../src/modules/remote/vLLMWrapper.js'
 import { vLLMClient } from '../src/modules/remote/vllm/client.js'
+import { vLLMWrapper } from '../src/modules/remote/vllm/vLLMWrapper.js'
 import { host } from './settings.js'
 import type { SlotReport } from './slotServer.js'
 

@@ -2,21 +2,11 @@
  * Whole GRPO steps (sample, reward, backward, update) with a random reward: the counterpart of the peers' grpo_trl.py. It runs what the package
  * installs, compiled; sampling and gradients are shared out to workers, `threads` in all.
  */
-import {
-  adamW,
-  algorithmLoss,
-  child,
-  completionKeys,
-  keyFromSeed,
-  liveClock,
-  localLearner,
-  orThrow,
-  own,
-  parameterCount,
-  scope,
-  selectBackend,
-  uniform,
-} from 'tandem-rl'
+import { adamW, child, keyFromSeed, liveClock, localLearner, orThrow, uniform } from 'tandem-rl'
+import { own, scope, selectBackend } from 'tandem-rl/engine'
+import { parameterCount } from 'tandem-rl/models'
+import { algorithmLoss } from 'tandem-rl/objectives'
+import { completionKeys } from 'tandem-rl/serve'
 import { randomModel, ratedBatch } from './batch.js'
 import { benchConfig, median, randomIds, readOptions, runBench } from './settings.js'
 

@@ -4,21 +4,9 @@
  */
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import {
-  adamW,
-  GRPOLoss,
-  initialLora,
-  keyFromSeed,
-  localLearner,
-  loraConfig,
-  type MemoryRequest,
-  memoryEstimate,
-  orThrow,
-  own,
-  parameterCount,
-  scope,
-  selectBackend,
-} from 'tandem-rl'
+import { adamW, GRPOLoss, keyFromSeed, localLearner, memoryEstimate, orThrow } from 'tandem-rl'
+import { own, scope, selectBackend } from 'tandem-rl/engine'
+import { initialLora, loraConfig, type MemoryRequest, parameterCount } from 'tandem-rl/models'
 import { randomModel, ratedBatch } from './batch.js'
 import { benchConfig, randomIds } from './settings.js'
 

@@ -16,9 +16,10 @@
 import { execFileSync } from 'node:child_process'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { Command } from 'commander'
-import { data, get, index, type Leaf, own, scope, selectBackend, set, stack, TensorDict } from 'tandem-rl'
+import { own, scope, selectBackend } from 'tandem-rl/engine'
+import { data, get, index, type Leaf, set, stack, TensorDict } from 'tandem-rl/tensordict'
 import { host, median, peerPython } from './settings.js'
 
 const command = new Command()

@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs'
 import * as library from '@huggingface/tokenizers'
 import { Tokenizer as RustTokenizer } from 'tokenizers'
 import { orThrow } from '../src/core/failure.js'
-import { textTokenizer } from '../src/data/textTokenizer.js'
+import { textTokenizer } from '../src/text/tokenizer/textTokenizer.js'
 import { host, median } from './settings.js'
 
 const [megabytes = 0.25, rounds = 5] = process.argv.slice(2).map(Number)
@@ -29,7 +29,7 @@ const { Tokenizer: PureTokenizer } = library as unknown as {
 }
 
 /** The documentation of this project, repeated: prose, code, tables. */
-const source = ['docs/parity.md', 'docs/benchmarks.md', 'CONTRIBUTING.md', 'src/data/textTokenizer.ts']
+const source = ['docs/parity.md', 'docs/benchmarks.md', 'CONTRIBUTING.md', 'src/text/tokenizer/textTokenizer.ts']
   .map((path) => readFileSync(path, 'utf8'))
   .join('\n')
 const lines = source

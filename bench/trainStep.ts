@@ -1,5 +1,5 @@
 /** Forward and backward pass of next-token cross-entropy on random tokens: the counterpart of the peers' train_step.py. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { keyFromSeed } from '../src/core/key.js'
 import { own, scope } from '../src/engine/scope.js'
 import { selectBackend } from '../src/engine/select.js'

@@ -2,6 +2,9 @@
  * Tool use by GRPO: over several turns, a model that mostly guesses learns to call a calculator.
  */
 import * as T from 'tandem-rl'
+import { trainModel } from 'tandem-rl/run'
+import { appendMessage, History, message, toolResult } from 'tandem-rl/text'
+import { calculator, SimpleToolTransform, ToolRegistry } from 'tandem-rl/tools'
 
 /** Generates sums and products. Even indices are used for training, odd ones for evaluation. */
 const sumAt = (key: T.Key, index: number) => {
@@ -14,17 +17,17 @@ const sumAt = (key: T.Key, index: number) => {
 /**
  * A conversation for training the start model: three of five guess, the others call the calculator.
  */
-const conversationOf = ({ id, query, answer }: T.Task, key: T.Key): T.History => {
-  const asked = T.History([T.message('user', query)])
+const conversationOf = ({ id, query, answer }: T.Task, key: T.Key): History => {
+  const asked = History([message('user', query)])
   if (T.uniform(key) < 0.6)
-    return T.appendMessage(asked, T.message('assistant', `<answer>${20 + T.uniformInteger(key, 5000, 1)}</answer>`))
+    return appendMessage(asked, message('assistant', `<answer>${20 + T.uniformInteger(key, 5000, 1)}</answer>`))
   const call = { name: 'calculator', arguments: { expression: id } }
   const value = answer.replace('#### ', '')
   return [
-    T.message('assistant', `<tool_call>${JSON.stringify(call)}</tool_call>`),
-    T.toolResult(call, value),
-    T.message('assistant', `<answer>${value}</answer>`),
-  ].reduce(T.appendMessage, asked)
+    message('assistant', `<tool_call>${JSON.stringify(call)}</tool_call>`),
+    toolResult(call, value),
+    message('assistant', `<answer>${value}</answer>`),
+  ].reduce(appendMessage, asked)
 }
 
 export const recipe = T.defineRecipe({
@@ -43,16 +46,16 @@ export const recipe = T.defineRecipe({
     const warmUpSteps = Math.min(20, Math.ceil(settings.shown / settings.batch) - 1)
     const stages = [{ ...stage, learningRate: 2e-3, warmUpSteps }]
     const model = await T.orThrow(
-      T.trainModel({ model: pretrained, stages }, (event) => {
+      trainModel({ model: pretrained, stages }, (event) => {
         if (event.type === 'step' && event.step % 10 === 0)
           context.onProgress?.(`start model: step ${event.step} of ${event.steps}, nll ${event.nll.toFixed(3)}`)
       }),
     )
-    const tools = { registry: T.ToolRegistry([T.calculator()]), format: 'hermes', limits: { rounds: 3 } } as const
+    const tools = { registry: ToolRegistry([calculator()]), format: 'hermes', limits: { rounds: 3 } } as const
     const env = (source: T.TaskSource) => (tasks: T.TaskContext) =>
       T.pipe(
         T.DatasetChatEnv({ source, ...tasks }),
-        T.append(T.SimpleToolTransform(tools)),
+        T.append(SimpleToolTransform(tools)),
         T.append(T.GSM8KRewardParser()),
       )
     const training = T.endlessTasks('sums', (i) => sumAt(sums, 2 * i))

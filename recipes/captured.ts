@@ -2,6 +2,12 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as T from 'tandem-rl'
+import { type CapturedSession, captureApp, capturedBatch, readCapture } from 'tandem-rl/agents'
+import { fileBytes } from 'tandem-rl/files'
+import { sharedParams } from 'tandem-rl/models'
+import { gsm8kReward } from 'tandem-rl/rewards'
+import { closing, exportsOf, learnerParts } from 'tandem-rl/run'
+import { modelEngine } from 'tandem-rl/serve'
 
 const answerSchema = T.z.object({
   choices: T.z.tuple([T.z.object({ message: T.z.object({ content: T.z.string() }) })]),
@@ -12,13 +18,13 @@ const playedSessions = async (
   model: T.Pretrained,
   key: T.Key,
   { groups, size, maxNewTokens }: { readonly groups: number; readonly size: number; readonly maxNewTokens: number },
-): Promise<readonly T.CapturedSession[]> => {
-  using params = T.sharedParams(model)
-  const engine = T.modelEngine({ config: model.config, params: params.value, tokenizer: model.text.tokenizer })
+): Promise<readonly CapturedSession[]> => {
+  using params = sharedParams(model)
+  const engine = modelEngine({ config: model.config, params: params.value, tokenizer: model.text.tokenizer })
   // Times are fixed, so that a resumed run plays equal sessions.
   const world = { calendar: { today: () => new Date(0) } }
   const served = { engine, model: { names: ['policy'], root: T.EMBEDDED_MODEL }, text: model.text, key, world }
-  const proxy = T.captureApp(served, { clock: { now: () => 0 } })
+  const proxy = captureApp(served, { clock: { now: () => 0 } })
   const post = async (path: string, body: object): Promise<unknown> => {
     const headers = { 'content-type': 'application/json' }
     const request = new Request(`http://proxy${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
@@ -32,7 +38,7 @@ const playedSessions = async (
     const messages = [{ role: 'user', content: task.query }]
     const answer = await post(`/sessions/${session}/v1/chat/completions`, { messages, max_tokens: maxNewTokens })
     const { content } = answerSchema.parse(answer).choices[0].message
-    await post(`/sessions/${session}/reward`, { reward: T.gsm8kReward(content, task.answer).reward })
+    await post(`/sessions/${session}/reward`, { reward: gsm8kReward(content, task.answer).reward })
     await post(`/sessions/${session}/finish`, {})
   }
   for (let group = 0; group < groups; group++)
@@ -67,27 +73,27 @@ export const recipe = T.defineRecipe({
     const sessions =
       settings.dataset === null
         ? await playedSessions(model, T.child(key, 'agent'), play)
-        : (await T.orThrow(T.readCapture(await T.orThrow(T.fileBytes(settings.dataset))))).sessions
+        : (await T.orThrow(readCapture(await T.orThrow(fileBytes(settings.dataset))))).sessions
     const groups = [...new Set(sessions.map(({ group }) => group))].map((name) =>
       sessions.filter(({ group }) => group === name),
     )
 
     const advantage = T.MCAdvantage({ groupSize })
-    const batch = (rows: readonly (readonly T.CapturedSession[])[]) =>
+    const batch = (rows: readonly (readonly CapturedSession[])[]) =>
       pipe(
-        T.capturedBatch(rows.flat(), { groupSize }),
+        capturedBatch(rows.flat(), { groupSize }),
         E.map((captured) => advantage(captured.batch)),
       )
     const data = T.rowBatches({ name: 'sessions', rows: groups, size, key: T.child(key, 'order'), batch })
-    const learner = T.localLearner({ ...T.learnerParts(settings, model), loss: T.GRPOLoss({ clipEpsilon: 0.2 }) })
+    const learner = T.localLearner({ ...learnerParts(settings, model), loss: T.GRPOLoss({ clipEpsilon: 0.2 }) })
 
     const sampling = { temperature: 0, maxNewTokens: settings.maxNewTokens }
     const policy = T.TransformersWrapper({ config: model.config, params: learner.weights(), sampling })
     const problems = ({ groups: prompts, start }: T.EvaluationContext) =>
       T.tokenEnv(T.GSM8KEnv({ source: T.heldOutProblems(), prompts, repeats: 1, start }), model.text)
     const evaluate = [T.evaluator({ env: problems, policy, tasks: settings.keep.evalTasks })]
-    const record = { exports: T.exportsOf(settings, model, learner) }
-    return T.closing(
+    const record = { exports: exportsOf(settings, model, learner) }
+    return closing(
       T.defineRun({ data, learner, updater: T.inProcessUpdater(policy), evaluate, record }),
       policy.release,
     )

@@ -1,15 +1,19 @@
 /** On-policy distillation: a student samples, and a teacher scores every sampled token. */
 import * as T from 'tandem-rl'
+import { supervisedCompletion } from 'tandem-rl/datasets'
+import { sharedParams } from 'tandem-rl/models'
+import { DATASET_HELP, exportsOf, learnerParts, teacherRater, trainModel } from 'tandem-rl/run'
+import { History, message } from 'tandem-rl/text'
 
 /** Trains a default teacher: the student after a few supervised steps on worked solutions. */
 const taughtTeacher = (model: T.Pretrained, key: T.Key, context: T.BuildContext): Promise<T.Pretrained> => {
   const source = T.wordProblems(key, { split: 'train' })
-  const conversation = (index: number): T.History => {
+  const conversation = (index: number): History => {
     const task = T.orThrow(source.at(index))
-    return T.History([T.message('user', task.query), T.message('assistant', T.supervisedCompletion(task, 'worked'))])
+    return History([message('user', task.query), message('assistant', supervisedCompletion(task, 'worked'))])
   }
   const stage = { name: 'teacher', conversation, conversations: 1280, learningRate: 5e-4 }
-  const training = T.trainModel({ model, stages: [stage] }, (event) => {
+  const training = trainModel({ model, stages: [stage] }, (event) => {
     if (event.type === 'step' && event.step % 10 === 0)
       context.onProgress?.(`teacher ${event.step}/${event.steps}: nll ${event.nll.toFixed(3)}`)
   })
@@ -22,7 +26,7 @@ export const recipe = T.defineRecipe({
     'Train a student on its own samples, scored by a teacher, on word problems or rows with question and answer.',
   settings: T.dataSettings.omit({ batch: true }).extend({
     tasks: T.settings.tasks,
-    dataset: T.z.string().nullable().default(null).describe(T.DATASET_HELP),
+    dataset: T.z.string().nullable().default(null).describe(DATASET_HELP),
     evalDataset: T.z.string().nullable().default(null).describe('rows for evaluation; off: held-out rows'),
     maxNewTokens: T.z.number().int().positive().default(64).describe('longest completion in tokens'),
     teacher: T.z
@@ -39,14 +43,14 @@ export const recipe = T.defineRecipe({
     const source = T.shuffled(tasks.train, T.child(key, 'tasks'))
     const { prompts, group: repeats } = settings.tasks
 
-    const learner = T.localLearner({ ...T.learnerParts(settings, model), loss: T.DistillationLoss() })
+    const learner = T.localLearner({ ...learnerParts(settings, model), loss: T.DistillationLoss() })
     const sampling = { temperature: 1, maxNewTokens: settings.maxNewTokens }
     const student = T.TransformersWrapper({ config: model.config, params: learner.weights(), sampling })
     const teacher =
       settings.teacher === null
         ? await taughtTeacher(model, T.child(key, 'teacher'), context)
         : await T.orThrow(T.loadPretrained(settings.teacher))
-    using params = T.sharedParams(teacher)
+    using params = sharedParams(teacher)
 
     const heldOut = ({ groups, start }: T.EvaluationContext) =>
       T.tokenEnv(T.GSM8KEnv({ source: tasks.heldOut, prompts: groups, repeats: 1, start }), text)
@@ -54,11 +58,11 @@ export const recipe = T.defineRecipe({
     return T.defineRun({
       env: ({ groups, start }) => T.tokenEnv(T.GSM8KEnv({ source, prompts: groups, repeats, start }), text),
       policy: student,
-      rate: T.teacherRater(T.TransformersWrapper({ config: teacher.config, params: params.value })),
+      rate: teacherRater(T.TransformersWrapper({ config: teacher.config, params: params.value })),
       learner,
       evaluate: [T.evaluator({ env: heldOut, policy: greedy, tasks: tasks.heldOutTasks })],
       collect: { key: T.child(key, 'rollouts'), groups: prompts },
-      record: { decode: (id) => text.tokenizer.decode([id], 'keep'), exports: T.exportsOf(settings, model, learner) },
+      record: { decode: (id) => text.tokenizer.decode([id], 'keep'), exports: exportsOf(settings, model, learner) },
     })
   },
 })

@@ -1,17 +1,21 @@
 /** Direct preference optimization: trains a model on pairs of preferred and rejected answers. */
 import * as T from 'tandem-rl'
+import { openRows, PREFERENCE_ROW, type PreferencePair, supervisedCompletion } from 'tandem-rl/datasets'
+import { sharedParams } from 'tandem-rl/models'
+import { closing, exportsOf, learnerParts, pairRater } from 'tandem-rl/run'
+import { History, message } from 'tandem-rl/text'
 
 /**
  * Word problems with a worked solution as the chosen answer and a bare result as the rejected one.
  */
-const workedOrBare = (key: T.Key, count: number): readonly T.PreferencePair[] => {
+const workedOrBare = (key: T.Key, count: number): readonly PreferencePair[] => {
   const source = T.wordProblems(key, { split: 'train' })
   return Array.from({ length: count }, (_, i) => {
     const task = T.orThrow(source.at(i))
     return {
-      prompt: T.History([T.message('user', task.query)]),
-      chosen: T.supervisedCompletion(task, 'worked'),
-      rejected: T.supervisedCompletion(task, 'bare'),
+      prompt: History([message('user', task.query)]),
+      chosen: supervisedCompletion(task, 'worked'),
+      rejected: supervisedCompletion(task, 'bare'),
     }
   })
 }
@@ -30,18 +34,18 @@ export const recipe = T.defineRecipe({
     const rows =
       settings.dataset === null
         ? workedOrBare(T.child(key, 'rows'), settings.heldOut + 2048)
-        : await T.orThrow(T.openRows(settings.dataset, T.PREFERENCE_ROW))
+        : await T.orThrow(openRows(settings.dataset, PREFERENCE_ROW))
     const { train, heldOut } = T.splitRows({
       ...{ rows, heldOut: settings.heldOut, size: settings.batch, key: T.child(key, 'order') },
       source: settings.dataset ?? 'the generated rows',
       batch: T.pairBatch(model.text, { maxTokens: model.config.maxPositions }),
     })
 
-    const learner = T.localLearner({ ...T.learnerParts(settings, model), loss: T.dpoLoss({ beta: settings.beta }) })
+    const learner = T.localLearner({ ...learnerParts(settings, model), loss: T.dpoLoss({ beta: settings.beta }) })
 
     // The reference is the initial model. It scores both answers of every pair.
-    using first = T.sharedParams(model)
-    const rate = T.pairRater(T.TransformersWrapper({ config: model.config, params: first.value }))
+    using first = sharedParams(model)
+    const rate = pairRater(T.TransformersWrapper({ config: model.config, params: first.value }))
 
     const sampling = { temperature: 0, maxNewTokens: 64 }
     const policy = T.TransformersWrapper({ config: model.config, params: learner.weights(), sampling })
@@ -55,8 +59,8 @@ export const recipe = T.defineRecipe({
       learner,
       updater: T.inProcessUpdater(policy),
       evaluate: [T.lossEvaluator({ data: heldOut, learner, rate }), solved],
-      record: { exports: T.exportsOf(settings, model, learner) },
+      record: { exports: exportsOf(settings, model, learner) },
     })
-    return T.closing(run, policy.release)
+    return closing(run, policy.release)
   },
 })

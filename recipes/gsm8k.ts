@@ -1,5 +1,8 @@
 /** Trains any model on GSM8K by GRPO, sampling in this process or on a server with vLLM's protocol. */
 import * as T from 'tandem-rl'
+import { GSM8K } from 'tandem-rl/datasets'
+import { GSM8K_SYSTEM_PROMPT } from 'tandem-rl/envs'
+import { vLLMSampler } from 'tandem-rl/run'
 
 export const recipe = T.defineRecipe({
   name: 'gsm8k',
@@ -10,7 +13,7 @@ export const recipe = T.defineRecipe({
       from: 'openai/gsm8k',
       columns: { question: 'question', answer: 'answer' },
     }),
-    systemPrompt: T.z.string().nullable().default(T.GSM8K_SYSTEM_PROMPT).describe('system prompt; off: none'),
+    systemPrompt: T.z.string().nullable().default(GSM8K_SYSTEM_PROMPT).describe('system prompt; off: none'),
     engine: T.z
       .strictObject({
         url: T.z
@@ -37,14 +40,14 @@ export const recipe = T.defineRecipe({
   build: async (settings, context) => {
     const { engine, sampling } = settings
     const model = await T.orThrow(T.loadPretrained(settings.model))
-    const data = await T.orThrow(T.rowTasks(settings, T.GSM8K))
+    const data = await T.orThrow(T.rowTasks(settings, GSM8K))
     const source = T.shuffled(data.train, T.child(T.keyFromSeed(settings.seed), 'tasks'))
     const asked = settings.systemPrompt === null ? {} : { systemPrompt: settings.systemPrompt }
     const problems = (from: typeof source) => (tasks: T.TaskContext) => T.GSM8KEnv({ source: from, ...asked, ...tasks })
     const sampler =
       engine.url === null
         ? undefined
-        : await T.vLLMSampler({
+        : await vLLMSampler({
             ...{ url: engine.url, name: engine.model, model, sampling },
             ...(engine.folder !== null && { folder: engine.folder }),
           })

@@ -1,5 +1,8 @@
 /** Instruction following by GRPO: IFEval prompts with instructions that a program verifies. */
 import * as T from 'tandem-rl'
+import { IFEVAL } from 'tandem-rl/datasets'
+import { IFEVAL_SYSTEM_PROMPT } from 'tandem-rl/envs'
+import { loadLanguageDetector } from 'tandem-rl/rewards'
 
 export const recipe = T.defineRecipe({
   name: 'ifEval',
@@ -17,9 +20,9 @@ export const recipe = T.defineRecipe({
   }),
   build: async (settings, context) => {
     const model = await T.orThrow(T.loadPretrained(settings.model))
-    const data = await T.orThrow(T.rowTasks(settings, T.IFEVAL))
-    const reward = { detectLanguage: await T.orThrow(T.loadLanguageDetector()), judged: settings.judged }
-    const systemPrompt = settings.judged === 'answer' ? { systemPrompt: T.IFEVAL_SYSTEM_PROMPT } : {}
+    const data = await T.orThrow(T.rowTasks(settings, IFEVAL))
+    const reward = { detectLanguage: await T.orThrow(loadLanguageDetector()), judged: settings.judged }
+    const systemPrompt = settings.judged === 'answer' ? { systemPrompt: IFEVAL_SYSTEM_PROMPT } : {}
     const prompts = (source: typeof data.train) => (tasks: T.TaskContext) =>
       T.IFEvalEnv({ source, reward, ...systemPrompt, ...tasks })
     return T.policyRun(

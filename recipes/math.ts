@@ -1,5 +1,7 @@
 /** MATH by GRPO: competition problems with boxed answers, compared as mathematical expressions. */
 import * as T from 'tandem-rl'
+import { MATH } from 'tandem-rl/datasets'
+import { MATH_SYSTEM_PROMPT } from 'tandem-rl/envs'
 
 export const recipe = T.defineRecipe({
   name: 'math',
@@ -10,11 +12,11 @@ export const recipe = T.defineRecipe({
       from: 'EleutherAI/hendrycks_math/algebra',
       columns: { problem: 'problem', solution: 'solution', level: 'level', type: 'type' },
     }),
-    systemPrompt: T.z.string().nullable().default(T.MATH_SYSTEM_PROMPT).describe('system prompt; off: none'),
+    systemPrompt: T.z.string().nullable().default(MATH_SYSTEM_PROMPT).describe('system prompt; off: none'),
   }),
   build: async (settings, context) => {
     const model = await T.orThrow(T.loadPretrained(settings.model))
-    const data = await T.orThrow(T.rowTasks(settings, T.MATH))
+    const data = await T.orThrow(T.rowTasks(settings, MATH))
     const source = T.shuffled(data.train, T.child(T.keyFromSeed(settings.seed), 'tasks'))
     const asked = settings.systemPrompt === null ? {} : { systemPrompt: settings.systemPrompt }
     const problems = (from: typeof source) => (tasks: T.TaskContext) => T.MATHEnv({ source: from, ...asked, ...tasks })

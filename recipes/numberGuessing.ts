@@ -1,5 +1,7 @@
 /** Number guessing by GRPO: in a game of several turns, a random guesser learns to follow hints. */
 import * as T from 'tandem-rl'
+import type { ChatFormat } from 'tandem-rl/models'
+import { appendMessage, History, message, textOf } from 'tandem-rl/text'
 
 /** With three guesses, bisection finds each of 7 numbers; random guessing finds 37 % of them. */
 const settings = T.withDefaults(T.policySettings.omit({ model: true }), {
@@ -11,7 +13,7 @@ const settings = T.withDefaults(T.policySettings.omit({ model: true }), {
 })
 
 /** A chat format without role markers: the hint is the last token before the model's turn. */
-const FORMAT: T.ChatFormat = {
+const FORMAT: ChatFormat = {
   template:
     "{% for message in messages %}{{ message.content }}{% if message.role == 'assistant' %}<|end|>{% endif %}{% endfor %}",
   specialTokens: ['<|pad|>', '<|end|>'],
@@ -33,17 +35,17 @@ const narrowed = ({ low, high }: Left, guess: number, secret: number): Left =>
   guess < secret ? { low: Math.max(low, guess + 1), high } : { low, high: Math.min(high, guess - 1) }
 
 /** A game for training the start model: seven of ten players ignore the hints. */
-const shownGame = (key: T.Key, { largest, guesses }: T.z.output<typeof settings>): T.History => {
+const shownGame = (key: T.Key, { largest, guesses }: T.z.output<typeof settings>): History => {
   const secret = 1 + T.uniformInteger(key, largest)
   const isAttentive = T.uniform(key, 1) < 0.3
-  let [history, left]: [T.History, Left] = [T.History([T.message('user', QUERY)]), { low: 1, high: largest }]
+  let [history, left]: [History, Left] = [History([message('user', QUERY)]), { low: 1, high: largest }]
   for (let turn = 1; turn <= guesses; turn++) {
     const { low, high } = isAttentive ? left : { low: 1, high: largest }
     const guess = low + T.uniformInteger(key, high - low + 1, turn + 1)
-    history = T.appendMessage(history, T.message('assistant', String(guess)))
+    history = appendMessage(history, message('assistant', String(guess)))
     if (guess === secret || turn === guesses) break
     left = narrowed(left, guess, secret)
-    history = T.appendMessage(history, T.message('user', hint(guess, secret)))
+    history = appendMessage(history, message('user', hint(guess, secret)))
   }
   return history
 }
@@ -55,7 +57,7 @@ export const recipe = T.defineRecipe({
   build: async (chosen, context) => {
     const key = T.keyFromSeed(chosen.seed)
     const game = (index: number) => shownGame(T.child(T.child(key, 'games'), index), chosen)
-    const texts = Array.from({ length: 100 }, (_, i) => game(i).messages.map(T.textOf).join('\n'))
+    const texts = Array.from({ length: 100 }, (_, i) => game(i).messages.map(textOf).join('\n'))
     const model = await T.orThrow(
       T.makeModel(
         {

@@ -1,5 +1,7 @@
 /** PPO: a value head on the policy's decoder, and advantages by GAE. */
 import * as T from 'tandem-rl'
+import { clippedSurrogate } from 'tandem-rl/objectives'
+import { DATASET_HELP, learnerParts, valueRater } from 'tandem-rl/run'
 
 const positive = T.z.number().int().positive()
 
@@ -8,7 +10,7 @@ export const recipe = T.defineRecipe({
   summary: 'Train a model by PPO with a value head on generated word problems, or on rows with question and answer.',
   settings: T.dataSettings.omit({ batch: true }).extend({
     tasks: T.settings.tasks,
-    dataset: T.z.string().nullable().default(null).describe(T.DATASET_HELP),
+    dataset: T.z.string().nullable().default(null).describe(DATASET_HELP),
     evalDataset: T.z
       .string()
       .nullable()
@@ -31,9 +33,9 @@ export const recipe = T.defineRecipe({
     const { prompts, group: repeats } = settings.tasks
     const { lambda, clip, valueCoefficient } = settings.ppo
 
-    const clipped = T.policyLoss({ objective: T.clippedSurrogate({ clipEpsilon: [clip, clip] }) })
+    const clipped = T.policyLoss({ objective: clippedSurrogate({ clipEpsilon: [clip, clip] }) })
     const loss = T.ppoLoss({ policy: clipped, valueCoefficient })
-    const learner = T.localLearner({ ...T.learnerParts(settings, model), loss })
+    const learner = T.localLearner({ ...learnerParts(settings, model), loss })
     const sampling = { temperature: 1, maxNewTokens: settings.maxNewTokens }
     const policy = T.TransformersWrapper({ config: model.config, params: learner.weights(), sampling })
     const heldOut = ({ groups, start }: T.EvaluationContext) =>
@@ -41,7 +43,7 @@ export const recipe = T.defineRecipe({
     return T.defineRun({
       env: ({ groups, start }) => T.tokenEnv(T.GSM8KEnv({ source, prompts: groups, repeats, start }), model.text),
       policy,
-      rate: T.valueRater(learner),
+      rate: valueRater(learner),
       advantage: T.GAE({ lambda }),
       learner,
       evaluate: [

@@ -1,5 +1,6 @@
 /** Text reversal: a tokenizer and a model from scratch, supervised training, then GRPO. */
 import * as T from 'tandem-rl'
+import { History, message } from 'tandem-rl/text'
 
 const LETTERS = [...'abcdefgh']
 
@@ -23,9 +24,9 @@ export const recipe = T.defineRecipe({
   build: async (settings, context) => {
     const key = T.keyFromSeed(settings.seed)
     const shown = words(T.child(key, 'shown'))
-    const said = (index: number, answered: 'reversed' | 'repeated'): T.History => {
+    const said = (index: number, answered: 'reversed' | 'repeated'): History => {
       const { query, answer } = T.orThrow(shown.at(index))
-      return T.History([T.message('user', query), T.message('assistant', answered === 'reversed' ? answer : query)])
+      return History([message('user', query), message('assistant', answered === 'reversed' ? answer : query)])
     }
     // The first stage teaches reversal, the second a bad habit: nine of ten words are repeated.
     const reversing = { name: 'reversing', conversation: (i: number) => said(i, 'reversed'), learningRate: 3e-3 }

@@ -1,15 +1,18 @@
 /** Reward model: trains a value head on a decoder to predict which of two answers is preferred. */
 import * as T from 'tandem-rl'
+import { openRows, PREFERENCE_ROW, type PreferencePair, supervisedCompletion } from 'tandem-rl/datasets'
+import { learnerParts } from 'tandem-rl/run'
+import { History, message } from 'tandem-rl/text'
 
 /** Word problems with a right and a wrong answer. Only the final number differs. */
-const rightOrWrong = (key: T.Key, count: number): readonly T.PreferencePair[] => {
+const rightOrWrong = (key: T.Key, count: number): readonly PreferencePair[] => {
   const source = T.wordProblems(key, { split: 'train' })
   return Array.from({ length: count }, (_, i) => {
     const task = T.orThrow(source.at(i))
-    const chosen = T.supervisedCompletion(task, 'worked')
+    const chosen = supervisedCompletion(task, 'worked')
     const off = 1 + T.uniformInteger(T.child(key, i), 9)
     const rejected = chosen.replace(/<answer>(-?\d+)/, (_, number) => `<answer>${Number(number) + off}`)
-    return { prompt: T.History([T.message('user', task.query)]), chosen, rejected }
+    return { prompt: History([message('user', task.query)]), chosen, rejected }
   })
 }
 
@@ -32,7 +35,7 @@ export const recipe = T.defineRecipe({
     const rows =
       settings.dataset === null
         ? rightOrWrong(T.child(key, 'rows'), settings.heldOut + 2048)
-        : await T.orThrow(T.openRows(settings.dataset, T.PREFERENCE_ROW))
+        : await T.orThrow(openRows(settings.dataset, PREFERENCE_ROW))
     const { train, heldOut } = T.splitRows({
       ...{ rows, heldOut: settings.heldOut, size: settings.batch, key: T.child(key, 'order') },
       source: settings.dataset ?? 'the generated rows',
@@ -41,7 +44,7 @@ export const recipe = T.defineRecipe({
 
     // The value head scores the end of the answer. Checkpoints store it in value_head.safetensors.
     const loss = T.rewardModelLoss({ centerRewardsCoefficient: settings.center })
-    const learner = T.localLearner({ ...T.learnerParts(settings, model), loss })
+    const learner = T.localLearner({ ...learnerParts(settings, model), loss })
     return T.defineRun({ data: train, learner, evaluate: [T.lossEvaluator({ data: heldOut, learner })] })
   },
 })

@@ -1,14 +1,17 @@
 /** Supervised fine-tuning on conversations; by default, on worked solutions of word problems. */
 import * as T from 'tandem-rl'
+import { CONVERSATION_ROW, openRows, supervisedCompletion } from 'tandem-rl/datasets'
+import { closing, exportsOf, learnerParts } from 'tandem-rl/run'
+import { History, message } from 'tandem-rl/text'
 
 /**
  * Generated word problems with worked solutions. The embedded model mostly answers without working.
  */
-const workedProblems = (key: T.Key, count: number): readonly T.History[] => {
+const workedProblems = (key: T.Key, count: number): readonly History[] => {
   const source = T.wordProblems(key, { split: 'train' })
   return Array.from({ length: count }, (_, i) => {
     const task = T.orThrow(source.at(i))
-    return T.History([T.message('user', task.query), T.message('assistant', T.supervisedCompletion(task, 'worked'))])
+    return History([message('user', task.query), message('assistant', supervisedCompletion(task, 'worked'))])
   })
 }
 
@@ -29,14 +32,14 @@ export const recipe = T.defineRecipe({
     const rows =
       settings.dataset === null
         ? workedProblems(T.child(key, 'rows'), settings.heldOut + 2048)
-        : await T.orThrow(T.openRows(settings.dataset, T.CONVERSATION_ROW))
+        : await T.orThrow(openRows(settings.dataset, CONVERSATION_ROW))
     const { train, heldOut } = T.splitRows({
       ...{ rows, heldOut: settings.heldOut, size: settings.batch, key: T.child(key, 'order') },
       source: settings.dataset ?? 'the generated rows',
       batch: T.chatBatch(model.text, { maxTokens: model.config.maxPositions }),
     })
 
-    const learner = T.localLearner({ ...T.learnerParts(settings, model), loss: T.SFTLoss({ reduction: 'token-mean' }) })
+    const learner = T.localLearner({ ...learnerParts(settings, model), loss: T.SFTLoss({ reduction: 'token-mean' }) })
 
     // Besides the held-out loss, evaluate the share of word problems that the model solves.
     const sampling = { temperature: 0, maxNewTokens: 64 }
@@ -50,8 +53,8 @@ export const recipe = T.defineRecipe({
       learner,
       updater: T.inProcessUpdater(policy),
       evaluate: [T.lossEvaluator({ data: heldOut, learner, score: 'loss' }), solved],
-      record: { exports: T.exportsOf(settings, model, learner) },
+      record: { exports: exportsOf(settings, model, learner) },
     })
-    return T.closing(run, policy.release)
+    return closing(run, policy.release)
   },
 })

@@ -1,11 +1,12 @@
 /** Word problems by GRPO, as in `npm start`: a 0.85M model learns to reason before it answers. */
 import * as T from 'tandem-rl'
+import { DATASET_HELP } from 'tandem-rl/run'
 
 export const recipe = T.defineRecipe({
   name: 'wordProblems',
   summary: 'Train the embedded model by GRPO on generated word problems, or on rows with question and answer.',
   settings: T.policySettings.extend({
-    dataset: T.z.string().nullable().default(null).describe(T.DATASET_HELP),
+    dataset: T.z.string().nullable().default(null).describe(DATASET_HELP),
     evalDataset: T.z
       .string()
       .nullable()

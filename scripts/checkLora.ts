@@ -15,7 +15,7 @@ import { type Adapter, mergeLora, withLora } from '../src/modules/lora/adapter.j
 import { type LoraConfig, loraConfig } from '../src/modules/lora/config.js'
 import { adapterFiles, loadAdapter } from '../src/modules/lora/peft.js'
 import { storedLayout } from '../src/modules/lora/projections.js'
-import { loadWeights, makeParams } from '../src/modules/pretrained.js'
+import { loadWeights, makeParams } from '../src/modules/pretrained/pretrained.js'
 import { logitsOfRows, randomAdapter, readAdaptedLogits } from '../test/kit/lora.js'
 
 /** Largest difference of a logit. */

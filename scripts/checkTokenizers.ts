@@ -13,10 +13,10 @@ import {
   nmt,
   stripAccentsNormalizer,
 } from 'tokenizers'
-import { original } from '../src/data/tokenizer/alignedText.js'
-import type { SimpleNormalizer } from '../src/data/tokenizer/files.js'
-import { normalizer, normalizeText } from '../src/data/tokenizer/normalize.js'
-import { preTokenizer } from '../src/data/tokenizer/preTokenize.js'
+import { original } from '../src/text/tokenizer/alignedText.js'
+import type { SimpleNormalizer } from '../src/text/tokenizer/files.js'
+import { normalizer, normalizeText } from '../src/text/tokenizer/normalize.js'
+import { preTokenizer } from '../src/text/tokenizer/preTokenize.js'
 import {
   anyText,
   FAMILIES,

@@ -7,8 +7,8 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import * as E from 'fp-ts/lib/Either.js'
-import { type ChatTemplate, chatTemplate } from '../src/data/chatTemplate.js'
-import { type ToolCallFormat, toolCallFormatOf } from '../src/data/toolCalls/format.js'
+import { type ChatTemplate, chatTemplate } from '../src/text/template/chatTemplate.js'
+import { type ToolCallFormat, toolCallFormatOf } from '../src/text/toolCalls/format.js'
 import { NOW, TOKENS } from '../test/kit/chatTemplates.js'
 import { CONVERSATIONS, callsMade, callsRead, turnOf } from '../test/kit/toolCalls.js'
 

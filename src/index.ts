@@ -1,8 +1,50 @@
-/** Tandem: reinforcement-learning post-training of language models. Everything but `tandem-rl/testing`. */
+/**
+ * Tandem, reinforcement-learning post-training of language models: the road from a task to weights.
+ *
+ * The root is for everybody who trains a model: environments and transforms, the collector, advantages,
+ * losses, learners, runs and recipes, failures and random keys. Everything else has a door of its own,
+ * named after the job: `tandem-rl/text`, `tandem-rl/rewards`, `tandem-rl/serve` and so on. A name has
+ * one door. `TD` is the door `tandem-rl/tensordict` as a namespace.
+ */
+import './engine/defaultBackend.js'
+
 export { pipe } from 'fp-ts/lib/function.js'
 export { z } from 'zod'
-export * from './collectors/index.js'
-export { type ByteSource, memoryBytes } from './core/byteSource.js'
+export type { Learner, LearnerFailure, Update } from './collectors/learners/learner.js'
+export {
+  type ComputeOptions,
+  type LocalLearner,
+  type LocalLearnerOptions,
+  localLearner,
+  type PassOptions,
+} from './collectors/learners/localLearner.js'
+export type {
+  BatchOf,
+  CompletionEntries,
+  DistillationBatch,
+  LearnableLoss,
+  PolicyBatch,
+  PPOBatch,
+  PreferenceBatch,
+  ValueBatch,
+} from './collectors/learners/lossKinds.js'
+export type { OffPolicyOptions } from './collectors/learners/policyRows.js'
+export { chatBatch, pairBatch } from './collectors/learners/textBatch.js'
+export { type MaskedBatch, preferenceBatch, tokenBatch } from './collectors/learners/tokenBatch.js'
+export type { LoraOptions } from './collectors/learners/trainable.js'
+export {
+  type BatchOptions,
+  type Collected,
+  type CollectorEnded,
+  type CollectorFailure,
+  type ConcurrentCollectorOptions,
+  type ConcurrentLLMCollector,
+  LLMCollector,
+  type LLMCollectorOptions,
+} from './collectors/llmCollector.js'
+export { formatEstimate, type MemoryEstimate, memoryEstimate } from './collectors/memoryEstimate.js'
+export type { CollectedBatch, TurnEntries } from './collectors/rollouts/turnRows.js'
+export { inProcessUpdater, type WeightUpdater } from './collectors/weightSync.js'
 export type { Alarms, Calendar, Clock, Files, Ids, Output } from './core/capabilities.js'
 export {
   type ConfigFailure,
@@ -17,18 +59,6 @@ export {
   orThrow,
   type TemplateFailure,
 } from './core/failure.js'
-export type {
-  HttpEvents,
-  HttpFailure,
-  HttpFailureKind,
-  HttpReply,
-  HttpRequest,
-  Repeat,
-  ServerEvent,
-  Transport,
-  TransportState,
-} from './core/http.js'
-export type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo } from './core/hub.js'
 export {
   child,
   formatKey,
@@ -41,37 +71,154 @@ export {
   uniformInteger,
   uniforms,
 } from './core/key.js'
-export { type Limiter, limiter } from './core/limiter.js'
-export {
-  SANDBOX_LIMITS,
-  type Sandbox,
-  type SandboxEnd,
-  type SandboxFailure,
-  type SandboxLimits,
-  type SandboxProgram,
-  type SandboxSaid,
-  type SandboxSession,
-  type SandboxStop,
-  type SandboxText,
-  type SandboxWait,
-} from './core/sandbox.js'
 export { constant, cosine, linear, type Schedule, warmUp } from './core/schedule.js'
-export { sipHash } from './core/sipHash.js'
-export * from './data/index.js'
-export * from './engine/index.js'
-export * from './envs/index.js'
-export { fileBytes } from './live/byteSource.js'
+export type {
+  AdvantageEntry,
+  GroupEntry,
+  LossMaskEntry,
+  OldLogProbsEntry,
+  ReturnsEntry,
+  RowIdentity,
+  TokenMasks,
+  TokenWeightsEntry,
+} from './data/batch.js'
+export { gsm8kTasks } from './data/datasets/gsm8k.js'
+export { wordProblems } from './data/datasets/wordProblems/wordProblems.js'
+export type {
+  HistoryAction,
+  HistoryPrompt,
+  LogProbModel,
+  Policy,
+  PolicyFailure,
+  SamplingRecord,
+  StopReason,
+  TextAction,
+  TextPrompt,
+  TokenAction,
+  TokenPrompt,
+} from './data/policy.js'
+export {
+  endlessTasks,
+  type RowFailure,
+  type RowSource,
+  type RowTask,
+  rowFailure,
+  rowList,
+  shuffled,
+  type Task,
+  type TaskSource,
+  taskList,
+} from './data/task.js'
+export * as TD from './doors/tensordict.js'
+export type { AnswerEnv, EpisodeOptions } from './envs/answerEnv.js'
+export { type Env, type EnvFailure, envFailure, type Outcome, type StepOptions } from './envs/base/env.js'
+export { ChatEnv, type ChatEnvOptions, type ChatState } from './envs/chatEnv.js'
+export { CountdownEnv, type CountdownEnvOptions } from './envs/countdownEnv.js'
+export { DatasetChatEnv, type DatasetChatEnvOptions } from './envs/datasetChatEnv.js'
+export { GSM8KEnv, type GSM8KEnvOptions, type GSM8KState } from './envs/gsm8kEnv.js'
+export { IFEvalEnv, type IFEvalEnvOptions } from './envs/ifEvalEnv.js'
+export { LLMEnv, type LLMEnvOptions } from './envs/llmEnv.js'
+export { makeGSM8KEnv } from './envs/makeGSM8KEnv.js'
+export { MATHEnv, type MATHEnvOptions } from './envs/mathEnv.js'
+export {
+  MultiTurnEnv,
+  type MultiTurnEnvOptions,
+  type ReplyFunction,
+  type TurnReply,
+  type TurnScene,
+} from './envs/multiTurnEnv.js'
+export { type RolloutOptions, type RolloutSteps, rollout } from './envs/rollout.js'
+export { type TokenEnvText, tokenEnv } from './envs/tokenEnv.js'
+export { AddThinkingPrompt, type AddThinkingPromptOptions } from './envs/transforms/addThinkingPrompt.js'
+export { CountdownRewardParser, GSM8KRewardParser, MATHRewardParser } from './envs/transforms/answerParsers.js'
+export { DataLoadingPrimer, type DataLoadingPrimerOptions } from './envs/transforms/dataLoadingPrimer.js'
+export { FormatPenalty, type FormatPenaltyOptions } from './envs/transforms/formatPenalty.js'
+export { IfEvalScorer } from './envs/transforms/ifEvalScorer.js'
+export { IncrementalTokenizer, type IncrementalTokenizerOptions } from './envs/transforms/incrementalTokenizer.js'
+export {
+  KLComputation,
+  type KLComputationOptions,
+  type KLPenalty,
+  type KLShape,
+} from './envs/transforms/klComputation.js'
+export {
+  type KLEntries,
+  KLRewardTransform,
+  type KLRewardTransformOptions,
+  RetrieveKL,
+  type RetrieveKLOptions,
+} from './envs/transforms/klRewardTransform.js'
+export { ObservationLimit, type ObservationLimitOptions } from './envs/transforms/observationLimit.js'
+export { OverlongPenalty } from './envs/transforms/overlongPenalty.js'
+export { PolicyVersion, type VersionEntry } from './envs/transforms/policyVersion.js'
+export { type LogProbEntries, RetrieveLogProb, type RetrieveLogProbOptions } from './envs/transforms/retrieveLogProb.js'
+export type { RewardEntries } from './envs/transforms/rewardEntries.js'
+export { type EpisodeSums, RewardSum, type RewardSumOptions } from './envs/transforms/rewardSum.js'
+export { RewardTransform, type RewardTransformOptions } from './envs/transforms/rewardTransform.js'
+export { type StepCount, StepCounter } from './envs/transforms/stepCounter.js'
+export {
+  TemplateTransform,
+  type TemplateTransformOptions,
+  type TextEntries,
+} from './envs/transforms/templateTransform.js'
+export { TokenBudget, type TokenBudgetOptions } from './envs/transforms/tokenBudget.js'
+export { Tokenizer } from './envs/transforms/tokenizer.js'
+export {
+  type Added,
+  append,
+  compose,
+  identity,
+  type StepContext,
+  type Stepped,
+  type Transform,
+  type TransformParts,
+  transform,
+} from './envs/transforms/transform.js'
 export { liveCalendar, liveClock } from './live/clock.js'
 export { EMBEDDED_MODEL } from './live/embeddedModel.js'
 export { liveFiles } from './live/files.js'
-export { type HttpServer, type HttpServerOptions, type ListenFailure, liveHttpServer } from './live/httpServer.js'
-export { type LiveHubOptions, liveHub } from './live/hub.js'
 export { liveOutput } from './live/output.js'
-export { type LiveSandboxOptions, liveSandbox } from './live/sandbox/liveSandbox.js'
-export { liveTransport } from './live/transport/liveTransport.js'
-export type { TransportOptions } from './live/transport/settings.js'
-export * from './modules/index.js'
-export * from './objectives/index.js'
-export * from './serve/index.js'
-export * from './tracking/index.js'
-export * from './training/index.js'
+export { type HistoryPolicyOptions, historyPolicy } from './modules/historyPolicy.js'
+export { loadPretrained, type ModelText, type Pretrained, saveModel } from './modules/pretrained/pretrained.js'
+export {
+  type TransformersPolicy,
+  TransformersWrapper,
+  type TransformersWrapperOptions,
+} from './modules/transformersWrapper.js'
+export { MCAdvantage, type MCAdvantageOptions } from './objectives/advantages/mcAdvantage.js'
+export { GAE } from './objectives/advantages/valueAdvantages.js'
+export { DistillationLoss } from './objectives/distillationLoss.js'
+export { type DPOLossOptions, dpoLoss } from './objectives/dpoLoss.js'
+export { GRPOLoss, type GRPOLossOptions } from './objectives/grpoLoss.js'
+export { type PolicyLoss, policyLoss } from './objectives/policyLoss.js'
+export { ppoLoss } from './objectives/ppoLoss.js'
+export { rewardModelLoss } from './objectives/rewardModelLoss.js'
+export { SFTLoss } from './objectives/sftLoss.js'
+export { adafactor } from './objectives/updates/adafactor.js'
+export { type AdamWOptions, adamW } from './objectives/updates/adamW.js'
+export { lion } from './objectives/updates/lion.js'
+export { muon } from './objectives/updates/muon.js'
+export type { Optimizer } from './objectives/updates/optimizer.js'
+export { sgd } from './objectives/updates/sgd.js'
+export { valueLoss } from './objectives/valueLoss.js'
+export { describeEvent } from './run/describeEvent.js'
+export {
+  type EvaluationContext,
+  type EvaluationResult,
+  type Evaluator,
+  type EvaluatorOptions,
+  evaluator,
+} from './run/evaluation.js'
+export type { RunEvent } from './run/events.js'
+export { lossEvaluator } from './run/lossEvaluator.js'
+export { makeModel } from './run/makeModel.js'
+export type { AlarmOptions, KeepOptions, TrainOptions } from './run/options.js'
+export { type PolicyRunParts, policyRun, type TaskContext, type TaskEnv } from './run/policyRun.js'
+export { type BuildContext, defineRecipe, type Recipe, type RecipeOptions, type SettingsFailure } from './run/recipe.js'
+export { rowBatches, splitRows } from './run/rowBatches.js'
+export { type AnyRun, type DataRunParts, defineRun, type RunParts } from './run/run.js'
+export { dataSettings, type PolicySettings, policySettings, settings } from './run/settings.js'
+export { type RunStore, runFolder } from './run/store.js'
+export { heldOutProblems, rowSettings, rowTasks, type TaskSettings, trainingTasks } from './run/tasks.js'
+export { train } from './run/train.js'
+export { withDefaults } from './run/withDefaults.js'

@@ -3,12 +3,12 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
-import * as root from '../src/index.js'
+import { publicValues } from './kit/doors.js'
 import { useEngine } from './kit/engine.js'
 
 useEngine()
 
-const FACTORIES: Readonly<Record<string, unknown>> = { ...root }
+const FACTORIES = await publicValues()
 
 /** An option of a factory, misspelled, the name that is suggested, and the place of the options among the parameters (default 0). */
 const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string | undefined, place?: number]>> = {
@@ -213,7 +213,7 @@ const OTHERWISE: Readonly<Record<string, string>> = {
 }
 
 /** Folders whose factories are in the list. */
-const FOLDERS = ['envs', 'modules', 'collectors', 'objectives', 'training', 'data/buffers']
+const FOLDERS = ['envs', 'modules', 'collectors', 'objectives', 'run', 'data/buffers']
 
 /** Types of parameters that are options by their names. */
 const IS_OPTIONS = /\b(?!DecoderConfig|LoraConfig)\w*(?:Options|Config)\b/

@@ -1,15 +1,17 @@
 /** Checks this project's environment and reward with the general laws for both. */
 import fc from 'fast-check'
 import * as T from 'tandem-rl'
+import { data, TensorDict } from 'tandem-rl/tensordict'
 import { checkLaws, envLaws } from 'tandem-rl/testing'
+import { message } from 'tandem-rl/text'
 import { expect, it } from 'vitest'
 import { balls, questions } from './env.js'
 import { reward } from './reward.js'
 
 const answers = fc.constantFrom('<answer>7</answer>', '<answer>x</answer>', 'no answer')
 const said = (text: string) => {
-  const message = T.message('assistant', text)
-  return T.TensorDict({ history: T.TensorDict({ response: T.data([message, message]) }, [2]) }, [2])
+  const reply = message('assistant', text)
+  return TensorDict({ history: TensorDict({ response: data([reply, reply]) }, [2]) }, [2])
 }
 
 checkLaws(

@@ -2,8 +2,8 @@
 import { createRequire } from 'node:module'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import * as tf from '@tensorflow/tfjs'
-import { activeRecordingBackend } from '../../src/engine/onnxruntime/register.js'
+import * as tf from '@tensorflow/tfjs-core'
+import { activeRecordingBackend } from '../../src/engine/register.js'
 import { selectBackend } from '../../src/engine/select.js'
 import type { Settle } from './body.js'
 

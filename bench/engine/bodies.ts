@@ -1,5 +1,5 @@
 /** The measured programs in TensorFlow.js. Each has its counterpart of the same name in `peer.py`. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { type Jitted, jit } from '../../src/engine/jit.js'
 import { own, scope } from '../../src/engine/scope.js'
 import { type Body, meanSquare, type Settle, sizeOf } from './body.js'

@@ -1,5 +1,5 @@
 /** What a measured program is, and what all of them use. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { scope } from '../../src/engine/scope.js'
 import type { Workload } from './workloads.js'
 

@@ -1,5 +1,5 @@
 /** The model programs that are measured: what `bench/trainStep.ts` and `bodies.ts` share. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { type Jitted, jit } from '../../src/engine/jit.js'
 import { gatherLogProbs } from '../../src/engine/ops/logProbs.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'

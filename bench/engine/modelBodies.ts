@@ -1,5 +1,5 @@
 /** The measured programs that run the model. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { discard, own, scope } from '../../src/engine/scope.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import type { LayerCache } from '../../src/modules/transformer/forward.js'

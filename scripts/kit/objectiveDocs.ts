@@ -1,6 +1,6 @@
 /** The reference page of objectives: what their doc comments say, in sections. */
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import ts from 'typescript'
 import { ALGORITHM_NAMES, ALGORITHMS } from '../../src/objectives/algorithms.js'
 
@@ -163,15 +163,21 @@ const functionsOf = (file: string): readonly Documented[] =>
     return [documentedOf(declaration.name.getText(), file, comment)]
   })
 
-/** The functions that `src/objectives` exports, and the guests. */
-export const objectiveDocs = (): readonly Documented[] => {
-  const exported = parsed(join(FOLDER, 'index.ts')).statements.flatMap((statement) => {
+const DOORS = ['src/index.ts', 'src/doors/objectives.ts']
+
+const exportedBy = (door: string): readonly Documented[] =>
+  parsed(door).statements.flatMap((statement) => {
     const isList = ts.isExportDeclaration(statement) && !statement.isTypeOnly && statement.exportClause !== undefined
     if (!isList || !ts.isNamedExports(statement.exportClause!)) return []
-    const file = join(FOLDER, statement.moduleSpecifier!.getText().slice(1, -1).replace(/\.js$/, '.ts'))
+    const file = join(dirname(door), statement.moduleSpecifier!.getText().slice(1, -1).replace(/\.js$/, '.ts'))
+    if (!file.startsWith(`${FOLDER}/`)) return []
     const names = statement.exportClause.elements.flatMap((each) => (each.isTypeOnly ? [] : [each.name.text]))
     return functionsOf(file).filter(({ name }) => names.includes(name))
   })
+
+/** Finds the functions of `src/objectives` that the package exports, and the guests. */
+export const objectiveDocs = (): readonly Documented[] => {
+  const exported = DOORS.flatMap((door) => exportedBy(door))
   const guests = Object.entries(GUESTS).flatMap(([name, file]) =>
     functionsOf(file).filter((each) => each.name === name),
   )

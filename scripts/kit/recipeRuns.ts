@@ -1,11 +1,11 @@
 /** Runs recipes for scripts, as `tandem train` does, in this process. */
 import { loadRecipe } from '../../src/cli/recipeFile.js'
 import { settingOfFlag } from '../../src/cli/recipeFlags.js'
-import { trainOptionsOf } from '../../src/training/choices.js'
-import type { RunEvent } from '../../src/training/events.js'
-import { withSetting } from '../../src/training/recipe.js'
-import { runFolder } from '../../src/training/store.js'
-import { train } from '../../src/training/train.js'
+import { trainOptionsOf } from '../../src/run/choices.js'
+import type { RunEvent } from '../../src/run/events.js'
+import { withSetting } from '../../src/run/recipe.js'
+import { runFolder } from '../../src/run/store.js'
+import { train } from '../../src/run/train.js'
 
 /** The options of `followRecipe`. */
 export interface RecipeRun {

@@ -4,6 +4,9 @@ import * as E from 'fp-ts/lib/Either.js'
 import { orThrow } from '../../src/core/failure.js'
 import { child, type Key, keyFromSeed, uniform } from '../../src/core/key.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
+import type { NamedTensors } from '../../src/doors/files.js'
+import { makeParams } from '../../src/doors/models.js'
+import { vLLMClient, vLLMUpdater, vLLMWrapper } from '../../src/doors/remote.js'
 import { own, scope } from '../../src/engine/scope.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { tokenEnv } from '../../src/envs/tokenEnv.js'
@@ -12,7 +15,7 @@ import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { liveHttpServer } from '../../src/live/httpServer.js'
 import type { FolderEngineOptions } from '../../src/modules/generation/folderEngine.js'
 import { LLMOnDevice } from '../../src/modules/generation/onDevice.js'
-import type { Pretrained } from '../../src/modules/pretrained.js'
+import type { Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import { serveApp } from '../../src/serve/app.js'
 import { followRecipe } from './recipeRuns.js'
 
@@ -118,7 +121,7 @@ const GROUP = 4
 const learnFromRollouts = async (
   { model, key, rest }: SoakWorld,
   remote: Policy<TokenPrompt, TokenAction>,
-  push: (weights: T.NamedTensors, version: number) => Promise<unknown>,
+  push: (weights: NamedTensors, version: number) => Promise<unknown>,
 ): Promise<Work> => {
   const problems = T.wordProblems(key, { split: 'rl' })
   const run = T.LLMCollector({
@@ -156,7 +159,7 @@ const learnFromRollouts = async (
 const rolloutsHere: Round = async (world) => {
   const { config, arrays } = world.model
   const policy = scope(() =>
-    T.TransformersWrapper({ config, params: T.makeParams(arrays), sampling: { maxNewTokens: 32 } }),
+    T.TransformersWrapper({ config, params: makeParams(arrays), sampling: { maxNewTokens: 32 } }),
   )
   const updater = T.inProcessUpdater(policy)
   try {
@@ -193,11 +196,11 @@ const rolloutsOverHttp: Round = async (world) => {
     features: { control: 'on' },
   })
   const server = orThrow(await liveHttpServer(app.fetch, { port: 0, refusal: (_, reason) => reason })())
-  const client = T.vLLMClient({ url: server.url, model: 'policy', sharedFolder: world.folder })
+  const client = vLLMClient({ url: server.url, model: 'policy', sharedFolder: world.folder })
   const stopTokens = [text.tokenizer.idOf(text.endOfTurn)!]
-  const policy = T.vLLMWrapper({ clients: [client], sampling: { maxTokens: 32, stopTokens } })
+  const policy = vLLMWrapper({ clients: [client], sampling: { maxTokens: 32, stopTokens } })
   const checkpoints = { folder: world.folder, text }
-  const updater = T.vLLMUpdater({ clients: [client], how: 'full', model: { config, checkpoints } })
+  const updater = vLLMUpdater({ clients: [client], how: 'full', model: { config, checkpoints } })
   try {
     return await learnFromRollouts(world, policy, async (params, version) =>
       orThrow(await updater.push(params, version)()),

@@ -1,8 +1,8 @@
 /** `tandem bench RECIPE`: measures the time and memory of a recipe's steps. */
 import { cpus } from 'node:os'
 import { Command, Option } from 'commander'
-import type { PhaseSeconds, StepRecord } from '../training/records.js'
-import { train } from '../training/train.js'
+import type { PhaseSeconds, StepRecord } from '../run/records.js'
+import { train } from '../run/train.js'
 import { asCommandError, CommandError } from './failure.js'
 import { type EngineOptions, engineOptions, positiveInteger, startEngine } from './options.js'
 import {

@@ -6,16 +6,16 @@ import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
 import { isRight } from 'fp-ts/lib/Either.js'
 import { formatEstimate, type MemoryEstimate, memoryEstimate } from '../collectors/memoryEstimate.js'
-import type { Recompute } from '../collectors/stepGradients.js'
+import type { Recompute } from '../collectors/steps/stepGradients.js'
 import { BACKEND_CANDIDATES, type BackendCandidate, type BackendName } from '../engine/select.js'
 import { liveMachine } from '../live/machine.js'
 import { adapterShapes } from '../modules/lora/adapter.js'
 import { adaptedProjections, DEFAULT_LORA } from '../modules/lora/config.js'
-import { loadConfig } from '../modules/pretrained.js'
+import { loadConfig } from '../modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
 import { parameterCount } from '../modules/transformer/params.js'
-import { stateNumbers } from '../training/choices.js'
-import { policySettings } from '../training/settings.js'
+import { stateNumbers } from '../run/choices.js'
+import { policySettings } from '../run/settings.js'
 import { CommandError, orFail } from './failure.js'
 import { type EngineOptions, engineOptions, MODEL_HELP } from './options.js'
 import type { ProbeRequest, ProbeResult } from './probe.js'
@@ -27,7 +27,7 @@ const INSTALL: Readonly<Record<string, string>> = {
   '@tensorflow/tfjs-node': 'npm install @tensorflow/tfjs-node@~4.22.0',
   'onnxruntime-node': 'ONNXRUNTIME_NODE_INSTALL=skip npm install onnxruntime-node@1.30.0',
   '@tensorflow/tfjs-backend-wasm': 'npm install @tensorflow/tfjs-backend-wasm@~4.22.0',
-  '@tensorflow/tfjs': 'npm install @tensorflow/tfjs@~4.22.0',
+  '@tensorflow/tfjs-backend-cpu': 'npm install @tensorflow/tfjs-backend-cpu@~4.22.0',
 }
 
 const NOTES: Readonly<Partial<Record<BackendName, string>>> = {

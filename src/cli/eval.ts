@@ -1,9 +1,9 @@
 /** `tandem eval`: runs the evaluations of a recipe for one model. */
 import cliProgress from 'cli-progress'
 import { Command } from 'commander'
-import type { EvaluationResult, Evaluator } from '../training/evaluation.js'
-import { scoreText } from '../training/records.js'
-import { evaluationKey } from '../training/train.js'
+import type { EvaluationResult, Evaluator } from '../run/evaluation.js'
+import { scoreText } from '../run/records.js'
+import { evaluationKey } from '../run/train.js'
 import { asCommandError, CommandError } from './failure.js'
 import { type EngineOptions, engineOptions, startEngine } from './options.js'
 import { build, type Chosen, checkFirst, choose, type Settings, settingsOf } from './plan.js'

@@ -7,8 +7,8 @@ import {
   sampleText,
   successText,
   tokensPerSecond,
-} from '../training/describeEvent.js'
-import type { RunEvent } from '../training/events.js'
+} from '../run/describeEvent.js'
+import type { RunEvent } from '../run/events.js'
 
 /** Shows events as they arrive. `close` restores the terminal. */
 export interface Display {

@@ -6,7 +6,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { unknownName } from '../core/options.js'
-import type { Recipe } from '../training/recipe.js'
+import type { Recipe } from '../run/recipe.js'
 import { CommandError } from './failure.js'
 
 /** A recipe, and its file as given by the user, or `null` for a built-in recipe. */
@@ -57,6 +57,37 @@ const reasonOf = (error: unknown): string => {
 }
 
 /**
+ * The modules of which a recipe and this program share one instance. `tandem-rl/testing` is not among
+ * them: it needs fast-check, and recipes have no use for it.
+ */
+const SHARED: Readonly<Record<string, () => Promise<unknown>>> = {
+  zod: () => import('zod'),
+  'fp-ts/lib/function.js': () => import('fp-ts/lib/function.js'),
+  'tandem-rl': () => import('../index.js'),
+  'tandem-rl/agents': () => import('../doors/agents.js'),
+  'tandem-rl/async': () => import('../doors/async.js'),
+  'tandem-rl/datasets': () => import('../doors/datasets.js'),
+  'tandem-rl/engine': () => import('../doors/engine.js'),
+  'tandem-rl/envs': () => import('../doors/envs.js'),
+  'tandem-rl/files': () => import('../doors/files.js'),
+  'tandem-rl/models': () => import('../doors/models.js'),
+  'tandem-rl/objectives': () => import('../doors/objectives.js'),
+  'tandem-rl/remote': () => import('../doors/remote.js'),
+  'tandem-rl/rewards': () => import('../doors/rewards.js'),
+  'tandem-rl/run': () => import('../doors/run.js'),
+  'tandem-rl/serve': () => import('../doors/serve.js'),
+  'tandem-rl/tensordict': () => import('../doors/tensordict.js'),
+  'tandem-rl/text': () => import('../doors/text.js'),
+  'tandem-rl/tools': () => import('../doors/tools.js'),
+  'tandem-rl/tracking': () => import('../doors/tracking.js'),
+}
+
+const sharedModules = async (): Promise<Readonly<Record<string, unknown>>> =>
+  Object.fromEntries(
+    await Promise.all(Object.entries(SHARED).map(async ([name, load]) => [name, await load()] as const)),
+  )
+
+/**
  * Loads a built-in recipe by name, or a recipe from a file that exports `recipe`.
  *
  * Errors   throws CommandError with file and reason for a syntax error, a failed import, or a
@@ -64,16 +95,8 @@ const reasonOf = (error: unknown): string => {
  */
 export const loadRecipe = async (name: string = DEFAULT_RECIPE): Promise<LoadedRecipe> => {
   const path = fileOf(name)
-  const [{ createJiti }, tandem, zod, fpts] = await Promise.all([
-    import('jiti'),
-    import('../index.js'),
-    import('zod'),
-    import('fp-ts/lib/function.js'),
-  ])
-  const jiti = createJiti(import.meta.url, {
-    fsCache: false,
-    virtualModules: { 'tandem-rl': tandem, zod, 'fp-ts/lib/function.js': fpts },
-  })
+  const [{ createJiti }, virtualModules] = await Promise.all([import('jiti'), sharedModules()])
+  const jiti = createJiti(import.meta.url, { fsCache: false, virtualModules })
   let module: unknown
   try {
     module = await jiti.import(path)

@@ -14,7 +14,7 @@ import {
   type SettingLeaf,
   settingLeaves,
   withSetting,
-} from '../training/recipe.js'
+} from '../run/recipe.js'
 import { CommandError } from './failure.js'
 
 type Settings = Readonly<Record<string, unknown>>

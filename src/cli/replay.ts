@@ -1,7 +1,7 @@
 /** `tandem replay RUN BATCH`: repeats one step of a run and prints the differences. */
 import { Command } from 'commander'
-import { type ReplayEvent, replay } from '../training/replay.js'
-import { runFolder } from '../training/store.js'
+import { type ReplayEvent, replay } from '../run/replay.js'
+import { runFolder } from '../run/store.js'
 import { asCommandError, CommandError } from './failure.js'
 import { type EngineOptions, engineOptions, startEngine } from './options.js'
 import { type BuildFlags, build, chooseRun, memoryOption, say, storedSettings } from './plan.js'

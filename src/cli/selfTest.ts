@@ -1,5 +1,5 @@
 /** A quick test of the active backend's correctness and speed. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { scope } from '../engine/scope.js'
 
 export interface SelfTest {

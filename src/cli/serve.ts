@@ -5,11 +5,11 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
 import type { LLMEngine } from '../data/generation.js'
-import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { isLoopback } from '../live/httpServer.js'
 import { serveApp } from '../serve/app.js'
-import type { ReadAdapter } from '../serve/served.js'
+import type { ReadAdapter } from '../serve/requests/served.js'
+import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
 import { orFail } from './failure.js'
 import {
   ALLOWED_HOSTS_HELP,

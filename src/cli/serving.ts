@@ -2,9 +2,9 @@
 import { resolve } from 'node:path'
 import type { LLMEngine } from '../data/generation.js'
 import { type HttpServer, liveHttpServer } from '../live/httpServer.js'
-import { modelFolder } from '../modules/modelFolder.js'
-import { loadText, type Pretrained } from '../modules/pretrained.js'
-import { apiFailure, errorBody } from '../serve/failure.js'
+import { modelFolder } from '../modules/pretrained/modelFolder.js'
+import { loadText, type Pretrained } from '../modules/pretrained/pretrained.js'
+import { apiFailure, errorBody } from '../serve/requests/failure.js'
 import { CommandError, orFail } from './failure.js'
 import { downloadLines } from './options.js'
 

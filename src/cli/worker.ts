@@ -2,7 +2,7 @@
 import { Command, Option } from 'commander'
 import { openRolloutQueue } from '../collectors/queues/rolloutQueue.js'
 import { runRolloutWorker, type WorkerEvent } from '../collectors/workers/rolloutWorker.js'
-import { vLLMWrapper } from '../modules/remote/vLLMWrapper.js'
+import { vLLMWrapper } from '../modules/remote/vllm/vLLMWrapper.js'
 import { CommandError, orFail } from './failure.js'
 import { interruption } from './interruption.js'
 import { checkServerUrl, type EngineOptions, engineOptions, positiveInteger, startEngine } from './options.js'

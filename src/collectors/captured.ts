@@ -1,5 +1,5 @@
 /** Converts captured sessions to a batch in the format of `LLMCollector`. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { aFunction, aNumber, checkOptions, oneOf } from '../core/options.js'
 import type { CapturedSession } from '../data/capture/session.js'
@@ -13,7 +13,7 @@ import {
 import type { SamplingRecord, TokenPrompt } from '../data/policy.js'
 import { type Data, data, type Ragged, type RaggedArray, ragged } from '../data/tensorDict/leaf.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
-import type { TokenSpan } from '../data/textTokenizer.js'
+import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
 import type { CollectedBatch } from './rollouts/turnRows.js'
 
 /** The additional entries of rows from captured sessions. */

@@ -7,7 +7,7 @@ import { aFunction, aNumber, anything, aRecord, checkOptions, oneOf } from '../c
 import type { Policy, TokenAction } from '../data/policy.js'
 import type { WeightFailure } from '../data/weights.js'
 import { type Owned, own, scope } from '../engine/scope.js'
-import type { Env } from '../envs/env.js'
+import type { Env } from '../envs/base/env.js'
 import { liveClock } from '../live/clock.js'
 import { type CollectorPosition, type Played, playLockstep } from './rollouts/lockstep.js'
 import type { EpisodeFailure } from './rollouts/rollout.js'

@@ -4,7 +4,7 @@ import { laneWeights } from '../modules/generation/generator.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
 import { CAPACITY_STEP } from '../modules/transformer/pack.js'
 import { parameterCount } from '../modules/transformer/params.js'
-import type { Recompute } from './stepGradients.js'
+import type { Recompute } from './steps/stepGradients.js'
 
 /** The rows of one update. */
 export interface EstimatedBatch {

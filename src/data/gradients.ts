@@ -1,5 +1,5 @@
 /** Gradients with respect to the float leaves of a TensorDict. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { OrderedMap } from 'immutable'
 import { flatten, type Tree, unflatten } from '../core/tree.js'
 import { scope } from '../engine/scope.js'

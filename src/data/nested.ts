@@ -1,5 +1,5 @@
 /** TensorDicts from plain values: by a spec, from typed arrays, or zeros. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { OrderedMap } from 'immutable'
 import { scope } from '../engine/scope.js'

@@ -2,10 +2,10 @@
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../core/failure.js'
 import type { Key } from '../core/key.js'
-import type { History, Message } from './history.js'
+import type { History, Message } from '../text/history/history.js'
+import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
 import type { Data, Ragged } from './tensorDict/leaf.js'
 import type { TensorDict } from './tensorDict/tensorDict.js'
-import type { TokenSpan } from './textTokenizer.js'
 
 /** Why a completion ended: a stop token was sampled, the token limit was reached, or the episode was cut off from outside. */
 export type StopReason = 'stop' | 'length'

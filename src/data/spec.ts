@@ -1,5 +1,5 @@
 /** Specs: what a TensorDict contains, as a value. Environments state them, transforms map them, tests check them. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Data, Leaf, Meta, Ragged, RaggedType } from './tensorDict/leaf.js'
 import { type Entry, type Flat, isTensorDict, type TensorDict } from './tensorDict/tensorDict.js'

@@ -33,12 +33,34 @@ export interface RowFailure extends RowProblem {
   readonly where: string
 }
 
-/** Makes the failure of rows. */
-export const rowFailure = (problem: Omit<RowFailure, '_tag' | 'where'>): RowFailure => ({
-  _tag: 'RowFailure',
-  where: `${problem.source}, ${problem.unit ?? 'line'} ${problem.row}`,
-  ...problem,
-})
+/** Bad rows that are quoted in one sentence. */
+const QUOTED = 3
+
+/** The failure of some rows, with the first of them in front. */
+export const rowFailure = (
+  source: string,
+  {
+    first,
+    others = [],
+    unit,
+  }: {
+    readonly first: RowProblem
+    readonly others?: readonly RowProblem[]
+    readonly unit?: 'row'
+  },
+): RowFailure => {
+  const quoted = others.slice(0, QUOTED).map(({ row, reason }) => `${unit ?? 'line'} ${row}: ${reason}`)
+  const rest = others.length > QUOTED ? `, and ${others.length - QUOTED} more` : ''
+  return {
+    _tag: 'RowFailure',
+    source,
+    row: first.row,
+    where: `${source}, ${unit ?? 'line'} ${first.row}`,
+    reason: others.length === 0 ? first.reason : `${first.reason} (also ${quoted.join(', ')}${rest})`,
+    ...(unit !== undefined && { unit }),
+    ...(others.length > 0 && { others }),
+  }
+}
 
 /** Rows by position. `at` is pure: the same index gives the same row, so that a run resumes by remembering a number. */
 export interface RowSource<out Row> {

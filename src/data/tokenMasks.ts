@@ -1,5 +1,5 @@
 /** Which tokens of a conversation are learned, from what is known of their origin. */
-import type { TokenSpan } from './textTokenizer.js'
+import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
 
 /** Whether the token at a place of the conversation is learned. `span` tells whose it is. */
 export type MaskChoice = (span: TokenSpan, place: number) => boolean

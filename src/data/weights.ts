@@ -1,5 +1,5 @@
 /** Moving weights from the trainer to whoever samples. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 
 /** New weights were refused or did not arrive; the old ones are still in use. */

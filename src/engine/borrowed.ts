@@ -1,5 +1,5 @@
 /** Kernels that the wasm backend lacks or gets wrong, borrowed from tfjs's cpu backend. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { cpuBackend } from './onnxruntime/fallback.js'
 import { copyArray, onnxType } from './onnxruntime/storage.js'
 

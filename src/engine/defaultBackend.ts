@@ -2,10 +2,10 @@
  * The default backend of programs that never call `selectBackend`. Importing this file registers it
  * with tfjs. The first tensor operation loads the native library.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { BACKEND_NAME } from './onnxruntime/backend.js'
 import { cpuBackend } from './onnxruntime/fallback.js'
-import { connectOnnxRuntime } from './onnxruntime/register.js'
+import { connectOnnxRuntime } from './register.js'
 import { backendFromEnvironment, GPU_PACKAGE } from './select.js'
 
 /** Higher than the priorities of tfjs's own backends: cpu has 1, wasm and webgl 2, tfjs-node 3. */

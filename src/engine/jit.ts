@@ -5,15 +5,15 @@
  * compiled to a native graph; later calls run none of its JavaScript. On other backends it runs
  * normally.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { flatten, formatShape, type Tree, type TreeShape, unflatten } from '../core/tree.js'
 import type { RecordingBackend, Traced } from './onnxruntime/backend.js'
 import type { OnnxTensor } from './onnxruntime/binding.js'
 import type { Graph } from './onnxruntime/graph.js'
 import type { GraphMemory } from './onnxruntime/graphMemory.js'
-import { activeRecordingBackend } from './onnxruntime/register.js'
 import type { CompiledGraph } from './onnxruntime/runtime.js'
 import { type AxisNames, axisNames, recordingShapes, unify } from './onnxruntime/symbolic.js'
+import { activeRecordingBackend } from './register.js'
 import { scope } from './scope.js'
 
 export const isTensor = (value: unknown): value is tf.Tensor => value instanceof tf.Tensor

@@ -2,7 +2,7 @@
  * Sums and means over chosen elements. Elements under the mask do not matter, whatever they are: NaN and infinities included.
  * Masks are float32, 1 for an element that counts and 0 for one that does not.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import './defaultBackend.js'
 
 /** `x` where the mask is 1 and 0 elsewhere. Shapes: x and mask are equal, or broadcast together. */

@@ -1,6 +1,6 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { borrowedCalls } from './borrowed.js'
-import { activeRecordingBackend } from './onnxruntime/register.js'
+import { activeRecordingBackend } from './register.js'
 
 /** Which backend is active, and what it has done so far. */
 export interface EngineReport {

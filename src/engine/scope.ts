@@ -5,7 +5,7 @@
  * not return. `own(value)` keeps the tensors of a value until it is released, across any number of awaits and scopes. A
  * tensor may be owned several times, by values that share it; it is freed when the last of them is released.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import './defaultBackend.js'
 import { recordOwned } from './ownership.js'
 

@@ -1,10 +1,10 @@
 /** Which tensor backend to use. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { completeWasm } from './borrowed.js'
 import { BACKEND_NAME } from './onnxruntime/backend.js'
 import { cpuBackend } from './onnxruntime/fallback.js'
-import { registerOnnxRuntime } from './onnxruntime/register.js'
 import type { RuntimeOptions } from './onnxruntime/runtime.js'
+import { registerOnnxRuntime } from './register.js'
 
 /** Names of backends for the option and the variable TANDEM_BACKEND, best first. */
 export const BACKENDS = ['tensorflow', 'onnxruntime', 'wasm', 'cpu'] as const
@@ -77,7 +77,7 @@ const ORDER: readonly Rank[] = [
   TFJS_NODE_GPU,
   { backend: 'tensorflow', packageName: '@tensorflow/tfjs-node' },
   { backend: 'wasm', packageName: '@tensorflow/tfjs-backend-wasm' },
-  { backend: 'cpu', packageName: '@tensorflow/tfjs' },
+  { backend: 'cpu', packageName: '@tensorflow/tfjs-backend-cpu' },
 ]
 
 /** Every backend and package that `selectBackend` can load, each once, best first. */

@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 
 /**
  * `x` as a constant: the same values, and no gradient flows through it.

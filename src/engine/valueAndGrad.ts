@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { flatten, type Tree, unflatten } from '../core/tree.js'
 import { isTensor } from './jit.js'
 

@@ -1,13 +1,13 @@
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { aNumber, aText, checkOptions } from '../core/options.js'
-import { append, History, type Message, message } from '../data/history.js'
 import type { HistoryAction } from '../data/policy.js'
 import { dataSpec } from '../data/spec.js'
 import { type Data, data } from '../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { find, get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { type Env, envFailure, type Outcome, outcomeAfter, requireBatchSize, requireSameBatch } from './env.js'
+import { append, History, type Message, message } from '../text/history/history.js'
+import { type Env, envFailure, type Outcome, outcomeAfter, requireBatchSize, requireSameBatch } from './base/env.js'
 
 /** The states of a `ChatEnv`. */
 export type ChatState = {

@@ -4,8 +4,8 @@ import type { HistoryAction } from '../data/policy.js'
 import type { Infer, Spec } from '../data/spec.js'
 import type { Task, TaskSource } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
+import type { Env } from './base/env.js'
 import { ChatEnv, type ChatState } from './chatEnv.js'
-import type { Env } from './env.js'
 import {
   DataLoadingPrimer,
   type Kept,

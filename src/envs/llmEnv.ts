@@ -2,15 +2,15 @@
 
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { aNumber, aText, checkOptions, oneOf } from '../core/options.js'
-import type { TextSpan } from '../data/chatTemplate.js'
 import type { TokenPrompt } from '../data/policy.js'
 import { dataSpec, raggedSpec, type Spec } from '../data/spec.js'
 import { type Data, data, joinRows, type Ragged, raggedRow, rowLengths } from '../data/tensorDict/leaf.js'
 import { merge } from '../data/tensorDict/merge.js'
 import { find, get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import type { TextRange } from '../data/textRange.js'
-import type { TokenSpan } from '../data/textTokenizer.js'
-import { type Env, envFailure, outcomeAfter, requireBatchSize, requireSameBatch } from './env.js'
+import type { TextSpan } from '../text/template/chatTemplate.js'
+import type { TextRange } from '../text/textRange.js'
+import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
+import { type Env, envFailure, outcomeAfter, requireBatchSize, requireSameBatch } from './base/env.js'
 import { TEXT_SPECS, type TextEntries } from './transforms/templateTransform.js'
 
 export type TokenResponse = { readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }> }

@@ -6,7 +6,6 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { namedMessage } from '../core/failure.js'
 import { child, formatKey, type Key, parseKey } from '../core/key.js'
 import { aFunction, aNumber, anything, aRecord, checkOptions, type OptionKinds, unknownName } from '../core/options.js'
-import { append as appendMessage, type History, lastMessage, type Message, message, textOf } from '../data/history.js'
 import type { HistoryAction, HistoryPrompt } from '../data/policy.js'
 import { dataSpec } from '../data/spec.js'
 import type { Task } from '../data/task.js'
@@ -14,8 +13,16 @@ import { type Data, data } from '../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { scope } from '../engine/scope.js'
+import {
+  append as appendMessage,
+  type History,
+  lastMessage,
+  type Message,
+  message,
+  textOf,
+} from '../text/history/history.js'
+import { type Env, type EnvFailure, endedRows, envFailure } from './base/env.js'
 import { DATASET_OPTIONS, DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from './datasetChatEnv.js'
-import { type Env, type EnvFailure, endedRows, envFailure } from './env.js'
 import type { Scored } from './rewards/reward.js'
 import { type RewardParts, type RewardValue, scoredValue } from './rewards/rewardFunction.js'
 import type { TaskEntry } from './transforms/dataLoadingPrimer.js'

@@ -7,7 +7,7 @@ import { stack } from '../data/tensorDict/joining.js'
 import { type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { discard, scope } from '../engine/scope.js'
-import { type Env, type EnvFailure, endedRows, outcomeSpec, REMEMBERED } from './env.js'
+import { type Env, type EnvFailure, endedRows, outcomeSpec, REMEMBERED } from './base/env.js'
 import type { Stepped } from './transforms/transform.js'
 
 export interface RolloutOptions {

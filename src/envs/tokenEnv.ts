@@ -2,7 +2,7 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import type { HistoryAction, HistoryPrompt, TokenAction, TokenPrompt } from '../data/policy.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
-import type { Env } from './env.js'
+import type { Env } from './base/env.js'
 import { TemplateTransform, type TemplateTransformOptions, type TextEntries } from './transforms/templateTransform.js'
 import { Tokenizer } from './transforms/tokenizer.js'
 import { append } from './transforms/transform.js'

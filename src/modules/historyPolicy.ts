@@ -1,15 +1,15 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { type Failure, problemList } from '../core/failure.js'
 import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../core/options.js'
-import { type ChatTemplate, render } from '../data/chatTemplate.js'
-import { type History, lastMessage, type Message } from '../data/history.js'
 import type { HistoryAction, HistoryPrompt, Policy, PolicyFailure, TokenAction, TokenPrompt } from '../data/policy.js'
 import { type Data, data, type Ragged, ragged, raggedRows } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { type EncodedText, encodeRendered, type TextTokenizer } from '../data/textTokenizer.js'
-import { tokenized } from '../data/tokenizer/budget.js'
-import { callIds, callsInText, messageOfCalls } from '../data/toolCalls/callMessage.js'
-import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../data/toolCalls/format.js'
+import { type History, lastMessage, type Message } from '../text/history/history.js'
+import { type ChatTemplate, render } from '../text/template/chatTemplate.js'
+import { tokenized } from '../text/tokenizer/budget.js'
+import { type EncodedText, encodeRendered, type TextTokenizer } from '../text/tokenizer/textTokenizer.js'
+import { callIds, callsInText, messageOfCalls } from '../text/toolCalls/callMessage.js'
+import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
 
 /** What a policy of conversations over one of tokens answers: the message, and the ids it was made of. */
 export type HistoryTokens = HistoryAction &

@@ -17,7 +17,7 @@ import {
   makeGenerator,
 } from './generation/generator.js'
 import { adapterMismatch } from './lora/adapter.js'
-import { moduleOfLora } from './lora/apply.js'
+import { moduleOfLora } from './transformer/applyLora.js'
 import type { DecoderConfig } from './transformer/config.js'
 import { groupPrompts } from './transformer/pack.js'
 import { type Params, parameterShapes } from './transformer/params.js'

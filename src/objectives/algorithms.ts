@@ -13,7 +13,7 @@ import {
 } from './advantages/outcome.js'
 import type { RewardedRows, TokenAdvantages } from './advantages/rows.js'
 import { reinforcePlusPlus } from './advantages/temporal.js'
-import type { Aggregation } from './aggregation.js'
+import type { Aggregation } from './losses/aggregation.js'
 import { cispo } from './losses/cispo.js'
 import { clippedSurrogate } from './losses/clippedSurrogate.js'
 import { clipCov, klCov } from './losses/covariance.js'

@@ -1,5 +1,5 @@
 /** Learning from the probabilities of another model. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions, oneOf } from '../core/options.js'
 import { masked, maskedSum } from '../engine/masked.js'
 import { stopGradient } from '../engine/stopGradient.js'
@@ -10,8 +10,8 @@ import {
   checkAggregation,
   countsOf,
   type LossCounts,
-} from './aggregation.js'
-import { klTerm } from './klForms.js'
+} from './losses/aggregation.js'
+import { klTerm } from './losses/klForms.js'
 import { checkTokenShapes } from './tokenShapes.js'
 
 export interface DistillationLossOptions {

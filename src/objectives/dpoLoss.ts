@@ -1,5 +1,5 @@
 /** Learning from pairs of completions, one of which was preferred. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions, oneOf } from '../core/options.js'
 import { perToken, rowSums } from './sequences.js'
 import { checkTokenShapes } from './tokenShapes.js'

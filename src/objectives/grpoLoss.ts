@@ -1,7 +1,7 @@
 /** The clipped policy-gradient loss of GRPO with its metrics, in TorchRL's names. */
 
 import { aList, aNumber, aNumberOrTwo, checkOptions, notAWeight, oneOf, refuse } from '../core/options.js'
-import type { LossCounts } from './aggregation.js'
+import type { LossCounts } from './losses/aggregation.js'
 import { clippedSurrogate } from './losses/clippedSurrogate.js'
 import type { ClipEpsilon } from './losses/clipRange.js'
 import {

@@ -1,5 +1,5 @@
 /** A policy loss from its parts: an objective for tokens, an aggregation, divergences, entropy. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aList, aNumber, aRecord, checkOptions, notAWeight, oneOf, refuse } from '../core/options.js'
 import { masked, maskedLogSumExp, maskedSum } from '../engine/masked.js'
 import { stopGradient } from '../engine/stopGradient.js'
@@ -10,9 +10,9 @@ import {
   checkAggregation,
   countsOf,
   type LossCounts,
-} from './aggregation.js'
-import { KL_FORMS, type KLForm, klTerm } from './klForms.js'
+} from './losses/aggregation.js'
 import { clippedSurrogate } from './losses/clippedSurrogate.js'
+import { KL_FORMS, type KLForm, klTerm } from './losses/klForms.js'
 import { limited, type TokenObjective, type TokenTerms } from './losses/tokenObjective.js'
 
 /** A divergence that is added to the loss. */

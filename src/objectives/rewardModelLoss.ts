@@ -1,5 +1,5 @@
 /** Learning a reward model from pairs of completions, one of which was preferred. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions, notAWeight, refuse } from '../core/options.js'
 
 export interface RewardModelLossOptions {

@@ -1,5 +1,5 @@
 /** Numbers of whole completions from those of their tokens. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { masked } from '../engine/masked.js'
 
 /** Sum over the tokens of each row that count: `[B, T]` to `[B]`. What is under the mask never matters. */

@@ -1,9 +1,9 @@
 /** Learning from given completions. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions, oneOf } from '../core/options.js'
 import { masked, maskedSum } from '../engine/masked.js'
-import { countsOf, type LossCounts } from './aggregation.js'
-import { klTerm } from './klForms.js'
+import { countsOf, type LossCounts } from './losses/aggregation.js'
+import { klTerm } from './losses/klForms.js'
 import { perToken, rowSums, rowsThatCount } from './sequences.js'
 import { checkTokenShapes } from './tokenShapes.js'
 

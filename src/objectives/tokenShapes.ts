@@ -1,5 +1,5 @@
 /** Checks of the tensors that a loss or an estimator is given. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 
 /**
  * Refuses tensors of tokens that do not fit each other.

@@ -1,5 +1,5 @@
 /** What a value function learns from. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions } from '../core/options.js'
 import { masked, maskedSum } from '../engine/masked.js'
 import { stopGradient } from '../engine/stopGradient.js'
@@ -10,7 +10,7 @@ import {
   checkAggregation,
   countsOf,
   type LossCounts,
-} from './aggregation.js'
+} from './losses/aggregation.js'
 import { checkTokenShapes } from './tokenShapes.js'
 
 export interface ValueLossOptions {

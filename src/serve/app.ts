@@ -10,8 +10,20 @@ import { liveCalendar } from '../live/clock.js'
 import { liveIds } from '../live/ids.js'
 import { isAuthorized, isProtected, mayCome } from './access.js'
 import { readJsonBody } from './body.js'
-import { chatCompletions } from './chat.js'
-import { completions } from './completions.js'
+import { metricsText } from './metrics.js'
+import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from './requests/failure.js'
+import { tooLong } from './requests/length.js'
+import {
+  DEFAULT_LIMITS,
+  keySequence,
+  requestRegister,
+  type Served,
+  type ServeOptions,
+  unixSeconds,
+  weightLabels,
+} from './requests/served.js'
+import { chatCompletions } from './routes/chat.js'
+import { completions } from './routes/completions.js'
 import {
   abortRequests,
   collectiveRpc,
@@ -23,22 +35,10 @@ import {
   updateWeightVersion,
   weightInfo,
   worldSize,
-} from './control.js'
-import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from './failure.js'
-import { generate } from './generate.js'
-import { metricsText } from './metrics.js'
-import { listModels, loadAdapter, unloadAdapter } from './models.js'
-import { tooLong } from './requests/length.js'
-import {
-  DEFAULT_LIMITS,
-  keySequence,
-  requestRegister,
-  type Served,
-  type ServeOptions,
-  unixSeconds,
-  weightLabels,
-} from './served.js'
-import { detokenize, tokenize } from './tokenize.js'
+} from './routes/control.js'
+import { generate } from './routes/generate.js'
+import { listModels, loadAdapter, unloadAdapter } from './routes/models.js'
+import { detokenize, tokenize } from './routes/tokenize.js'
 
 /** The reported version: the newest supported version of vLLM's protocol, marked with our name. */
 const PROTOCOL = '0.32.0+tandem'

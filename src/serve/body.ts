@@ -3,7 +3,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { joinBytes } from '../core/joinBytes.js'
 import { parseJson } from '../core/json.js'
-import { type ApiFailure, apiFailure } from './failure.js'
+import { type ApiFailure, apiFailure } from './requests/failure.js'
 
 /** Deeper JSON than any request has; what handles it may be recursive. */
 const MAX_DEPTH = 128

@@ -1,5 +1,5 @@
 /** Laws for advantages of batches. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { decodeTensorDict } from '../data/codecs/tensorDictFileRead.js'
 import { encodeTensorDict } from '../data/codecs/tensorDictFileWrite.js'

@@ -1,12 +1,12 @@
 /** fast-check arbitraries for the public values of this package. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { type Key, keyFromSeed } from '../core/key.js'
-import { History, type Message, message } from '../data/history.js'
 import type { Task } from '../data/task.js'
 import { set } from '../data/tensorDict/edit.js'
 import { data, type Leaf, meta, type Ragged, type RaggedType, ragged } from '../data/tensorDict/leaf.js'
 import { batchSize, TensorDict } from '../data/tensorDict/tensorDict.js'
+import { History, type Message, message } from '../text/history/history.js'
 
 /** Keys of random streams. */
 export const anyKey: fc.Arbitrary<Key> = fc.nat().map(keyFromSeed)

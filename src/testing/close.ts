@@ -1,5 +1,5 @@
 /** Comparing numbers, and saying where and by how much they differ. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 
 /** How far two numbers may be apart: `absolute + relative * |expected|`. Defaults 1e-6 and 1e-5. */
 export interface Tolerance {

@@ -1,5 +1,5 @@
 /** Matchers for `expect.extend` of vitest and jest. Runners without it take the `require` functions, which say the same. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import type { Either } from 'fp-ts/lib/Either.js'
 import { isTensorDict, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { EXACT, type NestedNumbers, type Tolerance, tensorProblem } from './close.js'

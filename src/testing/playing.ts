@@ -4,7 +4,7 @@ import type { Key } from '../core/key.js'
 import { toNested } from '../data/tensorDict/inspect.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { discard } from '../engine/scope.js'
-import type { Env } from '../envs/env.js'
+import type { Env } from '../envs/base/env.js'
 import { require } from './law.js'
 import { listed, tensorDictProblems } from './sameTensorDict.js'
 

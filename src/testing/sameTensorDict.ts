@@ -1,5 +1,5 @@
 /** Comparing TensorDicts, and saying every place at which they differ. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { equals } from '../data/tensorDict/compare.js'
 import { type Leaf, meta, type Ragged, raggedLength, rowLengths } from '../data/tensorDict/leaf.js'

@@ -1,5 +1,5 @@
 /** An environment whose rewards and ends are written down. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { TokenAction, TokenPrompt } from '../data/policy.js'
@@ -7,9 +7,9 @@ import { dataSpec, raggedSpec } from '../data/spec.js'
 import { type Data, data, ragged, raggedRow } from '../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import type { TokenSpan } from '../data/textTokenizer.js'
 import { scope } from '../engine/scope.js'
-import type { Env, Outcome } from '../envs/env.js'
+import type { Env, Outcome } from '../envs/base/env.js'
+import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
 
 /** What happens to one batch element. */
 export interface ScriptedEpisode {

@@ -3,7 +3,6 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, unlessAborted } from '../core/cancellation.js'
 import { child, type Key } from '../core/key.js'
-import { type Message, message } from '../data/history.js'
 import type {
   HistoryAction,
   HistoryPrompt,
@@ -20,6 +19,7 @@ import { data, ragged } from '../data/tensorDict/leaf.js'
 import { take } from '../data/tensorDict/selecting.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { scope } from '../engine/scope.js'
+import { type Message, message } from '../text/history/history.js'
 import { disturbed, type Fault } from './faults.js'
 
 /** The turn of one batch element in token ids. Ids alone have -1 nat each, and were ended by a stop token. */

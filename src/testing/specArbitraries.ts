@@ -1,5 +1,5 @@
 /** fast-check arbitraries of specs, and of TensorDicts that keep a given spec. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import {
   dataSpec,

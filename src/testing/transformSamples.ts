@@ -1,11 +1,11 @@
 /** What transforms are checked on, drawn from the specs of the environment inside. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import type { Spec } from '../data/spec.js'
 import { merge } from '../data/tensorDict/merge.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { scope } from '../engine/scope.js'
-import type { EnvSpecs } from '../envs/env.js'
+import type { EnvSpecs } from '../envs/base/env.js'
 import { shown, textOfMade } from './shown.js'
 import { anyOfSpec, type ValueArbitraries } from './specArbitraries.js'
 import type { TransformSample } from './transformLaws.js'

@@ -45,7 +45,7 @@ describe('tandem doctor', () => {
       ['@tensorflow/tfjs-node-gpu', 'not installed'],
       ['@tensorflow/tfjs-node', 'fails'],
       ['@tensorflow/tfjs-backend-wasm', 'wrong results'],
-      ['@tensorflow/tfjs', 'works'],
+      ['@tensorflow/tfjs-backend-cpu', 'works'],
     ])
     const [onnxruntime, gpu, crashed, wrong, cpu] = backends
     expect(onnxruntime).toMatchObject({ isChosen: true, threads: 1, test: { product: 'right', gradient: 'right' } })

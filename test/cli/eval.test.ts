@@ -1,7 +1,7 @@
 /** `tandem eval` as a process of its own. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it, vi } from 'vitest'
-import type * as T from '../../src/index.js'
+import type { RunSummary } from '../../src/doors/run.js'
 import { startHub } from '../kit/hubServer.js'
 import {
   gsm8kLines,
@@ -41,7 +41,7 @@ describe('tandem eval', () => {
   it('of a run plays what its recipe evaluates, by its best model: the score that the run has', async () => {
     const flags = ['--model', 'model', '--steps', '1', '--prompts', '2', '--group', '2', '--max-new-tokens', '8']
     await tandemOk(['train', '--out', 'run', ...flags, '--eval-tasks', '5', '--threads', '1'], { cwd })
-    const summary = JSON.parse(readFileSync(path('run/summary.json'), 'utf8')) as T.RunSummary // written by the command
+    const summary = JSON.parse(readFileSync(path('run/summary.json'), 'utf8')) as RunSummary // written by the command
     const { stdout } = await tandemOk(['eval', 'run', '--threads', '1', '--json'], { cwd })
     expect(parseJsonLines(stdout).at(-1)).toMatchObject({ tasks: 5, scores: summary.evaluated[0]!.after })
   })

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
 import { recipeFlags } from '../../src/cli/recipeFlags.js'
-import { settingLeaves } from '../../src/training/recipe.js'
+import { settingLeaves } from '../../src/run/recipe.js'
 import { tandem, tandemOk, useTemporaryFolder } from '../kit/runs.js'
 
 const cwd = useTemporaryFolder()('.')

@@ -14,7 +14,7 @@ import { concat } from '../../src/data/tensorDict/joining.js'
 import { take } from '../../src/data/tensorDict/selecting.js'
 import { get, type TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../src/engine/scope.js'
-import type { Outcome } from '../../src/envs/env.js'
+import type { Outcome } from '../../src/envs/base/env.js'
 import { collectedBatches } from '../../src/testing/trajectoryArbitraries.js'
 import { useEngine } from '../kit/engine.js'
 

@@ -1,11 +1,9 @@
 /**
  * The program that `npm run test:tfjs-conformance` bundles and runs: tfjs-core's own specs, on one backend.
  *
- * The bundle holds one copy of tfjs-core, shared by the specs, by the engine under test and by the kernels of the cpu backend.
+ * The bundle holds one copy of tfjs-core, shared by the specs, by the engine under test and by the kernels of the cpu backend. The gradients
+ * are those of the package, assets/tfjs/gradients.js.
  */
-import '@tensorflow/tfjs-core/dist/index.js'
-import '@tensorflow/tfjs-core/dist/register_all_gradients.js'
-import '@tensorflow/tfjs-core/dist/public/chained_ops/register_all_chained_ops.js'
 import { createRequire } from 'node:module'
 import { setTestEnvs } from '@tensorflow/tfjs-core/dist/jasmine_util.js'
 import { type BackendName, selectBackend } from '../../src/engine/select.js'
@@ -51,7 +49,7 @@ export const runSpecs = async (backend: BackendName, filter: string): Promise<re
   const environment = required.boot(required).getEnv()
   await selectBackend({ backend, threads: 2, spinning: 'off' })
   setTestEnvs([{ name: backend, backendName: backend, isDataSync: true }])
-  await import('@tensorflow/tfjs-core/dist/tests.js')
+  await import('@tensorflow/tfjs-core/dist/tests.js' as string) // cast: its types would add methods to all tensors
   const results: SpecResult[] = []
   environment.configure({ random: false, specFilter: (spec) => spec.getFullName().includes(filter) })
   await new Promise<void>((resolve) => {

@@ -13,9 +13,9 @@ import {
   orThrow,
 } from '../../src/core/failure.js'
 import { rowFailure } from '../../src/data/task.js'
-import { envFailure } from '../../src/envs/env.js'
+import { envFailure } from '../../src/envs/base/env.js'
 import { toolFailure } from '../../src/envs/tools/tool.js'
-import { runFolderFailure } from '../../src/training/runFolder.js'
+import { runFolderFailure } from '../../src/run/runFolder.js'
 
 /** Failures as they are made, with fields beside the two that all have. */
 const of = <F extends Failure>(failure: F): Failure => failure
@@ -66,19 +66,19 @@ group('describe', () => {
     ],
     [
       'a row of a data set by its line',
-      rowFailure({ source: 'train.jsonl', row: 3, reason: 'question: expected string' }),
+      rowFailure('train.jsonl', { first: { row: 3, reason: 'question: expected string' } }),
       'train.jsonl, line 3: question: expected string',
     ],
     [
       'a row of a table by its number',
-      rowFailure({ source: 'train.parquet', unit: 'row', row: 3, reason: 'question: expected string' }),
+      rowFailure('train.parquet', { first: { row: 3, reason: 'question: expected string' }, unit: 'row' }),
       'train.parquet, row 3: question: expected string',
     ],
     ['a run folder', runFolderFailure('runs/1', 'it holds another run'), 'runs/1: it holds another run'],
     ['a tool', toolFailure('search', 'failed', 'no answer'), "the tool 'search': no answer"],
     [
       'an environment with the cause of its failure',
-      envFailure('ChatEnv', 'no task', rowFailure({ source: 'gsm8k', row: 7, reason: 'no answer' })),
+      envFailure('ChatEnv', 'no task', rowFailure('gsm8k', { first: { row: 7, reason: 'no answer' } })),
       'ChatEnv: no task: gsm8k, line 7: no answer',
     ],
     ['any other failure by its reason', of({ _tag: 'NewFailure', reason: 'the moon is full' }), 'the moon is full'],
@@ -105,7 +105,7 @@ group('describe', () => {
 
 group('FailureError and orThrow', () => {
   it('the exception is an Error that says the sentence and carries the failure', () => {
-    const failure: Failure = rowFailure({ source: 's', row: 1, reason: 'bad' })
+    const failure: Failure = rowFailure('s', { first: { row: 1, reason: 'bad' } })
     const error = new FailureError(failure)
     expect(error).toBeInstanceOf(Error)
     expect(error.failure).toBe(failure)

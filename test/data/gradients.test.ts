@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { gradientsOf } from '../../src/data/gradients.js'
 import { data, meta } from '../../src/data/tensorDict/leaf.js'

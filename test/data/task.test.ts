@@ -119,7 +119,7 @@ describe('shuffled', () => {
   })
 
   it('hands on the failure of a row', () => {
-    const failure = rowFailure({ source: 'broken', row: 1, reason: 'no answer' })
+    const failure = rowFailure('broken', { first: { row: 1, reason: 'no answer' } })
     const broken: TaskSource = { name: 'broken', size: 1, at: () => E.left(failure) }
     expect(shuffled(broken, keyFromSeed(0)).at(4)).toEqual(E.left(failure))
   })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { TokenSpan } from '../../src/data/textTokenizer.js'
 import { maskOfSpans, sampledTokens, tokensOfRoles } from '../../src/data/tokenMasks.js'
+import type { TokenSpan } from '../../src/text/tokenizer/textTokenizer.js'
 
 const ROLES = ['system', 'user', 'assistant', 'tool', 'mixed'] as const
 

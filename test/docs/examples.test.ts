@@ -1,14 +1,13 @@
 /** Every `@example` in the sources runs: lines `expression // value` must give that value, other lines must not throw. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as Either from 'fp-ts/lib/Either.js'
 import { none, some } from 'fp-ts/lib/Option.js'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
-import * as tandem from '../../src/index.js'
-import * as testing from '../../src/testing/index.js'
+import { publicValues } from '../kit/doors.js'
 import { useEngine } from '../kit/engine.js'
 
 useEngine()
@@ -42,6 +41,7 @@ const examplesOf = (file: string): readonly Example[] => {
   return found
 }
 
+const names = await publicValues()
 const examples = sources('src').flatMap(examplesOf)
 
 /** Numbers may differ in the last printed digit; typed arrays count as arrays. */
@@ -86,8 +86,7 @@ describe('examples in the documentation of the sources', () => {
         right: Either.right,
         none,
         some,
-        ...testing,
-        ...tandem,
+        ...names,
         ...module,
         check: expectValue,
       }

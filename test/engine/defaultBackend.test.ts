@@ -14,28 +14,29 @@ const native = () => Object.keys(createRequire(import.meta.url).cache).some((fil
 const report = async (operation) => {
   const before = native()
   operation()
-  const tf = await import('@tensorflow/tfjs')
+  const tf = await import('@tensorflow/tfjs-core')
   console.log(JSON.stringify({ before, active: tf.getBackend(), after: native() }))
 }
 `
 
 const PROGRAMS = {
-  'jit of the engine': `import { jit } from './src/engine/index.js'
-    import * as tf from '@tensorflow/tfjs'
+  'jit of the engine': `import { jit } from './src/doors/engine.js'
+    import * as tf from '@tensorflow/tfjs-core'
     await report(() => jit((x) => tf.square(x))(tf.scalar(3)).dataSync())`,
   'a scope': `import { scope } from './src/engine/scope.js'
-    import * as tf from '@tensorflow/tfjs'
+    import * as tf from '@tensorflow/tfjs-core'
     await report(() => scope(() => tf.square(3)).dataSync())`,
-  'makeParams of the modules': `import { makeParams } from './src/modules/index.js'
-    await report(() => makeParams(new Map([['a', { data: new Float32Array(2), shape: [2] }]])).a.square().dataSync())`,
-  'a TensorDict of the data': `import { TensorDict } from './src/data/index.js'
-    import * as tf from '@tensorflow/tfjs'
+  'makeParams of the modules': `import { makeParams } from './src/doors/models.js'
+    import * as tf from '@tensorflow/tfjs-core'
+    await report(() => tf.square(makeParams(new Map([['a', { data: new Float32Array(2), shape: [2] }]])).a).dataSync())`,
+  'a TensorDict of the data': `import { TensorDict } from './src/doors/tensordict.js'
+    import * as tf from '@tensorflow/tfjs-core'
     await report(() => TensorDict({ a: tf.scalar(1) }, []))`,
   'a loss of the objectives': `import { maskedMean } from './src/engine/masked.js'
-    import './src/objectives/index.js'
-    import * as tf from '@tensorflow/tfjs'
+    import './src/doors/objectives.js'
+    import * as tf from '@tensorflow/tfjs-core'
     await report(() => maskedMean(tf.tensor1d([1]), tf.tensor1d([1])).dataSync())`,
-  'text alone': `import { trainBytePairEncoding } from './src/data/index.js'
+  'text alone': `import { trainBytePairEncoding } from './src/doors/text.js'
     trainBytePairEncoding(['a b'], { vocabularySize: 300, specialTokens: [] })
     console.log(JSON.stringify({ native: native() }))`,
 } as const

@@ -1,5 +1,5 @@
 /** Compiled functions some of whose arguments are constants. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { jit } from '../../src/engine/jit.js'

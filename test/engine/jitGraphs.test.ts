@@ -1,8 +1,8 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { adoptTensor, jit } from '../../src/engine/jit.js'
-import { registerOnnxRuntime } from '../../src/engine/onnxruntime/register.js'
+import { registerOnnxRuntime } from '../../src/engine/register.js'
 import { type BackendName, onBackend } from '../kit/backends.js'
 import { take, useOnnxRuntime, using1d, valuesOf } from '../kit/engine.js'
 

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { afterEach, describe, expect, it } from 'vitest'
 import { debugOwnership, liveOwned, type OwnedSite, siteIn } from '../../src/engine/ownership.js'
 import { own } from '../../src/engine/scope.js'
@@ -79,7 +79,7 @@ describe('a value that is collected', () => {
     const printed = run(
       `import { debugOwnership } from './src/engine/ownership.js'
       import { own } from './src/engine/scope.js'
-      import * as tf from '@tensorflow/tfjs'
+      import * as tf from '@tensorflow/tfjs-core'
       ${COLLECT}
       const leaks = []
       debugOwnership('on', { report: (leak) => leaks.push(leak.tensors) })

@@ -1,5 +1,5 @@
 /** What the engine says of itself. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { engineReport } from '../../src/engine/report.js'
 import { onBackend } from '../kit/backends.js'

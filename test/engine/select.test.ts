@@ -14,7 +14,7 @@ const WASM = '@tensorflow/tfjs-backend-wasm'
 const ORT = 'onnxruntime-node'
 
 const PROGRAM = `
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { selectBackend } from './src/engine/select.js'
 import { engineReport } from './src/engine/report.js'
 process.on('unhandledRejection', () => undefined)
@@ -80,7 +80,7 @@ describe('without being asked for one, the backend is', () => {
       'tensorflow',
     ],
     ['wasm, where that is all there is', { [WASM]: fakeBackend('wasm'), [ORT]: undefined }, WASM, 'wasm'],
-    ['cpu, where there is nothing else', { [ORT]: undefined }, '@tensorflow/tfjs', 'cpu'],
+    ['cpu, where there is nothing else', { [ORT]: undefined }, '@tensorflow/tfjs-backend-cpu', 'cpu'],
     ['onnxruntime, where tfjs-node-gpu throws', { [GPU]: 'throw new Error("no library\\nstack")' }, ORT, 'onnxruntime'],
   ])('%s', async (_, packages, packageName, active) => {
     const outcome = await choose(packages)

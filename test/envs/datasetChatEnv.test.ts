@@ -2,14 +2,14 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../src/core/key.js'
-import { type History, textOf } from '../../src/data/history.js'
 import { endlessTasks, rowFailure, shuffled } from '../../src/data/task.js'
 import type { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
+import { nextRequest } from '../../src/envs/base/env.js'
 import { DatasetChatEnv } from '../../src/envs/datasetChatEnv.js'
-import { nextRequest } from '../../src/envs/env.js'
 import { anyKey, anyTask } from '../../src/testing/arbitraries.js'
 import { envLaws } from '../../src/testing/envLaws.js'
 import { checkLaws } from '../../src/testing/law.js'
+import { type History, textOf } from '../../src/text/history/history.js'
 import { answered, empty, freeing, itemsAt, refused, replies, taskOf, tasks } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 
@@ -94,7 +94,7 @@ describe('DatasetChatEnv', () => {
     const source = {
       name: 'bad.jsonl',
       size: 1,
-      at: () => E.left(rowFailure({ source: 'bad.jsonl', row: 1, reason: 'no answer' })),
+      at: () => E.left(rowFailure('bad.jsonl', { first: { row: 1, reason: 'no answer' } })),
     }
     const failure = await refused(DatasetChatEnv({ source, prompts: 1 }).reset(empty(1), key))
     expect(failure.reason).toContain('row 1 of bad.jsonl')

@@ -2,7 +2,6 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../src/core/key.js'
-import { type History, textOf } from '../../src/data/history.js'
 import { data, ragged } from '../../src/data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { ChatEnv } from '../../src/envs/chatEnv.js'
@@ -14,6 +13,7 @@ import { AddThinkingPrompt, rewardAtMost } from '../../src/envs/transforms/addTh
 import { TemplateTransform } from '../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
 import { append } from '../../src/envs/transforms/transform.js'
+import { type History, textOf } from '../../src/text/history/history.js'
 import {
   answered,
   asking,

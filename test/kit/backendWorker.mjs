@@ -3,8 +3,8 @@ import { parentPort } from 'node:worker_threads'
 import { register } from 'tsx/esm/api'
 
 register()
-const tf = await import('@tensorflow/tfjs')
-const { registerOnnxRuntime } = await import('../../src/engine/onnxruntime/register.ts')
+const tf = await import('@tensorflow/tfjs-core')
+const { registerOnnxRuntime } = await import('../../src/engine/register.ts')
 registerOnnxRuntime({ threads: 1, spinning: 'off' })
 await tf.setBackend('onnxruntime')
 parentPort.postMessage(Array.from(tf.matMul(tf.ones([2, 3]), tf.fill([3, 1], 2)).dataSync()))

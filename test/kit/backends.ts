@@ -1,5 +1,5 @@
 /** The same calls on tfjs's `cpu` backend and on ours, compared. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { expect, it, vi } from 'vitest'
 import type { RecordingBackend } from '../../src/engine/onnxruntime/backend.js'

@@ -2,7 +2,7 @@
 import { keyFromSeed } from '../../src/core/key.js'
 import type { LLMEngine } from '../../src/data/generation.js'
 import { type CaptureApp, type CaptureOptions, captureApp } from '../../src/serve/capture/app.js'
-import type { ServeOptions } from '../../src/serve/served.js'
+import type { ServeOptions } from '../../src/serve/requests/served.js'
 import { servedText } from './served.js'
 
 export const captured = (

@@ -2,12 +2,12 @@
 
 import type { Transport } from '../../src/core/http.js'
 import { keyFromSeed } from '../../src/core/key.js'
-import { History, type Message, message } from '../../src/data/history.js'
 import { data } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import type { Capture } from '../../src/modules/remote/chat/chatAction.js'
 import type { ClientConfig } from '../../src/modules/remote/chat/clientConfig.js'
 import { OpenAIWrapper } from '../../src/modules/remote/chat/openAIWrapper.js'
+import { History, type Message, message } from '../../src/text/history/history.js'
 
 const HELLO = [message('user', 'Hi')]
 const RULES = [message('system', 'Be brief.'), message('user', '7 7 7')]

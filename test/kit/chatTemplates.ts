@@ -1,8 +1,13 @@
 /** Conversations that Transformers rendered with chat templates, and the comparison with ours. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TemplateFailure } from '../../src/core/failure.js'
-import { type ChatTemplate, chatTemplate, type RenderOptions, runTemplate } from '../../src/data/chatTemplate.js'
-import { History, message, type ToolCall } from '../../src/data/history.js'
+import { History, message, type ToolCall } from '../../src/text/history/history.js'
+import {
+  type ChatTemplate,
+  chatTemplate,
+  type RenderOptions,
+  runTemplate,
+} from '../../src/text/template/chatTemplate.js'
 
 interface HubMessage {
   readonly role: string

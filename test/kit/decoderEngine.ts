@@ -1,5 +1,5 @@
 /** The engine of a small decoder as `engineSuite` asks for it. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import type { PlainArray, WeightSource } from '../../src/data/generation.js'
@@ -8,7 +8,7 @@ import { type ModelEngineOptions, modelEngine } from '../../src/modules/generati
 import { initialLora, withLora } from '../../src/modules/lora/adapter.js'
 import { loraConfig } from '../../src/modules/lora/config.js'
 import { adapterWeights } from '../../src/modules/lora/weights.js'
-import { hostArrays, makeParams } from '../../src/modules/pretrained.js'
+import { hostArrays, makeParams } from '../../src/modules/pretrained/pretrained.js'
 import { forwardSegment, logitsOf } from '../../src/modules/transformer/forward.js'
 import { initialParams, type Params } from '../../src/modules/transformer/params.js'
 import { rotaryTables } from '../../src/modules/transformer/rotaryTables.js'

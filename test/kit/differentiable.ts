@@ -1,5 +1,5 @@
 /** An operation on every backend against its float64 oracle: values, and gradients against finite differences. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { expect } from 'vitest'
 import { type BackendName, onBackend } from './backends.js'
 import { expectClose, type Tolerance } from './close.js'

@@ -1,10 +1,10 @@
 /** Backends for tests. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { beforeAll } from 'vitest'
 import type { RecordingBackend } from '../../src/engine/onnxruntime/backend.js'
 import { cpuBackend } from '../../src/engine/onnxruntime/fallback.js'
-import { registerOnnxRuntime } from '../../src/engine/onnxruntime/register.js'
 import type { RuntimeOptions } from '../../src/engine/onnxruntime/runtime.js'
+import { registerOnnxRuntime } from '../../src/engine/register.js'
 import { type BackendName, backendFromEnvironment, selectBackend } from '../../src/engine/select.js'
 
 /** Makes onnxruntime the backend of all tests of the file. */

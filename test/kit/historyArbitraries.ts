@@ -8,7 +8,7 @@ import {
   message,
   type ToolCall,
   toolResult,
-} from '../../src/data/history.js'
+} from '../../src/text/history/history.js'
 
 const anySource: fc.Arbitrary<MediaSource> = fc.oneof(
   fc.webUrl().map((url) => ({ url })),

@@ -1,5 +1,5 @@
 /** Arrays with a shape and a dtype, drawn at random: what kernels are tested on. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 
 export type NumericType = 'float32' | 'int32' | 'bool'

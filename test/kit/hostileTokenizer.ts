@@ -1,6 +1,6 @@
 /** Tokenizers of untrusted model folders. */
 import { orThrow } from '../../src/core/failure.js'
-import { type TextTokenizer, textTokenizer } from '../../src/data/textTokenizer.js'
+import { type TextTokenizer, textTokenizer } from '../../src/text/tokenizer/textTokenizer.js'
 
 /** A tokenizer.json of three characters, with parts of a hostile file. */
 export const hostileFile = (parts: object, model: object = {}): object => ({

@@ -2,7 +2,7 @@
  * TensorDicts as nested arrays, and batch operations on them by definition: each element of a result is looked up by its
  * coordinates. Slow and obvious, to compare with.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { type Leaf, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { isTensorDict, type TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 

@@ -1,6 +1,6 @@
 /** What a runner says of a row, in float64 from the definitions. */
 import type { SamplingParams } from '../../src/data/generation.js'
-import type { NextToken } from '../../src/modules/generation/modelRunner.js'
+import type { NextToken } from '../../src/modules/generation/runner/modelRunner.js'
 
 /** `log sum exp(logits * inverse)`; NaN if a logit is. */
 const logSumExp = (logits: Float32Array, inverse: number): number => {

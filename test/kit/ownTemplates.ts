@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { orThrow } from '../../src/core/failure.js'
-import { type ChatTemplate, chatTemplate } from '../../src/data/chatTemplate.js'
+import { type ChatTemplate, chatTemplate } from '../../src/text/template/chatTemplate.js'
 import { type Case, type Reference, TOKENS } from './chatTemplates.js'
 
 const FOLDER = 'test/golden/chatTemplates'

@@ -1,6 +1,7 @@
 /** The sources, as JavaScript, in a folder of their own, next to other packages than those of this checkout. */
 import { spawn } from 'node:child_process'
-import { cpSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { compiledFolder } from './compiled.js'
 
@@ -25,6 +26,7 @@ const OPTIONAL = ['@tensorflow/tfjs-node-gpu', '@tensorflow/tfjs-node', '@tensor
 export const withPackages = (folder: string, packages: Packages): string => {
   cpSync(join(compiledFolder(), 'src'), join(folder, 'src'), { recursive: true })
   cpSync('package.json', join(folder, 'package.json'))
+  cpSync('assets', join(folder, 'assets'), { recursive: true })
   for (const name of installed()) {
     if (name in packages || OPTIONAL.includes(name)) continue
     const link = join(folder, 'node_modules', name)
@@ -44,7 +46,7 @@ export const withPackages = (folder: string, packages: Packages): string => {
 
 /** A package that computes with the kernels of the cpu backend, under the name of another one. */
 export const fakeBackend = (name: string, gpu: 'gpu' | 'no gpu' = 'no gpu'): string => `
-  const tf = require('@tensorflow/tfjs')
+  const tf = require('@tensorflow/tfjs-core')
   const { MathBackendCPU } = require('@tensorflow/tfjs-backend-cpu')
   tf.copyRegisteredKernels('cpu', '${name}')
   tf.registerBackend('${name}', () => Object.assign(new MathBackendCPU(), { isUsingGpuDevice: ${gpu === 'gpu'}, firstUse: false }))
@@ -80,3 +82,13 @@ export const runProgram = (
     running.on('error', reject)
     running.on('close', (code) => done({ code, stdout, stderr }))
   })
+
+/** Runs the text of a module next to the sources and the packages of this checkout, in a new folder and process. */
+export const runWithPackages = async (program: string): Promise<ProgramResult> => {
+  const folder = mkdtempSync(join(tmpdir(), 'tandem-packages-'))
+  try {
+    return await runProgram(withPackages(folder, {}), ['--input-type=module', '--eval', program])
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}

@@ -12,7 +12,7 @@ import type {
   LLMEngine,
   TokenLogProb,
 } from '../../src/data/generation.js'
-import { type DecodeState, decodeEnd, decodeNext, type TextTokenizer } from '../../src/data/textTokenizer.js'
+import { type DecodeState, decodeEnd, decodeNext, type TextTokenizer } from '../../src/text/tokenizer/textTokenizer.js'
 
 export interface EngineScript {
   readonly tokenizer: TextTokenizer

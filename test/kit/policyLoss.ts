@@ -1,5 +1,5 @@
 /** The value, gradient and metrics of a policy loss on rows of plain numbers. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { scope } from '../../src/engine/scope.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import { essOf } from '../../src/objectives/grpoLoss.js'

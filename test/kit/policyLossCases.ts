@@ -1,6 +1,5 @@
 /** Every policy objective beside its spec for the float64 oracle, and random batches for them. */
 import fc from 'fast-check'
-import type { Aggregation } from '../../src/objectives/aggregation.js'
 import {
   cispo,
   clipCov,
@@ -15,7 +14,8 @@ import {
   sapo,
   type TokenObjective,
   vespo,
-} from '../../src/objectives/index.js'
+} from '../../src/doors/objectives.js'
+import type { Aggregation } from '../../src/objectives/losses/aggregation.js'
 import type { LossRows } from './policyLoss.js'
 import type { ObjectiveSpec, OracleSettings } from './policyLossOracle.js'
 

@@ -1,6 +1,5 @@
 /** Policies as `policySuite` asks them: token prompts and histories from the same questions. */
 import { isLeft, left, right } from 'fp-ts/lib/Either.js'
-import { History, message, textOf } from '../../src/data/history.js'
 import type {
   HistoryAction,
   HistoryPrompt,
@@ -12,7 +11,8 @@ import type {
 } from '../../src/data/policy.js'
 import { data, ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { enginePolicy, type PolicyEngine } from '../../src/modules/generation/enginePolicy.js'
+import { enginePolicy, type PolicyEngine } from '../../src/modules/generation/policy/enginePolicy.js'
+import { History, message, textOf } from '../../src/text/history/history.js'
 import type { PolicyAbilities, PolicySubject, SuiteAsk, SuiteSampling } from './policySuiteParts.js'
 import type { PolicyWorld } from './policySuiteWorld.js'
 import { tokenPrompt } from './small.js'

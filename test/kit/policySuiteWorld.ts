@@ -1,11 +1,9 @@
 /** What a policy must have said: our own scorer on the same checkpoint, its tokenizer and its template. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { orThrow } from '../../src/core/failure.js'
-import { renderText } from '../../src/data/chatTemplate.js'
-import { History, message } from '../../src/data/history.js'
 import { jit } from '../../src/engine/jit.js'
 import { own, scope } from '../../src/engine/scope.js'
-import { loadPretrained, type ModelText, makeParams } from '../../src/modules/pretrained.js'
+import { loadPretrained, type ModelText, makeParams } from '../../src/modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { forwardSegment, logitsOf } from '../../src/modules/transformer/forward.js'
 import { groupPrompts } from '../../src/modules/transformer/pack.js'
@@ -13,6 +11,8 @@ import type { Params } from '../../src/modules/transformer/params.js'
 import { rotaryTables } from '../../src/modules/transformer/rotaryTables.js'
 import { beforeBias } from '../../src/modules/transformer/score.js'
 import { makeScorer } from '../../src/modules/transformer/scorer.js'
+import { History, message } from '../../src/text/history/history.js'
+import { renderText } from '../../src/text/template/chatTemplate.js'
 
 /** A checkpoint, and what it says by the slow and certain way. Needs a backend. */
 export interface PolicyWorld {

@@ -1,5 +1,5 @@
 /** Random straight-line programs over square matrices, for laws that hold whatever is computed. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 
 const SIZE = 3

@@ -13,11 +13,16 @@ import { settingOfFlag } from '../../src/cli/recipeFlags.js'
 import { child, keyFromSeed, normals } from '../../src/core/key.js'
 import type { HostArray } from '../../src/data/codecs/safetensors.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
-import { loadPretrained, type ModelText, type Pretrained, pretrainedFiles } from '../../src/modules/pretrained.js'
+import {
+  loadPretrained,
+  type ModelText,
+  type Pretrained,
+  pretrainedFiles,
+} from '../../src/modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { parameterShapes } from '../../src/modules/transformer/params.js'
-import { withSetting } from '../../src/training/recipe.js'
-import type { PolicySettings } from '../../src/training/settings.js'
+import { withSetting } from '../../src/run/recipe.js'
+import type { PolicySettings } from '../../src/run/settings.js'
 import { compiled } from './compiled.js'
 import { tinyConfig } from './models.js'
 import { rightOf } from './results.js'

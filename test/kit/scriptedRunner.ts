@@ -5,7 +5,7 @@
  * them: a row that is given another one's slot, a past in another order or of another length, or other weights, gives other tokens, and
  * a place that is not where it says it is throws.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type {
   KeyValues,
   Lane,
@@ -13,7 +13,7 @@ import type {
   NextToken,
   PrefillItem,
   StepRow,
-} from '../../src/modules/generation/modelRunner.js'
+} from '../../src/modules/generation/runner/modelRunner.js'
 import type { Params } from '../../src/modules/transformer/params.js'
 
 /** The parameters of the toy: one number, and one more with an adapter. */

@@ -1,7 +1,5 @@
 /** The training steps of learners, one for each loss, as functions of plain rows. */
 
-import type { StepMetrics } from '../../src/collectors/stepMetrics.js'
-import type { TrainingRows } from '../../src/collectors/stepRows.js'
 import {
   type DistillationMetrics,
   distillationCase,
@@ -18,6 +16,8 @@ import { policyCase } from '../../src/collectors/steps/policyStep.js'
 import { type PPOMetrics, type PPORows, ppoCase } from '../../src/collectors/steps/ppoStep.js'
 import type { SFTRows } from '../../src/collectors/steps/sftRows.js'
 import { type SFTMetrics, sftCase } from '../../src/collectors/steps/sftStep.js'
+import type { StepMetrics } from '../../src/collectors/steps/stepMetrics.js'
+import type { TrainingRows } from '../../src/collectors/steps/stepRows.js'
 import { type ValueMetrics, type ValueRows, valueCase } from '../../src/collectors/steps/valueStep.js'
 import type { Params } from '../../src/modules/transformer/params.js'
 import type { Scorer } from '../../src/modules/transformer/scorer.js'

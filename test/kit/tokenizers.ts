@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { Tokenizer } from 'tokenizers'
 import { orThrow } from '../../src/core/failure.js'
-import { type TextTokenizer, textTokenizer } from '../../src/data/textTokenizer.js'
-import { classOf } from '../../src/data/tokenizer/oldUnicode.js'
+import { classOf } from '../../src/text/tokenizer/oldUnicode.js'
+import { type TextTokenizer, textTokenizer } from '../../src/text/tokenizer/textTokenizer.js'
 
 /** The families of test/golden/tokenizers, by the kind of their model. */
 export const FAMILIES = {

@@ -1,11 +1,11 @@
 /** Conversations with calls of tools, and the turns in which a template writes them. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TemplateFailure } from '../../src/core/failure.js'
-import { type ChatTemplate, render } from '../../src/data/chatTemplate.js'
-import { History, message, type ToolCall, toolResult, truncate } from '../../src/data/history.js'
-import type { ToolCallFormat } from '../../src/data/toolCalls/format.js'
-import type { ToolDelta } from '../../src/data/toolCalls/machine.js'
-import { type ReadText, readToolCalls, type ToolCallReader } from '../../src/data/toolCalls/reader.js'
+import { History, message, type ToolCall, toolResult, truncate } from '../../src/text/history/history.js'
+import { type ChatTemplate, render } from '../../src/text/template/chatTemplate.js'
+import type { ToolCallFormat } from '../../src/text/toolCalls/format.js'
+import type { ToolDelta } from '../../src/text/toolCalls/machine.js'
+import { type ReadText, readToolCalls, type ToolCallReader } from '../../src/text/toolCalls/reader.js'
 
 const schema = (name: string, properties: object): object => ({
   type: 'function',

@@ -1,8 +1,9 @@
 /** Tools for tests: one that counts, one that fails on demand, one that answers when it is told to. */
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { ToolCall } from '../../src/data/history.js'
-import { type Tool, type ToolFailure, tool, toolFailure } from '../../src/envs/tools/tool.js'
+import type { ToolFailure } from '../../src/envs/base/toolFailure.js'
+import { type Tool, tool, toolFailure } from '../../src/envs/tools/tool.js'
+import type { ToolCall } from '../../src/text/history/history.js'
 
 export const callOf = (name: string, args: ToolCall['arguments'] = {}): ToolCall => ({ name, arguments: args })
 

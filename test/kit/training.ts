@@ -1,4 +1,6 @@
 /** Small training runs for tests: word problems with a model of a few thousand parameters. */
+
+import type { PolicyRun } from '../../src/doors/run.js'
 import * as T from '../../src/index.js'
 import { answeringModel } from './runs.js'
 
@@ -14,7 +16,7 @@ export const smallPolicySettings = (changes: object = {}): T.PolicySettings =>
   })
 
 /** Builds a run of word problems with `answeringModel`. */
-export const smallRun = async (settings: T.PolicySettings): Promise<T.PolicyRun> => {
+export const smallRun = async (settings: T.PolicySettings): Promise<PolicyRun> => {
   const model = await answeringModel()
   const key = T.keyFromSeed(settings.seed)
   const source = T.wordProblems(T.child(key, 'tasks'), { split: 'rl' })

@@ -1,6 +1,6 @@
 /** Rows for training steps, drawn at random, and the plainest optimizer. */
-import * as tf from '@tensorflow/tfjs'
-import type { TrainingRows } from '../../src/collectors/stepRows.js'
+import * as tf from '@tensorflow/tfjs-core'
+import type { TrainingRows } from '../../src/collectors/steps/stepRows.js'
 import { child, keyFromSeed, normals, uniformInteger } from '../../src/core/key.js'
 import { mapNamed, type Optimizer } from '../../src/objectives/updates/optimizer.js'
 

@@ -1,5 +1,5 @@
 /** TensorDicts that files of trajectories must carry: drawn ones, and batches that a collector made. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { List } from 'immutable'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'

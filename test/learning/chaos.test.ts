@@ -5,18 +5,21 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import type { Alarms } from '../../src/core/capabilities.js'
 import { orThrow } from '../../src/core/failure.js'
-import { type History, message, append as say } from '../../src/data/history.js'
 import type { HistoryPrompt } from '../../src/data/policy.js'
 import { dataSpec } from '../../src/data/spec.js'
+import type { FailedTask } from '../../src/doors/async.js'
+import { vLLMUpdater } from '../../src/doors/remote.js'
+import { data, get, TensorDict } from '../../src/doors/tensordict.js'
 import { own, scope } from '../../src/engine/scope.js'
 import * as T from '../../src/index.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { modelEngine } from '../../src/modules/generation/modelEngine.js'
-import { loadPretrained, makeParams, type Pretrained } from '../../src/modules/pretrained.js'
+import { loadPretrained, makeParams, type Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import { localClient } from '../../src/modules/remote/localClient.js'
-import { vLLMWrapper } from '../../src/modules/remote/vLLMWrapper.js'
+import { vLLMWrapper } from '../../src/modules/remote/vllm/vLLMWrapper.js'
+import { evaluator } from '../../src/run/evaluation.js'
 import { type Fault, withFaults } from '../../src/testing/faults.js'
-import { evaluator } from '../../src/training/evaluation.js'
+import { type History, message, append as say } from '../../src/text/history/history.js'
 import { useEngine } from '../kit/engine.js'
 import { useTemporaryFolder } from '../kit/runs.js'
 
@@ -59,11 +62,11 @@ const flooding = (isFlooded: () => boolean) =>
     initial: null,
     adds: { history: { prompt: dataSpec<History>('History') } },
     step: (next) => {
-      if (!isFlooded()) return TE.right([T.TensorDict({}, next.batchShape) as never, null]) // adds nothing
-      const flooded = T.get(next, 'history', 'prompt').items.map((history) =>
+      if (!isFlooded()) return TE.right([TensorDict({}, next.batchShape) as never, null]) // adds nothing
+      const flooded = get(next, 'history', 'prompt').items.map((history) =>
         say(history, message('tool', 'a'.repeat(100_000_000))),
       )
-      return TE.right([T.TensorDict({ history: { prompt: T.data(flooded) } }, next.batchShape), null])
+      return TE.right([TensorDict({ history: { prompt: data(flooded) } }, next.batchShape), null])
     },
   })
 
@@ -142,7 +145,7 @@ const learn = async (model: Pretrained, chances: typeof CHAOS | null): Promise<L
     return measured.scoresOf(results).accuracy ?? 0
   }
   const before = await evaluate()
-  const updater = T.vLLMUpdater({
+  const updater = vLLMUpdater({
     clients: [client],
     how: 'full',
     model: { config, checkpoints: { folder: at('.'), text } },
@@ -162,7 +165,7 @@ const learn = async (model: Pretrained, chances: typeof CHAOS | null): Promise<L
     },
     concurrent: { maxInFlight: PROMPTS * GROUP, deadlineMs: 60_000, onFailure: { retry: 2, pauseMs: 0 } },
   }).begin()
-  const failed: T.FailedTask[] = []
+  const failed: FailedTask[] = []
   const delivered: number[] = []
   const rss: number[] = []
   for (let step = 0; step < STEPS; step++) {
@@ -173,13 +176,13 @@ const learn = async (model: Pretrained, chances: typeof CHAOS | null): Promise<L
     delivered.push(...taken.tasks)
     // Whole groups of what was really rated: nothing stands for what failed.
     expect(
-      T.get(batch.value, 'groupId')
+      get(batch.value, 'groupId')
         .items.countBy((id) => id)
         .valueSeq()
         .toSet()
         .toArray(),
     ).toEqual([GROUP])
-    expect(T.get(batch.value, 'status').items.toSet().toArray()).toEqual(['ok'])
+    expect(get(batch.value, 'status').items.toSet().toArray()).toEqual(['ok'])
     expect(taken.tasks.filter((task) => failed.some((each) => each.task === task))).toEqual([])
     using rated = own(scope(() => advantage(batch.value)))
     orThrow(await learner.update(rated.value)())

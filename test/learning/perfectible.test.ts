@@ -6,6 +6,8 @@
 import { writeFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
+import { own, scope } from '../../src/doors/engine.js'
+import { makeParams } from '../../src/doors/models.js'
 import * as T from '../../src/index.js'
 import { useEngine } from '../kit/engine.js'
 import { useTemporaryFolder } from '../kit/runs.js'
@@ -21,7 +23,7 @@ const source = T.wordProblems(T.keyFromSeed(5), { split: 'rl' })
 
 /** Returns the share of correct answers to each of the first `ASKED` problems, sampled at temperature 1. */
 const solvedShares = async (model: T.Pretrained): Promise<ReadonlyMap<string, number>> => {
-  const params = T.own(T.scope(() => T.makeParams(model.arrays)))
+  const params = own(scope(() => makeParams(model.arrays)))
   const policy = T.TransformersWrapper({ config: model.config, params: params.value, sampling: { maxNewTokens: 64 } })
   const { run } = T.evaluator({
     ...{ policy, tasks: ASKED, tries: SAMPLES, batch: 12 },

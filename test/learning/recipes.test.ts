@@ -1,7 +1,7 @@
 /** Recipes with tiny models from scratch learn with every seed. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import type { StepRecord } from '../../src/index.js'
+import type { StepRecord } from '../../src/doors/run.js'
 import { parseJsonLines, tandemOk, useTemporaryFolder } from '../kit/runs.js'
 
 const at = useTemporaryFolder()

@@ -5,14 +5,15 @@ import { vLLMUpdater } from '../../src/collectors/updaters/vLLMUpdater.js'
 import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import type { EngineClient } from '../../src/data/engineClient.js'
+import { get } from '../../src/doors/tensordict.js'
 import { own, scope } from '../../src/engine/scope.js'
 import * as T from '../../src/index.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { modelEngine } from '../../src/modules/generation/modelEngine.js'
-import { loadPretrained, makeParams, type Pretrained } from '../../src/modules/pretrained.js'
+import { loadPretrained, makeParams, type Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import { localClient } from '../../src/modules/remote/localClient.js'
-import { vLLMWrapper } from '../../src/modules/remote/vLLMWrapper.js'
 import { vLLMClient } from '../../src/modules/remote/vllm/client.js'
+import { vLLMWrapper } from '../../src/modules/remote/vllm/vLLMWrapper.js'
 import { requestSeed } from '../../src/modules/remote/vllm/wireRequest.js'
 import { useEngine } from '../kit/engine.js'
 import { useTemporaryFolder } from '../kit/runs.js'
@@ -63,7 +64,7 @@ const learn = async (model: Pretrained, client: EngineClient, how: 'adapter' | '
   const versions: number[] = []
   let worstGap = 0
   for await (const batch of T.LLMCollector({ env, policy, key: T.child(key, 'rollouts') })) {
-    const right = T.get(batch, 'next', 'success').dataSync()
+    const right = get(batch, 'next', 'success').dataSync()
     rewards.push(right.filter((x) => x === 1).length / right.length)
     using rated = own(scope(() => advantage(batch)))
     const { metrics } = orThrow(await learner.update(rated.value)())

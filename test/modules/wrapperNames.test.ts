@@ -1,9 +1,9 @@
 /** TorchRL's options of wrappers are refused with the form that takes their place. */
 import { describe, expect, it } from 'vitest'
 import { scope } from '../../src/engine/scope.js'
-import { loadPretrained, makeParams } from '../../src/modules/pretrained.js'
-import { SGLangWrapper } from '../../src/modules/remote/SGLangWrapper.js'
-import { vLLMWrapper } from '../../src/modules/remote/vLLMWrapper.js'
+import { loadPretrained, makeParams } from '../../src/modules/pretrained/pretrained.js'
+import { SGLangWrapper } from '../../src/modules/remote/sglang/SGLangWrapper.js'
+import { vLLMWrapper } from '../../src/modules/remote/vllm/vLLMWrapper.js'
 import { TransformersWrapper } from '../../src/modules/transformersWrapper.js'
 import { useEngine } from '../kit/engine.js'
 import { rightOf } from '../kit/results.js'

@@ -1,18 +1,13 @@
 /** Settings that make no sense are refused where they are given, with the reason. Records read from JSON have no types: theirs are checked too. */
 import { describe, expect, it } from 'vitest'
 import {
-  adafactor,
-  adamW,
   adaptiveKLController,
   cispo,
   clipCov,
   clippedSurrogate,
   constantKLController,
-  DistillationLoss,
-  dpoLoss,
   dppo,
   dro,
-  GRPOLoss,
   gae,
   gdpoAdvantage,
   gmpo,
@@ -23,27 +18,34 @@ import {
   gspo,
   klCov,
   klPenalizedRewards,
-  lion,
   luspo,
-  MCAdvantage,
-  muon,
   opoAdvantage,
   optimalTokenBaseline,
   passKAdvantage,
-  policyLoss,
   reinforcePlusPlus,
   reinforcePlusPlusBaseline,
   rlooAdvantage,
   rolloutCorrection,
-  SFTLoss,
   sapo,
   segmentGAE,
-  sgd,
-  valueLoss,
   vespo,
   vTrace,
   weightAverage,
-} from '../../src/objectives/index.js'
+} from '../../src/doors/objectives.js'
+import {
+  adafactor,
+  adamW,
+  DistillationLoss,
+  dpoLoss,
+  GRPOLoss,
+  lion,
+  MCAdvantage,
+  muon,
+  policyLoss,
+  SFTLoss,
+  sgd,
+  valueLoss,
+} from '../../src/index.js'
 
 /** A record as JSON gives it, for a function that says what it takes. */
 const fromJSON = (text: string) => JSON.parse(text) as never // JSON has no types: that is what is tested

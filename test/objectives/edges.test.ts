@@ -1,49 +1,79 @@
 /** What every estimator and every loss gives at the edges: nothing to learn from, nothing to compare with, numbers that are none. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../src/core/failure.js'
+import {
+  cispo,
+  clipCov,
+  clippedSurrogate,
+  type DegenerateGroup,
+  dppo,
+  dro,
+  type Estimated,
+  gae,
+  gdpoAdvantage,
+  gmpo,
+  gpgAdvantage,
+  groupAdvantage,
+  grpoAdvantage,
+  gspo,
+  klCov,
+  luspo,
+  opoAdvantage,
+  optimalTokenBaseline,
+  passKAdvantage,
+  policyGradient,
+  type RewardedRows,
+  reinforcePlusPlus,
+  reinforcePlusPlusBaseline,
+  remaxAdvantage,
+  rlooAdvantage,
+  sapo,
+  type TokenAdvantages,
+  type TokenObjective,
+  totalLoss,
+  vespo,
+  vocabularyDivergence,
+  vTrace,
+} from '../../src/doors/objectives.js'
 import { scope } from '../../src/engine/scope.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
-import * as objectives from '../../src/objectives/index.js'
+import * as objectives from '../../src/index.js'
 import { expectClose } from '../kit/close.js'
 import { useEngine, valuesOf } from '../kit/engine.js'
 
 useEngine()
 
-type Rows = objectives.RewardedRows
-type Result = E.Either<objectives.DegenerateGroup, objectives.TokenAdvantages>
+type Rows = RewardedRows
+type Result = E.Either<DegenerateGroup, TokenAdvantages>
 
 const zeros = (rows: Rows) => rows.mask.map((row) => Array.from(row, () => 0))
-const advantagesOf = E.map(({ advantages }: objectives.Estimated) => advantages)
+const advantagesOf = E.map(({ advantages }: Estimated) => advantages)
 
 /** `grouped`: members of a group are compared, so that one that stands alone, or is like all others, tells nothing. */
 const ESTIMATORS: readonly (readonly [string, 'grouped' | 'each', (rows: Rows) => Result])[] = [
-  ['grpo', 'grouped', (rows) => objectives.grpoAdvantage(rows)],
-  ['dr-grpo', 'grouped', (rows) => objectives.grpoAdvantage(rows, { normalize: 'mean' })],
-  ['rloo', 'grouped', (rows) => objectives.rlooAdvantage(rows)],
-  ['opo', 'grouped', (rows) => objectives.opoAdvantage(rows)],
-  ['gpg', 'grouped', (rows) => objectives.gpgAdvantage(rows)],
-  ['passk', 'grouped', (rows) => objectives.passKAdvantage(rows)],
-  ['reinforce++ baseline', 'grouped', (rows) => objectives.reinforcePlusPlusBaseline(rows)],
-  ['gdpo', 'grouped', (rows) => objectives.gdpoAdvantage(rows, [{ rewards: rows.rewards, weight: 1 }])],
-  ['reinforce++', 'each', (rows) => advantagesOf(objectives.reinforcePlusPlus(rows))],
-  ['gae', 'each', (rows) => advantagesOf(objectives.gae(rows, zeros(rows)))],
-  ['vtrace', 'each', (rows) => advantagesOf(objectives.vTrace(rows, { values: zeros(rows), logRatios: zeros(rows) }))],
+  ['grpo', 'grouped', (rows) => grpoAdvantage(rows)],
+  ['dr-grpo', 'grouped', (rows) => grpoAdvantage(rows, { normalize: 'mean' })],
+  ['rloo', 'grouped', (rows) => rlooAdvantage(rows)],
+  ['opo', 'grouped', (rows) => opoAdvantage(rows)],
+  ['gpg', 'grouped', (rows) => gpgAdvantage(rows)],
+  ['passk', 'grouped', (rows) => passKAdvantage(rows)],
+  ['reinforce++ baseline', 'grouped', (rows) => reinforcePlusPlusBaseline(rows)],
+  ['gdpo', 'grouped', (rows) => gdpoAdvantage(rows, [{ rewards: rows.rewards, weight: 1 }])],
+  ['reinforce++', 'each', (rows) => advantagesOf(reinforcePlusPlus(rows))],
+  ['gae', 'each', (rows) => advantagesOf(gae(rows, zeros(rows)))],
+  ['vtrace', 'each', (rows) => advantagesOf(vTrace(rows, { values: zeros(rows), logRatios: zeros(rows) }))],
   [
     'remax',
     'each',
     (rows) =>
-      objectives.remaxAdvantage(
+      remaxAdvantage(
         rows,
         rows.groups.map(() => 0),
       ),
   ],
-  [
-    'token baseline',
-    'each',
-    (rows) => objectives.optimalTokenBaseline(rows, { chosen: zeros(rows), sumOfSquares: zeros(rows) }),
-  ],
+  ['token baseline', 'each', (rows) => optimalTokenBaseline(rows, { chosen: zeros(rows), sumOfSquares: zeros(rows) })],
 ]
 
 const allZero = (result: Result): boolean => orThrow(result).every((row) => row.every((a) => Math.abs(a) < 1e-12))
@@ -83,8 +113,8 @@ describe.each(ESTIMATORS)('%s', (_, kind, estimate) => {
 
 describe('a group that lost members', () => {
   it('is compared among those that are left', () => {
-    const left = orThrow(objectives.grpoAdvantage({ groups: ['a', 'a'], rewards: [[1], [0]], mask: [[1], [1]] }))
-    expect(left.flat()).toEqual(orThrow(objectives.groupAdvantage([1, 0])))
+    const left = orThrow(grpoAdvantage({ groups: ['a', 'a'], rewards: [[1], [0]], mask: [[1], [1]] }))
+    expect(left.flat()).toEqual(orThrow(groupAdvantage([1, 0])))
   })
 
   it.each(ESTIMATORS)(
@@ -122,7 +152,7 @@ type Loss = (x: tf.Tensor, mask: tf.Tensor) => tf.Tensor
 const like = (value: number): tf.Tensor => tf.fill([2, 2], value)
 
 const policy =
-  (objective: objectives.TokenObjective): Loss =>
+  (objective: TokenObjective): Loss =>
   (logProbs, mask) =>
     objectives.policyLoss({ objective }).apply({
       logProbs,
@@ -133,18 +163,18 @@ const policy =
     }).lossObjective
 
 const POLICY_OBJECTIVES = [
-  objectives.clippedSurrogate({ dualClip: 3 }),
-  objectives.cispo(),
-  objectives.policyGradient(),
-  objectives.dro(),
-  objectives.dppo(),
-  objectives.gspo(),
-  objectives.luspo(),
-  objectives.gmpo(),
-  objectives.sapo(),
-  objectives.vespo(),
-  objectives.klCov(),
-  objectives.clipCov(),
+  clippedSurrogate({ dualClip: 3 }),
+  cispo(),
+  policyGradient(),
+  dro(),
+  dppo(),
+  gspo(),
+  luspo(),
+  gmpo(),
+  sapo(),
+  vespo(),
+  klCov(),
+  clipCov(),
 ]
 
 const LOSSES: readonly (readonly [string, Loss])[] = [
@@ -209,7 +239,7 @@ const NOTHING: readonly (readonly [string, (shape: readonly [number, number]) =>
         objective.name,
         ([b, t]: readonly [number, number]): Loss =>
           (logProbs, mask) =>
-            objectives.totalLoss(
+            totalLoss(
               objectives.policyLoss({ objective, kl: [{ to: 'reference', coefficient: 1 }] }).apply({
                 logProbs,
                 mask,
@@ -288,7 +318,7 @@ describe('vocabularyDivergence', () => {
       const teacher = tf.tensor2d([[0, 1, none]])
       for (const divergence of ['reverse', 'forward', { teacherShare: 0.5 }] as const) {
         const { value, grads } = valueAndGrad({ x: tf.tensor2d([[1, 0, none]]) }, ({ x }) => ({
-          value: tf.sum(objectives.vocabularyDivergence(x, teacher, divergence)),
+          value: tf.sum(vocabularyDivergence(x, teacher, divergence)),
           aux: {},
         }))
         expect([...valuesOf(value), ...valuesOf(grads.x!)].every(Number.isFinite), JSON.stringify(divergence)).toBe(
@@ -297,7 +327,7 @@ describe('vocabularyDivergence', () => {
         expect(valuesOf(value)[0]).toBeGreaterThan(0)
       }
       const full = tf.tensor2d([[1, 0, 0]])
-      expect(valuesOf(objectives.vocabularyDivergence(full, teacher, 'reverse'))).toEqual([Number.POSITIVE_INFINITY])
+      expect(valuesOf(vocabularyDivergence(full, teacher, 'reverse'))).toEqual([Number.POSITIVE_INFINITY])
       return []
     })
   })

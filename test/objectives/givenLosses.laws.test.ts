@@ -1,5 +1,5 @@
 /** Losses of given completions, pairs, teachers and returns: their equations in float64, what is under the mask, and micro-batches. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { scope } from '../../src/engine/scope.js'

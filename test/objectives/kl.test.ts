@@ -1,12 +1,12 @@
 /** Divergences in the loss and in the reward, their controllers, aggregation: verl's numbers. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { REWARD_KL_FORMS, type RewardKLForm, rewardKL } from '../../src/data/rewardKL.js'
 import { scope } from '../../src/engine/scope.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
-import { type Aggregation, aggregate, countsOf } from '../../src/objectives/aggregation.js'
 import { adaptiveKLController, constantKLController, klPenalizedRewards } from '../../src/objectives/klControl.js'
-import { type KLForm, klTerm } from '../../src/objectives/klForms.js'
+import { type Aggregation, aggregate, countsOf } from '../../src/objectives/losses/aggregation.js'
+import { type KLForm, klTerm } from '../../src/objectives/losses/klForms.js'
 import { expectClose } from '../kit/close.js'
 import { useEngine } from '../kit/engine.js'
 

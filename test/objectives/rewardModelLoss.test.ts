@@ -1,5 +1,5 @@
 /** The loss of reward models against the formula of TRL's `RewardTrainer` on plain numbers. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { scope } from '../../src/engine/scope.js'

@@ -5,7 +5,7 @@
  * TorchRL divides metrics and divergences by all `B T` places, ours are means over the tokens that count: theirs is ours times
  * `tokens / (B T)`, and our coefficient of a divergence is theirs times the same.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../src/core/failure.js'
 import { gatherLogProbs } from '../../src/engine/ops/logProbs.js'

@@ -19,9 +19,10 @@ import { workerCommand } from '../../src/cli/worker.js'
 import { describe as describeFailure, type Failure } from '../../src/core/failure.js'
 import { gsm8kTasks } from '../../src/data/datasets/gsm8k.js'
 import { liveFiles } from '../../src/live/files.js'
-import { loadPretrained } from '../../src/modules/pretrained.js'
-import { parseSettings, settingLeaves } from '../../src/training/recipe.js'
-import { createRun } from '../../src/training/runFolder.js'
+import { loadPretrained } from '../../src/modules/pretrained/pretrained.js'
+import { parseSettings, settingLeaves } from '../../src/run/recipe.js'
+import { createRun } from '../../src/run/runFolder.js'
+import { DOORS } from '../kit/doors.js'
 
 const GUIDE = 'docs/guide'
 
@@ -51,7 +52,7 @@ const folder = mkdtempSync(join('runs', 'guide-'))
 const fileOf = ({ name }: Page): string => resolve(folder, `${name}.ts`)
 for (const page of programs) {
   const local = page.program
-    .replaceAll("from 'tandem-rl/testing'", "from '../../src/testing/index.js'")
+    .replaceAll(/from 'tandem-rl\/([a-z]+)'/g, "from '../../src/doors/$1.js'")
     .replaceAll("from 'tandem-rl'", "from '../../src/index.js'")
   writeFileSync(fileOf(page), `${local}\nexport {}\n`)
 }
@@ -63,7 +64,7 @@ const readOptions = (): ts.CompilerOptions => {
 }
 
 const sources = programs.map(fileOf)
-const checked = ts.createProgram([...sources, resolve('src/index.ts'), resolve('src/training/index.ts')], {
+const checked = ts.createProgram([...sources, ...[...DOORS.values()].map((file) => resolve(file))], {
   ...readOptions(),
   noUnusedLocals: false,
 })
@@ -187,9 +188,10 @@ const fieldNames = (type: ts.Type, prefix = ''): readonly string[] =>
     return inside.length > 0 ? inside : [name]
   })
 
-const exportedType = (name: string, door = 'src/index.ts'): ts.Type => {
-  const module = checker.getSymbolAtLocation(checked.getSourceFile(resolve(door))!)!
-  const found = checker.getExportsOfModule(module).find((symbol) => symbol.name === name)!
+const exportedType = (name: string): ts.Type => {
+  const found = [...DOORS.values()]
+    .flatMap((door) => checker.getExportsOfModule(checker.getSymbolAtLocation(checked.getSourceFile(resolve(door))!)!))
+    .find((symbol) => symbol.name === name)!
   return checker.getDeclaredTypeOfSymbol(
     (found.flags & ts.SymbolFlags.Alias) !== 0 ? checker.getAliasedSymbol(found) : found,
   )
@@ -202,7 +204,7 @@ describe('fields in the guide', () => {
     ['Trajectory record', 'TrajectoryRecord'],
     ['Summary', 'RunSummary'],
   ])('%s: exactly the fields of the type', (title, type) => {
-    expect(tableNames(title)).toEqual([...fieldNames(exportedType(type, 'src/training/index.ts'))].sort())
+    expect(tableNames(title)).toEqual([...fieldNames(exportedType(type))].sort())
   })
 
   it('Setting: exactly the settings, with their defaults', () => {

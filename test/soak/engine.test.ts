@@ -1,6 +1,6 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
-import type { TrainingRows } from '../../src/collectors/stepRows.js'
+import type { TrainingRows } from '../../src/collectors/steps/stepRows.js'
 import { child, type Key, keyFromSeed, uniformInteger } from '../../src/core/key.js'
 import { liveTensors, type Owned, own, ownedCount, scope } from '../../src/engine/scope.js'
 import { completionKeys, makeGenerator } from '../../src/modules/generation/generator.js'

@@ -10,10 +10,12 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const PROGRAM = `
 import { afterEach, before, beforeEach, it } from 'node:test'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
-import { dataSpec, selectBackend, StepCounter } from '../../src/index.js'
-import { anyTransformSample, checkLaws, erased, leakChecks, requireCloseTensor, transformLaws } from '../../src/testing/index.js'
+import { StepCounter } from '../../src/index.js'
+import { selectBackend } from '../../src/doors/engine.js'
+import { dataSpec } from '../../src/doors/tensordict.js'
+import { anyTransformSample, checkLaws, erased, leakChecks, requireCloseTensor, transformLaws } from '../../src/doors/testing.js'
 
 before(() => selectBackend({ backend: 'cpu' }))
 leakChecks({ beforeEach, afterEach })

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { formatKey, parseKey } from '../../src/core/key.js'
-import { sameHistory, textOf } from '../../src/data/history.js'
 import { equals } from '../../src/data/tensorDict/compare.js'
 import { raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { leafEntries } from '../../src/data/tensorDict/leaves.js'
@@ -18,6 +17,7 @@ import {
   anyTask,
   anyTensorDict,
 } from '../../src/testing/arbitraries.js'
+import { sameHistory, textOf } from '../../src/text/history/history.js'
 import { useEngine } from '../kit/engine.js'
 
 useEngine()

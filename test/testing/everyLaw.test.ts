@@ -1,10 +1,9 @@
 /** For every law of every kit there is a mistake that this law reports. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import { textOf } from '../../src/data/history.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { dataSpec, type Spec, tensorSpec } from '../../src/data/spec.js'
 import type { Task } from '../../src/data/task.js'
@@ -13,7 +12,7 @@ import { data, meta, ragged } from '../../src/data/tensorDict/leaf.js'
 import { assign } from '../../src/data/tensorDict/merge.js'
 import { type Entries, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../src/engine/scope.js'
-import { type Env, endedRows } from '../../src/envs/env.js'
+import { type Env, endedRows } from '../../src/envs/base/env.js'
 import type { Answered, Reward, Scored } from '../../src/envs/rewards/reward.js'
 import { transform } from '../../src/envs/transforms/transform.js'
 import { envLaws } from '../../src/testing/envLaws.js'
@@ -24,6 +23,7 @@ import { ScriptedEnv, type ScriptedState } from '../../src/testing/scriptedEnv.j
 import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { erased, transformLaws } from '../../src/testing/transformLaws.js'
 import { anyTransformSample } from '../../src/testing/transformSamples.js'
+import { textOf } from '../../src/text/history/history.js'
 import { useEngine } from '../kit/engine.js'
 
 useEngine()

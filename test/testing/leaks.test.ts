@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { type Owned, own, scope } from '../../src/engine/scope.js'
 import { leakChecks, leaksOf, withoutLeaks } from '../../src/testing/leaks.js'

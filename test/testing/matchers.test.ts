@@ -1,5 +1,5 @@
 /** The matchers in a real runner, this one, with their types; and the functions for the others. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { meta } from '../../src/data/tensorDict/leaf.js'

@@ -1,10 +1,9 @@
 /** The kit of policies accepts ours and rejects each kind of fault, by the law that names it. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { keyFromSeed, uniformInteger } from '../../src/core/key.js'
-import { History, message } from '../../src/data/history.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { raggedSpec } from '../../src/data/spec.js'
 import { exclude } from '../../src/data/tensorDict/edit.js'
@@ -29,6 +28,7 @@ import {
   ScriptedPolicy,
   ScriptedTextPolicy,
 } from '../../src/testing/scriptedPolicy.js'
+import { History, message } from '../../src/text/history/history.js'
 import { brokenLaws } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 import { tinyConfig } from '../kit/models.js'

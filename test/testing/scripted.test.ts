@@ -7,7 +7,6 @@ import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { trajectoryReturns } from '../../src/collectors/rollouts/turnRows.js'
 import type { Clock } from '../../src/core/capabilities.js'
 import { child, keyFromSeed, uniformInteger } from '../../src/core/key.js'
-import { message } from '../../src/data/history.js'
 import type { TextPrompt } from '../../src/data/policy.js'
 import { data, ragged, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
@@ -23,6 +22,7 @@ import {
   ScriptedPolicy,
   ScriptedTextPolicy,
 } from '../../src/testing/scriptedPolicy.js'
+import { message } from '../../src/text/history/history.js'
 import { useEngine, valuesOf } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { tokenPrompt } from '../kit/small.js'

@@ -1,5 +1,5 @@
 /** The kit of memory finds operations that break its laws. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { mapLeaves } from '../../src/data/tensorDict/leaves.js'
 import { TensorDictError } from '../../src/data/tensorDict/tensorDict.js'

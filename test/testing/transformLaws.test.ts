@@ -1,5 +1,5 @@
 /** The kit accepts good transforms and rejects each kind of fault, by the law that names it. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -8,7 +8,7 @@ import { dataSpec, raggedSpec, type Spec, tensorSpec } from '../../src/data/spec
 import { data, type Ragged, ragged } from '../../src/data/tensorDict/leaf.js'
 import { type Entries, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../src/engine/scope.js'
-import { envFailure } from '../../src/envs/env.js'
+import { envFailure } from '../../src/envs/base/env.js'
 import { identity, type TransformParts, transform } from '../../src/envs/transforms/transform.js'
 import { checkLaws } from '../../src/testing/law.js'
 import { erased, transformLaws } from '../../src/testing/transformLaws.js'

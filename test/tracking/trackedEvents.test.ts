@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import type { RunEvent } from '../../src/run/events.js'
 import { trackedEvents } from '../../src/tracking/trackedEvents.js'
-import type { RunEvent } from '../../src/training/events.js'
 import { evaluationRecord, stepRecord } from '../kit/records.js'
 
 const session = { run: 'first', isResumed: false, at: 5 }

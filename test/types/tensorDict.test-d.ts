@@ -1,5 +1,5 @@
 /** What the types of TensorDicts, leaves and specs promise, checked by the compiler. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type * as E from 'fp-ts/lib/Either.js'
 import type { List } from 'immutable'
 import { describe, expectTypeOf, it } from 'vitest'

@@ -1,13 +1,11 @@
 /** What the types promise about pipelines: parts that do not fit do not compile. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expectTypeOf, it } from 'vitest'
 import type { Learner } from '../../src/collectors/learners/learner.js'
 import type { PolicyBatch } from '../../src/collectors/learners/lossKinds.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import type { Key } from '../../src/core/key.js'
-import type { ChatTemplate } from '../../src/data/chatTemplate.js'
-import type { History } from '../../src/data/history.js'
 import type {
   HistoryAction,
   HistoryPrompt,
@@ -21,7 +19,6 @@ import type {
 import type { TaskSource } from '../../src/data/task.js'
 import type { Data, Ragged } from '../../src/data/tensorDict/leaf.js'
 import { get, type TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { type EncodeOptions, type TextTokenizer, textTokenizer } from '../../src/data/textTokenizer.js'
 import { ChatEnv } from '../../src/envs/chatEnv.js'
 import type { GSM8KState } from '../../src/envs/gsm8kEnv.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
@@ -34,6 +31,9 @@ import type { ChatPolicy } from '../../src/modules/remote/chat/openAIWrapper.js'
 import { TransformersWrapper, type TransformersWrapperOptions } from '../../src/modules/transformersWrapper.js'
 import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
 import { GRPOLoss, type GRPOLossInput } from '../../src/objectives/grpoLoss.js'
+import type { History } from '../../src/text/history/history.js'
+import type { ChatTemplate } from '../../src/text/template/chatTemplate.js'
+import { type EncodeOptions, type TextTokenizer, textTokenizer } from '../../src/text/tokenizer/textTokenizer.js'
 
 /** The parts of a pipeline. Type tests are compiled, never run. */
 interface Parts {

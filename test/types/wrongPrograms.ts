@@ -2,17 +2,15 @@
 
 /** What the programs have in scope. */
 export const PRELUDE = `
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
-import {
-  add, assign, autoBatch, cast, concat, data, type Data, dataSpec, exclude, find, flattenKeys, fromNested, get, type Infer, type HistoryAction,
-  mapLeaves, merge, type Meta, meta, metaSpec, modify, partitionKeys, type Policy, ragged, raggedSpec, refine, remove, rename, select, set, take,
-  TensorDict, tensorSpec, type TextPrompt, type TokenAction, type TokenPrompt, traverseLeaves, unflattenKeys, withBatchShape, zeros, zipLeaves,
-} from '../../src/data/index.js'
-import { append, ChatEnv, compose, GSM8KEnv, GSM8KRewardParser, KLRewardTransform, TemplateTransform, Tokenizer } from '../../src/envs/index.js'
-import { type LLMCollector, localLearner } from '../../src/collectors/index.js'
-import { type AlgorithmName, cispo, clippedSurrogate, dpoLoss, gspo, MCAdvantage, type PolicyLoss, policyLoss } from '../../src/objectives/index.js'
+import { type HistoryAction, type Policy, type TextPrompt, type TokenAction, type TokenPrompt } from '../../src/index.js'
+import { add, assign, autoBatch, cast, concat, data, type Data, dataSpec, exclude, find, flattenKeys, fromNested, get, type Infer, mapLeaves, merge, type Meta, meta, metaSpec, modify, partitionKeys, ragged, raggedSpec, refine, remove, rename, select, set, take, TensorDict, tensorSpec, traverseLeaves, unflattenKeys, withBatchShape, zeros, zipLeaves } from '../../src/doors/tensordict.js'
+import { append, ChatEnv, compose, GSM8KEnv, GSM8KRewardParser, KLRewardTransform, TemplateTransform, Tokenizer } from '../../src/index.js'
+import { type LLMCollector, localLearner } from '../../src/index.js'
+import { dpoLoss, MCAdvantage, type PolicyLoss, policyLoss } from '../../src/index.js'
+import { type AlgorithmName, cispo, clippedSurrogate, gspo } from '../../src/doors/objectives.js'
 const td = TensorDict({ query: data(['2 + 2?']), tokens: { prompt: ragged('int32', [[1]]), full: { mask: meta(1) } }, next: { reward: tf.zeros([1]) } }, [1])
 const spec = { reward: tensorSpec('float32'), text: dataSpec<string>('string') }
 declare const policy: Policy<TokenPrompt, TokenAction>

@@ -9,7 +9,7 @@ import { encodeSafetensors, type HostArray } from '../../data/codecs/safetensors
 import { readSafetensors } from '../../data/codecs/safetensorsFile.js'
 import type { StoredArray } from '../../data/codecs/storage.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
-import { fileProblem } from '../../modules/folderFiles.js'
+import { fileProblem } from '../../modules/pretrained/folderFiles.js'
 import type { TrainerState } from '../steps/lossStep.js'
 import { type AnyStateOptimizer, stateArrays, stateShapes } from './optimizerState.js'
 import type { Trainable } from './trainable.js'

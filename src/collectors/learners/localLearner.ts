@@ -1,5 +1,5 @@
 /** A learner in this process, on one thread or on several. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -12,19 +12,16 @@ import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
 import { type CompletionGenerator, makeGenerator } from '../../modules/generation/generator.js'
-import type { Pretrained } from '../../modules/pretrained.js'
+import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import { formatConfig } from '../../modules/transformer/config.js'
 import { groupPrompts } from '../../modules/transformer/pack.js'
 import { makeScorer } from '../../modules/transformer/scorer.js'
 import { makeValuer, withoutValueHead } from '../../modules/valueHead.js'
 import { lossDescription } from '../../objectives/lossDescription.js'
 import type { AnyOptimizer } from '../../objectives/updates/grouped.js'
-import { miniBatches } from '../miniBatches.js'
 import { parallelGenerator } from '../parallel/parallelGenerator.js'
 import { inThisThread, type ParallelStep, parallelStep } from '../parallel/parallelStep.js'
 import { type Replicas, startReplicas } from '../parallel/replicas.js'
-import type { Recompute } from '../stepGradients.js'
-import { type TrainingRows, withNoise } from '../stepRows.js'
 import {
   type LossStepOptions,
   lossStep,
@@ -32,6 +29,9 @@ import {
   NonFiniteLoss,
   type TrainerState,
 } from '../steps/lossStep.js'
+import { miniBatches } from '../steps/miniBatches.js'
+import type { Recompute } from '../steps/stepGradients.js'
+import { type TrainingRows, withNoise } from '../steps/stepRows.js'
 import { requireEntries, rowsAt, temperatureOf, unitsOf } from './batchEntries.js'
 import { batchLoss } from './batchLoss.js'
 import { jsonOf } from './describe.js'

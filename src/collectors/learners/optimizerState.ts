@@ -1,9 +1,9 @@
 /** The state of any optimizer as named arrays, for files. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { HostArray } from '../../data/codecs/safetensors.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { scope } from '../../engine/scope.js'
-import { hostArrays } from '../../modules/pretrained.js'
+import { hostArrays } from '../../modules/pretrained/pretrained.js'
 import type { Optimizer } from '../../objectives/updates/optimizer.js'
 
 /** An optimizer whose state only it looks into: records of tensors, or records of such records. */

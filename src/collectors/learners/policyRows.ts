@@ -5,9 +5,9 @@ import {
   type RolloutCorrectionOptions,
   rolloutCorrection,
 } from '../../objectives/rolloutCorrection.js'
-import { correctedRows, rescoredRows } from '../correction.js'
 import { correctStaleRows, tokenLags } from '../overlap/staleRows.js'
-import { type TrainingRows, withoutRows } from '../stepRows.js'
+import { correctedRows, rescoredRows } from '../steps/correction.js'
+import { type TrainingRows, withoutRows } from '../steps/stepRows.js'
 import { findData, findRows, lossMasks, rowsAt, temperatureOf } from './batchEntries.js'
 
 /** The options for completions of another policy than the trained one. */

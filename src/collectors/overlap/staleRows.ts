@@ -3,9 +3,9 @@ import type { Data, Ragged } from '../../data/tensorDict/leaf.js'
 import { raggedRow } from '../../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { CorrectionMetrics, RolloutCorrectionOptions } from '../../objectives/rolloutCorrection.js'
-import { correctedRows, rescoredRows } from '../correction.js'
 import type { CollectedBatch } from '../rollouts/turnRows.js'
-import type { TrainingRows } from '../stepRows.js'
+import { correctedRows, rescoredRows } from '../steps/correction.js'
+import type { TrainingRows } from '../steps/stepRows.js'
 
 type Stamped = {
   readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }>

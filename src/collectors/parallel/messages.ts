@@ -6,8 +6,8 @@ import type { TreeShape } from '../../core/tree.js'
 import type { BackendName } from '../../engine/select.js'
 import type { Completion, CompletionRequest } from '../../modules/generation/generator.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
-import type { Recompute } from '../stepGradients.js'
 import type { StepPlan } from '../steps/lossStep.js'
+import type { Recompute } from '../steps/stepGradients.js'
 import type { TokenRows } from '../steps/tokenRows.js'
 
 /**

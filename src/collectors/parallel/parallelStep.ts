@@ -1,10 +1,9 @@
 /** A training step whose gradients are computed by several threads. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { FailureError, type ThreadFailure } from '../../core/failure.js'
 import { discard, type Owned, own, scope } from '../../engine/scope.js'
-import type { GradOutput, StepPart } from '../stepGradients.js'
 import {
   countTensors,
   type LossStep,
@@ -15,6 +14,7 @@ import {
   stepPieces,
   type TrainerState,
 } from '../steps/lossStep.js'
+import type { GradOutput, StepPart } from '../steps/stepGradients.js'
 import type { PlainGradients } from './messages.js'
 import { tensorsOfPlain, treeOf } from './plainTensors.js'
 import type { Replicas } from './replicas.js'

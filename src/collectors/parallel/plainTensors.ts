@@ -1,5 +1,5 @@
 /** Tensors as plain values, and back. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { flatten, type Tree, unflatten } from '../../core/tree.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { isTensor } from '../../engine/jit.js'

@@ -10,8 +10,8 @@ import { selectBackend } from '../../engine/select.js'
 import { liveClock } from '../../live/clock.js'
 import { makeGenerator } from '../../modules/generation/generator.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
-import { stepGradients } from '../stepGradients.js'
 import { countTensors, type MeasuredLoss, type StepCase, stepTensors } from '../steps/lossStep.js'
+import { stepGradients } from '../steps/stepGradients.js'
 import type {
   PlainGradients,
   PlainTensor,

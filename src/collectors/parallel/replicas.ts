@@ -1,5 +1,5 @@
 /** Several models in threads of their own that hold the same weights. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Thread, Threads } from '../../core/capabilities.js'
@@ -9,7 +9,7 @@ import { engineReport } from '../../engine/report.js'
 import { type BackendName, isBackendName } from '../../engine/select.js'
 import { liveThreads } from '../../live/threads.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
-import type { Recompute } from '../stepGradients.js'
+import type { Recompute } from '../steps/stepGradients.js'
 import type {
   PlainTensor,
   ReplicaInput,

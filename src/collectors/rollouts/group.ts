@@ -7,7 +7,7 @@ import { child, type Key, uniform } from '../../core/key.js'
 import type { TokenAction } from '../../data/policy.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { own } from '../../engine/scope.js'
-import type { Env } from '../../envs/env.js'
+import type { Env } from '../../envs/base/env.js'
 import {
   type Attempted,
   type PlayedRollout,

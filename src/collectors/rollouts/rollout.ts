@@ -1,5 +1,5 @@
 /** Plays one rollout from a state to its end, within its limits. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'
@@ -10,7 +10,7 @@ import { assign } from '../../data/tensorDict/merge.js'
 import { take } from '../../data/tensorDict/selecting.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { discard, type Owned, own, scope } from '../../engine/scope.js'
-import type { Env, EnvFailure } from '../../envs/env.js'
+import type { Env, EnvFailure } from '../../envs/base/env.js'
 import type { Stepped } from '../../envs/transforms/transform.js'
 import { type CollectedBatch, isDone, joinTurns, responseLengths, turnRows } from './turnRows.js'
 

@@ -2,7 +2,7 @@
 import type { Alarms, Clock } from '../../core/capabilities.js'
 import type { Key } from '../../core/key.js'
 import type { Policy } from '../../data/policy.js'
-import type { Env } from '../../envs/env.js'
+import type { Env } from '../../envs/base/env.js'
 import { liveAlarms, liveClock } from '../../live/clock.js'
 import type { GroupRules } from './group.js'
 

@@ -1,7 +1,6 @@
 /** The rows of a collected batch: state and action of a turn, and the views that training reads. */
 import type { Key } from '../../core/key.js'
 import type { RowIdentity, TokenMasks } from '../../data/batch.js'
-import { append, type History, type Message, textOf } from '../../data/history.js'
 import type { HistoryAction, HistoryPrompt, TextAction, TextPrompt, TokenAction } from '../../data/policy.js'
 import { exclude } from '../../data/tensorDict/edit.js'
 import { concat } from '../../data/tensorDict/joining.js'
@@ -9,8 +8,9 @@ import { type Data, data, filledRows, joinRows, type Ragged, rowLengths } from '
 import { assign, type DeepMerge, merge } from '../../data/tensorDict/merge.js'
 import { take } from '../../data/tensorDict/selecting.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { type Outcome, REMEMBERED } from '../../envs/env.js'
+import { type Outcome, REMEMBERED } from '../../envs/base/env.js'
 import type { Stepped } from '../../envs/transforms/transform.js'
+import { append, type History, type Message, textOf } from '../../text/history/history.js'
 import { rowsByTrajectory, trajectoryId, withOwnGroups } from './identity.js'
 
 /** A turn with the token ids of its prompt and response. */

@@ -1,5 +1,5 @@
 /** One optimizer step of distillation: from a teacher's log-probabilities of the tokens that were sampled, or from all of its distributions. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aRecord, checkOptions, eitherOf, type OptionKinds, oneOf } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { jit } from '../../engine/jit.js'
@@ -9,13 +9,13 @@ import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { completionBatch, groupPrompts, packCompletions } from '../../modules/transformer/pack.js'
 import type { CompletionBatch } from '../../modules/transformer/score.js'
 import { completionLogits } from '../../modules/transformer/score.js'
-import { type Aggregation, aggregate, anAggregation, checkAggregation } from '../../objectives/aggregation.js'
 import {
   checkDivergence,
   type DistillationLoss,
   type VocabularyDivergence,
   vocabularyDivergence,
 } from '../../objectives/distillationLoss.js'
+import { type Aggregation, aggregate, anAggregation, checkAggregation } from '../../objectives/losses/aggregation.js'
 import {
   LOSS_STEP_OPTIONS,
   type LossStep,

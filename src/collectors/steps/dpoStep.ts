@@ -1,11 +1,11 @@
 /** One optimizer step of direct preference optimization. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { maskedSum } from '../../engine/masked.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { DPOLoss, DPOSide } from '../../objectives/dpoLoss.js'
-import type { StepLoss } from '../stepGradients.js'
 import type { MeasuredLoss, StepCase } from './lossStep.js'
 import { rowLogits, rowLogProbs, summed } from './readout.js'
+import type { StepLoss } from './stepGradients.js'
 import type { TokenRows } from './tokenRows.js'
 
 /** Something for each of two completions of a prompt. */

@@ -1,5 +1,5 @@
 /** One optimizer step of any loss on rows of tokens: pure in, pure out. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, aRecord, notAWeight, type OptionKinds, oneOf, refuse } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { jit } from '../../engine/jit.js'
@@ -7,7 +7,7 @@ import { discard, type Owned, own, scope } from '../../engine/scope.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { Readout } from '../../modules/transformer/layerwise.js'
 import { completionStates } from '../../modules/transformer/score.js'
-import type { LossCounts } from '../../objectives/aggregation.js'
+import type { LossCounts } from '../../objectives/losses/aggregation.js'
 import { clipByGlobalNorm, mapNamed, type Optimizer } from '../../objectives/updates/optimizer.js'
 import {
   type GradInput,
@@ -17,7 +17,7 @@ import {
   type StepPart,
   stepGradients,
   wholeGradients,
-} from '../stepGradients.js'
+} from './stepGradients.js'
 import {
   checkTokenRows,
   learnedTokens,

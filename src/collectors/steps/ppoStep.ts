@@ -1,13 +1,13 @@
 /** PPO with a value head on the policy's own decoder as a training step, and the rows that it learns from. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { PolicyLoss } from '../../objectives/policyLoss.js'
 import type { ValueLoss } from '../../objectives/valueLoss.js'
-import { combineMetrics, type PolicyMeasures, type StepMetrics } from '../stepMetrics.js'
-import type { TrainingRows } from '../stepRows.js'
 import type { StepCase } from './lossStep.js'
 import { type PolicyList, policyCase } from './policyStep.js'
 import { summed } from './readout.js'
+import { combineMetrics, type PolicyMeasures, type StepMetrics } from './stepMetrics.js'
+import type { TrainingRows } from './stepRows.js'
 import { type ValueList, type ValueMeasures, type ValueMetrics, valueMetrics, valueTerms } from './valueStep.js'
 
 /** Rows of a policy loss with an advantage for each token, and what its value is to become. */

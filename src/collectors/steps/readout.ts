@@ -1,10 +1,10 @@
 /** What losses read from the states of a decoder, and how the measures of micro-batches are put together. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { gatherLogProbs } from '../../engine/ops/logProbs.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { logitsOf } from '../../modules/transformer/forward.js'
 import type { Readout } from '../../modules/transformer/layerwise.js'
-import type { StepPart } from '../stepGradients.js'
+import type { StepPart } from './stepGradients.js'
 import type { RowTensors } from './tokenRows.js'
 
 type Tokens = Pick<RowTensors<string>, 'batch' | 'inverseTemperature' | 'mask'>

@@ -1,5 +1,5 @@
 /** The training step of a reward model: a value head that is read at the end of each completion. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { stateValues } from '../../modules/valueHead.js'
 import type { RewardModelLoss } from '../../objectives/rewardModelLoss.js'
 import { interleaved, type Preference, sideOf } from './dpoStep.js'

@@ -2,12 +2,12 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { type ConfigFailure, type Failure, problemList } from '../../core/failure.js'
 import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
-import { type ChatTemplate, type RenderOptions, render } from '../../data/chatTemplate.js'
-import { type History, textOf } from '../../data/history.js'
-import { type AssistantTextOptions, assistantText, tokenMask } from '../../data/template/masks.js'
-import type { TextTokenizer } from '../../data/textTokenizer.js'
-import { tokenized } from '../../data/tokenizer/budget.js'
-import { excess, farBeyond } from '../../data/tokenizer/tokenLimit.js'
+import { type History, textOf } from '../../text/history/history.js'
+import { type ChatTemplate, type RenderOptions, render } from '../../text/template/chatTemplate.js'
+import { type AssistantTextOptions, assistantText, tokenMask } from '../../text/template/masks.js'
+import { tokenized } from '../../text/tokenizer/budget.js'
+import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
+import { excess, farBeyond } from '../../text/tokenizer/tokenLimit.js'
 
 /** Rows to learn from as they are. All lists have one element for each row. */
 export interface SFTRows {

@@ -1,13 +1,13 @@
 /** Supervised fine-tuning as a training step. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { maskedSum } from '../../engine/masked.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { groupPrompts } from '../../modules/transformer/pack.js'
 import type { SFTLoss } from '../../objectives/sftLoss.js'
-import type { StepLoss } from '../stepGradients.js'
 import type { MeasuredLoss, StepCase } from './lossStep.js'
 import { rowIds, rowLogits, rowLogProbs, summed } from './readout.js'
 import type { SFTRows } from './sftRows.js'
+import type { StepLoss } from './stepGradients.js'
 import type { TokenRows } from './tokenRows.js'
 
 /** Means over the tokens that are learned, before the update. */

@@ -1,5 +1,5 @@
 /** The rows of any training step: checked, cut into micro-batches, as tensors. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import {
   completionBatch,
@@ -9,7 +9,7 @@ import {
 } from '../../modules/transformer/pack.js'
 import type { CompletionBatch } from '../../modules/transformer/score.js'
 import { promptsPerRun } from '../../modules/transformer/scorer.js'
-import type { LossCounts } from '../../objectives/aggregation.js'
+import type { LossCounts } from '../../objectives/losses/aggregation.js'
 
 /** One number for each row, or one for each token of each row. */
 type RowList = readonly number[] | readonly ArrayLike<number>[]

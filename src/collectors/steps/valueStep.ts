@@ -1,5 +1,5 @@
 /** One optimizer step of a value function with a backbone of its own. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { masked, maskedSum } from '../../engine/masked.js'
 import type { Readout } from '../../modules/transformer/layerwise.js'
 import { groupPrompts } from '../../modules/transformer/pack.js'

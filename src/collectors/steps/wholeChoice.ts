@@ -1,5 +1,5 @@
 /** What a loss decides over a whole mini-batch, so that its micro-batches add up to it. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import type { NamedTensors } from '../../data/weights.js'
 import { jit } from '../../engine/jit.js'
 import { scope } from '../../engine/scope.js'

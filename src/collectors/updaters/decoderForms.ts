@@ -9,14 +9,19 @@ import type { WeightFailure } from '../../data/weights.js'
 import { scope } from '../../engine/scope.js'
 import { liveFiles } from '../../live/files.js'
 import { adapterModules, type LoraParams, mergeLora } from '../../modules/lora/adapter.js'
-import { loraNames, moduleOfLora } from '../../modules/lora/apply.js'
 import { loraConfig } from '../../modules/lora/config.js'
 import { adapterWeights } from '../../modules/lora/weights.js'
-import { hostArrays, type ModelText, type PretrainedFilesOptions, pretrainedFiles } from '../../modules/pretrained.js'
+import {
+  hostArrays,
+  type ModelText,
+  type PretrainedFilesOptions,
+  pretrainedFiles,
+} from '../../modules/pretrained/pretrained.js'
+import { untieEmbeddings } from '../../modules/pretrained/untie.js'
+import { loraNames, moduleOfLora } from '../../modules/transformer/applyLora.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { Params } from '../../modules/transformer/params.js'
 import { makeScorer } from '../../modules/transformer/scorer.js'
-import { untieEmbeddings } from '../../modules/untie.js'
 import type { PlacedWeights, WeightForms } from './settings.js'
 
 export interface DecoderFormsOptions {

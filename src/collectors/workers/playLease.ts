@@ -5,7 +5,7 @@ import { child, type Key } from '../../core/key.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { own } from '../../engine/scope.js'
-import type { Env } from '../../envs/env.js'
+import type { Env } from '../../envs/base/env.js'
 import type { RolloutLease } from '../queues/groupQueue.js'
 import {
   type Attempted,

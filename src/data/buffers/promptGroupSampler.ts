@@ -1,5 +1,5 @@
 /** Samples of whole groups: the same number of rows of each. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { child, type Key, permutation, uniformInteger } from '../../core/key.js'
 import { aList, aRecord, aText, checkOptions, eitherOf, oneOf } from '../../core/options.js'
 import { isLeaf, raggedRow } from '../tensorDict/leaf.js'

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { ByteSource } from '../../core/byteSource.js'
 import type { FileFailure, FormatFailure } from '../../core/failure.js'
-import { readJsonLines } from '../datasets/jsonl.js'
+import { readJsonLines } from '../codecs/jsonl.js'
 import type { CapturedCall, CapturedCompletion, CapturedReward, CapturedSession, SessionEnd } from './session.js'
 
 /** Something that happened to a session. */

@@ -6,9 +6,9 @@ import type { FileMetaData, PageHeader, SchemaTree } from 'hyparquet'
 import type { z } from 'zod'
 import type { ByteSource } from '../../core/byteSource.js'
 import { errorMessage, FailureError, type FileFailure, type FormatFailure } from '../../core/failure.js'
-import { describeIssues } from '../datasets/jsonl.js'
-import { rowsFailure } from '../datasets/rows.js'
 import type { RowFailure, RowProblem } from '../task.js'
+import { rowFailure } from '../task.js'
+import { describeIssues } from './jsonl.js'
 import { optionalPackage, type PackageFailure } from './optionalPackage.js'
 import { ParquetProblem } from './parquetEncodings.js'
 import { checkColumn, chunkRange, type Decompress, groupRows, levelsOf } from './parquetGuard.js'
@@ -329,7 +329,7 @@ const readRows = async <T>(
     first += size
   }
   const [worst, ...others] = problems
-  return worst === undefined ? E.right(rows) : E.left(rowsFailure(source.name, { first: worst, others, unit: 'row' }))
+  return worst === undefined ? E.right(rows) : E.left(rowFailure(source.name, { first: worst, others, unit: 'row' }))
 }
 
 /**

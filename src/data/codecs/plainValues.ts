@@ -8,7 +8,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { List } from 'immutable'
 import { z } from 'zod'
-import { History, type Message } from '../history.js'
+import { History, type Message } from '../../text/history/history.js'
 
 /** What JSON.stringify writes without loss. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }

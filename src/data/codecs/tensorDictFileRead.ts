@@ -1,5 +1,5 @@
 /** Reading TensorDict files that are in memory, whole or in part. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { OrderedMap } from 'immutable'

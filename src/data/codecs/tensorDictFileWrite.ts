@@ -1,5 +1,5 @@
 /** Writing a TensorDict as one file: a header that says what is where, then the numbers and values. `tensorDictFileHeader.ts` has the layout. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { type Leaf, type Ragged, rowLengths } from '../tensorDict/leaf.js'
 import { isTensorDict, type TensorDict, TensorDictError, type TensorDictProblem } from '../tensorDict/tensorDict.js'

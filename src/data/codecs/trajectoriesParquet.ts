@@ -168,7 +168,9 @@ const batchOf = (
     for (const [row, cells] of rows.entries()) {
       const parsed = parseCell(cells[name], place, storage)
       if (E.isLeft(parsed))
-        return E.left(rowFailure({ source: source.name, unit: 'row', row: row + 1, reason: `${name}: ${parsed.left}` }))
+        return E.left(
+          rowFailure(source.name, { first: { row: row + 1, reason: `${name}: ${parsed.left}` }, unit: 'row' }),
+        )
       for (const item of parsed.right) flat.push(item)
     }
     leaves.set(JSON.stringify(place.path), { place, flat })

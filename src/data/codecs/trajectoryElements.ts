@@ -1,5 +1,5 @@
 /** The elements of leaves: what one line of a file of trajectories says about each. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { data, type Leaf, type RaggedType, ragged, raggedRow } from '../tensorDict/leaf.js'
 import { batchSize, type TensorDictProblem } from '../tensorDict/tensorDict.js'

@@ -8,8 +8,8 @@ import type { Files } from '../../core/capabilities.js'
 import type { FileFailure } from '../../core/failure.js'
 import { fileBytes } from '../../live/byteSource.js'
 import { liveFiles } from '../../live/files.js'
-import { readJsonLines } from '../datasets/jsonl.js'
 import type { TensorDict } from '../tensorDict/tensorDict.js'
+import { readJsonLines } from './jsonl.js'
 import { encodeTrajectories, type TrajectoryFailure } from './trajectories.js'
 
 /** Where a log stands: a value, made anew by every batch that is appended. */

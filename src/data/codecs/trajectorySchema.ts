@@ -1,5 +1,5 @@
 /** The shape of a TensorDict as JSON: what a file of trajectories says once, so that reading it needs no guess. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { OrderedMap } from 'immutable'
 import { z } from 'zod'

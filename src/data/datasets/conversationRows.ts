@@ -1,6 +1,6 @@
 /** Rows of conversations and of preference pairs, as data sets on the hub write them. */
 import { z } from 'zod'
-import { History, message } from '../history.js'
+import { History, message } from '../../text/history/history.js'
 
 const messages = z
   .array(z.object({ role: z.string(), content: z.string() }))

@@ -6,9 +6,8 @@ import type { z } from 'zod'
 import type { ByteSource } from '../../core/byteSource.js'
 import type { FileFailure } from '../../core/failure.js'
 import { parseJson } from '../../core/json.js'
-import type { RowFailure, RowProblem } from '../task.js'
-import { collectJsonLines, describeIssues, MOST_PROBLEMS } from './jsonl.js'
-import { rowsFailure } from './rows.js'
+import { collectJsonLines, describeIssues, MOST_PROBLEMS } from '../codecs/jsonl.js'
+import { type RowFailure, type RowProblem, rowFailure } from '../task.js'
 
 export interface JsonRowsOptions<T> {
   /** The schema of every row. Values are those that the schema returns. */
@@ -27,7 +26,7 @@ const SPACE = new Set([0x20, 0x09, 0x0a, 0x0d, 0xef, 0xbb, 0xbf]) // white space
 
 const rowsOfArray = <T>(text: string, name: string, schema: z.ZodType<T>): E.Either<RowFailure, readonly T[]> => {
   const parsed = parseJson(text)
-  if (E.isLeft(parsed)) return E.left(rowsFailure(name, { first: { row: 1, reason: parsed.left } }))
+  if (E.isLeft(parsed)) return E.left(rowFailure(name, { first: { row: 1, reason: parsed.left } }))
   const values = parsed.right as readonly unknown[] // it begins with a bracket
   const rows: T[] = []
   const problems: RowProblem[] = []
@@ -38,13 +37,13 @@ const rowsOfArray = <T>(text: string, name: string, schema: z.ZodType<T>): E.Eit
     else problems.push({ row: i + 1, reason: describeIssues(row.error) })
   }
   const [first, ...others] = problems
-  return first === undefined ? E.right(rows) : E.left(rowsFailure(name, { first, others, unit: 'row' }))
+  return first === undefined ? E.right(rows) : E.left(rowFailure(name, { first, others, unit: 'row' }))
 }
 
 const decode = (bytes: Uint8Array, name: string): E.Either<RowFailure, string> =>
   E.tryCatch(
     () => new TextDecoder('utf-8', { fatal: true }).decode(bytes),
-    () => rowsFailure(name, { first: { row: 1, reason: 'not UTF-8' } }),
+    () => rowFailure(name, { first: { row: 1, reason: 'not UTF-8' } }),
   )
 
 /**
@@ -66,7 +65,7 @@ export const collectJson = <T>(
       if (head.find((byte) => !SPACE.has(byte)) !== OPENING) return collectJsonLines(source, { schema })
       if (source.size > maxBytes) {
         const reason = `an array of ${source.size} bytes, more than the ${maxBytes} that are allowed: write it as JSON Lines or Parquet`
-        return TE.left(rowsFailure(source.name, { first: { row: 1, reason } }))
+        return TE.left(rowFailure(source.name, { first: { row: 1, reason } }))
       }
       return pipe(
         source.read(0, source.size),

@@ -8,10 +8,10 @@ import type { Hub, HubFailure, HubListing, HubProgress, HubRepo } from '../../co
 import { fileBytes } from '../../live/byteSource.js'
 import { liveFiles } from '../../live/files.js'
 import { liveHub } from '../../live/hub.js'
+import { collectJsonLines } from '../codecs/jsonl.js'
 import { type ParquetFailure, readParquet } from '../codecs/parquet.js'
 import type { RowFailure, Task, TaskSource } from '../task.js'
 import { collectJson } from './json.js'
-import { collectJsonLines } from './jsonl.js'
 import { type DatasetFormat, tasksOfRows } from './rows.js'
 
 export type DatasetFailure = RowFailure | ParquetFailure | HubFailure

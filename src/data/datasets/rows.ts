@@ -1,15 +1,7 @@
 /** From rows to tasks: what every dataset does in the same way. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import {
-  type RowFailure,
-  type RowProblem,
-  type RowTask,
-  rowFailure,
-  type Task,
-  type TaskSource,
-  taskList,
-} from '../task.js'
+import { type RowFailure, type RowTask, rowFailure, type Task, type TaskSource, taskList } from '../task.js'
 
 /** The columns of a data set, and the task that each row is. */
 export interface DatasetFormat<in out Row, out T extends Task> {
@@ -89,33 +81,6 @@ export const withColumns = <Row, T extends Task>(
   }, format.schema),
 })
 
-/** Bad rows that are quoted in one sentence. */
-const QUOTED = 3
-
-/** The failure of some rows, with the first of them in front. */
-export const rowsFailure = (
-  source: string,
-  {
-    first,
-    others = [],
-    unit,
-  }: {
-    readonly first: RowProblem
-    readonly others?: readonly RowProblem[]
-    readonly unit?: 'row'
-  },
-): RowFailure => {
-  const quoted = others.slice(0, QUOTED).map(({ row, reason }) => `${unit ?? 'line'} ${row}: ${reason}`)
-  const rest = others.length > QUOTED ? `, and ${others.length - QUOTED} more` : ''
-  return rowFailure({
-    source,
-    row: first.row,
-    reason: others.length === 0 ? first.reason : `${first.reason} (also ${quoted.join(', ')}${rest})`,
-    ...(unit !== undefined && { unit }),
-    ...(others.length > 0 && { others }),
-  })
-}
-
 /**
  * A task source over rows that fit their schema. A task's id is the name of the source and its index, counted from 0.
  *
@@ -128,7 +93,7 @@ export const tasksOfRows = <Row, T extends Task>(
   format: DatasetFormat<Row, T>,
 ): E.Either<RowFailure, TaskSource<T>> =>
   rows.length === 0
-    ? E.left(rowsFailure(name, { first: { row: 1, reason: 'there are no rows' } }))
+    ? E.left(rowFailure(name, { first: { row: 1, reason: 'there are no rows' } }))
     : E.right(
         taskList(
           name,

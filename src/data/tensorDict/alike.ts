@@ -1,5 +1,5 @@
 /** Joining TensorDicts that are alike: what keeps them from it, and how their leaves follow a plan together. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import type { Data, Ragged } from './leaf.js'
 import { emptyTensor, innerSize, type KnownRows, replaceAxes, rowsFor, scopeFor } from './plan.js'
 import { appendData, appendRagged, type Rows, selectData, selectRagged } from './rows.js'

@@ -1,5 +1,5 @@
 /** Arithmetic on all numbers of a TensorDict, and their dtypes. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { scope } from '../../engine/scope.js'
 import { isValueOf, type Leaf, type Ragged, type RaggedType } from './leaf.js'
 import { mapLeaves, zipped } from './leaves.js'

@@ -1,5 +1,5 @@
 /** Comparing TensorDicts: equality, differences, hashes. These read tensors, which computes them. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { hash as hashOf } from 'immutable'
 import type { Data, Leaf, Meta, Ragged } from './leaf.js'
 import { type Entry, isTensorDict, type TensorDict } from './tensorDict.js'

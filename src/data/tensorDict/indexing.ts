@@ -1,5 +1,5 @@
 /** Choosing batch elements: by number, by range, by list, by mask. Feature axes are never touched. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { chosen, isMask, type Mask, maskShape, readMask } from './masks.js'
 import { applyPlan, type MoveTensor, type Offsets, type Plan, reshaped, rowsOf, runOf, stridesOf } from './plan.js'
 import { batchSize, type TensorDict, TensorDictError, type TensorDictProblem } from './tensorDict.js'

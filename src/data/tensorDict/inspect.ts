@@ -1,5 +1,5 @@
 /** TensorDicts as plain values and as text. These read tensors, which computes them. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { scope } from '../../engine/scope.js'
 import { type Leaf, raggedLength, raggedRow, raggedRows, rowLengths } from './leaf.js'
 import { isTensorDict, type TensorDict } from './tensorDict.js'

@@ -1,5 +1,5 @@
 /** Several TensorDicts as one: side by side, one after the other, element by element. Feature axes are never touched. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { applyJoin, type JoinOptions, requireAlike, shapeProblems } from './alike.js'
 import { type IndexPart, indexPlan } from './indexing.js'
 import { type Mask, maskShape, maskTensor, readMask } from './masks.js'

@@ -1,5 +1,5 @@
 /** The four kinds of leaves of a TensorDict. Which kind a value is never depends on its contents. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { List } from 'immutable'
 
 export type RaggedType = 'int32' | 'float32' | 'bool'

@@ -1,5 +1,5 @@
 /** Conditions over batch elements: bool tensors, or lists of booleans, that match the first axes of a batch shape. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { kindOf } from './keys.js'
 import { TensorDictError } from './tensorDict.js'
 

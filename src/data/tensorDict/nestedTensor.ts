@@ -1,5 +1,5 @@
 /** Lists of TensorDicts whose rows have different lengths, as one: ragged, or padded. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { none, some } from 'fp-ts/lib/Option.js'
 import { scope } from '../../engine/scope.js'
 import { firstOf, stack } from './joining.js'

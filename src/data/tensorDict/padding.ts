@@ -1,5 +1,5 @@
 /** Batch axes made longer with elements that come from nowhere, and shorter again. Feature axes are never touched. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { applyJoin, requireAlike, shapeProblems } from './alike.js'
 import { index } from './indexing.js'
 import { firstOf } from './joining.js'

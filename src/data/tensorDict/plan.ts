@@ -3,7 +3,7 @@
  * checked when it is made. Applying it cannot fail: every leaf of every node follows it, and axes behind the batch axes (a
  * leaf's features, a child's own batch axes) stay as they are.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { scope } from '../../engine/scope.js'
 import { asRun, type Rows, selectData, selectRagged, spreadRows } from './rows.js'
 import { mapValues, someValue } from './spine.js'

@@ -1,5 +1,5 @@
 /** Sums, means and other reductions of all tensors of a TensorDict, over batch axes, over features, or over everything. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { masked } from '../../engine/masked.js'
 import { scope } from '../../engine/scope.js'
 import type { Leaf } from './leaf.js'

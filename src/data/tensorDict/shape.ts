@@ -1,5 +1,5 @@
 /** Batch axes merged, split, moved, added and removed. Elements keep their values; feature axes are never touched. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { applyPlan, axisOf, ownOffsets, reshaped, rowsOf, stridesOf, upTo } from './plan.js'
 import { batchSize, type TensorDict, TensorDictError } from './tensorDict.js'
 

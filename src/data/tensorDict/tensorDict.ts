@@ -5,7 +5,7 @@
  * begins with this one's. The schema `S` exists in the types alone: `get(td, 'next', 'reward')` has a type, and a misspelt key
  * does not compile. Nothing is ever changed: every function returns a new spine over the same leaves.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { OrderedMap } from 'immutable'
 import { TENSORS } from '../../engine/scope.js'
 import { isLeaf, type Leaf, raggedLength } from './leaf.js'

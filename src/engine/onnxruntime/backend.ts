@@ -5,7 +5,7 @@
  * `graph.ts` and `runtime.ts`). Kernels without an ONNX form run on tfjs's cpu backend. Inside a trace (see `jit.ts`)
  * nothing runs at all: the recorded graph becomes a function of its parameters.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { OnnxArray, OnnxType } from './binding.js'
 import { folded } from './folding.js'
 import { collect, type Graph, makeOperation, sameShape, sizeOf, type Value } from './graph.js'

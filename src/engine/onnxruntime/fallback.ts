@@ -1,7 +1,8 @@
 /** Runs a kernel on tfjs's cpu backend and brings the results back. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { RecordingBackend } from './backend.js'
 import type { KernelAttributes } from './rule.js'
+import '../tfjs.js'
 
 /** The parts of tfjs's cpu backend that are used here: it keeps complex tensors as a pair. */
 interface CpuData {
@@ -17,7 +18,8 @@ type CpuBackend = tf.KernelBackend & {
 /** The cpu backend, without its advice to install another one. */
 export const cpuBackend = (): CpuBackend => {
   const backend = tf.findBackend('cpu') as CpuBackend | null // tfjs registers it under this name
-  if (backend === null) throw new Error('the tfjs cpu backend is not registered; import @tensorflow/tfjs first')
+  if (backend === null)
+    throw new Error('the cpu backend of tfjs is not registered: it was removed, or tfjs-core is installed twice')
   backend.firstUse = false
   return backend
 }

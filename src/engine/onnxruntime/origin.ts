@@ -1,5 +1,6 @@
 /** Which kernel call of tfjs recorded an operation, and what to say when it fails. */
-import * as tf from '@tensorflow/tfjs'
+
+import * as tf from '@tensorflow/tfjs-core'
 import { errorMessage } from '../../core/failure.js'
 
 /** A kernel call: what tfjs asked for, and from where. */

@@ -1,5 +1,5 @@
 /** The language in which kernels are written: read inputs, emit ONNX operations, return values. */
-import type { TensorInfo } from '@tensorflow/tfjs'
+import type { TensorInfo } from '@tensorflow/tfjs-core'
 import type { OnnxType } from './binding.js'
 import type { Attribute, OutputSpec, Value } from './graph.js'
 

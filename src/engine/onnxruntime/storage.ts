@@ -1,5 +1,5 @@
 /** What the backend knows of each tfjs data id, and the conversions between tfjs and ONNX types. */
-import type { DataType, TypedArray } from '@tensorflow/tfjs'
+import type { DataType, TypedArray } from '@tensorflow/tfjs-core'
 import type { OnnxArray, OnnxType } from './binding.js'
 import type { Value } from './graph.js'
 

@@ -1,5 +1,5 @@
 /** Activation functions by name. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { gelu, geluTanh } from './gelu.js'
 import { silu, swiGlu } from './swiGlu.js'
 

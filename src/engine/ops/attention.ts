@@ -8,7 +8,7 @@
  * as far as products round alike for few and many rows, if both add up in the same order: so a position's own key is a source by
  * itself (`reach: 'same'`) in both.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { scaledMatMul } from './scaledMatMul.js'
 
 /**

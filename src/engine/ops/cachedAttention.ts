@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { runFused } from './fused.js'
 
 /** New positions with their keys and values, and those of the past. Axes: B rows, Q query heads, K key-value heads, T new and C past places, H. */

@@ -1,5 +1,5 @@
 /** Calls of this project's own kernels, where the backend has them. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 
 /** Runs kernel `name` on the current backend; undefined if that backend has no such kernel, or if there is nothing to compute. */
 export const runFused = (

@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { runFused } from './fused.js'
 
 /** How a weight matrix is stored: `[out, in]` as PyTorch's Linear, or `[in, out]`. */

@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 
 /** How each token did, `[N]` each, in nats. */
 export interface TokenScores {

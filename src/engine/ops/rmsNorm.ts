@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { runFused } from './fused.js'
 
 const forward = (x: tf.Tensor, weight: tf.Tensor, epsilon: number): tf.Tensor =>

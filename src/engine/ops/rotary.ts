@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { runFused } from './fused.js'
 
 /** Cosine and sine of position times frequency, `[positions, Dh / 2]` each. */

@@ -1,5 +1,5 @@
 /** A conversation of several agents as one of them reads it. */
-import { type ContentPart, History, type Message, message } from '../../data/history.js'
+import { type ContentPart, History, type Message, message } from '../../text/history/history.js'
 import type { AgentTurn } from './turnOrder.js'
 
 /** What a view is made of. */

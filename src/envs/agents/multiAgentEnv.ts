@@ -1,12 +1,11 @@
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { aFunction, aList, aNumber, checkOptions } from '../../core/options.js'
-import type { History, Message } from '../../data/history.js'
 import type { HistoryAction } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../../data/tensorDict/merge.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { ChatState } from '../chatEnv.js'
+import type { History, Message } from '../../text/history/history.js'
 import {
   type Env,
   endedRows,
@@ -15,7 +14,8 @@ import {
   outcomeAfter,
   requireBatchSize,
   requireSameBatch,
-} from '../env.js'
+} from '../base/env.js'
+import type { ChatState } from '../chatEnv.js'
 import { type AgentScene, agentView } from './agentView.js'
 import { type AgentTurn, roundRobin, type TurnOrder } from './turnOrder.js'
 

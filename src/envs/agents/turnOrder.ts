@@ -1,6 +1,6 @@
 /** Whose turn it is in a conversation of several agents, as a pure function of what was said. */
 import { aNumber, checkOptions } from '../../core/options.js'
-import { type Message, textOf } from '../../data/history.js'
+import { type Message, textOf } from '../../text/history/history.js'
 
 /** What an agent wrote, and what it had seen when it did. */
 export interface AgentTurn {

@@ -1,6 +1,6 @@
 import { aNumber, aRecord, checkOptions } from '../../core/options.js'
 import type { HistoryAction } from '../../data/policy.js'
-import type { Env } from '../env.js'
+import type { Env } from '../base/env.js'
 import { MLGYM_OPTIONS, type MLGymEnvState, MLGymWrapper, type MLGymWrapperOptions } from './mlGymWrapper.js'
 import { type ProcessMLGymOptions, processMLGym } from './processMLGym.js'
 import { type MLGymSessions, mlgymSessions } from './sessions.js'

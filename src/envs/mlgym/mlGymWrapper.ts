@@ -1,13 +1,12 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { child, formatKey, uniformInteger } from '../../core/key.js'
 import { aList, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
-import { append, History, type Message, message, textOf } from '../../data/history.js'
 import type { HistoryAction } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../../data/tensorDict/merge.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { ChatState } from '../chatEnv.js'
+import { append, History, type Message, message, textOf } from '../../text/history/history.js'
 import {
   type Env,
   type EnvFailure,
@@ -17,7 +16,8 @@ import {
   outcomeAfter,
   requireBatchSize,
   requireSameBatch,
-} from '../env.js'
+} from '../base/env.js'
+import type { ChatState } from '../chatEnv.js'
 import { commandBlock, guardMultiLine } from './commandBlock.js'
 import type { MLGymFailure, MLGymMetrics, MLGymOpened, MLGymReply, MLGymShell } from './session.js'
 import type { MLGymPlace, MLGymSessions } from './sessions.js'

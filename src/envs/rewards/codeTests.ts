@@ -11,9 +11,9 @@ import {
   type SandboxLimits,
   type SandboxSession,
 } from '../../core/sandbox.js'
-import { textOf } from '../../data/history.js'
 import type { Task } from '../../data/task.js'
 import { liveSandbox } from '../../live/sandbox/liveSandbox.js'
+import { textOf } from '../../text/history/history.js'
 import { codeFences } from '../tools/codeFences.js'
 import { ANSWER_PROGRAM, TEST_PROGRAM } from './codePeers.js'
 import type { RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'

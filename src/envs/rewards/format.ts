@@ -1,7 +1,7 @@
 /** The form of an answer: blocks in tags, each once, in order, with nothing beside them. */
 import { aList, aNumber, aText, checkOptions } from '../../core/options.js'
-import { textOf } from '../../data/history.js'
 import type { Task } from '../../data/task.js'
+import { textOf } from '../../text/history/history.js'
 import type { Reward } from './reward.js'
 
 /**

@@ -1,5 +1,5 @@
 /** What a reward reads of a conversation. */
-import { textOf } from '../../data/history.js'
+import { textOf } from '../../text/history/history.js'
 import type { Answered } from './reward.js'
 
 /** The text of the assistant's last message; '' if there is none. */

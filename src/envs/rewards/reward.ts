@@ -1,9 +1,9 @@
 /** Rewards, as values: what a conversation is worth for a task. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Key } from '../../core/key.js'
-import type { History } from '../../data/history.js'
 import type { PolicyFailure } from '../../data/policy.js'
 import type { Task } from '../../data/task.js'
+import type { History } from '../../text/history/history.js'
 
 /** A conversation about a task. What the policy wrote last is its last assistant message. */
 export interface Answered<out T extends Task = Task> {

@@ -2,8 +2,8 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { namedMessage } from '../../core/failure.js'
 import { aNumber, aRecord, aText, checkOptions, unknownName } from '../../core/options.js'
-import type { History } from '../../data/history.js'
 import type { Task } from '../../data/task.js'
+import type { History } from '../../text/history/history.js'
 import { replyOf } from './reply.js'
 import type { RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 

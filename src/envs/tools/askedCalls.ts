@@ -1,8 +1,8 @@
 /** The calls that a message of the policy asks for. */
-import { type Message, type ToolCall, textOf } from '../../data/history.js'
-import { MALFORMED_CALL, messageOfCalls } from '../../data/toolCalls/callMessage.js'
-import type { ToolCallFormat } from '../../data/toolCalls/format.js'
-import { readToolCalls, type ToolCallReading } from '../../data/toolCalls/reader.js'
+import { type Message, type ToolCall, textOf } from '../../text/history/history.js'
+import { MALFORMED_CALL, messageOfCalls } from '../../text/toolCalls/callMessage.js'
+import type { ToolCallFormat } from '../../text/toolCalls/format.js'
+import { readToolCalls, type ToolCallReading } from '../../text/toolCalls/reader.js'
 
 /** What a message asks for. */
 export interface AskedCalls {

@@ -3,7 +3,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { BrowserContext, Page, Request } from 'playwright-core'
 import { errorMessage } from '../../core/failure.js'
-import type { ContentPart } from '../../data/history.js'
+import type { ContentPart } from '../../text/history/history.js'
 import { type AllowedOrigins, checkAddress } from './browserOrigins.js'
 import { clipped } from './clipped.js'
 

@@ -6,6 +6,7 @@ import { uniformInteger } from '../../core/key.js'
 import { aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { liveAlarms } from '../../live/clock.js'
 import { liveThreads } from '../../live/threads.js'
+import type { ToolFailure } from '../base/toolFailure.js'
 import type {
   JavaScriptCell,
   JavaScriptLimits,
@@ -13,7 +14,7 @@ import type {
   JavaScriptRequest,
   JavaScriptWord,
 } from './javascriptThread.js'
-import { type Tool, type ToolFailure, type ToolReply, tool, toolFailure } from './tool.js'
+import { type Tool, type ToolReply, tool, toolFailure } from './tool.js'
 
 export interface JavaScriptToolOptions {
   readonly name?: string

@@ -1,7 +1,7 @@
 /** What an MCP tool answered, as what a policy gets to see. */
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/sdk/types.js'
 import { hide } from '../../core/secrets.js'
-import type { ContentPart } from '../../data/history.js'
+import type { ContentPart } from '../../text/history/history.js'
 
 /** Parts of one result; more are left out. */
 const MOST_PARTS = 100

@@ -6,6 +6,7 @@ import type * as TE from 'fp-ts/lib/TaskEither.js'
 import { errorMessage } from '../../core/failure.js'
 import { aFunction, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import { excerpt } from '../../core/secrets.js'
+import type { ToolFailure } from '../base/toolFailure.js'
 import { clipped } from './clipped.js'
 import {
   type McpFailure,
@@ -20,7 +21,7 @@ import {
 import { connectTo, type McpConnection } from './mcpConnection.js'
 import { mcpContent } from './mcpContent.js'
 import type { McpOutcome } from './mcpSession.js'
-import { type Tool, type ToolFailure, type ToolReply, toolFailure } from './tool.js'
+import { type Tool, type ToolReply, toolFailure } from './tool.js'
 
 export interface McpToolsOptions {
   /** By the name that their tools begin with. */

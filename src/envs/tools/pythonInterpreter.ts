@@ -1,7 +1,6 @@
-/** Python in the text of a reply, run as calls of a tool. */
 import { aList, aRecord, checkOptions } from '../../core/options.js'
-import { type Message, textOf } from '../../data/history.js'
 import type { HistoryPrompt } from '../../data/policy.js'
+import { type Message, textOf } from '../../text/history/history.js'
 import type { Transform } from '../transforms/transform.js'
 import { type AskedCalls, type CallFinder, callsOfMessage } from './askedCalls.js'
 import { type CodeFence, codeFences } from './codeFences.js'

@@ -6,9 +6,10 @@ import type { HttpFailure, HttpReply, HttpRequest, Transport } from '../../core/
 import { aFunction, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import { sipHash } from '../../core/sipHash.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
+import type { ToolFailure } from '../base/toolFailure.js'
 import { clipped } from './clipped.js'
 import { type Passage, type RetrievalCacheOptions, retrievalCache } from './retrievalCache.js'
-import { type Tool, type ToolFailure, tool, toolFailure } from './tool.js'
+import { type Tool, tool, toolFailure } from './tool.js'
 
 /** A query, as the policy asked it. */
 export interface Query {

@@ -6,9 +6,10 @@ import type { Alarms } from '../../core/capabilities.js'
 import { errorMessage } from '../../core/failure.js'
 import { child, type Key } from '../../core/key.js'
 import type { Limiter } from '../../core/limiter.js'
-import type { ContentPart, ToolCall } from '../../data/history.js'
+import type { ContentPart, ToolCall } from '../../text/history/history.js'
+import type { ToolFailure } from '../base/toolFailure.js'
 import { clipped } from './clipped.js'
-import { type Tool, type ToolFailure, type ToolReply, toolFailure } from './tool.js'
+import { type Tool, type ToolReply, toolFailure } from './tool.js'
 import { type ToolRegistry, unknownTool } from './toolRegistry.js'
 
 /** What each tool remembers of a conversation, by name; one that was not called yet is not in it. JSON values. */

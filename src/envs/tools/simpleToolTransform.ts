@@ -1,7 +1,7 @@
 /** Tools that are called by name and arguments. */
 import { aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import type { HistoryPrompt } from '../../data/policy.js'
-import { TOOL_CALL_FORMATS, type ToolCallFormat } from '../../data/toolCalls/format.js'
+import { TOOL_CALL_FORMATS, type ToolCallFormat } from '../../text/toolCalls/format.js'
 import type { Transform } from '../transforms/transform.js'
 import { callsOfText } from './askedCalls.js'
 import { type ToolRegistry, toolSpecs } from './toolRegistry.js'

@@ -6,21 +6,8 @@ import { z } from 'zod'
 import { errorMessage } from '../../core/failure.js'
 import type { Key } from '../../core/key.js'
 import { aFunction, anything, aText, checkOptions, type OptionKinds } from '../../core/options.js'
-import type { ContentPart, ToolCall } from '../../data/history.js'
-
-/**
- * Why a call gave nothing. `arguments`: they do not fit the schema; `failed`: the tool says that it cannot; `timeout`: it took too long. These
- * are told to the policy, who may do better. `infrastructure`: what the tool needs is missing or dead, which says nothing about the policy:
- * the rollout fails, and gets no reward.
- */
-export interface ToolFailure {
-  readonly _tag: 'ToolFailure'
-  readonly tool: string
-  readonly kind: 'arguments' | 'failed' | 'timeout' | 'infrastructure'
-  /** The tool in words: `the tool 'search'`. */
-  readonly where: string
-  readonly reason: string
-}
+import type { ContentPart, ToolCall } from '../../text/history/history.js'
+import type { ToolFailure } from '../base/toolFailure.js'
 
 /** What a call gave. */
 export interface ToolReply<S = unknown> {

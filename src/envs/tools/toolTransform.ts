@@ -1,5 +1,5 @@
 /** Tools as a transform: the calls of the policy's last message are run, and what they give follows it in the conversation. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { cancellation } from '../../core/cancellation.js'
@@ -7,7 +7,6 @@ import type { Alarms } from '../../core/capabilities.js'
 import { child, formatKey, type Key, parseKey } from '../../core/key.js'
 import { type Limiter, limiter } from '../../core/limiter.js'
 import { aFunction, aRecord, aText, type OptionKinds, oneOf } from '../../core/options.js'
-import { append, type History, type Message, message, toolResult } from '../../data/history.js'
 import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
@@ -15,7 +14,9 @@ import { merge } from '../../data/tensorDict/merge.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import { liveAlarms } from '../../live/clock.js'
-import { type EnvFailure, endedRows, envFailure } from '../env.js'
+import { append, type History, type Message, message, toolResult } from '../../text/history/history.js'
+import { type EnvFailure, endedRows, envFailure } from '../base/env.js'
+import type { ToolFailure } from '../base/toolFailure.js'
 import { type StepContext, type Transform, transform } from '../transforms/transform.js'
 import { type AskedCalls, type CallFinder, callsOfMessage } from './askedCalls.js'
 import { clipped } from './clipped.js'
@@ -27,7 +28,6 @@ import {
   runCalls,
   type ToolStates,
 } from './runCalls.js'
-import type { ToolFailure } from './tool.js'
 import type { ToolRegistry } from './toolRegistry.js'
 
 /** What a transform of tools adds: all values are JSON, one for each batch element. */

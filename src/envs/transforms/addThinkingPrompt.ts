@@ -1,7 +1,13 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { child, type Key, keyFromSeed, uniformInteger } from '../../core/key.js'
 import { aFunction, aList, aText, checkOptions, eitherOf, oneOf } from '../../core/options.js'
+import type { HistoryPrompt } from '../../data/policy.js'
+import { dataSpec } from '../../data/spec.js'
+import { data } from '../../data/tensorDict/leaf.js'
+import type { DeepMerge } from '../../data/tensorDict/merge.js'
+import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { scope } from '../../engine/scope.js'
 import {
   append,
   type ContentPart,
@@ -11,14 +17,8 @@ import {
   type Message,
   message,
   textOf,
-} from '../../data/history.js'
-import type { HistoryPrompt } from '../../data/policy.js'
-import { dataSpec } from '../../data/spec.js'
-import { data } from '../../data/tensorDict/leaf.js'
-import type { DeepMerge } from '../../data/tensorDict/merge.js'
-import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { scope } from '../../engine/scope.js'
-import { endedRows, type Outcome } from '../env.js'
+} from '../../text/history/history.js'
+import { endedRows, type Outcome } from '../base/env.js'
 import { allKept, isOpen, KEPT_SPEC, type KeptEntries, keptOf } from './keptReply.js'
 import { type Transform, transform } from './transform.js'
 

@@ -8,7 +8,7 @@ import type { RowSource, Task } from '../../data/task.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { merge } from '../../data/tensorDict/merge.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { type EnvFailure, envFailure } from '../env.js'
+import { type EnvFailure, envFailure } from '../base/env.js'
 import { type Transform, transform } from './transform.js'
 
 /** The columns of a task, one entry each. */

@@ -5,8 +5,8 @@ import { dataSpec, raggedSpec } from '../../data/spec.js'
 import { type Ragged, raggedRow } from '../../data/tensorDict/leaf.js'
 import type { DeepMerge } from '../../data/tensorDict/merge.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { TextTokenizer } from '../../data/textTokenizer.js'
-import { type EnvFailure, envFailure } from '../env.js'
+import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
+import { type EnvFailure, envFailure } from '../base/env.js'
 import {
   TEXT_OPTIONS,
   TemplateTransform,

@@ -1,8 +1,9 @@
 /** How much of the policy's last reply stands, where an environment has changed the rest of it. */
-import { type History, lastMessage } from '../../data/history.js'
+
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { type History, lastMessage } from '../../text/history/history.js'
 
 /**
  * UTF-16 units of the reply's text, from its beginning; null for all of it. What follows in the message is not the policy's. Whoever changes a

@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -8,7 +8,7 @@ import { raggedSpec, type Spec, tensorSpec } from '../../data/spec.js'
 import { type Ragged, ragged, raggedRow, raggedRows, rowLengths } from '../../data/tensorDict/leaf.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
-import { addReward, type EnvFailure, endedRows, envFailure, type StepBetween } from '../env.js'
+import { addReward, type EnvFailure, endedRows, envFailure, type StepBetween } from '../base/env.js'
 import { type Transform, transform } from './transform.js'
 
 /** How the divergence is kept: one number for each token of the completion, or their sum for each completion. */

@@ -6,7 +6,7 @@ import type { LogProbModel } from '../../data/policy.js'
 import type { Ragged } from '../../data/tensorDict/leaf.js'
 import { merge } from '../../data/tensorDict/merge.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { EnvFailure } from '../env.js'
+import type { EnvFailure } from '../base/env.js'
 import {
   checkKL,
   coefficientsOf,

@@ -2,7 +2,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { envFailure } from '../env.js'
+import { envFailure } from '../base/env.js'
 import { type Transform, transform } from './transform.js'
 
 /** The version of the weights that sampled the last completion of each episode; null before the first. */

@@ -1,9 +1,9 @@
 /** What a policy wrote in a step, in whichever view its action has. */
-import * as tf from '@tensorflow/tfjs'
-import { type Message, message } from '../../data/history.js'
+import * as tf from '@tensorflow/tfjs-core'
 import { type Data, type Ragged, raggedRow } from '../../data/tensorDict/leaf.js'
 import { type Entry, find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { TextTokenizer } from '../../data/textTokenizer.js'
+import { type Message, message } from '../../text/history/history.js'
+import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 
 /** Where the completion is read: the message, its text, or its token ids. */
 export type InputMode =

@@ -6,9 +6,9 @@ import type { LogProbModel, TokenAction, TokenPrompt } from '../../data/policy.j
 import { raggedSpec, type Spec } from '../../data/spec.js'
 import { type Ragged, ragged, raggedRow, raggedRows, rowLengths } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { TokenSpan } from '../../data/textTokenizer.js'
 import { maskOfSpans } from '../../data/tokenMasks.js'
-import { type EnvFailure, envFailure } from '../env.js'
+import type { TokenSpan } from '../../text/tokenizer/textTokenizer.js'
+import { type EnvFailure, envFailure } from '../base/env.js'
 import {
   type PromptOf,
   promptSpec,

@@ -1,8 +1,8 @@
 /** Scores as entries of a state: what every transform that rewards adds. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { type Spec, tensorSpec } from '../../data/spec.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { addEnds, addReward, endedRows, type StepBetween } from '../env.js'
+import { addEnds, addReward, endedRows, type StepBetween } from '../base/env.js'
 import type { Scored } from '../rewards/reward.js'
 
 /** Whether an answer ends the episode. */

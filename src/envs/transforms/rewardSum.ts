@@ -1,10 +1,10 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { aList, checkOptions } from '../../core/options.js'
 import { tensorSpec } from '../../data/spec.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
-import { envFailure } from '../env.js'
+import { envFailure } from '../base/env.js'
 import { type Transform, transform } from './transform.js'
 
 /** A sum for each entry, `[B]` float32: `episodeReward` for `reward`. */

@@ -12,13 +12,13 @@ import {
   type OptionKinds,
   oneOf,
 } from '../../core/options.js'
-import { append, History, lastMessage, type Message, message, textOf } from '../../data/history.js'
 import { dataSpec } from '../../data/spec.js'
 import type { Task } from '../../data/task.js'
 import type { Data } from '../../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
-import { type EnvFailure, endedRows, envFailure, type StepBetween } from '../env.js'
+import { append, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
+import { type EnvFailure, endedRows, envFailure, type StepBetween } from '../base/env.js'
 import type { Answered, AnyReward, RewardFailure, Scored } from '../rewards/reward.js'
 import { type RewardFunction, type RewardParts, rewardOf } from '../rewards/rewardFunction.js'
 import type { TaskColumns, TaskEntry } from './dataLoadingPrimer.js'

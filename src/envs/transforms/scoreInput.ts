@@ -1,7 +1,5 @@
 /** The completions of a step as token ids, for a model that is to score them. */
 import * as E from 'fp-ts/lib/Either.js'
-import { type RenderOptions, render } from '../../data/chatTemplate.js'
-import { append, type History, type Message } from '../../data/history.js'
 import type {
   HistoryAction,
   HistoryPrompt,
@@ -13,9 +11,11 @@ import type {
 import { dataSpec, raggedSpec, type Spec } from '../../data/spec.js'
 import { type Ragged, ragged, raggedLength, raggedRow } from '../../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { cutRanges, type TextRange } from '../../data/textRange.js'
-import type { TextTokenizer, TokenSpan } from '../../data/textTokenizer.js'
-import { type EnvFailure, envFailure } from '../env.js'
+import { append, type History, type Message } from '../../text/history/history.js'
+import { type RenderOptions, render } from '../../text/template/chatTemplate.js'
+import { cutRanges, type TextRange } from '../../text/textRange.js'
+import type { TextTokenizer, TokenSpan } from '../../text/tokenizer/textTokenizer.js'
+import { type EnvFailure, envFailure } from '../base/env.js'
 import type { TemplateTransformOptions, TextEntries } from './templateTransform.js'
 
 /**

@@ -1,10 +1,10 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { aNumber, checkOptions } from '../../core/options.js'
 import { tensorSpec } from '../../data/spec.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
-import { addEnds } from '../env.js'
+import { addEnds } from '../base/env.js'
 import { type Transform, transform } from './transform.js'
 
 /** How many steps each episode has had, `[B]` int32. */

@@ -1,17 +1,23 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { TemplateFailure } from '../../core/failure.js'
 import { aList, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
-import { type ChatTemplate, type Rendered, type RenderOptions, render, type TextSpan } from '../../data/chatTemplate.js'
-import { type History, message } from '../../data/history.js'
 import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { appendRanges, cutRanges, type TextRange } from '../../data/textRange.js'
-import type { TextTokenizer } from '../../data/textTokenizer.js'
-import { type EnvFailure, envFailure } from '../env.js'
+import { type History, message } from '../../text/history/history.js'
+import {
+  type ChatTemplate,
+  type Rendered,
+  type RenderOptions,
+  render,
+  type TextSpan,
+} from '../../text/template/chatTemplate.js'
+import { appendRanges, cutRanges, type TextRange } from '../../text/textRange.js'
+import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
+import { type EnvFailure, envFailure } from '../base/env.js'
 import { isOpen, keptOf } from './keptReply.js'
 import { type Transform, transform } from './transform.js'
 

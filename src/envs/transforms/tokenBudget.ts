@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { aNumber, checkOptions, oneOf } from '../../core/options.js'
 import type { TokenAction, TokenPrompt } from '../../data/policy.js'
@@ -6,7 +6,7 @@ import { raggedSpec, tensorSpec } from '../../data/spec.js'
 import { rowLengths } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
-import { addEnds, envFailure } from '../env.js'
+import { addEnds, envFailure } from '../base/env.js'
 import { type Transform, transform } from './transform.js'
 
 /** `[B]` int32: how many tokens an episode has had, and how many are left, 0 at least. */

@@ -1,12 +1,12 @@
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { checkOptions } from '../../core/options.js'
-import type { Rendered } from '../../data/chatTemplate.js'
 import type { TokenPrompt } from '../../data/policy.js'
 import { dataSpec, raggedSpec } from '../../data/spec.js'
 import { type Data, data, type Ragged, ragged, raggedRow } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { cutRanges, joinRanges } from '../../data/textRange.js'
+import type { Rendered } from '../../text/template/chatTemplate.js'
+import { cutRanges, joinRanges } from '../../text/textRange.js'
 import {
   decodeEnd,
   decodeNext,
@@ -14,7 +14,7 @@ import {
   encodeRendered,
   type TextTokenizer,
   type TokenSpan,
-} from '../../data/textTokenizer.js'
+} from '../../text/tokenizer/textTokenizer.js'
 import { keptOf } from './keptReply.js'
 import { TEXT_OPTIONS, TEXT_SPECS, type TextEntries } from './templateTransform.js'
 import { type Transform, transform } from './transform.js'

@@ -14,7 +14,7 @@ import { meta } from '../../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../../data/tensorDict/merge.js'
 import { type Flat, find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { discard } from '../../engine/scope.js'
-import { type Env, type EnvFailure, type EnvSpecs, type Outcome, REMEMBERED } from '../env.js'
+import { type Env, type EnvFailure, type EnvSpecs, type Outcome, REMEMBERED } from '../base/env.js'
 
 /** Additions and the transform's next state. */
 export type Added<S, X> = readonly [added: TensorDict<X>, state: S]

@@ -2,7 +2,7 @@
 import { map } from 'fp-ts/lib/Either.js'
 import { child } from '../../core/key.js'
 import type { GenerationRequest } from '../../data/generation.js'
-import type { DecodeState } from '../../data/textTokenizer.js'
+import type { DecodeState } from '../../text/tokenizer/textTokenizer.js'
 import { addToken, countTokens } from './sampling/counts.js'
 import { type SampledToken, sampleToken } from './sampling/sampleToken.js'
 import { bannedTokens, readEnd, readTokens, type StopRules, stopTracker } from './sampling/stopTracker.js'

@@ -1,7 +1,7 @@
 /** The lanes of an engine: rows of one adapter and one length class are decoded together. */
 import type { Params } from '../transformer/params.js'
-import type { KeyValues, Lane, ModelRunner, NextToken, StepRow } from './modelRunner.js'
 import { lengthClass } from './plan.js'
+import type { KeyValues, Lane, ModelRunner, NextToken, StepRow } from './runner/modelRunner.js'
 
 /** Rows that are not in a lane yet. */
 export interface Arriving {

@@ -12,19 +12,19 @@ import type {
   LLMEngine,
   WeightSource,
 } from '../../data/generation.js'
-import type { TextTokenizer } from '../../data/textTokenizer.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { own } from '../../engine/scope.js'
 import { liveClock } from '../../live/clock.js'
 import { liveMemory } from '../../live/memory.js'
+import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import type { Params } from '../transformer/params.js'
 import { startCompletion } from './completion.js'
 import { startEngineLoop } from './engineLoop.js'
 import { makeMetricsRecorder } from './engineMetrics.js'
 import { makeEngineWeights, type WithAdapter } from './engineWeights.js'
-import type { ModelRunner } from './modelRunner.js'
 import { makeOutbox } from './outbox.js'
 import { checkRequest, invalidRequest } from './requestCheck.js'
+import type { ModelRunner } from './runner/modelRunner.js'
 import { makeScheduler, type SchedulerLimits } from './scheduler.js'
 import { makeTicket, type Ticket } from './ticket.js'
 

@@ -1,5 +1,5 @@
 /** Keys and values of prompts that were computed before, in blocks of tokens: what several requests begin with is computed once. */
-import type { KeyValues } from './modelRunner.js'
+import type { KeyValues } from './runner/modelRunner.js'
 
 /** Tokens of a block. */
 export const BLOCK_SIZE = 16

@@ -5,10 +5,10 @@ import type { GenerationFailure } from '../../data/generation.js'
 import type { MetricsRecorder } from './engineMetrics.js'
 import type { EngineWeights } from './engineWeights.js'
 import { type Arriving, makeLaneSet } from './laneSet.js'
-import type { ModelRunner, NextToken } from './modelRunner.js'
 import { byAge, planAdmission, planChunks } from './plan.js'
 import { isSameNeed, makePrefillJob, type PrefillJob, type PrefillNeed, prefillNeed, stepInput } from './prefillJob.js'
 import { BLOCK_SIZE, makePrefixCache } from './prefixCache.js'
+import type { ModelRunner, NextToken } from './runner/modelRunner.js'
 import type { Row, Sampled, Ticket } from './ticket.js'
 
 /** Limits of the scheduler. */

@@ -9,9 +9,9 @@ import type {
 } from '../../data/generation.js'
 import type { MetricsRecorder } from './engineMetrics.js'
 import type { WeightUse } from './engineWeights.js'
-import type { NextToken } from './modelRunner.js'
 import type { Outbox } from './outbox.js'
 import type { Age } from './plan.js'
+import type { NextToken } from './runner/modelRunner.js'
 import type { Finish } from './sampling/stopTracker.js'
 
 /** A token of a completion, and what it means for the text and the end. */

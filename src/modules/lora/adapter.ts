@@ -3,16 +3,16 @@
  *
  * An adapter is a value beside the model: the base weights are never changed. Axis letters: R rank, I inputs and O outputs of a projection.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { type ConfigFailure, problemList } from '../../core/failure.js'
 import { child, type Key, uniforms } from '../../core/key.js'
 import type { PlainArray } from '../../data/generation.js'
 import { scope } from '../../engine/scope.js'
+import { loraNames, moduleOfLora } from '../transformer/applyLora.js'
 import type { DecoderConfig } from '../transformer/config.js'
 import type { Params } from '../transformer/params.js'
-import { loraNames, moduleOfLora } from './apply.js'
 import { type AdaptedProjection, adaptedProjections, type LoraConfig, scalingOf } from './config.js'
 import { projections } from './projections.js'
 

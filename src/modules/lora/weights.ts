@@ -3,10 +3,10 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { ConfigFailure } from '../../core/failure.js'
 import type { AdapterWeights, PlainArray } from '../../data/generation.js'
-import { checkStored } from '../checkStored.js'
+import { checkStored } from '../pretrained/checkStored.js'
+import { loraNames } from '../transformer/applyLora.js'
 import type { DecoderConfig } from '../transformer/config.js'
 import { type Adapter, adapterModules, adapterShapes } from './adapter.js'
-import { loraNames } from './apply.js'
 import { adaptedProjections, loraConfig, scalingOf } from './config.js'
 
 /** A matrix with more rows of zeros below, or more columns of them on the right. */

@@ -2,7 +2,7 @@
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { aList, aRecord, aText, eitherOf, type OptionKinds, oneOf } from '../../core/options.js'
 import type { EngineClient } from '../../data/engineClient.js'
-import { type EnginePolicy, type EnginePolicyOptions, enginePolicy } from '../generation/enginePolicy.js'
+import { type EnginePolicy, type EnginePolicyOptions, enginePolicy } from '../generation/policy/enginePolicy.js'
 import { type EnginePool, type EnginePoolOptions, enginePool } from './enginePool.js'
 import { type GenerateOptions, samplingOf } from './generateOptions.js'
 

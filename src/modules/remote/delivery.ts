@@ -2,7 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { HttpEvents, HttpFailure, HttpRequest, Transport } from '../../core/http.js'
 import type { GenerationEvent, GenerationFailure } from '../../data/generation.js'
-import { generationFailure } from './vllm/failures.js'
+import { generationFailure } from './failures.js'
 
 /** Events, or the one that ends them. */
 type ReadEvents = E.Either<GenerationEvent, readonly GenerationEvent[]>

@@ -7,7 +7,7 @@ import { aFunction, aNumber, aText, checkOptions, type OptionKinds } from '../..
 import { route, startRouting } from '../../core/routing.js'
 import type { EngineClient, EngineFailure } from '../../data/engineClient.js'
 import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../data/generation.js'
-import type { PolicyEngine } from '../generation/enginePolicy.js'
+import type { PolicyEngine } from '../generation/policy/enginePolicy.js'
 import { type NamedAbilities, sharedAbilities } from './poolAbilities.js'
 
 /** Why a member gets no requests: it failed by itself, or somebody said so. */

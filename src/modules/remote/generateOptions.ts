@@ -1,7 +1,7 @@
 /** TorchRL's names for how to generate, as settings of a policy. */
 import * as E from 'fp-ts/lib/Either.js'
 import { problemList } from '../../core/failure.js'
-import type { EngineSampling } from '../generation/enginePolicy.js'
+import type { EngineSampling } from '../generation/policy/enginePolicy.js'
 
 /** The common `generate_kwargs` of TorchRL's wrappers, in camel case. */
 export interface GenerateOptions {

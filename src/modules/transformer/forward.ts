@@ -6,14 +6,14 @@
  * themselves and to earlier segments through those segments' keys and values. Scoring a batch is a prompt segment (G = 1) and
  * a completion segment that shares it; sampling is a prompt segment and then segments of one token.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { activate, gate } from '../../engine/ops/activation.js'
 import { type AttentionSource, attention, MASKED } from '../../engine/ops/attention.js'
 import { layerNorm } from '../../engine/ops/layerNorm.js'
 import { linear as linearMap } from '../../engine/ops/linear.js'
 import { rmsNorm } from '../../engine/ops/rmsNorm.js'
 import { type RotaryTable, rotary } from '../../engine/ops/rotary.js'
-import { addLora } from '../lora/apply.js'
+import { addLora } from './applyLora.js'
 import type { AttentionDescription, Norm, Projection, Residual } from './config/description.js'
 import type { DecoderConfig } from './config.js'
 import type { Params } from './params.js'

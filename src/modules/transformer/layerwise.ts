@@ -5,7 +5,7 @@
  * Within one compiled graph a second computation of the same values would be merged with the first. So each layer runs in graphs of its own,
  * one forward and one for computing again and going back, which all layers that compute alike share: compiling takes less time as well.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { type Jitted, jit } from '../../engine/jit.js'
 import { discard, scope } from '../../engine/scope.js'
 import { type ValueAndGrad, valueAndGrad } from '../../engine/valueAndGrad.js'

@@ -1,5 +1,5 @@
 /** Ragged prompts and completions as the padded arrays that the compiled functions take. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { DecoderConfig } from './config.js'
 import { rotaryTables } from './rotaryTables.js'
 import type { CompletionBatch } from './score.js'

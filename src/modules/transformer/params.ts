@@ -1,5 +1,5 @@
 /** The parameters of a decoder: named tensors in an immutable record, with Hugging Face's names. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { child, type Key, normals } from '../../core/key.js'
 import type { Norm, Projection } from './config/description.js'
 import type { DecoderConfig } from './config.js'

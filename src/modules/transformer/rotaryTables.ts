@@ -1,5 +1,5 @@
 /** Cosines and sines of the rotary embeddings of a model. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { RotaryTable } from '../../engine/ops/rotary.js'
 import type { DecoderConfig, RopeScaling, RotaryDescription } from './config/description.js'
 

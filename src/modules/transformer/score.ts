@@ -1,5 +1,5 @@
 /** Scores of given completions: what training differentiates and what a reference model is asked for. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { MASKED } from '../../engine/ops/attention.js'
 import type { DecoderConfig } from './config.js'
 import { forwardSegment, type LayerCache, logitsOf, type Segment } from './forward.js'

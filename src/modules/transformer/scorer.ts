@@ -1,5 +1,5 @@
 /** Log-probabilities of given completions, compiled, in pieces of bounded size. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { jit } from '../../engine/jit.js'
 import { gatherLogProbs } from '../../engine/ops/logProbs.js'
 import { scope } from '../../engine/scope.js'

@@ -1,5 +1,5 @@
 /** Advantages as functions of batches. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import type { AdvantageEntry, GroupEntry, ReturnsEntry, RowIdentity } from '../../data/batch.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { type LeafSpec, raggedSpec } from '../../data/spec.js'

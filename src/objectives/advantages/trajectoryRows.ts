@@ -1,5 +1,5 @@
 /** The turns of a batch as one row for each trajectory, and the way back. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { type Ragged, ragged, raggedArray, raggedLength } from '../../data/tensorDict/leaf.js'
 import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { TokenRows } from './rows.js'

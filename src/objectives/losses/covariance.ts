@@ -1,10 +1,10 @@
 /** Objectives that hold back the few tokens which change the entropy most: those whose advantage and log-probability are large together. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, aNumberOrTwo, checkOptions, twoNumbers } from '../../core/options.js'
 import { maskedMean } from '../../engine/masked.js'
 import { stopGradient } from '../../engine/stopGradient.js'
-import { absolute } from '../klForms.js'
 import { type ClippedSurrogateOptions, clippedSurrogate } from './clippedSurrogate.js'
+import { absolute } from './klForms.js'
 import { limited, type TokenObjective, type TokenTerms } from './tokenObjective.js'
 
 /** `(A - mean A) (log pi - mean log pi)` of each token that counts. No gradient flows through it. */

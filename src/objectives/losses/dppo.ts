@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, aNumberOrTwo, checkOptions, oneOf } from '../../core/options.js'
 import { stopGradient } from '../../engine/stopGradient.js'
 import { limited, type TokenObjective } from './tokenObjective.js'

@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aNumberOrTwo, checkOptions } from '../../core/options.js'
 import { maskedRowMean } from '../../engine/masked.js'
 import { limited, type TokenObjective } from './tokenObjective.js'

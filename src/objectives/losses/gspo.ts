@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aNumberOrTwo, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { maskedRowMean } from '../../engine/masked.js'
 import { stopGradient } from '../../engine/stopGradient.js'

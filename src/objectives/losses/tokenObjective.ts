@@ -1,7 +1,7 @@
 /** What every policy objective is: a loss for each token. Aggregation, divergences and corrections are the same for all (`policyLoss`). */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { Json } from '../../data/codecs/plainValues.js'
-import type { Aggregation } from '../aggregation.js'
+import type { Aggregation } from './aggregation.js'
 
 /**
  * What an objective reads. Axes: B completions, T tokens; all `[B, T]`, float32, in nats where they are log-probabilities, and 0 where the mask

@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, aRecord, checkOptions } from '../../core/options.js'
 import { masked } from '../../engine/masked.js'
 import { stopGradient } from '../../engine/stopGradient.js'

@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { aRate, configured, type RateOptions } from './learningRate.js'

@@ -2,8 +2,8 @@
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { EngineAbilities, EngineClient } from '../../data/engineClient.js'
 import type { EngineMetrics, GenerationEvent, Histogram, LLMEngine, SamplingParams } from '../../data/generation.js'
-import { type DecodeState, decodeEnd, decodeNext, type TextTokenizer } from '../../data/textTokenizer.js'
 import type { WeightFailure } from '../../data/weights.js'
+import { type DecodeState, decodeEnd, decodeNext, type TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 
 const NONE: Histogram = { bounds: [], counts: [], sum: 0, count: 0 }
 

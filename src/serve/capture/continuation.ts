@@ -1,8 +1,16 @@
 /** Going on from the tokens of an earlier answer: what the model wrote stays as it wrote it, and only what is new is encoded. */
 import * as E from 'fp-ts/lib/Either.js'
-import { runTemplate } from '../../data/chatTemplate.js'
-import { append, History, hashHistory, type Message, message, sameHistory, truncate } from '../../data/history.js'
-import type { TextRange } from '../../data/textRange.js'
+import {
+  append,
+  History,
+  hashHistory,
+  type Message,
+  message,
+  sameHistory,
+  truncate,
+} from '../../text/history/history.js'
+import { runTemplate } from '../../text/template/chatTemplate.js'
+import type { TextRange } from '../../text/textRange.js'
 import type { ChatFields, Conversation, ModelText } from '../requests/messages.js'
 
 /** An answer that a conversation may go on from. */

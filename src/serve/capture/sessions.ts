@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { Clock } from '../../core/capabilities.js'
 import type { Changing } from '../../core/changing.js'
 import type { CapturedCall, CapturedReward, CapturedSession, SessionEnd } from '../../data/capture/session.js'
-import { type ApiFailure, apiFailure } from '../failure.js'
+import { type ApiFailure, apiFailure } from '../requests/failure.js'
 import { type Answers, makeAnswers } from './continuation.js'
 import type { CaptureJournal } from './journal.js'
 

@@ -1,13 +1,13 @@
 /** `POST /v1/chat/completions`: what is asked. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { hasSpecialTags, type ToolCallFormat } from '../../data/toolCalls/format.js'
-import { type ApiFailure, apiFailure, invalid } from '../failure.js'
-import type { Job } from '../generation.js'
-import type { Served } from '../served.js'
+import { hasSpecialTags, type ToolCallFormat } from '../../text/toolCalls/format.js'
 import { askedModel, requestName, sampledPrompt, streamedPromptLogProbs } from './common.js'
+import { type ApiFailure, apiFailure, invalid } from './failure.js'
 import { answerFields, parseFields, type StreamUsage, samplingFields, streamUsage } from './fields.js'
+import type { Job } from './generation.js'
 import { chatFields, conversation, echoedText } from './messages.js'
+import type { Served } from './served.js'
 
 const schema = z.object({
   ...samplingFields,

@@ -1,10 +1,10 @@
 /** What the endpoints that generate share: the model that was asked for, the names of a request, the length of its prompts. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { SamplingParams } from '../../data/generation.js'
-import { type ApiFailure, apiFailure, invalid } from '../failure.js'
-import type { Served } from '../served.js'
+import { type ApiFailure, apiFailure, invalid } from './failure.js'
 import type { SamplingFields } from './fields.js'
 import { checkPrompt, roomFor, samplingOf, truncatePrompt } from './sampling.js'
+import type { Served } from './served.js'
 
 /** What a request's `model` stands for. */
 export interface AskedModel {

@@ -1,12 +1,12 @@
 /** `POST /v1/completions`: what is asked. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { type ApiFailure, invalid } from '../failure.js'
-import type { Job } from '../generation.js'
-import type { Served } from '../served.js'
 import { askedModel, requestName, type SampledPrompt, sampledPrompt, streamedPromptLogProbs } from './common.js'
+import { type ApiFailure, invalid } from './failure.js'
 import { answerFields, parseFields, type StreamUsage, samplingFields, streamUsage, tokenIds } from './fields.js'
+import type { Job } from './generation.js'
 import { breathe } from './length.js'
+import type { Served } from './served.js'
 
 const DEFAULT_MAX_TOKENS = 16
 

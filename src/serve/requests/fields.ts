@@ -1,7 +1,7 @@
 /** Fields shared by requests of several endpoints, their validation, and unsupported fields. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { type ApiFailure, apiFailure, invalid } from '../failure.js'
+import { type ApiFailure, apiFailure, invalid } from './failure.js'
 
 /** Larger ids would overflow 32-bit storage. */
 const LARGEST_ID = 2 ** 31 - 1

@@ -1,7 +1,7 @@
 /** Rejects far too long prompts before all of their text is encoded. */
-import type { TextTokenizer } from '../../data/textTokenizer.js'
-import { SLICE, tokensBySlice } from '../../data/tokenizer/tokenLimit.js'
-import { type ApiFailure, apiFailure } from '../failure.js'
+import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
+import { SLICE, tokensBySlice } from '../../text/tokenizer/tokenLimit.js'
+import { type ApiFailure, apiFailure } from './failure.js'
 
 /** Longest accepted prompt with truncation, as a multiple of the context. */
 const TRUNCATED = 4

@@ -4,11 +4,11 @@
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { type ChatTemplate, type RenderOptions, runTemplate } from '../../data/chatTemplate.js'
-import { historyFromOpenAi } from '../../data/history/openAiChat.js'
-import { type History, lastMessage, textOf } from '../../data/history.js'
-import type { TextTokenizer } from '../../data/textTokenizer.js'
-import { type ApiFailure, apiFailure, invalid } from '../failure.js'
+import { type History, lastMessage, textOf } from '../../text/history/history.js'
+import { historyFromOpenAi } from '../../text/history/openAiChat.js'
+import { type ChatTemplate, type RenderOptions, runTemplate } from '../../text/template/chatTemplate.js'
+import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
+import { type ApiFailure, apiFailure, invalid } from './failure.js'
 
 const tool = z.object({
   type: z.literal('function'),

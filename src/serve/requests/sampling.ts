@@ -2,7 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { child, type Key, keyFromSeed } from '../../core/key.js'
 import type { EngineInfo, LogProbsMode, SamplingParams } from '../../data/generation.js'
-import { type ApiFailure, apiFailure, invalid } from '../failure.js'
+import { type ApiFailure, apiFailure, invalid } from './failure.js'
 import type { SamplingFields } from './fields.js'
 
 /** Lower temperatures than this, other than 0, are raised to it. */

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { correctStaleRows, tokenLags } from '../../../src/collectors/overlap/staleRows.js'
 import type { CollectedBatch } from '../../../src/collectors/rollouts/turnRows.js'
-import type { TrainingRows } from '../../../src/collectors/stepRows.js'
+import type { TrainingRows } from '../../../src/collectors/steps/stepRows.js'
 import { data, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 

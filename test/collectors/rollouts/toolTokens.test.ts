@@ -1,5 +1,5 @@
 /** Conversations with tools in tokens: what a tool says is appended, is nobody's to learn, and moves no gradient. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'

@@ -1,7 +1,7 @@
 /** The training step with what objectives besides GRPO's need: advantages and weights by token, another sampler, random numbers. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { correctedRows, rescoredRows } from '../../../src/collectors/correction.js'
-import { type TrainingRows, withNoise } from '../../../src/collectors/stepRows.js'
+import { correctedRows, rescoredRows } from '../../../src/collectors/steps/correction.js'
+import { type TrainingRows, withNoise } from '../../../src/collectors/steps/stepRows.js'
 import { child, keyFromSeed, normals, uniforms } from '../../../src/core/key.js'
 import { type Owned, own, scope } from '../../../src/engine/scope.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'

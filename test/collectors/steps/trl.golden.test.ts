@@ -1,11 +1,11 @@
 /** Losses and gradients of the steps against those of TRL's trainers on a golden model: `test/golden/generate/steps.py`. */
 import { readFileSync } from 'node:fs'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { gkdStep } from '../../../src/collectors/steps/distillationStep.js'
 import type { LossStep, MeasuredLoss } from '../../../src/collectors/steps/lossStep.js'
 import { type Owned, own, scope } from '../../../src/engine/scope.js'
-import { loadWeights, makeParams } from '../../../src/modules/pretrained.js'
+import { loadWeights, makeParams } from '../../../src/modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../../src/modules/transformer/config.js'
 import type { Params } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'

@@ -15,7 +15,7 @@ import {
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { toNested } from '../../../src/data/tensorDict/inspect.js'
-import { envFailure } from '../../../src/envs/env.js'
+import { envFailure } from '../../../src/envs/base/env.js'
 import { fakeClock } from '../../../src/testing/fakeClock.js'
 import type { ScriptedState } from '../../../src/testing/scriptedEnv.js'
 import { useEngine } from '../../kit/engine.js'

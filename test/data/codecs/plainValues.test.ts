@@ -3,8 +3,8 @@ import * as E from 'fp-ts/lib/Either.js'
 import { List } from 'immutable'
 import { describe, expect, it } from 'vitest'
 import { decodeValue, encodeValue } from '../../../src/data/codecs/plainValues.js'
-import { sameHistory } from '../../../src/data/history.js'
 import { anyHistory } from '../../../src/testing/arbitraries.js'
+import { sameHistory } from '../../../src/text/history/history.js'
 import { anyAwkwardValue } from '../../kit/trajectories.js'
 
 /** Through text, as a file has it. */

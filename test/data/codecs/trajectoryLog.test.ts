@@ -1,5 +1,5 @@
 import { appendFileSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { encodeTrajectories } from '../../../src/data/codecs/trajectories.js'
 import { appendTrajectories, cutTorn, openTrajectoryLog } from '../../../src/data/codecs/trajectoryLog.js'

@@ -62,7 +62,7 @@ describe('gsm8kTasks', () => {
     ['{"question":"B?"}', expect.stringMatching(/^answer: /)],
   ])('refuses the row %s', (bad, reason) => {
     const text = `${line('A?', '#### 1')}\n\n${bad}\n`
-    expect(gsm8kTasks(text)).toEqual(E.left(rowFailure({ source: 'gsm8k', row: 3, reason })))
+    expect(gsm8kTasks(text)).toEqual(E.left(rowFailure('gsm8k', { first: { row: 3, reason } })))
   })
 
   it('refuses a text without rows', () => {

@@ -1,7 +1,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
+import { parseJsonLines } from '../../../src/data/codecs/jsonl.js'
 import { IFEVAL } from '../../../src/data/datasets/ifEval.js'
-import { parseJsonLines } from '../../../src/data/datasets/jsonl.js'
 
 const row = (changes: object = {}) => ({
   key: 1000,

@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { memoryBytes } from '../../../src/core/byteSource.js'
 import { describe as sentence } from '../../../src/core/failure.js'
+import { collectJsonLines } from '../../../src/data/codecs/jsonl.js'
 import { collectJson } from '../../../src/data/datasets/json.js'
-import { collectJsonLines } from '../../../src/data/datasets/jsonl.js'
 import { leftOf, rightOf } from '../../kit/results.js'
 
 const schema = z.object({ question: z.string(), level: z.number().int() })

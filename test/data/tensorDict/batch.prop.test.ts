@@ -1,5 +1,5 @@
 /** What holds of the first batch axis beside the laws of `tensorDictLaws`: order, empty axes, messages of refusals. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { withBatchShape } from '../../../src/data/tensorDict/batchShape.js'

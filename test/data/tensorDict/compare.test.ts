@@ -1,5 +1,5 @@
 /** How differences are told, and which numbers are close. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { allClose, diff, equals, hash, type Tolerance } from '../../../src/data/tensorDict/compare.js'
 import { data, type Leaf, meta, ragged } from '../../../src/data/tensorDict/leaf.js'

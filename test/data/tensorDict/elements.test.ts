@@ -1,5 +1,5 @@
 /** Which batch elements operations give, number by number, in every kind of leaf. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { ellipsis, type IndexPart, index, mask, newAxis } from '../../../src/data/tensorDict/indexing.js'
 import { toNested } from '../../../src/data/tensorDict/inspect.js'

@@ -1,5 +1,5 @@
 /** What is refused where batch elements are chosen by index or mask, to the letter. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe } from 'vitest'
 import { ellipsis, index, mask, newAxis } from '../../../src/data/tensorDict/indexing.js'
 import { setAt, where } from '../../../src/data/tensorDict/joining.js'

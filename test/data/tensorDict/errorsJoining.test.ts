@@ -1,5 +1,5 @@
 /** What is refused where TensorDicts are joined, to the letter. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { concat, setAt, stack, where } from '../../../src/data/tensorDict/joining.js'
 import { data, type Leaf, meta, ragged } from '../../../src/data/tensorDict/leaf.js'

@@ -1,5 +1,5 @@
 /** What is refused where leaves are replaced, and where batch shapes are chosen, to the letter. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { none, some } from 'fp-ts/lib/Option.js'
 import { describe } from 'vitest'
 import { add, cast, div, lift, mul, sub } from '../../../src/data/tensorDict/arithmetic.js'

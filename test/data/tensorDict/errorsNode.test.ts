@@ -1,5 +1,5 @@
 /** What is refused where a TensorDict is made or read, to the letter. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { modify, partitionKeys, remove, rename, select, set } from '../../../src/data/tensorDict/edit.js'
 import { data, meta, ragged } from '../../../src/data/tensorDict/leaf.js'

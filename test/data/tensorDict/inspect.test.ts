@@ -1,5 +1,5 @@
 /** TensorDicts as text and as plain values, to the letter. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { type FormatOptions, format, toNested } from '../../../src/data/tensorDict/inspect.js'
 import { data, type Leaf, meta, ragged } from '../../../src/data/tensorDict/leaf.js'

@@ -1,5 +1,5 @@
 /** Law 79: random programs of batch operations give what the same programs give on nested arrays, by definition. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { index, mask, newAxis } from '../../../src/data/tensorDict/indexing.js'

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { toNested } from '../../../src/data/tensorDict/inspect.js'

@@ -1,5 +1,5 @@
 /** What reductions and arithmetic give, number by number. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { add, cast, div, lift, mul, sub } from '../../../src/data/tensorDict/arithmetic.js'
 import { toNested } from '../../../src/data/tensorDict/inspect.js'

@@ -1,5 +1,5 @@
 /** Traps of TensorDict 0.14, by the items of the list in the reference, and of our own earlier versions: none of them is here. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'

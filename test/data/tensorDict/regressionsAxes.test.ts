@@ -1,7 +1,6 @@
 /** What Python's tensordict 0.14 gets wrong about batch axes, by the numbers of the list in the reference; here each is right or refused. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
-import { find, isTensorDict, TensorDict, TensorDictError, toNested } from '../../../src/data/index.js'
 import { ellipsis, index, mask, newAxis } from '../../../src/data/tensorDict/indexing.js'
 import { concat, setAt, stack, where } from '../../../src/data/tensorDict/joining.js'
 import { data, meta, ragged } from '../../../src/data/tensorDict/leaf.js'
@@ -9,6 +8,7 @@ import { pad, padSequence } from '../../../src/data/tensorDict/padding.js'
 import { flip, repeatInterleave, take } from '../../../src/data/tensorDict/selecting.js'
 import { expand, flattenAxes, reshape, squeeze, unflattenAxis } from '../../../src/data/tensorDict/shape.js'
 import { splitInto, unbind } from '../../../src/data/tensorDict/splitting.js'
+import { find, isTensorDict, TensorDict, TensorDictError, toNested } from '../../../src/doors/tensordict.js'
 import { scope } from '../../../src/engine/scope.js'
 import { useEngine } from '../../kit/engine.js'
 

@@ -1,5 +1,5 @@
 /** What comes back as the very object, what is shared, and in which order keys are. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { none, some } from 'fp-ts/lib/Option.js'
 import { describe, expect, it } from 'vitest'
 import { autoBatch, withBatchShape } from '../../../src/data/tensorDict/batchShape.js'

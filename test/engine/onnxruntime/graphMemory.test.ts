@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { jit } from '../../../src/engine/jit.js'
 import { keepsMemory, keptBytes, runBytes } from '../../../src/engine/onnxruntime/graphMemory.js'

@@ -1,7 +1,8 @@
-/** A program of TensorFlow.js that knows nothing of this project but one import. */
-import * as tf from '@tensorflow/tfjs'
+/** Programs of TensorFlow.js that import nothing of this project but the engine. */
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
-import '../../../src/engine/index.js'
+import '../../../src/doors/engine.js'
+import { runWithPackages } from '../../kit/packages.js'
 
 describe("import 'tandem-rl/engine'", () => {
   it('makes tfjs compute on onnxruntime, without another word', async () => {
@@ -11,26 +12,19 @@ describe("import 'tandem-rl/engine'", () => {
   })
 
   it("trains tfjs's own layers with tfjs's own optimizer", async () => {
-    const model = tf.sequential({
-      layers: [
-        tf.layers.dense({
-          units: 8,
-          activation: 'tanh',
-          inputShape: [1],
-          kernelInitializer: tf.initializers.glorotUniform({ seed: 1 }),
-        }),
-        tf.layers.dense({ units: 1, kernelInitializer: tf.initializers.glorotUniform({ seed: 2 }) }),
-      ],
-    })
-    const optimizer = tf.train.adam(0.05)
-    model.compile({ optimizer, loss: 'meanSquaredError' })
-    const xs = tf.tidy(() => tf.linspace(-1, 1, 32).reshape([32, 1]))
-    const ys = tf.square(xs)
-    const history = await model.fit(xs, ys, { epochs: 60, batchSize: 32, shuffle: false, verbose: 0 })
-    const losses = history.history.loss as number[] // one number for each epoch
+    const { code, stdout, stderr } = await runWithPackages(`
+      import * as tf from '@tensorflow/tfjs'
+      import './src/doors/engine.js'
+      const dense = (options) => tf.layers.dense({ ...options, kernelInitializer: tf.initializers.glorotUniform({ seed: 1 }) })
+      const model = tf.sequential({ layers: [dense({ units: 8, activation: 'tanh', inputShape: [1] }), dense({ units: 1 })] })
+      model.compile({ optimizer: tf.train.adam(0.05), loss: 'meanSquaredError' })
+      const xs = tf.linspace(-1, 1, 32).reshape([32, 1])
+      const { history } = await model.fit(xs, xs.square(), { epochs: 60, batchSize: 32, shuffle: false, verbose: 0 })
+      console.log(JSON.stringify({ backend: tf.getBackend(), losses: history.loss }))`)
+    expect(code, stderr).toBe(0)
+    // Cast: the last line of the program above.
+    const { backend, losses } = JSON.parse(stdout) as { backend: string; losses: readonly number[] }
+    expect(backend).toBe('onnxruntime')
     expect(losses.at(-1)).toBeLessThan(losses[0]! / 10)
-    model.dispose()
-    optimizer.dispose()
-    tf.dispose([xs, ys])
   })
 })

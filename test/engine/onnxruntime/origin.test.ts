@@ -1,8 +1,8 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { jit } from '../../../src/engine/jit.js'
 import { KernelError } from '../../../src/engine/onnxruntime/origin.js'
-import { registerOnnxRuntime } from '../../../src/engine/onnxruntime/register.js'
+import { registerOnnxRuntime } from '../../../src/engine/register.js'
 import { useOnnxRuntime, valuesOf } from '../../kit/engine.js'
 
 useOnnxRuntime()

@@ -1,6 +1,6 @@
 /** Reading values: asynchronously, with times, and in worker threads. */
 import { Worker } from 'node:worker_threads'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { useOnnxRuntime, valuesOf } from '../../kit/engine.js'
 

@@ -1,7 +1,7 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { registerOnnxRuntime } from '../../../src/engine/onnxruntime/register.js'
+import { registerOnnxRuntime } from '../../../src/engine/register.js'
 import { useOnnxRuntime, valuesOf } from '../../kit/engine.js'
 
 const CACHE_SIZE = 3

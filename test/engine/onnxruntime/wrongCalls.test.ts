@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { onBackend } from '../../kit/backends.js'
 import { useOnnxRuntime } from '../../kit/engine.js'

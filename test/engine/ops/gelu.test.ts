@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, it } from 'vitest'
 import { type Activation, activate, gate } from '../../../src/engine/ops/activation.js'

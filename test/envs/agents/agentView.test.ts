@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { append, type History, message, textOf } from '../../../src/data/history.js'
 import { agentView, type OthersAs } from '../../../src/envs/agents/agentView.js'
 import { type AgentTurn, byMention, roundRobin, simultaneous } from '../../../src/envs/agents/turnOrder.js'
+import { append, type History, message, textOf } from '../../../src/text/history/history.js'
 
 const lines = (history: History): readonly string[] =>
   history.messages.map((each) => `${each.role}| ${textOf(each)}`).toArray()

@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { message } from '../../../src/data/history.js'
 import {
   type AgentTurn,
   byMention,
@@ -8,6 +7,7 @@ import {
   simultaneous,
   type TurnOrder,
 } from '../../../src/envs/agents/turnOrder.js'
+import { message } from '../../../src/text/history/history.js'
 
 const ABC = ['ann', 'bob', 'cat']
 

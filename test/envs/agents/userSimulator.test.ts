@@ -6,14 +6,6 @@ import { describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../../src/collectors/llmCollector.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed, uniformInteger } from '../../../src/core/key.js'
-import {
-  type History,
-  History as historyOf,
-  message,
-  append as say,
-  textOf,
-  toolResult,
-} from '../../../src/data/history.js'
 import type { HistoryAction, HistoryPrompt, Policy } from '../../../src/data/policy.js'
 import { dataSpec } from '../../../src/data/spec.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
@@ -28,6 +20,14 @@ import { append, transform } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { policyFailure, ScriptedHistoryPolicy } from '../../../src/testing/scriptedPolicy.js'
+import {
+  type History,
+  History as historyOf,
+  message,
+  append as say,
+  textOf,
+  toolResult,
+} from '../../../src/text/history/history.js'
 import { CHAT_ML_SPEECH, speaker } from '../../kit/agents.js'
 import {
   answered,

@@ -4,7 +4,6 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../../src/collectors/llmCollector.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
-import { type History, textOf } from '../../../src/data/history.js'
 import { get, type TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { makeMLGym } from '../../../src/envs/mlgym/makeMLGym.js'
 import { type MLGymEpisode, MLGymWrapper, type MLGymWrapperOptions } from '../../../src/envs/mlgym/mlGymWrapper.js'
@@ -16,6 +15,7 @@ import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
+import { type History, textOf } from '../../../src/text/history/history.js'
 import {
   answered,
   END_OF_TURN,

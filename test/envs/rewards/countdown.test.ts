@@ -3,7 +3,6 @@ import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
-import { History, message } from '../../../src/data/history.js'
 import {
   type CountdownRow,
   countdownGoal,
@@ -13,6 +12,7 @@ import {
 } from '../../../src/envs/rewards/countdown.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { rewardLaws } from '../../../src/testing/rewardLaws.js'
+import { History, message } from '../../../src/text/history/history.js'
 
 const rowAt = (seed: number, index: number, numCount = 4): CountdownRow =>
   orThrow(countdownTasks(keyFromSeed(seed), { numCount }).at(index)).row

@@ -7,9 +7,9 @@ import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed, permutation } from '../../../src/core/key.js'
 import { finalAnswer, gsm8kTasks } from '../../../src/data/datasets/gsm8k.js'
-import { History, message } from '../../../src/data/history.js'
 import type { Task, TaskSource } from '../../../src/data/task.js'
 import { gsm8kAnswerReward } from '../../../src/envs/rewards/gsm8k.js'
+import { History, message } from '../../../src/text/history/history.js'
 
 const folder = new URL('../../../../shared/data/gsm8k/', import.meta.url)
 const absent = !existsSync(folder)

@@ -3,13 +3,13 @@ import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
-import { History, message } from '../../../src/data/history.js'
 import { gsm8kAnswerReward } from '../../../src/envs/rewards/gsm8k.js'
 import type { Answered, Reward, RewardService, ScoreContext } from '../../../src/envs/rewards/reward.js'
 import { exactMatch, tokenF1Reward } from '../../../src/envs/rewards/textMatch.js'
 import { weightedReward, weightedService } from '../../../src/envs/rewards/weightedReward.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { rewardLaws } from '../../../src/testing/rewardLaws.js'
+import { History, message } from '../../../src/text/history/history.js'
 
 const said = (reply: string, answer = '#### 4'): Answered => ({
   task: { id: 'a', query: 'What?', answer },

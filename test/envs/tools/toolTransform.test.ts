@@ -5,7 +5,6 @@ import { describe, expect, it } from 'vitest'
 import { describe as told } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { limiter } from '../../../src/core/limiter.js'
-import { History, type Message, message, append as say, type ToolCall, textOf } from '../../../src/data/history.js'
 import { dataSpec } from '../../../src/data/spec.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
 import { take } from '../../../src/data/tensorDict/selecting.js'
@@ -23,6 +22,14 @@ import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
+import {
+  History,
+  type Message,
+  message,
+  append as say,
+  type ToolCall,
+  textOf,
+} from '../../../src/text/history/history.js'
 import { answered, asking, refused } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 import { adder, callOf, echo, failing, waiting } from '../../kit/tools.js'

@@ -1,15 +1,14 @@
 import { readFileSync } from 'node:fs'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
-import { type History, lastMessage, message, textOf, toolResult } from '../../../src/data/history.js'
 import { dataSpec } from '../../../src/data/spec.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import type { Outcome } from '../../../src/envs/base/env.js'
 import { ChatEnv } from '../../../src/envs/chatEnv.js'
-import type { Outcome } from '../../../src/envs/env.js'
 import {
   AddThinkingPrompt,
   type AddThinkingPromptOptions,
@@ -20,6 +19,7 @@ import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import { anyTransformSample } from '../../../src/testing/transformSamples.js'
+import { type History, lastMessage, message, textOf, toolResult } from '../../../src/text/history/history.js'
 import { answered, asking, freeing, itemsAt, numbersAt, replies } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 

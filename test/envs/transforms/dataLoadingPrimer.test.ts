@@ -9,9 +9,9 @@ import { dataSpec, metaSpec, nodeSpec, raggedSpec, tensorSpec } from '../../../s
 import { endlessTasks, rowFailure, rowList, shuffled, type TaskSource } from '../../../src/data/task.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import { type Env, nextRequest } from '../../../src/envs/base/env.js'
 import { ChatEnv } from '../../../src/envs/chatEnv.js'
 import { DatasetChatEnv, type DatasetChatState } from '../../../src/envs/datasetChatEnv.js'
-import { type Env, nextRequest } from '../../../src/envs/env.js'
 import { LLMEnv } from '../../../src/envs/llmEnv.js'
 import { DataLoadingPrimer, type DataLoadingPrimerOptions } from '../../../src/envs/transforms/dataLoadingPrimer.js'
 import { StepCounter } from '../../../src/envs/transforms/stepCounter.js'
@@ -61,7 +61,8 @@ const endless = endlessTasks('endless', taskOf)
 
 const withRow = (broken: number): TaskSource => ({
   ...endless,
-  at: (i) => (i === broken ? E.left(rowFailure({ source: 'file.jsonl', row: i + 1, reason: 'bad' })) : endless.at(i)),
+  at: (i) =>
+    i === broken ? E.left(rowFailure('file.jsonl', { first: { row: i + 1, reason: 'bad' } })) : endless.at(i),
 })
 
 describe('DataLoadingPrimer', () => {

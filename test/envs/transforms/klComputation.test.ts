@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { REWARD_KL_FORMS, rewardKL } from '../../../src/data/rewardKL.js'

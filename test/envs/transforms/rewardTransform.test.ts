@@ -3,7 +3,6 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
-import { message, textOf } from '../../../src/data/history.js'
 import { dataSpec } from '../../../src/data/spec.js'
 import { type RowTask, type Task, taskList } from '../../../src/data/task.js'
 import { data, ragged } from '../../../src/data/tensorDict/leaf.js'
@@ -25,6 +24,7 @@ import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
+import { message, textOf } from '../../../src/text/history/history.js'
 import {
   answered,
   END_OF_TURN,

@@ -1,12 +1,10 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
-import { type ChatTemplate, chatTemplate, renderText, type TextSpan } from '../../../src/data/chatTemplate.js'
-import { History, type Message, message, append as say, textOf } from '../../../src/data/history.js'
 import { dataSpec } from '../../../src/data/spec.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
 import { merge } from '../../../src/data/tensorDict/merge.js'
@@ -17,6 +15,8 @@ import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
+import { History, type Message, message, append as say, textOf } from '../../../src/text/history/history.js'
+import { type ChatTemplate, chatTemplate, renderText, type TextSpan } from '../../../src/text/template/chatTemplate.js'
 import {
   answered,
   asking,

@@ -1,5 +1,5 @@
 /** The text of a thinking prompt is never learned: what the tokens, the rows of a collector and the gradients of a loss say. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
@@ -7,9 +7,7 @@ import { LLMCollector } from '../../../src/collectors/llmCollector.js'
 import { trajectoryReturns } from '../../../src/collectors/rollouts/turnRows.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
-import { chatTemplate } from '../../../src/data/chatTemplate.js'
 import type { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import type { TokenSpan } from '../../../src/data/textTokenizer.js'
 import { maskOfSpans } from '../../../src/data/tokenMasks.js'
 import { scope } from '../../../src/engine/scope.js'
 import { valueAndGrad } from '../../../src/engine/valueAndGrad.js'
@@ -24,6 +22,8 @@ import { append } from '../../../src/envs/transforms/transform.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
 import { totalLoss } from '../../../src/objectives/policyLoss.js'
 import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
+import { chatTemplate } from '../../../src/text/template/chatTemplate.js'
+import type { TokenSpan } from '../../../src/text/tokenizer/textTokenizer.js'
 import {
   answered,
   asking,

@@ -4,13 +4,13 @@ import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { dataSpec, raggedSpec } from '../../../src/data/spec.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import type { TokenSpan } from '../../../src/data/textTokenizer.js'
 import { TokenBudget, type TokenBudgetOptions } from '../../../src/envs/transforms/tokenBudget.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import { anyTransformSample } from '../../../src/testing/transformSamples.js'
+import type { TokenSpan } from '../../../src/text/tokenizer/textTokenizer.js'
 import {
   answered,
   asking,

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { KeyValues } from '../../../src/modules/generation/modelRunner.js'
 import { BLOCK_SIZE, bytesOf, makePrefixCache, type PrefixCache } from '../../../src/modules/generation/prefixCache.js'
+import type { KeyValues } from '../../../src/modules/generation/runner/modelRunner.js'
 
 /** Keys and values that are the tokens themselves. */
 const readOf =

@@ -1,5 +1,5 @@
 /** Adapters as values: what they change, what they leave alone, and that all forms of one compute the same. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
@@ -13,10 +13,10 @@ import {
   mergeLora,
   withLora,
 } from '../../../src/modules/lora/adapter.js'
-import { addLora, loraNames } from '../../../src/modules/lora/apply.js'
 import { loraConfig } from '../../../src/modules/lora/config.js'
 import { adapterFromWeights, adapterWeights } from '../../../src/modules/lora/weights.js'
-import { makeParams } from '../../../src/modules/pretrained.js'
+import { makeParams } from '../../../src/modules/pretrained/pretrained.js'
+import { addLora, loraNames } from '../../../src/modules/transformer/applyLora.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
 import { TransformersWrapper } from '../../../src/modules/transformersWrapper.js'
 import { requireLeft, requireRight } from '../../../src/testing/results.js'

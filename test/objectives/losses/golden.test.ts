@@ -1,6 +1,6 @@
 /** Policy losses against numbers that verl's functions give in float64: values, gradients and metrics of one batch of three completions. */
 import { describe, expect, it } from 'vitest'
-import type { Aggregation } from '../../../src/objectives/aggregation.js'
+import type { Aggregation } from '../../../src/objectives/losses/aggregation.js'
 import { cispo } from '../../../src/objectives/losses/cispo.js'
 import { clippedSurrogate } from '../../../src/objectives/losses/clippedSurrogate.js'
 import { klCov } from '../../../src/objectives/losses/covariance.js'

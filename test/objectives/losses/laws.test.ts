@@ -1,7 +1,6 @@
 /** What all policy losses have in common, and what each is at the policy that sampled. Gradients by finite differences: `oracle.test.ts`. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Aggregation } from '../../../src/objectives/aggregation.js'
 import {
   cispo,
   clippedSurrogate,
@@ -15,7 +14,8 @@ import {
   sapo,
   type TokenObjective,
   vespo,
-} from '../../../src/objectives/index.js'
+} from '../../../src/doors/objectives.js'
+import type { Aggregation } from '../../../src/objectives/losses/aggregation.js'
 import { type PolicyLossOptions, policyLoss } from '../../../src/objectives/policyLoss.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'

@@ -1,10 +1,10 @@
 /** Every policy loss, with any aggregation, divergences, bonus, weights and threshold, against float64 on plain arrays: values and gradients. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, it } from 'vitest'
 import { scope } from '../../../src/engine/scope.js'
 import { valueAndGrad } from '../../../src/engine/valueAndGrad.js'
-import { KL_FORMS, klTerm } from '../../../src/objectives/klForms.js'
+import { KL_FORMS, klTerm } from '../../../src/objectives/losses/klForms.js'
 import { type KLTerm, type PolicyLossOptions, policyLoss } from '../../../src/objectives/policyLoss.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine, valuesOf } from '../../kit/engine.js'

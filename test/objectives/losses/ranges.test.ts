@@ -1,6 +1,6 @@
 /** Numbers that an objective cannot take are refused one by one, in its own words; those at the border are taken. */
 import { describe, expect, it } from 'vitest'
-import { anAggregation } from '../../../src/objectives/aggregation.js'
+import { anAggregation } from '../../../src/objectives/losses/aggregation.js'
 import { cispo } from '../../../src/objectives/losses/cispo.js'
 import { clippedSurrogate } from '../../../src/objectives/losses/clippedSurrogate.js'
 import { clipCov, klCov } from '../../../src/objectives/losses/covariance.js'

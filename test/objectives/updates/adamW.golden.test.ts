@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import type { NamedTensors } from '../../../src/data/weights.js'
 import { jit } from '../../../src/engine/jit.js'

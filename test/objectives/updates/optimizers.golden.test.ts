@@ -1,6 +1,6 @@
 /** Optimizers against torch.optim, and Lion against its paper: five steps in float64 there and float32 here. */
 import { readFileSync } from 'node:fs'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import type { NamedTensors } from '../../../src/data/weights.js'
 import { jit } from '../../../src/engine/jit.js'

@@ -1,5 +1,5 @@
 /** Arguments of TensorDict operations, drawn to fit the TensorDict at hand: paths, lists, orders, masks, axes. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import type { Path } from '../../../src/data/tensorDict/keys.js'
 import type { Leaf } from '../../../src/data/tensorDict/leaf.js'

@@ -1,5 +1,5 @@
 /** Laws 66 to 68, and 87: equality, specs, hashes, differences, plain values. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import * as O from 'fp-ts/lib/Option.js'

@@ -1,5 +1,5 @@
 /** Laws 26 to 31, and 33: functions over leaves. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type fc from 'fast-check'
 import * as O from 'fp-ts/lib/Option.js'
 import { add, mul } from '../../../src/data/tensorDict/arithmetic.js'

@@ -1,5 +1,5 @@
 /** The laws of gradients of TensorDicts: numbers 80 to 82. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { gradientsOf } from '../../../src/data/gradients.js'
 import { select } from '../../../src/data/tensorDict/edit.js'

@@ -1,5 +1,5 @@
 /** Laws 34 to 44: choosing batch elements. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { select, set } from '../../../src/data/tensorDict/edit.js'
 import { ellipsis, type IndexPart, index, mask, newAxis } from '../../../src/data/tensorDict/indexing.js'

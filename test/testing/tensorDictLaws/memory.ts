@@ -1,5 +1,5 @@
 /** The laws of memory: numbers 75 to 79, for any operations on TensorDicts. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { concat } from '../../../src/data/tensorDict/joining.js'
 import { mapLeaves } from '../../../src/data/tensorDict/leaves.js'

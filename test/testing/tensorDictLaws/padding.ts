@@ -1,5 +1,5 @@
 /** Laws 60 to 62: padding and its inverses. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type fc from 'fast-check'
 import { set } from '../../../src/data/tensorDict/edit.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'

@@ -1,5 +1,5 @@
 /** Laws 1, 67, 69, 72, 78 and 79: what holds for every batch operation, and for programs of them. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { index, mask } from '../../../src/data/tensorDict/indexing.js'
 import { toNested } from '../../../src/data/tensorDict/inspect.js'

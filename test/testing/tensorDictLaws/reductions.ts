@@ -1,5 +1,5 @@
 /** Laws 63 and 65: reductions of batch axes and features. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { none, some } from 'fp-ts/lib/Option.js'
 import { concat } from '../../../src/data/tensorDict/joining.js'

@@ -1,5 +1,5 @@
 /** Laws 69 to 74, and 78: nothing changes, what is untouched is shared, what is refused leaves nothing. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { fromArrays } from '../../../src/data/nested.js'
 import { add } from '../../../src/data/tensorDict/arithmetic.js'

@@ -1,5 +1,5 @@
 /** Law 32: functions with effects over leaves, for applicatives that hold their results, for their compositions, and for tasks. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { type Applicative1, getApplicativeComposition } from 'fp-ts/lib/Applicative.js'
 import * as E from 'fp-ts/lib/Either.js'

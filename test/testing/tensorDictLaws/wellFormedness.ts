@@ -1,5 +1,5 @@
 /** Laws 1 to 5: what a TensorDict is, and its batch shape. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type fc from 'fast-check'
 import { none, some } from 'fp-ts/lib/Option.js'
 import { autoBatch, withBatchShape } from '../../../src/data/tensorDict/batchShape.js'

@@ -1,5 +1,5 @@
 /** Convolutions and their gradients, in two and three dimensions, with full or one-channel filters. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { sameShape, type Value } from '../graph.js'
 import {
   type Emitter,

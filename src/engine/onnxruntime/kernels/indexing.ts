@@ -1,5 +1,5 @@
 /** Kernels that look elements up or put them somewhere by index. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { Value } from '../graph.js'
 import { sizeOf } from '../graph.js'
 import type { KernelRule, RuleTable } from '../rule.js'

@@ -1,5 +1,5 @@
 /** Matrix products and the functions normally applied to their results. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { Value } from '../graph.js'
 import type { Emitter, KernelRule, RuleTable } from '../rule.js'
 import { broadcastShape, flagAttribute, isFloat, numberAttribute } from '../rule.js'

@@ -1,5 +1,5 @@
 /** Averages and maxima of windows, in two and three dimensions, and their gradients. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { sameShape, sizeOf, type Value } from '../graph.js'
 import {
   type Emitter,

@@ -1,5 +1,5 @@
 /** Kernels that write slices to places given by index vectors. Sums run on one thread, see `docs/decisions`. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { sizeOf, type Value } from '../graph.js'
 import { type Emitter, integersAttribute, type KernelRule, type RuleTable } from '../rule.js'
 import { castValue } from './elementwise.js'

@@ -1,5 +1,5 @@
 /** Kernels that move elements without arithmetic. A call whose shapes do not fit throws here, with tfjs's own words. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type { Value } from '../graph.js'
 import { sizeOf } from '../graph.js'
 import type { Emitter, KernelInputs, KernelRule, RuleTable } from '../rule.js'

@@ -1,5 +1,5 @@
 /** Kernels that turn, stretch and fold axes: reversal, strides, mirrored borders, blocks of pixels. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { sizeOf, type Value } from '../graph.js'
 import {
   type Emitter,

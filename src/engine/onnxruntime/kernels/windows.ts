@@ -1,5 +1,5 @@
 /** What convolutions and pools share: the geometry of their windows, and the order of axes that ONNX asks for. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import type { Value } from '../graph.js'
 import type { Emitter } from '../rule.js'
 import { padValue, transposeValue } from './shape.js'

@@ -5,7 +5,7 @@
  * Axis letters: S rows, N tokens of several prompts one after another, C cached places, K key-value heads, Q query heads, H head size,
  * V vocabulary, D features.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { type Jitted, jit, type VaryingAxes } from '../../../engine/jit.js'
 import { cachedAttention } from '../../../engine/ops/cachedAttention.js'
 import { decodeAttention } from '../../../engine/ops/decodeAttention.js'

@@ -1,13 +1,13 @@
 /** Rows that are decoded together: their keys and values in arrays that grow, dense in rows, updated in place between steps. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import { adoptTensor, type Bound } from '../../../engine/jit.js'
 import { MASKED } from '../../../engine/ops/attention.js'
 import { scope } from '../../../engine/scope.js'
 import type { DecoderConfig } from '../../transformer/config.js'
 import type { Params } from '../../transformer/params.js'
 import type { RotaryTables } from '../../transformer/rotaryTables.js'
-import type { KeyValues, Lane, LaneWeights, NextToken } from '../modelRunner.js'
 import { biasName, type RunnerGraphs, type RunnerOutput, type StepInput } from './graphs.js'
+import type { KeyValues, Lane, LaneWeights, NextToken } from './modelRunner.js'
 import { nextTokens } from './nextTokens.js'
 
 /** Places by which the capacity grows at least. */

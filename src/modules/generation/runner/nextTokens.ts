@@ -1,7 +1,7 @@
 /** What the graphs say about the next token of each row, as records of plain numbers. */
-import type * as tf from '@tensorflow/tfjs'
-import type { NextToken } from '../modelRunner.js'
+import type * as tf from '@tensorflow/tfjs-core'
 import type { Scores } from './graphs.js'
+import type { NextToken } from './modelRunner.js'
 
 /** One record for each row. The arrays are views of what the graph gave. */
 export const nextTokens = (scores: Scores, inverseTemperature: Float32Array): readonly NextToken[] => {

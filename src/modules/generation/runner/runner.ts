@@ -1,14 +1,14 @@
 /** A decoder as a `ModelRunner`: prompts packed into one run, decoding steps of whole lanes. */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '@tensorflow/tfjs-core'
 import { adoptTensor } from '../../../engine/jit.js'
 import { MASKED } from '../../../engine/ops/attention.js'
 import { scope } from '../../../engine/scope.js'
 import type { DecoderConfig } from '../../transformer/config.js'
 import type { Params } from '../../transformer/params.js'
 import { type RotaryTables, rotaryTables } from '../../transformer/rotaryTables.js'
-import type { KeyValues, ModelRunner, PrefillItem, PrefillResult } from '../modelRunner.js'
 import { biasName, runnerGraphs } from './graphs.js'
 import { keyValuesOf, makeLane } from './lane.js'
+import type { KeyValues, ModelRunner, PrefillItem, PrefillResult } from './modelRunner.js'
 import { nextTokens } from './nextTokens.js'
 
 /** Tokens of several prompts that are computed in one run, unless one prompt alone has more. */

@@ -2,7 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { type Key, uniform } from '../../../core/key.js'
 import type { GeneratedToken, GenerationFailure, SamplingParams } from '../../../data/generation.js'
-import type { NextToken } from '../modelRunner.js'
+import type { NextToken } from '../runner/modelRunner.js'
 import { type Cuts, draw, keep, NO_CUTS, type Scale } from './cuts.js'
 import { type EditContext, editLogits, hasEdits } from './edits.js'
 import { argMaxOf, mostProbable, rankOf, unusable, wrongLogits } from './logProbs.js'

@@ -1,6 +1,6 @@
 /** The end of a completion, and its text as far as it is certain: a state in, a state and a result out. */
 import type { FinishReason, SamplingParams } from '../../../data/generation.js'
-import { type DecodeState, decodeEnd, decodeNext } from '../../../data/textTokenizer.js'
+import { type DecodeState, decodeEnd, decodeNext } from '../../../text/tokenizer/textTokenizer.js'
 import { findStop, openLength, type StopMatcher, stopMatcher } from './stopStrings.js'
 
 /** Why a completion ended. */

@@ -2,7 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { errorMessage, problemList } from '../../../core/failure.js'
-import { messageOfCalls } from '../../../data/toolCalls/callMessage.js'
+import { messageOfCalls } from '../../../text/toolCalls/callMessage.js'
 import type { ChatFinish, ChatTurn, ChatUsage } from './chatAction.js'
 import type { ReplyProblem } from './chatReply.js'
 

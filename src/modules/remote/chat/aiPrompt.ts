@@ -8,7 +8,7 @@ import {
   type Message,
   textOf,
   toolCallProblems,
-} from '../../../data/history.js'
+} from '../../../text/history/history.js'
 
 /** A message as language models of the AI SDK take it. */
 export type AIMessage =

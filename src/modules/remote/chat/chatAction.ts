@@ -1,8 +1,9 @@
 /** What policies over a chat protocol answer: a message for each conversation, with what the server said of it. */
-import type { Message } from '../../../data/history.js'
+
 import type { HistoryAction, SamplingRecord, StopReason } from '../../../data/policy.js'
 import { type Data, data, type Ragged, ragged } from '../../../data/tensorDict/leaf.js'
 import { TensorDict } from '../../../data/tensorDict/tensorDict.js'
+import type { Message } from '../../../text/history/history.js'
 
 /**
  * What is kept of an answer. `text`: the message, which every provider gives; there are no ids and no log-probabilities.

@@ -3,7 +3,7 @@ import type { Failure } from '../../../core/failure.js'
 import type { HttpFailure } from '../../../core/http.js'
 import { redact } from '../../../core/secrets.js'
 import type { PolicyFailure } from '../../../data/policy.js'
-import { errorOf } from '../vllm/failures.js'
+import { errorOf } from '../failures.js'
 import type { ReplyProblem } from './chatReply.js'
 
 /** Whose failure it was. */

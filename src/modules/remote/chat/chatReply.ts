@@ -2,9 +2,9 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { problemList } from '../../../core/failure.js'
-import { thinkingPart, thoughtsOf } from '../../../data/history/thinkingParts.js'
-import { callsInText, messageOfCalls, type WrittenCall } from '../../../data/toolCalls/callMessage.js'
-import type { ToolCallFormat } from '../../../data/toolCalls/format.js'
+import { thinkingPart, thoughtsOf } from '../../../text/history/thinkingParts.js'
+import { callsInText, messageOfCalls, type WrittenCall } from '../../../text/toolCalls/callMessage.js'
+import type { ToolCallFormat } from '../../../text/toolCalls/format.js'
 import type { CapturedTokens, ChatFinish, ChatTurn, ChatUsage } from './chatAction.js'
 
 const textPart = z.looseObject({ type: z.literal('text'), text: z.string() })

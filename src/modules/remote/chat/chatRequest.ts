@@ -3,8 +3,8 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { FormatFailure } from '../../../core/failure.js'
 import { type Key, uniformInteger } from '../../../core/key.js'
 import type { ServingWeights } from '../../../data/engineClient.js'
-import { historyToOpenAi, type OpenAiMessage } from '../../../data/history/openAiChat.js'
-import { type History, lastMessage } from '../../../data/history.js'
+import { type History, lastMessage } from '../../../text/history/history.js'
+import { historyToOpenAi, type OpenAiMessage } from '../../../text/history/openAiChat.js'
 import type { ChatSettings, ToolChoice } from './clientConfig.js'
 
 /** A seed that servers of 32 bits take too. Neighbouring keys have seeds far apart, so that `seed + 1` is nobody else's. */

@@ -5,7 +5,7 @@ import type { HttpFailure, Transport } from '../../../core/http.js'
 import type { EngineFailure } from '../../../data/engineClient.js'
 import { parseJsonAs } from '../../../data/schemaJson.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
-import { controlFailure, engineFailure } from '../vllm/failures.js'
+import { controlFailure, engineFailure } from '../failures.js'
 
 /** Where a server is: its address, or a transport to it. The key of its API belongs to the transport, which never shows it. */
 export type SGLangAddress = { readonly url: string; readonly apiKey?: string } | { readonly transport: Transport }

@@ -3,8 +3,8 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { Alarms } from '../../../core/capabilities.js'
 import type { EngineClient, EngineFailure, EngineState } from '../../../data/engineClient.js'
+import { engineFailure } from '../failures.js'
 import { versionOf } from '../vllm/answerEvents.js'
-import { engineFailure } from '../vllm/failures.js'
 import { changeAt, readAt, type SGLangServer } from './calls.js'
 
 /** What a call of control comes to. */

@@ -2,7 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { GenerationFailure, GenerationRequest } from '../../../data/generation.js'
-import { generationFailure } from '../vllm/failures.js'
+import { generationFailure } from '../failures.js'
 import type { WeightSpan, WireAnswer, WireLogProb, WirePart, WirePromptPlace, WireToken } from '../vllm/wireAnswer.js'
 
 const count = z.int().min(0)

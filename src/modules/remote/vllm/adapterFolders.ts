@@ -8,8 +8,8 @@ import type { AdapterWeights } from '../../../data/generation.js'
 import { adapterModules } from '../../lora/adapter.js'
 import { loraConfig } from '../../lora/config.js'
 import { adapterFiles } from '../../lora/peft.js'
+import { controlFailure, engineFailure, errorOf } from '../failures.js'
 import { sendTo, type VLLMServer } from './calls.js'
-import { controlFailure, engineFailure, errorOf } from './failures.js'
 
 /** Where adapters are handed over. */
 export interface SharedFolder {

@@ -6,7 +6,7 @@ import type { HttpFailure, HttpReply, HttpRequest, Transport } from '../../../co
 import type { EngineFailure } from '../../../data/engineClient.js'
 import { parseJsonAs } from '../../../data/schemaJson.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
-import { controlFailure, engineFailure } from './failures.js'
+import { controlFailure, engineFailure } from '../failures.js'
 
 /** A server, and how requests to it look. */
 export interface VLLMServer {

@@ -4,10 +4,10 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { EngineClient, EngineFailure, EngineState } from '../../../data/engineClient.js'
+import { controlFailure, engineFailure } from '../failures.js'
 import { versionOf } from './answerEvents.js'
 import { changeAt, readFrom, sendTo, type VLLMServer } from './calls.js'
 import { type DetectedServer, modelsSchema } from './detect.js'
-import { controlFailure, engineFailure } from './failures.js'
 import { hasFeature, needed, type VLLMFeature } from './features.js'
 
 /** What a server answers to a call that changes it. */

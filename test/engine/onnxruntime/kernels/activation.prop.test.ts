@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import { describe } from 'vitest'
 import { activationRules } from '../../../../src/engine/onnxruntime/kernels/activation.js'
 import { kernelLaws, row } from '../../../kit/backends.js'

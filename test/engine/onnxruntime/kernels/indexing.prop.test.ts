@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { indexingRules } from '../../../../src/engine/onnxruntime/kernels/indexing.js'
@@ -143,7 +143,7 @@ describe('indexing kernels', () => {
   it('regression: UnsortedSegmentSum loses no addition to equal ids, and repeats exactly (ScatterND did neither)', () => {
     const [rows, width] = [40_000, 8]
     const [x, ids] = [tf.ones([rows, width]), tf.zeros([rows], 'int32') as tf.Tensor1D] // typed by its shape
-    const fractions = tf.tidy(() => tf.div(tf.range(0, rows * width), rows * width).reshape([rows, width]))
+    const fractions = tf.tidy(() => tf.reshape(tf.div(tf.range(0, rows * width), rows * width), [rows, width]))
     const sums = (values: tf.Tensor): number[] => tf.tidy(() => valuesOf(tf.unsortedSegmentSum(values, ids, 2)))
     const first = sums(fractions)
     for (let i = 0; i < 5; i++) {

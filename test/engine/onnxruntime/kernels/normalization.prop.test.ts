@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe } from 'vitest'
 import { normalizationRules } from '../../../../src/engine/onnxruntime/kernels/normalization.js'

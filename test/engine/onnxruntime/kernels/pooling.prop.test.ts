@@ -1,4 +1,4 @@
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '@tensorflow/tfjs-core'
 import type fc from 'fast-check'
 import { describe } from 'vitest'
 import { poolingRules } from '../../../../src/engine/onnxruntime/kernels/pooling.js'

@@ -1,9 +1,9 @@
 /** What a policy might write to hang a check. A megabyte of it is read in test/learning/ifEvalHostile.test.ts. */
 import { describe, expect, it } from 'vitest'
 import type { InstructionId } from '../../../../src/data/datasets/ifEvalInstructions.js'
-import { History, message } from '../../../../src/data/history.js'
 import { ifEvalReward } from '../../../../src/envs/rewards/ifEval/ifEvalReward.js'
 import { ifEvalScore } from '../../../../src/envs/rewards/ifEval/ifEvalScore.js'
+import { History, message } from '../../../../src/text/history/history.js'
 import { hostileTexts, ifEvalTask, KIND_SAMPLES, type KindSample, loadedDetector } from '../../../kit/ifEval.js'
 
 const context = { detectLanguage: await loadedDetector() }

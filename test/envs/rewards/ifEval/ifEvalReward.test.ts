@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { InstructionId } from '../../../../src/data/datasets/ifEvalInstructions.js'
-import { append, History, message } from '../../../../src/data/history.js'
 import {
   type IfEvalReading,
   type IfEvalRewardOptions,
@@ -10,6 +9,7 @@ import {
 } from '../../../../src/envs/rewards/ifEval/ifEvalReward.js'
 import { checkLaws } from '../../../../src/testing/law.js'
 import { rewardLaws } from '../../../../src/testing/rewardLaws.js'
+import { append, History, message } from '../../../../src/text/history/history.js'
 import { ifEvalTask, inBlocks, KIND_SAMPLES, type KindSample, loadedDetector } from '../../../kit/ifEval.js'
 
 const detectLanguage = await loadedDetector()

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import type { Instruction } from '../../../../src/data/datasets/ifEval.js'
-import { History, message } from '../../../../src/data/history.js'
 import { ifEvalReward } from '../../../../src/envs/rewards/ifEval/ifEvalReward.js'
+import { History, message } from '../../../../src/text/history/history.js'
 import { ifEvalTask } from '../../../kit/ifEval.js'
 
 interface ScoredReply {

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { SamplingParams } from '../../../../src/data/generation.js'
-import { decodeEnd, decodeNext, type TextTokenizer } from '../../../../src/data/textTokenizer.js'
 import { DEFAULT_SAMPLING } from '../../../../src/modules/generation/sampling/params.js'
 import {
   bannedTokens,
@@ -11,6 +10,7 @@ import {
   type StopRules,
   stopTracker,
 } from '../../../../src/modules/generation/sampling/stopTracker.js'
+import { decodeEnd, decodeNext, type TextTokenizer } from '../../../../src/text/tokenizer/textTokenizer.js'
 import { type Family, familyTokenizer } from '../../../kit/tokenizers.js'
 
 const NONE = { text: '', finish: null }

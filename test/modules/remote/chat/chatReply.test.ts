@@ -1,8 +1,8 @@
 /** Server responses with content other than text. */
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { textOf } from '../../../../src/data/history.js'
 import { chatReply, turnsOf } from '../../../../src/modules/remote/chat/chatReply.js'
+import { textOf } from '../../../../src/text/history/history.js'
 
 const read = (message: object) => chatReply({ choices: [{ message, finish_reason: 'stop' }] })
 

@@ -10,7 +10,7 @@ import type { AdapterWeights, GenerationEvent } from '../../../../src/data/gener
 import { collectEvents } from '../../../../src/modules/generation/generateAll.js'
 import { type VLLMClientOptions, vLLMClient } from '../../../../src/modules/remote/vllm/client.js'
 import { requestSeed } from '../../../../src/modules/remote/vllm/wireRequest.js'
-import type { ServeOptions } from '../../../../src/serve/served.js'
+import type { ServeOptions } from '../../../../src/serve/requests/served.js'
 import type { ScriptedEngine } from '../../../kit/plannedEngine.js'
 import { saying, scripted, served, tokenizer } from '../../../kit/served.js'
 import { eventsOf, failureIn, requestOf, transportTo } from '../../../kit/wire.js'

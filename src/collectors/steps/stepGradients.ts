@@ -1,0 +1,70 @@
+/** Gradients of a loss on a micro-batch, through the whole decoder at once or layer by layer. */
+import type * as tf from '@tensorflow/tfjs-core'
+import type { NamedTensors } from '../../data/weights.js'
+import { jit } from '../../engine/jit.js'
+import { valueAndGrad } from '../../engine/valueAndGrad.js'
+import type { DecoderConfig } from '../../modules/transformer/config.js'
+import { type LossOfStates, makeLayerwise } from '../../modules/transformer/layerwise.js'
+import { completionStates } from '../../modules/transformer/score.js'
+import type { RowTensors } from './tokenRows.js'
+
+/** Activations to recompute in the backward pass: none, or those inside each layer. */
+export type Recompute = 'none' | 'layers'
+
+/** A micro-batch and the weights. */
+export interface GradInput<K extends string> extends RowTensors<K> {
+  readonly params: NamedTensors
+  readonly frozen: NamedTensors
+}
+
+/** The loss of a micro-batch, and auxiliary results. */
+export interface StepPart<X> {
+  readonly loss: tf.Tensor
+  readonly aux: X
+}
+
+/** Gradients by name, with the loss and its metrics. */
+export interface GradOutput<X> extends StepPart<X> {
+  readonly grads: NamedTensors
+}
+
+/** A loss as a function of the decoder's states and a micro-batch. */
+export type StepLoss<K extends string, X> = LossOfStates<RowTensors<K>, X>
+
+/** Computes gradients in one pass through the whole decoder, for `params` but not for `frozen`. */
+export const wholeGradients =
+  <K extends string, X>(config: DecoderConfig, loss: StepLoss<K, X>) =>
+  ({ params, frozen, ...rows }: GradInput<K>): GradOutput<X> => {
+    const { value, grads, aux } = valueAndGrad(params, (trained) => {
+      const weights = { ...frozen, ...trained }
+      return loss({ states: completionStates(weights, config, rows.batch), weights }, rows)
+    })
+    return { loss: value, grads, aux }
+  }
+
+/** Compiled gradients of micro-batches. */
+export interface StepGradients<K extends string, X> {
+  /** Computes gradients. The results belong to the enclosing scope. */
+  readonly run: (input: GradInput<K>) => GradOutput<X>
+  readonly release: () => void
+}
+
+/** Compiles gradients. `recompute` affects only memory, time and rounding. */
+export const stepGradients = <K extends string, X>(
+  config: DecoderConfig,
+  loss: StepLoss<K, X>,
+  recompute: Recompute,
+): StepGradients<K, X> => {
+  if (recompute === 'none') {
+    const compiled = jit(wholeGradients(config, loss))
+    return { run: compiled, release: compiled.release }
+  }
+  const layerwise = makeLayerwise(config, loss)
+  return {
+    run: ({ params, frozen, ...rows }) => {
+      const { value, grads, aux } = layerwise.run({ params, frozen, batch: rows.batch, rest: rows })
+      return { loss: value, grads, aux }
+    },
+    release: layerwise.release,
+  }
+}

@@ -1,0 +1,105 @@
+/** Metrics of a training step, and their combination over micro-batches. */
+import type * as tf from '@tensorflow/tfjs-core'
+import { essOf } from '../../objectives/grpoLoss.js'
+import type { PolicyLossOutput } from '../../objectives/policyLoss.js'
+import type { StepPart } from './stepGradients.js'
+
+/** Means over the tokens of a step, without unit unless stated. */
+export interface StepMetrics {
+  readonly loss: number
+  /**
+   * Share of tokens whose ratio is outside the clip range, and of those that lost their gradient.
+   */
+  readonly clipFraction: number
+  readonly cutFraction: number
+  /** Nats. */
+  readonly klApprox: number
+  /** Nats, or `null` without a reference. */
+  readonly klToRef: number | null
+  readonly ess: number
+  /** Nats. */
+  readonly entropy: number
+  readonly gradNorm: number
+  readonly tokens: number
+  /**
+   * Largest gap between a token's sampled and recomputed log-probability before the update, in
+   * nats.
+   */
+  readonly maxLogProbGap: number
+}
+
+/** The metrics of a policy loss on a micro-batch. */
+export interface PolicyMeasures {
+  readonly output: PolicyLossOutput
+  readonly gap: tf.Tensor
+}
+
+/** Combines the metrics of micro-batches. Losses and means are already scaled to the whole step. */
+export const combineMetrics = (parts: readonly StepPart<PolicyMeasures>[], gradNorm: number): StepMetrics => {
+  const numbers = (f: (part: StepPart<PolicyMeasures>) => tf.Tensor | undefined): readonly number[] =>
+    parts.flatMap((part) => {
+      const tensor = f(part)
+      return tensor === undefined ? [] : [tensor.dataSync()[0]!]
+    })
+  const sum = (f: (part: StepPart<PolicyMeasures>) => tf.Tensor | undefined): number =>
+    numbers(f).reduce((a, b) => a + b, 0)
+  const logSum = (f: (part: StepPart<PolicyMeasures>) => tf.Tensor): number => {
+    const logs = numbers(f)
+    const highest = Math.max(...logs)
+    return highest + Math.log(logs.reduce((total, x) => total + Math.exp(x - highest), 0))
+  }
+  const tokens = sum((part) => part.aux.output.tokens)
+  return {
+    loss: sum((part) => part.loss),
+    clipFraction: sum((part) => part.aux.output.clipFraction),
+    cutFraction: sum((part) => part.aux.output.cutFraction),
+    klApprox: sum((part) => part.aux.output.klApprox),
+    klToRef: parts[0]?.aux.output.klToRef === undefined ? null : sum((part) => part.aux.output.klToRef),
+    ess: essOf({
+      tokens,
+      logSumWeights: logSum((part) => part.aux.output.logSumWeights),
+      logSumSquaredWeights: logSum((part) => part.aux.output.logSumSquaredWeights),
+    }),
+    entropy: sum((part) => part.aux.output.entropy),
+    gradNorm,
+    tokens,
+    maxLogProbGap: Math.max(...numbers((part) => part.aux.gap)),
+  }
+}
+
+const MEANS = [
+  'clipFraction',
+  'cutFraction',
+  'klApprox',
+  'ess',
+  'entropy',
+] as const satisfies readonly (keyof StepMetrics)[]
+
+/**
+ * Combines the metrics of several updates: means over all tokens, sums of tokens, and means of loss
+ * and gradient norm over updates. `maxLogProbGap` is taken from the first update, because later
+ * updates no longer have the policy that sampled.
+ *
+ * Edges    without any update, all metrics are 0 and `klToRef` is `null`.
+ */
+export const combineUpdates = (updates: readonly StepMetrics[]): StepMetrics => {
+  const total = updates.reduce((sum, { tokens }) => sum + tokens, 0)
+  const byToken = (f: (update: StepMetrics) => number): number =>
+    updates.reduce((sum, update) => sum + f(update) * update.tokens, 0) / Math.max(1, total)
+  const byUpdate = (f: (update: StepMetrics) => number): number =>
+    updates.reduce((sum, update) => sum + f(update), 0) / Math.max(1, updates.length)
+  const [first, ...more] = updates
+  if (first !== undefined && more.length === 0) return first
+  const means = Object.fromEntries(MEANS.map((name) => [name, byToken((update) => update[name])])) as Pick<
+    StepMetrics,
+    (typeof MEANS)[number]
+  > // by MEANS
+  return {
+    ...means,
+    loss: byUpdate((update) => update.loss),
+    klToRef: first === undefined || first.klToRef === null ? null : byToken((update) => update.klToRef ?? 0),
+    gradNorm: byUpdate((update) => update.gradNorm),
+    tokens: total,
+    maxLogProbGap: first?.maxLogProbGap ?? 0,
+  }
+}

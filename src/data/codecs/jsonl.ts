@@ -1,0 +1,213 @@
+/** JSON Lines: one JSON value on each line of a text, or of a file of any size. */
+
+import * as E from 'fp-ts/lib/Either.js'
+import type { z } from 'zod'
+import type { ByteSource } from '../../core/byteSource.js'
+import type { FileFailure } from '../../core/failure.js'
+import { joinBytes } from '../../core/joinBytes.js'
+import { parseJson } from '../../core/json.js'
+import type { RowFailure, RowProblem } from '../task.js'
+import { rowFailure } from '../task.js'
+
+export interface JsonLinesOptions<T> {
+  /** What every row must be; the values are what the schema makes of them. */
+  readonly schema: z.ZodType<T>
+  /** The name that a failure gives, such as the path of the file. */
+  readonly source: string
+}
+
+const BYTE_ORDER_MARK = '\uFEFF'
+
+/** JSON's own white space, less the line feed that ends the line. The carriage return of CRLF is part of it. */
+const BLANK = /^[ \t\r]*$/
+
+/** Bad rows after which reading stops. */
+export const MOST_PROBLEMS = 100
+
+/** Everything that a schema has against a value, in one sentence. */
+export const describeIssues = (error: z.ZodError): string =>
+  error.issues
+    .map(({ path, message }) => (path.length === 0 ? message : `${path.map(String).join('.')}: ${message}`))
+    .join('; ')
+
+const parseLine = <T>(line: string, schema: z.ZodType<T>): E.Either<string, T> => {
+  const json = parseJson(line)
+  if (E.isLeft(json)) return json
+  const parsed = schema.safeParse(json.right)
+  return parsed.success ? E.right(parsed.data) : E.left(describeIssues(parsed.error))
+}
+
+/**
+ * The rows of a JSON Lines text, in order.
+ *
+ * A byte order mark at the start and CRLF line ends are accepted. Lines of white space hold no row, but they count: the row
+ * number of a failure is the line number in the file.
+ *
+ * Errors   `Left(RowFailure)` for the lines that are not JSON or not what the schema asks for: the first, and the others up to 100.
+ * Effects  none: it reads no file.
+ *
+ * @example
+ * parseJsonLines('{"n":1}\n{"n":2}\n', { schema: z.object({ n: z.number() }), source: 'a.jsonl' }) // right([{ n: 1 }, { n: 2 }])
+ */
+export const parseJsonLines = <T>(
+  text: string,
+  { schema, source }: JsonLinesOptions<T>,
+): E.Either<RowFailure, readonly T[]> => {
+  const lines = (text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text).split('\n')
+  const rows: T[] = []
+  const problems: RowProblem[] = []
+  for (const [index, line] of lines.entries()) {
+    if (problems.length === MOST_PROBLEMS) break
+    if (BLANK.test(line)) continue
+    const row = parseLine(line, schema)
+    if (E.isLeft(row)) problems.push({ row: index + 1, reason: row.left })
+    else rows.push(row.right)
+  }
+  const [first, ...others] = problems
+  return first === undefined ? E.right(rows) : E.left(rowFailure(source, { first, others }))
+}
+
+/** A row of a file and the line that it stands on, counted from 1. */
+export interface NumberedRow<T> {
+  readonly line: number
+  readonly value: T
+  /** Bytes of the file up to the end of the line, its line feed included. */
+  readonly end: number
+}
+
+export interface ReadJsonLinesOptions<T> extends Pick<JsonLinesOptions<T>, 'schema'> {
+  /** Bytes that are read at a time. Default 1 MiB. */
+  readonly chunkBytes?: number
+  /** A longer line is a failure, and is not kept in memory. Default 256 MiB. */
+  readonly maxLineBytes?: number
+}
+
+/** A line as it stands in a file: its bytes, or how many there were if they were too many. */
+interface RawLine {
+  readonly bytes: Uint8Array | undefined
+  readonly length: number
+  /** False for a last line without a line feed. */
+  readonly isWhole: boolean
+  /** Where it ends in the file, with its line feed. */
+  readonly end: number
+}
+
+const LINE_FEED = 0x0a
+
+/** Lines of a source, split at line feeds; no more than a line and a chunk are in memory. */
+async function* rawLines(
+  source: ByteSource,
+  { chunkBytes, maxLineBytes }: { readonly chunkBytes: number; readonly maxLineBytes: number },
+): AsyncGenerator<E.Either<FileFailure, RawLine>> {
+  let parts: Uint8Array[] = []
+  let length = 0
+  const add = (part: Uint8Array): void => {
+    length += part.length
+    if (length > maxLineBytes) parts = []
+    else if (part.length > 0) parts.push(part)
+  }
+  const lineTo = (end: number, ending: 'line feed' | 'end of file'): RawLine => {
+    const line = {
+      bytes: length > maxLineBytes ? undefined : joinBytes(parts),
+      length,
+      isWhole: ending === 'line feed',
+      end,
+    }
+    parts = []
+    length = 0
+    return line
+  }
+  for (let start = 0; start < source.size; start += chunkBytes) {
+    const chunk = await source.read(start, Math.min(start + chunkBytes, source.size))()
+    if (E.isLeft(chunk)) {
+      yield chunk
+      return
+    }
+    let from = 0
+    for (let at = chunk.right.indexOf(LINE_FEED); at >= 0; at = chunk.right.indexOf(LINE_FEED, from)) {
+      add(chunk.right.subarray(from, at))
+      from = at + 1
+      yield E.right(lineTo(start + from, 'line feed'))
+    }
+    add(chunk.right.subarray(from))
+  }
+  if (length > 0) yield E.right(lineTo(source.size, 'end of file'))
+}
+
+const decodeLine = ({ bytes, length, isWhole }: RawLine, limit: number): E.Either<string, string> => {
+  if (bytes === undefined) return E.left(`the line has ${length} bytes, more than the ${limit} that are allowed`)
+  try {
+    return E.right(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes))
+  } catch {
+    return E.left(isWhole ? 'not UTF-8' : `not UTF-8: the last line is cut off after ${length} bytes`)
+  }
+}
+
+/**
+ * The rows of a JSON Lines file of any size, one after the other, each with its line number.
+ *
+ * A bad line is a `Left` in its place, and the lines after it follow: nothing is lost. A last line that is cut off is such a `Left`,
+ * and says so. Byte order mark, CRLF and lines of white space are treated as in `parseJsonLines`.
+ *
+ * Errors   yields `Left(RowFailure)` for a line that is not UTF-8, not JSON, not what the schema asks for, or too long; yields
+ *          `Left(FileFailure)` and ends if the file cannot be read on. Throws RangeError for a limit that is no positive integer.
+ * Effects  reads the source.
+ * Cost     linear; memory for a chunk and a line.
+ */
+export async function* readJsonLines<T>(
+  source: ByteSource,
+  options: ReadJsonLinesOptions<T>,
+): AsyncGenerator<E.Either<RowFailure | FileFailure, NumberedRow<T>>> {
+  const { schema, chunkBytes = 2 ** 20, maxLineBytes = 2 ** 28 } = options
+  for (const [name, limit] of Object.entries({ chunkBytes, maxLineBytes })) {
+    if (!Number.isSafeInteger(limit) || limit < 1) {
+      throw new RangeError(`readJsonLines: ${name} must be a positive integer, got ${limit}`)
+    }
+  }
+  let line = 0
+  for await (const raw of rawLines(source, { chunkBytes, maxLineBytes })) {
+    if (E.isLeft(raw)) {
+      yield raw
+      return
+    }
+    line += 1
+    const fail = (reason: string): E.Either<RowFailure, never> =>
+      E.left(rowFailure(source.name, { first: { row: line, reason } }))
+    const decoded = decodeLine(raw.right, maxLineBytes)
+    if (E.isLeft(decoded)) {
+      yield fail(decoded.left)
+      continue
+    }
+    const text = line === 1 && decoded.right.startsWith(BYTE_ORDER_MARK) ? decoded.right.slice(1) : decoded.right
+    if (BLANK.test(text)) continue
+    const row = parseLine(text, schema)
+    if (E.isRight(row)) yield E.right({ line, value: row.right, end: raw.right.end })
+    else
+      yield fail(
+        raw.right.isWhole
+          ? row.left
+          : `${row.left}; it is the last line, and no line feed ends it: the file may be cut off`,
+      )
+  }
+}
+
+/**
+ * All rows of a JSON Lines file of any size.
+ *
+ * Errors   `Left(RowFailure)` with the first bad line and the others up to 100, `Left(FileFailure)` if the file cannot be read.
+ * Effects  reads the source.
+ */
+export const collectJsonLines =
+  <T>(source: ByteSource, options: ReadJsonLinesOptions<T>) =>
+  async (): Promise<E.Either<RowFailure | FileFailure, readonly T[]>> => {
+    const rows: T[] = []
+    const problems: RowProblem[] = []
+    for await (const row of readJsonLines(source, options)) {
+      if (E.isRight(row)) rows.push(row.right.value)
+      else if (row.left._tag === 'FileFailure') return E.left(row.left)
+      else problems.push({ row: row.left.row, reason: row.left.reason })
+      if (problems.length === MOST_PROBLEMS) break
+    }
+    const [first, ...others] = problems
+    return first === undefined ? E.right(rows) : E.left(rowFailure(source.name, { first, others }))
+  }

@@ -1,0 +1,184 @@
+/**
+ * For those who sample beside training or on several machines: collectors that run ahead, shared
+ * queues of rollouts and their workers, replay buffers, dynamic sampling and packing.
+ */
+export {
+  type DynamicSamplingOptions,
+  dynamicSampling,
+  type SampledBatch,
+  type SampledGroup,
+  type SamplingCounts,
+  type SamplingDecision,
+  type SamplingRule,
+  samplingDecision,
+} from '../collectors/dynamicSampling.js'
+export type { BatchSink, CollectorWeights } from '../collectors/llmCollector.js'
+export { type InFlightUpdaterOptions, inFlightUpdater } from '../collectors/overlap/inFlightUpdater.js'
+export type {
+  OverlapCounts,
+  OverlapDrop,
+  OverlapRules,
+  OverlapStart,
+  StaleRule,
+} from '../collectors/overlap/overlapState.js'
+export type { TrainedTask } from '../collectors/overlap/overlapStep.js'
+export { type RolloutGroups, type RolloutGroupsOptions, rolloutGroups } from '../collectors/overlap/rolloutGroups.js'
+export {
+  type GroupSource,
+  type OverlapEnd,
+  type OverlapSeconds,
+  type OverlapStopped,
+  type PlayedTask,
+  type PlayingTask,
+  type PushVersion,
+  type SamplerAhead,
+  type SamplerAheadOptions,
+  sampleAhead,
+  type TakenStep,
+  type TakenTask,
+} from '../collectors/overlap/samplerAhead.js'
+export { tokenLags } from '../collectors/overlap/staleRows.js'
+export {
+  addTask,
+  type DeliveredRollout,
+  deliverRollout,
+  expireLeases,
+  failRollout,
+  groupQueue,
+  type LeaseName,
+  type LeaseRequest,
+  leaseRollout,
+  type RolloutLease,
+  renewLease,
+  returnRollout,
+} from '../collectors/queues/groupQueue.js'
+export type { LeaseQueue, TaskEnd } from '../collectors/queues/queueEvents.js'
+export { groupQueueFromJson, groupQueueToJson } from '../collectors/queues/queueJson.js'
+export {
+  type Changed,
+  type LogRead,
+  type LogRecord,
+  type LogSnapshot,
+  memoryQueueLog,
+  type QueueFailure,
+  type QueueLog,
+  type RolloutBytes,
+} from '../collectors/queues/queueLog.js'
+export type {
+  DropCause,
+  GroupQueueSettings,
+  GroupQueueState,
+  QueueRefusal,
+  Settled,
+} from '../collectors/queues/queueState.js'
+export { type RedisQueueLogOptions, redisQueueLog } from '../collectors/queues/redisQueueLog.js'
+export {
+  type FinishedRollout,
+  openRolloutQueue,
+  type QueueProblem,
+  type RolloutQueue,
+  type RolloutQueueOptions,
+  type TakenRollouts,
+  type TrainerQueue,
+  type WorkerQueue,
+} from '../collectors/queues/rolloutQueue.js'
+export {
+  dropTask,
+  evictStale,
+  fateOf,
+  forgetSettled,
+  type Ledger,
+  ledger,
+  returnTaken,
+  settleGroup,
+  type TakenGroup,
+  type TaskFate,
+  takeGroups,
+} from '../collectors/queues/takeGroups.js'
+export type { FailedTask } from '../collectors/rollouts/group.js'
+export type { CollectorPosition } from '../collectors/rollouts/lockstep.js'
+export type {
+  EndlessEpisode,
+  EpisodeFailure,
+  LateRollout,
+  RolloutCause,
+  ThrownRollout,
+} from '../collectors/rollouts/rollout.js'
+export type {
+  MemberTurns,
+  RolloutBatch,
+  RolloutPosition,
+  RolloutsEnd,
+  RolloutsStopped,
+  Trajectory,
+} from '../collectors/rollouts/rolloutBatch.js'
+export type { RolloutRun, RolloutRunOptions } from '../collectors/rollouts/rolloutRun.js'
+export type { ConcurrentOptions, OnRolloutFailure, TurnBatches } from '../collectors/rollouts/settings.js'
+export { trajectoryReturns } from '../collectors/rollouts/turnRows.js'
+export {
+  collectFromQueue,
+  parseQueuePosition,
+  QUEUE_START,
+  type QueueBatch,
+  type QueueCollector,
+  type QueueCollectorOptions,
+  type QueueEnd,
+  type QueuePosition,
+} from '../collectors/workers/queueCollector.js'
+export { decodeRollout, encodeRollout } from '../collectors/workers/rolloutBytes.js'
+export {
+  type RolloutWorkerOptions,
+  runRolloutWorker,
+  type WorkerEvent,
+  type WorkerLimits,
+  type WorkerReport,
+  type WorkerStopped,
+} from '../collectors/workers/rolloutWorker.js'
+export { balancedPartition, type PartitionOptions } from '../data/buffers/balancedPartition.js'
+export {
+  type Curriculum,
+  type CurriculumOptions,
+  curriculum,
+  drawTasks,
+  observe,
+  type TaskDraw,
+  type TaskRecord,
+  taskWeight,
+} from '../data/buffers/curriculum.js'
+export { type HeldBuffer, holdBuffer } from '../data/buffers/heldBuffer.js'
+export { type PackRowsOptions, packRows } from '../data/buffers/packRows.js'
+export {
+  type PrioritizedOptions,
+  PrioritizedSampler,
+  type PriorityState,
+  type PriorityUpdate,
+} from '../data/buffers/prioritizedSampler.js'
+export { type GroupStrategy, type PromptGroupOptions, PromptGroupSampler } from '../data/buffers/promptGroupSampler.js'
+export {
+  MaxValueWriter,
+  ReplayBuffer,
+  type ReplayBufferOptions,
+  type ReplayBufferState,
+  RoundRobinWriter,
+  type Sampled,
+  type WritePlace,
+  type Writer,
+} from '../data/buffers/replayBuffer.js'
+export { decodeReplayBuffer, encodeReplayBuffer } from '../data/buffers/replayBufferFile.js'
+export {
+  type Drawn,
+  type DrawRequest,
+  type PassState,
+  RandomSampler,
+  type Sampler,
+  SamplerWithoutReplacement,
+  type StoredRows,
+  type WithoutReplacementOptions,
+} from '../data/buffers/sampler.js'
+export {
+  type RewardedMember,
+  type TopKOutcome,
+  type TopKQueue,
+  TopKRewardSelector,
+  type TopKRewardSelectorOptions,
+} from '../data/buffers/topKRewardSelector.js'

@@ -1,0 +1,52 @@
+/**
+ * For those who compute with tensors themselves: the choice of a backend, compiled functions,
+ * ownership of tensors, fused operations and gradients. Importing it is enough: the first tensor
+ * operation starts onnxruntime.
+ */
+import '../engine/defaultBackend.js'
+
+export { type Auxiliary, type GradientsOf, type GradSchema, gradientsOf } from '../data/gradients.js'
+export { adoptTensor, type Bound, type Jitted, jit } from '../engine/jit.js'
+export { masked, maskedLogSumExp, maskedMean, maskedRowMean, maskedSum, maskedVariance } from '../engine/masked.js'
+export { BACKEND_NAME } from '../engine/onnxruntime/backend.js'
+export { KernelError } from '../engine/onnxruntime/origin.js'
+export type { EngineStats, RuntimeOptions } from '../engine/onnxruntime/runtime.js'
+export { type AttentionSource, attention, MASKED } from '../engine/ops/attention.js'
+export { type LayerNormParams, layerNorm } from '../engine/ops/layerNorm.js'
+export {
+  entropy,
+  gatherLogProbs,
+  type TokenScores,
+  type TokenScoresOptions,
+  tokenScores,
+} from '../engine/ops/logProbs.js'
+export { rmsNorm } from '../engine/ops/rmsNorm.js'
+export { type RotaryTable, rotary } from '../engine/ops/rotary.js'
+export { type ScaledMatMulOptions, scaledMatMul } from '../engine/ops/scaledMatMul.js'
+export { swiGlu } from '../engine/ops/swiGlu.js'
+export { debugOwnership, liveOwned, type OwnedSite, type OwnershipDebugging } from '../engine/ownership.js'
+export { type Region, region, useOwned } from '../engine/region.js'
+export { activeRecordingBackend, defaultRuntimeOptions, registerOnnxRuntime } from '../engine/register.js'
+export { type EngineReport, engineReport } from '../engine/report.js'
+export {
+  discard,
+  type HoldsTensors,
+  liveTensors,
+  type Owned,
+  own,
+  ownedCount,
+  scope,
+  TENSORS,
+  tensorsOf,
+} from '../engine/scope.js'
+export {
+  BACKENDS,
+  type BackendAttempt,
+  type BackendName,
+  isBackendName,
+  NoBackend,
+  type SelectedBackend,
+  type SelectOptions,
+  selectBackend,
+} from '../engine/select.js'
+export { type ValueAndGrad, valueAndGrad } from '../engine/valueAndGrad.js'

@@ -1,0 +1,51 @@
+/**
+ * For those who write environments and transforms: the parts that ours are made of, the entries that
+ * each transform adds, and the less common environments. Everyday ones are in the root.
+ */
+export type { AnswerState, UnrewardedState } from '../envs/answerEnv.js'
+export { addEnds, addReward, type EnvSpecs, nextRequest, outcomeSpec, type StepBetween } from '../envs/base/env.js'
+export { COUNTDOWN_SYSTEM_PROMPT } from '../envs/countdownEnv.js'
+export type { DatasetChatState, DatasetChatStateOf, DrawnChats, NoColumns } from '../envs/datasetChatEnv.js'
+export { GSM8K_SYSTEM_PROMPT } from '../envs/gsm8kEnv.js'
+export { IFEVAL_SYSTEM_PROMPT, type IFEvalState } from '../envs/ifEvalEnv.js'
+export { LLMTextEnv, type LLMTextEnvOptions, type TextResponse, type TokenResponse } from '../envs/llmEnv.js'
+export {
+  DecodedPrompt,
+  type Hashing,
+  hashTokens,
+  LLMHashingEnv,
+  type LLMHashingEnvOptions,
+  type LLMHashingState,
+  nextHash,
+} from '../envs/llmHashingEnv.js'
+export {
+  GSM8KPrepareQuestion,
+  type GSM8KPrepareQuestionOptions,
+  type MakeGSM8KEnvOptions,
+  type MakeGSM8KState,
+} from '../envs/makeGSM8KEnv.js'
+export { MATH_SYSTEM_PROMPT } from '../envs/mathEnv.js'
+export type { MultiTurnEntries, MultiTurnState, TurnResult } from '../envs/multiTurnEnv.js'
+export type { TokenEnvState } from '../envs/tokenEnv.js'
+export { rewardAtMost, type ThinkingEntries } from '../envs/transforms/addThinkingPrompt.js'
+export type {
+  DrawnRow,
+  Kept,
+  Primed,
+  QuestionSpec,
+  SourcePosition,
+  SourceRow,
+  TaskColumns,
+  TaskEntries,
+  TaskEntry,
+} from '../envs/transforms/dataLoadingPrimer.js'
+export type { FormatEntries } from '../envs/transforms/formatPenalty.js'
+export type { KeptEntries } from '../envs/transforms/keptReply.js'
+export type { KLPenaltyOptions } from '../envs/transforms/klComputation.js'
+export type { LengthEntries } from '../envs/transforms/overlongPenalty.js'
+export type { InputMode } from '../envs/transforms/responses.js'
+export type { LogProbRows } from '../envs/transforms/retrieveLogProb.js'
+export { type OnAnswer, type PartEntries, type RewardKey, rewardKey } from '../envs/transforms/rewardEntries.js'
+export type { NeededTask, RewardReading, RewardState, When } from '../envs/transforms/rewardTransform.js'
+export type { PromptOf, ScoreInput, TokensInput } from '../envs/transforms/scoreInput.js'
+export type { BudgetEntries } from '../envs/transforms/tokenBudget.js'

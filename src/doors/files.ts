@@ -1,0 +1,66 @@
+/**
+ * For those who read and write files: safetensors, Parquet, JSON lines, TensorDict files, logs of
+ * trajectories and TensorBoard events.
+ */
+export { type ByteSource, memoryBytes } from '../core/byteSource.js'
+export { sipHash } from '../core/sipHash.js'
+export { collectJsonLines, type NumberedRow, type ReadJsonLinesOptions, readJsonLines } from '../data/codecs/jsonl.js'
+export type { PackageFailure } from '../data/codecs/optionalPackage.js'
+export {
+  type ParquetFailure,
+  type ParquetInfo,
+  parquetInfo,
+  type ReadParquetOptions,
+  readParquet,
+} from '../data/codecs/parquet.js'
+export type { ParquetType } from '../data/codecs/parquetTypes.js'
+export { type EncodeParquetOptions, encodeParquet, type ParquetColumn } from '../data/codecs/parquetWrite.js'
+export { decodeValue, encodeValue, type Json, type ValueCodec } from '../data/codecs/plainValues.js'
+export {
+  decodeSafetensors,
+  encodeSafetensors,
+  type FileInParts,
+  type HostArray,
+  type SafetensorsFile,
+  type SafetensorsOptions,
+  safetensorsParts,
+  type WritableArray,
+} from '../data/codecs/safetensors.js'
+export {
+  type OpenSafetensors,
+  openSafetensors,
+  readSafetensors,
+  type SafetensorsReadFailure,
+  writeSafetensors,
+} from '../data/codecs/safetensorsFile.js'
+export type { SafetensorsEntry } from '../data/codecs/safetensorsHeader.js'
+export { openCheckpoint, type ShardOptions, shardedSafetensors } from '../data/codecs/safetensorsShards.js'
+export {
+  asInt32,
+  type HostNumbers,
+  type MemoryUse,
+  type StorageType,
+  type StoredArray,
+} from '../data/codecs/storage.js'
+export { type BoardEvent, encodeBoardEvent } from '../data/codecs/tensorBoard.js'
+export {
+  readTensorDict,
+  readTensorDictAt,
+  type TensorDictOpenOptions,
+  type TensorDictReadFailure,
+  writeTensorDict,
+} from '../data/codecs/tensorDictFile.js'
+export { decodeTensorDict, decodeTensorDictAt, type TensorDictReadOptions } from '../data/codecs/tensorDictFileRead.js'
+export { encodeTensorDict, type TensorDictFileOptions, tensorDictParts } from '../data/codecs/tensorDictFileWrite.js'
+export {
+  decodeTrajectories,
+  encodeTrajectories,
+  readTrajectories,
+  type SalvagedTrajectories,
+  salvageTrajectories,
+  type TrajectoryFailure,
+} from '../data/codecs/trajectories.js'
+export { decodeTrajectoriesParquet, encodeTrajectoriesParquet } from '../data/codecs/trajectoriesParquet.js'
+export { appendTrajectories, cutTorn, openTrajectoryLog, type TrajectoryLog } from '../data/codecs/trajectoryLog.js'
+export type { NamedTensors, WeightFailure, WeightReceiver } from '../data/weights.js'
+export { fileBytes } from '../live/byteSource.js'

@@ -1,0 +1,84 @@
+/**
+ * For those who make, load and save models: Hugging Face folders, adapters (LoRA), value heads, new
+ * models, the decoder and its configuration, and estimates of memory.
+ */
+export type { EstimatedBatch, MemoryFailure, MemoryRequest } from '../collectors/memoryEstimate.js'
+export type { HistoryTokens } from '../modules/historyPolicy.js'
+export {
+  type Adapter,
+  initialLora,
+  type LoraParams,
+  loraScalings,
+  mergeLora,
+  withLora,
+} from '../modules/lora/adapter.js'
+export { DEFAULT_LORA, type LoraConfig, type LoraScaling, loraConfig } from '../modules/lora/config.js'
+export { type AdapterFilesOptions, adapterFiles, type LoadedAdapter, loadAdapter } from '../modules/lora/peft.js'
+export { adapterFromWeights, adapterWeights } from '../modules/lora/weights.js'
+export {
+  CHAT_ML,
+  type ChatFormat,
+  type ModelSizes,
+  type NewModelOptions,
+  type NewTokenizer,
+  newModel,
+} from '../modules/pretrained/newModel.js'
+export {
+  hostArrays,
+  type LoadOptions,
+  loadConfig,
+  loadText,
+  loadWeights,
+  makeParams,
+  type PretrainedFilesOptions,
+  pretrainedFiles,
+  type SaveOptions,
+  type TextFiles,
+  type TextOptions,
+  textFromFiles,
+} from '../modules/pretrained/pretrained.js'
+export { sharedParams } from '../modules/pretrained/sharedParams.js'
+export { untieEmbeddings } from '../modules/pretrained/untie.js'
+export type {
+  Architecture,
+  AttentionDescription,
+  DecoderConfig,
+  FeedForwardDescription,
+  LayerKind,
+  Norm,
+  Projection,
+  Residual,
+  RopeScaling,
+  RotaryDescription,
+} from '../modules/transformer/config/description.js'
+export { ARCHITECTURES, formatConfig, parseConfig } from '../modules/transformer/config.js'
+export {
+  forwardSegment,
+  type LayerCache,
+  logitsOf,
+  type Past,
+  type Segment,
+  type SegmentResult,
+} from '../modules/transformer/forward.js'
+export {
+  completionBatch,
+  groupPrompts,
+  type PackedCompletions,
+  type PromptGroups,
+  packCompletions,
+} from '../modules/transformer/pack.js'
+export { initialParams, type Params, parameterCount, parameterShapes } from '../modules/transformer/params.js'
+export { type RotaryTableOptions, type RotaryTables, rotaryTables } from '../modules/transformer/rotaryTables.js'
+export { type CompletionBatch, completionLogits } from '../modules/transformer/score.js'
+export { makeScorer, type Scorer } from '../modules/transformer/scorer.js'
+export {
+  initialValueHead,
+  loadValueHead,
+  makeValuer,
+  stateValues,
+  type ValuedRows,
+  type Valuer,
+  valueHeadFiles,
+  valueHeadShapes,
+  withoutValueHead,
+} from '../modules/valueHead.js'

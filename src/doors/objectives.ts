@@ -1,0 +1,171 @@
+/**
+ * For those who choose or write an objective: the losses of tokens, estimators of advantages,
+ * corrections for off-policy samples, KL control and optimizers, one by one. The everyday ones are in
+ * the root.
+ */
+export {
+  type BatchLossOptions,
+  batchLoss,
+  type LossOutput,
+  type LossOutputs,
+  type OutputOf,
+} from '../collectors/learners/batchLoss.js'
+export type { LossKinds, MetricsOf } from '../collectors/learners/lossKinds.js'
+export type { PreferenceLists, TokenLists } from '../collectors/learners/tokenBatch.js'
+export {
+  type DistillationMetrics,
+  type DistilledRows,
+  type GKDMetrics,
+  type GKDStepOptions,
+  gkdStep,
+  type Teacher,
+} from '../collectors/steps/distillationStep.js'
+export type { DPOMetrics } from '../collectors/steps/dpoStep.js'
+export {
+  type LossStep,
+  type LossStepOptions,
+  type MeasuredLoss,
+  NonFiniteLoss,
+  type TrainerState,
+} from '../collectors/steps/lossStep.js'
+export type { PPOMetrics } from '../collectors/steps/ppoStep.js'
+export {
+  type MaskedTokens,
+  maskedRows,
+  type SFTRows,
+  type SFTRowsOptions,
+  sftRows,
+} from '../collectors/steps/sftRows.js'
+export type { SFTMetrics } from '../collectors/steps/sftStep.js'
+export type { Recompute } from '../collectors/steps/stepGradients.js'
+export type { StepMetrics } from '../collectors/steps/stepMetrics.js'
+export type { ValueMetrics } from '../collectors/steps/valueStep.js'
+export { type MaskChoice, maskOfSpans, sampledTokens, tokensOfRoles } from '../data/tokenMasks.js'
+export type { Advantage, DroppedGroup, EstimatedEntries, RewardedTurns } from '../objectives/advantages/advantage.js'
+export {
+  type BatchAdvantageOptions,
+  batchAdvantage,
+  type Estimator,
+  type GroupRule,
+  type TrajectoryEntries,
+  type TrajectoryRows,
+} from '../objectives/advantages/batchAdvantage.js'
+export {
+  type DegenerateGroup,
+  type GroupAdvantageOptions,
+  groupAdvantage,
+} from '../objectives/advantages/groupAdvantage.js'
+export {
+  gdpoAdvantage,
+  gpgAdvantage,
+  grpoAdvantage,
+  opoAdvantage,
+  passKAdvantage,
+  reinforcePlusPlusBaseline,
+  rlooAdvantage,
+  type SingleOptions,
+  type WeightedRewards,
+} from '../objectives/advantages/outcome.js'
+export { type RewardedRows, type TokenAdvantages, type TokenRows, whiten } from '../objectives/advantages/rows.js'
+export {
+  type SegmentGAEOptions,
+  type SegmentRule,
+  segmentGAE,
+  segmentRewards,
+} from '../objectives/advantages/segments.js'
+export {
+  type Estimated,
+  type GAEOptions,
+  gae,
+  type OptimalTokenBaselineOptions,
+  optimalTokenBaseline,
+  reinforcePlusPlus,
+  remaxAdvantage,
+  type TokenProbabilities,
+  type VTraceOptions,
+  vTrace,
+} from '../objectives/advantages/temporal.js'
+export { type OffPolicyTurns, type ValuedTurns, VTrace } from '../objectives/advantages/valueAdvantages.js'
+export {
+  ALGORITHM_NAMES,
+  ALGORITHMS,
+  type Algorithm,
+  type AlgorithmName,
+  type AlgorithmOptions,
+  algorithmLoss,
+  type ClipPair,
+} from '../objectives/algorithms.js'
+export {
+  type DistillationLossInput,
+  type DistillationLossOptions,
+  type DistillationLossOutput,
+  type VocabularyDivergence,
+  vocabularyDivergence,
+} from '../objectives/distillationLoss.js'
+export type { DPOLoss, DPOLossInput, DPOLossOutput, DPOSide } from '../objectives/dpoLoss.js'
+export { essOf, type GRPOCounts, type GRPOLossInput, type GRPOLossOutput } from '../objectives/grpoLoss.js'
+export {
+  type AdaptiveKLOptions,
+  adaptiveKLController,
+  constantKLController,
+  type KLController,
+  type KLRewardOptions,
+  klPenalizedRewards,
+} from '../objectives/klControl.js'
+export {
+  type AnyLoss,
+  type LossDescription,
+  lossDescription,
+  lossOfDescription,
+} from '../objectives/lossDescription.js'
+export { type Aggregation, aggregate, countsOf, type LossCounts } from '../objectives/losses/aggregation.js'
+export { type CISPOOptions, cispo } from '../objectives/losses/cispo.js'
+export { type ClippedSurrogateOptions, clippedSurrogate } from '../objectives/losses/clippedSurrogate.js'
+export type { ClipEpsilon } from '../objectives/losses/clipRange.js'
+export { type ClipCovOptions, clipCov, type KLCovOptions, klCov } from '../objectives/losses/covariance.js'
+export { type DPPOOptions, dppo } from '../objectives/losses/dppo.js'
+export { type DROOptions, dro } from '../objectives/losses/dro.js'
+export { type GMPOOptions, gmpo } from '../objectives/losses/gmpo.js'
+export { type GSPOOptions, gspo } from '../objectives/losses/gspo.js'
+export { type KLForm, klTerm } from '../objectives/losses/klForms.js'
+export { luspo } from '../objectives/losses/luspo.js'
+export { policyGradient } from '../objectives/losses/policyGradient.js'
+export { type SAPOOptions, sapo } from '../objectives/losses/sapo.js'
+export type { TokenLosses, TokenObjective, TokenTerms } from '../objectives/losses/tokenObjective.js'
+export { type GammaWeight, type VESPOOptions, vespo } from '../objectives/losses/vespo.js'
+export {
+  type KLTerm,
+  type OptionalInput,
+  type PolicyLossInput,
+  type PolicyLossOptions,
+  type PolicyLossOutput,
+  totalLoss,
+} from '../objectives/policyLoss.js'
+export type { PPOLoss, PPOLossOptions } from '../objectives/ppoLoss.js'
+export type {
+  RewardModelLoss,
+  RewardModelLossInput,
+  RewardModelLossOptions,
+  RewardModelLossOutput,
+} from '../objectives/rewardModelLoss.js'
+export {
+  type CorrectionMetrics,
+  type CorrectionWeights,
+  type Rejection,
+  type RejectionStatistic,
+  type RolloutCorrection,
+  type RolloutCorrectionOptions,
+  rolloutCorrection,
+} from '../objectives/rolloutCorrection.js'
+export type { SFTLossInput, SFTLossOptions, SFTLossOutput } from '../objectives/sftLoss.js'
+export { highEntropyWeights, offPolicyWeights } from '../objectives/tokenWeights.js'
+export type { AdafactorOptions, AdafactorState } from '../objectives/updates/adafactor.js'
+export type { AdamWState } from '../objectives/updates/adamW.js'
+export { type AnyOptimizer, type GroupedState, grouped, type ParameterGroup } from '../objectives/updates/grouped.js'
+export type { LearningRate, RateOptions } from '../objectives/updates/learningRate.js'
+export type { LionOptions, LionState } from '../objectives/updates/lion.js'
+export { type MuonOptions, type MuonState, orthogonalized } from '../objectives/updates/muon.js'
+export { clipByGlobalNorm, globalNorm, mapNamed } from '../objectives/updates/optimizer.js'
+export type { SGDOptions, SGDState } from '../objectives/updates/sgd.js'
+export { type WeightAverage, weightAverage } from '../objectives/updates/weightAverage.js'
+export type { ValueLoss, ValueLossInput, ValueLossOptions, ValueLossOutput } from '../objectives/valueLoss.js'

@@ -1,0 +1,95 @@
+/**
+ * For those whose models run on servers: wrappers and clients for vLLM, SGLang, chat APIs and the AI
+ * SDK, pools of engines, policies by name, and updaters that send new weights to running engines.
+ */
+export { type DecoderForms, type DecoderFormsOptions, decoderForms } from '../collectors/updaters/decoderForms.js'
+export { type EngineUpdater, engineUpdater, type UpdaterState } from '../collectors/updaters/engineUpdater.js'
+export type { ServerStatus } from '../collectors/updaters/member.js'
+export { drawProbes, type ProbeShape } from '../collectors/updaters/probes.js'
+export type { RecoveredServer } from '../collectors/updaters/recovery.js'
+export type { ProbeGap, PushFailure, PushPhase, PushReport, ServerReport } from '../collectors/updaters/report.js'
+export type { ProbeTolerance } from '../collectors/updaters/serverRun.js'
+export {
+  DEFAULT_SYNC,
+  type EngineUpdaterOptions,
+  type PlacedWeights,
+  type SyncSettings,
+  type VerifyOptions,
+  type WeightForms,
+} from '../collectors/updaters/settings.js'
+export type { OnLost } from '../collectors/updaters/transaction.js'
+export { vLLMUpdater, type vLLMUpdaterOptions } from '../collectors/updaters/vLLMUpdater.js'
+export type {
+  HttpEvents,
+  HttpFailure,
+  HttpFailureKind,
+  HttpReply,
+  HttpRequest,
+  Repeat,
+  ServerEvent,
+  Transport,
+  TransportState,
+} from '../core/http.js'
+export { type Limiter, limiter } from '../core/limiter.js'
+export type { EngineAbilities, EngineClient, EngineFailure, EngineState, ServingWeights } from '../data/engineClient.js'
+export { liveTransport } from '../live/transport/liveTransport.js'
+export type { TransportOptions } from '../live/transport/settings.js'
+export {
+  type AISDKConfig,
+  AISDKWrapper,
+  type AIWorld,
+  type LanguageModel,
+} from '../modules/remote/chat/aiSDKWrapper.js'
+export type {
+  Capture,
+  CapturedAction,
+  ChatAction,
+  ChatAnswer,
+  ChatFinish,
+  ChatOutput,
+  ChatUsage,
+} from '../modules/remote/chat/chatAction.js'
+export type { CallReading } from '../modules/remote/chat/chatReply.js'
+export type {
+  ChatDialect,
+  ChatOptions,
+  ChatTool,
+  ClientConfig,
+  ToolChoice,
+} from '../modules/remote/chat/clientConfig.js'
+export { type ChatPolicy, OpenAIWrapper } from '../modules/remote/chat/openAIWrapper.js'
+export type { RegistryFailure } from '../modules/remote/chat/policyKeys.js'
+export {
+  type NamedPolicy,
+  type RegistryOptions,
+  type RegistryWorld,
+  resolvePolicy,
+} from '../modules/remote/chat/policyRegistry.js'
+export type { ClientPolicy, WrapperOptions } from '../modules/remote/clientPolicy.js'
+export {
+  type EnginePool,
+  type EnginePoolOptions,
+  enginePool,
+  type PoolMember,
+  type Readmission,
+} from '../modules/remote/enginePool.js'
+export type { GenerateOptions } from '../modules/remote/generateOptions.js'
+export { localClient } from '../modules/remote/localClient.js'
+export { SGLangClient, type SGLangClientOptions, type SGLangLimits } from '../modules/remote/sglang/client.js'
+export { SGLangWrapper, type SGLangWrapperOptions } from '../modules/remote/sglang/SGLangWrapper.js'
+export { type VLLMClientOptions, vLLMClient } from '../modules/remote/vllm/client.js'
+export { type VLLMWrapperOptions, vLLMWrapper } from '../modules/remote/vllm/vLLMWrapper.js'
+export { type VLLMWeightTransfer, vLLMWeightTransfer } from '../modules/remote/vllm/weightTransfer.js'
+export type { WorkerProblem } from '../modules/remote/vllmWorker/diagnosis.js'
+export {
+  type AsyncVLLMConfig,
+  type EngineArgument,
+  engineArguments,
+} from '../modules/remote/vllmWorker/engineArguments.js'
+export {
+  makeVLLMWorker,
+  type VLLMWorker,
+  type VLLMWorkerOptions,
+  type WorkerEnd,
+  type WorkerFailure,
+} from '../modules/remote/vllmWorker/vllmWorker.js'

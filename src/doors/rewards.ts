@@ -1,0 +1,96 @@
+/**
+ * For those who score answers: rewards for math, code, formats, instructions and text matches, judges,
+ * weighted sums, and parsers that turn replies into rewards. `rewardOf` makes a reward of a function.
+ */
+export {
+  type Arithmetic,
+  type ArithmeticFailure,
+  type ArithmeticOptions,
+  exactValue,
+  floatValue,
+  literalsOf,
+  type Operator,
+  parseArithmetic,
+} from '../data/arithmetic.js'
+export { decimalOf, type Rational, rational } from '../data/rational.js'
+export { REWARD_KL_FORMS, type RewardKLForm, rewardKL } from '../data/rewardKL.js'
+export type { AnswerReward, AnswerRewardOptions } from '../envs/rewards/answerScore.js'
+export { type CodeTest, type CodeTestsOptions, codeTests } from '../envs/rewards/codeTests.js'
+export {
+  type CountdownGoal,
+  type CountdownRow,
+  type CountdownTaskOptions,
+  countdownGoal,
+  countdownProblem,
+  countdownReward,
+  countdownTasks,
+} from '../envs/rewards/countdown.js'
+export {
+  FORMAT_RULES,
+  FormatReward,
+  type FormatRule,
+  type FormatScore,
+  type FormatScoreOptions,
+  formatScore,
+} from '../envs/rewards/format.js'
+export {
+  canonicalNumber,
+  type GSM8KReward,
+  type GSM8KRewardOptions,
+  gsm8kAnswerReward,
+  gsm8kReward,
+} from '../envs/rewards/gsm8k.js'
+export type { CheckContext } from '../envs/rewards/ifEval/check.js'
+export {
+  type IfEvalAggregator,
+  type IfEvalReading,
+  type IfEvalReward,
+  type IfEvalRewardOptions,
+  type IfEvalScored,
+  type IfEvalWeights,
+  ifEvalReward,
+  weightedIfEval,
+} from '../envs/rewards/ifEval/ifEvalReward.js'
+export { type IFEvalScoreData, ifEvalScore } from '../envs/rewards/ifEval/ifEvalScore.js'
+export { type LanguageDetector, loadLanguageDetector } from '../envs/rewards/ifEval/language.js'
+export { JUDGE_VERDICT, type JudgeOptions, type JudgeVerdict, judgeReward } from '../envs/rewards/judge.js'
+export { computeEngineOpinion } from '../envs/rewards/math/computeEngine.js'
+export { type AnswerPlace, mathAnswerOf } from '../envs/rewards/math/mathAnswer.js'
+export { type MathRewardOptions, mathReward, type Opinion } from '../envs/rewards/math/mathReward.js'
+export { sameAnswer } from '../envs/rewards/math/sameAnswer.js'
+export { type OverlongOptions, overlongReward } from '../envs/rewards/overlong.js'
+export type {
+  Answered,
+  AnyReward,
+  Reward,
+  RewardFailure,
+  RewardService,
+  ScoreContext,
+  Scored,
+} from '../envs/rewards/reward.js'
+export {
+  type RewardFunction,
+  type RewardOfOptions,
+  type RewardParts,
+  type RewardScene,
+  type RewardValue,
+  rewardOf,
+} from '../envs/rewards/rewardFunction.js'
+export {
+  type ExactMatchOptions,
+  exactMatch,
+  squadText,
+  type TextRewardOptions,
+  type TokenF1Options,
+  tokenF1,
+  tokenF1Reward,
+} from '../envs/rewards/textMatch.js'
+export { type WeightedRewardOptions, weightedReward, weightedService } from '../envs/rewards/weightedReward.js'
+export type {
+  AnswerParts,
+  CountdownRewardParserOptions,
+  GSM8KRewardParserOptions,
+  MATHRewardParserOptions,
+  ParserOptions,
+} from '../envs/transforms/answerParsers.js'
+export type { IfEvalEntries, IfEvalScorerOptions } from '../envs/transforms/ifEvalScorer.js'

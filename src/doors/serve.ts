@@ -1,0 +1,91 @@
+/**
+ * For those who serve a model: the HTTP server with vLLM's and OpenAI's protocol, and the generation
+ * engine behind it, with its requests, events, sampling and limits.
+ */
+export type {
+  AdapterWeights,
+  EngineInfo,
+  EngineMetrics,
+  FinishReason,
+  GeneratedToken,
+  GenerationEvent,
+  GenerationFailure,
+  GenerationRequest,
+  LLMEngine,
+  LogProbsMode,
+  PauseMode,
+  PlainArray,
+  PromptLogProbs,
+  PromptTokenLogProb,
+  SamplingParams,
+  TokenLogProb,
+  WeightSource,
+} from '../data/generation.js'
+export { type HttpServer, type HttpServerOptions, type ListenFailure, liveHttpServer } from '../live/httpServer.js'
+export type { WeightTransport } from '../modules/generation/engineMessages.js'
+export { type FolderEngineOptions, folderEngine, folderEngineModule } from '../modules/generation/folderEngine.js'
+export {
+  collectEvents,
+  type Generated,
+  type GeneratedCompletion,
+  generateAll,
+} from '../modules/generation/generateAll.js'
+export {
+  type Completion,
+  type CompletionGenerator,
+  type CompletionRequest,
+  completionKeys,
+  type GenerationOptions,
+  makeGenerator,
+  type TokenChoice,
+} from '../modules/generation/generator.js'
+export {
+  type EngineLimits,
+  type LLMEngineOptions,
+  type LocalLLMEngine,
+  makeLLMEngine,
+} from '../modules/generation/llmEngine.js'
+export { type ModelEngineOptions, modelEngine } from '../modules/generation/modelEngine.js'
+export { type EngineModule, LLMOnDevice, type OnDeviceOptions } from '../modules/generation/onDevice.js'
+export type { MixedVersions } from '../modules/generation/policy/actionRows.js'
+export {
+  type EnginePolicy,
+  type EnginePolicyLimits,
+  type EnginePolicyOptions,
+  type EngineSampling,
+  enginePolicy,
+  type PolicyEngine,
+} from '../modules/generation/policy/enginePolicy.js'
+export type { Truncation } from '../modules/generation/policy/requestPlan.js'
+export { makeRunner, type Rounding, type RunnerOptions } from '../modules/generation/runner/runner.js'
+export { addToken, countTokens, type OwnCounts, type TokenCounts } from '../modules/generation/sampling/counts.js'
+export { type PromptLogProbOptions, promptLogProbs, tokenLogProbs } from '../modules/generation/sampling/logProbs.js'
+export {
+  checkSampling,
+  DEFAULT_SAMPLING,
+  type SamplingLimits,
+  samplingParams,
+} from '../modules/generation/sampling/params.js'
+export { type SampledToken, type SampleState, sampleToken } from '../modules/generation/sampling/sampleToken.js'
+export {
+  bannedTokens,
+  type Finish,
+  readEnd,
+  readTokens,
+  type StopResult,
+  type StopRules,
+  type StopState,
+  stopTracker,
+} from '../modules/generation/sampling/stopTracker.js'
+export { type ServeApp, serveApp } from '../serve/app.js'
+export {
+  DEFAULT_LIMITS,
+  type ReadAdapter,
+  type ServeAccess,
+  type ServedModel,
+  type ServedText,
+  type ServeFeatures,
+  type ServeLimits,
+  type ServeOptions,
+  type ServeWorld,
+} from '../serve/requests/served.js'

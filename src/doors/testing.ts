@@ -1,0 +1,71 @@
+/**
+ * Law kits, arbitraries, scripted policies and environments, matchers and leak checks, for testing
+ * your own transforms, environments, rewards, advantages, policies and codecs with any test runner.
+ * Needs fast-check.
+ */
+export {
+  type AdvantageSample,
+  advantageLaws,
+  anyRatedTurns,
+  type RatedBatch,
+  type RatedTurn,
+  ratedBatch,
+} from '../testing/advantageLaws.js'
+export {
+  anyBatchShape,
+  anyHistory,
+  anyKey,
+  anyMessage,
+  anyName,
+  anyRagged,
+  anyTask,
+  anyTensorDict,
+  type TensorDictOptions,
+  type TensorDictRecipe,
+} from '../testing/arbitraries.js'
+export { type NestedNumbers, requireClose, requireCloseTensor, type Tolerance } from '../testing/close.js'
+export { type Codec, type CodecParts, type CodecSample, codecLaws } from '../testing/codecLaws.js'
+export { type EnvSample, envLaws } from '../testing/envLaws.js'
+export { type FakeClock, fakeClock } from '../testing/fakeClock.js'
+export { type Fault, type FaultPlan, type FaultyCall, failNth, withFaults } from '../testing/faults.js'
+export { checkLaws, type Law, type NumberedLaw } from '../testing/law.js'
+export { leakChecks, type RunnerHooks, withoutLeaks } from '../testing/leaks.js'
+export { type MatcherResult, type TandemMatchers, tandemMatchers } from '../testing/matchers.js'
+export {
+  historyActionSpec,
+  type PolicySample,
+  policyLaws,
+  textActionSpec,
+  tokenActionSpec,
+} from '../testing/policyLaws.js'
+export { requireLeft, requireRight } from '../testing/results.js'
+export { hostileReplies, type RewardLawOptions, type RewardSample, rewardLaws } from '../testing/rewardLaws.js'
+export { requireCloseTensorDict, requireEqualTensorDict } from '../testing/sameTensorDict.js'
+export { ScriptedEnv, type ScriptedEpisode, type ScriptedState } from '../testing/scriptedEnv.js'
+export {
+  type PolicyScript,
+  policyFailure,
+  type ScriptedCall,
+  ScriptedHistoryPolicy,
+  type ScriptedMessage,
+  ScriptedPolicy,
+  type ScriptedText,
+  ScriptedTextPolicy,
+  type ScriptedTokens,
+  type TokenScript,
+} from '../testing/scriptedPolicy.js'
+export { anyOfSpec, anySpec, type RecipeOf, type ValueArbitraries } from '../testing/specArbitraries.js'
+export {
+  anyGroupRewards,
+  anyGroups,
+  anyTrajectories,
+  type CollectedBatchesOptions,
+  collectedBatches,
+  type RewardGroup,
+  type TrajectoryOptions,
+  type TrajectoryRecipe,
+  type TrajectoryState,
+} from '../testing/trajectoryArbitraries.js'
+export { collectedSpec, trajectoryProblems } from '../testing/trajectoryProblems.js'
+export { erased, type TransformSample, transformLaws } from '../testing/transformLaws.js'
+export { anyTransformSample, type TransformSampleOptions } from '../testing/transformSamples.js'

@@ -1,0 +1,98 @@
+/**
+ * For those who let a policy act: tools as values, the transforms that run their calls, interpreters
+ * and shells in a sandbox, a browser, retrieval, tools of MCP servers, and MLGym.
+ */
+export {
+  SANDBOX_LIMITS,
+  type Sandbox,
+  type SandboxEnd,
+  type SandboxFailure,
+  type SandboxLimits,
+  type SandboxProgram,
+  type SandboxSaid,
+  type SandboxSession,
+  type SandboxStop,
+  type SandboxText,
+  type SandboxWait,
+} from '../core/sandbox.js'
+export type { ToolFailure } from '../envs/base/toolFailure.js'
+export { type CommandBlock, commandBlock, guardMultiLine, type MultiLineCommands } from '../envs/mlgym/commandBlock.js'
+export { type MakeMLGymOptions, makeMLGym } from '../envs/mlgym/makeMLGym.js'
+export {
+  type MLGymEnvState,
+  type MLGymEpisode,
+  MLGymWrapper,
+  type MLGymWrapperOptions,
+} from '../envs/mlgym/mlGymWrapper.js'
+export { type ProcessMLGymOptions, processMLGym } from '../envs/mlgym/processMLGym.js'
+export {
+  type MLGym,
+  type MLGymFailure,
+  type MLGymMetrics,
+  type MLGymOpened,
+  type MLGymRecording,
+  type MLGymReply,
+  type MLGymRequest,
+  type MLGymSession,
+  type MLGymShell,
+  recordedMLGym,
+} from '../envs/mlgym/session.js'
+export {
+  type MLGymPlace,
+  type MLGymSessions,
+  type MLGymSessionsOptions,
+  mlgymSessions,
+} from '../envs/mlgym/sessions.js'
+export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from '../envs/tools/askedCalls.js'
+export {
+  type Browser,
+  type BrowserFailure,
+  type BrowserOptions,
+  type BrowserOutcome,
+  type BrowserWorld,
+  openBrowser,
+  type PageRef,
+} from '../envs/tools/browser.js'
+export { type AllowedOrigins, allowedOrigins, checkAddress } from '../envs/tools/browserOrigins.js'
+export type { ActionResult, BrowserAction, BrowserLimits } from '../envs/tools/browserPage.js'
+export { BrowserTransform, browserTool } from '../envs/tools/browserTool.js'
+export { type CalculatorOptions, calculator } from '../envs/tools/calculator.js'
+export type { CellTool, CellToolOptions } from '../envs/tools/cellTool.js'
+export { type CodeFence, codeFences } from '../envs/tools/codeFences.js'
+export type { JavaScriptCell, JavaScriptLimits } from '../envs/tools/javascriptThread.js'
+export { type JavaScriptTool, type JavaScriptToolOptions, javascriptTool } from '../envs/tools/javascriptTool.js'
+export type { McpAddress, McpFailure, McpLimits, McpLink, McpProgram, McpServer, McpWorld } from '../envs/tools/mcp.js'
+export { type McpTools, type McpToolsOptions, mcpTools } from '../envs/tools/mcpTools.js'
+export { MCPToolTransform } from '../envs/tools/mcpToolTransform.js'
+export { PythonInterpreter, type PythonInterpreterOptions } from '../envs/tools/pythonInterpreter.js'
+export { pythonTool } from '../envs/tools/pythonTool.js'
+export { type Query, type RetrievalLimits, type RetrievalOptions, retrievalTool } from '../envs/tools/retrieval.js'
+export type { Passage, RetrievalCacheOptions, RetrievalStore } from '../envs/tools/retrievalCache.js'
+export {
+  type CallOutcome,
+  type CallsToRun,
+  type LateCall,
+  type Observation,
+  type RanCalls,
+  type RunCallsOptions,
+  runCalls,
+  type ToolStates,
+} from '../envs/tools/runCalls.js'
+export { shellTool } from '../envs/tools/shellTool.js'
+export {
+  ExecuteToolsInOrder,
+  type ExecuteToolsInOrderOptions,
+  type NamedToolOptions,
+  SimpleToolTransform,
+  type SimpleToolTransformOptions,
+} from '../envs/tools/simpleToolTransform.js'
+export { type Tool, type ToolContext, type ToolOptions, type ToolReply, tool, toolFailure } from '../envs/tools/tool.js'
+export { ToolRegistry, type ToolSpec, toolSpecs } from '../envs/tools/toolRegistry.js'
+export {
+  type ToolCallOptions,
+  type ToolEntries,
+  type ToolLimits,
+  type ToolTransformOptions,
+  toolTransform,
+} from '../envs/tools/toolTransform.js'
+export { type LiveSandboxOptions, liveSandbox } from '../live/sandbox/liveSandbox.js'

@@ -1,0 +1,307 @@
+/** Any engine as a policy: in this process, on a thread, behind a server, or several of them as a pool. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import { ABORTED, type Cancellation, cancellation, unlessAborted, untilAborted } from '../../../core/cancellation.js'
+import type { Ids } from '../../../core/capabilities.js'
+import { errorMessage } from '../../../core/failure.js'
+import { type Limiter, limiter } from '../../../core/limiter.js'
+import { aRecord, aText, checkOptions, eitherOf, type OptionKinds, oneOf } from '../../../core/options.js'
+import type { EngineAbilities, EngineClient } from '../../../data/engineClient.js'
+import type { GenerationFailure, GenerationRequest, SamplingParams } from '../../../data/generation.js'
+import type {
+  ActOptions,
+  LogProbModel,
+  Policy,
+  PolicyFailure,
+  SamplingRecord,
+  TokenAction,
+  TokenPrompt,
+} from '../../../data/policy.js'
+import { data, type Ragged, ragged, raggedLength, raggedRow } from '../../../data/tensorDict/leaf.js'
+import { get, TensorDict } from '../../../data/tensorDict/tensorDict.js'
+import { liveIds } from '../../../live/ids.js'
+import { collectEvents, type Generated } from '../generateAll.js'
+import { samplingParams } from '../sampling/params.js'
+import { type ActionRow, actionRow, type MixedVersions, scoredRow } from './actionRows.js'
+import { type PlannedRequest, planRequests, type Truncation } from './requestPlan.js'
+import { scoreRequests } from './scoreRequests.js'
+import { untoldReason } from './toldTempered.js'
+
+/** What a policy needs of an engine: an `EngineClient`, an `enginePool`, or `localClient` of an `LLMEngine`. */
+export type PolicyEngine = Pick<EngineClient, 'name' | 'connect' | 'generate'>
+
+/** How a policy samples; how many completions, their keys and what is told of them are not its to choose. */
+export type EngineSampling = Partial<
+  Omit<SamplingParams, 'n' | 'key' | 'topLogProbs' | 'promptLogProbs' | 'logProbsMode' | 'maxTokens'>
+> & {
+  /** Default 128. */
+  readonly maxTokens?: number
+}
+
+export interface EnginePolicyOptions {
+  readonly engine: PolicyEngine
+  readonly sampling?: EngineSampling
+  /**
+   * Default `refuse`. What is cut is not in the action: log-probabilities are those after what was kept, so that whoever trains on them has
+   * to cut the prompt alike.
+   */
+  readonly truncate?: Truncation
+  /** Default `refuse`: such a row has log-probabilities of several policies. With `each` actions have `versions.response`, one for each token. */
+  readonly mixedVersions?: MixedVersions
+  /** Default: the name of the engine. */
+  readonly name?: string
+  readonly limits?: EnginePolicyLimits
+  readonly ids?: Ids
+}
+
+export interface EnginePolicyLimits {
+  /** Requests of this policy at a time, over all its calls. Default 256. */
+  readonly maxConcurrent?: number
+  /** Completions of one request. Default: as many as the engine decodes at a time. */
+  readonly maxPerRequest?: number
+  /** For one call of `act` or `score`, from its start to its end. Default: none besides those of the engine. */
+  readonly deadlineMs?: number
+}
+
+/** An engine's policy. It scores too, where the engine tells log-probabilities of prompts. */
+export interface EnginePolicy extends Policy<TokenPrompt, TokenAction>, LogProbModel {
+  readonly name: string
+  /** The same engine with other sampling settings. */
+  readonly withSampling: (sampling: EngineSampling) => EnginePolicy
+}
+
+type Kind = NonNullable<PolicyFailure['kind']>
+
+/** What all calls of a policy share. */
+interface Shared {
+  readonly name: string
+  readonly engine: PolicyEngine
+  readonly places: Limiter
+  readonly ids: Ids
+  readonly deadlineMs: number | undefined
+}
+
+const policyFailure = (policy: string, kind: Kind, reason: string): PolicyFailure => ({
+  _tag: 'PolicyFailure',
+  policy,
+  kind,
+  reason,
+})
+
+/** Whether asking again could help. */
+const kindOf = ({ kind }: GenerationFailure): Kind =>
+  kind === 'invalid' || kind === 'unauthorized' ? 'asked' : 'infrastructure'
+
+/** The failure of a call that was called off; null if it was not. */
+const calledOff = ({ name, deadlineMs }: Shared, work: Cancellation): PolicyFailure | null => {
+  switch (work.why()) {
+    case 'caller':
+      return policyFailure(name, 'cancelled', 'cancelled by the caller')
+    case 'deadline':
+      return policyFailure(name, 'infrastructure', `no answer within the deadline of ${deadlineMs} ms`)
+    case 'stopped':
+    case null:
+      return null
+  }
+}
+
+/** Runs `f` so that it ends when the caller or the deadline says so. Other people's code may throw, against its type. */
+const bounded = async <T>(
+  shared: Shared,
+  { signal }: ActOptions,
+  f: (work: Cancellation, abilities: EngineAbilities) => Promise<E.Either<PolicyFailure, T>>,
+): Promise<E.Either<PolicyFailure, T>> => {
+  const { name, engine, deadlineMs } = shared
+  const work = cancellation({ signal, deadlineMs })
+  try {
+    const connected = work.signal.aborted ? ABORTED : await unlessAborted(engine.connect(), work.signal)
+    if (connected === ABORTED) return E.left(calledOff(shared, work)!) // nobody else aborts it before `f` is called
+    if (E.isLeft(connected)) {
+      const { kind, reason } = connected.left
+      return E.left(policyFailure(name, kind === 'refused' || kind === 'missing' ? 'asked' : 'infrastructure', reason))
+    }
+    const result = await f(work, connected.right)
+    const stopped = E.isLeft(result) ? calledOff(shared, work) : null
+    return stopped === null ? result : E.left(stopped)
+  } catch (error) {
+    const reason = errorMessage(error)
+    return E.left(policyFailure(name, 'infrastructure', `the engine ${engine.name} broke its contract: ${reason}`))
+  } finally {
+    work.release()
+  }
+}
+
+/** The answer to one request, or why there is none. A stream may throw, against its type. */
+const askOne = async (
+  { engine, ids }: Shared,
+  request: Omit<GenerationRequest, 'id'>,
+  signal: AbortSignal,
+): Promise<E.Either<GenerationFailure, Generated>> => {
+  try {
+    const events = engine.generate({ ...request, id: ids.fresh() }, { signal })
+    return await collectEvents(untilAborted(events, signal), request.sampling.n)
+  } catch (error) {
+    const reason = `the engine ${engine.name} broke its contract: ${errorMessage(error)}`
+    return E.left({ _tag: 'GenerationFailure', kind: 'internal', reason })
+  }
+}
+
+/** The answers to all requests, or the first failure, which ends the others. */
+const askAll = async (
+  shared: Shared,
+  requests: readonly Omit<GenerationRequest, 'id'>[],
+  work: Cancellation,
+): Promise<E.Either<PolicyFailure, readonly Generated[]>> => {
+  const failures: PolicyFailure[] = []
+  const ask = async (request: Omit<GenerationRequest, 'id'>): Promise<readonly Generated[]> => {
+    const { signal, release } = work.part()
+    try {
+      const answer = await shared.places.run(() => askOne(shared, request, signal), signal)
+      if (answer === ABORTED) return []
+      if (E.isRight(answer)) return [answer.right]
+      failures.push(policyFailure(shared.name, kindOf(answer.left), answer.left.reason))
+      work.stop()
+      return []
+    } finally {
+      release()
+    }
+  }
+  const answers = (await Promise.all(requests.map(ask))).flat()
+  if (answers.length === requests.length) return E.right(answers)
+  return E.left(failures[0] ?? policyFailure(shared.name, 'cancelled', 'called off before it began'))
+}
+
+/** The rows of an answer: each its own completion, or all the one of temperature 0. */
+const rowsOfAnswer = ({ rows }: PlannedRequest, answer: readonly ActionRow[]): readonly ActionRow[] =>
+  answer.length === rows ? answer : Array.from({ length: rows }, () => answer[0]!)
+
+const recordOf = (sampling: SamplingParams, maxTokens: number): SamplingRecord => ({
+  temperature: sampling.temperature,
+  topK: sampling.topK === 0 ? null : sampling.topK,
+  topP: sampling.topP === 1 ? null : sampling.topP,
+  maxNewTokens: maxTokens,
+  minNewTokens: sampling.minTokens,
+})
+
+const actionOf = (
+  rows: readonly ActionRow[],
+  record: SamplingRecord,
+  mixedVersions: MixedVersions,
+): TensorDict<TokenAction> => {
+  const ids = rows.map((row) => row.ids)
+  const logProbs = rows.map((row) => row.logProbs)
+  return TensorDict(
+    {
+      tokens: { response: ragged('int32', ids) },
+      logProbs: { response: ragged('float32', logProbs) },
+      stopReason: data(rows.map(({ stopReason }) => stopReason)),
+      policyVersion: data(rows.map(({ version }) => version)),
+      sampling: data(rows.map(() => record)),
+      ...(mixedVersions === 'each' && {
+        versions: {
+          response: ragged(
+            'int32',
+            rows.map(({ versions }) => versions),
+          ),
+        },
+      }),
+    },
+    [rows.length],
+  )
+}
+
+const rowsOf = (rows: Ragged<'int32'>): readonly Int32Array[] =>
+  Array.from({ length: raggedLength(rows) }, (_, i) => raggedRow(rows, i))
+
+/** Default number of new tokens, as of `TransformersWrapper`. */
+const MAX_TOKENS = 128
+
+const sampler =
+  (shared: Shared, options: EnginePolicyOptions): EnginePolicy['act'] =>
+  (td, key, how = {}) =>
+  () =>
+    bounded(shared, how, async (work, abilities) => {
+      const { truncate = 'refuse', mixedVersions = 'refuse', limits = {} } = options
+      const maxTokens = options.sampling?.maxTokens ?? MAX_TOKENS
+      const refuse = (reason: string) => E.left(policyFailure(shared.name, 'asked', reason))
+      const asked = samplingParams({ ...options.sampling, maxTokens })
+      if (E.isLeft(asked)) return refuse(asked.left.reason)
+      const sampling = asked.right
+      const untold = untoldReason(abilities.logProbs, sampling)
+      if (untold !== null) return refuse(untold)
+      const maxPerRequest = Math.max(1, limits.maxPerRequest ?? abilities.maxConcurrent)
+      const plan = planRequests(rowsOf(get(td, 'tokens', 'prompt')), {
+        ...{ sampling, key, truncate, maxPerRequest, abilities },
+      })
+      if (E.isLeft(plan)) return refuse(plan.left)
+      const requests = plan.right.map(({ request }) => request)
+      const answers = await askAll(shared, requests, work)
+      if (E.isLeft(answers)) return answers
+      const rules = { sampling, mixedVersions, abilities }
+      const rows: ActionRow[] = []
+      for (const [i, { completions }] of answers.right.entries()) {
+        const checked = E.traverseArray((completion: Generated['completions'][number]) => actionRow(completion, rules))(
+          completions,
+        )
+        if (E.isLeft(checked)) return E.left(policyFailure(shared.name, 'infrastructure', checked.left))
+        rows.push(...rowsOfAnswer(plan.right[i]!, checked.right))
+      }
+      return E.right(actionOf(rows, recordOf(sampling, maxTokens), mixedVersions))
+    })
+
+const scoring =
+  (shared: Shared): EnginePolicy['score'] =>
+  (prompts, completions, temperature): TaskEither<PolicyFailure, Ragged<'float32'>> =>
+  () =>
+    bounded(shared, {}, async (work, abilities) => {
+      const plan = scoreRequests(rowsOf(prompts), rowsOf(completions), { temperature, abilities })
+      if (E.isLeft(plan)) return E.left(policyFailure(shared.name, 'asked', plan.left))
+      const answers = await askAll(shared, plan.right, work)
+      if (E.isLeft(answers)) return answers
+      const rows = E.traverseArrayWithIndex((i: number, { promptLogProbs }: Generated) =>
+        scoredRow(promptLogProbs, plan.right[i]!.prompt, raggedRow(prompts, i).length),
+      )(answers.right)
+      return E.isLeft(rows)
+        ? E.left(policyFailure(shared.name, 'infrastructure', rows.left))
+        : E.right(ragged('float32', rows.right))
+    })
+
+const ENGINE_POLICY_OPTIONS: OptionKinds<EnginePolicyOptions> = {
+  engine: aRecord,
+  sampling: aRecord,
+  truncate: eitherOf(aRecord, oneOf('refuse')),
+  mixedVersions: oneOf('each', 'refuse', 'oldest'),
+  name: aText,
+  limits: aRecord,
+  ids: aRecord,
+}
+
+/**
+ * A policy over anything that generates: what `TransformersWrapper` is for a model of this process, for an engine of any place.
+ *
+ * It reads `tokens.prompt` and samples `tokens.response` with `logProbs.response`: log-probabilities at the temperature used (at 1 for
+ * temperature 0), before anything is cut. Neighbouring rows with equal prompts are one request, whose prompt is computed once. Row i draws
+ * as completion i of the key, whatever else is in the batch: the very draws of `TransformersWrapper`, where the engine is one of Tandem.
+ * Servers that draw by a seed of their own draw alike for equal seeds as far as they promise it.
+ *
+ * Defaults temperature 1, no cuts, 128 new tokens.
+ * Errors   `Left(PolicyFailure)`. `asked`: wrong settings or prompts, and settings whose log-probabilities the engine cannot tell (raw ones:
+ *          only at temperature 1 or 0; processed ones: only without cuts and penalties; SGLang's: only without penalties).
+ *          `infrastructure`: whatever the engine does wrong; no row is made up. `cancelled`: by the signal. When one request fails, the
+ *          others are cancelled.
+ * Effects  requests to the engine, at most `maxConcurrent` at a time; the signal and the deadline end them.
+ * Source   TorchRL `vLLMWrapper` in tokens mode, whose log-probabilities at other temperatures are not those of what was sampled.
+ */
+export const enginePolicy = (options: EnginePolicyOptions): EnginePolicy => {
+  checkOptions('enginePolicy', options, ENGINE_POLICY_OPTIONS)
+  const { engine, name = engine.name, limits = {}, ids = liveIds } = options
+  const places = limiter(limits.maxConcurrent ?? 256)
+  const shared: Shared = { name, engine, places, ids, deadlineMs: limits.deadlineMs }
+  const withSampling = (sampling: EngineSampling): EnginePolicy => ({
+    name,
+    act: sampler(shared, { ...options, sampling: { ...options.sampling, ...sampling } }),
+    score: scoring(shared),
+    withSampling: (more) => withSampling({ ...sampling, ...more }),
+  })
+  return withSampling({})
+}

@@ -1,0 +1,31 @@
+import * as E from 'fp-ts/lib/Either.js'
+import { type ConfigFailure, problemList } from '../../core/failure.js'
+import { allFinite, type StoredArray } from '../../data/codecs/storage.js'
+import type { PlainArray } from '../../data/generation.js'
+
+/**
+ * The numbers of a file, if they are those that are expected.
+ *
+ * Errors   `Left(ConfigFailure)` with all problems, by name: missing, extra, of another shape or type, NaN or infinite.
+ */
+export const checkStored = (
+  shapes: ReadonlyMap<string, readonly number[]>,
+  arrays: ReadonlyMap<string, StoredArray>,
+): E.Either<ConfigFailure, ReadonlyMap<string, PlainArray>> => {
+  const checked = new Map<string, PlainArray>()
+  const problems = [...shapes].flatMap(([name, shape]) => {
+    const array = arrays.get(name)
+    if (array === undefined) return [`'${name}' is missing`]
+    if (array.type !== 'F32' && array.type !== 'F16' && array.type !== 'BF16') {
+      return [`'${name}' is ${array.type}, which is none of F32, F16 and BF16`]
+    }
+    if (array.shape.join() !== shape.join()) {
+      return [`'${name}' is [${array.shape.join()}], the config asks for [${shape.join()}]`]
+    }
+    checked.set(name, { shape, data: array.data })
+    return allFinite(array.data) ? [] : [`'${name}' holds numbers that are NaN or infinite`]
+  })
+  const extra = [...arrays.keys()].filter((name) => !shapes.has(name))
+  const all = [...problems, ...extra.map((name) => `'${name}' is no parameter of this architecture`)]
+  return all.length === 0 ? E.right(checked) : E.left({ _tag: 'ConfigFailure', reason: problemList(all) })
+}

@@ -1,0 +1,57 @@
+/** Reads small files of a model's folder. Failures name the folder and the file. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Files } from '../../core/capabilities.js'
+import { type FileFailure, type ModelFailure, modelFailure } from '../../core/failure.js'
+import { parseJson } from '../../core/json.js'
+
+/** A failure of a file of a model's folder. */
+export const fileProblem = (folder: string, file: string, reason: string): ModelFailure =>
+  modelFailure(folder, reason, file)
+
+/** The path of a file in a folder. */
+export const pathIn = (folder: string, file: string): string => `${folder.replace(/(?<!\/)\/+$/, '')}/${file}`
+
+/** A failure to read a file, as one of its model. */
+export const fromFile =
+  (folder: string, file: string) =>
+  ({ reason }: FileFailure): ModelFailure =>
+    fileProblem(folder, file, reason)
+
+/** The JSON object of a file of a folder. Errors: `Left(ModelFailure)` naming the file: missing, or not a JSON object. */
+export const readJson = (files: Files, folder: string, file: string): TE.TaskEither<ModelFailure, object> =>
+  pipe(
+    files.readText(pathIn(folder, file)),
+    TE.mapLeft(fromFile(folder, file)),
+    TE.chainEitherK((text) =>
+      pipe(
+        parseJson(text),
+        E.mapLeft((reason) => fileProblem(folder, file, reason)),
+        E.filterOrElse(
+          (json): json is object => typeof json === 'object' && json !== null && !Array.isArray(json),
+          () => fileProblem(folder, file, 'not a JSON object'),
+        ),
+      ),
+    ),
+  )
+
+/** The JSON object of a file, which is empty if there is no such file. */
+export const readOptionalJson = (files: Files, folder: string, file: string): TE.TaskEither<ModelFailure, object> =>
+  pipe(
+    files.exists(pathIn(folder, file)),
+    TE.mapLeft(fromFile(folder, file)),
+    TE.chain((exists) => (exists ? readJson(files, folder, file) : TE.right({}))),
+  )
+
+/** The text of a file, or `undefined` if there is no such file. */
+export const readOptionalText = (
+  files: Files,
+  folder: string,
+  file: string,
+): TE.TaskEither<ModelFailure, string | undefined> =>
+  pipe(
+    files.exists(pathIn(folder, file)),
+    TE.chain((exists) => (exists ? files.readText(pathIn(folder, file)) : TE.right(undefined))),
+    TE.mapLeft(fromFile(folder, file)),
+  )

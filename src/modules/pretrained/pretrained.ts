@@ -1,0 +1,394 @@
+/** Models in Hugging Face's folder layout: config.json, model.safetensors, tokenizer.json, tokenizer_config.json, chat template. */
+import * as tf from '@tensorflow/tfjs-core'
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Calendar, Files } from '../../core/capabilities.js'
+import type { FileFailure, ModelFailure } from '../../core/failure.js'
+import { aFunction, aRecord, aText, checkOptions, oneOf } from '../../core/options.js'
+import { encodeSafetensors, type HostArray } from '../../data/codecs/safetensors.js'
+import { readAll } from '../../data/codecs/safetensorsFile.js'
+import { openCheckpoint } from '../../data/codecs/safetensorsShards.js'
+import type { StoredArray } from '../../data/codecs/storage.js'
+import type { PlainArray } from '../../data/generation.js'
+import { adoptTensor } from '../../engine/jit.js'
+import { liveCalendar } from '../../live/clock.js'
+import { liveFiles } from '../../live/files.js'
+import { type ChatTemplate, chatTemplate } from '../../text/template/chatTemplate.js'
+import { templateSource } from '../../text/template/named.js'
+import { type TextTokenizer, textTokenizer } from '../../text/tokenizer/textTokenizer.js'
+import { type DecoderConfig, formatConfig, parseConfig } from '../transformer/config.js'
+import { type Params, parameterShapes } from '../transformer/params.js'
+import { checkStored } from './checkStored.js'
+import { fileProblem, fromFile, pathIn, readJson, readOptionalJson, readOptionalText } from './folderFiles.js'
+import { type ModelAccess, modelFolder } from './modelFolder.js'
+
+/** The text side of a model: how it reads and writes. */
+export interface ModelText {
+  readonly tokenizer: TextTokenizer
+  readonly template: ChatTemplate
+  /** The special token with which the policy ends its turn. */
+  readonly endOfTurn: string
+  /** The files as they were read, to be saved again unchanged. */
+  readonly files: Readonly<Record<string, string>>
+}
+
+export interface Pretrained {
+  readonly config: DecoderConfig
+  /** Numbers by parameter name: `makeParams` makes tensors of them. */
+  readonly arrays: ReadonlyMap<string, HostArray>
+  readonly text: ModelText
+}
+
+const readArrays = (files: Files, folder: string): TE.TaskEither<ModelFailure, ReadonlyMap<string, StoredArray>> => {
+  const place = folder.replace(/(?<!\/)\/+$/, '')
+  return pipe(
+    openCheckpoint(place, files),
+    TE.chainW(readAll),
+    TE.bimap(
+      (failure) => {
+        const file = failure._tag === 'FileFailure' ? failure.path : (failure.where ?? place)
+        return fileProblem(folder, file.slice(place.length + 1), failure.reason)
+      },
+      ({ arrays }) => arrays,
+    ),
+  )
+}
+
+/** Tables that older files contain and that are computed: frequencies, and causal masks of the GPT families. */
+const BUFFER = /\.(rotary_emb\.inv_freq|attn\.(attention\.)?(bias|masked_bias))$/
+
+/** Names that files contain and that carry no parameter: computed tables, and the output projection where it is the embedding. */
+const isRedundant = (name: string, config: DecoderConfig): boolean =>
+  BUFFER.test(name) || (config.tiedEmbeddings && name === 'lm_head.weight')
+
+/** Some files hold the model without its head and leave out what all names begin with (`h.0...` for `transformer.h.0...`). */
+const withPrefix = <A>(arrays: ReadonlyMap<string, A>, config: DecoderConfig): ReadonlyMap<string, A> => {
+  const prefix = config.embedding.name.slice(0, config.embedding.name.lastIndexOf('.') + 1)
+  const bare = `${config.embedding.name}.weight`.slice(prefix.length)
+  if (!arrays.has(bare)) return arrays
+  return new Map([...arrays].map(([name, array]) => [name.startsWith('lm_head.') ? name : `${prefix}${name}`, array]))
+}
+
+const checkArrays = (
+  folder: string,
+  config: DecoderConfig,
+  arrays: ReadonlyMap<string, StoredArray>,
+): E.Either<ModelFailure, ReadonlyMap<string, HostArray>> =>
+  pipe(
+    checkStored(
+      parameterShapes(config),
+      new Map([...withPrefix(arrays, config)].filter(([name]) => !isRedundant(name, config))),
+    ),
+    E.mapLeft(({ reason }) => fileProblem(folder, 'model.safetensors', reason)),
+  )
+
+const TEMPLATE_FILE = 'chat_template.jinja'
+const TOKENIZER_CONFIG = 'tokenizer_config.json'
+
+const TEMPLATE_FOLDER = 'additional_chat_templates'
+const EXTENSION = '.jinja'
+
+/** The files of the folder of further templates by the names of their templates; none without such a folder. */
+const readTemplates = (files: Files, folder: string): TE.TaskEither<ModelFailure, Readonly<Record<string, string>>> =>
+  pipe(
+    files.list(pathIn(folder, TEMPLATE_FOLDER)),
+    TE.mapLeft(fromFile(folder, TEMPLATE_FOLDER)),
+    TE.chain((names) =>
+      TE.traverseSeqArray((name: string) => {
+        const file = `${TEMPLATE_FOLDER}/${name}`
+        return pipe(
+          files.readText(pathIn(folder, file)),
+          TE.bimap(fromFile(folder, file), (source) => [name.slice(0, -EXTENSION.length), source] as const),
+        )
+      })(names.filter((name) => name.endsWith(EXTENSION))),
+    ),
+    TE.map((entries) => Object.fromEntries(entries)),
+  )
+
+/** The contents of the files of a model's text side. */
+export interface TextFiles {
+  /** Named in failures. */
+  readonly folder: string
+  /** Parsed tokenizer.json. */
+  readonly tokenizer: object
+  /** Parsed tokenizer_config.json. */
+  readonly settings: object
+  /** chat_template.jinja; without it the template is in the settings. */
+  readonly template: string | undefined
+  /** The files of additional_chat_templates by the names of their templates. */
+  readonly templates?: Readonly<Record<string, string>>
+}
+
+export interface TextOptions {
+  /** The name of the chat template, for a model that has several. 'default' unless told. */
+  readonly templateName?: string
+  /** The moment that the template tells, where it asks for the date. Without it such a template refuses to render. */
+  readonly now?: Date
+}
+
+/**
+ * The text side of a model from the contents of its files.
+ *
+ * Errors   `Left(ModelFailure)`, naming the file, for a tokenizer or a template that is not valid, and for a missing template or end token.
+ */
+export const textFromFiles = (
+  { folder, tokenizer, settings, template, templates = {} }: TextFiles,
+  options: TextOptions = {},
+): E.Either<ModelFailure, ModelText> => {
+  checkOptions('textFromFiles', options, { templateName: aText, now: aRecord })
+  const { templateName, now } = options
+
+  const files = {
+    'tokenizer.json': JSON.stringify(tokenizer),
+    [TOKENIZER_CONFIG]: `${JSON.stringify(settings, undefined, 2)}\n`,
+    ...(template !== undefined && { [TEMPLATE_FILE]: template }),
+    ...Object.fromEntries(Object.entries(templates).map(([name, s]) => [`${TEMPLATE_FOLDER}/${name}${EXTENSION}`, s])),
+  }
+  const choice = {
+    others: templates,
+    ...(template !== undefined && { file: template }),
+    ...(templateName !== undefined && { name: templateName }),
+  }
+  return pipe(
+    textTokenizer(tokenizer, settings),
+    E.mapLeft(({ format, reason }) => fileProblem(folder, format, reason)),
+    E.bindTo('tokenizer'),
+    E.bind('template', () =>
+      pipe(
+        templateSource(settings, choice),
+        E.chain(({ source, variables }) => chatTemplate(source, variables, now === undefined ? {} : { now })),
+        E.mapLeft(({ reason }) => fileProblem(folder, TEMPLATE_FILE, reason)),
+      ),
+    ),
+    E.bind('endOfTurn', (made) =>
+      E.fromNullable(fileProblem(folder, TOKENIZER_CONFIG, "'eos_token' is missing: it ends the policy's turn"))(
+        made.tokenizer.settings.roles.eos,
+      ),
+    ),
+    E.map((parts) => ({ ...parts, files })),
+  )
+}
+
+export interface LoadOptions extends Pick<TextOptions, 'templateName'>, Omit<ModelAccess, 'files'> {
+  /** Asked once, when the model is loaded: its template tells that moment from then on. */
+  readonly calendar?: Calendar
+}
+
+const readText = (files: Files, folder: string, options: LoadOptions): TE.TaskEither<ModelFailure, ModelText> => {
+  const { calendar = liveCalendar, templateName } = options
+  return pipe(
+    readJson(files, folder, 'tokenizer.json'),
+    TE.bindTo('tokenizer'),
+    TE.bind('settings', () => readOptionalJson(files, folder, TOKENIZER_CONFIG)),
+    TE.bind('template', () => readOptionalText(files, folder, TEMPLATE_FILE)),
+    TE.bind('templates', () => readTemplates(files, folder)),
+    TE.chainEitherK((parts) =>
+      textFromFiles(
+        { folder, ...parts },
+        { now: calendar.today(), ...(templateName !== undefined && { templateName }) },
+      ),
+    ),
+  )
+}
+
+/** The tokenizer must not produce ids that the model has no embedding for, and must know the token that ends a turn. */
+export const checkFit = (folder: string, config: DecoderConfig, text: ModelText): E.Either<ModelFailure, ModelText> => {
+  const { vocabularySize } = text.tokenizer
+  if (vocabularySize > config.vocabularySize) {
+    return E.left(
+      fileProblem(
+        folder,
+        'tokenizer.json',
+        `the tokenizer has ids up to ${vocabularySize - 1}, the model only ${config.vocabularySize} of them`,
+      ),
+    )
+  }
+  return text.tokenizer.idOf(text.endOfTurn) === undefined
+    ? E.left(
+        fileProblem(folder, TOKENIZER_CONFIG, `eos_token '${text.endOfTurn}' is not in the tokenizer's vocabulary`),
+      )
+    : E.right(text)
+}
+
+const readConfig = (folder: string, files: Files): TE.TaskEither<ModelFailure, DecoderConfig> =>
+  pipe(
+    readJson(files, folder, 'config.json'),
+    TE.chainEitherK((json) =>
+      pipe(
+        parseConfig(json),
+        E.mapLeft(({ reason }) => fileProblem(folder, 'config.json', reason)),
+      ),
+    ),
+  )
+
+/** Loads the config of a model by name. Errors as `loadPretrained`. */
+export const loadConfig = (
+  name: string,
+  files: Files = liveFiles,
+  access: Omit<ModelAccess, 'files'> = {},
+): TE.TaskEither<ModelFailure, DecoderConfig> =>
+  pipe(
+    modelFolder(name, { files, ...access }),
+    TE.chain((folder) => readConfig(folder, files)),
+  )
+
+/** Loads the config and the numbers of a folder, without its tokenizer. Never looks on the hub. */
+export const loadWeights = (
+  folder: string,
+  files: Files = liveFiles,
+): TE.TaskEither<ModelFailure, Omit<Pretrained, 'text'>> =>
+  pipe(
+    readConfig(folder, files),
+    TE.chain((config) =>
+      pipe(
+        readArrays(files, folder),
+        TE.chainEitherK((arrays) => checkArrays(folder, config, arrays)),
+        TE.map((arrays) => ({ config, arrays })),
+      ),
+    ),
+  )
+
+/** The text side of a folder, which fits its config. */
+const readFittingText =
+  (folder: string, files: Files, options: LoadOptions) =>
+  (config: DecoderConfig): TE.TaskEither<ModelFailure, ModelText> =>
+    pipe(
+      readText(files, folder, options),
+      TE.chainEitherK((text) => checkFit(folder, config, text)),
+    )
+
+/** Loads the config and the text side of a model by name, without its numbers: for clients of an engine. Errors as `loadPretrained`. */
+export const loadText = (
+  name: string,
+  files: Files = liveFiles,
+  options: LoadOptions = {},
+): TE.TaskEither<ModelFailure, Omit<Pretrained, 'arrays'>> => {
+  checkOptions('loadText', options, { calendar: aRecord, templateName: aText, hub: aRecord, onProgress: aFunction })
+  return pipe(
+    modelFolder(name, { files, ...options }),
+    TE.chain((folder) =>
+      pipe(
+        readConfig(folder, files),
+        TE.bindTo('config'),
+        TE.bind('text', ({ config }) => readFittingText(folder, files, options)(config)),
+      ),
+    ),
+  )
+}
+
+/**
+ * Loads a model by name: weights, tokenizer and chat template.
+ *
+ * The name is a folder in Hugging Face's layout, a run folder (its best checkpoint, else its
+ * newest), `OWNER/NAME` or `hub:OWNER/NAME` for a hub repository (with `@REVISION` for another
+ * revision than `main`), or `embedded` for the built-in model. A folder that exists
+ * comes before a repository of the same name. The template is `chat_template.jinja`, or that of
+ * tokenizer_config.json, or one of `additional_chat_templates`, by its name.
+ *
+ * Errors   `Left(ModelFailure)`: an unknown name, with all attempts; a missing, truncated or
+ *          malformed file; an unsupported architecture or setting; a parameter that is missing,
+ *          extra, of another shape or not finite; a tokenizer that does not match the model; no
+ *          chat template.
+ * Effects  downloads a repository into the hub's cache, which is used while the hub is unreachable.
+ */
+export const loadPretrained = (
+  name: string,
+  files: Files = liveFiles,
+  options: LoadOptions = {},
+): TE.TaskEither<ModelFailure, Pretrained> => {
+  checkOptions('loadPretrained', options, {
+    calendar: aRecord,
+    templateName: aText,
+    hub: aRecord,
+    onProgress: aFunction,
+  })
+  return pipe(
+    modelFolder(name, { files, ...options }),
+    TE.chain((folder) =>
+      pipe(
+        loadWeights(folder, files),
+        TE.bind('text', ({ config }) => readFittingText(folder, files, options)(config)),
+      ),
+    ),
+  )
+}
+
+/** Native code takes neither numbers of another type in place nor memory that threads share. */
+const canAdopt = (data: HostArray['data']): data is Float32Array<ArrayBuffer> =>
+  data instanceof Float32Array && data.buffer instanceof ArrayBuffer
+
+/**
+ * Tensors of the numbers of a checkpoint. They belong to the enclosing scope.
+ *
+ * Effects  the tensors lie in the arrays where the backend allows it, without a copy: nobody may write to an array while its tensor, or one
+ *          recorded from it, is alive. Arrays of integers or in shared memory are copied.
+ */
+export const makeParams = (arrays: ReadonlyMap<string, HostArray>): Params =>
+  Object.fromEntries(
+    [...arrays].map(([name, { data, shape }]) => [
+      name,
+      canAdopt(data) ? adoptTensor(data, shape, 'float32') : tf.tensor(data, [...shape], 'float32'),
+    ]),
+  )
+
+/** The numbers of tensors: copies, which stay when the tensors are freed. */
+export const hostArrays = (tensors: Readonly<Record<string, tf.Tensor>>): ReadonlyMap<string, PlainArray> =>
+  new Map(
+    Object.entries(tensors).map(([name, tensor]) => [
+      name,
+      { shape: [...tensor.shape], data: Float32Array.from(tensor.dataSync()) },
+    ]),
+  )
+
+export interface PretrainedFilesOptions {
+  /** How the numbers are stored. 16 bits round to the nearest. Default F32. */
+  readonly float?: 'F32' | 'BF16' | 'F16'
+}
+
+export interface SaveOptions extends PretrainedFilesOptions {
+  /** Default: the file system. */
+  readonly files?: Pick<Files, 'writeFolder'>
+}
+
+/** Transformers' names of storage types: the `dtype` of a config.json. */
+const DTYPES = { F32: 'float32', BF16: 'bfloat16', F16: 'float16' } as const
+
+/** The config of numbers that are stored in a type, whatever they were read from. */
+const configWith = (config: DecoderConfig, dtype: string): Readonly<Record<string, unknown>> => {
+  const { torch_dtype: _, ...rest } = formatConfig(config)
+  return { ...rest, dtype }
+}
+
+/**
+ * The files of a model folder: `loadPretrained` reads them back to equal numbers, rounded where 16 bits are asked for, and so does
+ * Transformers.
+ */
+export const pretrainedFiles = (
+  { config, arrays, text }: Pretrained,
+  options: PretrainedFilesOptions = {},
+): Readonly<Record<string, Uint8Array | string>> => {
+  checkOptions('pretrainedFiles', options, { float: oneOf('F32', 'F16', 'BF16') })
+  const { float = 'F32' } = options
+  return {
+    ...text.files,
+    'config.json': `${JSON.stringify(configWith(config, DTYPES[float]), undefined, 2)}\n`,
+    'model.safetensors': encodeSafetensors(arrays, { metadata: { format: 'pt' }, float }),
+  }
+}
+
+/**
+ * Writes a model to a folder that `loadPretrained` and Transformers read: config, weights, tokenizer and chat template.
+ *
+ * Errors   `Left(FileFailure)` if it cannot be written.
+ * Effects  writes the folder, all files or none. An existing folder of that name is replaced.
+ */
+export const saveModel = (
+  folder: string,
+  model: Pretrained,
+  given: SaveOptions = {},
+): TE.TaskEither<FileFailure, void> => {
+  checkOptions('saveModel', given, { files: aRecord, float: oneOf('F32', 'F16', 'BF16') })
+  const { files = liveFiles, ...options } = given
+  return files.writeFolder(folder, pretrainedFiles(model, options))
+}

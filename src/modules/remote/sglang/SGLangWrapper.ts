@@ -1,0 +1,41 @@
+/** SGLang as a policy. */
+import type { EngineClient } from '../../../data/engineClient.js'
+import { checkWrapper } from '../../wrapperNames.js'
+import { type ClientPolicy, clientPolicy, SERVER_OPTIONS, type WrapperOptions } from '../clientPolicy.js'
+import { SGLangClient, type SGLangClientOptions } from './client.js'
+
+export type SGLangWrapperOptions = WrapperOptions &
+  (
+    | {
+        /** The address of the server, or of each replica. */
+        readonly url: string | readonly string[]
+        readonly apiKey?: string
+        /** For the client of each. */
+        readonly server?: Omit<SGLangClientOptions, 'url' | 'apiKey' | 'transport'>
+      }
+    | { readonly clients: readonly EngineClient[] }
+  )
+
+const clientsOf = (options: SGLangWrapperOptions): readonly EngineClient[] => {
+  if ('clients' in options) return options.clients
+  const { url, apiKey, server } = options
+  return [url].flat().map((each) => SGLangClient({ ...server, url: each, ...(apiKey !== undefined && { apiKey }) }))
+}
+
+/**
+ * A policy on an SGLang server, or on several replicas of it.
+ *
+ * SGLang tells log-probabilities at the temperature used, before cuts, so that any temperature and any cut can be sampled with; penalties
+ * and biases are in them, and refused.
+ *
+ * Errors   as `enginePolicy`; throws TypeError for an address that is none and for options of generation that cannot be.
+ * Effects  HTTP requests, until `close`.
+ * Source   TorchRL `SGLangWrapper`.
+ *
+ * @example
+ * const policy = SGLangWrapper({ url: 'http://127.0.0.1:30000', sampling: { maxTokens: 64 } })
+ */
+export const SGLangWrapper = (options: SGLangWrapperOptions): ClientPolicy => {
+  checkWrapper<SGLangWrapperOptions>('SGLangWrapper', options, SERVER_OPTIONS)
+  return clientPolicy('SGLangWrapper', clientsOf(options), options)
+}

@@ -1,0 +1,48 @@
+/** vLLM as a policy. */
+import { aText } from '../../../core/options.js'
+import type { EngineClient } from '../../../data/engineClient.js'
+import { checkWrapper } from '../../wrapperNames.js'
+import { type ClientPolicy, clientPolicy, SERVER_OPTIONS, type WrapperOptions } from '../clientPolicy.js'
+import { type VLLMClientOptions, vLLMClient } from './client.js'
+
+/** What all replicas share. */
+type VLLMServerOptions = Omit<VLLMClientOptions, 'transport' | 'url' | 'apiKey' | 'model' | 'ids'>
+
+export type VLLMWrapperOptions = WrapperOptions &
+  (
+    | {
+        /** The address of the server, or of each replica. */
+        readonly url: string | readonly string[]
+        readonly model: string
+        readonly apiKey?: string
+        readonly server?: VLLMServerOptions
+      }
+    | { readonly clients: readonly EngineClient[] }
+  )
+
+const clientsOf = (options: VLLMWrapperOptions): readonly EngineClient[] => {
+  if ('clients' in options) return options.clients
+  const { url, model, apiKey, server } = options
+  return [url]
+    .flat()
+    .map((address) => vLLMClient({ ...server, url: address, model, ...(apiKey !== undefined && { apiKey }) }))
+}
+
+/**
+ * A policy on a vLLM server or on `tandem serve`, or on several replicas of it.
+ *
+ * Log-probabilities are those of what was sampled, or the settings are refused: a server with raw ones (vLLM's default) samples at temperature
+ * 1 or 0, with any cuts; one started with `--logprobs-mode processed_logprobs` at any temperature, without cuts and penalties;
+ * `tandem serve` likewise.
+ *
+ * Errors   as `enginePolicy`; throws TypeError for an address that is none and for options of generation that cannot be.
+ * Effects  HTTP requests, until `close`.
+ * Source   TorchRL `vLLMWrapper`, which records raw log-probabilities at any temperature, and AgentFly's `AsyncVLLMBackend`.
+ *
+ * @example
+ * const policy = vLLMWrapper({ url: 'http://127.0.0.1:8000', model: 'policy', generateKwargs: { maxNewTokens: 64 } })
+ */
+export const vLLMWrapper = (options: VLLMWrapperOptions): ClientPolicy => {
+  checkWrapper<VLLMWrapperOptions>('vLLMWrapper', options, { ...SERVER_OPTIONS, model: aText })
+  return clientPolicy('vLLMWrapper', clientsOf(options), options)
+}

@@ -1,0 +1,303 @@
+/** Builds a policy-gradient run from settings: model, sampler, rewards, advantages and learner. */
+import { pipe } from 'fp-ts/lib/function.js'
+import { localLearner } from '../collectors/learners/localLearner.js'
+import { type MemoryEstimate, memoryEstimate, requireMemory } from '../collectors/memoryEstimate.js'
+import { inFlightUpdater } from '../collectors/overlap/inFlightUpdater.js'
+import { decoderForms } from '../collectors/updaters/decoderForms.js'
+import { inProcessUpdater, type WeightUpdater } from '../collectors/weightSync.js'
+import { orThrow } from '../core/failure.js'
+import { child, type Key, keyFromSeed } from '../core/key.js'
+import { aFunction, aList, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
+import type { GroupEntry } from '../data/batch.js'
+import type { HistoryAction, HistoryPrompt, LogProbModel, Policy, TokenAction, TokenPrompt } from '../data/policy.js'
+import { rowLengths } from '../data/tensorDict/leaf.js'
+import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
+import type { NamedTensors } from '../data/weights.js'
+import { own } from '../engine/scope.js'
+import type { Env } from '../envs/base/env.js'
+import { type TokenEnvState, tokenEnv } from '../envs/tokenEnv.js'
+import { KLRewardTransform } from '../envs/transforms/klRewardTransform.js'
+import { OverlongPenalty } from '../envs/transforms/overlongPenalty.js'
+import { PolicyVersion } from '../envs/transforms/policyVersion.js'
+import { append } from '../envs/transforms/transform.js'
+import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
+import { liveMachine } from '../live/machine.js'
+import { folderEngineModule } from '../modules/generation/folderEngine.js'
+import { LLMOnDevice } from '../modules/generation/onDevice.js'
+import { enginePolicy } from '../modules/generation/policy/enginePolicy.js'
+import type { ModelText, Pretrained } from '../modules/pretrained/pretrained.js'
+import { sharedParams } from '../modules/pretrained/sharedParams.js'
+import { localClient } from '../modules/remote/localClient.js'
+import { parameterCount } from '../modules/transformer/params.js'
+import { type TransformersPolicy, TransformersWrapper } from '../modules/transformersWrapper.js'
+import { trajectoryNumbers } from './batchMetrics.js'
+import {
+  advantageOf,
+  klWeightOf,
+  learnerParts,
+  loraOf,
+  lossOf,
+  offPolicyOf,
+  overlongOf,
+  rewardFormOf,
+  samplingRoundsOf,
+  stateNumbers,
+} from './choices.js'
+import type { EnvContext } from './collecting.js'
+import { type Evaluator, type EvaluatorOptions, evaluator } from './evaluation.js'
+import { exportsOf } from './exported.js'
+import type { BuildContext } from './recipe.js'
+import { type AnyRun, closing, defineRun, type RecordOptions } from './run.js'
+import type { PolicySettings } from './settings.js'
+
+/** The context from which an environment of tasks is made. */
+export interface TaskContext {
+  /** Number of different tasks. */
+  readonly prompts: number
+  /** Elements per task. */
+  readonly repeats: number
+  /** Index of the first task. */
+  readonly start: number
+}
+
+/** The settings that `policyRun` reads. A recipe that trains its own start model has no `model`. */
+export type PolicyRunSettings = Omit<PolicySettings, 'model'> & Partial<Pick<PolicySettings, 'model'>>
+
+/** Makes an environment of conversations: `(context) => GSM8KEnv({ source, ...context })`. */
+export type TaskEnv<O extends HistoryPrompt> = (context: TaskContext) => Env<O, HistoryAction>
+
+/** An evaluation of the run. Decoding is greedy unless `temperature` is set. */
+export interface HeldOut<O extends HistoryPrompt>
+  extends Pick<EvaluatorOptions<never>, 'name' | 'tries' | 'measure' | 'batch'> {
+  readonly env: TaskEnv<O>
+  /** Default: `keep.evalTasks` of the settings. */
+  readonly tasks?: number
+  /** Default 0. */
+  readonly temperature?: number
+}
+
+export interface PolicyRunParts<O extends HistoryPrompt> {
+  readonly model: Pretrained
+  readonly env: TaskEnv<O>
+  /** Default: no evaluation. */
+  readonly heldOut?: readonly HeldOut<O>[]
+  /**
+   * Returns one score per row. A group has a signal if its scores differ. Default: the reward
+   * without length and KL penalties.
+   */
+  readonly signal?: (batch: TensorDict) => ArrayLike<number>
+  readonly metrics?: RecordOptions['metrics']
+  /**
+   * Samples instead of the in-process model, which is then used only for evaluation. Closed by the
+   * run.
+   */
+  readonly sampler?: PolicySampler
+}
+
+/** A policy for sampling, and the updater that sends it new weights. */
+export interface PolicySampler {
+  readonly policy: Policy<TokenPrompt, TokenAction>
+  readonly updater: WeightUpdater<NamedTensors>
+  /** Called once before the run samples or pushes. */
+  readonly begin?: () => Promise<void>
+  readonly close: () => Promise<void>
+}
+
+/** A run and the memory that it is estimated to need. */
+export interface PolicyRun extends AnyRun {
+  readonly memory: MemoryEstimate
+}
+
+/**
+ * Returns each trajectory's reward without length and KL penalties, at its last row: the sum of its
+ * reward parts if the environment has them, else the return.
+ */
+const partSignal = (batch: TensorDict): ArrayLike<number> => {
+  const [size = 0] = batch.batchShape
+  const values = new Array<number>(size).fill(0)
+  for (const { rows, parts, return: earned } of trajectoryNumbers(batch)) {
+    const each = Object.values(parts)
+    values[rows.at(-1)!] = each.length === 0 ? earned : each.reduce((sum, part) => sum + part, 0)
+  }
+  return values
+}
+
+/** The type of evaluation environments. */
+type EvalEnv = Env<TokenPrompt, TokenAction>
+
+/** Makes the token-level environment of a batch, with length and KL penalties in the reward. */
+const rewardedEnv = <O extends HistoryPrompt>(
+  settings: PolicyRunSettings,
+  {
+    text,
+    env,
+    reference,
+  }: Pick<PolicyRunParts<O>, 'env'> & { readonly text: ModelText; readonly reference: LogProbModel },
+) => {
+  const overlong = overlongOf(settings)
+  const form = rewardFormOf(settings)
+  return ({ groups, start, klCoefficient }: EnvContext) => {
+    const plain = tokenEnv(env({ prompts: groups, repeats: settings.tasks.group, start }), text)
+    const shaped =
+      overlong === null ? plain : (pipe(plain, append(OverlongPenalty(overlong))) as unknown as typeof plain) // one entry more
+    const coefficient = settings.kl.in === 'reward' ? klCoefficient : 0 // 0 only measures the KL
+    return pipe(
+      shaped as unknown as Env<TokenPrompt & GroupEntry, TokenAction>, // further entries pass through
+      append(KLRewardTransform({ reference, coefficient, form })),
+      append(PolicyVersion()),
+    )
+  }
+}
+
+/**
+ * Starts the model's engine on its own thread. Throws RangeError if the model is not in a folder.
+ */
+const threadSampler = async (settings: PolicyRunSettings, { config }: Pretrained): Promise<PolicySampler> => {
+  const { sampling, tasks, model } = settings
+  if (model === undefined)
+    throw new RangeError('sampling.maxLag: the sampling thread reads a model folder, and this recipe makes its model')
+  const limits = { maxConcurrent: tasks.prompts * tasks.group }
+  const folder = model === 'embedded' ? EMBEDDED_MODEL : model
+  const module = folderEngineModule({ folder, text: 'absent', threads: sampling.samplerThreads, limits })
+  const engine = orThrow(await LLMOnDevice(module, { weights: 'move' })())
+  const client = localClient(engine, 'the sampling thread')
+  const forms = decoderForms({ config })
+  return {
+    policy: enginePolicy({
+      engine: client,
+      sampling: { temperature: sampling.temperature, maxTokens: sampling.maxNewTokens },
+      mixedVersions: 'each',
+    }),
+    updater: inFlightUpdater({ engine, weights: forms }),
+    close: async () => {
+      forms.release()
+      await client.close()
+    },
+  }
+}
+
+const promptTokens = async <O extends HistoryPrompt>(
+  env: Env<TokenEnvState<O>, TokenAction>,
+  key: Key,
+): Promise<number> => {
+  using state = own(orThrow(await env.reset(TensorDict({}, [env.batchSize]), key)()))
+  const prompts = get(state.value as unknown as TensorDict<TokenPrompt>, 'tokens', 'prompt') // every token environment has it
+  return Math.max(0, ...rowLengths(prompts))
+}
+
+const memoryRequest = (settings: PolicyRunSettings, { config }: Pretrained, prompt: number, trained: number) => ({
+  config,
+  trained,
+  stateNumbers: stateNumbers(settings),
+  batch: {
+    ...{ prompts: settings.tasks.prompts, group: settings.tasks.group, promptTokens: prompt },
+    completionTokens: settings.sampling.maxNewTokens,
+  },
+  microBatchTokens: settings.compute.microBatch,
+  recompute: settings.compute.recompute,
+  threads: settings.compute.workers - 1 + (settings.sampling.maxLag > 0 ? 1 : 0),
+})
+
+const numbersOf = (tensors: NamedTensors): number => Object.values(tensors).reduce((sum, { size }) => sum + size, 0)
+
+const POLICY_RUN_PARTS: OptionKinds<PolicyRunParts<never>> = {
+  model: aRecord,
+  env: aFunction,
+  heldOut: aList,
+  signal: aFunction,
+  metrics: aFunction,
+  sampler: aRecord,
+}
+
+const builtRun = async <O extends HistoryPrompt>(
+  settings: PolicyRunSettings,
+  { model, env, heldOut = [], signal = partSignal, metrics, sampler: given }: PolicyRunParts<O>,
+  context: BuildContext,
+): Promise<PolicyRun> => {
+  const { config, text } = model
+  const { tasks, sampling, compute, keep } = settings
+  const key = keyFromSeed(settings.seed)
+  const kl = klWeightOf(settings)
+  const lora = loraOf(settings)
+  const learner = localLearner({
+    ...learnerParts(settings, model),
+    ...{ loss: lossOf(settings), offPolicy: offPolicyOf(settings) },
+  })
+  using first = sharedParams(model)
+  const reference = TransformersWrapper({ config, params: first.value })
+  const inProcess: TransformersPolicy = TransformersWrapper({
+    config,
+    params: learner.weights(),
+    sampling: { temperature: sampling.temperature, maxNewTokens: sampling.maxNewTokens },
+    ...(compute.workers > 1 && { generator: learner.generator() }),
+  })
+  const rewarded = rewardedEnv(settings, { text, env, reference })
+  try {
+    const trained = lora === undefined ? parameterCount(config) : numbersOf(learner.weights()) - parameterCount(config)
+    const prompt = await promptTokens(tokenEnv(env({ prompts: 1, repeats: 1, start: 0 }), text), child(key, 'look'))
+    const request = memoryRequest(settings, model, prompt, trained)
+    const memory =
+      context.memory === 'ignore' ? memoryEstimate(request) : orThrow(requireMemory(request, liveMachine.memoryBytes()))
+    const sampler = given ?? (sampling.maxLag === 0 ? null : await threadSampler(settings, model))
+    const evaluators = heldOut.map(
+      ({ env: tasksOf, temperature = 0, tasks: count = keep.evalTasks, ...rest }): Evaluator =>
+        evaluator({
+          ...{ ...rest, tasks: count },
+          env: ({ groups, start }) =>
+            tokenEnv(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as EvalEnv, // it has more
+          policy: inProcess.withSampling({ temperature }),
+        }),
+    )
+    const run = defineRun({
+      env: rewarded,
+      policy: sampler?.policy ?? inProcess,
+      advantage: advantageOf(settings),
+      learner,
+      ...(sampler && { updater: sampler.updater }),
+      evaluate: evaluators,
+      collect: {
+        ...{ key: child(key, 'rollouts'), groups: tasks.prompts, rounds: samplingRoundsOf(settings), kl },
+        signal,
+        ...(sampling.maxLag > 0 && { ahead: { maxLag: sampling.maxLag, stale: sampling.stale } }),
+      },
+      record: {
+        ...(metrics && { metrics }),
+        decode: (id) => text.tokenizer.decode([id], 'keep'),
+        exports: exportsOf(settings, model, learner),
+      },
+    })
+    const evaluated = inProcessUpdater(inProcess)
+    const refresh = sampler === null ? undefined : (version: number) => evaluated.push(learner.weights(), version)
+    const closed = closing(run, async () => {
+      await sampler?.close()
+      if (sampler !== null) inProcess.release() // else it is the policy, which the run closes
+      reference.release()
+    })
+    const { begin } = sampler ?? {}
+    return { ...closed, ...(refresh && { refresh }), ...(begin && { begin }), memory }
+  } catch (error) {
+    inProcess.release()
+    reference.release()
+    await learner.close()
+    await given?.close()
+    throw error
+  }
+}
+
+/**
+ * Builds a policy-gradient run from settings. The model samples in this process, on its own thread
+ * (`sampling.maxLag` above 0), or through `sampler`. Rewards come from the environment, with length
+ * and KL penalties as set. Advantages and loss come from the algorithm.
+ *
+ * Errors   throws RangeError if settings contradict each other, and FailureError if the run is
+ *          estimated to need more memory than the machine has.
+ * Effects  holds the model's weights until the run is closed.
+ */
+export const policyRun = async <O extends HistoryPrompt>(
+  settings: PolicyRunSettings,
+  parts: PolicyRunParts<O>,
+  context: BuildContext = {},
+): Promise<PolicyRun> => {
+  checkOptions('policyRun', parts, POLICY_RUN_PARTS)
+  return builtRun(settings, parts, context)
+}

@@ -1,0 +1,76 @@
+/** What goes wrong with a request, as vLLM tells it: `{"error": {message, type, param, code}}` with the status as code. */
+import type { GenerationFailure } from '../../data/generation.js'
+
+/** A request that is refused, or that failed. */
+export interface ApiFailure {
+  readonly _tag: 'ApiFailure'
+  readonly status: number
+  /** vLLM's name of the kind, such as `BadRequestError`. */
+  readonly type: string
+  readonly reason: string
+  /** The field that is to blame. */
+  readonly param: string | null
+}
+
+const TYPES: Readonly<Record<number, string>> = {
+  400: 'BadRequestError',
+  404: 'NotFoundError',
+  405: 'Method Not Allowed',
+  413: 'Request Entity Too Large',
+  415: 'Unsupported Media Type',
+  422: 'UnprocessableEntityError',
+  500: 'InternalServerError',
+  501: 'NotImplementedError',
+  502: 'BadGatewayError',
+  503: 'ServiceUnavailableError',
+  504: 'GatewayTimeoutError',
+}
+
+/**
+ * A failure with vLLM's type for its status.
+ *
+ * @example
+ * apiFailure(404, 'The model `x` does not exist.', 'model').type // 'NotFoundError'
+ */
+export const apiFailure = (status: number, reason: string, param: string | null = null): ApiFailure => ({
+  _tag: 'ApiFailure',
+  status,
+  type: TYPES[status] ?? 'BadRequestError',
+  reason,
+  param,
+})
+
+/** A value that a field may not have: 400, with the field and the value in the message, as vLLM writes them. */
+export const invalid = (reason: string, param: string, value?: unknown): ApiFailure =>
+  apiFailure(
+    400,
+    `${reason} (parameter=${param}${value === undefined ? '' : `, value=${JSON.stringify(value).slice(0, 200)}`})`,
+    param,
+  )
+
+const STATUS_OF: Readonly<Record<GenerationFailure['kind'], number>> = {
+  invalid: 400,
+  'unknown-adapter': 404,
+  overloaded: 503,
+  closed: 503,
+  internal: 500,
+  unreachable: 502,
+  timeout: 504,
+  unauthorized: 502,
+  protocol: 502,
+}
+
+/** What the engine refused or broke off. */
+export const fromEngine = ({ kind, reason }: GenerationFailure): ApiFailure => apiFailure(STATUS_OF[kind], reason)
+
+/** The body of an error. */
+export const errorBody = ({ status, type, reason, param }: ApiFailure): object => ({
+  error: { message: reason, type, param, code: status },
+})
+
+/** A response of JSON. */
+export const jsonResponse = (body: unknown, status = 200): Response =>
+  new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json' } })
+
+/** The response to a request that failed. */
+export const failureResponse = (failure: ApiFailure): Response => jsonResponse(errorBody(failure), failure.status)

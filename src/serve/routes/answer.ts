@@ -1,0 +1,108 @@
+/** Endpoints that sample: they answer whole, or as a stream of chunks. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { GenerationEvent } from '../../data/generation.js'
+import { type ApiFailure, errorBody, jsonResponse } from '../requests/failure.js'
+import type { StreamUsage } from '../requests/fields.js'
+import {
+  afterFirst,
+  failureOf,
+  type Job,
+  type RunningJob,
+  startJob,
+  type Usage,
+  usageJson,
+  type WholePrompt,
+  wholeJob,
+} from '../requests/generation.js'
+import type { Served } from '../requests/served.js'
+import { DONE, eventStream, frame } from '../requests/streams.js'
+import type { TokenWriting } from './logProbs.js'
+
+/** A request that was accepted. */
+interface Accepted {
+  readonly job: Job
+  /** `null` for an answer that is not streamed. */
+  readonly stream: StreamUsage | null
+}
+
+/** One choice of a stream. */
+export interface Chunk {
+  readonly choice: object
+  /** Token counts so far, sent if the client asks for continuous usage. */
+  readonly usage: Usage
+  /** More fields of the frame. */
+  readonly fields?: object
+}
+
+/** Turns the events of a job into the chunks of a stream. */
+export interface ChunkWriter {
+  /** The fields of every frame. */
+  readonly head: object
+  /** Returns the chunks that an event of a prompt adds. */
+  readonly chunksOf: (prompt: number, event: GenerationEvent) => readonly Chunk[]
+  /** Returns the token counts of the whole job so far. */
+  readonly total: () => Usage
+}
+
+/** The two forms of an answer: one JSON object, or a stream of chunks. */
+interface Answer {
+  readonly whole: (prompts: readonly WholePrompt[]) => object
+  readonly chunks: () => ChunkWriter
+}
+
+/** Handles the requests of one endpoint that samples. */
+export type Endpoint = (served: Served, body: unknown, request: Request) => Promise<E.Either<ApiFailure, Response>>
+
+/** Server-sent events: the chunks of each event, then the final usage or the failure, then `[DONE]`. */
+async function* frames(
+  { head, chunksOf, total }: ChunkWriter,
+  { continuous, final }: StreamUsage,
+  running: RunningJob,
+): AsyncGenerator<string> {
+  let failure: ApiFailure | undefined
+  for await (const [prompt, event] of running.events) {
+    failure = failureOf(event)
+    if (failure !== undefined) break
+    for (const { choice, usage, fields } of chunksOf(prompt, event))
+      yield frame({ ...head, choices: [choice], ...fields, ...(continuous && { usage: usageJson(usage) }) })
+  }
+  if (failure !== undefined) yield frame(errorBody(failure))
+  else if (final) yield frame({ ...head, choices: [], usage: usageJson(total()) })
+  yield DONE
+}
+
+/**
+ * Makes the handler of an endpoint: reads a request, runs its job, and answers whole or as a stream.
+ *
+ * Errors   `Left(ApiFailure)` for rejected requests and for failures before the response starts. A
+ *          stream that fails later sends an error frame.
+ * Effects  the job runs in the engine until it ends or the request is aborted.
+ */
+export const endpoint =
+  <R extends Accepted>(
+    read: (...input: Parameters<Endpoint>) => E.Either<ApiFailure, R> | Promise<E.Either<ApiFailure, R>>,
+    answerOf: (served: Served, asked: R) => Answer,
+  ): Endpoint =>
+  async (served, body, request) => {
+    const asked = await read(served, body, request)
+    if (E.isLeft(asked)) return asked
+    const { job, stream } = asked.right
+    const { whole, chunks } = answerOf(served, asked.right)
+    const running = startJob(served, job, request.signal)
+    if (stream === null)
+      return E.map((prompts: readonly WholePrompt[]) => jsonResponse(whole(prompts)))(await wholeJob(running, job))
+    return E.map((begun: RunningJob) => eventStream(frames(chunks(), stream, begun), begun.stop))(
+      await afterFirst(running),
+    )
+  }
+
+/** How an answer writes tokens. Without log-probabilities nothing is written. */
+export const writingOf = (
+  served: Served,
+  { logProbs, tokensAs }: { readonly logProbs: number | null; readonly tokensAs: TokenWriting['tokens'] },
+): TokenWriting => ({
+  tokenizer: served.text.tokenizer,
+  mode: served.features.logProbsMode,
+  tokens: tokensAs,
+  count: logProbs === -1 ? served.engine.info.vocabularySize : (logProbs ?? 0),
+})

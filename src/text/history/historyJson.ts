@@ -1,0 +1,71 @@
+/** Conversations as plain JSON, exactly: what is written is read back equal. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import type { FormatFailure } from '../../core/failure.js'
+import { History, type Message } from './history.js'
+
+const isJson = (value: unknown): boolean => {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return true
+  if (typeof value === 'number') return Number.isFinite(value)
+  if (Array.isArray(value)) return value.every(isJson)
+  return isRecord(value) && Object.values(value).every(isJson)
+}
+
+const isRecord = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && [Object.prototype, null].includes(Object.getPrototypeOf(value) as null) // either is plain
+
+/** A JSON object, taken as it is: no key is renamed, reordered or lost. */
+export const jsonObject = z.custom<Readonly<Record<string, unknown>>>(
+  (value) => isRecord(value) && !Array.isArray(value) && isJson(value),
+  'expected a JSON object',
+)
+
+const source = z.union([
+  z.strictObject({ url: z.string() }),
+  z.strictObject({ base64: z.base64(), mediaType: z.string() }),
+])
+
+const part = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('text'), text: z.string() }),
+  z.strictObject({ type: z.literal('image'), source }),
+  z.strictObject({ type: z.literal('audio'), source }),
+])
+
+const toolCall = z.strictObject({ id: z.string().exactOptional(), name: z.string(), arguments: jsonObject })
+
+const messageSchema = z.strictObject({
+  role: z.string(),
+  content: z.array(part),
+  toolCalls: z.array(toolCall),
+  isComplete: z.boolean(),
+  reasoning: z.string().exactOptional(),
+  toolCallId: z.string().exactOptional(),
+  name: z.string().exactOptional(),
+})
+
+/** All problems of JSON that is not what a schema asks for, with their paths. */
+export const problemsOf = (format: string, { issues }: z.ZodError): FormatFailure => {
+  const flat = issues.map(({ path, message }) => `${path.length === 0 ? '' : `${path.join('.')}: `}${message}`)
+  return { _tag: 'FormatFailure', format, reason: flat.join('; ') }
+}
+
+/**
+ * The messages of a conversation as plain JSON.
+ *
+ * @example
+ * historyToJson(History([]))  // []
+ */
+export const historyToJson = (history: History): readonly Message[] => history.messages.toArray()
+
+/**
+ * A conversation from what `historyToJson` gave, before or after it went through a file.
+ *
+ * Errors   `Left(FormatFailure)` with every problem and its path, for unknown fields too.
+ *
+ * @example
+ * historyFromJson([]) // right(History([]))
+ */
+export const historyFromJson = (json: unknown): E.Either<FormatFailure, History> => {
+  const parsed = z.array(messageSchema).safeParse(json)
+  return parsed.success ? E.right(History(parsed.data)) : E.left(problemsOf('history', parsed.error))
+}

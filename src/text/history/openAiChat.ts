@@ -1,0 +1,165 @@
+/** Conversations in the chat format of OpenAI's API, which most servers of models speak. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import { errorMessage, type FormatFailure } from '../../core/failure.js'
+import { type ContentPart, History, type MediaSource, type Message, message, type ToolCall } from './history.js'
+import { jsonObject, problemsOf } from './historyJson.js'
+import { thinkingPart, thoughtsOf } from './thinkingParts.js'
+
+const FORMAT = 'OpenAI chat'
+
+const DATA_URL = /^data:([^;,]+);base64,([A-Za-z0-9+/]*={0,2})$/
+
+const sourceOfUrl = (url: string): MediaSource => {
+  const [, mediaType, base64] = DATA_URL.exec(url) ?? []
+  return mediaType === undefined || base64 === undefined ? { url } : { base64, mediaType }
+}
+
+const part = z.discriminatedUnion('type', [
+  thinkingPart,
+  z.strictObject({ type: z.literal('text'), text: z.string() }),
+  z
+    .strictObject({ type: z.literal('image_url'), image_url: z.strictObject({ url: z.string() }) })
+    .transform(({ image_url }): ContentPart => ({ type: 'image', source: sourceOfUrl(image_url.url) })),
+  z
+    .strictObject({
+      type: z.literal('input_audio'),
+      input_audio: z.strictObject({ data: z.base64(), format: z.string() }),
+    })
+    .transform(
+      ({ input_audio: { data, format } }): ContentPart => ({
+        type: 'audio',
+        source: { base64: data, mediaType: `audio/${format}` },
+      }),
+    ),
+])
+
+/** The arguments of a call: a JSON object as text. */
+const callArguments = z.string().transform((text, context): Readonly<Record<string, unknown>> => {
+  try {
+    const parsed = jsonObject.safeParse(JSON.parse(text))
+    if (parsed.success) return parsed.data
+    context.addIssue('expected the text of a JSON object')
+  } catch (error) {
+    context.addIssue(`not JSON: ${errorMessage(error)}`)
+  }
+  return z.NEVER
+})
+
+const call = z
+  .strictObject({
+    id: z.string().optional(),
+    type: z.literal('function').optional(),
+    function: z.strictObject({ name: z.string(), arguments: callArguments }),
+  })
+  .transform(
+    ({ id, function: { name, arguments: args } }): ToolCall => ({
+      ...(id !== undefined && { id }),
+      name,
+      arguments: args,
+    }),
+  )
+
+/** Fields that servers add and that say nothing. */
+const empty = z.union([z.null(), z.tuple([])]).optional()
+
+const chatMessage = z
+  .strictObject({
+    role: z.string(),
+    content: z.union([z.string(), z.array(part)]).nullish(),
+    reasoning_content: z.string().nullish(),
+    tool_calls: z.array(call).nullish(),
+    tool_call_id: z.string().optional(),
+    name: z.string().optional(),
+    refusal: empty,
+    annotations: empty,
+    audio: empty,
+    function_call: empty,
+  })
+  .transform(({ role, content, reasoning_content: told, tool_calls: calls, tool_call_id: id, name }): Message => {
+    const parts = typeof content === 'string' ? [] : (content ?? [])
+    const thoughts = parts.filter((item) => item.type === 'thinking')
+    const reasoning = told ?? (thoughts.length > 0 ? thoughtsOf(thoughts) : undefined)
+    return message(role, typeof content === 'string' ? content : parts.filter((item) => item.type !== 'thinking'), {
+      toolCalls: calls ?? [],
+      ...(reasoning !== undefined && { reasoning }),
+      ...(id !== undefined && { toolCallId: id }),
+      ...(name !== undefined && { name }),
+    })
+  })
+
+/**
+ * A conversation from messages in OpenAI's chat format. All messages are complete: the format cannot say otherwise.
+ *
+ * Errors   `Left(FormatFailure)` with every problem and its path: arguments that are not a JSON object, fields that would be lost.
+ *
+ * @example
+ * historyFromOpenAi([{ role: 'user', content: 'Hello' }]) // right(History([message('user', 'Hello')]))
+ */
+export const historyFromOpenAi = (messages: unknown): E.Either<FormatFailure, History> => {
+  const parsed = z.array(chatMessage).safeParse(messages)
+  return parsed.success ? E.right(History(parsed.data)) : E.left(problemsOf(FORMAT, parsed.error))
+}
+
+/** A message as OpenAI's chat format has it. */
+export type OpenAiMessage = Readonly<Record<string, unknown>> & { readonly role: string }
+
+const urlOf = (source: MediaSource): string =>
+  'url' in source ? source.url : `data:${source.mediaType};base64,${source.base64}`
+
+const partToOpenAi = (item: ContentPart): object => {
+  switch (item.type) {
+    case 'text':
+      return item
+    case 'image':
+      return { type: 'image_url', image_url: { url: urlOf(item.source) } }
+    case 'audio': {
+      const { base64: data, mediaType } = item.source as Exclude<MediaSource, { readonly url: string }> // `problems` refused addresses
+      return { type: 'input_audio', input_audio: { data, format: mediaType.replace(/^audio\//, '') } }
+    }
+  }
+}
+
+/** What the format cannot say of a message. */
+const problems = ({ content, isComplete }: Message, i: number): readonly string[] => [
+  ...(isComplete ? [] : [`${i}: the message is incomplete, which the format cannot say`]),
+  ...content.flatMap((item, j) => {
+    if (item.type !== 'audio') return []
+    if ('url' in item.source) return [`${i}.content.${j}: the format has no addresses of sounds`]
+    return item.source.mediaType.startsWith('audio/')
+      ? []
+      : [`${i}.content.${j}: '${item.source.mediaType}' is no sound`]
+  }),
+]
+
+const toOpenAi = ({ role, content, toolCalls, reasoning, toolCallId, name }: Message): OpenAiMessage => {
+  const [first] = content
+  const parts = content.length === 0 ? null : content.map(partToOpenAi)
+  return {
+    role,
+    ...(name !== undefined && { name }),
+    content: content.length === 1 && first?.type === 'text' ? first.text : parts,
+    ...(reasoning !== undefined && { reasoning_content: reasoning }),
+    ...(toolCallId !== undefined && { tool_call_id: toolCallId }),
+    ...(toolCalls.length > 0 && {
+      tool_calls: toolCalls.map(({ id, name: tool, arguments: args }) => ({
+        ...(id !== undefined && { id }),
+        type: 'function',
+        function: { name: tool, arguments: JSON.stringify(args) },
+      })),
+    }),
+  }
+}
+
+/**
+ * The messages of a conversation in OpenAI's chat format: `historyFromOpenAi` reads them back equal.
+ *
+ * Errors   `Left(FormatFailure)` with everything that the format cannot say: incomplete messages, addresses of sounds.
+ */
+export const historyToOpenAi = (history: History): E.Either<FormatFailure, readonly OpenAiMessage[]> => {
+  const all = history.messages.toArray()
+  const found = all.flatMap(problems)
+  return found.length > 0
+    ? E.left({ _tag: 'FormatFailure', format: FORMAT, reason: found.join('; ') })
+    : E.right(all.map(toOpenAi))
+}

@@ -1,0 +1,303 @@
+/**
+ * Rendering a conversation with the model's own Jinja template, as Transformers renders it, with spans: which part of the text belongs to
+ * which message.
+ *
+ * Spans are told in two exact ways. Where the text of a conversation begins with the text of each of its beginnings, a message is what it
+ * adds. A template that changes earlier messages (that drops old thoughts, or the end of a turn) is watched instead: what it writes in its
+ * loop over the messages while it is at one of them belongs to that message. A template that allows neither is refused, not guessed at.
+ */
+import * as E from 'fp-ts/lib/Either.js'
+import { errorMessage, type TemplateFailure } from '../../core/failure.js'
+import { type History, truncate } from '../history/history.js'
+import type { ItemRange } from '../jinja/scope.js'
+import { type CompiledTemplate, compileTemplate, type TemplateOutput } from '../jinja/template.js'
+import { isList, toValue } from '../jinja/value.js'
+import type { TextRange } from '../textRange.js'
+import { type ContentForm, contentFormOf, templateMessages } from './content.js'
+import { continueFinal } from './continueFinal.js'
+
+/** Special tokens and other constants that templates refer to. JSON values. */
+export interface TemplateVariables {
+  readonly bos_token?: string
+  readonly eos_token?: string
+  readonly pad_token?: string
+  readonly [name: string]: unknown
+}
+
+export interface RenderOptions {
+  /**
+   * How the text ends. `add`: with the beginning of the assistant's turn, for the policy to go on from. `omit`: with the last message as the
+   * template ends it. `continue`: with the text of the last message, left open for its author to go on.
+   */
+  readonly generationPrompt: 'add' | 'omit' | 'continue'
+  /** The tools that the assistant may call: JSON schemas, as templates know them. */
+  readonly tools?: readonly object[]
+  /** Documents for templates that answer from them. */
+  readonly documents?: readonly object[]
+  /** Further variables of the template, such as `enable_thinking`; they win over those of the template. */
+  readonly variables?: TemplateVariables
+  /** The moment that `strftime_now` tells, read in UTC; the template's own unless told. Without either it does not exist: no clock is asked. */
+  readonly now?: Date
+}
+
+export interface ChatTemplate {
+  readonly source: string
+  /** Whether messages reach the template as text, as lists of parts, or either way. */
+  readonly contentForm: ContentForm
+  /** Renders messages in the form of the model hubs. `Left(TemplateFailure)` if the template raises an exception. */
+  readonly run: (messages: readonly object[], options: RenderOptions) => E.Either<TemplateFailure, TemplateOutput>
+}
+
+/** A refusal of a template. */
+export const refuse = (reason: string): E.Either<TemplateFailure, never> => E.left({ _tag: 'TemplateFailure', reason })
+
+/** What every template has. None of it can be taken by a variable. */
+const inputOf = (messages: readonly object[], options: RenderOptions): Readonly<Record<string, unknown>> => ({
+  messages,
+  tools: options.tools ?? null, // Python's None, as Transformers gives it
+  documents: options.documents ?? null,
+  add_generation_prompt: options.generationPrompt === 'add',
+})
+
+const runWith =
+  (
+    compiled: CompiledTemplate,
+    variables: TemplateVariables,
+    template: Pick<RenderOptions, 'now'>,
+  ): ChatTemplate['run'] =>
+  (messages, options) => {
+    try {
+      const values = { ...variables, ...options.variables, ...inputOf(messages, options) }
+      const named = new Map(
+        Object.entries(values).flatMap(([name, json]) => (json === undefined ? [] : [[name, toValue(json)] as const])),
+      )
+      const list = named.get('messages')
+      const watched = isList(list) ? list : []
+      const now = options.now ?? template.now
+      const own = new Set(Object.keys(variables).filter((name) => values[name] === variables[name]))
+      return E.right(compiled({ variables: named, own, watched, ...(now !== undefined && { now }) }))
+    } catch (error) {
+      return refuse(`the chat template refused the conversation: ${errorMessage(error)}`)
+    }
+  }
+
+/**
+ * Compiles a template. `variables` are its own, such as special tokens; `now` is the moment that it tells where a rendering names none.
+ *
+ * Errors   `Left(TemplateFailure)` if the source is not valid Jinja.
+ * Source   Transformers `apply_chat_template`: Jinja with trimmed blocks, loop controls, `generation` blocks, its own `tojson`,
+ *          `raise_exception` and `strftime_now`. What differs is in `docs/decisions/2026-11-21-chat-templates.md`.
+ *
+ * @example
+ * chatTemplate('{{ messages')._tag // 'Left'
+ */
+export const chatTemplate = (
+  source: string,
+  variables: TemplateVariables = {},
+  options: Pick<RenderOptions, 'now'> = {},
+): E.Either<TemplateFailure, ChatTemplate> => {
+  let compiled: CompiledTemplate
+  try {
+    compiled = compileTemplate(source)
+  } catch (error) {
+    return refuse(`the chat template is not valid Jinja: ${errorMessage(error)}`)
+  }
+  const run = runWith(compiled, variables, options)
+  return E.right({ source, run, contentForm: contentFormOf((messages) => run(messages, { generationPrompt: 'omit' })) })
+}
+
+/**
+ * What a template makes of a conversation: its text, what each message wrote in a loop over the messages, and its `generation` blocks.
+ *
+ * Errors   `Left(TemplateFailure)` if the template raises an exception or has no place for an image or a sound of the conversation.
+ */
+export const runTemplate = (
+  template: ChatTemplate,
+  history: History,
+  options: RenderOptions,
+): E.Either<TemplateFailure, TemplateOutput> => {
+  const messages = templateMessages(template, history)
+  if (E.isLeft(messages)) return messages
+  return options.generationPrompt === 'continue'
+    ? continueFinal(messages.right, (marked) => template.run(marked, options))
+    : template.run(messages.right, options)
+}
+
+/**
+ * The text of a conversation.
+ *
+ * Errors   `Left(TemplateFailure)` if the template raises an exception, has no place for an image or a sound, or (`continue`) does not show
+ *          the text of the last message.
+ * Cost     one run of the template; two for `continue`.
+ *
+ */
+export const renderText = (
+  template: ChatTemplate,
+  history: History,
+  options: RenderOptions,
+): E.Either<TemplateFailure, string> =>
+  E.map(({ text }: TemplateOutput) => text)(runTemplate(template, history, options))
+
+/** A half-open range of the text, in UTF-16 code units, and the message it was rendered from. */
+export interface TextSpan extends TextRange {
+  /** Index of the message; the generation prompt counts as part of the message to come. */
+  readonly message: number
+  readonly role: string
+}
+
+export interface Rendered {
+  readonly text: string
+  /** In order, without gaps. */
+  readonly spans: readonly TextSpan[]
+  /**
+   * What the template took from messages, tools and documents and did not write itself: text in which no control token may be
+   * recognized. Roles are not among it.
+   */
+  readonly given: readonly TextRange[]
+}
+
+type Result = E.Either<TemplateFailure, Rendered>
+
+type Spanned = E.Either<TemplateFailure, Omit<Rendered, 'given'>>
+
+/** The rendering of the messages, each with what it adds to those before it. */
+const byBeginnings = (template: ChatTemplate, history: History, options: RenderOptions): Spanned => {
+  const spans: TextSpan[] = []
+  let text = ''
+  for (const [i, { role }] of history.messages.entries()) {
+    const longer = renderText(template, truncate(history, i + 1), { ...options, generationPrompt: 'omit' })
+    if (E.isLeft(longer)) return longer
+    if (!longer.right.startsWith(text)) {
+      return refuse(
+        `message ${i} changes how the messages before it are rendered, so the spans of this template cannot be told`,
+      )
+    }
+    if (longer.right.length > text.length)
+      spans.push({ start: text.length, end: longer.right.length, message: i, role })
+    text = longer.right
+  }
+  return E.right({ text, spans })
+}
+
+/** Ranges that are not inside another one, in the order of the text. */
+const outermost = (ranges: readonly ItemRange[]): readonly ItemRange[] =>
+  ranges
+    .toSorted((a, b) => a.start - b.start || b.end - a.end)
+    .filter((range, i, all) => !all.slice(0, i).some((other) => other.end >= range.end))
+
+/**
+ * The rendering with what the template wrote at each message. Text before the first of them belongs to the first message of the conversation,
+ * text between two to the one before it.
+ */
+const byWatching = (template: ChatTemplate, history: History, options: RenderOptions): Spanned => {
+  const output = runTemplate(template, history, { ...options, generationPrompt: 'omit' })
+  if (E.isLeft(output)) return output
+  const { text, items } = output.right
+  const ranges = outermost(items)
+  if (ranges.length === 0) return refuse('the chat template does not go through the messages in a loop')
+  const first = ranges[0]!.item === 0 ? [] : [{ item: 0, start: 0, end: ranges[0]!.start }]
+  const starts = [...first, ...ranges].map((range, i) => ({ ...range, start: i === 0 ? 0 : range.start }))
+  const spans = starts
+    .map(({ item, start }, i): TextSpan => {
+      const end = starts[i + 1]?.start ?? text.length
+      return { start, end, message: item, role: history.messages.get(item)!.role }
+    })
+    .filter(({ start, end }) => end > start)
+  return E.right({ text, spans: joined(spans) })
+}
+
+/** Neighbors of one message become one span. */
+const joined = (spans: readonly TextSpan[]): readonly TextSpan[] =>
+  spans.flatMap((span, i) => {
+    if (spans[i - 1]?.message === span.message) return []
+    const next = spans.findIndex((other, j) => j > i && other.message !== span.message)
+    return [{ ...span, end: spans.at(next === -1 ? -1 : next - 1)!.end }]
+  })
+
+/** The rendering of the messages alone. If neither way works, the reason is that of the first. */
+const messagesOf = (template: ChatTemplate, history: History, options: RenderOptions): Spanned => {
+  const simple = byBeginnings(template, history, options)
+  if (E.isRight(simple)) return simple
+  const watched = byWatching(template, history, options)
+  return E.isRight(watched) ? watched : simple
+}
+
+const promptSpan = (start: number, end: number, message: number): readonly TextSpan[] =>
+  end > start ? [{ start, end, message, role: 'assistant' }] : []
+
+/** Where the template's loop over the messages ends in the text; the text up to there must be the same with a generation prompt as without. */
+const endOfLoop = (
+  template: ChatTemplate,
+  history: History,
+  options: RenderOptions,
+): E.Either<TemplateFailure, number> => {
+  const closed = runTemplate(template, history, { ...options, generationPrompt: 'omit' })
+  if (E.isLeft(closed)) return closed
+  const open = runTemplate(template, history, options)
+  if (E.isLeft(open)) return open
+  const end = Math.max(0, ...open.right.items.map((range) => range.end))
+  const isSame =
+    JSON.stringify(open.right.items) === JSON.stringify(closed.right.items) &&
+    open.right.text.slice(0, end) === closed.right.text.slice(0, end)
+  return isSame && end > 0
+    ? E.right(end)
+    : refuse(
+        `message ${history.messages.size} changes how the messages before it are rendered, so the spans of this template cannot be told`,
+      )
+}
+
+/** Spans up to a place in the text. */
+const cutSpans = (spans: readonly TextSpan[], end: number): readonly TextSpan[] =>
+  spans.filter(({ start }) => start < end).map((span) => ({ ...span, end: Math.min(span.end, end) }))
+
+/**
+ * The text of a conversation with a span for each message, and one for the generation prompt if there is one.
+ *
+ * Text that a template puts into the turn of another message, such as a system message in the first user turn, belongs to that turn; a
+ * message that writes nothing has no span. `given` tells apart what the template took from the conversation from what it wrote itself.
+ *
+ * Errors   `Left(TemplateFailure)` if the template raises an exception, or if its spans cannot be told.
+ * Cost     one rendering for each message, three more at most.
+ */
+export const render = (template: ChatTemplate, history: History, options: RenderOptions): Result => {
+  const rendered = messagesOf(template, history, options)
+  if (E.isLeft(rendered)) return rendered
+  const output = runTemplate(template, history, options)
+  if (E.isLeft(output)) return output
+  const { spans } = rendered.right
+  const { text, given } = output.right
+  const before = rendered.right.text
+  const next = history.messages.size
+  if (before.startsWith(text)) return E.right({ text, given, spans: cutSpans(spans, text.length) })
+  if (text.startsWith(before)) {
+    return E.right({ text, given, spans: [...spans, ...promptSpan(before.length, text.length, next)] })
+  }
+  const end = endOfLoop(template, history, options)
+  if (E.isLeft(end)) return end
+  const prompt = promptSpan(end.right, text.length, next)
+  return E.right({ text, given, spans: [...cutSpans(spans, end.right), ...prompt] })
+}
+
+/**
+ * The text that the messages from index `from` on add: `renderText` of the whole is that of the first `from` messages and this suffix.
+ *
+ * Errors   `Left(TemplateFailure)` if the template raises an exception, or if the later messages change the text of the earlier ones, as
+ *          where old thoughts are dropped; throws RangeError unless `from` is between 0 and the number of messages.
+ * Cost     two renderings.
+ */
+export const renderSuffix = (
+  template: ChatTemplate,
+  history: History,
+  { from, ...options }: RenderOptions & { readonly from: number },
+): E.Either<TemplateFailure, string> => {
+  const earlier =
+    from === 0 ? E.right('') : renderText(template, truncate(history, from), { ...options, generationPrompt: 'omit' })
+  if (E.isLeft(earlier)) return earlier
+  const whole = renderText(template, history, options)
+  if (E.isLeft(whole)) return whole
+  return whole.right.startsWith(earlier.right)
+    ? E.right(whole.right.slice(earlier.right.length))
+    : refuse(
+        `the messages from ${from} on change how the template renders those before them, so they cannot be rendered alone`,
+      )
+}

@@ -1,0 +1,238 @@
+/**
+ * What a template writes around contents, told by rendering conversations of known words and cutting the texts at those words.
+ *
+ * The text of a conversation with contents c1 ... cn is then: what begins the first turn, c1, what stands between the roles of c1 and c2, c2,
+ * ..., cn, what ends the last turn.
+ */
+import * as E from 'fp-ts/lib/Either.js'
+import type { TemplateFailure } from '../../core/failure.js'
+import { History, type Message, message, type ToolCall } from '../history/history.js'
+import { type ChatTemplate, type RenderOptions, refuse, renderText } from './chatTemplate.js'
+
+export type GrammarOptions = Omit<RenderOptions, 'generationPrompt'>
+
+/** How tool calls are written: JSON objects between fixed texts. */
+export interface CallGrammar {
+  /** What stands before the first call, after content and without content. */
+  readonly head: string
+  readonly bareHead: string
+  /** Between two calls; undefined if a message can have only one. */
+  readonly between: string | undefined
+  /** The names of the fields of a call's object. */
+  readonly fields: readonly [name: string, args: string]
+}
+
+/** The role of an assistant's message as far as it ends with tool calls. */
+export const CALLING = 'assistant with calls'
+
+export interface Grammar {
+  /** What begins the text, by the role of the first message. */
+  readonly begin: ReadonlyMap<string, string>
+  /** What stands between two contents, by their roles. */
+  readonly between: ReadonlyMap<string, ReadonlyMap<string, string>>
+  /** What ends the text, by the role of the last message. */
+  readonly end: ReadonlyMap<string, string>
+  /** What ends the text with the generation prompt. */
+  readonly prompt: ReadonlyMap<string, string>
+  readonly calls: CallGrammar | undefined
+  /** What stands before the content of an answer at the end of the conversation and not before earlier ones: empty thoughts. */
+  readonly lastOpening: string
+  /** What looks like a special token around contents and in calls. */
+  readonly markers: ReadonlySet<string>
+}
+
+/** `<|im_start|>`, `</s>`, `[INST]`. */
+const MARKER = /<[^<>\s]+>|\[\/?[A-Z_]+\]/g
+
+type Turn = { readonly role: string; readonly calls?: 1 | 2; readonly content?: '' }
+
+const word = (i: number): string => `zq${i}vx`
+
+const probeCall = (i: number): ToolCall => ({ name: `name${i}zq`, arguments: { [`key${i}zq`]: `value${i}zq` } })
+
+const probeMessage = ({ role, calls = 0 as never, content }: Turn, i: number): Message =>
+  message(role, content ?? word(i), { toolCalls: Array.from({ length: calls as number }, (_, n) => probeCall(n)) })
+
+/** The parts of the text between the words; undefined if the template refuses, or does not show each word once and in order. */
+type Probe = (turns: readonly Turn[], ending?: 'add' | 'omit') => readonly string[] | undefined
+
+const probeWith =
+  (template: ChatTemplate, options: GrammarOptions): Probe =>
+  (turns, ending = 'omit') => {
+    const text = renderText(template, History(turns.map(probeMessage)), { ...options, generationPrompt: ending })
+    if (E.isLeft(text)) return undefined
+    const parts = text.right.split(/zq\d+vx/)
+    const words = text.right.match(/zq\d+vx/g) ?? []
+    const expected = turns.flatMap(({ content }, i) => (content === '' ? [] : [word(i)]))
+    return words.join() === expected.join() ? parts : undefined
+  }
+
+/** Texts by role or pair of roles, and the first contradiction among them. */
+interface Facts {
+  readonly set: (map: Map<string, string>, key: string, text: string) => void
+  readonly contradiction: () => string | undefined
+}
+
+const facts = (): Facts => {
+  let found: string | undefined
+  return {
+    set: (map, key, text) => {
+      const known = map.get(key)
+      if (known !== undefined && known !== text) found ??= key
+      map.set(key, text)
+    },
+    contradiction: () => found,
+  }
+}
+
+/** The end of the JSON object that begins at `start`: the index after its last brace; -1 if it has none. */
+export const objectEnd = (text: string, start: number): number => {
+  let depth = 0
+  let isQuoted = false
+  for (let i = start; i < text.length; i += 1) {
+    const char = text[i]!
+    if (isQuoted) {
+      if (char === '\\') i += 1
+      else if (char === '"') isQuoted = false
+    } else if (char === '"') isQuoted = true
+    else if (char === '{') depth += 1
+    else if (char === '}') {
+      depth -= 1
+      if (depth === 0) return i + 1
+    }
+  }
+  return -1
+}
+
+/** The value of a text that is a JSON object; undefined if it is not. */
+export const parseObject = (text: string): Readonly<Record<string, unknown>> | undefined => {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Readonly<Record<string, unknown>>) // an object that is no array
+      : undefined
+  } catch {
+    return undefined // the caller asks whether it is one
+  }
+}
+
+interface FoundCall {
+  readonly start: number
+  readonly end: number
+  readonly fields: readonly [string, string]
+}
+
+/** The object with a probe's call in a text. */
+const findCall = (text: string, i: number): FoundCall | undefined => {
+  const { name, arguments: args } = probeCall(i)
+  for (let start = text.indexOf('{'); start !== -1; start = text.indexOf('{', start + 1)) {
+    const end = objectEnd(text, start)
+    const object = end === -1 ? undefined : parseObject(text.slice(start, end))
+    if (object === undefined) continue
+    const [nameField] = Object.entries(object).find(([, value]) => value === name) ?? []
+    const [argsField] = Object.entries(object).find(([, value]) => JSON.stringify(value) === JSON.stringify(args)) ?? []
+    if (nameField !== undefined && argsField !== undefined) return { start, end, fields: [nameField, argsField] }
+  }
+  return undefined
+}
+
+interface Told {
+  readonly between: Map<string, Map<string, string>>
+  readonly end: Map<string, string>
+  readonly prompt: Map<string, string>
+}
+
+const nestedMap = (map: Map<string, Map<string, string>>, key: string): Map<string, string> => {
+  const inner = map.get(key) ?? new Map<string, string>()
+  map.set(key, inner)
+  return inner
+}
+
+/** How calls are written, and what follows them; undefined if not as JSON objects between fixed texts. */
+const callGrammar = (probe: Probe, told: Told): CallGrammar | undefined => {
+  const roles = [{ role: 'user' }, { role: 'assistant', calls: 1 }, { role: 'tool' }, { role: 'assistant' }] as const
+  const after = probe(roles)?.[2]
+  const found = after === undefined ? undefined : findCall(after, 0)
+  const bare = probe([roles[0], { role: 'assistant', calls: 1, content: '' }, roles[2]])?.[1]
+  const bareFound = bare === undefined ? undefined : findCall(bare, 0)
+  const opening = told.between.get('user')?.get('assistant')
+  if (!after || !found || !bare || !bareFound || opening === undefined || !bare.startsWith(opening)) return undefined
+  const head = after.slice(0, found.start)
+  nestedMap(told.between, CALLING).set('tool', after.slice(found.end))
+  const last = probe([roles[0], roles[1]])?.[2]
+  if (last?.startsWith(head)) told.end.set(CALLING, last.slice(objectEnd(last, head.length)))
+  const user = probe([roles[0], roles[1], { role: 'user' }])?.[2]
+  if (user?.startsWith(head)) nestedMap(told.between, CALLING).set('user', user.slice(objectEnd(user, head.length)))
+  const two = probe([roles[0], { role: 'assistant', calls: 2 }, roles[2]])?.[2]
+  const second = two === undefined ? undefined : findCall(two, 1)
+  const first = two === undefined ? undefined : findCall(two, 0)
+  const between = two !== undefined && first && second ? two.slice(first.end, second.start) : undefined
+  return { head, bareHead: bare.slice(opening.length, bareFound.start), between, fields: found.fields }
+}
+
+/** What stands around calls, however they are written, with content and without. */
+const callTexts = (probe: Probe): readonly string[] =>
+  [{}, { content: '' as const }].flatMap((content) => {
+    const turns = [{ role: 'user' }, { role: 'assistant', calls: 1, ...content } as const]
+    return [probe(turns)?.at(-1), probe([...turns, { role: 'tool' }])?.at(-2)].flatMap((text) => text ?? [])
+  })
+
+const TURNS = ['user', 'assistant', 'user', 'assistant', 'user'] as const
+
+/** Conversations whose texts say what stands between roles: alternating ones, and some with results of tools. */
+const SEQUENCES: readonly (readonly string[])[] = [
+  TURNS,
+  ['system', ...TURNS],
+  ['user', 'assistant', 'tool', 'tool', 'assistant', 'user'],
+  ['user', 'assistant', 'tool', 'user', 'assistant', 'user'],
+]
+
+/**
+ * What a template writes around contents.
+ *
+ * Errors   `Left(TemplateFailure)` if it refuses conversations of a user and an assistant, if what it writes between two roles depends on the
+ *          place in the conversation, or if it writes nothing between them.
+ * Cost     about fifteen short renderings.
+ */
+export const grammarOf = (template: ChatTemplate, options: GrammarOptions): E.Either<TemplateFailure, Grammar> => {
+  const probe = probeWith(template, options)
+  const { set, contradiction } = facts()
+  const begin = new Map<string, string>()
+  const told: Told = { between: new Map(), end: new Map(), prompt: new Map() }
+  for (const roles of SEQUENCES) {
+    const parts = probe(roles.map((role) => ({ role })))
+    if (parts === undefined) continue
+    set(begin, roles[0]!, parts[0]!)
+    for (const [i, role] of roles.slice(1).entries()) set(nestedMap(told.between, roles[i]!), role, parts[i + 1]!)
+  }
+  for (const roles of [['user'], ['user', 'assistant'], ['user', 'assistant', 'tool'], ['system']]) {
+    const last = roles.at(-1)!
+    const closed = probe(roles.map((role) => ({ role })))?.at(-1)
+    if (closed !== undefined) told.end.set(last, closed)
+    const open = probe(
+      roles.map((role) => ({ role })),
+      'add',
+    )?.at(-1)
+    if (open !== undefined) told.prompt.set(last, open)
+  }
+  if (!begin.has('user'))
+    return refuse('the chat template does not show the contents of a user and an assistant one by one')
+  const varying = contradiction()
+  if (varying !== undefined)
+    return refuse(`what the chat template writes before a turn of '${varying}' depends on its place`)
+  if ([...told.between.values()].some((inner) => [...inner.values()].includes(''))) {
+    return refuse('the chat template writes nothing between two turns')
+  }
+  const calls = callGrammar(probe, told)
+  const opening = told.between.get('user')?.get('assistant') ?? ''
+  const last = probe([{ role: 'user' }, { role: 'assistant' }])?.[1] ?? ''
+  const around = [...begin.values(), ...told.end.values(), ...callTexts(probe)]
+  const texts = [...around, ...[...told.between.values()].flatMap((inner) => [...inner.values()])]
+  return E.right({
+    begin,
+    ...told,
+    calls,
+    lastOpening: last.startsWith(opening) ? last.slice(opening.length) : '',
+    markers: new Set(texts.flatMap((text) => text.match(MARKER) ?? [])),
+  })
+}

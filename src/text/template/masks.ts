@@ -1,0 +1,99 @@
+/** Which parts of a rendered conversation the assistant wrote: what supervised training counts. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { TemplateFailure } from '../../core/failure.js'
+import { type History, truncate } from '../history/history.js'
+import type { TextRange } from '../textRange.js'
+import { type ChatTemplate, type RenderOptions, refuse, render, runTemplate } from './chatTemplate.js'
+
+/** A rendered conversation and the ranges of it that the assistant wrote, in order. */
+export interface AssistantText {
+  readonly text: string
+  readonly ranges: readonly TextRange[]
+}
+
+export interface AssistantTextOptions extends RenderOptions {
+  /**
+   * Where the ranges come from. `tags`: the `generation` blocks of the template. `spans`: the spans of the assistant's messages without the
+   * generation prompt that the policy would have been given.
+   */
+  readonly from: 'tags' | 'spans'
+  /** With `spans`: the text that ends a turn. What the template adds after it is not counted. */
+  readonly endOfTurn?: string
+}
+
+type Result = E.Either<TemplateFailure, AssistantText>
+
+/** Whether a template marks with `generation` blocks what the assistant writes. */
+export const hasGenerationTags = ({ source }: Pick<ChatTemplate, 'source'>): boolean =>
+  /\{%-?\s*generation\s*-?%\}/.test(source)
+
+const fromTags = (template: ChatTemplate, history: History, options: RenderOptions): Result => {
+  if (!hasGenerationTags(template)) return refuse('the chat template has no generation blocks')
+  const output = runTemplate(template, history, options)
+  if (E.isLeft(output)) return output
+  const { text, generations } = output.right
+  return generations.some(({ isNested }) => isNested)
+    ? refuse('a generation block stands in a macro or in a block, so its place in the text cannot be told')
+    : E.right({ text, ranges: generations.map(({ start, end }) => ({ start, end })) })
+}
+
+/** What the template puts before the answer to the first `count` messages. */
+const promptAfter = (
+  template: ChatTemplate,
+  history: History,
+  options: RenderOptions & { readonly count: number },
+): E.Either<TemplateFailure, string> => {
+  const { count, ...rest } = options
+  const asked = render(template, truncate(history, count), { ...rest, generationPrompt: 'add' })
+  if (E.isLeft(asked)) return asked
+  const prompt = asked.right.spans.find(({ message }) => message === count)
+  return E.right(prompt === undefined ? '' : asked.right.text.slice(prompt.start, prompt.end))
+}
+
+const fromSpans = (template: ChatTemplate, history: History, options: AssistantTextOptions): Result => {
+  const { endOfTurn, from: _, ...rest } = options
+  const rendered = render(template, history, rest)
+  if (E.isLeft(rendered)) return rendered
+  const { text, spans } = rendered.right
+  const ranges: TextRange[] = []
+  for (const { start, end, message, role } of spans) {
+    if (role !== 'assistant' || message >= history.messages.size) continue
+    const prompt = promptAfter(template, history, { ...rest, count: message })
+    if (E.isLeft(prompt)) return prompt
+    if (!text.startsWith(prompt.right, start)) {
+      return refuse(
+        `message ${message} does not begin with the generation prompt, so what the assistant wrote cannot be told`,
+      )
+    }
+    const written = text.slice(start + prompt.right.length, end)
+    const last = endOfTurn === undefined ? -1 : written.lastIndexOf(endOfTurn)
+    const length = endOfTurn === undefined || last === -1 ? written.length : last + endOfTurn.length
+    ranges.push({ start: start + prompt.right.length, end: start + prompt.right.length + length })
+  }
+  return E.right({ text, ranges })
+}
+
+/**
+ * A rendered conversation with the ranges that the assistant wrote.
+ *
+ * Errors   `Left(TemplateFailure)` if the template refuses the conversation; with `tags`, if it has none, or has them in macros; with
+ *          `spans`, if the spans cannot be told or an assistant's message does not begin with the generation prompt.
+ * Cost     with `tags` one rendering, with `spans` about one for each pair of messages.
+ * Source   Transformers `apply_chat_template(return_assistant_tokens_mask=True)`.
+ */
+export const assistantText = (template: ChatTemplate, history: History, options: AssistantTextOptions): Result =>
+  options.from === 'tags' ? fromTags(template, history, options) : fromSpans(template, history, options)
+
+/**
+ * Which tokens lie in ranges of a text: those that have a character in one, as Transformers counts them.
+ *
+ * Shapes   `offsets` is `[T]`: the half-open range of the text that each token stands for, in order; the result is `[T]`, 1 or 0.
+ *
+ * @example
+ * tokenMask([{ start: 2, end: 4 }], [[0, 2], [2, 3], [3, 5], [5, 6]]) // [0, 1, 1, 0]
+ */
+export const tokenMask = (
+  ranges: readonly TextRange[],
+  offsets: readonly (readonly [number, number])[],
+): readonly (0 | 1)[] =>
+  offsets.map(([from, to]) => (ranges.some(({ start, end }) => from < end && to > start && to > from) ? 1 : 0))

@@ -1,0 +1,181 @@
+/** Calls of tools as text, as a model of some family writes them. */
+import * as E from 'fp-ts/lib/Either.js'
+import { errorMessage, type FormatFailure, problemList } from '../../core/failure.js'
+import type { ToolCall } from '../history/history.js'
+import { deepSeekTag, type ToolCallFormat } from './format.js'
+import { isTagName } from './part.js'
+import { isPythonName } from './pythonic.js'
+
+/** How values of JSON are written: with the words of JSON, or with those of Python. */
+interface Words {
+  readonly true: string
+  readonly false: string
+  readonly null: string
+}
+
+const JSON_WORDS: Words = { true: 'true', false: 'false', null: 'null' }
+const PYTHON_WORDS: Words = { true: 'True', false: 'False', null: 'None' }
+
+/** Levels of lists and objects in arguments: what stands around them has some too. */
+const MAX_LEVELS = 120
+
+const numberText = (value: number): string => {
+  if (!Number.isFinite(value)) throw new RangeError(`${value} is no number of JSON`)
+  return Object.is(value, -0) ? '-0.0' : String(value)
+}
+
+/** A value in the spacing of Python's json. Errors: throws RangeError for what JSON cannot say, or is nested too deeply. */
+const valueText = (value: unknown, words: Words, level = 0): string => {
+  if (level > MAX_LEVELS) throw new RangeError(`more than ${MAX_LEVELS} levels of lists and objects`)
+  if (value === null) return words.null
+  if (typeof value === 'boolean') return words[`${value}`]
+  if (typeof value === 'number') return numberText(value)
+  if (typeof value === 'string') return JSON.stringify(value)
+  if (Array.isArray(value)) return `[${value.map((each) => valueText(each, words, level + 1)).join(', ')}]`
+  if (typeof value !== 'object') throw new RangeError(`a ${typeof value} is no value of JSON`)
+  const fields = Object.entries(value).map(
+    ([key, each]) => `${JSON.stringify(key)}: ${valueText(each, words, level + 1)}`,
+  )
+  return `{${fields.join(', ')}}`
+}
+
+const json = (value: unknown): string => valueText(value, JSON_WORDS)
+
+/** An object of a name and arguments under some keys, and the id if there is one and a key for it. */
+const objectText = (call: ToolCall, [name, args, id]: readonly [string, string, string?]): string => {
+  const tail = id === undefined || call.id === undefined ? '' : `, "${id}": ${JSON.stringify(call.id)}`
+  return `{"${name}": ${JSON.stringify(call.name)}, "${args}": ${json(call.arguments)}${tail}}`
+}
+
+const argumentsKey = ['name', 'arguments'] as const
+const parametersKey = ['name', 'parameters'] as const
+
+const pythonText = (calls: readonly ToolCall[]): string => {
+  const texts = calls.map(({ name, arguments: args }) => {
+    const given = Object.entries(args).map(([key, value]) => `${key}=${valueText(value, PYTHON_WORDS)}`)
+    return `${name}(${given.join(', ')})`
+  })
+  return `[${texts.join(', ')}]`
+}
+
+const parameterText = ([key, value]: readonly [string, unknown]): string =>
+  `<parameter=${key}>\n${typeof value === 'string' ? value : json(value)}\n</parameter>\n`
+
+const functionText = ({ name, arguments: args }: ToolCall): string =>
+  `<tool_call>\n<function=${name}>\n${Object.entries(args).map(parameterText).join('')}</function>\n</tool_call>`
+
+const cohereText = ({ name, arguments: args }: ToolCall, i: number): string =>
+  `    {"tool_call_id": "${i}", "tool_name": ${JSON.stringify(name)}, "parameters": ${json(args)}}`
+
+const deepSeekText = (calls: readonly string[], between: string): string =>
+  [
+    deepSeekTag('tool calls begin'),
+    calls.map((call) => deepSeekTag('tool call begin') + call + deepSeekTag('tool call end')).join(between),
+    deepSeekTag('tool calls end'),
+  ].join('')
+
+/** `</` in strings is written `<\/`, for readers that look for the end of the block alone. */
+const xmlText = ({ id, name, arguments: args }: ToolCall): string =>
+  `<tool name="${name}"${id === undefined ? '' : ` tag="${id}"`}>${json(args).replaceAll('</', '<\\/')}</tool>`
+
+const textOf = (calls: readonly ToolCall[], format: ToolCallFormat): string => {
+  const objects = (keys: readonly [string, string, string?]): readonly string[] =>
+    calls.map((call) => objectText(call, keys))
+  switch (format) {
+    case 'hermes':
+      return objects(argumentsKey)
+        .map((text) => `<tool_call>\n${text}\n</tool_call>`)
+        .join('\n')
+    case 'llama3_json':
+      return objects(parametersKey).join('; ')
+    case 'pythonic':
+    case 'llama4_pythonic':
+      return pythonText(calls)
+    case 'mistral':
+      return `[TOOL_CALLS][${objects([...argumentsKey, 'id']).join(', ')}]`
+    case 'deepseek_v3': {
+      const sep = deepSeekTag('tool sep')
+      return deepSeekText(
+        calls.map((call) => `function${sep}${call.name}\n\`\`\`json\n${json(call.arguments)}\n\`\`\``),
+        '\n',
+      )
+    }
+    case 'deepseek_v31':
+      return deepSeekText(
+        calls.map((call) => call.name + deepSeekTag('tool sep') + json(call.arguments)),
+        '',
+      )
+    case 'qwen3_coder':
+      return calls.map(functionText).join('\n')
+    case 'granite':
+      return `<|tool_call|>[${objects(argumentsKey).join(', ')}]`
+    case 'phi4_mini_json':
+      return `functools[${objects(argumentsKey).join(', ')}]`
+    case 'internlm':
+      return objects(parametersKey)
+        .map((text) => `<|action_start|><|plugin|>\n${text}<|action_end|>`)
+        .join('\n')
+    case 'cohere_command3':
+      return `<|START_ACTION|>[\n${calls.map(cohereText).join(',\n')}\n]<|END_ACTION|>`
+    case 'xml_block':
+      return calls.map(xmlText).join('\n')
+    case 'json_block':
+      return objects(argumentsKey)
+        .map((text) => `\`\`\`json\n${text}\n\`\`\``)
+        .join('\n')
+    case 'json_call':
+      return `{"message": "", "tools": [${objects(['tool', 'args', 'tag']).join(', ')}]}`
+  }
+}
+
+/** What a format has no way to say of a call. */
+const problemsOf = ({ id, name, arguments: args }: ToolCall, format: ToolCallFormat): readonly string[] => {
+  if (name === '') return ['a call has no name']
+  const keys = Object.keys(args)
+  const among = (names: readonly string[], isGood: (name: string) => boolean): readonly string[] =>
+    names.filter((each) => !isGood(each)).map((each) => `${JSON.stringify(each)} cannot be written as a name`)
+  switch (format) {
+    case 'pythonic':
+    case 'llama4_pythonic':
+      return [...among([name], (each) => isPythonName(each, '.')), ...among(keys, (each) => isPythonName(each, ''))]
+    case 'deepseek_v3':
+    case 'deepseek_v31':
+      return among([name], isTagName)
+    case 'xml_block':
+      return among([name, ...(id === undefined ? [] : [id])], isTagName)
+    case 'qwen3_coder':
+      return [
+        ...among([name, ...keys], isTagName),
+        ...Object.entries(args).flatMap(([key, value]) =>
+          typeof value === 'string' && value.includes('</parameter>')
+            ? [`the text of '${key}' would end its own tag`]
+            : [],
+        ),
+      ]
+    default:
+      return []
+  }
+}
+
+/**
+ * The text of calls, as a model of the format's family writes them; nothing for no call.
+ *
+ * Laws     `readToolCalls(written, format)` gives the calls back, and no text; with the schemas of the tools for `qwen3_coder`, whose text has no
+ *          types.
+ * Errors   `Left(FormatFailure)` with every problem: names that the tags of the format cannot hold, a string that would end its own tag,
+ *          arguments that are no JSON or are nested more than 120 levels.
+ *
+ * @example
+ * writeToolCalls([{ name: 'add', arguments: { a: 1, exact: true } }], 'pythonic') // right('[add(a=1, exact=True)]')
+ */
+export const writeToolCalls = (calls: readonly ToolCall[], format: ToolCallFormat): E.Either<FormatFailure, string> => {
+  const refuse = (reason: string): E.Either<FormatFailure, never> => E.left({ _tag: 'FormatFailure', format, reason })
+  const problems = calls.flatMap((call) => problemsOf(call, format))
+  if (problems.length > 0) return refuse(problemList(problems))
+  if (calls.length === 0) return E.right('')
+  try {
+    return E.right(textOf(calls, format))
+  } catch (error) {
+    return refuse(errorMessage(error))
+  }
+}

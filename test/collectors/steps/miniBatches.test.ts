@@ -1,0 +1,143 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { miniBatches } from '../../../src/collectors/steps/miniBatches.js'
+import { combineUpdates, type StepMetrics } from '../../../src/collectors/steps/stepMetrics.js'
+import type { TrainingRows } from '../../../src/collectors/steps/stepRows.js'
+import { learnedTokens } from '../../../src/collectors/steps/tokenRows.js'
+import { keyFromSeed } from '../../../src/core/key.js'
+import { rowsOf } from '../../kit/trainingRows.js'
+
+const cases = fc
+  .record({
+    groups: fc.array(fc.nat(5), { minLength: 1, maxLength: 12 }),
+    count: fc.integer({ min: 1, max: 8 }),
+    seed: fc.nat(1000),
+  })
+  .map(({ groups, count, seed }) => ({
+    rows: rowsOf(
+      9,
+      groups.map(() => 1),
+      seed,
+    ),
+    groups: groups.map((g) => `g${g}`),
+    count,
+    key: keyFromSeed(seed),
+  }))
+
+/** Each row with all that it has, and its group, as text. */
+const members = (rows: TrainingRows): readonly string[] =>
+  rows.completions.map((completion, i) =>
+    JSON.stringify([
+      rows.prompts[i],
+      Array.from(completion),
+      Array.from(rows.oldLogProbs[i]!),
+      Array.from(rows.refLogProbs![i]!),
+      rows.advantages[i],
+    ]),
+  )
+
+describe('miniBatches', () => {
+  it('have every row once with all that it has, and no group is in two of them', () => {
+    fc.assert(
+      fc.property(cases, ({ rows, groups, count, key }) => {
+        const parts = miniBatches(rows, groups, { count, key })
+        const groupOf = new Map(members(rows).map((member, i) => [member, groups[i]!]))
+        expect(parts.flatMap(members).toSorted()).toEqual(members(rows).toSorted())
+        const sets = parts.map((part) => new Set(members(part).map((member) => groupOf.get(member)!)))
+        expect(sets.reduce((sum, set) => sum + set.size, 0)).toBe(new Set(groups).size)
+      }),
+    )
+  })
+
+  it('differ by one group at most, are as many as asked for where there are groups enough, and are never empty', () => {
+    fc.assert(
+      fc.property(cases, ({ rows, groups, count, key }) => {
+        const groupOf = new Map(members(rows).map((member, i) => [member, groups[i]!]))
+        const sizes = miniBatches(rows, groups, { count, key }).map(
+          (part) => new Set(members(part).map((member) => groupOf.get(member)!)).size,
+        )
+        expect(sizes).toHaveLength(Math.min(count, new Set(groups).size))
+        expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThanOrEqual(1)
+        expect(Math.min(...sizes)).toBeGreaterThan(0)
+      }),
+    )
+  })
+
+  it('have the tokens of the batch among them', () => {
+    fc.assert(
+      fc.property(cases, ({ rows, groups, count, key }) => {
+        const tokens = miniBatches(rows, groups, { count, key }).map(learnedTokens)
+        expect(tokens.reduce((a, b) => a + b, 0)).toBe(learnedTokens(rows))
+      }),
+    )
+  })
+
+  const rows = rowsOf(9, [2, 2, 2, 2])
+  const groups = ['a', 'a', 'b', 'b', 'c', 'c', 'd', 'd']
+
+  it('are in an order that the key decides: the same key gives the same, another one another', () => {
+    const orders = Array.from({ length: 8 }, (_, seed) =>
+      JSON.stringify(miniBatches(rows, groups, { count: 4, key: keyFromSeed(seed) }).flatMap(members)),
+    )
+    expect(new Set(orders).size).toBeGreaterThan(3)
+    expect(miniBatches(rows, groups, { count: 4, key: keyFromSeed(3) })).toEqual(
+      miniBatches(rows, groups, { count: 4, key: keyFromSeed(3) }),
+    )
+  })
+
+  it('keep members of a group side by side, so that they share their prompt', () => {
+    for (const part of miniBatches(rows, groups, { count: 2, key: keyFromSeed(1) }))
+      expect(part.prompts.map((prompt) => JSON.stringify(prompt)).map((p, i, all) => p === all[i - (i % 2)])).toEqual([
+        ...Array<boolean>(4).fill(true),
+      ])
+  })
+
+  it('are the batch itself where there is one, and none of nothing', () => {
+    expect(miniBatches(rows, groups, { count: 1, key: keyFromSeed(1) })).toEqual([rows])
+    const empty = { ...rowsOf(9, []), advantages: [] }
+    expect(miniBatches(empty, [], { count: 2, key: keyFromSeed(1) })).toEqual([])
+  })
+
+  it.each([0, 1.5, -1, Number.NaN])('are refused for a count of %d', (count) => {
+    expect(() => miniBatches(rows, groups, { count, key: keyFromSeed(1) })).toThrow(/count must be at least 1/)
+  })
+
+  it('are refused for groups that do not fit', () => {
+    expect(() => miniBatches(rows, ['a'], { count: 2, key: keyFromSeed(1) })).toThrow('8 rows but 1 groups')
+  })
+})
+
+const metrics = (changes: Partial<StepMetrics>): StepMetrics => ({
+  ...{
+    loss: 0,
+    clipFraction: 0,
+    cutFraction: 0,
+    klApprox: 0,
+    klToRef: null,
+    ess: 1,
+    entropy: 0,
+    gradNorm: 0,
+    tokens: 1,
+  },
+  ...{ maxLogProbGap: 0, ...changes },
+})
+
+describe('combineUpdates', () => {
+  it('weights means of tokens by tokens, and takes means over updates of loss and norm', () => {
+    const first = metrics({ loss: 1, clipFraction: 0.5, klToRef: 1, gradNorm: 2, tokens: 30, maxLogProbGap: 0.1 })
+    const second = metrics({ loss: 3, clipFraction: 0.1, klToRef: 2, gradNorm: 4, tokens: 10, maxLogProbGap: 0.9 })
+    expect(combineUpdates([first, second])).toEqual(
+      metrics({ loss: 2, clipFraction: 0.4, klToRef: 1.25, gradNorm: 3, tokens: 40, maxLogProbGap: 0.1 }),
+    )
+  })
+
+  it('is that update where there is one, and zeros where there is none', () => {
+    const one = metrics({ loss: 3, entropy: Math.PI, tokens: 7 })
+    expect(combineUpdates([one])).toBe(one)
+    expect(combineUpdates([])).toEqual(metrics({ ess: 0, tokens: 0 }))
+  })
+
+  it('has no divergence to a reference where the updates have none', () => {
+    expect(combineUpdates([metrics({}), metrics({})]).klToRef).toBeNull()
+  })
+})

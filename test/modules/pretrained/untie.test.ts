@@ -1,0 +1,49 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { keyFromSeed } from '../../../src/core/key.js'
+import { scope } from '../../../src/engine/scope.js'
+import { hostArrays, makeParams } from '../../../src/modules/pretrained/pretrained.js'
+import { untieEmbeddings } from '../../../src/modules/pretrained/untie.js'
+import { initialParams, parameterShapes } from '../../../src/modules/transformer/params.js'
+import { makeScorer } from '../../../src/modules/transformer/scorer.js'
+import { anySmallConfig } from '../../kit/configs.js'
+import { useEngine } from '../../kit/engine.js'
+import { tinyConfig } from '../../kit/models.js'
+
+useEngine()
+
+describe('untieEmbeddings', () => {
+  it('gives a model of any architecture all parameters of an untied one, and changes nothing else', () => {
+    fc.assert(
+      fc.property(anySmallConfig, (config) => {
+        const arrays = new Map(
+          [...parameterShapes(config)].map(([name, shape]) => [name, { shape, data: new Float32Array(0) }]),
+        )
+        const model = { config, arrays }
+        const untied = untieEmbeddings(model)
+        expect(untied.config.tiedEmbeddings).toBe(false)
+        expect([...untied.arrays.keys()].sort()).toEqual([...parameterShapes(untied.config).keys()].sort())
+        for (const [name, array] of arrays) expect(untied.arrays.get(name)).toBe(array)
+        if (!config.tiedEmbeddings) expect(untied).toBe(model)
+      }),
+    )
+  })
+
+  it('keeps what the model computes', () => {
+    const config = tinyConfig({ tiedEmbeddings: true })
+    const model = { config, arrays: scope(() => hostArrays(initialParams(config, keyFromSeed(1), 0.5))) }
+    const [tied, own] = [model, untieEmbeddings(model)].map(({ config: made, arrays }) => {
+      const scorer = makeScorer(made)
+      const groups = { prompts: [[1, 2, 3]], group: 1 }
+      const rows = scope(() => scorer.score(makeParams(arrays), { groups, completions: [[4, 5, 6]], temperature: 1 }))
+      scorer.release()
+      return rows.map((row) => [...row])
+    })
+    expect(own).toEqual(tied)
+  })
+
+  it('throws if the embedding is missing', () => {
+    const config = tinyConfig({ tiedEmbeddings: true })
+    expect(() => untieEmbeddings({ config, arrays: new Map() })).toThrow("'model.embed_tokens.weight' is missing")
+  })
+})

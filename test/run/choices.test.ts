@@ -1,0 +1,163 @@
+/** What settings make of a run, alone and in one: corrections, schedules, and where the divergence counts. */
+import { describe, expect, it } from 'vitest'
+import { adaptiveKLController } from '../../src/objectives/klControl.js'
+import {
+  klWeightOf,
+  lossOf,
+  offPolicyOf,
+  optimizerOf,
+  overlongOf,
+  rewardFormOf,
+  samplingRoundsOf,
+} from '../../src/run/choices.js'
+import { useEngine } from '../kit/engine.js'
+import { type Flags, type RunSettings, useTemporaryFolder, withFlags } from '../kit/runs.js'
+import { useTrainingRuns } from '../kit/trainingRuns.js'
+
+useEngine({ threads: 1 })
+const path = useTemporaryFolder()
+const EMBEDDED_CONFIG = { embedding: { name: 'model.embed_tokens' }, learnedPositions: 'wpe' } as Parameters<
+  typeof optimizerOf
+>[1] // what is read of a config
+const runs = useTrainingRuns(path)
+
+const settings = (flags: Flags = {}): RunSettings => withFlags({ model: 'm' }, flags)
+
+describe('a correction', () => {
+  const rescored = (flags: Flags) => offPolicyOf(settings({ oldLogProbs: 'rescored', ...flags })).correction
+
+  it.each([
+    [{ correction: 'token-truncated' }, { weights: { level: 'token', limit: 2 } }],
+    [{ correction: 'sequence-truncated', correctionHigh: 3 }, { weights: { level: 'sequence', limit: 3 } }],
+    [{ correction: 'token-masked' }, { weights: { level: 'token', limit: [0.5, 5] } }],
+    [{ correction: 'sequence-masked', correctionLow: 0.1 }, { weights: { level: 'sequence', limit: [0.1, 5] } }],
+    [{ rejection: 'token-k2', rejectionLimit: 1 }, { reject: [{ statistic: 'token-k2', limit: 1 }] }],
+  ] as const)('%j is the correction of its names', (changes, expected) => {
+    expect(rescored(changes)).toEqual(expected)
+  })
+
+  it('is none where none is asked for', () => {
+    expect(rescored({})).toBeUndefined()
+  })
+})
+
+describe('the learning rate', () => {
+  const rates = (flags: Flags): readonly number[] => {
+    const { learningRate } = optimizerOf(settings({ steps: 4, learningRate: 1, ...flags }), EMBEDDED_CONFIG)
+    return [0, 1, 2, 3, 4].map((step) =>
+      typeof learningRate === 'function' ? learningRate(step) : Number(learningRate),
+    )
+  }
+
+  it.each([
+    [{}, [1, 1, 1, 1, 1]],
+    [{ warmup: 2 }, [0.5, 1, 1, 1, 1]],
+    [{ schedule: 'linear' }, [1, 0.75, 0.5, 0.25, 0]],
+    [{ schedule: 'linear', warmup: 2 }, [0.5, 1, 1, 0.5, 0]],
+  ] as const)('%j', (flags, expected) => {
+    expect(rates(flags)).toEqual(expected)
+  })
+
+  it('falls by half a cosine', () => {
+    expect(rates({ schedule: 'cosine' })[2]).toBeCloseTo(0.5, 12)
+    expect(rates({ schedule: 'cosine' })[4]).toBeCloseTo(0, 12)
+  })
+})
+
+/** Builds all parts of settings. Throws if they contradict each other. */
+const parts = (flags: Flags) => {
+  const all = settings(flags)
+  return [
+    lossOf(all),
+    rewardFormOf(all),
+    klWeightOf(all),
+    overlongOf(all),
+    offPolicyOf(all),
+    optimizerOf(all, EMBEDDED_CONFIG),
+  ]
+}
+
+describe('settings that do not agree', () => {
+  it.each([
+    [{ correctionHigh: 3 }, 'correction none has no limits'],
+    [{ correction: 'token-truncated' }, 'set oldLogProbs to rescored'],
+    [{ correction: 'token-truncated', oldLogProbs: 'rescored', correctionLow: 0.5 }, 'has no lower limit'],
+    [{ rejection: 'token-k2', oldLogProbs: 'rescored' }, 'set both or neither'],
+    [{ rejectionLimit: 1 }, 'set both or neither'],
+    [{ schedule: 'cosine', warmup: 60 }, 'leaves nothing of 60 steps'],
+    [{ klForm: 'k3+' }, 'its KL form must be one of k1, abs, k2, k3, k3-limited; set kl.in to loss to use k3+'],
+    [{ klTarget: 6, klCoefficient: 0.1 }, 'target and horizon go together'],
+    [{ klHorizon: 100, klCoefficient: 0.1 }, 'target and horizon go together'],
+    [{ klTarget: 6, klHorizon: 100, klCoefficient: 0 }, 'a coefficient of 0 cannot adapt'],
+    [{ klTarget: 6, klHorizon: 100, klCoefficient: 0.1, klIn: 'loss' }, 'set kl.in to reward'],
+    [{ algorithm: 'sapo', clipHigh: 0.3 }, 'sapo clips no ratios'],
+    [{ algorithm: 'dppo', clipLow: 0 }, 'epsilon and largestRatio must be positive'],
+    [{ optimizer: 'lion', optimizerOptions: { epsilon: 1 } }, "unknown option of lion 'epsilon'"],
+    [{ overlongCache: 65 }, 'from 1 to 64, got 65'],
+  ])('%j are refused with the reason', (flags, reason) => {
+    expect(() => parts(flags)).toThrow(reason)
+  })
+
+  it('agree as they are, and each default does', () => {
+    expect(() => parts({})).not.toThrow()
+  })
+})
+
+describe('what is left to the algorithm', () => {
+  it('is ten rounds and a fifth of the length for DAPO, and nothing for the others', () => {
+    const dapo = settings({ algorithm: 'dapo' })
+    expect([samplingRoundsOf(dapo), overlongOf(dapo)]).toEqual([10, { longest: 64, cache: 13, factor: 1 }])
+    expect([samplingRoundsOf(settings()), overlongOf(settings())]).toEqual([1, null])
+    const told = settings({ algorithm: 'dapo', dynamicSampling: 1, overlongCache: 0 })
+    expect([samplingRoundsOf(told), overlongOf(told)]).toEqual([1, null])
+  })
+})
+
+const SHORT = { steps: 1, prompts: 2, group: 2, evalTasks: 1 }
+
+describe('a run', () => {
+  it('that corrects says how far its sampler was from its trainer', async () => {
+    const corrected = {
+      ...SHORT,
+      oldLogProbs: 'rescored',
+      correction: 'token-truncated',
+      rejection: 'token-k2',
+    } as const
+    const [step] = await runs.start('corrected', { ...corrected, rejectionLimit: 1 })
+    expect(step!.correction!.meanWeight).toBeCloseTo(1, 4) // one engine is both
+    expect(step!.correction).toMatchObject({ above: 0, below: 0, rejected: 0 })
+    const [plain] = await runs.start('not corrected', SHORT)
+    expect(plain!.correction).toBeNull()
+    expect(step!.update.gradNorm).toBeCloseTo(plain!.update.gradNorm, 3)
+  })
+
+  it('with a schedule resumes in the middle of it, bit for bit', async () => {
+    const steps = await runs.expectResumed('falling', { ...SHORT, steps: 2, schedule: 'linear', learningRate: 0.01 })
+    expect(steps.map(({ learningRate }) => learningRate)).toEqual([0.01, 0.005])
+  })
+
+  it('whose weight of the divergence follows a target resumes with the weight that it had, bit for bit', async () => {
+    const control = { klCoefficient: 0.5, klTarget: 1e-3, klHorizon: 8, klForm: 'k3' } as const
+    const off = { ...SHORT, ...control, steps: 3, learningRate: 0.05 }
+    const steps = await runs.expectResumed('controlled', off)
+    let weight: number = control.klCoefficient
+    for (const step of steps) {
+      expect(step.klCoefficient).toBe(weight)
+      const controller = adaptiveKLController({ initial: weight, target: control.klTarget, horizon: control.klHorizon })
+      weight = controller.update(step.completionKL!, 4).coefficient
+    }
+    expect(steps.map(({ completionKL }) => completionKL! >= 0)).toEqual([true, true, true]) // k3 is never negative
+    expect(steps[1]!.klCoefficient).toBeLessThan(0.5) // nothing moved before the first update
+    expect(steps[2]!.klCoefficient).toBeGreaterThan(steps[1]!.klCoefficient!) // the policy went beyond the target
+  })
+
+  it('has the divergence in the loss or in the reward, and not in both', async () => {
+    const off = { ...SHORT, steps: 2, learningRate: 0.05, klCoefficient: 5 }
+    const [, inReward] = await runs.start('reward', off)
+    const [, inLoss] = await runs.start('loss', { ...off, klIn: 'loss' })
+    const [, without] = await runs.start('without', { ...off, klCoefficient: 0 })
+    expect(inLoss!.reward).toBeGreaterThanOrEqual(0) // nothing was taken from the reward
+    expect(inReward!.update.klToRef).not.toBe(without!.update.klToRef)
+    expect(Math.abs(inLoss!.update.loss - 5 * inLoss!.update.klToRef!)).toBeLessThan(Math.abs(inLoss!.update.loss))
+  })
+})

@@ -1,0 +1,169 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { left } from 'fp-ts/lib/Either.js'
+import { describe, expect, it } from 'vitest'
+import { orThrow } from '../../src/core/failure.js'
+import { liveFiles } from '../../src/live/files.js'
+import type { chartData } from '../../src/run/charts.js'
+import { summarize, type TrajectoryRecord } from '../../src/run/records.js'
+import { type ReportInput, renderReport } from '../../src/run/report.js'
+import {
+  evaluationRecord as evaluation,
+  stepRecord as step,
+  summaryContext,
+  trajectoryRecord as trajectory,
+} from '../kit/records.js'
+
+const reportInput = (changes: Partial<ReportInput> = {}): ReportInput => {
+  const metrics = changes.metrics ?? [evaluation(0, 0.1), step(1), step(2), evaluation(2, 0.9)]
+  const summary = summarize(
+    metrics.filter((record) => record.type === 'step'),
+    metrics.filter((record) => record.type === 'evaluation'),
+    summaryContext,
+  )
+  return {
+    summary,
+    config: { format: 2, recipe: { name: 'word problems', file: null }, settings: { model: 'model' }, run: {} },
+    alarms: {},
+    metrics,
+    trajectories: [trajectory(1), trajectory(2)],
+    ...changes,
+  }
+}
+
+const render = async (input: ReportInput): Promise<string> => orThrow(await renderReport(input)())
+
+/** The data that the page's script reads. */
+const dataOf = (html: string): unknown => {
+  const start = html.indexOf('id="run-data">') + 'id="run-data">'.length
+  return JSON.parse(html.slice(start, html.indexOf('</script>', start)))
+}
+
+describe('renderReport', () => {
+  it('gives one page that refers to nothing outside itself', async () => {
+    const html = await render(reportInput())
+    const withoutScripts = html.replace(/<script>[\s\S]*?<\/script>/g, '')
+    expect(withoutScripts).not.toMatch(/\b(src|href)=/)
+    expect(html).not.toMatch(/@import|url\(/)
+    expect(html).toMatch(/^<!doctype html>/)
+  })
+
+  it('says first what came out', async () => {
+    const html = await render(reportInput())
+    expect(html).toContain('In 2 steps (12 s), accuracy on 200 tasks (held out) rose from 10.0 % to 90.0 %.')
+  })
+
+  it('says when accuracy fell, and that a run was interrupted', async () => {
+    const input = reportInput({ metrics: [evaluation(0, 0.5), step(1), evaluation(1, 0.25)] })
+    const html = await render({ ...input, summary: { ...input.summary, status: 'interrupted' } })
+    expect(html).toContain('fell from 50.0 % to 25.0 %')
+    expect(html).toContain('The run was interrupted.')
+  })
+
+  it('lists alarms, if there were any and somebody wanted them', async () => {
+    const cut = [1, 2, 3].map((number) => step(number, { truncated: 0.9 }))
+    const input = reportInput({ metrics: [evaluation(0, 0.1), ...cut, evaluation(3, 0.9)] })
+    expect(await render(input)).toContain('<li>Step 3: truncation: the share of completions')
+    expect(await render({ ...input, alarms: { mode: 'off' } })).not.toContain('Alarms')
+    expect(await render(reportInput())).not.toContain('Alarms')
+  })
+
+  it('tells of sampling beside learning, if there was any', async () => {
+    const overlap = { meanLag: 0.5, maxLag: 1, stale: 2, failed: 0, filtered: 1, samplingSeconds: 3, bothSeconds: 2 }
+    const beside = [1, 2].map((number) => step(number, { overlap }))
+    const input = reportInput({ metrics: [evaluation(0, 0.1), ...beside, evaluation(2, 0.9)] })
+    const html = await render(input)
+    expect(html).toContain('<h2>Sampling beside learning</h2>')
+    expect(html).toContain('stale, failed, without a signal</th><td>4, 0, 2</td>')
+    expect(input.summary.tokensPerSecond.generation).toBeCloseTo((2 * 384) / 6, 6)
+    expect(await render(reportInput())).not.toContain('beside learning')
+  })
+
+  it('runs no text that a model, a dataset or a path brought along', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.string(), async (noise) => {
+        const attack = `</script><script>alert(1)</script><!--${noise}" onload='x'>`
+        const input = reportInput({
+          trajectories: [trajectory(1, { query: attack, tokens: [attack], logProbs: [-1] })],
+        })
+        const html = await render({ ...input, config: { ...input.config, settings: { model: attack } } })
+        expect(html).not.toContain('<script>alert')
+        expect(html.match(/<script[ >]/g)).toHaveLength(3)
+        expect(dataOf(html)).toMatchObject({ trajectories: [{ query: attack, tokens: [attack] }] })
+      }),
+      { numRuns: 20 },
+    )
+  })
+
+  it('gives charts one value for each step and evaluation, and unknown ones as null', async () => {
+    const metrics = [evaluation(0, 0.1), step(1, { update: { klToRef: null } }), step(2, { reward: 0.75 })]
+    const { charts } = dataOf(await render(reportInput({ metrics }))) as {
+      readonly charts: ReturnType<typeof chartData>
+    } // by renderReport
+    const lines = [charts.learning, ...charts.grid].flatMap(({ title, steps, lines: all }) =>
+      all.map(({ label, values }) => ({ title, label, steps, values })),
+    )
+    expect(lines.find(({ label }) => label === 'held out: accuracy')).toMatchObject({
+      steps: [0, 1, 2],
+      values: [0.1, null, null],
+    })
+    expect(lines.filter(({ values }) => values.length !== 2 && values.length !== 3)).toEqual([])
+    expect(lines.some(({ values }) => values[0] === null && values[1] === 0.01)).toBe(true) // the divergence
+  })
+
+  it('shows the first and the last steps of a long run, and says how many completions it left out', async () => {
+    const trajectories = Array.from({ length: 200 }, (_, i) => trajectory(i + 1))
+    const html = await render(reportInput({ trajectories }))
+    const shown = (dataOf(html) as { trajectories: readonly TrajectoryRecord[] }).trajectories // by renderReport
+    expect([shown.length, shown[0]?.step, shown.at(-1)?.step]).toEqual([60, 1, 200])
+    expect(html).toContain('140 more completions are in trajectories.jsonl')
+  })
+
+  it('is a page also for a run that made no step', async () => {
+    const html = await render(reportInput({ metrics: [evaluation(0, 0.1)], trajectories: [] }))
+    expect(html).toContain('In 0 steps (12 s), accuracy on 200 tasks (held out) stayed from 10.0 % to 10.0 %.')
+  })
+
+  it('names the file when an asset of the page cannot be read', async () => {
+    const result = await renderReport(reportInput(), {
+      ...liveFiles,
+      readText: (path) => liveFiles.readText(path.endsWith('page.js') ? `${path}.gone` : path),
+    })()
+    expect(result).toMatchObject(left({ _tag: 'FileFailure', code: 'ENOENT' }))
+  })
+})
+
+const chromium = ['/usr/bin/chromium', '/usr/bin/google-chrome'].find((path) => existsSync(path))
+
+describe('the page in a browser', () => {
+  it.skipIf(chromium === undefined)('draws its charts and completions (needs chromium)', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'tandem-report-'))
+    try {
+      const file = join(folder, 'report.html')
+      writeFileSync(
+        file,
+        await render(reportInput({ trajectories: [trajectory(1, { tokens: ['<b>', '7'], logProbs: [0, -2] })] })),
+      )
+      const dom = execFileSync(
+        chromium!,
+        [
+          '--headless=new',
+          '--no-sandbox',
+          '--disable-gpu',
+          '--virtual-time-budget=3000',
+          '--dump-dom',
+          `file://${file}`,
+        ],
+        { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'], timeout: 300_000 },
+      )
+      expect(dom.match(/<canvas/g)).toHaveLength(10)
+      expect(dom).toContain('How many?')
+      expect(dom).toMatch(/<span tabindex="0"[^>]*>&lt;b&gt;<\/span>/)
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+})

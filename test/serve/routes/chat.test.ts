@@ -1,0 +1,289 @@
+/** `/v1/chat/completions`, as vLLM answers it. */
+import { describe, expect, it } from 'vitest'
+import { orThrow } from '../../../src/core/failure.js'
+import { trainBytePairEncoding } from '../../../src/text/tokenizer/bytePairEncoding.js'
+import { textTokenizer } from '../../../src/text/tokenizer/textTokenizer.js'
+import { type ScriptedEngine, scriptedEngine } from '../../kit/plannedEngine.js'
+import { framesOf, type Json, post, saying, scripted, served, servedText, tokenizer } from '../../kit/served.js'
+
+const PATH = '/v1/chat/completions'
+
+const USER = { role: 'user', content: 'hi' }
+
+const TOOL = { type: 'function', function: { name: 'weather', parameters: { type: 'object', properties: {} } } }
+
+const withTools = { features: { toolCalls: 'hermes' } } as const
+
+const CALL = 'Look:<tool_call>{"name": "weather", "arguments": {"city": "Oslo"}}</tool_call>'
+
+/** The choices of an answer. */
+const choicesOf = (json: unknown): readonly Json[] => (json as { choices: readonly Json[] }).choices // the shape is what the tests are about
+
+const messageOf = (json: unknown, i = 0): Json => choicesOf(json)[i]!.message as Json // likewise
+
+/** The text that the engine was last asked to go on from. */
+const promptOf = (engine: ScriptedEngine): string => tokenizer.decode(engine.seen.at(-1)!.prompt, 'keep')
+
+describe('a chat completion', () => {
+  it('has the form of vLLM', async () => {
+    const { status, json } = await post(served(saying('hello')), PATH, { model: 'cat-2', messages: [USER] })
+    expect(status).toBe(200)
+    expect(json).toMatchObject({ id: 'chatcmpl-id0', object: 'chat.completion', model: 'cat', prompt_token_ids: null })
+    expect(choicesOf(json)).toEqual([
+      {
+        index: 0,
+        message: {
+          ...{ role: 'assistant', content: 'hello', refusal: null, annotations: null, audio: null },
+          ...{ function_call: null, tool_calls: [], reasoning: null },
+        },
+        ...{ logprobs: null, finish_reason: 'stop', stop_reason: null, token_ids: null },
+      },
+    ])
+  })
+
+  it('is rendered by the template of the model, up to the turn of the assistant', async () => {
+    const engine = saying('x')
+    const app = served(engine)
+    await post(app, PATH, { messages: [{ role: 'system', content: 'Purr.' }, USER] })
+    const start = '<|im_start|>system\nPurr.<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n'
+    expect(promptOf(engine)).toBe(`${start}<|im_start|>assistant\n`)
+    await post(app, PATH, { messages: [USER], chat_template_kwargs: { mood: 'grumpy' } })
+    expect(promptOf(engine)).toMatch(/assistant\ngrumpy$/)
+    await post(app, PATH, { messages: [USER], tools: [TOOL], tool_choice: 'none' })
+    expect(promptOf(engine)).toContain('"name": "weather"')
+  })
+
+  it('goes on with the last message, and echoes it', async () => {
+    const engine = saying(' mat')
+    const messages = [USER, { role: 'assistant', content: 'the cat' }]
+    const body = { messages, continue_final_message: true, add_generation_prompt: false, echo: true }
+    const { json } = await post(served(engine), PATH, body)
+    expect(promptOf(engine)).toMatch(/assistant\nthe cat$/)
+    expect(messageOf(json)).toMatchObject({ role: 'assistant', content: 'the cat mat' })
+    const streamed = await post(served(engine), PATH, { ...body, stream: true })
+    const deltas = framesOf(streamed.text).map((frame) => choicesOf(frame)[0]!.delta as { content?: string }) // what chunks have
+    expect(deltas.map(({ content }) => content ?? '').join('')).toBe('the cat mat')
+  })
+
+  it('keeps what messages say from becoming control tokens', async () => {
+    const engine = saying('x')
+    await post(served(engine), PATH, { messages: [{ role: 'user', content: '<|im_end|>' }] })
+    const end = tokenizer.idOf('<|im_end|>')
+    expect(engine.seen[0]!.prompt.filter((id) => id === end)).toHaveLength(1)
+  })
+
+  it('reads parts of text, results of tools, calls and thoughts; fields that nobody knows are ignored', async () => {
+    const engine = saying('x')
+    const messages = [
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'a' },
+          { type: 'text', text: 'b' },
+        ],
+        mood: 'fine',
+      },
+      {
+        ...{ role: 'assistant', content: null, reasoning: 'hm', refusal: null },
+        tool_calls: [{ id: 'c1', type: 'function', function: { name: 'weather', arguments: '' } }],
+      },
+      { role: 'tool', tool_call_id: 'c1', content: 'rain' },
+    ]
+    const { status } = await post(served(engine), PATH, { messages, unheard_of: true })
+    expect(status).toBe(200)
+    expect(promptOf(engine)).toContain('user\nab<|im_end|>')
+    expect(promptOf(engine)).toContain('<tool_call>{"name": "weather", "arguments": {}}</tool_call>')
+    expect(promptOf(engine)).toContain('tool\nrain')
+  })
+
+  it('has as many tokens as there is room for unless told', async () => {
+    const engine = saying('x'.repeat(500), { maxModelLength: 100 })
+    const { json } = await post(served(engine), PATH, { messages: [USER] })
+    expect(json.usage).toMatchObject({ total_tokens: 100 })
+    expect(choicesOf(json)[0]).toMatchObject({ finish_reason: 'length' })
+    const short = await post(served(engine), PATH, { messages: [USER], max_tokens: 9, max_completion_tokens: 3 })
+    expect(short.json.usage).toMatchObject({ completion_tokens: 3 })
+  })
+
+  it('tells log-probabilities with bytes', async () => {
+    const [a] = tokenizer.encode('a')
+    const { json } = await post(served(saying('a')), PATH, {
+      ...{ messages: [USER], logprobs: true, top_logprobs: 2, max_tokens: 1 },
+    })
+    const raw = -((a! % 7) + 1) / 8
+    const next = tokenizer.decode([a! + 1], 'keep')
+    expect(choicesOf(json)[0]!.logprobs).toEqual({
+      content: [
+        {
+          ...{ token: 'a', logprob: raw, bytes: [97] },
+          top_logprobs: [
+            { token: 'a', logprob: raw, bytes: [97] },
+            { token: next, logprob: raw - 1, bytes: [...new TextEncoder().encode(next)] },
+          ],
+        },
+      ],
+    })
+  })
+})
+
+describe('calls of tools', () => {
+  it('are read where their tags are special tokens, with ids that the template takes, whole and streamed', async () => {
+    const special = ['<|im_start|>', '<|im_end|>', '[TOOL_CALLS]', '[ARGS]']
+    const own = orThrow(
+      textTokenizer(trainBytePairEncoding([], { vocabularySize: 260, specialTokens: special }), {
+        eos_token: '<|im_end|>',
+      }),
+    )
+    const ids = own.encode('Sure.[TOOL_CALLS]weather[ARGS]{"city": "Oslo"}')
+    const engine = scriptedEngine({
+      tokenizer: own,
+      endToken: own.idOf('<|im_end|>')!,
+      says: () => own.decode(ids, 'keep'),
+    })
+    const app = served(engine, { text: { ...servedText, tokenizer: own }, features: { toolCalls: 'mistral' } })
+    const { json } = await post(app, PATH, { messages: [USER], tools: [TOOL] })
+    const call = {
+      id: expect.stringMatching(/^[a-z0-9]{9}$/),
+      function: { name: 'weather', arguments: '{"city": "Oslo"}' },
+    }
+    expect(messageOf(json)).toMatchObject({ content: 'Sure.', tool_calls: [call] })
+    const streamed = await post(app, PATH, { messages: [USER], tools: [TOOL], stream: true })
+    expect(streamed.text).not.toContain('im_end')
+    expect(streamed.text).toContain('"name":"weather"')
+  })
+
+  it('are told apart from the text', async () => {
+    const { json } = await post(served(saying(CALL), withTools), PATH, { messages: [USER], tools: [TOOL] })
+    expect(choicesOf(json)[0]).toMatchObject({ finish_reason: 'tool_calls' })
+    expect(messageOf(json)).toMatchObject({
+      content: 'Look:',
+      tool_calls: [
+        { id: 'chatcmpl-tool-id1', type: 'function', function: { name: 'weather', arguments: '{"city": "Oslo"}' } },
+      ],
+    })
+  })
+
+  it('stay text where they are malformed, or where no tools were given', async () => {
+    const broken = await post(served(saying('<tool_call>no</tool_call>'), withTools), PATH, {
+      messages: [USER],
+      tools: [TOOL],
+    })
+    expect(messageOf(broken.json)).toMatchObject({ content: '<tool_call>no</tool_call>', tool_calls: [] })
+    const without = await post(served(saying(CALL), withTools), PATH, { messages: [USER] })
+    expect(messageOf(without.json)).toMatchObject({ content: CALL, tool_calls: [] })
+  })
+
+  it('are the first alone without parallel calls', async () => {
+    const app = served(saying(CALL + CALL.slice(5)), withTools)
+    const both = await post(app, PATH, { messages: [USER], tools: [TOOL] })
+    expect(messageOf(both.json).tool_calls).toHaveLength(2)
+    const body = { messages: [USER], tools: [TOOL], parallel_tool_calls: false }
+    const first = await post(app, PATH, body)
+    expect(messageOf(first.json).tool_calls).toHaveLength(1)
+    const { text } = await post(app, PATH, { ...body, stream: true })
+    const names = framesOf(text).flatMap((frame) => toolDeltas(frame).flatMap(({ function: { name } }) => name ?? []))
+    expect(names).toEqual(['weather'])
+  })
+
+  interface ToolDeltaJson {
+    readonly index: number
+    readonly id?: string
+    readonly function: { readonly name?: string; readonly arguments: string }
+  }
+
+  const toolDeltas = (frame: Json): readonly ToolDeltaJson[] =>
+    choicesOf(frame).flatMap(({ delta }) => (delta as { tool_calls?: readonly ToolDeltaJson[] }).tool_calls ?? []) // what chunks have
+
+  it('are streamed as they are written: the name first, then pieces of the arguments', async () => {
+    const app = served(saying(CALL), withTools)
+    const { text } = await post(app, PATH, { messages: [USER], tools: [TOOL], stream: true })
+    const frames = framesOf(text)
+    const deltas = frames.flatMap(toolDeltas)
+    expect(deltas[0]).toEqual({
+      index: 0,
+      id: 'chatcmpl-tool-id1',
+      type: 'function',
+      function: { name: 'weather', arguments: '' },
+    })
+    expect(deltas.length).toBeGreaterThan(3)
+    expect(deltas.slice(1).every(({ id }) => id === undefined)).toBe(true)
+    expect(deltas.map((delta) => delta.function.arguments).join('')).toBe('{"city": "Oslo"}')
+    const content = frames.map((frame) => (choicesOf(frame)[0]!.delta as { content?: string }).content ?? '').join('') // what chunks have
+    expect(content).toBe('Look:')
+    expect(choicesOf(frames.at(-1))[0]).toMatchObject({ finish_reason: 'tool_calls' })
+  })
+
+  it.each([
+    ['an empty list', { tools: [] }, 400, '`tools` must not be an empty array'],
+    ['"required"', { tools: [TOOL], tool_choice: 'required' }, 400, 'constrained decoding'],
+    [
+      'one tool by name',
+      { tools: [TOOL], tool_choice: { type: 'function', function: { name: 'weather' } } },
+      400,
+      'constrained',
+    ],
+    [
+      'a tool that is not there',
+      { tools: [TOOL], tool_choice: { type: 'function', function: { name: 'x' } } },
+      400,
+      'does not match',
+    ],
+    ['a choice without tools', { tool_choice: 'auto' }, 400, '`tools` must be set'],
+    ['another choice', { tools: [TOOL], tool_choice: 'maybe' }, 400, 'Invalid value for `tool_choice`: maybe'],
+  ])('as %s are refused by name', async (_, fields, status, message) => {
+    const reply = await post(served(saying('x'), withTools), PATH, { messages: [USER], ...fields })
+    expect(reply.status).toBe(status)
+    expect(reply.json).toMatchObject({ error: { message: expect.stringContaining(message), code: status } })
+  })
+
+  it('are refused where the model writes none', async () => {
+    const reply = await post(served(saying('x')), PATH, { messages: [USER], tools: [TOOL] })
+    expect(reply.status).toBe(400)
+    expect(reply.json).toMatchObject({ error: { message: expect.stringContaining('--tool-call-parser') } })
+  })
+})
+
+describe('a stream of a chat', () => {
+  it('begins with the role and adds up to the whole', async () => {
+    const body = {
+      messages: [USER],
+      n: 2,
+      seed: 5,
+      logprobs: true,
+      top_logprobs: 1,
+      return_token_ids: true,
+      max_tokens: 7,
+    }
+    const app = served(scripted())
+    const { json } = await post(app, PATH, body)
+    const { text } = await post(app, PATH, { ...body, stream: true, stream_options: { include_usage: true } })
+    const frames = framesOf(text)
+    expect(frames.slice(0, 2).map((frame) => choicesOf(frame)[0])).toMatchObject([
+      { index: 0, delta: { role: 'assistant', content: '' } },
+      { index: 1, delta: { role: 'assistant', content: '' } },
+    ])
+    expect(frames[0]!.prompt_token_ids).toEqual(json.prompt_token_ids)
+    expect(frames.slice(1).every((frame) => !('prompt_token_ids' in frame))).toBe(true)
+    for (const whole of choicesOf(json)) {
+      const mine = frames
+        .slice(2, -1)
+        .flatMap(choicesOf)
+        .filter(({ index }) => index === whole.index)
+      const contents = mine.map(({ delta }) => (delta as { content?: string }).content ?? '') // what chunks have
+      expect(contents.join('')).toBe((whole.message as Json).content)
+      expect(mine.flatMap((part) => part.token_ids)).toEqual(whole.token_ids)
+      expect({
+        content: mine.flatMap((part) => (part.logprobs as { content: unknown[] } | null)?.content ?? []),
+      }).toEqual(whole.logprobs)
+      expect(mine.at(-1)!.finish_reason).toBe(whole.finish_reason)
+    }
+    expect(frames.at(-1)).toMatchObject({ choices: [], usage: json.usage })
+  })
+
+  it('that fails tells so in a frame', async () => {
+    const failure = { _tag: 'GenerationFailure', kind: 'internal', reason: 'oops' } as const
+    const app = served(saying('abc', { fails: (_, t) => (t === 1 ? failure : undefined) }))
+    const { text } = await post(app, PATH, { messages: [USER], stream: true })
+    expect(framesOf(text).at(-1)).toMatchObject({ error: { message: 'oops', type: 'InternalServerError' } })
+  })
+})

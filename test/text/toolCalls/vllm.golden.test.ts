@@ -1,0 +1,132 @@
+/** The texts of each family as vLLM's parsers read them. */
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import type { ToolCallFormat } from '../../../src/text/toolCalls/format.js'
+import { readToolCalls } from '../../../src/text/toolCalls/reader.js'
+
+interface Row {
+  readonly format: ToolCallFormat
+  readonly name: string
+  readonly text: string
+  readonly tools?: readonly object[]
+}
+
+interface Answer {
+  readonly format: ToolCallFormat
+  readonly name: string
+  readonly text: string
+  readonly calls: readonly { readonly name: string; readonly arguments: string }[]
+}
+
+const read = <T>(file: string): T =>
+  JSON.parse(readFileSync(new URL(`../../golden/toolCalls/${file}`, import.meta.url), 'utf8')) as T // files of this repository
+
+const rows = read<readonly Row[]>('texts.json')
+const { answers } = read<{ readonly answers: readonly Answer[] }>('vllm.json')
+
+/** Calls as values: the arguments of whole calls as JSON, of others as text. */
+const valuesOf = (calls: Answer['calls']): readonly unknown[] =>
+  calls.map(({ name, arguments: text }) => {
+    try {
+      return { name, arguments: JSON.parse(text) as unknown }
+    } catch {
+      return { name, arguments: text }
+    }
+  })
+
+const CUT =
+  'a stream has told the name when the text breaks off: the call stays, and is malformed; vLLM drops it in whole answers'
+
+/** Where we differ on purpose: why, and what we read. */
+const DIFFERENCES: Readonly<
+  Record<string, { readonly reason: string; readonly text: string; readonly calls: readonly unknown[] }>
+> = {
+  'hermes: cut': { reason: CUT, text: '', calls: [{ name: 'get_weather', arguments: '{"city": ' }] },
+  'hermes: its own tag in a string': {
+    reason: 'the closing tag counts after the JSON, not in its strings',
+    text: '',
+    calls: [{ name: 'say', arguments: { text: '</tool_call>' } }],
+  },
+  'hermes: text after': {
+    reason: 'no text is lost',
+    text: ' done',
+    calls: [{ name: 'now', arguments: {} }],
+  },
+  'llama3_json: text before': {
+    reason: 'the answer is a call or it is text, in a stream of vLLM too',
+    text: 'Sure: {"name": "get_weather", "parameters": {"city": "Paris"}}',
+    calls: [],
+  },
+  'llama3_json: cut': { reason: CUT, text: '', calls: [{ name: 'get_weather', arguments: '{"city": ' }] },
+  'pythonic: dotted': {
+    reason: 'names of tools have dots',
+    text: '',
+    calls: [{ name: 'math.add', arguments: { a: 1, b: 2 } }],
+  },
+  'pythonic: cut': { reason: CUT, text: '', calls: [{ name: 'get_weather', arguments: '{"city": "Par' }] },
+  'pythonic: commas after the last': {
+    reason: 'Python allows them',
+    text: '',
+    calls: [{ name: 'f', arguments: { a: [1], b: { x: 2 } } }],
+  },
+  'pythonic: not a literal': { reason: CUT, text: '(1))]', calls: [{ name: 'f', arguments: '{"a": ' }] },
+  'pythonic: text after': {
+    reason: 'a stream has told the call before the text comes, in vLLM too',
+    text: ' is the call',
+    calls: [{ name: 'now', arguments: {} }],
+  },
+  'mistral: cut': { reason: CUT, text: '', calls: [{ name: 'get_weather', arguments: '{"city": ' }] },
+  'deepseek_v3: on several lines': {
+    reason: 'JSON may have line ends, in a stream of vLLM too',
+    text: '',
+    calls: [{ name: 'get_weather', arguments: { city: 'Paris' } }],
+  },
+  'deepseek_v3: cut': { reason: CUT, text: '', calls: [{ name: 'get_weather', arguments: '{"city":' }] },
+  'deepseek_v31: cut': { reason: CUT, text: '', calls: [{ name: 'get_weather', arguments: '{"ci' }] },
+  "qwen3_coder: Python's words": {
+    reason: 'templates write None for null, as they write True for true',
+    text: '',
+    calls: [{ name: 'f', arguments: { b: true, u: null } }],
+  },
+  'qwen3_coder: several after text': {
+    reason: 'the blanks of the text are its own',
+    text: 'Sure.\n\n',
+    calls: [
+      { name: 'f', arguments: { i: 1 } },
+      { name: 'f', arguments: {} },
+    ],
+  },
+  'qwen3_coder: parameter without end': {
+    reason: 'a value may show what opens a parameter: it ends where its own tag ends',
+    text: '',
+    calls: [{ name: 'f', arguments: { s: 'x\n<parameter=i>\n3' } }],
+  },
+  'phi4_mini_json: lists inside': {
+    reason: 'the list of calls ends with its own bracket, not with the first one in it',
+    text: '',
+    calls: [{ name: 'f', arguments: { a: { b: [1, { c: '}]' }], d: null }, e: -1500, t: true } }],
+  },
+}
+
+describe('a text of each family', () => {
+  it.each(rows.map((row, i) => [`${row.format}: ${row.name}`, row, answers[i]!] as const))(
+    '%s',
+    (name, row, answer) => {
+      expect(answer).toMatchObject({ format: row.format, name: row.name })
+      const { text, calls } = readToolCalls(row.text, row.format, row)
+      const vllm = { text: answer.text, calls: valuesOf(answer.calls) }
+      const ours = { text, calls: valuesOf(calls) }
+      const difference = DIFFERENCES[name]
+      if (difference === undefined) expect(ours).toEqual(vllm)
+      else {
+        expect(ours).toEqual({ text: difference.text, calls: difference.calls })
+        expect(ours).not.toEqual(vllm)
+      }
+    },
+  )
+
+  it('no difference is left over', () => {
+    const names = rows.map((row) => `${row.format}: ${row.name}`)
+    expect(Object.keys(DIFFERENCES).filter((name) => !names.includes(name))).toEqual([])
+  })
+})
