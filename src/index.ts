@@ -139,7 +139,7 @@ export { type TokenEnvText, tokenEnv } from './envs/tokenEnv.js'
 export { AddThinkingPrompt, type AddThinkingPromptOptions } from './envs/transforms/addThinkingPrompt.js'
 export { CountdownRewardParser, GSM8KRewardParser, MATHRewardParser } from './envs/transforms/answerParsers.js'
 export { DataLoadingPrimer, type DataLoadingPrimerOptions } from './envs/transforms/dataLoadingPrimer.js'
-export { FormatPenalty, type FormatPenaltyOptions } from './envs/transforms/formatPenalty.js'
+export { type FormatPenaltyOptions, formatPenalty } from './envs/transforms/formatPenalty.js'
 export { IfEvalScorer } from './envs/transforms/ifEvalScorer.js'
 export { IncrementalTokenizer, type IncrementalTokenizerOptions } from './envs/transforms/incrementalTokenizer.js'
 export {
@@ -155,20 +155,20 @@ export {
   RetrieveKL,
   type RetrieveKLOptions,
 } from './envs/transforms/klRewardTransform.js'
-export { ObservationLimit, type ObservationLimitOptions } from './envs/transforms/observationLimit.js'
-export { OverlongPenalty } from './envs/transforms/overlongPenalty.js'
+export { type ObservationLimitOptions, observationLimit } from './envs/transforms/observationLimit.js'
+export { overlongPenalty } from './envs/transforms/overlongPenalty.js'
 export { PolicyVersion, type VersionEntry } from './envs/transforms/policyVersion.js'
 export { type LogProbEntries, RetrieveLogProb, type RetrieveLogProbOptions } from './envs/transforms/retrieveLogProb.js'
 export type { RewardEntries } from './envs/transforms/rewardEntries.js'
 export { type EpisodeSums, RewardSum, type RewardSumOptions } from './envs/transforms/rewardSum.js'
-export { RewardTransform, type RewardTransformOptions } from './envs/transforms/rewardTransform.js'
+export { type RewardTransformOptions, rewardTransform } from './envs/transforms/rewardTransform.js'
 export { type StepCount, StepCounter } from './envs/transforms/stepCounter.js'
 export {
   TemplateTransform,
   type TemplateTransformOptions,
   type TextEntries,
 } from './envs/transforms/templateTransform.js'
-export { TokenBudget, type TokenBudgetOptions } from './envs/transforms/tokenBudget.js'
+export { type TokenBudgetOptions, tokenBudget } from './envs/transforms/tokenBudget.js'
 export { Tokenizer } from './envs/transforms/tokenizer.js'
 export {
   type Added,

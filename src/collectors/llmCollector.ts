@@ -328,8 +328,8 @@ const START: CollectorPosition = { batch: 0, remembered: {} }
  *          whole, and incomplete work is delivered or listed at the end.
  *
  * @example
- * const env = ScriptedEnv([{ rewards: [1] }])
- * LLMCollector({ env, policy: ScriptedPolicy({ answers: [] }), key: keyFromSeed(1) }).start // { batch: 0, remembered: {} }
+ * const env = scriptedEnv([{ rewards: [1] }])
+ * LLMCollector({ env, policy: scriptedPolicy({ answers: [] }), key: keyFromSeed(1) }).start // { batch: 0, remembered: {} }
  */
 export const LLMCollector: MakeCollector = <O, P, Q>(
   options: LLMCollectorOptions<O, P, Q> | ConcurrentCollectorOptions<O, P, Q>,
