@@ -1,4 +1,10 @@
-/** Runs benchmarks: rounds of one subject, or of two in turns. */
+/**
+ * Runs benchmarks: rounds of one subject, or of two in turns.
+ *
+ * This folder holds the benchmarks that users run on their own parts: subjects, rounds,
+ * statistics, tables and pictures. It does not hold benchmarks of Tandem itself, which are in
+ * `bench` of the repository, or the command, which is in `src/cli`.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Usage } from '../core/capabilities.js'

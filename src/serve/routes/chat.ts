@@ -1,4 +1,9 @@
-/** `POST /v1/chat/completions`: what is answered. */
+/**
+ * `POST /v1/chat/completions`: the answer.
+ *
+ * This folder holds the answers of the endpoints. It does not hold the checks of requests
+ * (`../requests`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { GeneratedToken } from '../../data/generation.js'
 import type { ToolDelta } from '../../text/toolCalls/machine.js'

@@ -1,4 +1,8 @@
-/** The laws of TensorDicts, for any arbitrary of them: one's own too. */
+/**
+ * The laws of TensorDicts, for any arbitrary of them, including your own.
+ *
+ * This folder holds the laws of TensorDicts. It does not hold the laws of other parts (`..`).
+ */
 import type fc from 'fast-check'
 import { anyTensorDict, type TensorDictRecipe } from '../arbitraries.js'
 import type { NumberedLaw } from '../law.js'
