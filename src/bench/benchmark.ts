@@ -43,7 +43,7 @@ export interface BenchmarkRound {
 }
 
 /** The machine of a benchmark. */
-export interface BenchmarkHost {
+interface BenchmarkHost {
   readonly cpu: string
   readonly cores: number
   readonly node: string
@@ -76,7 +76,8 @@ export interface Comparison {
   readonly verdict: Verdict
 }
 
-interface RoundOptions {
+export interface BenchmarkOptions {
+  readonly subject: Subject
   /** The number of measured rounds of each subject, at least 2. Default 10. */
   readonly rounds?: number
   /** Rounds of each subject before, which are not measured. Default 2. */
@@ -91,11 +92,7 @@ interface RoundOptions {
   readonly usage?: Usage
 }
 
-export interface BenchmarkOptions extends RoundOptions {
-  readonly subject: Subject
-}
-
-export interface ComparisonOptions extends RoundOptions {
+export interface ComparisonOptions extends Omit<BenchmarkOptions, 'subject'> {
   readonly baseline: Subject
   readonly candidate: Subject
 }
@@ -103,6 +100,8 @@ export interface ComparisonOptions extends RoundOptions {
 const ROUND_KINDS = {
   ...{ rounds: aNumber, warmUp: aNumber, key: aRecord, onRound: aFunction, clock: aRecord, usage: aRecord },
 }
+
+type RoundOptions = Omit<BenchmarkOptions, 'subject'>
 
 type Settings = Required<Omit<RoundOptions, 'onRound'>> & Pick<RoundOptions, 'onRound'>
 
