@@ -57,6 +57,7 @@ export {
   FailureError,
   type FileFailure,
   type FormatFailure,
+  fileFailure,
   type ModelFailure,
   type OutputFailure,
   orThrow,
@@ -75,6 +76,13 @@ export {
   uniforms,
 } from './core/key.js'
 export { constant, cosine, linear, type Schedule, warmUp } from './core/schedule.js'
+export {
+  type ApplyChatTemplateOptions,
+  applyChatTemplate,
+  type ChatPadding,
+  type ChatTokens,
+  type PaddedChatTokens,
+} from './data/applyChatTemplate.js'
 export type {
   AdvantageEntry,
   GroupEntry,
@@ -105,6 +113,7 @@ export {
   type RowFailure,
   type RowSource,
   type RowTask,
+  rowFailure,
   rowList,
   shuffled,
   type Task,
@@ -113,7 +122,7 @@ export {
 } from './data/task.js'
 export * as TD from './doors/tensordict.js'
 export type { AnswerEnv, EpisodeOptions } from './envs/answerEnv.js'
-export type { Env, EnvFailure, Outcome, StepOptions } from './envs/base/env.js'
+export { type Env, type EnvFailure, envFailure, type Outcome, type StepOptions } from './envs/base/env.js'
 export { ChatEnv, type ChatEnvOptions, type ChatState } from './envs/chatEnv.js'
 export { CountdownEnv, type CountdownEnvOptions } from './envs/countdownEnv.js'
 export { DatasetChatEnv, type DatasetChatEnvOptions } from './envs/datasetChatEnv.js'

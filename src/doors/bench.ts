@@ -15,7 +15,7 @@ export {
 } from '../bench/benchmark.js'
 export { formatBenchmark } from '../bench/format.js'
 export { benchmarkPicture } from '../bench/picture.js'
-export type { SpeedRatio, Spread } from '../bench/statistics.js'
+export type { SpeedRatio, SpeedVerdict, Spread } from '../bench/statistics.js'
 export type { RoundContext, Subject } from '../bench/subject.js'
 export {
   type CollectorSubjectOptions,

@@ -10,7 +10,7 @@
  * loop over the messages while it is at one of them belongs to that message. A template that allows neither is refused, not guessed at.
  */
 import * as E from 'fp-ts/lib/Either.js'
-import type { TemplateFailure } from '../../core/failure.js'
+import { errorMessage, type TemplateFailure } from '../../core/failure.js'
 import { type History, truncate } from '../history/history.js'
 import type { ItemRange } from '../jinja/scope.js'
 import { type CompiledTemplate, compileTemplate, type TemplateOutput } from '../jinja/template.js'
@@ -54,8 +54,6 @@ export interface ChatTemplate {
 /** A refusal of a template. */
 export const refuse = (reason: string): E.Either<TemplateFailure, never> => E.left({ _tag: 'TemplateFailure', reason })
 
-const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
-
 /** What every template has. None of it can be taken by a variable. */
 const inputOf = (messages: readonly object[], options: RenderOptions): Readonly<Record<string, unknown>> => ({
   messages,
@@ -82,7 +80,7 @@ const runWith =
       const own = new Set(Object.keys(variables).filter((name) => values[name] === variables[name]))
       return E.right(compiled({ variables: named, own, watched, ...(now !== undefined && { now }) }))
     } catch (error) {
-      return refuse(`the chat template refused the conversation: ${reasonOf(error)}`)
+      return refuse(`the chat template refused the conversation: ${errorMessage(error)}`)
     }
   }
 
@@ -105,7 +103,7 @@ export const chatTemplate = (
   try {
     compiled = compileTemplate(source)
   } catch (error) {
-    return refuse(`the chat template is not valid Jinja: ${reasonOf(error)}`)
+    return refuse(`the chat template is not valid Jinja: ${errorMessage(error)}`)
   }
   const run = runWith(compiled, variables, options)
   return E.right({ source, run, contentForm: contentFormOf((messages) => run(messages, { generationPrompt: 'omit' })) })
@@ -114,14 +112,17 @@ export const chatTemplate = (
 /**
  * What a template makes of a conversation: its text, what each message wrote in a loop over the messages, and its `generation` blocks.
  *
- * Errors   `Left(TemplateFailure)` if the template raises an exception or has no place for an image or a sound of the conversation.
+ * Errors   `Left(TemplateFailure)` if the template raises an exception, or renders nothing for an image, a
+ *          sound, a video or a file of the conversation.
  */
 export const runTemplate = (
   template: ChatTemplate,
   history: History,
   options: RenderOptions,
 ): E.Either<TemplateFailure, TemplateOutput> => {
-  const messages = templateMessages(template, history)
+  const { source, contentForm } = template
+  const run = (probe: readonly object[]) => template.run(probe, { ...options, generationPrompt: 'omit' })
+  const messages = templateMessages({ source, contentForm, run }, history)
   if (E.isLeft(messages)) return messages
   return options.generationPrompt === 'continue'
     ? continueFinal(messages.right, (marked) => template.run(marked, options))
@@ -131,8 +132,8 @@ export const runTemplate = (
 /**
  * The text of a conversation.
  *
- * Errors   `Left(TemplateFailure)` if the template raises an exception, has no place for an image or a sound, or (`continue`) does not show
- *          the text of the last message.
+ * Errors   `Left(TemplateFailure)` if the template raises an exception, if it renders nothing for a part
+ *          that is not text, or (`continue`) if it does not show the text of the last message.
  * Cost     one run of the template; two for `continue`.
  *
  */

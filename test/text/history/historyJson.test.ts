@@ -2,10 +2,10 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
-import { anyRichHistory } from '../../../src/testing/historyArbitraries.js'
 import { History, message, sameHistory, textOf, toolResult } from '../../../src/text/history/history.js'
 import { historyFromJson, historyToJson } from '../../../src/text/history/historyJson.js'
 import { historyFromOpenAi, historyToOpenAi } from '../../../src/text/history/openAiChat.js'
+import { anyRichHistory } from '../../kit/historyArbitraries.js'
 
 const reasonOf = (result: E.Either<{ readonly reason: string }, unknown>): string =>
   E.isLeft(result) ? result.left.reason : `read ${JSON.stringify(result.right)}`
@@ -102,6 +102,30 @@ describe('the chat format of OpenAI', () => {
         { role: 'tool', name: 'add', content: '2', tool_call_id: 'c1' },
       ]),
     )
+  })
+
+  it('a video and a file have the known form', () => {
+    const history = History([
+      message('user', [
+        { type: 'video', source: { url: 'https://a.b/c.mp4' } },
+        { type: 'file', source: { base64: 'AAAA', mediaType: 'application/pdf' }, name: 'a.pdf' },
+      ]),
+    ])
+    const content = [
+      { type: 'video_url', video_url: { url: 'https://a.b/c.mp4' } },
+      { type: 'file', file: { file_data: 'data:application/pdf;base64,AAAA', filename: 'a.pdf' } },
+    ]
+    expect(historyToOpenAi(history)).toEqual(E.right([{ role: 'user', content }]))
+    expect(sameHistory(orThrow(historyFromOpenAi([{ role: 'user', content }])), history)).toBe(true)
+    const other = { type: 'file', source: { base64: 'AAAA', mediaType: 'application/pdf' }, name: 'b.pdf' } as const
+    expect(sameHistory(History([message('user', [other])]), history)).toBe(false)
+  })
+
+  it('refuses a file by its id on a server, and writes no URL of a file', () => {
+    const byId = [{ role: 'user', content: [{ type: 'file', file: { file_id: 'file-1' } }] }]
+    expect(reasonOf(historyFromOpenAi(byId))).toContain('0.content')
+    const byUrl = History([message('user', [{ type: 'file', source: { url: 'https://a.b/c.pdf' } }])])
+    expect(reasonOf(historyToOpenAi(byUrl))).toBe('0.content.0: the format has no URLs of files')
   })
 
   it('reads what servers answer, with fields that say nothing', () => {

@@ -8,24 +8,31 @@ import {
   message,
   type ToolCall,
   toolResult,
-} from '../text/history/history.js'
+} from '../../src/text/history/history.js'
 
 const anySource: fc.Arbitrary<MediaSource> = fc.oneof(
   fc.webUrl().map((url) => ({ url })),
-  fc.tuple(fc.base64String({ maxLength: 8 }), fc.constantFrom('image/png', 'audio/wav')).map(([base64, mediaType]) => ({
-    base64,
-    mediaType,
-  })),
+  fc
+    .tuple(fc.base64String({ maxLength: 8 }), fc.constantFrom('image/png', 'audio/wav', 'video/mp4', 'application/pdf'))
+    .map(([base64, mediaType]) => ({
+      base64,
+      mediaType,
+    })),
 )
 
-/** Texts, images and sounds. */
-export const anyContentPart: fc.Arbitrary<ContentPart> = fc.oneof(
+/** Texts, images, sounds, videos and files. */
+const anyContentPart: fc.Arbitrary<ContentPart> = fc.oneof(
   {
     weight: 3,
     arbitrary: fc.string({ unit: 'binary', maxLength: 12 }).map((text) => ({ type: 'text', text }) as const),
   },
   anySource.map((source) => ({ type: 'image', source }) as const),
   anySource.map((source) => ({ type: 'audio', source }) as const),
+  anySource.map((source) => ({ type: 'video', source }) as const),
+  fc.record(
+    { type: fc.constant('file' as const), source: anySource, name: fc.string({ maxLength: 6 }) },
+    { requiredKeys: ['type', 'source'] },
+  ),
 )
 
 /** JSON as a file holds it: -0 is written as 0. */
@@ -38,7 +45,7 @@ const anyArguments: fc.Arbitrary<ToolCall['arguments']> = fc.dictionary(fc.strin
 const anyIdentifier = fc.stringMatching(/^[a-z][a-z_]{0,7}$/)
 
 /** Calls of tools, some with an id. */
-export const anyToolCall: fc.Arbitrary<ToolCall> = fc.record(
+const anyToolCall: fc.Arbitrary<ToolCall> = fc.record(
   { id: fc.stringMatching(/^[a-zA-Z0-9]{9}$/), name: anyIdentifier, arguments: anyArguments },
   { requiredKeys: ['name', 'arguments'] },
 )
