@@ -1,10 +1,4 @@
-/**
- * Models in Hugging Face's folder layout: config.json, model.safetensors, tokenizer.json, tokenizer_config.json, chat template.
- *
- * This folder holds model folders in the layout of Hugging Face: finding, reading, writing and
- * creating them. It does not hold downloads (`src/live/hub.ts`) or file formats
- * (`src/data/codecs`).
- */
+/** Models in Hugging Face's folder layout: config.json, model.safetensors, tokenizer.json, tokenizer_config.json, chat template. */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
