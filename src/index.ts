@@ -71,6 +71,13 @@ export {
   uniforms,
 } from './core/key.js'
 export { constant, cosine, linear, type Schedule, warmUp } from './core/schedule.js'
+export {
+  type ApplyChatTemplateOptions,
+  applyChatTemplate,
+  type ChatPadding,
+  type ChatTokens,
+  type PaddedChatTokens,
+} from './data/applyChatTemplate.js'
 export type {
   AdvantageEntry,
   GroupEntry,

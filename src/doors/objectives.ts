@@ -3,6 +3,8 @@
  * corrections for off-policy samples, KL control and optimizers, one by one. The everyday ones are in
  * the root.
  */
+import '../engine/defaultBackend.js'
+
 export {
   type BatchLossOptions,
   batchLoss,
@@ -30,7 +32,6 @@ export {
 } from '../collectors/steps/lossStep.js'
 export type { PPOMetrics } from '../collectors/steps/ppoStep.js'
 export {
-  type MaskedTokens,
   maskedRows,
   type SFTRows,
   type SFTRowsOptions,
@@ -40,6 +41,7 @@ export type { SFTMetrics } from '../collectors/steps/sftStep.js'
 export type { Recompute } from '../collectors/steps/stepGradients.js'
 export type { StepMetrics } from '../collectors/steps/stepMetrics.js'
 export type { ValueMetrics } from '../collectors/steps/valueStep.js'
+export type { MaskedTokens, MaskedTokensOptions } from '../data/applyChatTemplate.js'
 export { type MaskChoice, maskOfSpans, sampledTokens, tokensOfRoles } from '../data/tokenMasks.js'
 export type { Advantage, DroppedGroup, EstimatedEntries, RewardedTurns } from '../objectives/advantages/advantage.js'
 export {

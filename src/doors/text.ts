@@ -8,10 +8,12 @@ export {
   type ContentPart,
   continueLast,
   extend as extendHistory,
+  type FilePart,
   History,
   hashHistory,
   type ImagePart,
   lastMessage,
+  type MediaPart,
   type MediaSource,
   type Message,
   type MessageDetails,
@@ -25,6 +27,7 @@ export {
   toolCallProblems,
   toolResult,
   truncate as truncateHistory,
+  type VideoPart,
   withSystem,
 } from '../text/history/history.js'
 export { historyFromJson, historyToJson } from '../text/history/historyJson.js'

@@ -12,7 +12,7 @@ export interface TextPart {
   readonly text: string
 }
 
-/** Where the bytes of an image or a sound are: at an address, or here, in base64. */
+/** The bytes of an image, a sound, a video or a file: a URL, or base64. */
 export type MediaSource = { readonly url: string } | { readonly base64: string; readonly mediaType: string }
 
 export interface ImagePart {
@@ -25,7 +25,22 @@ export interface AudioPart {
   readonly source: MediaSource
 }
 
-export type ContentPart = TextPart | ImagePart | AudioPart
+export interface VideoPart {
+  readonly type: 'video'
+  readonly source: MediaSource
+}
+
+/** A document, such as a PDF. */
+export interface FilePart {
+  readonly type: 'file'
+  readonly source: MediaSource
+  readonly name?: string
+}
+
+/** A part of the content that is not text. */
+export type MediaPart = ImagePart | AudioPart | VideoPart | FilePart
+
+export type ContentPart = TextPart | MediaPart
 
 /** A call of a tool that an assistant's message asks for. */
 export interface ToolCall {
@@ -207,7 +222,11 @@ const canonical = (item: Message): string =>
     item.content.map((part) =>
       part.type === 'text'
         ? part.text
-        : [part.type, 'url' in part.source ? part.source.url : [part.source.mediaType, part.source.base64]],
+        : [
+            part.type,
+            'url' in part.source ? part.source.url : [part.source.mediaType, part.source.base64],
+            ...(part.type === 'file' && part.name !== undefined ? [part.name] : []),
+          ],
     ),
   ])
 

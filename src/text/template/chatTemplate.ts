@@ -111,14 +111,17 @@ export const chatTemplate = (
 /**
  * What a template makes of a conversation: its text, what each message wrote in a loop over the messages, and its `generation` blocks.
  *
- * Errors   `Left(TemplateFailure)` if the template raises an exception or has no place for an image or a sound of the conversation.
+ * Errors   `Left(TemplateFailure)` if the template raises an exception, or renders nothing for an image, a
+ *          sound, a video or a file of the conversation.
  */
 export const runTemplate = (
   template: ChatTemplate,
   history: History,
   options: RenderOptions,
 ): E.Either<TemplateFailure, TemplateOutput> => {
-  const messages = templateMessages(template, history)
+  const { source, contentForm } = template
+  const run = (probe: readonly object[]) => template.run(probe, { ...options, generationPrompt: 'omit' })
+  const messages = templateMessages({ source, contentForm, run }, history)
   if (E.isLeft(messages)) return messages
   return options.generationPrompt === 'continue'
     ? continueFinal(messages.right, (marked) => template.run(marked, options))
@@ -128,8 +131,8 @@ export const runTemplate = (
 /**
  * The text of a conversation.
  *
- * Errors   `Left(TemplateFailure)` if the template raises an exception, has no place for an image or a sound, or (`continue`) does not show
- *          the text of the last message.
+ * Errors   `Left(TemplateFailure)` if the template raises an exception, if it renders nothing for a part
+ *          that is not text, or (`continue`) if it does not show the text of the last message.
  * Cost     one run of the template; two for `continue`.
  *
  */

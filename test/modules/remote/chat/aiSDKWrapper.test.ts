@@ -10,7 +10,7 @@ import { data, raggedRows } from '../../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../../src/data/tensorDict/tensorDict.js'
 import { AISDKWrapper } from '../../../../src/modules/remote/chat/aiSDKWrapper.js'
 import { seedOf } from '../../../../src/modules/remote/chat/chatRequest.js'
-import { append, History, message, textOf, toolResult } from '../../../../src/text/history/history.js'
+import { append, History, type MediaSource, message, textOf, toolResult } from '../../../../src/text/history/history.js'
 import { MALFORMED_CALL } from '../../../../src/text/toolCalls/callMessage.js'
 import { leftOf, rightOf } from '../../../kit/results.js'
 import { saying, scripted, served, tokenizer, until, useServers } from '../../../kit/served.js'
@@ -158,6 +158,21 @@ describe('a language model of the AI SDK as a policy', () => {
     expect(get(action, 'stopReason').items.get(0)).toBe('length')
     expect(get(action, 'history', 'response').items.get(0)!.isComplete).toBe(false)
     expect(get(action, 'answer').items.get(0)!.usage).toEqual({ promptTokens: 1, completionTokens: 2 })
+  })
+
+  it('sends videos and files, and refuses a file without a media type', async () => {
+    const model = answering([{ type: 'text', text: 'four' }])
+    const file = (source: MediaSource) => History([message('user', [{ type: 'file', source, name: 'a.pdf' }])])
+    const video = History([message('user', [{ type: 'video', source: { url: 'https://a.b/c.mp4' } }])])
+    const pdf = { base64: 'AAAA', mediaType: 'application/pdf' }
+    await rightOf(AISDKWrapper({ model }).act(asked(video, file(pdf)), key))
+    expect(model.doGenerateCalls.map(({ prompt }) => prompt[0]!.content)).toEqual([
+      [{ type: 'file', mediaType: 'video/*', data: new URL('https://a.b/c.mp4') }],
+      [{ type: 'file', mediaType: 'application/pdf', data: 'AAAA', filename: 'a.pdf' }],
+    ])
+    const byUrl = asked(file({ url: 'https://a.b/c.pdf' }))
+    const { reason } = await leftOf(AISDKWrapper({ model }).act(byUrl, key))
+    expect(reason).toContain('a file at a URL has no media type')
   })
 
   it('tells every conversation that a prompt cannot say', async () => {
