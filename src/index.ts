@@ -45,7 +45,7 @@ export {
 export { formatEstimate, type MemoryEstimate, memoryEstimate } from './collectors/memoryEstimate.js'
 export type { CollectedBatch, TurnEntries } from './collectors/rollouts/turnRows.js'
 export { inProcessUpdater, type WeightUpdater } from './collectors/weightSync.js'
-export type { Alarms, Calendar, Clock, Files, Ids, Output } from './core/capabilities.js'
+export type { Calendar, Clock, Files, Ids, Output, Timers } from './core/capabilities.js'
 export {
   type ConfigFailure,
   describe,
@@ -53,6 +53,7 @@ export {
   FailureError,
   type FileFailure,
   type FormatFailure,
+  fileFailure,
   type ModelFailure,
   type OutputFailure,
   orThrow,
@@ -108,6 +109,7 @@ export {
   type RowFailure,
   type RowSource,
   type RowTask,
+  rowFailure,
   rowList,
   shuffled,
   type Task,
@@ -116,7 +118,7 @@ export {
 } from './data/task.js'
 export * as TD from './doors/tensordict.js'
 export type { AnswerEnv, EpisodeOptions } from './envs/answerEnv.js'
-export type { Env, EnvFailure, Outcome, StepOptions } from './envs/base/env.js'
+export { type Env, type EnvFailure, envFailure, type Outcome, type StepOptions } from './envs/base/env.js'
 export { ChatEnv, type ChatEnvOptions, type ChatState } from './envs/chatEnv.js'
 export { CountdownEnv, type CountdownEnvOptions } from './envs/countdownEnv.js'
 export { DatasetChatEnv, type DatasetChatEnvOptions } from './envs/datasetChatEnv.js'
@@ -137,7 +139,7 @@ export { type TokenEnvText, tokenEnv } from './envs/tokenEnv.js'
 export { AddThinkingPrompt, type AddThinkingPromptOptions } from './envs/transforms/addThinkingPrompt.js'
 export { CountdownRewardParser, GSM8KRewardParser, MATHRewardParser } from './envs/transforms/answerParsers.js'
 export { DataLoadingPrimer, type DataLoadingPrimerOptions } from './envs/transforms/dataLoadingPrimer.js'
-export { FormatPenalty, type FormatPenaltyOptions } from './envs/transforms/formatPenalty.js'
+export { type FormatPenaltyOptions, formatPenalty } from './envs/transforms/formatPenalty.js'
 export { IfEvalScorer } from './envs/transforms/ifEvalScorer.js'
 export { IncrementalTokenizer, type IncrementalTokenizerOptions } from './envs/transforms/incrementalTokenizer.js'
 export {
@@ -153,20 +155,20 @@ export {
   RetrieveKL,
   type RetrieveKLOptions,
 } from './envs/transforms/klRewardTransform.js'
-export { ObservationLimit, type ObservationLimitOptions } from './envs/transforms/observationLimit.js'
-export { OverlongPenalty } from './envs/transforms/overlongPenalty.js'
+export { type ObservationLimitOptions, observationLimit } from './envs/transforms/observationLimit.js'
+export { overlongPenalty } from './envs/transforms/overlongPenalty.js'
 export { PolicyVersion, type VersionEntry } from './envs/transforms/policyVersion.js'
 export { type LogProbEntries, RetrieveLogProb, type RetrieveLogProbOptions } from './envs/transforms/retrieveLogProb.js'
 export type { RewardEntries } from './envs/transforms/rewardEntries.js'
 export { type EpisodeSums, RewardSum, type RewardSumOptions } from './envs/transforms/rewardSum.js'
-export { RewardTransform, type RewardTransformOptions } from './envs/transforms/rewardTransform.js'
+export { type RewardTransformOptions, rewardTransform } from './envs/transforms/rewardTransform.js'
 export { type StepCount, StepCounter } from './envs/transforms/stepCounter.js'
 export {
   TemplateTransform,
   type TemplateTransformOptions,
   type TextEntries,
 } from './envs/transforms/templateTransform.js'
-export { TokenBudget, type TokenBudgetOptions } from './envs/transforms/tokenBudget.js'
+export { type TokenBudgetOptions, tokenBudget } from './envs/transforms/tokenBudget.js'
 export { Tokenizer } from './envs/transforms/tokenizer.js'
 export {
   type Added,

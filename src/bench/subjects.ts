@@ -125,8 +125,8 @@ export interface EnvSubjectOptions<O, B> {
  *          unknown options and for `steps` below 1.
  *
  * @example
- * const scripted = ScriptedEnv([{ rewards: [0, 1] }])
- * envSubject({ env: scripted, policy: ScriptedPolicy({ answers: () => [5] }), steps: 100 }).name // 'ScriptedEnv'
+ * const scripted = scriptedEnv([{ rewards: [0, 1] }])
+ * envSubject({ env: scripted, policy: scriptedPolicy({ answers: () => [5] }), steps: 100 }).name // 'scriptedEnv'
  */
 export const envSubject = <O, B>(options: EnvSubjectOptions<O, B>): Subject => {
   checkOptions('envSubject', options, { name: aText, env: aRecord, policy: aRecord, steps: aNumber })
@@ -159,8 +159,8 @@ export interface TransformSubjectOptions<O, A, P, B> {
  *          unknown options and for `rows` below 1, and Error if the transform does not fit.
  *
  * @example
- * const inner = ScriptedEnv([{ rewards: [0, 1] }])
- * const policy = ScriptedPolicy({ answers: () => [5] })
+ * const inner = scriptedEnv([{ rewards: [0, 1] }])
+ * const policy = scriptedPolicy({ answers: () => [5] })
  * transformSubject({ name: 'counter', transform: append(StepCounter({ maxSteps: 5 })), env: inner, policy, rows: 100 }).unit // 'rows'
  */
 export const transformSubject = <O, A, P, B>(options: TransformSubjectOptions<O, A, P, B>): Subject => {

@@ -18,8 +18,8 @@ import { type FakeClock, fakeClock } from '../../src/testing/fakeClock.js'
 import { failNth, withFaults } from '../../src/testing/faults.js'
 import { withoutLeaks } from '../../src/testing/leaks.js'
 import { requireLeft } from '../../src/testing/results.js'
-import { ScriptedEnv } from '../../src/testing/scriptedEnv.js'
-import { policyFailure, ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
+import { scriptedEnv } from '../../src/testing/scriptedEnv.js'
+import { policyFailure, scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { History, message } from '../../src/text/history/history.js'
 import { useEngine } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'
@@ -33,7 +33,7 @@ const countingUsage = (): Usage => {
 }
 
 const slowPolicy = (clock: FakeClock, ms: number): Policy<TokenPrompt, TokenAction> => {
-  const policy = ScriptedPolicy({ answers: () => [5, 6] })
+  const policy = scriptedPolicy({ answers: () => [5, 6] })
   return {
     ...policy,
     act: (state, key) => async () => {
@@ -55,7 +55,7 @@ const slowEnv = <O, A>(clock: FakeClock, env: Env<O, A>, ms: number): Env<O, A> 
   },
 })
 
-const twoTurns = ScriptedEnv([{ rewards: [0, 1] }, { rewards: [0, 1] }])
+const twoTurns = scriptedEnv([{ rewards: [0, 1] }, { rewards: [0, 1] }])
 
 /** A subject whose rounds take the given milliseconds, in turns. */
 const timed = (clock: FakeClock, name: string, ms: readonly number[], unit = 'units'): Subject => {
@@ -196,8 +196,8 @@ describe('collectorSubject', () => {
   it('sees many rollouts in flight, and ends with the collector', async () => {
     const collector = (round: Round) =>
       LLMCollector({
-        env: () => round.timeEnv(ScriptedEnv([{ rewards: [1] }])),
-        policy: round.timePolicy(ScriptedPolicy({ answers: () => [5] })),
+        env: () => round.timeEnv(scriptedEnv([{ rewards: [1] }])),
+        policy: round.timePolicy(scriptedPolicy({ answers: () => [5] })),
         key: round.key,
         concurrent: { tasks: 6, maxInFlight: 3 },
       })
@@ -209,7 +209,7 @@ describe('collectorSubject', () => {
 
   it('returns the failure of the collector', async () => {
     const collector = (round: Round) =>
-      LLMCollector({ env: twoTurns, policy: ScriptedPolicy({ answers: [] }), key: round.key })
+      LLMCollector({ env: twoTurns, policy: scriptedPolicy({ answers: [] }), key: round.key })
     const subject = collectorSubject({ name: 'a', collector, rollouts: 1 })
     expect(await leftOf(benchmark({ subject }))).toMatchObject({ _tag: 'PolicyFailure' })
     expect(() => collectorSubject({ name: 'a', collector, rollouts: 0.5 })).toThrow('at least 1, got 0.5')
@@ -219,7 +219,7 @@ describe('collectorSubject', () => {
 describe('envSubject', () => {
   it('counts steps of unfinished elements, and only the time in the environment', async () => {
     const clock = fakeClock()
-    const env = slowEnv(clock, ScriptedEnv([{ rewards: [0, 1] }, { rewards: [1] }]), 10)
+    const env = slowEnv(clock, scriptedEnv([{ rewards: [0, 1] }, { rewards: [1] }]), 10)
     const subject = envSubject({ env, policy: slowPolicy(clock, 30), steps: 5 })
     const result = await rightOf(benchmark({ subject, ...quick, clock }))
     // An episode has 3 steps: two elements, then one. The second one is played to its end in one more step of two elements.
@@ -244,7 +244,7 @@ describe('transformSubject', () => {
   })
 
   it('takes the states of the transform to the policy', async () => {
-    const policy = ScriptedPolicy({ answers: () => [5] })
+    const policy = scriptedPolicy({ answers: () => [5] })
     const counter = append(StepCounter({ maxSteps: 5 }))
     const subject = transformSubject({ name: 'counter', transform: counter, env: twoTurns, policy, rows: 8 })
     expect((await rightOf(benchmark({ subject, ...quick }))).rounds[0]!.units).toBe(8)
@@ -252,7 +252,7 @@ describe('transformSubject', () => {
 
   it('leaves no tensors, whether a round succeeds or fails', async () => {
     const play = (env: typeof twoTurns) => {
-      const policy = ScriptedPolicy({ answers: () => [5] })
+      const policy = scriptedPolicy({ answers: () => [5] })
       const counter = append(StepCounter({ maxSteps: 5 }))
       return benchmark({
         subject: transformSubject({ name: 'a', transform: counter, env, policy, rows: 8 }),

@@ -3,7 +3,8 @@
 import type { ErrorReply, RedisClientOptions } from '@redis/client'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Alarms } from '../../core/capabilities.js'
+import type { Timers } from '../../core/capabilities.js'
+import { errorMessage } from '../../core/failure.js'
 import { optionalPackage } from '../../data/codecs/optionalPackage.js'
 import { importPackage } from '../../live/environment.js'
 import { type QueueFailure, queueFailure } from './queueLog.js'
@@ -29,7 +30,7 @@ export interface RedisConnectionOptions {
   readonly url: string
   /** Longest time for an answer, that of connecting included. */
   readonly answerMs: number
-  readonly alarms: Alarms
+  readonly timers: Timers
   /** Resolves with the exports of `@redis/client`. Default: imports it. */
   readonly load?: () => Promise<unknown>
 }
@@ -97,7 +98,7 @@ const clientOf = ({ createClient, RESP_TYPES }: Library, { url }: RedisConnectio
  * Effects  talks to the server. A connection that broke, or did not answer in time, is dropped; the next command opens another one.
  */
 export const redisConnection = (options: RedisConnectionOptions): RedisConnection => {
-  const { url, answerMs, alarms, load = () => importPackage('@redis/client') } = options
+  const { url, answerMs, timers, load = () => importPackage('@redis/client') } = options
   addressOf(url)
   let current: Client | undefined
   let isClosed = false
@@ -108,7 +109,7 @@ export const redisConnection = (options: RedisConnectionOptions): RedisConnectio
 
   const exchange = async (lib: Library, commands: readonly RedisCommand[], limitMs: number) => {
     const client = current ?? clientOf(lib, options)
-    const silence = alarms.after(limitMs, () => drop(client))
+    const silence = timers.after(limitMs, () => drop(client))
     try {
       if (current === undefined) {
         current = client
@@ -125,7 +126,7 @@ export const redisConnection = (options: RedisConnectionOptions): RedisConnectio
       if (error instanceof lib.ErrorReply && client.isReady) return E.left(saidNo(error))
       drop(client)
       if (error instanceof lib.ErrorReply) return E.left(saidNo(error))
-      const why = error instanceof Error ? error.message : String(error)
+      const why = errorMessage(error)
       return queueFailure('unreachable', `${shownAddress(url)} does not answer: ${why}`)
     } finally {
       silence()

@@ -6,14 +6,14 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { FileMetaData, PageHeader, SchemaTree } from 'hyparquet'
 import type { z } from 'zod'
 import type { ByteSource } from '../../core/byteSource.js'
-import { FailureError, type FileFailure, type FormatFailure } from '../../core/failure.js'
+import { errorMessage, FailureError, type FileFailure, type FormatFailure } from '../../core/failure.js'
 import { importPackage } from '../../live/environment.js'
 import type { RowFailure, RowProblem } from '../task.js'
 import { rowFailure } from '../task.js'
 import { describeIssues } from './jsonl.js'
 import { optionalPackage, type PackageFailure } from './optionalPackage.js'
 import { ParquetProblem } from './parquetEncodings.js'
-import { checkColumn, chunkRange, type Decompress, groupRows, levelsOf } from './parquetGuard.js'
+import { checkColumn, chunkRange, type Decompress, levelsOf, rowGroupRows } from './parquetGuard.js'
 
 export type ParquetFailure = FormatFailure | FileFailure | PackageFailure
 
@@ -99,7 +99,7 @@ const fileOf = (source: ByteSource) => ({
 /** The library reads fields of a damaged footer that are not there: its TypeError says nothing about the file. */
 const problemOf = (error: unknown): string => {
   if (error instanceof TypeError) return 'a part that must be there is missing'
-  return error instanceof Error ? error.message : String(error)
+  return errorMessage(error)
 }
 
 /** Everything that the library or the guard throws is about the file; the source's own failures pass through. */
@@ -163,7 +163,7 @@ export const parquetInfo = (source: ByteSource): TE.TaskEither<ParquetFailure, P
     openParquet(source),
     TE.chainW(({ metadata, tree }) =>
       attempt(source, async () => ({
-        rows: groupRows(metadata, Number.MAX_SAFE_INTEGER).reduce((a, b) => a + b, 0),
+        rows: rowGroupRows(metadata, Number.MAX_SAFE_INTEGER).reduce((a, b) => a + b, 0),
         columns: tree.children.map(({ element }) => element.name),
         metadata: Object.fromEntries((metadata.key_value_metadata ?? []).map(({ key, value }) => [key, value ?? ''])),
       })),
@@ -228,9 +228,7 @@ const checkGroup = async (
       checkColumn(column, { header: library.pages.parquetHeader, decompress })
     } catch (error) {
       if (error instanceof FailureError) throw error
-      throw new ParquetProblem(
-        `column ${leaf.path.join('.')}, row group ${group.index}: ${error instanceof Error ? error.message : String(error)}`,
-      )
+      throw new ParquetProblem(`column ${leaf.path.join('.')}, row group ${group.index}: ${errorMessage(error)}`)
     }
   }
 }
@@ -311,7 +309,7 @@ const readRows = async <T>(
   opened: Opened,
   options: ReadParquetOptions<T> & { readonly decompress: Decompress },
 ): Promise<E.Either<RowFailure, readonly T[]>> => {
-  const sizes = groupRows(opened.metadata, options.maxRows ?? 2 ** 26)
+  const sizes = rowGroupRows(opened.metadata, options.maxRows ?? 2 ** 26)
   const { columns, start, end } = selectionOf(opened, options)
   const rows: T[] = []
   const problems: RowProblem[] = []

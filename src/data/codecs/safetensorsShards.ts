@@ -17,7 +17,7 @@ import {
 import {
   type OpenSafetensors,
   openSafetensors,
-  type Rows,
+  type RowRange,
   requireEntry,
   type SafetensorsReadFailure,
 } from './safetensorsFile.js'
@@ -31,7 +31,7 @@ const INDEX = 'model.safetensors.index.json'
 type OpenFiles = Pick<Files, 'open' | 'readText' | 'exists'>
 
 const refuse = (path: string, reason: string): E.Either<FormatFailure, never> =>
-  E.left({ _tag: 'FormatFailure', format: 'safetensors index', path, reason })
+  E.left({ _tag: 'FormatFailure', format: 'safetensors index', where: path, reason })
 
 /** Shard by name of the tensor. */
 const parseIndex = (path: string, text: string): E.Either<FormatFailure, ReadonlyMap<string, string>> => {
@@ -106,7 +106,7 @@ const joined = (index: ReadonlyMap<string, string>, shards: ReadonlyMap<string, 
   metadata: Object.assign({}, ...[...shards.values()].map(({ metadata }) => metadata)) as Readonly<
     Record<string, string>
   >, // of records of texts
-  read: (name: string, rows?: Rows) => shards.get(requireEntry(index, name))!.read(name, rows), // every file was opened
+  read: (name: string, rows?: RowRange) => shards.get(requireEntry(index, name))!.read(name, rows), // every file was opened
   close: closeAll(shards.values()),
 })
 

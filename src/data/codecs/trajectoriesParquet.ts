@@ -13,7 +13,7 @@ import type { ByteSource } from '../../core/byteSource.js'
 import type { FormatFailure } from '../../core/failure.js'
 import { parseJson } from '../../core/json.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
-import type { RowFailure } from '../task.js'
+import { type RowFailure, rowFailure } from '../task.js'
 import { leafEntries } from '../tensorDict/leaves.js'
 import { type TensorDict, TensorDictError } from '../tensorDict/tensorDict.js'
 import type { PackageFailure } from './optionalPackage.js'
@@ -21,12 +21,12 @@ import { type ParquetFailure, parquetInfo, readParquet } from './parquet.js'
 import type { ParquetType } from './parquetTypes.js'
 import { type EncodeParquetOptions, encodeParquet, type ParquetColumn } from './parquetWrite.js'
 import type { Json } from './plainValues.js'
-import { type Flat, flatElements, leafOf, parseFlat } from './trajectoryElements.js'
+import { type FlatElements, flatElements, leafOf, parseFlat } from './trajectoryElements.js'
 import {
   buildTensorDict,
   headerOf,
   type NodeSchema,
-  parseHeader,
+  parseTrajectoryHeader,
   type SchemaLeaf,
   schemaLeaves,
   schemaOf,
@@ -73,12 +73,12 @@ const isText = (value: unknown): boolean => typeof value === 'string' && !/\p{Su
 const columnOf = (
   name: string,
   place: SchemaLeaf,
-  elements: readonly Flat[],
+  elements: readonly FlatElements[],
 ): ParquetColumn & { readonly storage: Storage } => {
   const { kind } = place.schema
   const isWords = kind === 'data' || kind === 'strings'
   const storage = isWords && !elements.every((flat) => flat.every(isText)) ? 'json' : 'plain'
-  const stored = (flat: Flat): readonly unknown[] =>
+  const stored = (flat: FlatElements): readonly unknown[] =>
     storage === 'json' ? flat.map((value) => JSON.stringify(value)) : flat
   const type = elementType(place, storage)
   return isSingle(place)
@@ -134,7 +134,7 @@ const parseFooter = (name: string, text: string | undefined): E.Either<FormatFai
     .safeParse(E.isRight(json) ? json.right : undefined)
   if (!parsed.success) return fail(`${name}: the '${FOOTER}' of its footer is damaged`)
   return pipe(
-    parseHeader(parsed.data.schema),
+    parseTrajectoryHeader(parsed.data.schema),
     E.chain((schema) => {
       const count = schemaLeaves(schema).length
       const { columns } = parsed.data
@@ -168,13 +168,9 @@ const batchOf = (
     for (const [row, cells] of rows.entries()) {
       const parsed = parseCell(cells[name], place, storage)
       if (E.isLeft(parsed))
-        return E.left({
-          _tag: 'RowFailure',
-          source: source.name,
-          unit: 'row',
-          row: row + 1,
-          reason: `${name}: ${parsed.left}`,
-        })
+        return E.left(
+          rowFailure(source.name, { first: { row: row + 1, reason: `${name}: ${parsed.left}` }, unit: 'row' }),
+        )
       for (const item of parsed.right) flat.push(item)
     }
     leaves.set(JSON.stringify(place.path), { place, flat })

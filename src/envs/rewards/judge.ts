@@ -6,10 +6,11 @@ import { child, formatKey, type Key } from '../../core/key.js'
 import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import { parseStrictJson } from '../../data/codecs/strictJson.js'
 import type { HistoryAction, HistoryPrompt, Policy, PolicyFailure } from '../../data/policy.js'
+import { fitSchema } from '../../data/schemaJson.js'
 import type { Task } from '../../data/task.js'
 import { data } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { append, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
+import { appendMessage, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
 import { replyOf } from './reply.js'
 import type { Answered, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 
@@ -103,8 +104,7 @@ const verdictOf = <V>(reply: string, schema: z.ZodType<V>): E.Either<string, V> 
   if (E.isLeft(parsed)) return E.left('it is no JSON')
   const strict = parseStrictJson(json) // refuses a key that occurs twice, of which `parseJson` takes the last
   if (E.isLeft(strict)) return strict
-  const checked = schema.safeParse(parsed.right)
-  return checked.success ? E.right(checked.data) : E.left(z.prettifyError(checked.error))
+  return fitSchema(schema, parsed.right)
 }
 
 const failed = (rewardName: string, reason: string, cause?: PolicyFailure): E.Either<RewardFailure, never> =>
@@ -138,7 +138,7 @@ const judged = async <T extends Task, V>(
       return E.right({ reward: score, success: score >= solvedAt, parts: { score, attempts: attempt } })
     }
     const complaint = `That is no verdict: ${verdict.left}. Reply with the JSON object alone.`
-    history = append(append(history, said.right), message('user', complaint))
+    history = appendMessage(appendMessage(history, said.right), message('user', complaint))
   }
   const last = lastMessage({ ...history, messages: history.messages.pop() })
   const quoted = last === undefined ? '' : textOf(last).slice(0, QUOTED)
@@ -171,7 +171,7 @@ const JUDGE_REWARD_OPTIONS: OptionKinds<JudgeOptions<never, never>> = {
  * Source   Zheng et al. 2023, arXiv:2306.05685, single answers with a reference.
  *
  * @example
- * judgeReward({ judge: ScriptedHistoryPolicy({ answers: () => '{"reason": "", "score": 1}' }), rubric: '', verdict: JUDGE_VERDICT, worth: ({ score }) => score }).range // [0, 1]
+ * judgeReward({ judge: scriptedHistoryPolicy({ answers: () => '{"reason": "", "score": 1}' }), rubric: '', verdict: JUDGE_VERDICT, worth: ({ score }) => score }).range // [0, 1]
  */
 export const judgeReward = <T extends Task, V>(options: JudgeOptions<T, V>): RewardService<T, 'score' | 'attempts'> => {
   checkOptions('judgeReward', options, JUDGE_REWARD_OPTIONS)

@@ -4,11 +4,12 @@ import * as E from 'fp-ts/lib/Either.js'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Browser as Chromium } from 'playwright-core'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
-import type { Alarms, Clock, Files, Ids } from '../../core/capabilities.js'
+import type { Clock, Files, Ids, Timers } from '../../core/capabilities.js'
+import { errorMessage } from '../../core/failure.js'
 import type { Gate, GateFailure, OpenGate } from '../../core/http.js'
 import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
-import { liveAlarms, liveClock } from '../../live/clock.js'
+import { liveClock, liveTimers } from '../../live/clock.js'
 import { importPackage } from '../../live/environment.js'
 import { liveFiles } from '../../live/files.js'
 import { liveGate } from '../../live/gate.js'
@@ -23,7 +24,7 @@ type Library = typeof import('playwright-core')
 export interface BrowserWorld {
   readonly files: Pick<Files, 'exists'>
   readonly clock: Clock
-  readonly alarms: Alarms
+  readonly timers: Timers
   readonly ids: Ids
   readonly openGate: OpenGate
   /** Resolves with the exports of `playwright-core`. Default: imports it. */
@@ -80,7 +81,7 @@ const LIMITS: BrowserLimits = {
 }
 
 const liveWorld: BrowserWorld = {
-  ...{ files: liveFiles, clock: liveClock, alarms: liveAlarms, ids: liveIds, openGate: liveGate },
+  ...{ files: liveFiles, clock: liveClock, timers: liveTimers, ids: liveIds, openGate: liveGate },
   load: () => importPackage('playwright-core'),
 }
 
@@ -185,7 +186,7 @@ const actOn = async (
 ): Promise<BrowserOutcome> => {
   const { limits, world } = settings
   const life = cancellation({ signal })
-  const ring = world.alarms.after(limits.actionMs, life.stop)
+  const ring = world.timers.after(limits.actionMs, life.stop)
   const result = await unlessAborted(open.page.act(action), life.signal)
   ring()
   life.release()
@@ -232,7 +233,7 @@ const browserOf = (lib: Library, gate: Gate, settings: Settings, first: Room): B
         const found = await pageFor(now, ref, action, settings)
         return '_tag' in found ? found : await actOn(now, found, action, { settings, signal })
       } catch (error) {
-        return { _tag: 'Dead', reason: clipped(error instanceof Error ? error.message : String(error), 1000) }
+        return { _tag: 'Dead', reason: clipped(errorMessage(error), 1000) }
       }
     },
     close: async () => {
@@ -292,7 +293,7 @@ export const openBrowser = (options: BrowserOptions): TE.TaskEither<BrowserFailu
       return E.right(browserOf(lib.right, gate.right, settings, { chromium, pages: new Map() }))
     } catch (error) {
       await gate.right.close()
-      const reason = clipped(error instanceof Error ? error.message : String(error), 1000)
+      const reason = clipped(errorMessage(error), 1000)
       return E.left({
         _tag: 'BrowserFailure',
         reason: `the browser ${options.executablePath} does not start: ${reason}`,

@@ -175,7 +175,7 @@ const PROVIDERS = {
   tokens: 'Tokenizer',
   refLogProbs: 'RetrieveLogProb',
   stepCount: 'StepCounter',
-  success: 'RewardTransform',
+  success: 'rewardTransform',
   turns: 'MultiTurnEnv',
   agent: 'MultiAgentEnv',
 } as const

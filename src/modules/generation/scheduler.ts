@@ -1,5 +1,6 @@
 /** Which requests are computed when: the mutable middle of the engine. Every function runs to its end without waiting. */
 import { type Either, isLeft, tryCatch } from 'fp-ts/lib/Either.js'
+import { errorMessage } from '../../core/failure.js'
 import type { GenerationFailure } from '../../data/generation.js'
 import type { MetricsRecorder } from './engineMetrics.js'
 import type { EngineWeights } from './engineWeights.js'
@@ -8,7 +9,7 @@ import { byAge, planAdmission, planChunks } from './plan.js'
 import { isSameNeed, makePrefillJob, type PrefillJob, type PrefillNeed, prefillNeed, stepInput } from './prefillJob.js'
 import { BLOCK_SIZE, makePrefixCache } from './prefixCache.js'
 import type { ModelRunner, NextToken } from './runner/modelRunner.js'
-import type { Row, Sampled, Ticket } from './ticket.js'
+import type { Row, SampledTicket, Ticket } from './ticket.js'
 
 /** Limits of the scheduler. */
 export interface SchedulerLimits {
@@ -70,18 +71,16 @@ const HEADROOM = 64
 
 const taskAge = ({ rows }: Task): Row => rows[0]!
 
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
-
 const broken = (operation: string, error: unknown): GenerationFailure => ({
   _tag: 'GenerationFailure',
   kind: 'internal',
-  reason: `the model failed in ${operation}: ${messageOf(error)}`,
+  reason: `the model failed in ${operation}: ${errorMessage(error)}`,
 })
 
 /** What was chosen for a row. */
 interface Choice {
   readonly row: Row
-  readonly sampled: Either<GenerationFailure, Sampled>
+  readonly sampled: Either<GenerationFailure, SampledTicket>
 }
 
 /** A part of a prompt that is computed in this step. */

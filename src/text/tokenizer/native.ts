@@ -7,11 +7,11 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { FormatFailure } from '../../core/failure.js'
+import { errorMessage, type FormatFailure } from '../../core/failure.js'
 import { importPackage } from '../../live/environment.js'
 import type { Encoding } from './encoding.js'
 import { parseConfigFile, parseTokenizerFile, type TokenizerFile } from './files.js'
-import { configured } from './settings.js'
+import { configuredTokenizer } from './settings.js'
 import { type EncodeOptions, type SpecialTokensInText, type TextTokenizer, textTokenizer } from './textTokenizer.js'
 
 /** The native library is missing, or refused. */
@@ -50,7 +50,7 @@ type NativeEncoding = Awaited<ReturnType<NativeTokenizer['encode']>>
 
 const failure = (what: string, error: unknown): NativeTokenizerFailure => ({
   _tag: 'NativeTokenizerFailure',
-  reason: `${what}: ${error instanceof Error ? error.message : String(error)}`,
+  reason: `${what}: ${errorMessage(error)}`,
 })
 
 const load: TE.TaskEither<NativeTokenizerFailure, Library> = TE.tryCatch(
@@ -136,7 +136,7 @@ export const nativeTokenizer = (
     TE.chainEitherKW(({ library, own, file, config }) =>
       E.tryCatch(
         () => {
-          const json = nativeJson(tokenizerJson, configured(file, config))
+          const json = nativeJson(tokenizerJson, configuredTokenizer(file, config))
           return batchesOf(library.Tokenizer.fromString(json), own)
         },
         (error) => failure('the native tokenizer refused the file', error),

@@ -15,6 +15,7 @@ import {
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { toNested } from '../../../src/data/tensorDict/inspect.js'
+import { envFailure } from '../../../src/envs/base/env.js'
 import { fakeClock } from '../../../src/testing/fakeClock.js'
 import type { ScriptedState } from '../../../src/testing/scriptedEnv.js'
 import { useEngine } from '../../kit/engine.js'
@@ -33,7 +34,7 @@ const GROUPS = [
 
 const SETTINGS = { groupSize: 2, capacity: 8, order: 'task' } as const
 
-const NO = { _tag: 'EnvFailure', env: 'ScriptedEnv', reason: 'no' } as const
+const NO = envFailure('scriptedEnv', 'no')
 
 type Options = Partial<RolloutWorkerOptions<ScriptedState>>
 
@@ -115,7 +116,7 @@ describe('rollout workers', () => {
         return ticket === 1 ? { ...env, step: () => TE.left(NO) } : env
       },
       limits: { pauseMs: 1 },
-      time: { alarms: time },
+      time: { timers: time },
     })
     const { tickets } = await collectAll(await collectorOn(queue, 3))
     expect(tickets).toEqual([0, 2])
@@ -166,7 +167,7 @@ describe('rollout workers', () => {
     })
     const worker = await startWorker(log, {
       queue: await openOn(log, own),
-      time: { alarms: time },
+      time: { timers: time },
       policy: {
         ...keyedPolicy(),
         act:
@@ -204,7 +205,7 @@ describe('rollout workers', () => {
     const time = toldTime()
     const worker = await startWorker(log, {
       queue: await openOn(log, {}),
-      time: { alarms: time },
+      time: { timers: time },
       limits: { deadlineMs: 77_000 },
       policy: { ...keyedPolicy(), act: () => () => new Promise(() => {}) },
     })
@@ -222,7 +223,7 @@ describe('rollout workers', () => {
     orThrow(await queue.add(0, null)())
     const worker = await startWorker(log, {
       queue: await openOn(log, {}),
-      time: { alarms: toldTime() },
+      time: { timers: toldTime() },
       limits: { failuresInRow: 3, pauseMs: 1, slots: 1 },
       env: () => {
         throw new TypeError('no such task')

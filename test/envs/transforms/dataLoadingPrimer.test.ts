@@ -6,7 +6,7 @@ import { LLMCollector } from '../../../src/collectors/llmCollector.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import type { HistoryAction } from '../../../src/data/policy.js'
 import { dataSpec, metaSpec, nodeSpec, raggedSpec, tensorSpec } from '../../../src/data/spec.js'
-import { endlessTasks, rowList, shuffled, type TaskSource } from '../../../src/data/task.js'
+import { endlessTasks, rowFailure, rowList, shuffled, type TaskSource } from '../../../src/data/task.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { type Env, nextRequest } from '../../../src/envs/base/env.js'
@@ -19,7 +19,7 @@ import { append } from '../../../src/envs/transforms/transform.js'
 import { anyKey } from '../../../src/testing/arbitraries.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
-import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
+import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import {
   answered,
@@ -62,7 +62,7 @@ const endless = endlessTasks('endless', taskOf)
 const withRow = (broken: number): TaskSource => ({
   ...endless,
   at: (i) =>
-    i === broken ? E.left({ _tag: 'RowFailure', source: 'file.jsonl', row: i + 1, reason: 'bad' }) : endless.at(i),
+    i === broken ? E.left(rowFailure('file.jsonl', { first: { row: i + 1, reason: 'bad' } })) : endless.at(i),
 })
 
 describe('DataLoadingPrimer', () => {
@@ -215,7 +215,7 @@ describe('the columns of a DataLoadingPrimer', () => {
     }))
 
   it('of token rows are in every row of a collected batch, whole groups in two turns', async () => {
-    const collector = LLMCollector({ env: tokenRows(2), policy: ScriptedPolicy({ answers: () => [9] }), key })
+    const collector = LLMCollector({ env: tokenRows(2), policy: scriptedPolicy({ answers: () => [9] }), key })
     using batch = (await rightOf(collector.collect(collector.start))).batch
     expect(rowsAt(batch.value, 'tokens', 'prompt')).toEqual([
       [1, 2, 3],

@@ -1,6 +1,7 @@
 /** Reading the fields of a `config.json`: those that a family interprets, those that change nothing, and no others. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
+import { fitSchema } from '../../../data/schemaJson.js'
 
 /** Sizes above this are refused: nothing so large fits into memory, and lists of that length must not be tried. */
 const MAX_SIZE = 2 ** 31 - 1
@@ -12,15 +13,15 @@ const tokenId = z.number().int().nonnegative().max(MAX_SIZE)
 export const positiveNumber = z.number().positive()
 
 /** A field that may be missing or null and then has the value that Transformers gives it. */
-export const either = <S extends z.ZodType>(schema: S, value: z.output<S>) =>
+export const eitherField = <S extends z.ZodType>(schema: S, value: z.output<S>) =>
   schema.nullish().transform((given) => given ?? value)
 
 /** A field that may be missing or null and then stays unsaid. */
-export const optional = <S extends z.ZodType>(schema: S) => schema.nullish().transform((given) => given ?? null)
+export const optionalField = <S extends z.ZodType>(schema: S) => schema.nullish().transform((given) => given ?? null)
 
 /** Yes or no; which of them where a file does not say. */
-export const yes = either(z.boolean(), true)
-export const no = either(z.boolean(), false)
+export const yes = eitherField(z.boolean(), true)
+export const no = eitherField(z.boolean(), false)
 
 /** Whether projections have a bias; none unless a file says so. */
 export const biasField = no.transform((given) => (given ? ('added' as const) : ('none' as const)))
@@ -106,6 +107,5 @@ export const readFields = <S extends z.ZodRawShape>(
   if (unknown.length > 0) {
     return E.left(`not supported: ${unknown.map(([name, value]) => `${name} ${shown(value)}`).join(', ')}`)
   }
-  const parsed = z.object(shape).safeParse(json)
-  return parsed.success ? E.right(parsed.data) : E.left(z.prettifyError(parsed.error))
+  return fitSchema(z.object(shape), json)
 }
