@@ -64,6 +64,16 @@ export interface Machine {
   readonly memoryBytes: () => number
 }
 
+/** The resources that this process uses. */
+export interface Usage {
+  /** Processor time of all threads so far, in ms. */
+  readonly cpuMs: () => number
+  /** Bytes in main memory. */
+  readonly residentBytes: () => number
+  /** Bytes in use on the JavaScript heap, after a garbage collection if Node runs with `--expose-gc`. */
+  readonly heapBytes: () => number
+}
+
 /** Time, and turns of the event loop. */
 export interface Clock {
   /** Milliseconds since some fixed moment. Never goes back. */

@@ -2,6 +2,8 @@
  * For those who have several speakers or an agent of their own: environments with several agents,
  * simulated users, and the proxy that captures the sessions of an agent as training data.
  */
+import '../engine/defaultBackend.js'
+
 export { agentRows } from '../collectors/agentRows.js'
 export {
   type CapturedBatch,

@@ -2,6 +2,8 @@
  * For those who sample beside training or on several machines: collectors that run ahead, shared
  * queues of rollouts and their workers, replay buffers, dynamic sampling and packing.
  */
+import '../engine/defaultBackend.js'
+
 export {
   type DynamicSamplingOptions,
   dynamicSampling,

@@ -2,6 +2,8 @@
  * For those who write environments and transforms: the parts that ours are made of, the entries that
  * each transform adds, and the less common environments. Everyday ones are in the root.
  */
+import '../engine/defaultBackend.js'
+
 export type { AnswerState, UnrewardedState } from '../envs/answerEnv.js'
 export { addEnds, addReward, type EnvSpecs, nextRequest, outcomeSpec, type StepBetween } from '../envs/base/env.js'
 export { COUNTDOWN_SYSTEM_PROMPT } from '../envs/countdownEnv.js'

@@ -3,6 +3,8 @@
  * corrections for off-policy samples, KL control and optimizers, one by one. The everyday ones are in
  * the root.
  */
+import '../engine/defaultBackend.js'
+
 export {
   type BatchLossOptions,
   batchLoss,

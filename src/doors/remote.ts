@@ -2,6 +2,8 @@
  * For those whose models run on servers: wrappers and clients for vLLM, SGLang, chat APIs and the AI
  * SDK, pools of engines, policies by name, and updaters that send new weights to running engines.
  */
+import '../engine/defaultBackend.js'
+
 export { type DecoderForms, type DecoderFormsOptions, decoderForms } from '../collectors/updaters/decoderForms.js'
 export { type EngineUpdater, engineUpdater, type UpdaterState } from '../collectors/updaters/engineUpdater.js'
 export type { ServerStatus } from '../collectors/updaters/member.js'

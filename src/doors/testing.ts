@@ -1,7 +1,10 @@
 /**
- * Law kits, arbitraries, scripted policies and environments, matchers and leak checks, for testing one's own transforms, environments, rewards
- * and policies with any runner. Needs fast-check.
+ * For those who test their own transforms, environments, rewards and policies: law kits, arbitraries,
+ * scripted policies and environments, matchers and leak checks. It works with any test runner and
+ * needs fast-check.
  */
+import '../engine/defaultBackend.js'
+
 export {
   type AdvantageSample,
   advantageLaws,

@@ -28,13 +28,15 @@ export interface RedisConnectionOptions {
   /** Longest time for an answer, that of connecting included. */
   readonly answerMs: number
   readonly alarms: Alarms
-  /** Loads the package. Default: imports `@redis/client`. */
-  readonly load?: () => Promise<Library>
+  /** Resolves with the exports of `@redis/client`. Default: imports it. */
+  readonly load?: () => Promise<unknown>
 }
 
+/** @internal */
 type Library = typeof import('@redis/client')
 
-const library = (load: () => Promise<Library>) => optionalPackage('@redis/client', 'a queue in Redis', load)
+const library = (load: () => Promise<unknown>) =>
+  optionalPackage('@redis/client', 'a queue in Redis', load as () => Promise<Library>) // cast: see `load`
 
 /** What a server says while it will soon say something else. */
 const PASSING = /^(LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|READONLY|NOREPLICAS)\b/

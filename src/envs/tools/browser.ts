@@ -16,8 +16,8 @@ import { type AllowedOrigins, allowedOrigins, allowsDestination, checkAddress } 
 import { type ActionResult, type BrowserAction, type BrowserLimits, type BrowserPage, openPage } from './browserPage.js'
 import { clipped } from './clipped.js'
 
-const importLibrary = () => import('playwright-core')
-type Library = Awaited<ReturnType<typeof importLibrary>>
+/** @internal */
+type Library = typeof import('playwright-core')
 
 export interface BrowserWorld {
   readonly files: Pick<Files, 'exists'>
@@ -25,8 +25,8 @@ export interface BrowserWorld {
   readonly alarms: Alarms
   readonly ids: Ids
   readonly openGate: OpenGate
-  /** Loads the package. Default: imports `playwright-core`. */
-  readonly load: () => Promise<Library>
+  /** Resolves with the exports of `playwright-core`. Default: imports it. */
+  readonly load: () => Promise<unknown>
 }
 
 export interface BrowserOptions {
@@ -80,7 +80,7 @@ const LIMITS: BrowserLimits = {
 
 const liveWorld: BrowserWorld = {
   ...{ files: liveFiles, clock: liveClock, alarms: liveAlarms, ids: liveIds, openGate: liveGate },
-  load: importLibrary,
+  load: () => import('playwright-core'),
 }
 
 interface Settings {
@@ -278,7 +278,7 @@ export const openBrowser = (options: BrowserOptions): TE.TaskEither<BrowserFailu
   const world = { ...liveWorld, ...options.world }
   const settings: Settings = { allowed, limits, world, options }
   return async () => {
-    const lib = await optionalPackage('playwright-core', 'a browser', world.load)()
+    const lib = await optionalPackage('playwright-core', 'a browser', world.load as () => Promise<Library>)() // cast: see `load`
     if (E.isLeft(lib)) return E.left({ _tag: 'BrowserFailure', reason: lib.left.reason, cause: lib.left })
     // Playwright leaves its folders behind where the program is missing.
     const isThere = await world.files.exists(options.executablePath)()
