@@ -53,6 +53,7 @@ export {
   FailureError,
   type FileFailure,
   type FormatFailure,
+  fileFailure,
   type ModelFailure,
   type OutputFailure,
   orThrow,
@@ -108,6 +109,7 @@ export {
   type RowFailure,
   type RowSource,
   type RowTask,
+  rowFailure,
   rowList,
   shuffled,
   type Task,
@@ -116,7 +118,7 @@ export {
 } from './data/task.js'
 export * as TD from './doors/tensordict.js'
 export type { AnswerEnv, EpisodeOptions } from './envs/answerEnv.js'
-export type { Env, EnvFailure, Outcome, StepOptions } from './envs/base/env.js'
+export { type Env, type EnvFailure, envFailure, type Outcome, type StepOptions } from './envs/base/env.js'
 export { ChatEnv, type ChatEnvOptions, type ChatState } from './envs/chatEnv.js'
 export { CountdownEnv, type CountdownEnvOptions } from './envs/countdownEnv.js'
 export { DatasetChatEnv, type DatasetChatEnvOptions } from './envs/datasetChatEnv.js'

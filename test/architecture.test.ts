@@ -1,20 +1,16 @@
 /** The budgets of CONTRIBUTING.md, checked on the syntax trees of all sources. The layers are checked by dependency-cruiser. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
+import { readSources, twoWayFolders } from '../scripts/kit/house.js'
 
 const MAX_FILE_LINES = 400
 const MAX_FUNCTION_LINES = 60
 const MAX_PARAMETERS = 3
 
-const files = ['src', 'bench', 'scripts'].flatMap((folder) =>
-  readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.ts'))
-    .map((path) => join(folder, path)),
-)
-
-const parsed = files.map((path) => ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.ES2022, true))
+const sources = readSources(['src', 'bench', 'scripts'])
+const parsed = sources.map(({ tree }) => tree)
 
 /** Every node of a tree that is of a kind. */
 const nodesOf = <T extends ts.Node>(root: ts.Node, is: (node: ts.Node) => node is T): readonly T[] => {
@@ -30,9 +26,6 @@ const nodesOf = <T extends ts.Node>(root: ts.Node, is: (node: ts.Node) => node i
 const lineOf = (file: ts.SourceFile, position: number): number => file.getLineAndCharacterOfPosition(position).line + 1
 
 const place = (file: ts.SourceFile, node: ts.Node): string => `${file.fileName}:${lineOf(file, node.getStart())}`
-
-/** Whether a file only names what a door exports. */
-const isDoor = (path: string): boolean => path === 'src/index.ts' || path.startsWith('src/doors/')
 
 const isImplementation = (node: ts.Node): node is ts.FunctionLikeDeclaration =>
   (ts.isFunctionDeclaration(node) || ts.isArrowFunction(node) || ts.isMethodDeclaration(node)) &&
@@ -88,21 +81,7 @@ describe('every source file', () => {
 
 describe('folders of src', () => {
   it('import in one direction: if files of A import files of B, no file of B imports one of A', () => {
-    const pairs = new Set(
-      parsed.flatMap((file) =>
-        file.statements.flatMap((statement) => {
-          const from = dirname(file.fileName)
-          if (!(ts.isImportDeclaration(statement) || ts.isExportDeclaration(statement))) return []
-          if (statement.moduleSpecifier === undefined || !file.fileName.startsWith('src/')) return []
-          const path = (statement.moduleSpecifier as ts.StringLiteral).text // the grammar allows nothing else
-          const to = dirname(join(from, path))
-          return path.startsWith('.') && to !== from && !isDoor(file.fileName) ? [`${from} ${to}`] : []
-        }),
-      ),
-    )
-    const turned = (pair: string): string => pair.split(' ').reverse().join(' ')
-    expect([...pairs].filter((pair) => pairs.has(turned(pair)))).toEqual([])
-    expect(pairs.size).toBeGreaterThan(100)
+    expect(twoWayFolders(sources)).toEqual([])
   })
 })
 

@@ -11,7 +11,7 @@ export interface Source {
 }
 
 /** Whether a file only lists what a door exports. */
-export const isDoor = (path: string): boolean => path === 'src/index.ts' || path.startsWith('src/doors/')
+const isDoor = (path: string): boolean => path === 'src/index.ts' || path.startsWith('src/doors/')
 
 /** Parses all TypeScript files below some folders. */
 export const readSources = (folders: readonly string[]): readonly Source[] =>

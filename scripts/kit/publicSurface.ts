@@ -29,7 +29,7 @@ const compilerOptions = (): ts.CompilerOptions => {
 /** Emits the declarations of all source files, in memory: source file -> text of its `.d.ts`. */
 const declarationsOf = (program: ts.Program): ReadonlyMap<string, ts.SourceFile> => {
   const emitted = new Map<string, ts.SourceFile>()
-  program.emit(undefined, (path, text, _mark, _error, sources) => {
+  program.emit(undefined, (path, text, ...[, , sources]) => {
     for (const { fileName } of sources ?? [])
       emitted.set(fileName, ts.createSourceFile(path, text, ts.ScriptTarget.ES2022, true))
   })

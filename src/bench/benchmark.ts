@@ -9,7 +9,7 @@ import { engineReport } from '../engine/report.js'
 import { liveTensors } from '../engine/scope.js'
 import { liveClock } from '../live/clock.js'
 import { host, liveUsage } from '../live/machine.js'
-import { type Ratio, type Spread, speedRatio, spreadOf, type Verdict, verdictOf } from './statistics.js'
+import { type Ratio, type SpeedVerdict, type Spread, speedRatio, spreadOf, verdictOf } from './statistics.js'
 import { startStopwatch } from './stopwatch.js'
 import type { Subject } from './subject.js'
 
@@ -67,7 +67,7 @@ export interface Comparison {
   /** The candidate's speed over the baseline's. */
   readonly ratio: Ratio
   /** The conclusion about the candidate. */
-  readonly verdict: Verdict
+  readonly verdict: SpeedVerdict
 }
 
 interface RoundOptions {

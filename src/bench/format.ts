@@ -1,6 +1,6 @@
 /** Results of benchmarks as text for people. */
 import type { Benchmark, Comparison } from './benchmark.js'
-import type { Spread, Verdict } from './statistics.js'
+import type { SpeedVerdict, Spread } from './statistics.js'
 
 const MIB = 2 ** 20
 
@@ -52,7 +52,7 @@ const table = (rows: readonly (readonly string[])[]): readonly string[] => {
   )
 }
 
-const CONCLUSIONS: Readonly<Record<Verdict, string>> = {
+const CONCLUSIONS: Readonly<Record<SpeedVerdict, string>> = {
   faster: 'is faster',
   slower: 'is slower',
   same: 'is as fast, within 5 %',

@@ -121,7 +121,7 @@ export const speedRatio = (baseline: readonly number[], candidate: readonly numb
  * more than 5 %. `unclear`: the interval includes 1 and larger differences, so more rounds are
  * needed.
  */
-export type Verdict = 'faster' | 'slower' | 'same' | 'unclear'
+export type SpeedVerdict = 'faster' | 'slower' | 'same' | 'unclear'
 
 /** The largest difference that counts as the same speed. */
 const SAME = 1.05
@@ -132,7 +132,7 @@ const SAME = 1.05
  * @example
  * verdictOf({ estimate: 1.1, low: 1.02, high: 1.2, confidence: 0.95 }) // 'faster'
  */
-export const verdictOf = ({ low, high }: Ratio): Verdict => {
+export const verdictOf = ({ low, high }: Ratio): SpeedVerdict => {
   if (low > 1) return 'faster'
   if (high < 1) return 'slower'
   return low >= 1 / SAME && high <= SAME ? 'same' : 'unclear'

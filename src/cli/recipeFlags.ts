@@ -4,6 +4,7 @@ import { extname, resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
+import { errorMessage } from '../core/failure.js'
 import { mayBeHubName } from '../data/datasets/open.js'
 import {
   parseSettings,
@@ -87,7 +88,7 @@ const fileSettings = async (path: string): Promise<Settings> => {
     const value: unknown = isYaml ? (await import('yaml')).parse(text) : JSON.parse(text)
     return z.record(z.string(), z.unknown()).parse(value)
   } catch (error) {
-    throw new CommandError(`--config ${path}: ${error instanceof Error ? error.message : String(error)}`)
+    throw new CommandError(`--config ${path}: ${errorMessage(error)}`)
   }
 }
 

@@ -1,7 +1,7 @@
 /** The engine of `tandem serve`. It runs on its own thread, so the server stays responsive. */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Failure, FileFailure } from '../core/failure.js'
+import { type Failure, type FileFailure, fileFailure } from '../core/failure.js'
 import { liveFiles } from '../live/files.js'
 import type { FolderEngineOptions } from '../modules/generation/folderEngine.js'
 import { LLMOnDevice } from '../modules/generation/onDevice.js'
@@ -16,13 +16,8 @@ const requireAdapter = (path: string): TE.TaskEither<Failure, void> =>
     TE.chain((exists): TE.TaskEither<FileFailure, void> => (exists ? TE.right(undefined) : TE.left(missing(path)))),
   )
 
-const missing = (path: string): FileFailure => ({
-  _tag: 'FileFailure',
-  operation: 'read',
-  path,
-  code: 'ENOENT',
-  reason: 'there is no adapter_config.json',
-})
+const missing = (path: string): FileFailure =>
+  fileFailure('read', path, { code: 'ENOENT', reason: 'there is no adapter_config.json' })
 
 /** Starts the engine of a model folder on its own thread. */
 export const startServedEngine: StartServedEngine = ({ folder, config }, options) => {

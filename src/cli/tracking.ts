@@ -4,7 +4,7 @@ import { Option } from 'commander'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Environment, Files } from '../core/capabilities.js'
-import { describe, type FileFailure } from '../core/failure.js'
+import { describe, errorMessage, type FileFailure } from '../core/failure.js'
 import type { Transport } from '../core/http.js'
 import { liveEnvironment } from '../live/environment.js'
 import { liveFiles } from '../live/files.js'
@@ -98,7 +98,7 @@ const mlflowTransport = (url: string): Transport => {
   try {
     return liveTransport({ servers: url, headers: authorization(liveEnvironment), retry: { attempts: 2 } })
   } catch (error) {
-    throw new CommandError(`--mlflow: ${error instanceof Error ? error.message : String(error)}`)
+    throw new CommandError(`--mlflow: ${errorMessage(error)}`)
   }
 }
 

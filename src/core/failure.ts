@@ -9,11 +9,8 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 export interface Failure {
   readonly _tag: string
   readonly reason: string
-}
-
-const field = (failure: Failure, name: string): string => {
-  const value: unknown = Object.getOwnPropertyDescriptor(failure, name)?.value
-  return typeof value === 'string' || typeof value === 'number' ? String(value) : '?'
+  /** Where it happened, such as a file and a line. `describe` puts it before the reason. */
+  readonly where?: string
 }
 
 const isFailure = (value: unknown): value is Failure =>
@@ -23,37 +20,21 @@ const isFailure = (value: unknown): value is Failure =>
   'reason' in value &&
   typeof value.reason === 'string'
 
-/** What a failure came from, if it says. */
+/** The cause of a failure as the end of its sentence, unless it only repeats the reason. */
 const causeOf = (failure: Failure): string => {
   const cause: unknown = 'cause' in failure ? failure.cause : undefined
   return isFailure(cause) && cause.reason !== failure.reason ? `: ${describe(cause)}` : ''
 }
 
-/** One sentence for a failure: where it happened and why, down to its cause. */
+/**
+ * Formats a failure as one sentence: where it happened, why, and its causes.
+ *
+ * @example
+ * describe({ _tag: 'FormatFailure', where: 'a.json', reason: 'not JSON' }) // 'a.json: not JSON'
+ */
 export const describe = (failure: Failure): string => {
-  const { reason } = failure
-  const of = (name: string): string => field(failure, name)
-  switch (failure._tag) {
-    case 'FileFailure':
-      return `could not ${of('operation')} ${of('path')}: ${reason}`
-    case 'LockFailure':
-      return `${of('path')}: ${reason}`
-    case 'FormatFailure':
-      return 'path' in failure ? `${of('path')}: ${reason}` : reason
-    case 'ModelFailure':
-      return `the model ${of('folder')} cannot be used: ${'file' in failure ? `${of('file')}: ` : ''}${reason}`
-    case 'RowFailure':
-      return `${of('source')}, ${'unit' in failure ? of('unit') : 'line'} ${of('row')}: ${reason}`
-    case 'RunFolderFailure':
-    case 'BatchFailure':
-      return `${of('folder')}: ${reason}`
-    case 'ToolFailure':
-      return `the tool '${of('tool')}': ${reason}`
-    case 'EnvFailure':
-      return `${of('env')}: ${reason}${causeOf(failure)}`
-    default:
-      return `${reason}${causeOf(failure)}`
-  }
+  const { where, reason } = failure
+  return `${where === undefined ? '' : `${where}: `}${reason}${causeOf(failure)}`
 }
 
 /** A failure as an exception, for places that cannot return one. */
@@ -121,8 +102,8 @@ export interface ConfigFailure {
 export interface FormatFailure {
   readonly _tag: 'FormatFailure'
   readonly format: string
-  /** The file, where there is one. */
-  readonly path?: string
+  /** The path of the file, if the bytes are from one. */
+  readonly where?: string
   readonly reason: string
 }
 
@@ -139,14 +120,23 @@ export interface FileFailure {
   readonly path: string
   /** The system's error code, such as ENOENT or ENOSPC. */
   readonly code: string
+  /** The operation and the path in words: `could not read a.json`. */
+  readonly where: string
   readonly reason: string
 }
+
+/** Makes the failure of an operation on a path. */
+export const fileFailure = (
+  operation: string,
+  path: string,
+  { code, reason }: { readonly code: string; readonly reason: string },
+): FileFailure => ({ _tag: 'FileFailure', operation, path, code, where: `could not ${operation} ${path}`, reason })
 
 /** A lock that another process holds, or that cannot be taken. */
 export interface LockFailure {
   readonly _tag: 'LockFailure'
-  /** The lock file. */
-  readonly path: string
+  /** The path of the lock file. */
+  readonly where: string
   readonly reason: string
 }
 
@@ -165,8 +155,19 @@ export interface ModelFailure {
   readonly folder: string
   /** Absent if the folder itself is the problem. */
   readonly file?: string
+  /** The folder and the file in words. */
+  readonly where: string
   readonly reason: string
 }
+
+/** Makes the failure of a model's folder, or of one of its files. */
+export const modelFailure = (folder: string, reason: string, file?: string): ModelFailure => ({
+  _tag: 'ModelFailure',
+  folder,
+  ...(file !== undefined && { file }),
+  where: `the model ${folder} cannot be used${file === undefined ? '' : `: ${file}`}`,
+  reason,
+})
 
 /** A thread could not be started, or is gone. */
 export interface ThreadFailure {
@@ -185,6 +186,16 @@ export interface ProcessFailure {
   readonly code: string
   readonly reason: string
 }
+
+/** Returns the message of an exception, or the text of a thrown value that is not an error. */
+export const errorMessage = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown))
+
+/** Returns the class and the message of an exception, as in `TypeError: x is not a function`. */
+export const namedMessage = (thrown: unknown): string =>
+  thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown)
+
+/** Returns an exception as it is, and any other thrown value as an Error. */
+export const asError = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)))
 
 /**
  * Restores an error from another thread. Built-in errors keep their class, others only their name.

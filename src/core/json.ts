@@ -1,5 +1,6 @@
 /** JSON text from outside. */
 import * as E from 'fp-ts/lib/Either.js'
+import { errorMessage } from './failure.js'
 
 /**
  * The value of a JSON text. Of two equal keys the last one counts.
@@ -12,5 +13,5 @@ import * as E from 'fp-ts/lib/Either.js'
 export const parseJson = (text: string): E.Either<string, unknown> =>
   E.tryCatch(
     () => JSON.parse(text) as unknown,
-    (error) => `not JSON: ${error instanceof Error ? error.message : String(error)}`,
+    (error) => `not JSON: ${errorMessage(error)}`,
   )

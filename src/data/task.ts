@@ -29,6 +29,8 @@ export interface RowFailure extends RowProblem {
   /** What `row` counts: lines of a text, unless it says otherwise. */
   readonly unit?: 'row'
   readonly others?: readonly RowProblem[]
+  /** The source and the row in words: `train.jsonl, line 3`. */
+  readonly where: string
 }
 
 /** Bad rows that are quoted in one sentence. */
@@ -53,6 +55,7 @@ export const rowFailure = (
     _tag: 'RowFailure',
     source,
     row: first.row,
+    where: `${source}, ${unit ?? 'line'} ${first.row}`,
     reason: others.length === 0 ? first.reason : `${first.reason} (also ${quoted.join(', ')}${rest})`,
     ...(unit !== undefined && { unit }),
     ...(others.length > 0 && { others }),

@@ -16,7 +16,7 @@ export {
 } from '../bench/benchmark.js'
 export { formatBenchmark } from '../bench/format.js'
 export { benchmarkPicture } from '../bench/picture.js'
-export type { Ratio, Spread, Verdict } from '../bench/statistics.js'
+export type { Ratio, SpeedVerdict as Verdict, Spread } from '../bench/statistics.js'
 export type { Round, Subject } from '../bench/subject.js'
 export {
   type CollectorSubjectOptions,

@@ -1,7 +1,7 @@
 /**
- * For those who test their own transforms, environments, rewards and policies: law kits, arbitraries,
- * scripted policies and environments, matchers and leak checks. It works with any test runner and
- * needs fast-check.
+ * For those who test their own transforms, environments, rewards, advantages, policies and codecs: law
+ * kits, arbitraries, scripted policies and environments, matchers and leak checks. They work with any
+ * test runner and need fast-check.
  */
 import '../engine/defaultBackend.js'
 
@@ -14,8 +14,6 @@ export {
   ratedBatch,
 } from '../testing/advantageLaws.js'
 export {
-  alikeOfShapes,
-  alikeTensorDicts,
   anyBatchShape,
   anyHistory,
   anyKey,
@@ -24,25 +22,14 @@ export {
   anyRagged,
   anyTask,
   anyTensorDict,
-  type Difference,
-  type NearMiss,
-  nearMiss,
   type TensorDictOptions,
   type TensorDictRecipe,
 } from '../testing/arbitraries.js'
-export { type NestedNumbers, requireClose, requireCloseTensor, type Tolerance } from '../testing/close.js'
+export { type CloseTolerance, type NestedNumbers, requireClose, requireCloseTensor } from '../testing/close.js'
 export { type Codec, type CodecParts, type CodecSample, codecLaws } from '../testing/codecLaws.js'
 export { type EnvSample, envLaws } from '../testing/envLaws.js'
 export { type FakeClock, fakeClock } from '../testing/fakeClock.js'
 export { type Fault, type FaultPlan, type FaultyCall, failNth, withFaults } from '../testing/faults.js'
-export {
-  anyChatTemplate,
-  anyContentPart,
-  anyConversation,
-  anyRichHistory,
-  anyRichMessage,
-  anyToolCall,
-} from '../testing/historyArbitraries.js'
 export { checkLaws, type Law, type NumberedLaw } from '../testing/law.js'
 export { leakChecks, type RunnerHooks, withoutLeaks } from '../testing/leaks.js'
 export { type MatcherResult, type TandemMatchers, tandemMatchers } from '../testing/matchers.js'
@@ -70,10 +57,6 @@ export {
   type TokenScript,
 } from '../testing/scriptedPolicy.js'
 export { anyOfSpec, anySpec, type RecipeOf, type ValueArbitraries } from '../testing/specArbitraries.js'
-export { type TensorDictLawOptions, wellFormed } from '../testing/tensorDictLaws/checking.js'
-export { gradientLaws } from '../testing/tensorDictLaws/gradients.js'
-export { memoryLaws, type TensorDictStep } from '../testing/tensorDictLaws/memory.js'
-export { tensorDictLaws } from '../testing/tensorDictLaws/tensorDictLaws.js'
 export {
   anyGroupRewards,
   anyGroups,

@@ -84,11 +84,17 @@ export { shellTool } from '../envs/tools/shellTool.js'
 export {
   ExecuteToolsInOrder,
   type ExecuteToolsInOrderOptions,
+  type NamedToolOptions,
   SimpleToolTransform,
   type SimpleToolTransformOptions,
-  type ToolLimits,
 } from '../envs/tools/simpleToolTransform.js'
 export { type Tool, type ToolContext, type ToolOptions, type ToolReply, tool, toolFailure } from '../envs/tools/tool.js'
 export { ToolRegistry, type ToolSpec, toolSpecs } from '../envs/tools/toolRegistry.js'
-export { type ToolEntries, type ToolTransformOptions, toolTransform } from '../envs/tools/toolTransform.js'
+export {
+  type ToolCallOptions,
+  type ToolEntries,
+  type ToolLimits,
+  type ToolTransformOptions,
+  toolTransform,
+} from '../envs/tools/toolTransform.js'
 export { type LiveSandboxOptions, liveSandbox } from '../live/sandbox/liveSandbox.js'

@@ -3,6 +3,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { namedMessage } from '../core/failure.js'
 import { child, formatKey, type Key, parseKey } from '../core/key.js'
 import { aFunction, aNumber, anything, aRecord, checkOptions, type OptionKinds, unknownName } from '../core/options.js'
 import type { HistoryAction, HistoryPrompt } from '../data/policy.js'
@@ -23,7 +24,7 @@ import {
 import { type Env, type EnvFailure, endedRows, envFailure } from './base/env.js'
 import { DATASET_OPTIONS, DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from './datasetChatEnv.js'
 import type { Scored } from './rewards/reward.js'
-import { type RewardParts, type RewardValue, scoredValue, thrown } from './rewards/rewardFunction.js'
+import { type RewardParts, type RewardValue, scoredValue } from './rewards/rewardFunction.js'
 import type { TaskEntry } from './transforms/dataLoadingPrimer.js'
 import {
   type PartEntries,
@@ -213,7 +214,7 @@ const replies = <T extends Task, S, P extends string>(options: MultiTurnEnvOptio
           const returned = await reply({ task, history, answer, state, turn, key, signal })
           return E.mapLeft(failed)(readReply(returned, { history, state }, scoring))
         } catch (error) {
-          return E.left(failed(`it threw ${thrown(error)}`))
+          return E.left(failed(`it threw ${namedMessage(error)}`))
         }
       }
       const turned = E.sequenceArray(await Promise.all(tasks.toArray().map((_, i) => turnOf(i))))

@@ -3,7 +3,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { type ByteSource, requireRange } from '../core/byteSource.js'
 import type { Files, OpenFile } from '../core/capabilities.js'
-import type { FileFailure } from '../core/failure.js'
+import { type FileFailure, fileFailure } from '../core/failure.js'
 import { liveFiles } from './files.js'
 
 const readRange = (
@@ -13,7 +13,7 @@ const readRange = (
 ): TE.TaskEither<FileFailure, Uint8Array> => {
   if (file.size < end) {
     const reason = `the file became shorter while it was read: it ends at byte ${file.size}`
-    return TE.left({ _tag: 'FileFailure', operation: 'read', path, code: 'UNKNOWN', reason })
+    return TE.left(fileFailure('read', path, { code: 'UNKNOWN', reason }))
   }
   const bytes = new Uint8Array(end - start)
   return pipe(

@@ -3,7 +3,7 @@ import * as fs from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { FileContents, Files, OpenFile } from '../core/capabilities.js'
-import type { FileFailure } from '../core/failure.js'
+import { errorMessage, type FileFailure, fileFailure } from '../core/failure.js'
 
 const codeOf = (error: unknown): string =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'UNKNOWN'
@@ -21,8 +21,8 @@ const HINTS: Readonly<Record<string, string>> = {
 const attempt = <T>(operation: string, path: string, run: () => Promise<T>): TE.TaskEither<FileFailure, T> =>
   TE.tryCatch(run, (error) => {
     const code = codeOf(error)
-    const reason = HINTS[code] ?? (error instanceof Error ? error.message : String(error))
-    return { _tag: 'FileFailure', operation, path, code, reason }
+    const reason = HINTS[code] ?? errorMessage(error)
+    return fileFailure(operation, path, { code, reason })
   })
 
 const writeThrough = async (path: string, contents: FileContents): Promise<void> => {

@@ -3,6 +3,7 @@ import { type ClientRequest, createServer, type IncomingMessage, request, type S
 import { connect, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { errorMessage } from '../core/failure.js'
 import type { GateDestination, OpenGate } from '../core/http.js'
 
 /** Headers that are meant for the proxy, or for one connection. */
@@ -93,6 +94,6 @@ export const liveGate: OpenGate = (allows) =>
       }),
     (error) => ({
       _tag: 'GateFailure',
-      reason: `a gate to the network cannot be opened: ${error instanceof Error ? error.message : String(error)}`,
+      reason: `a gate to the network cannot be opened: ${errorMessage(error)}`,
     }),
   )

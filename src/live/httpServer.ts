@@ -3,6 +3,7 @@ import { createServer, type Server, type ServerResponse } from 'node:http'
 import { isIPv6, type Socket } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { asError } from '../core/failure.js'
 
 /** A port could not be taken. */
 export interface ListenFailure {
@@ -113,7 +114,7 @@ const listening = (server: Server, host: string, port: number): TE.TaskEither<Li
         })
       }),
     (error): ListenFailure => {
-      const caught = error instanceof Error ? error : new Error(String(error))
+      const caught = asError(error)
       const code = codeOf(caught)
       return {
         _tag: 'ListenFailure',

@@ -9,6 +9,7 @@ import * as fs from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Alarms } from '../core/capabilities.js'
+import { errorMessage } from '../core/failure.js'
 import type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo } from '../core/hub.js'
 import { liveAlarms } from './clock.js'
 import {
@@ -67,7 +68,7 @@ const attempt = <T>(repo: HubRepo, run: () => Promise<T>): TE.TaskEither<HubFail
       ? error.failure
       : {
           ...{ _tag: 'HubFailure', kind: 'disk', repo: repo.name },
-          reason: `${repo.name}: the cache cannot be used: ${error instanceof Error ? error.message : String(error)}`,
+          reason: `${repo.name}: the cache cannot be used: ${errorMessage(error)}`,
         },
   )
 

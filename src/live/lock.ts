@@ -10,7 +10,7 @@ import { hostname } from 'node:os'
 import { setTimeout } from 'node:timers/promises'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Locks } from '../core/capabilities.js'
-import type { LockFailure } from '../core/failure.js'
+import { errorMessage, type LockFailure } from '../core/failure.js'
 import { temporaryName } from './files.js'
 
 interface Holder {
@@ -131,7 +131,7 @@ const refusal = (path: string, holder: Holder | null): LockFailure => {
   const who = holder === null ? 'an unknown process' : `process ${holder.pid} on ${holder.host} since ${holder.since}`
   return {
     _tag: 'LockFailure',
-    path,
+    where: path,
     reason: `in use by ${who}. Wait until it ends or stop it; if it no longer exists, remove ${path}`,
   }
 }
@@ -178,8 +178,8 @@ export const liveLocks: Locks = {
           ? error
           : {
               _tag: 'LockFailure',
-              path,
-              reason: `cannot be locked: ${error instanceof Error ? error.message : String(error)}`,
+              where: path,
+              reason: `cannot be locked: ${errorMessage(error)}`,
             },
     ),
 }

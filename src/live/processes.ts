@@ -6,7 +6,7 @@ import type { Readable, Writable } from 'node:stream'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { ProcessEnd, Processes, ProcessProgram, RunningProcess, TalkingProgram } from '../core/capabilities.js'
-import type { ProcessFailure } from '../core/failure.js'
+import { asError, type ProcessFailure } from '../core/failure.js'
 import { spawnClosed } from './descriptors.js'
 
 const codeOf = (error: Error): string => ('code' in error && typeof error.code === 'string' ? error.code : 'UNKNOWN')
@@ -176,7 +176,7 @@ const converse: Processes['converse'] =
               new Promise((resolve, reject) => {
                 stdin?.write(text, (error) => (error == null ? resolve() : reject(error)))
               }),
-            (error) => processFailure(program.command, error instanceof Error ? error : new Error(String(error))),
+            (error) => processFailure(program.command, asError(error)),
           ),
         endInput: () => void stdin?.end(),
       }
@@ -198,7 +198,7 @@ const freePort: Processes['freePort'] = (wanted = 0) =>
           server.close(() => resolve(port))
         })
       }),
-    (error) => processFailure(`port ${wanted}`, error instanceof Error ? error : new Error(String(error))),
+    (error) => processFailure(`port ${wanted}`, asError(error)),
   )
 
 /**

@@ -1,6 +1,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../core/capabilities.js'
+import { errorMessage } from '../core/failure.js'
 import { child } from '../core/key.js'
 import { aList, aNumber, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import type { LogProbModel, Policy, PolicyFailure, SamplingRecord, TokenAction, TokenPrompt } from '../data/policy.js'
@@ -49,7 +50,7 @@ const NAME = 'TransformersWrapper'
 const policyFailure = (error: unknown): PolicyFailure => ({
   _tag: 'PolicyFailure',
   policy: NAME,
-  reason: error instanceof Error ? error.message : String(error),
+  reason: errorMessage(error),
 })
 
 const rowsOf = (rows: Ragged<'int32'>): readonly Int32Array[] =>

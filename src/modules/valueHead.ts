@@ -4,7 +4,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../core/capabilities.js'
-import type { ModelFailure } from '../core/failure.js'
+import { type ModelFailure, modelFailure } from '../core/failure.js'
 import { type Key, normals } from '../core/key.js'
 import { encodeSafetensors } from '../data/codecs/safetensors.js'
 import { readSafetensors } from '../data/codecs/safetensorsFile.js'
@@ -129,5 +129,5 @@ export const loadValueHead = (
         E.mapLeft(({ reason }) => reason),
       ),
     ),
-    TE.mapLeft((reason): ModelFailure => ({ _tag: 'ModelFailure', folder, file: FILE, reason })),
+    TE.mapLeft((reason) => modelFailure(folder, reason, FILE)),
   )

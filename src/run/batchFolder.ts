@@ -8,6 +8,7 @@ import type { FileFailure } from '../core/failure.js'
 import { readTensorDict, type TensorDictReadFailure } from '../data/codecs/tensorDictFile.js'
 import { tensorDictParts } from '../data/codecs/tensorDictFileWrite.js'
 import { inOrder, stepName } from '../data/runLayout.js'
+import { parseJsonAs } from '../data/schemaJson.js'
 import { find, isTensorDict, TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Owned } from '../engine/scope.js'
 import type { Alarm } from './alarms.js'
@@ -129,7 +130,8 @@ export const saveAlarms = (
 /** A folder without a batch to train on. */
 export interface BatchFailure {
   readonly _tag: 'BatchFailure'
-  readonly folder: string
+  /** The folder. */
+  readonly where: string
   readonly reason: string
 }
 
@@ -143,15 +145,6 @@ export interface ReadBatch {
 
 const recordSchema = z.looseObject({ step: z.number().int().positive() })
 
-const parsed = <T>(schema: z.ZodType<T>, text: string): E.Either<string, T> => {
-  try {
-    const result = schema.safeParse(JSON.parse(text))
-    return result.success ? E.right(result.data) : E.left(z.prettifyError(result.error))
-  } catch (error) {
-    return E.left(`not JSON: ${String(error)}`)
-  }
-}
-
 /**
  * Reads the batch of a folder.
  *
@@ -162,13 +155,13 @@ export const readBatch = (
   files: Files,
   folder: string,
 ): TE.TaskEither<BatchFailure | FileFailure | TensorDictReadFailure, ReadBatch> => {
-  const refuse = (reason: string): BatchFailure => ({ _tag: 'BatchFailure', folder, reason })
+  const refuse = (reason: string): BatchFailure => ({ _tag: 'BatchFailure', where: folder, reason })
   const read = <T>(name: string, schema: z.ZodType<T>): TE.TaskEither<BatchFailure | FileFailure, T> =>
     pipe(
       files.readText(`${folder}/${name}`),
       TE.chainEitherKW((text) =>
         pipe(
-          parsed(schema, text),
+          parseJsonAs(schema, text),
           E.mapLeft((reason) => refuse(`${name}: ${reason}`)),
         ),
       ),

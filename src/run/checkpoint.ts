@@ -11,6 +11,8 @@ import type { Digest } from '../core/digest.js'
 import type { FileFailure, ModelFailure } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import { inOrder, stepName, stepOf } from '../data/runLayout.js'
+import { parseJsonAs } from '../data/schemaJson.js'
+import { fileProblem } from '../modules/pretrained/folderFiles.js'
 
 const stateSchema = z.strictObject({
   format: z.literal(2),
@@ -96,22 +98,10 @@ export const checkpointsIn = (
     ),
   )
 
-const failure = (folder: string, file: string, reason: string): ModelFailure => ({
-  _tag: 'ModelFailure',
-  folder,
-  file,
-  reason,
-})
-
 const parsedState = (folder: string, text: string): E.Either<ModelFailure, z.infer<typeof stateSchema>> =>
   pipe(
-    E.tryCatch(
-      () => stateSchema.safeParse(JSON.parse(text)),
-      (error) => failure(folder, STATE_FILE, `not JSON: ${String(error)}`),
-    ),
-    E.chain((result) =>
-      result.success ? E.right(result.data) : E.left(failure(folder, STATE_FILE, z.prettifyError(result.error))),
-    ),
+    parseJsonAs(stateSchema, text),
+    E.mapLeft((reason) => fileProblem(folder, STATE_FILE, reason)),
   )
 
 /** Checks every file of a checkpoint against its digest. */
@@ -130,7 +120,7 @@ const verified = (
             digest(bytes) === expected
               ? TE.right(undefined)
               : TE.left(
-                  failure(folder, name, 'its bytes are not those that were saved: the file was changed or damaged'),
+                  fileProblem(folder, name, 'its bytes are not those that were saved: the file was changed or damaged'),
                 ),
         ),
       ),

@@ -121,7 +121,7 @@ const askedBatch = async (files: Files, paths: RunPaths, asked: string): Promise
 }
 
 const refuse = (folder: string, reason: string): never => {
-  const failure: BatchFailure = { _tag: 'BatchFailure', folder, reason }
+  const failure: BatchFailure = { _tag: 'BatchFailure', where: folder, reason }
   throw new FailureError(failure)
 }
 

@@ -7,7 +7,7 @@ import { describe, type Failure, orThrow } from '../core/failure.js'
 import { formatKey, type Key } from '../core/key.js'
 import { aFunction, aList, aNumber, anything, aText, checkOptions, refuse } from '../core/options.js'
 import type { Json } from '../data/codecs/plainValues.js'
-import { type RowFailure, type RowSource, shuffled } from '../data/task.js'
+import { type RowFailure, type RowSource, rowFailure, shuffled } from '../data/task.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type Owned, own, scope } from '../engine/scope.js'
 import { liveDigest } from '../live/digest.js'
@@ -54,11 +54,11 @@ const listed = <Row>(name: string, rows: readonly Row[]): RowSource<Row> => ({
   at: (index) => E.right(rows[index % rows.length]!),
 })
 
-const rowFailure = (
+const rowProblem = (
   { source, firstRow }: NonNullable<RowBatchOptions<unknown, unknown>['origin']>,
   index: number,
   reason: string,
-): RowFailure => ({ _tag: 'RowFailure', source, unit: 'row', row: firstRow + index, reason })
+): RowFailure => rowFailure(source, { first: { row: firstRow + index, reason }, unit: 'row' })
 
 /** Converts numbers that JSON lacks to text. */
 const plainNumbers = (_: string, value: unknown): unknown =>
@@ -121,7 +121,7 @@ export const rowBatches = <Row, B>(options: RowBatchOptions<Row, B>): RowBatches
   const named = (failure: Failure, found: readonly Row[], indices: readonly number[]): Failure => {
     for (const [i, row] of found.entries()) {
       const alone = scope(() => pipe(batch([row]), E.map(own<TensorDict<B>>)))
-      if (E.isLeft(alone)) return rowFailure(origin, indices[i]!, describe(alone.left))
+      if (E.isLeft(alone)) return rowProblem(origin, indices[i]!, describe(alone.left))
       alone.right.release()
     }
     return failure

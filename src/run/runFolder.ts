@@ -6,6 +6,7 @@ import { z } from 'zod'
 import type { Files } from '../core/capabilities.js'
 import type { FileFailure } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
+import { parseJsonAs } from '../data/schemaJson.js'
 import type { SettingsFailure } from './recipe.js'
 import type { EvaluationRecord, StepRecord, TrajectoryRecord } from './records.js'
 
@@ -45,13 +46,19 @@ export const runPaths = (folder: string): RunPaths => ({
 /** The folder cannot be used for the requested operation. */
 interface RunFolderFailure {
   readonly _tag: 'RunFolderFailure'
-  readonly folder: string
+  /** The run folder. */
+  readonly where: string
   readonly reason: string
 }
 
 export type RunFailure = RunFolderFailure | FileFailure | SettingsFailure
 
-const refuse = (folder: string, reason: string): RunFolderFailure => ({ _tag: 'RunFolderFailure', folder, reason })
+/** Makes the failure of a run folder. */
+export const runFolderFailure = (folder: string, reason: string): RunFolderFailure => ({
+  _tag: 'RunFolderFailure',
+  where: folder,
+  reason,
+})
 
 /** Suffix that `Files` gives to unfinished files and folders. */
 const UNFINISHED = /\.tmp-\d+-\d+$/
@@ -97,7 +104,10 @@ export const checkFree = (files: Files, folder: string): TE.TaskEither<RunFailur
     TE.filterOrElseW(
       (exist) => !exist.includes(true),
       () =>
-        refuse(folder, 'the folder already holds a run: resume it with --resume, or choose another folder with --out'),
+        runFolderFailure(
+          folder,
+          'the folder already holds a run: resume it with --resume, or choose another folder with --out',
+        ),
     ),
     TE.map(() => undefined),
   )
@@ -128,20 +138,14 @@ export const openRun = (
     files.readText(paths.config),
     TE.mapLeft(
       (failure): RunFailure =>
-        failure.code === 'ENOENT' ? refuse(folder, 'there is no run in this folder (no config.json)') : failure,
+        failure.code === 'ENOENT'
+          ? runFolderFailure(folder, 'there is no run in this folder (no config.json)')
+          : failure,
     ),
     TE.chainEitherKW((text) =>
       pipe(
-        E.tryCatch(
-          () => JSON.parse(text) as unknown,
-          (error): RunFailure => refuse(folder, `config.json is not JSON: ${String(error)}`),
-        ),
-        E.chainW((value) => {
-          const parsed = configSchema.safeParse(value)
-          return parsed.success
-            ? E.right(parsed.data)
-            : E.left(refuse(folder, `config.json: ${z.prettifyError(parsed.error)}`))
-        }),
+        parseJsonAs(configSchema, text),
+        E.mapLeft((reason): RunFailure => runFolderFailure(folder, `config.json: ${reason}`)),
       ),
     ),
     TE.map((config) => ({ paths, config })),
@@ -182,7 +186,7 @@ const parseLines = <T>(path: string, text: string): E.Either<RunFolderFailure, r
     try {
       records.push(JSON.parse(line) as T) // written by this module
     } catch {
-      return E.left(refuse(path, `line ${i + 1} is not JSON: the file was changed or cut off`))
+      return E.left(runFolderFailure(path, `line ${i + 1} is not JSON: the file was changed or cut off`))
     }
   }
   return E.right(records)

@@ -20,6 +20,7 @@ import {
   type RunFailure,
   type RunPaths,
   readMetrics,
+  runFolderFailure,
   runPaths,
   writeConfig,
 } from './runFolder.js'
@@ -80,11 +81,8 @@ const disagreement = (folder: string, was: RunConfig, is: RunConfig): E.Either<R
   const different = differingSettings(was.run, is.run)
   if (different.length === 0) return E.right(undefined)
   const list = different.map(({ path, was: before, is: now }) => `${path} was ${shown(before)} and is ${shown(now)}`)
-  return E.left({
-    _tag: 'RunFolderFailure',
-    folder,
-    reason: `the folder holds a run with other parts: ${list.join('; ')}. Resume it with its original parts, or choose another folder`,
-  })
+  const reason = `the folder holds a run with other parts: ${list.join('; ')}. Resume it with its original parts, or choose another folder`
+  return E.left(runFolderFailure(folder, reason))
 }
 
 /** Reads the newest checkpoint. Returns `null` if the run has none. */
@@ -143,11 +141,7 @@ const newRun = (store: RunStore, config: RunConfig): TE.TaskEither<StoreFailure,
  */
 export const openStore = (store: RunStore, config: RunConfig): TE.TaskEither<StoreFailure, OpenStore> => {
   const paths = runPaths(store.folder)
-  const missing: RunFailure = {
-    _tag: 'RunFolderFailure',
-    folder: store.folder,
-    reason: 'there is no run in this folder (no config.json)',
-  }
+  const missing = runFolderFailure(store.folder, 'there is no run in this folder (no config.json)')
   return pipe(
     store.files.exists(paths.config),
     TE.filterOrElseW(

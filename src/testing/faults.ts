@@ -55,7 +55,7 @@ export const disturbed =
  * Effects  counts calls.
  *
  * @example
- * withFaults(liveFiles, failNth('write', 2, { _tag: 'FileFailure', operation: 'write', path: 'x', code: 'ENOSPC', reason: 'full' }))
+ * withFaults(liveFiles, failNth('write', 2, fileFailure('write', 'x', { code: 'ENOSPC', reason: 'full' })))
  */
 export const withFaults = <C extends object>(capability: C, plan: FaultPlan<C>): C => {
   const counts = new Map<string, number>()

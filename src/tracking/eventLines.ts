@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { z } from 'zod'
 import type { FormatFailure } from '../core/failure.js'
-import { parseJson } from '../core/json.js'
+import { parseJsonAs } from '../data/schemaJson.js'
 import type { TrackedEvent } from './sink.js'
 
 const NUMBERS = ['NaN', 'Infinity', '-Infinity'] as const
@@ -55,10 +55,6 @@ export const eventLine = (event: TrackedEvent): string =>
  */
 export const parseEventLine = (line: string): E.Either<FormatFailure, TrackedEvent> =>
   pipe(
-    parseJson(line),
-    E.chain((json) => {
-      const parsed = schema.safeParse(json)
-      return parsed.success ? E.right(parsed.data) : E.left(z.prettifyError(parsed.error))
-    }),
+    parseJsonAs(schema, line),
     E.mapLeft((reason): FormatFailure => ({ _tag: 'FormatFailure', format: 'tracked event', reason })),
   )

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { type Cell, cell } from '../core/cell.js'
 import type { FormatFailure } from '../core/failure.js'
 import type { HttpFailure, HttpRequest, Transport } from '../core/http.js'
-import { parseJson } from '../core/json.js'
+import { parseJsonAs } from '../data/schemaJson.js'
 import { type RunStatus, type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
 export interface MlflowOptions {
@@ -81,11 +81,7 @@ const call = <T>(
     transport.send({ ...request, path: `/api/2.0/mlflow/${request.path}`, deadlineMs: DEADLINE_MS }),
     TE.chainEitherKW(({ text }) =>
       pipe(
-        parseJson(text),
-        E.chain((json) => {
-          const parsed = schema.safeParse(json)
-          return parsed.success ? E.right(parsed.data) : E.left(z.prettifyError(parsed.error))
-        }),
+        parseJsonAs(schema, text),
         E.mapLeft(
           (reason): FormatFailure => ({
             _tag: 'FormatFailure',

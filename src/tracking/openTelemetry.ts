@@ -4,6 +4,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { cell } from '../core/cell.js'
+import { errorMessage } from '../core/failure.js'
 import { optionalPackage, type PackageFailure } from '../data/codecs/optionalPackage.js'
 import { distinctNames, snakeCase, TOTALS } from './metricNames.js'
 import { phaseSpans } from './phases.js'
@@ -261,7 +262,7 @@ export const openTelemetrySink = (
             if (options.meter === undefined) await flushed(api.metrics.getMeterProvider())
           },
           (error): SinkFailure => {
-            const what = error instanceof Error ? error.message : String(error)
+            const what = errorMessage(error)
             return sinkFailure('opentelemetry', 'never', failure(`flushing failed: ${what}`))
           },
         ),

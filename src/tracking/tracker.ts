@@ -4,6 +4,7 @@ import type { Task } from 'fp-ts/lib/Task.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Alarms } from '../core/capabilities.js'
 import { cell } from '../core/cell.js'
+import { errorMessage } from '../core/failure.js'
 import { liveAlarms } from '../live/clock.js'
 import { type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
@@ -65,7 +66,7 @@ const guarded = (sink: Sink, call: () => TE.TaskEither<SinkFailure, void>): Task
   const thrown = (error: unknown): SinkFailure =>
     sinkFailure(sink.name, 'never', {
       _tag: 'SinkDefect',
-      reason: `it threw ${error instanceof Error ? error.message : String(error)}`,
+      reason: `it threw ${errorMessage(error)}`,
     })
   return async () => E.flatten(await TE.tryCatch(async () => call()(), thrown)())
 }

@@ -1,7 +1,21 @@
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { expect, describe as group, it } from 'vitest'
-import { describe, type Failure, FailureError, orThrow } from '../../src/core/failure.js'
+import {
+  asError,
+  describe,
+  errorMessage,
+  type Failure,
+  FailureError,
+  fileFailure,
+  modelFailure,
+  namedMessage,
+  orThrow,
+} from '../../src/core/failure.js'
+import { rowFailure } from '../../src/data/task.js'
+import { envFailure } from '../../src/envs/base/env.js'
+import { toolFailure } from '../../src/envs/tools/tool.js'
+import { runFolderFailure } from '../../src/run/runFolder.js'
 
 /** Failures as they are made, with fields beside the two that all have. */
 const of = <F extends Failure>(failure: F): Failure => failure
@@ -12,7 +26,7 @@ const anyFailure: fc.Arbitrary<Failure> = fc.letrec<{ failure: Failure }>((tie) 
   failure: fc.oneof(
     { depthSize: 'small', maxDepth: 4 },
     fc.record({ _tag: fc.constantFrom('ConfigFailure', 'TemplateFailure', 'PolicyFailure'), reason: reasons }),
-    fc.record({ _tag: fc.constant('EnvFailure'), env: reasons, reason: reasons, cause: tie('failure') }),
+    fc.record({ _tag: fc.constant('EnvFailure'), where: reasons, reason: reasons, cause: tie('failure') }),
     fc.record({ _tag: fc.constant('Other'), reason: reasons, cause: tie('failure') }),
   ),
 })).failure
@@ -26,13 +40,13 @@ const chainOf = (failure: Failure): readonly string[] => {
 group('describe', () => {
   it.each([
     [
-      'a file that cannot be read, with what was tried and where',
-      of({ _tag: 'FileFailure', operation: 'read', path: 'a/b.json', code: 'ENOENT', reason: 'there is no such file' }),
+      'a file that cannot be read, with the operation and the path',
+      fileFailure('read', 'a/b.json', { code: 'ENOENT', reason: 'there is no such file' }),
       'could not read a/b.json: there is no such file',
     ],
     [
       'a malformed file by its path',
-      of({ _tag: 'FormatFailure', format: 'safetensors', path: 'a.safetensors', reason: 'the header is not JSON' }),
+      of({ _tag: 'FormatFailure', format: 'safetensors', where: 'a.safetensors', reason: 'the header is not JSON' }),
       'a.safetensors: the header is not JSON',
     ],
     [
@@ -41,36 +55,33 @@ group('describe', () => {
       'the header is not JSON',
     ],
     [
+      'a model folder',
+      modelFailure('models/x', 'there is no such folder'),
+      'the model models/x cannot be used: there is no such folder',
+    ],
+    [
       'a model folder and the file in it',
-      of({ _tag: 'ModelFailure', folder: 'models/x', file: 'config.json', reason: 'hidden_size is missing' }),
+      modelFailure('models/x', 'hidden_size is missing', 'config.json'),
       'the model models/x cannot be used: config.json: hidden_size is missing',
     ],
     [
       'a row of a data set by its line',
-      of({ _tag: 'RowFailure', source: 'train.jsonl', row: 3, reason: 'question: expected string' }),
+      rowFailure('train.jsonl', { first: { row: 3, reason: 'question: expected string' } }),
       'train.jsonl, line 3: question: expected string',
     ],
     [
-      'a run folder',
-      of({ _tag: 'RunFolderFailure', folder: 'runs/1', reason: 'it holds another run' }),
-      'runs/1: it holds another run',
+      'a row of a table by its number',
+      rowFailure('train.parquet', { first: { row: 3, reason: 'question: expected string' }, unit: 'row' }),
+      'train.parquet, row 3: question: expected string',
     ],
+    ['a run folder', runFolderFailure('runs/1', 'it holds another run'), 'runs/1: it holds another run'],
+    ['a tool', toolFailure('search', 'failed', 'no answer'), "the tool 'search': no answer"],
     [
       'an environment with the cause of its failure',
-      of({
-        _tag: 'EnvFailure',
-        env: 'ChatEnv',
-        reason: 'no task',
-        cause: { _tag: 'RowFailure', source: 'gsm8k', row: 7, reason: 'no answer' },
-      }),
+      envFailure('ChatEnv', 'no task', rowFailure('gsm8k', { first: { row: 7, reason: 'no answer' } })),
       'ChatEnv: no task: gsm8k, line 7: no answer',
     ],
     ['any other failure by its reason', of({ _tag: 'NewFailure', reason: 'the moon is full' }), 'the moon is full'],
-    [
-      'a field that is missing or no text as a question mark',
-      of({ _tag: 'RowFailure', source: { name: 'x' }, reason: 'bad' }),
-      '?, line ?: bad',
-    ],
   ])('names %s', (_, failure, sentence) => {
     expect(describe(failure)).toBe(sentence)
   })
@@ -94,7 +105,7 @@ group('describe', () => {
 
 group('FailureError and orThrow', () => {
   it('the exception is an Error that says the sentence and carries the failure', () => {
-    const failure: Failure = of({ _tag: 'RowFailure', source: 's', row: 1, reason: 'bad' })
+    const failure: Failure = rowFailure('s', { first: { row: 1, reason: 'bad' } })
     const error = new FailureError(failure)
     expect(error).toBeInstanceOf(Error)
     expect(error.failure).toBe(failure)
@@ -123,5 +134,25 @@ group('FailureError and orThrow', () => {
       await expect(orThrow(Promise.resolve(E.left(failure)))).rejects.toThrow(new FailureError(failure))
     })
     await fc.assert(law)
+  })
+})
+
+group('the text of what was thrown', () => {
+  const thrown = new TypeError('x is not a function')
+
+  it('is the message of an exception, with its class where that is asked for', () => {
+    expect(errorMessage(thrown)).toBe('x is not a function')
+    expect(namedMessage(thrown)).toBe('TypeError: x is not a function')
+    expect(asError(thrown)).toBe(thrown)
+  })
+
+  it.each([
+    ['broken', 'broken'],
+    [null, 'null'],
+    [undefined, 'undefined'],
+  ])('is that of the value itself for %j, which is not an error', (value, text) => {
+    expect(errorMessage(value)).toBe(text)
+    expect(namedMessage(value)).toBe(text)
+    expect(asError(value).message).toBe(text)
   })
 })

@@ -7,12 +7,12 @@ import { applyChatTemplate } from '../../src/data/applyChatTemplate.js'
 import { fromPadded, raggedRows } from '../../src/data/tensorDict/leaf.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../src/engine/scope.js'
-import { anyConversation } from '../../src/testing/historyArbitraries.js'
 import { requireLeft } from '../../src/testing/results.js'
 import { History, message, textOf } from '../../src/text/history/history.js'
 import { renderText } from '../../src/text/template/chatTemplate.js'
 import { END_OF_TURN, template, tokenizer } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
+import { anyConversation } from '../kit/historyArbitraries.js'
 import { failingTokenizer, UNENCODABLE } from '../kit/hostileTokenizer.js'
 
 useEngine()

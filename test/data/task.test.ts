@@ -3,7 +3,15 @@ import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
-import { endlessTasks, rowList, shuffled, type Task, type TaskSource, taskList } from '../../src/data/task.js'
+import {
+  endlessTasks,
+  rowFailure,
+  rowList,
+  shuffled,
+  type Task,
+  type TaskSource,
+  taskList,
+} from '../../src/data/task.js'
 import { anyKey } from '../../src/testing/arbitraries.js'
 
 const task = (id: string): Task => ({ id, query: `query of ${id}`, answer: `answer of ${id}` })
@@ -111,7 +119,7 @@ describe('shuffled', () => {
   })
 
   it('hands on the failure of a row', () => {
-    const failure = { _tag: 'RowFailure', source: 'broken', row: 1, reason: 'no answer' } as const
+    const failure = rowFailure('broken', { first: { row: 1, reason: 'no answer' } })
     const broken: TaskSource = { name: 'broken', size: 1, at: () => E.left(failure) }
     expect(shuffled(broken, keyFromSeed(0)).at(4)).toEqual(E.left(failure))
   })

@@ -6,7 +6,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { codecLaws } from '../../src/testing/codecLaws.js'
 import type { NumberedLaw } from '../../src/testing/law.js'
-import { tensorDictLaws } from '../../src/testing/tensorDictLaws/tensorDictLaws.js'
+import { tensorDictLaws } from '../testing/tensorDictLaws/tensorDictLaws.js'
 
 const PAGE = 'docs/laws.md'
 

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
+import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../src/core/key.js'
-import { endlessTasks, shuffled } from '../../src/data/task.js'
+import { endlessTasks, rowFailure, shuffled } from '../../src/data/task.js'
 import type { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { nextRequest } from '../../src/envs/base/env.js'
 import { DatasetChatEnv } from '../../src/envs/datasetChatEnv.js'
@@ -93,8 +94,7 @@ describe('DatasetChatEnv', () => {
     const source = {
       name: 'bad.jsonl',
       size: 1,
-      at: () =>
-        ({ _tag: 'Left', left: { _tag: 'RowFailure', source: 'bad.jsonl', row: 1, reason: 'no answer' } }) as const,
+      at: () => E.left(rowFailure('bad.jsonl', { first: { row: 1, reason: 'no answer' } })),
     }
     const failure = await refused(DatasetChatEnv({ source, prompts: 1 }).reset(empty(1), key))
     expect(failure.reason).toContain('row 1 of bad.jsonl')

@@ -2,17 +2,12 @@
 import { appendFileSync } from 'node:fs'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../src/core/capabilities.js'
+import { fileFailure } from '../../src/core/failure.js'
 import { liveFiles } from '../../src/live/files.js'
 
 /** Asks `trouble` at each write of something: `half` leaves the first half of what is appended. */
 export const faultyFiles = (trouble: () => 'none' | 'fails' | 'half'): Files => {
-  const full = TE.left({
-    _tag: 'FileFailure',
-    operation: 'append to',
-    path: '',
-    code: 'ENOSPC',
-    reason: 'full',
-  } as const)
+  const full = TE.left(fileFailure('append to', '', { code: 'ENOSPC', reason: 'full' }))
   return {
     ...liveFiles,
     append: (path, contents) => {

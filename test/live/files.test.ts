@@ -92,6 +92,7 @@ describe('write', () => {
         operation: 'write',
         path: at('taken'),
         code: 'EISDIR',
+        where: `could not write ${at('taken')}`,
         reason: 'this is a folder',
       }),
     )

@@ -4,7 +4,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { FailureError } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
-import type { RowFailure, TaskSource } from '../../src/data/task.js'
+import { rowFailure, type TaskSource } from '../../src/data/task.js'
 import { scope } from '../../src/engine/scope.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { gsm8kReward } from '../../src/envs/rewards/gsm8k.js'
@@ -104,7 +104,7 @@ describe('an evaluator', () => {
   })
 
   it('throws the failure of a row, after the parts before it', async () => {
-    const failure: RowFailure = { _tag: 'RowFailure', source: 'rows', row: 4, reason: 'torn' }
+    const failure = rowFailure('rows', { first: { row: 4, reason: 'torn' } })
     const torn: TaskSource = { ...source, at: (i) => (i < 3 ? source.at(i) : E.left(failure)) }
     await expect(evaluate({ tasks: 4, batch: 2, source: torn })).rejects.toThrow(/rows, line 4: torn/)
     expect(await evaluate({ tasks: 4, batch: 2, source: torn }, 1)).toHaveLength(1)

@@ -4,10 +4,10 @@ import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { Files } from '../../src/core/capabilities.js'
-import { FailureError } from '../../src/core/failure.js'
+import { FailureError, fileFailure } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { wordProblems } from '../../src/data/datasets/wordProblems/wordProblems.js'
-import type { TaskSource } from '../../src/data/task.js'
+import { rowFailure, type TaskSource } from '../../src/data/task.js'
 import { liveFiles } from '../../src/live/files.js'
 import type { RunEvent } from '../../src/run/events.js'
 import { runFolder } from '../../src/run/store.js'
@@ -47,7 +47,7 @@ const full: Files = {
   ...liveFiles,
   writeFolder: (folder, contents) =>
     folder.includes('/alarms/')
-      ? TE.left({ _tag: 'FileFailure', operation: 'write', path: folder, code: 'ENOSPC', reason: 'the disk is full' })
+      ? TE.left(fileFailure('write', folder, { code: 'ENOSPC', reason: 'the disk is full' }))
       : liveFiles.writeFolder(folder, contents),
 }
 
@@ -57,9 +57,7 @@ const torn = (source: TaskSource): TaskSource => {
   return {
     ...source,
     at: (index) =>
-      asked++ === 3
-        ? E.left({ _tag: 'RowFailure', source: 'rows', row: index, column: 'answer', reason: 'it is torn' })
-        : source.at(index),
+      asked++ === 3 ? E.left(rowFailure('rows', { first: { row: index, reason: 'it is torn' } })) : source.at(index),
   }
 }
 

@@ -5,10 +5,10 @@ import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { Files } from '../../src/core/capabilities.js'
-import { FailureError, type FileFailure } from '../../src/core/failure.js'
+import { FailureError, type FileFailure, fileFailure } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { wordProblems } from '../../src/data/datasets/wordProblems/wordProblems.js'
-import type { RowFailure, TaskSource } from '../../src/data/task.js'
+import { rowFailure, type TaskSource } from '../../src/data/task.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { liveFiles } from '../../src/live/files.js'
 import type { RunEvent } from '../../src/run/events.js'
@@ -127,7 +127,7 @@ describe('a run', () => {
   })
 
   it('ends with the failure of a row that cannot be read', async () => {
-    const failure: RowFailure = { _tag: 'RowFailure', source: 'rows', row: 4, reason: 'torn' }
+    const failure = rowFailure('rows', { first: { row: 4, reason: 'torn' } })
     const problems = wordProblems(keyFromSeed(1), { split: 'rl' })
     const source: TaskSource = { ...problems, at: (i) => (i < 3 ? problems.at(i) : E.left(failure)) }
     const error: unknown = await allOf(sourceEvents(path('badRow'), source, smallSettings(model))).catch(
@@ -170,10 +170,8 @@ describe('a run that was stopped', () => {
   })
 })
 
-const noSpace = (operation: string, path: string): FileFailure => ({
-  ...{ _tag: 'FileFailure', code: 'ENOSPC', reason: 'the disk is full' },
-  ...{ operation, path },
-})
+const noSpace = (operation: string, path: string): FileFailure =>
+  fileFailure(operation, path, { code: 'ENOSPC', reason: 'the disk is full' })
 
 /** A disk that is full at the n-th write and from then on: of a text it takes half, of a folder the first file. */
 const fullDisk = (n: number) => {

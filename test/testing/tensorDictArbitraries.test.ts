@@ -5,15 +5,9 @@ import { equals } from '../../src/data/tensorDict/compare.js'
 import { leafEntries } from '../../src/data/tensorDict/leaves.js'
 import { isTensorDict, type TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../src/engine/scope.js'
-import {
-  alikeOfShapes,
-  alikeTensorDicts,
-  anyTensorDict,
-  type NearMiss,
-  nearMiss,
-  type TensorDictRecipe,
-} from '../../src/testing/arbitraries.js'
+import { anyTensorDict, type TensorDictRecipe } from '../../src/testing/arbitraries.js'
 import { useEngine } from '../kit/engine.js'
+import { alikeOfShapes, alikeTensorDicts, type NearMiss, nearMiss } from './tensorDictLaws/alike.js'
 
 useEngine()
 

@@ -5,8 +5,8 @@ import { mapLeaves } from '../../src/data/tensorDict/leaves.js'
 import { TensorDictError } from '../../src/data/tensorDict/tensorDict.js'
 import { tensorsOf } from '../../src/engine/scope.js'
 import { anyBatchShape, anyTensorDict } from '../../src/testing/arbitraries.js'
-import { memoryLaws, type TensorDictStep } from '../../src/testing/tensorDictLaws/memory.js'
 import { useEngine } from '../kit/engine.js'
+import { memoryLaws, type TensorDictStep } from './tensorDictLaws/memory.js'
 
 useEngine()
 

@@ -7,9 +7,9 @@ import { nodeOf, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { scope } from '../../src/engine/scope.js'
 import { anyTensorDict, type TensorDictRecipe } from '../../src/testing/arbitraries.js'
 import { checkLaws } from '../../src/testing/law.js'
-import { wellFormed } from '../../src/testing/tensorDictLaws/checking.js'
-import { tensorDictLaws } from '../../src/testing/tensorDictLaws/tensorDictLaws.js'
 import { useEngine } from '../kit/engine.js'
+import { wellFormed } from './tensorDictLaws/checking.js'
+import { tensorDictLaws } from './tensorDictLaws/tensorDictLaws.js'
 
 useEngine()
 

@@ -100,7 +100,7 @@ describe('jsonlSink', () => {
       expect(await leftOf(jsonlSink(file).write([start(0)]))).toMatchObject({
         ...{
           again: 'never',
-          cause: { _tag: 'FormatFailure', path: file, reason: expect.stringContaining('no file of tracked') },
+          cause: { _tag: 'FormatFailure', where: file, reason: expect.stringContaining('no file of tracked') },
         },
       })
       expect(readFileSync(file)).toEqual(bytes)

@@ -2,7 +2,7 @@ import { appendFileSync, readdirSync, readFileSync } from 'node:fs'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import type { Files } from '../../src/core/capabilities.js'
-import type { FileFailure } from '../../src/core/failure.js'
+import { fileFailure } from '../../src/core/failure.js'
 import { type BoardEvent, encodeBoardEvent } from '../../src/data/codecs/tensorBoard.js'
 import { liveFiles } from '../../src/live/files.js'
 import type { TrackedEvent } from '../../src/tracking/sink.js'
@@ -85,7 +85,7 @@ describe('tensorBoardSink', () => {
 
   it('has no half record and none twice after writes that failed in their middle', async () => {
     const folder = path('full')
-    const full: FileFailure = { _tag: 'FileFailure', operation: 'append to', path: '', code: 'ENOSPC', reason: 'full' }
+    const full = fileFailure('append to', '', { code: 'ENOSPC', reason: 'full' })
     let room = 1
     const files: Files = {
       ...liveFiles,

@@ -8,6 +8,8 @@ import type { FileFailure, ModelFailure } from '../../core/failure.js'
 import { encodeSafetensors, type HostArray } from '../../data/codecs/safetensors.js'
 import { readSafetensors } from '../../data/codecs/safetensorsFile.js'
 import type { StoredArray } from '../../data/codecs/storage.js'
+import { parseJsonAs } from '../../data/schemaJson.js'
+import { fileProblem } from '../../modules/pretrained/folderFiles.js'
 import type { TrainerState } from '../steps/lossStep.js'
 import { type AnyStateOptimizer, stateArrays, stateShapes } from './optimizerState.js'
 import type { Trainable } from './trainable.js'
@@ -41,26 +43,15 @@ export const learnerFiles = (
   [LEARNER_FILE]: `${JSON.stringify({ format: 1, version }, undefined, 2)}\n`,
 })
 
-const failure = (folder: string, file: string, reason: string): ModelFailure => ({
-  _tag: 'ModelFailure',
-  folder,
-  file,
-  reason,
-})
-
 const readCounters = (files: Files, folder: string): TE.TaskEither<ReadFailure, number> =>
   pipe(
     files.readText(`${folder}/${LEARNER_FILE}`),
     TE.chainEitherKW((text) =>
       pipe(
-        E.tryCatch(
-          () => learnerSchema.safeParse(JSON.parse(text)),
-          (error) => failure(folder, LEARNER_FILE, `not JSON: ${String(error)}`),
-        ),
-        E.chain((parsed) =>
-          parsed.success
-            ? E.right(parsed.data.version)
-            : E.left(failure(folder, LEARNER_FILE, z.prettifyError(parsed.error))),
+        parseJsonAs(learnerSchema, text),
+        E.bimap(
+          (reason) => fileProblem(folder, LEARNER_FILE, reason),
+          ({ version }) => version,
         ),
       ),
     ),
@@ -75,10 +66,12 @@ const checkedOptimizer = (
   const checked = new Map<string, HostArray>()
   for (const [name, shape] of shapes) {
     const array = arrays.get(name)
-    if (array === undefined) return E.left(failure(folder, OPTIMIZER_FILE, `'${name}' is missing`))
+    if (array === undefined) return E.left(fileProblem(folder, OPTIMIZER_FILE, `'${name}' is missing`))
     if (array.shape.join() !== shape.join() || array.type !== 'F32') {
       const expected = `expected F32 [${shape.join()}]`
-      return E.left(failure(folder, OPTIMIZER_FILE, `'${name}' is ${array.type} [${array.shape.join()}], ${expected}`))
+      return E.left(
+        fileProblem(folder, OPTIMIZER_FILE, `'${name}' is ${array.type} [${array.shape.join()}], ${expected}`),
+      )
     }
     checked.set(name, { shape, data: array.data })
   }
@@ -118,7 +111,7 @@ export const readLearner = (
         weights.load(folder, files),
         TE.filterOrElseW(
           (arrays) => misfits(given.shapes, arrays).length === 0,
-          (arrays) => failure(folder, 'the weights', misfits(given.shapes, arrays)[0]!),
+          (arrays) => fileProblem(folder, 'the weights', misfits(given.shapes, arrays)[0]!),
         ),
       ),
     ),
@@ -127,7 +120,7 @@ export const readLearner = (
         readSafetensors(`${folder}/${OPTIMIZER_FILE}`, files),
         TE.mapLeft(
           (problem): ReadFailure =>
-            problem._tag === 'FileFailure' ? problem : failure(folder, OPTIMIZER_FILE, problem.reason),
+            problem._tag === 'FileFailure' ? problem : fileProblem(folder, OPTIMIZER_FILE, problem.reason),
         ),
         TE.chainEitherKW(({ arrays }) => checkedOptimizer(folder, stateShapes(given.optimizer, trained), arrays)),
       ),

@@ -1,5 +1,6 @@
 /** New weights for an engine at hand, of this thread or of another one, while requests run. */
 import * as E from 'fp-ts/lib/Either.js'
+import { errorMessage } from '../../core/failure.js'
 import { aRecord, checkOptions, oneOf } from '../../core/options.js'
 import type { LLMEngine } from '../../data/generation.js'
 import type { WeightForms } from '../updaters/settings.js'
@@ -46,7 +47,7 @@ export const inFlightUpdater = <W>(options: InFlightUpdaterOptions<W>): WeightUp
           await engine.resume()
         }
       } catch (error) {
-        const reason = error instanceof Error ? error.message : String(error)
+        const reason = errorMessage(error)
         return E.left({ _tag: 'WeightFailure', receiver: 'engine', reason })
       } finally {
         await placed.right.remove()

@@ -24,10 +24,12 @@ const place = z.discriminatedUnion('_tag', [
   z.object({ _tag: z.literal('Filled'), rollout: value, policyVersion: natural }),
 ])
 const group = z.object({ task: value, places: z.array(place), stage: z.enum(['filling', 'ready', 'training']) })
-const cause = z.enum(['stale', 'failed', 'abandoned', 'filtered', 'cancelled'])
-const settled = z.discriminatedUnion('_tag', [
+/** Why a group was dropped. */
+export const storedCause = z.enum(['stale', 'failed', 'abandoned', 'filtered', 'cancelled'])
+/** How a group ended. */
+export const storedEnd = z.discriminatedUnion('_tag', [
   z.object({ _tag: z.literal('Trained'), step: z.number() }),
-  z.object({ _tag: z.literal('Dropped'), cause, reason: z.string() }),
+  z.object({ _tag: z.literal('Dropped'), cause: storedCause, reason: z.string() }),
 ])
 /** The settings of a queue; which numbers are right is asked of `settingProblems`. */
 export const storedSettings = z.object({
@@ -45,8 +47,8 @@ const stored = z.object({
   nextLease: natural,
   pending: z.array(z.tuple([natural, group])),
   ready: z.array(natural),
-  settled: z.array(z.tuple([natural, settled])),
-  counts: z.object({ trained: natural, dropped: z.record(cause, natural) }),
+  settled: z.array(z.tuple([natural, storedEnd])),
+  counts: z.object({ trained: natural, dropped: z.record(storedCause, natural) }),
 })
 
 type StoredQueue = z.infer<typeof stored>

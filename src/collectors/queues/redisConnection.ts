@@ -3,6 +3,7 @@ import type { ErrorReply, RedisClientOptions } from '@redis/client'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Alarms } from '../../core/capabilities.js'
+import { errorMessage } from '../../core/failure.js'
 import { optionalPackage } from '../../data/codecs/optionalPackage.js'
 import { type QueueFailure, queueFailure } from './queueLog.js'
 
@@ -123,7 +124,7 @@ export const redisConnection = (options: RedisConnectionOptions): RedisConnectio
       if (error instanceof lib.ErrorReply && client.isReady) return E.left(saidNo(error))
       drop(client)
       if (error instanceof lib.ErrorReply) return E.left(saidNo(error))
-      const why = error instanceof Error ? error.message : String(error)
+      const why = errorMessage(error)
       return queueFailure('unreachable', `${shownAddress(url)} does not answer: ${why}`)
     } finally {
       silence()

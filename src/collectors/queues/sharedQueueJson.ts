@@ -8,7 +8,7 @@ import { parseJson } from '../../core/json.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { groupQueue } from './groupQueue.js'
 import type { ClientMemory, RecordedEvent, SharedQueue } from './queueEvents.js'
-import { groupQueueFromJson, groupQueueToJson, storedSettings } from './queueJson.js'
+import { groupQueueFromJson, groupQueueToJson, storedCause, storedEnd, storedSettings } from './queueJson.js'
 import type { GroupQueueSettings } from './queueState.js'
 
 const FORMAT = 'tandem shared queue 1'
@@ -17,12 +17,7 @@ const fail = (reason: string): E.Either<FormatFailure, never> =>
   E.left({ _tag: 'FormatFailure', format: FORMAT, reason })
 
 const natural = z.int().min(0)
-const cause = z.enum(['stale', 'failed', 'abandoned', 'filtered', 'cancelled'])
-const how = z.discriminatedUnion('_tag', [
-  z.object({ _tag: z.literal('Trained'), step: z.number() }),
-  z.object({ _tag: z.literal('Dropped'), cause, reason: z.string() }),
-])
-const ends = z.array(z.object({ ticket: natural, how }))
+const ends = z.array(z.object({ ticket: natural, how: storedEnd }))
 const name = z.object({ ticket: natural, place: natural, lease: natural })
 const json: z.ZodType<Json> = z.json() as z.ZodType<Json> // the same values, written as another type
 const what = z.discriminatedUnion('_tag', [
@@ -30,7 +25,7 @@ const what = z.discriminatedUnion('_tag', [
   z.object({ _tag: z.literal('Add'), ticket: natural, task: json }),
   z.object({ _tag: z.literal('Take'), count: natural }),
   z.object({ _tag: z.literal('Settle'), ends }),
-  z.object({ _tag: z.literal('Drop'), ticket: natural, cause, reason: z.string() }),
+  z.object({ _tag: z.literal('Drop'), ticket: natural, cause: storedCause, reason: z.string() }),
   z.object({ _tag: z.literal('Evict'), version: natural }),
   z.object({ _tag: z.literal('Lease') }),
   z.object({ _tag: z.literal('Renew'), leases: z.array(name) }),

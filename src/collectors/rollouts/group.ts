@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'
 import type { Alarms } from '../../core/capabilities.js'
+import { namedMessage } from '../../core/failure.js'
 import { child, type Key, uniform } from '../../core/key.js'
 import type { TokenAction } from '../../data/policy.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
@@ -73,7 +74,7 @@ type Tried<T> = E.Either<Pick<FailedTask, 'attempts' | 'cause'>, T> | typeof ABO
 
 const thrown = (error: unknown): RolloutCause => ({
   _tag: 'ThrownRollout',
-  reason: error instanceof Error ? `${error.name}: ${error.message}` : String(error),
+  reason: namedMessage(error),
   error,
 })
 

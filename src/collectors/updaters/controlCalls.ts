@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Alarms, Clock } from '../../core/capabilities.js'
+import { errorMessage } from '../../core/failure.js'
 import type { EngineClient, EngineFailure, EngineState } from '../../data/engineClient.js'
 
 /** What calls need of the world. */
@@ -57,7 +58,7 @@ export const bounded = async <A>(
   try {
     return await Promise.race([call(), over.then((why) => failed(engine, 'unknown', `no answer: ${why}`))])
   } catch (error) {
-    return failed(engine, 'unknown', error instanceof Error ? error.message : String(error))
+    return failed(engine, 'unknown', errorMessage(error))
   } finally {
     forget()
   }

@@ -4,7 +4,7 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'
 import type { Alarms, Clock } from '../../core/capabilities.js'
 import type { Changing } from '../../core/changing.js'
-import { describe } from '../../core/failure.js'
+import { describe, namedMessage } from '../../core/failure.js'
 import type { Key } from '../../core/key.js'
 import { aFunction, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { Json } from '../../data/codecs/plainValues.js'
@@ -152,7 +152,7 @@ const played = async <O, P>(
     using rows = result.right.rows
     return { bytes: encodeRollout(result.right), policyVersion: rolloutVersion(rows.value) }
   } catch (error) {
-    return { reason: error instanceof Error ? `${error.name}: ${error.message}` : String(error) }
+    return { reason: namedMessage(error) }
   } finally {
     silence()
   }

@@ -162,7 +162,7 @@ export const readCapture = async (source: ByteSource): Promise<E.Either<FormatFa
   let wholeBytes = 0
   let bad: string | undefined
   const fail = (reason: string) =>
-    E.left({ _tag: 'FormatFailure', format: 'captured sessions', path: source.name, reason } as const)
+    E.left({ _tag: 'FormatFailure', format: 'captured sessions', where: source.name, reason } as const)
   for await (const row of readJsonLines(source, { schema: record })) {
     if (bad !== undefined) return fail(bad)
     if (E.isLeft(row)) {

@@ -1,5 +1,6 @@
 /** Packages that only some programs need: loaded when they are asked for, and a failure that says how to get them otherwise. */
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { errorMessage } from '../../core/failure.js'
 
 /** A package that is needed is not installed, or does not load. */
 export interface PackageFailure {
@@ -25,5 +26,5 @@ export const optionalPackage = <T>(
   TE.tryCatch(load, (error) => ({
     _tag: 'PackageFailure',
     package: name,
-    reason: `${purpose} needs the package ${name}, which does not load (npm install ${name}): ${error instanceof Error ? error.message : String(error)}`,
+    reason: `${purpose} needs the package ${name}, which does not load (npm install ${name}): ${errorMessage(error)}`,
   }))

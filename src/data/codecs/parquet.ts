@@ -5,7 +5,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { FileMetaData, PageHeader, SchemaTree } from 'hyparquet'
 import type { z } from 'zod'
 import type { ByteSource } from '../../core/byteSource.js'
-import { FailureError, type FileFailure, type FormatFailure } from '../../core/failure.js'
+import { errorMessage, FailureError, type FileFailure, type FormatFailure } from '../../core/failure.js'
 import type { RowFailure, RowProblem } from '../task.js'
 import { rowFailure } from '../task.js'
 import { describeIssues } from './jsonl.js'
@@ -97,7 +97,7 @@ const fileOf = (source: ByteSource) => ({
 /** The library reads fields of a damaged footer that are not there: its TypeError says nothing about the file. */
 const problemOf = (error: unknown): string => {
   if (error instanceof TypeError) return 'a part that must be there is missing'
-  return error instanceof Error ? error.message : String(error)
+  return errorMessage(error)
 }
 
 /** Everything that the library or the guard throws is about the file; the source's own failures pass through. */
@@ -226,9 +226,7 @@ const checkGroup = async (
       checkColumn(column, { header: library.pages.parquetHeader, decompress })
     } catch (error) {
       if (error instanceof FailureError) throw error
-      throw new ParquetProblem(
-        `column ${leaf.path.join('.')}, row group ${group.index}: ${error instanceof Error ? error.message : String(error)}`,
-      )
+      throw new ParquetProblem(`column ${leaf.path.join('.')}, row group ${group.index}: ${errorMessage(error)}`)
     }
   }
 }

@@ -149,16 +149,3 @@ export const checkValues = (
       throw new ParquetProblem(`encoding ${encoding} is not supported`)
   }
 }
-
-const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, n) => {
-  let c = n
-  for (let k = 0; k < 8; k++) c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1
-  return c
-})
-
-/** CRC-32 as in gzip, which pages may carry. */
-export const crc32 = (bytes: Uint8Array): number => {
-  let c = 0xffffffff
-  for (const byte of bytes) c = CRC_TABLE[(c ^ byte) & 0xff]! ^ (c >>> 8)
-  return (c ^ 0xffffffff) | 0
-}

@@ -127,7 +127,7 @@ const readHeader = (file: OpenFile): TE.TaskEither<SafetensorsReadFailure, Safet
 const at =
   (path: string) =>
   (failure: SafetensorsReadFailure): SafetensorsReadFailure =>
-    failure._tag === 'FormatFailure' ? { ...failure, path } : failure
+    failure._tag === 'FormatFailure' ? { ...failure, where: path } : failure
 
 /** Closes the file if what comes after its opening fails. */
 const closing = <E, T>(file: OpenFile, next: TE.TaskEither<E, T>): TE.TaskEither<E | FileFailure, T> =>

@@ -31,7 +31,7 @@ const INDEX = 'model.safetensors.index.json'
 type OpenFiles = Pick<Files, 'open' | 'readText' | 'exists'>
 
 const refuse = (path: string, reason: string): E.Either<FormatFailure, never> =>
-  E.left({ _tag: 'FormatFailure', format: 'safetensors index', path, reason })
+  E.left({ _tag: 'FormatFailure', format: 'safetensors index', where: path, reason })
 
 /** Shard by name of the tensor. */
 const parseIndex = (path: string, text: string): E.Either<FormatFailure, ReadonlyMap<string, string>> => {

@@ -1,7 +1,7 @@
 /** Files of events that TensorBoard reads: records with checksums, each a message of TensorFlow's `Event`. */
 import { joinBytes } from '../../core/joinBytes.js'
+import { type MessageWriter, protobufWriter } from '../../core/protobuf.js'
 import { crc32c } from './crc32.js'
-import { protoBytes, protoDouble, protoInteger } from './protobuf.js'
 
 /** A checksum of bytes that hold checksums themselves: turned by 15 bits, plus a constant. */
 const masked = (checksum: number): number => (((checksum >>> 15) | (checksum << 17)) + 0xa282ead8) >>> 0
@@ -36,41 +36,53 @@ export type BoardEvent = { readonly seconds: number; readonly step: number } & (
 const FLOAT = 1
 const STRING = 7
 
-/** Metadata that says which of TensorBoard's plugins shows a value. */
-const shownBy = (plugin: string): Uint8Array => protoBytes(9, [protoBytes(1, [protoBytes(1, plugin)])])
+/** Writes a value of a summary: a tensor without axes, and the plugin of TensorBoard that shows it. */
+const summaryValue = (
+  summary: MessageWriter,
+  [tag, plugin]: readonly [string, string],
+  tensor: (writer: MessageWriter) => void,
+): void =>
+  summary.message(1, (value) => {
+    value.text(1, tag)
+    value.message(8, tensor)
+    value.message(9, (metadata) => metadata.message(1, (data) => data.text(1, plugin)))
+  })
 
-/** A value of a summary: a tensor without axes. */
-const summaryValue = (tag: string, plugin: string, tensor: readonly Uint8Array[]): Uint8Array =>
-  protoBytes(1, [protoBytes(1, tag), protoBytes(8, tensor), shownBy(plugin)])
+/** Writes the type of a tensor, and a shape without axes. */
+const typed = (tensor: MessageWriter, type: number): void => {
+  tensor.integer(1, type)
+  tensor.message(2, () => {})
+}
 
-const NO_AXES = protoBytes(2, [])
+const scalar = (summary: MessageWriter, [tag, value]: readonly [string, number]): void =>
+  summaryValue(summary, [tag, 'scalars'], (tensor) => {
+    typed(tensor, FLOAT)
+    tensor.bytes(5, new Uint8Array(Float32Array.of(value).buffer))
+  })
 
-const scalar = (tag: string, value: number): Uint8Array =>
-  summaryValue(tag, 'scalars', [
-    protoInteger(1, FLOAT),
-    NO_AXES,
-    protoBytes(5, new Uint8Array(Float32Array.of(value).buffer)),
-  ])
+const text = (summary: MessageWriter, [tag, value]: readonly [string, string]): void =>
+  summaryValue(summary, [tag, 'text'], (tensor) => {
+    typed(tensor, STRING)
+    tensor.text(8, value)
+  })
 
-const text = (tag: string, value: string): Uint8Array =>
-  summaryValue(tag, 'text', [protoInteger(1, STRING), NO_AXES, protoBytes(8, value)])
-
-const contents = (event: BoardEvent): Uint8Array => {
+const writeContents = (writer: MessageWriter, event: BoardEvent): void => {
   switch (event.what) {
     case 'version':
-      return protoBytes(3, 'brain.Event:2')
+      writer.text(3, 'brain.Event:2')
+      break
     case 'restart':
-      return protoBytes(7, [protoInteger(1, 1)])
+      writer.message(7, (log) => log.integer(1, 1))
+      break
     case 'scalars':
-      return protoBytes(
-        5,
-        Object.entries(event.values).map(([tag, value]) => scalar(tag, value)),
-      )
+      writer.message(5, (summary) => {
+        for (const each of Object.entries(event.values)) scalar(summary, each)
+      })
+      break
     case 'texts':
-      return protoBytes(
-        5,
-        Object.entries(event.values).map(([tag, value]) => text(tag, value)),
-      )
+      writer.message(5, (summary) => {
+        for (const each of Object.entries(event.values)) text(summary, each)
+      })
   }
 }
 
@@ -85,5 +97,14 @@ const contents = (event: BoardEvent): Uint8Array => {
  * @example
  * encodeBoardEvent({ what: 'scalars', seconds: 1, step: 2, values: { loss: 0.5 } }).length // 62
  */
-export const encodeBoardEvent = (event: BoardEvent): Uint8Array =>
-  tfRecord(joinBytes([protoDouble(1, event.seconds), protoInteger(2, event.step), contents(event)]))
+export const encodeBoardEvent = (event: BoardEvent): Uint8Array => {
+  const { seconds, step } = event
+  if (!Number.isSafeInteger(step) || step < 0)
+    throw new RangeError(`encodeBoardEvent: step: expected an integer of at least 0, got ${step}`)
+  const writer = protobufWriter()
+  // as in proto3, a field that is 0 is not written
+  if (seconds !== 0) writer.double(1, seconds)
+  if (step !== 0) writer.integer(2, step)
+  writeContents(writer, event)
+  return tfRecord(writer.finish())
+}

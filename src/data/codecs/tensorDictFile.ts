@@ -109,7 +109,7 @@ export const readTensorDictAt = (
       return assemble(found, (block) => blocks.get(block)!, read) // all of them were read
     }),
     TE.map(own),
-    TE.mapLeft((failure) => (failure._tag === 'FormatFailure' ? { ...failure, path: file } : failure)),
+    TE.mapLeft((failure) => (failure._tag === 'FormatFailure' ? { ...failure, where: file } : failure)),
   )
 
 /**

@@ -13,7 +13,7 @@ import type { ByteSource } from '../../core/byteSource.js'
 import type { FormatFailure } from '../../core/failure.js'
 import { parseJson } from '../../core/json.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
-import type { RowFailure } from '../task.js'
+import { type RowFailure, rowFailure } from '../task.js'
 import { leafEntries } from '../tensorDict/leaves.js'
 import { type TensorDict, TensorDictError } from '../tensorDict/tensorDict.js'
 import type { PackageFailure } from './optionalPackage.js'
@@ -168,13 +168,9 @@ const batchOf = (
     for (const [row, cells] of rows.entries()) {
       const parsed = parseCell(cells[name], place, storage)
       if (E.isLeft(parsed))
-        return E.left({
-          _tag: 'RowFailure',
-          source: source.name,
-          unit: 'row',
-          row: row + 1,
-          reason: `${name}: ${parsed.left}`,
-        })
+        return E.left(
+          rowFailure(source.name, { first: { row: row + 1, reason: `${name}: ${parsed.left}` }, unit: 'row' }),
+        )
       for (const item of parsed.right) flat.push(item)
     }
     leaves.set(JSON.stringify(place.path), { place, flat })

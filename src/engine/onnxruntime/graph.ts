@@ -5,9 +5,10 @@
  * `collect` walks from the wanted values back to values that have data, `graphKey` names the structure, and `encodeModel`
  * writes it as an ONNX model.
  */
+
+import { type MessageWriter, protobufWriter } from '../../core/protobuf.js'
 import type { OnnxArray, OnnxType } from './binding.js'
 import { type Origin, operationName } from './origin.js'
-import { type MessageWriter, protobufWriter } from './protobuf.js'
 
 export type Attribute =
   | number

@@ -1,5 +1,7 @@
 /** Which kernel call of tfjs recorded an operation, and what to say when it fails. */
+
 import * as tf from '@tensorflow/tfjs-core'
+import { errorMessage } from '../../core/failure.js'
 
 /** A kernel call: what tfjs asked for, and from where. */
 export interface Origin {
@@ -86,7 +88,7 @@ export class KernelError extends Error {
 
 /** What onnxruntime said, with the kernel that it is about. */
 export const kernelError = (graph: Recorded, doing: 'compile' | 'run', cause: unknown): KernelError => {
-  const reason = cause instanceof Error ? cause.message : String(cause)
+  const reason = errorMessage(cause)
   const index = OPERATION_NAME.exec(reason)?.[1]
   const origin = index === undefined ? undefined : graph.operations[Number(index)]?.origin
   if (origin == null) {

@@ -20,6 +20,8 @@ import type { ToolFailure } from './toolFailure.js'
 export interface EnvFailure {
   readonly _tag: 'EnvFailure'
   readonly env: string
+  /** The environment's name. */
+  readonly where: string
   readonly reason: string
   readonly cause?: RowFailure | TemplateFailure | PolicyFailure | SpecMismatch | ToolFailure
 }
@@ -176,6 +178,7 @@ export interface Env<O, in A> {
 export const envFailure = (env: string, reason: string, cause?: NonNullable<EnvFailure['cause']>): EnvFailure => ({
   _tag: 'EnvFailure',
   env,
+  where: env,
   reason,
   ...(cause !== undefined && { cause }),
 })

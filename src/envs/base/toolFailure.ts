@@ -10,5 +10,7 @@ export interface ToolFailure {
   readonly _tag: 'ToolFailure'
   readonly tool: string
   readonly kind: 'arguments' | 'failed' | 'timeout' | 'infrastructure'
+  /** The tool in words: `the tool 'search'`. */
+  readonly where: string
   readonly reason: string
 }

@@ -6,6 +6,7 @@ import { child, formatKey, type Key } from '../../core/key.js'
 import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import { parseStrictJson } from '../../data/codecs/strictJson.js'
 import type { HistoryAction, HistoryPrompt, Policy, PolicyFailure } from '../../data/policy.js'
+import { fitSchema } from '../../data/schemaJson.js'
 import type { Task } from '../../data/task.js'
 import { data } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
@@ -103,8 +104,7 @@ const verdictOf = <V>(reply: string, schema: z.ZodType<V>): E.Either<string, V> 
   if (E.isLeft(parsed)) return E.left('it is no JSON')
   const strict = parseStrictJson(json) // refuses a key that occurs twice, of which `parseJson` takes the last
   if (E.isLeft(strict)) return strict
-  const checked = schema.safeParse(parsed.right)
-  return checked.success ? E.right(checked.data) : E.left(z.prettifyError(checked.error))
+  return fitSchema(schema, parsed.right)
 }
 
 const failed = (rewardName: string, reason: string, cause?: PolicyFailure): E.Either<RewardFailure, never> =>

@@ -1,5 +1,6 @@
 /** Rewards from plain functions. */
 import * as E from 'fp-ts/lib/Either.js'
+import { namedMessage } from '../../core/failure.js'
 import { aNumber, aRecord, aText, checkOptions, unknownName } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
 import type { History } from '../../text/history/history.js'
@@ -65,10 +66,6 @@ export const scoredValue = (
 const shown = (value: unknown): string =>
   typeof value === 'number' || value === undefined || value === null ? String(value) : `a value of type ${typeof value}`
 
-/** Formats an exception in one line. */
-export const thrown = (error: unknown): string =>
-  error instanceof Error ? `${error.name}: ${error.message}` : String(error)
-
 /**
  * Makes a reward of a plain function, for `RewardTransform`, `weightedService` and the law kits.
  *
@@ -102,7 +99,7 @@ export const rewardOf = <T extends Task = Task, const P extends string = never>(
           const scored = scoredValue(value, options)
           return E.isLeft(scored) ? failed(task.id, scored.left) : scored
         } catch (error) {
-          return failed(task.id, `it threw ${thrown(error)}`)
+          return failed(task.id, `it threw ${namedMessage(error)}`)
         }
       },
   }

@@ -5,6 +5,7 @@ import type * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Browser as Chromium } from 'playwright-core'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
 import type { Alarms, Clock, Files, Ids } from '../../core/capabilities.js'
+import { errorMessage } from '../../core/failure.js'
 import type { Gate, GateFailure, OpenGate } from '../../core/http.js'
 import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
@@ -231,7 +232,7 @@ const browserOf = (lib: Library, gate: Gate, settings: Settings, first: Room): B
         const found = await pageFor(now, ref, action, settings)
         return '_tag' in found ? found : await actOn(now, found, action, { settings, signal })
       } catch (error) {
-        return { _tag: 'Dead', reason: clipped(error instanceof Error ? error.message : String(error), 1000) }
+        return { _tag: 'Dead', reason: clipped(errorMessage(error), 1000) }
       }
     },
     close: async () => {
@@ -291,7 +292,7 @@ export const openBrowser = (options: BrowserOptions): TE.TaskEither<BrowserFailu
       return E.right(browserOf(lib.right, gate.right, settings, { chromium, pages: new Map() }))
     } catch (error) {
       await gate.right.close()
-      const reason = clipped(error instanceof Error ? error.message : String(error), 1000)
+      const reason = clipped(errorMessage(error), 1000)
       return E.left({
         _tag: 'BrowserFailure',
         reason: `the browser ${options.executablePath} does not start: ${reason}`,

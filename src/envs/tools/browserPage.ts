@@ -2,6 +2,7 @@
 
 import * as E from 'fp-ts/lib/Either.js'
 import type { BrowserContext, Page, Request } from 'playwright-core'
+import { errorMessage } from '../../core/failure.js'
 import type { ContentPart } from '../../text/history/history.js'
 import { type AllowedOrigins, checkAddress } from './browserOrigins.js'
 import { clipped } from './clipped.js'
@@ -67,7 +68,7 @@ const makeNotes = (): Notes => {
 
 /** The first line of an error of Playwright, without its log of attempts. */
 const firstLine = (error: unknown): string => {
-  const text = error instanceof Error ? error.message : String(error)
+  const text = errorMessage(error)
   return clipped(text.split('\n')[0] ?? '', 500)
 }
 

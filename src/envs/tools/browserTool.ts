@@ -7,10 +7,10 @@ import type { ToolFailure } from '../base/toolFailure.js'
 import type { Transform } from '../transforms/transform.js'
 import type { Browser, BrowserOutcome, PageRef } from './browser.js'
 import type { BrowserAction } from './browserPage.js'
-import { type SimpleToolTransformOptions, TOOL_TRANSFORM_OPTIONS, toolSettings } from './simpleToolTransform.js'
+import { NAMED_TOOL_OPTIONS, type NamedToolOptions, namedToolTransform } from './simpleToolTransform.js'
 import { type Tool, type ToolReply, tool, toolFailure } from './tool.js'
 import { ToolRegistry } from './toolRegistry.js'
-import { type ToolEntries, toolTransform } from './toolTransform.js'
+import type { ToolEntries } from './toolTransform.js'
 
 const parameters = {
   action: z.enum(['navigate', 'click', 'type', 'extract', 'scroll', 'screenshot']),
@@ -94,11 +94,8 @@ export const browserTool = (browser: Browser, { name = 'browser' }: { readonly n
  */
 export const BrowserTransform = (
   browser: Browser,
-  options: Omit<SimpleToolTransformOptions, 'registry'> = {},
+  options: NamedToolOptions = {},
 ): Transform<null, HistoryPrompt, ToolEntries> => {
-  checkOptions('BrowserTransform', options, TOOL_TRANSFORM_OPTIONS)
-  const registry = ToolRegistry([browserTool(browser)])
-  return toolTransform(
-    toolSettings('BrowserTransform', { ...options, registry }, { order: 'parallel', onError: 'continue' }),
-  )
+  checkOptions('BrowserTransform', options, NAMED_TOOL_OPTIONS)
+  return namedToolTransform({ name: 'BrowserTransform', registry: ToolRegistry([browserTool(browser)]), ...options })
 }

@@ -28,7 +28,7 @@ export interface McpAddress {
 }
 
 /** A connection to a server: any `Transport` of `@modelcontextprotocol/sdk`. */
-export interface McpTransport {
+interface McpTransport {
   readonly start: () => Promise<void>
   readonly send: (message: never) => Promise<void>
   readonly close: () => Promise<void>

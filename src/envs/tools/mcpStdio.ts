@@ -2,6 +2,7 @@
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import * as E from 'fp-ts/lib/Either.js'
 import type { ProcessEnd, TalkingProcess } from '../../core/capabilities.js'
+import { asError } from '../../core/failure.js'
 import type { McpLibrary, McpLimits, McpProgram, McpWorld } from './mcp.js'
 import type { McpWire } from './mcpWire.js'
 
@@ -54,7 +55,7 @@ export const stdioWire = (
     } catch (error) {
       badLines++
       if (badLines > MOST_BAD_LINES) giveUp(`it wrote ${badLines} lines that are no messages`)
-      transport.onerror?.(error instanceof Error ? error : new Error(String(error)))
+      transport.onerror?.(asError(error))
     }
     return 'read'
   }

@@ -3,9 +3,9 @@ import { checkOptions } from '../../core/options.js'
 import type { HistoryPrompt } from '../../data/policy.js'
 import type { Transform } from '../transforms/transform.js'
 import type { McpTools } from './mcpTools.js'
-import { type SimpleToolTransformOptions, TOOL_TRANSFORM_OPTIONS, toolSettings } from './simpleToolTransform.js'
+import { NAMED_TOOL_OPTIONS, type NamedToolOptions, namedToolTransform } from './simpleToolTransform.js'
 import { ToolRegistry } from './toolRegistry.js'
-import { type ToolEntries, toolTransform } from './toolTransform.js'
+import type { ToolEntries } from './toolTransform.js'
 
 /**
  * `SimpleToolTransform` with the tools that MCP servers have when it is made.
@@ -16,11 +16,8 @@ import { type ToolEntries, toolTransform } from './toolTransform.js'
  */
 export const MCPToolTransform = (
   mcp: McpTools,
-  options: Omit<SimpleToolTransformOptions, 'registry'> = {},
+  options: NamedToolOptions = {},
 ): Transform<null, HistoryPrompt, ToolEntries> => {
-  checkOptions('MCPToolTransform', options, TOOL_TRANSFORM_OPTIONS)
-  const registry = ToolRegistry(mcp.tools())
-  return toolTransform(
-    toolSettings('MCPToolTransform', { ...options, registry }, { order: 'parallel', onError: 'continue' }),
-  )
+  checkOptions('MCPToolTransform', options, NAMED_TOOL_OPTIONS)
+  return namedToolTransform({ name: 'MCPToolTransform', registry: ToolRegistry(mcp.tools()), ...options })
 }

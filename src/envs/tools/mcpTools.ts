@@ -3,6 +3,7 @@
 import type { Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
 import * as E from 'fp-ts/lib/Either.js'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
+import { errorMessage } from '../../core/failure.js'
 import { aFunction, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import { excerpt } from '../../core/secrets.js'
 import type { ToolFailure } from '../base/toolFailure.js'
@@ -66,7 +67,7 @@ const argumentsProblem = (args: Readonly<Record<string, unknown>>, maxBytes: num
     const { length } = JSON.stringify(args)
     return length > maxBytes ? `the arguments have ${length} characters, more than ${maxBytes}` : undefined
   } catch (error) {
-    return `the arguments cannot be written as JSON: ${error instanceof Error ? error.message : String(error)}`
+    return `the arguments cannot be written as JSON: ${errorMessage(error)}`
   }
 }
 

@@ -1,32 +1,21 @@
-import type { Alarms } from '../../core/capabilities.js'
-import { type Limiter, limiter } from '../../core/limiter.js'
-import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { aList, aRecord, checkOptions } from '../../core/options.js'
 import type { HistoryPrompt } from '../../data/policy.js'
-import { liveAlarms } from '../../live/clock.js'
 import { type Message, textOf } from '../../text/history/history.js'
 import type { Transform } from '../transforms/transform.js'
-import { type AskedCalls, callsOfMessage } from './askedCalls.js'
+import { type AskedCalls, type CallFinder, callsOfMessage } from './askedCalls.js'
 import { type CodeFence, codeFences } from './codeFences.js'
-import type { ToolLimits } from './simpleToolTransform.js'
 import type { Tool } from './tool.js'
 import { ToolRegistry } from './toolRegistry.js'
-import { type ToolEntries, type ToolTransformOptions, toolTransform } from './toolTransform.js'
+import { TOOL_CALL_OPTIONS, type ToolCallOptions, type ToolEntries, toolTransform } from './toolTransform.js'
 
 const NAME = 'PythonInterpreter'
 
-export interface PythonInterpreterOptions {
+/** Options of `PythonInterpreter`. A message without code `continue`s its episode by default. */
+export interface PythonInterpreterOptions extends ToolCallOptions {
   /** What runs the code: `pythonTool`, which its maker closes at the end. */
   readonly tool: Tool
   /** Words behind an opening fence that mean Python. Default: python, python3, py. */
   readonly languages?: readonly string[]
-  /** What a message without code does to its episode. Default `continue`. */
-  readonly onNoCall?: ToolTransformOptions['onNoCall']
-  /** The role of the messages with results. Default `tool`. */
-  readonly role?: string
-  readonly limits?: ToolLimits
-  /** How many blocks run at a time, of all conversations that share it. Default: 8 of those of this transform. */
-  readonly limiter?: Limiter
-  readonly alarms?: Alarms
 }
 
 /** The blocks of code of a message, as calls of the tool; a message that calls it by name is taken at its word. */
@@ -38,16 +27,6 @@ const callsOf = (reply: Message, name: string, languages: readonly string[]): As
     calls: blocks.filter(({ isClosed }) => isClosed).map(({ code }) => ({ name, arguments: { code } })),
     malformed: blocks.some(({ isClosed }) => !isClosed) ? ['a block of code has no closing fence'] : [],
   }
-}
-
-const PYTHON_INTERPRETER_OPTIONS: OptionKinds<PythonInterpreterOptions> = {
-  tool: aRecord,
-  languages: aList,
-  onNoCall: oneOf('terminate', 'continue'),
-  role: aText,
-  limits: aRecord,
-  limiter: aRecord,
-  alarms: aRecord,
 }
 
 /**
@@ -64,16 +43,11 @@ const PYTHON_INTERPRETER_OPTIONS: OptionKinds<PythonInterpreterOptions> = {
  * PythonInterpreter({ tool: pythonTool({ memory: 'session' }) }).name // 'PythonInterpreter'
  */
 export const PythonInterpreter = (options: PythonInterpreterOptions): Transform<null, HistoryPrompt, ToolEntries> => {
-  checkOptions('PythonInterpreter', options, PYTHON_INTERPRETER_OPTIONS)
-  const { tool, languages = ['python', 'python3', 'py'], onNoCall = 'continue', role = 'tool', limits = {} } = options
-  const { calls: maxCalls = 16, rounds: maxRounds = 32, timeoutMs = 60_000 } = limits
+  checkOptions(NAME, options, { ...TOOL_CALL_OPTIONS, tool: aRecord, languages: aList })
+  const { tool, languages = ['python', 'python3', 'py'], onNoCall = 'continue', ...rest } = options
+  const read: CallFinder = (reply) => callsOf(reply, tool.name, languages)
   return toolTransform({
-    ...{ name: NAME, registry: ToolRegistry([tool]), onNoCall, role, maxCalls, maxRounds },
-    read: (reply) => callsOf(reply, tool.name, languages),
-    run: {
-      ...{ order: 'sequence', onError: 'continue', timeoutMs, onLate: () => {} },
-      alarms: options.alarms ?? liveAlarms,
-      limiter: options.limiter ?? limiter(8),
-    },
+    ...{ name: NAME, registry: ToolRegistry([tool]), read, order: 'sequence', onNoCall },
+    ...rest,
   })
 }

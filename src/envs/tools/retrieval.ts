@@ -3,9 +3,9 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
 import type { HttpFailure, HttpReply, HttpRequest, Transport } from '../../core/http.js'
-import { parseJson } from '../../core/json.js'
 import { aFunction, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import { sipHash } from '../../core/sipHash.js'
+import { parseJsonAs } from '../../data/schemaJson.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { clipped } from './clipped.js'
 import { type Passage, type RetrievalCacheOptions, retrievalCache } from './retrievalCache.js'
@@ -124,12 +124,9 @@ const read = (
   reply: HttpReply,
   schema: z.ZodType<readonly Passage[]>,
 ): E.Either<ToolFailure, readonly Passage[]> => {
-  const wrong = (reason: string) =>
-    E.left(toolFailure(name, 'infrastructure', `the engine answered what it must not: ${clipped(reason, 500)}`))
-  const json = parseJson(reply.text)
-  if (E.isLeft(json)) return wrong(json.left)
-  const parsed = schema.safeParse(json.right)
-  return parsed.success ? E.right(parsed.data) : wrong(z.prettifyError(parsed.error))
+  const wrong = (reason: string): ToolFailure =>
+    toolFailure(name, 'infrastructure', `the engine answered what it must not: ${clipped(reason, 500)}`)
+  return E.mapLeft(wrong)(parseJsonAs(schema, reply.text))
 }
 
 type Found = E.Either<ToolFailure, readonly Passage[]>

@@ -6,6 +6,7 @@
 import { isRight } from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
+import { errorMessage } from '../../core/failure.js'
 import { parseJson } from '../../core/json.js'
 
 /** What is used of a Keyv: `new Keyv()` and `new Keyv({ store })` have it. */
@@ -70,9 +71,8 @@ export const retrievalCache = (
     if (health === 'well') onNote(`the cache does not work, and is done without: ${reason}`)
     health = 'ill'
   }
-  const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
   // Keyv tells errors of its store as events, and throws for an event that nobody listens to.
-  store.on?.('error', (error) => fail(textOf(error)))
+  store.on?.('error', (error) => fail(errorMessage(error)))
   /** What the store says in time; undefined if it fails. */
   const ask = async (work: () => Promise<unknown>): Promise<unknown> => {
     const life = cancellation({ deadlineMs: waitMs })
@@ -81,7 +81,7 @@ export const retrievalCache = (
       if (value !== ABORTED) return value
       fail(`no answer within ${waitMs} ms`)
     } catch (error) {
-      fail(textOf(error))
+      fail(errorMessage(error))
     } finally {
       life.release()
     }

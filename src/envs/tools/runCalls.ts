@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
 import type { Alarms } from '../../core/capabilities.js'
+import { errorMessage } from '../../core/failure.js'
 import { child, type Key } from '../../core/key.js'
 import type { Limiter } from '../../core/limiter.js'
 import type { ContentPart, ToolCall } from '../../text/history/history.js'
@@ -79,7 +80,7 @@ const attempt = async (tool: Tool, call: ToolCall, context: Parameters<Tool['cal
   try {
     return await tool.call(call.arguments, context)()
   } catch (error) {
-    return E.left(toolFailure(tool.name, 'failed', error instanceof Error ? error.message : String(error)))
+    return E.left(toolFailure(tool.name, 'failed', errorMessage(error)))
   }
 }
 

@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
+import { errorMessage } from '../../core/failure.js'
 import type { Key } from '../../core/key.js'
 import { aFunction, anything, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { ContentPart, ToolCall } from '../../text/history/history.js'
@@ -58,10 +59,9 @@ export const toolFailure = (tool: string, kind: ToolFailure['kind'], reason: str
   _tag: 'ToolFailure',
   tool,
   kind,
+  where: `the tool '${tool}'`,
   reason,
 })
-
-const thrownReason = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 const checked = <A extends z.ZodObject>(
   name: string,
@@ -109,7 +109,7 @@ export const tool = <A extends z.ZodRawShape, S>(options: ToolOptions<A, S>): To
             const running = run(read, context as ToolContext<S>)
             return typeof running === 'function' ? await running() : E.right(await running)
           } catch (error) {
-            return E.left(toolFailure(name, 'failed', thrownReason(error)))
+            return E.left(toolFailure(name, 'failed', errorMessage(error)))
           }
         }),
       ),

@@ -3,20 +3,31 @@ import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { cancellation } from '../../core/cancellation.js'
+import type { Alarms } from '../../core/capabilities.js'
 import { child, formatKey, type Key, parseKey } from '../../core/key.js'
+import { type Limiter, limiter } from '../../core/limiter.js'
+import { aFunction, aRecord, aText, type OptionKinds, oneOf } from '../../core/options.js'
 import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { merge } from '../../data/tensorDict/merge.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
+import { liveAlarms } from '../../live/clock.js'
 import { append, type History, type Message, message, toolResult } from '../../text/history/history.js'
 import { type EnvFailure, endedRows, envFailure } from '../base/env.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { type StepContext, type Transform, transform } from '../transforms/transform.js'
-import type { AskedCalls, CallFinder } from './askedCalls.js'
+import { type AskedCalls, type CallFinder, callsOfMessage } from './askedCalls.js'
 import { clipped } from './clipped.js'
-import { type Observation, type RanCalls, type RunCallsOptions, runCalls, type ToolStates } from './runCalls.js'
+import {
+  type LateCall,
+  type Observation,
+  type RanCalls,
+  type RunCallsOptions,
+  runCalls,
+  type ToolStates,
+} from './runCalls.js'
 import type { ToolRegistry } from './toolRegistry.js'
 
 /** What a transform of tools adds: all values are JSON, one for each batch element. */
@@ -36,20 +47,72 @@ export type ToolEntries = {
   }>
 }
 
-export interface ToolTransformOptions {
+export interface ToolLimits {
+  /** Calls of a message that are run; the others are answered that they were not. Default 16. */
+  readonly calls?: number
+  /** Messages with calls in an episode: one more truncates it, and its calls are not run. Default 32. */
+  readonly rounds?: number
+  /** Milliseconds for each call. Default 60,000. */
+  readonly timeoutMs?: number
+}
+
+/** The options that every transform of tools has. */
+export interface ToolCallOptions {
+  /** What a message without a call does to its episode. Default `terminate`: it is the answer. */
+  readonly onNoCall?: 'terminate' | 'continue'
+  /** The role of the messages with results. Default `tool`. */
+  readonly role?: string
+  readonly limits?: ToolLimits
+  /** Limits calls at a time, also across transforms that share it. Default: 8 calls of this transform. */
+  readonly limiter?: Limiter
+  readonly alarms?: Alarms
+  /** Called for each reply that arrives after its time limit and is dropped. Default: none. */
+  readonly onLate?: (late: LateCall) => void
+}
+
+export interface ToolTransformOptions extends ToolCallOptions {
   readonly name: string
-  /** How calls are found. */
-  readonly read: CallFinder
   readonly registry: ToolRegistry
-  /** What a message without a call does to its episode. */
+  /** Finds the calls of a message. Default: those of its `toolCalls`. */
+  readonly read?: CallFinder
+  /** Run the calls of a message at once, or one after another. Default `parallel`. */
+  readonly order?: 'parallel' | 'sequence'
+  /** Go on after a call without a result, or skip the rest of the message. Default `continue`. */
+  readonly onError?: 'continue' | 'stop'
+}
+
+/** The options with their defaults. */
+interface Settings {
+  readonly name: string
+  readonly registry: ToolRegistry
+  readonly read: CallFinder
   readonly onNoCall: 'terminate' | 'continue'
-  /** Calls of a message that are run; the others are answered that they were not. */
-  readonly maxCalls: number
-  /** Messages with calls that an episode may have: the calls of one more are not run, and the episode is truncated. */
-  readonly maxRounds: number
-  /** The role of the messages with results. */
   readonly role: string
+  readonly maxCalls: number
+  readonly maxRounds: number
   readonly run: RunCallsOptions
+}
+
+const settingsOf = (options: ToolTransformOptions): Settings => {
+  const { name, registry, read = callsOfMessage, onNoCall = 'terminate', role = 'tool', limits = {} } = options
+  const { calls: maxCalls = 16, rounds: maxRounds = 32, timeoutMs = 60_000 } = limits
+  const { order = 'parallel', onError = 'continue', alarms = liveAlarms, onLate = () => {} } = options
+  const problems = Object.entries({ maxCalls, maxRounds, timeoutMs }).flatMap(([key, value]) =>
+    value >= 1 ? [] : [`${key} must be at least 1, got ${value}`],
+  )
+  if (problems.length > 0) throw new RangeError(`${name}: ${problems.join('; ')}`)
+  const run = { order, onError, timeoutMs, alarms, onLate, limiter: options.limiter ?? limiter(8) }
+  return { name, registry, read, onNoCall, role, maxCalls, maxRounds, run }
+}
+
+/** The kinds of `ToolCallOptions`, for `checkOptions`. */
+export const TOOL_CALL_OPTIONS: OptionKinds<ToolCallOptions> = {
+  onNoCall: oneOf('terminate', 'continue'),
+  role: aText,
+  limits: aRecord,
+  limiter: aRecord,
+  alarms: aRecord,
+  onLate: aFunction,
 }
 
 /** What is known of one batch element of a state. */
@@ -119,7 +182,7 @@ const ended = (next: TensorDict, ends: readonly End[]): TensorDict => {
 const answers = (
   observations: readonly Observation[],
   { calls, malformed }: AskedCalls,
-  { maxCalls, role }: Pick<ToolTransformOptions, 'maxCalls' | 'role'>,
+  { maxCalls, role }: Pick<Settings, 'maxCalls' | 'role'>,
 ): readonly Message[] => [
   ...observations.map(({ call, content }) => ({ ...toolResult(call, content), role })),
   ...calls
@@ -134,7 +197,7 @@ const REASON_LENGTH = 500
 const play = (
   row: Row,
   asked: AskedCalls,
-  options: ToolTransformOptions,
+  options: Settings,
   signal: AbortSignal,
 ): TE.TaskEither<ToolFailure, readonly [Row, End]> => {
   const { registry, maxCalls, maxRounds, onNoCall } = options
@@ -171,7 +234,7 @@ const malformedIn = (action: TensorDict): readonly (readonly string[])[] | undef
 /** All rows of a step at once; the first that fails calls the others off. */
 const playAll = async (
   rows: readonly (readonly [Row, AskedCalls | 'over'])[],
-  options: ToolTransformOptions,
+  options: Settings,
   signal: AbortSignal | undefined,
 ): Promise<E.Either<ToolFailure, readonly (readonly [Row, End])[]>> => {
   const all = cancellation({ signal })
@@ -193,21 +256,21 @@ const playAll = async (
 }
 
 /**
- * The transform that both orders of running calls share, for tools that are called in another way than by name and arguments.
+ * Runs the tool calls of the policy's last message and appends a message with the result of each, in
+ * the order of the calls. All transforms of tools are this one with other defaults. Use it for calls
+ * that are not made by name and arguments: `read` finds them.
  *
- * On step it reads the policy's message, runs its calls and appends a message with the result of each, in the order of the calls. What the tools
- * remember is in the state, for each batch element, and each call has a key of its own: a state that is stepped twice gives equal results, for
- * tools that are pure. An episode that the environment inside has ended runs no call.
+ * What tools remember is in the state, for each batch element, and each call has its own key. With
+ * pure tools, a state that is stepped twice gives equal results. An episode that the inner environment
+ * has ended runs no call.
  *
- * Errors   `Left(EnvFailure)` for an `infrastructure` failure of a tool, with it as the cause; throws RangeError for limits that are below 1.
+ * Errors   `Left(EnvFailure)` for an `infrastructure` failure of a tool, with that as its cause; throws
+ *          RangeError for limits below 1.
  * Effects  those of the tools.
  */
 export const toolTransform = (options: ToolTransformOptions): Transform<null, HistoryPrompt, ToolEntries> => {
-  const { name, read, maxCalls, maxRounds, run } = options
-  const problems = Object.entries({ maxCalls, maxRounds, timeoutMs: run.timeoutMs }).flatMap(([key, value]) =>
-    value >= 1 ? [] : [`${key} must be at least 1, got ${value}`],
-  )
-  if (problems.length > 0) throw new RangeError(`${name}: ${problems.join('; ')}`)
+  const settings = settingsOf(options)
+  const { name, read } = settings
   const step = (
     next: TensorDict<HistoryPrompt>,
     { previous, action, signal }: StepContext,
@@ -221,7 +284,7 @@ export const toolTransform = (options: ToolTransformOptions): Transform<null, Hi
       (row, i) => [row, over[i] === true ? 'over' : read(replies.get(i)!, malformed?.[i])] as const,
     )
     return async () => {
-      const played = await playAll(asked, options, signal)
+      const played = await playAll(asked, settings, signal)
       if (E.isLeft(played)) return E.left(envFailure(name, `the tool '${played.left.tool}' failed`, played.left))
       const entries = entriesOf(
         played.right.map(([row]) => row),

@@ -1,6 +1,6 @@
 /** The owner's side of the protocol of engineMessages.ts: requests become messages, messages become events and answers. */
 import type { ThreadPort } from '../../core/capabilities.js'
-import { errorNamed, FailureError } from '../../core/failure.js'
+import { errorMessage, errorNamed, FailureError } from '../../core/failure.js'
 import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../data/generation.js'
 import type { EngineAnswers, EngineCall, EngineMessage, EngineNews, StreamItem } from './engineMessages.js'
 import { type EventQueue, eventQueue } from './eventQueue.js'
@@ -77,7 +77,7 @@ export const engineConnection = (port: Pick<ThreadPort, 'post'>, window: number)
     try {
       post({ _tag: 'Generate', stream, request, credit: window, signal: signal?.aborted ? 'aborted' : 'open' })
     } catch (error) {
-      const reason = `the request cannot be sent: ${error instanceof Error ? error.message : String(error)}`
+      const reason = `the request cannot be sent: ${errorMessage(error)}`
       return refused({ _tag: 'GenerationFailure', kind: 'invalid', reason })
     }
     return follow(stream, signal)

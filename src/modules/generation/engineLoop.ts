@@ -1,6 +1,7 @@
 /** When the engine computes: one step after the other while there is work, asleep without it. */
 import { isLeft, tryCatch } from 'fp-ts/lib/Either.js'
 import type { Clock } from '../../core/capabilities.js'
+import { errorMessage } from '../../core/failure.js'
 import type { PauseMode } from '../../data/generation.js'
 import type { Scheduler } from './scheduler.js'
 
@@ -77,7 +78,7 @@ export const startEngineLoop = ({ scheduler, clock, nextArrival }: EngineLoopPar
   }
 
   const change = <T>(f: () => T): T | undefined => {
-    const result = tryCatch(f, (thrown) => (thrown instanceof Error ? thrown.message : String(thrown)))
+    const result = tryCatch(f, errorMessage)
     if (isLeft(result)) {
       error ??= result.left
       scheduler.fail({ _tag: 'GenerationFailure', kind: 'internal', reason: `the engine failed: ${error}` })

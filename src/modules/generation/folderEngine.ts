@@ -1,7 +1,7 @@
 /** The generation engine of a model folder: what a thread is told to run. */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Failure } from '../../core/failure.js'
+import { errorMessage, type Failure } from '../../core/failure.js'
 import { aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { scope } from '../../engine/scope.js'
 import { type BackendName, type SelectOptions, selectBackend } from '../../engine/select.js'
@@ -28,7 +28,7 @@ const select = ({ backend, threads }: FolderEngineOptions): TE.TaskEither<Failur
   const options: SelectOptions = { ...(backend && { backend }), ...(threads !== undefined && { threads }) }
   return TE.tryCatch(
     () => selectBackend(options),
-    (error) => ({ _tag: 'BackendFailure', reason: error instanceof Error ? error.message : String(error) }),
+    (error) => ({ _tag: 'BackendFailure', reason: errorMessage(error) }),
   )
 }
 

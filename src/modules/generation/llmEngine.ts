@@ -2,6 +2,7 @@
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Memory } from '../../core/capabilities.js'
+import { errorMessage } from '../../core/failure.js'
 import { aFunction, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import type {
   EngineInfo,
@@ -100,7 +101,7 @@ const settled = async <T>(task: TaskEither<WeightFailure, T>): Promise<Either<We
   try {
     return await task()
   } catch (error) {
-    return refusedWeights(error instanceof Error ? error.message : String(error))
+    return refusedWeights(errorMessage(error))
   }
 }
 

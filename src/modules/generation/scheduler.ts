@@ -1,5 +1,6 @@
 /** Which requests are computed when: the mutable middle of the engine. Every function runs to its end without waiting. */
 import { type Either, isLeft, tryCatch } from 'fp-ts/lib/Either.js'
+import { errorMessage } from '../../core/failure.js'
 import type { GenerationFailure } from '../../data/generation.js'
 import type { MetricsRecorder } from './engineMetrics.js'
 import type { EngineWeights } from './engineWeights.js'
@@ -70,12 +71,10 @@ const HEADROOM = 64
 
 const taskAge = ({ rows }: Task): Row => rows[0]!
 
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
-
 const broken = (operation: string, error: unknown): GenerationFailure => ({
   _tag: 'GenerationFailure',
   kind: 'internal',
-  reason: `the model failed in ${operation}: ${messageOf(error)}`,
+  reason: `the model failed in ${operation}: ${errorMessage(error)}`,
 })
 
 /** What was chosen for a row. */

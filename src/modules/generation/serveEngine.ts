@@ -1,6 +1,6 @@
 /** The engine's side of the protocol of engineMessages.ts: messages become calls, events and answers become messages. */
 import type { Clock, ThreadPort } from '../../core/capabilities.js'
-import type { Failure } from '../../core/failure.js'
+import { errorMessage, type Failure } from '../../core/failure.js'
 import type { GenerationEvent, LLMEngine } from '../../data/generation.js'
 import { liveClock } from '../../live/clock.js'
 import {
@@ -22,8 +22,6 @@ interface Sending {
   /** Settles when the engine has let go of the request, because nobody reads the stream any more. */
   returned: Promise<unknown> | null
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 /** Calls a method of the engine. */
 const perform = (engine: LLMEngine, call: EngineCall): Promise<unknown> => {
@@ -90,7 +88,7 @@ const send = async (stream: number, sending: Sending, outbox: Outbox): Promise<v
     }
     await sending.returned
   } catch (error) {
-    const reason = `the engine threw: ${messageOf(error)}`
+    const reason = `the engine threw: ${errorMessage(error)}`
     outbox.item({
       stream,
       event: { _tag: 'Failed', failure: { _tag: 'GenerationFailure', kind: 'internal', reason } },
@@ -150,7 +148,7 @@ export const serveEngine = (
       outbox.message({ _tag: 'Answer', call, value })
     } catch (error) {
       const name = error instanceof Error ? error.name : 'Error'
-      outbox.message({ _tag: 'Threw', call, name, message: messageOf(error) })
+      outbox.message({ _tag: 'Threw', call, name, message: errorMessage(error) })
     }
   }
 

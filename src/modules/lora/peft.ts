@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
-import type { ConfigFailure, ModelFailure } from '../../core/failure.js'
+import { type ConfigFailure, type ModelFailure, modelFailure } from '../../core/failure.js'
 import { anything, checkOptions, oneOf } from '../../core/options.js'
 import { encodeSafetensors } from '../../data/codecs/safetensors.js'
 import { readSafetensors } from '../../data/codecs/safetensorsFile.js'
@@ -25,7 +25,8 @@ export const PEFT_PREFIX = 'base_model.model.'
 
 const failure =
   (folder: string, file: string) =>
-  ({ reason }: { readonly reason: string }): ModelFailure => ({ _tag: 'ModelFailure', folder, file, reason })
+  ({ reason }: { readonly reason: string }): ModelFailure =>
+    modelFailure(folder, reason, file)
 
 /** Arrays by the names that this project uses. */
 const withoutPrefix = (arrays: ReadonlyMap<string, StoredArray>): ReadonlyMap<string, StoredArray> =>

@@ -3,15 +3,12 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
-import type { FileFailure, ModelFailure } from '../../core/failure.js'
+import { type FileFailure, type ModelFailure, modelFailure } from '../../core/failure.js'
+import { parseJson } from '../../core/json.js'
 
 /** A failure of a file of a model's folder. */
-export const fileProblem = (folder: string, file: string, reason: string): ModelFailure => ({
-  _tag: 'ModelFailure',
-  folder,
-  file,
-  reason,
-})
+export const fileProblem = (folder: string, file: string, reason: string): ModelFailure =>
+  modelFailure(folder, reason, file)
 
 /** The path of a file in a folder. */
 export const pathIn = (folder: string, file: string): string => `${folder.replace(/(?<!\/)\/+$/, '')}/${file}`
@@ -29,10 +26,8 @@ export const readJson = (files: Files, folder: string, file: string): TE.TaskEit
     TE.mapLeft(fromFile(folder, file)),
     TE.chainEitherK((text) =>
       pipe(
-        E.tryCatch(
-          () => JSON.parse(text) as unknown,
-          (error) => fileProblem(folder, file, `not JSON: ${error instanceof Error ? error.message : String(error)}`),
-        ),
+        parseJson(text),
+        E.mapLeft((reason) => fileProblem(folder, file, reason)),
         E.filterOrElse(
           (json): json is object => typeof json === 'object' && json !== null && !Array.isArray(json),
           () => fileProblem(folder, file, 'not a JSON object'),

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
-import type { FileFailure, ModelFailure } from '../../core/failure.js'
+import { type FileFailure, type ModelFailure, modelFailure } from '../../core/failure.js'
 import type { Hub, HubProgress, HubRepo } from '../../core/hub.js'
 import { bestStepOf, inOrder, RUN_LAYOUT, stepOf } from '../../data/runLayout.js'
 import { EMBEDDED_MODEL } from '../../live/embeddedModel.js'
@@ -22,14 +22,12 @@ export interface ModelAccess {
 
 type Found = TE.TaskEither<ModelFailure, string>
 
-const refusal = (folder: string, reason: string): ModelFailure => ({ _tag: 'ModelFailure', folder, reason })
-
-const refuse = (folder: string, reason: string): Found => TE.left(refusal(folder, reason))
+const refuse = (folder: string, reason: string): Found => TE.left(modelFailure(folder, reason))
 
 const inFolder =
   (folder: string) =>
   ({ reason }: FileFailure): ModelFailure =>
-    refusal(folder, reason)
+    modelFailure(folder, reason)
 
 /** Configuration, weights, tokenizer and templates: what a folder is loaded from. */
 const isNeeded = (path: string): boolean =>
@@ -55,10 +53,10 @@ const download = (repo: HubRepo, { hub = liveHub(), onProgress }: ModelAccess, t
         TE.map((paths) => paths[needed.indexOf('config.json')]),
       )
     }),
-    TE.mapLeft(({ reason }) => refusal(given, `${tried}the hub: ${reason}`)),
+    TE.mapLeft(({ reason }) => modelFailure(given, `${tried}the hub: ${reason}`)),
     TE.chainEitherK((config) =>
       config === undefined
-        ? E.left(refusal(given, `${tried}the hub: the repository has no config.json, so it is not a model`))
+        ? E.left(modelFailure(given, `${tried}the hub: the repository has no config.json, so it is not a model`))
         : E.right(config.slice(0, Math.max(0, config.length - '/config.json'.length))),
     ),
   )
@@ -107,7 +105,7 @@ const runModel = (folder: string, files: NonNullable<ModelAccess['files']>): Fou
       if (model !== undefined) return E.right(model)
       const places = `${RUN_LAYOUT.checkpoints}, ${RUN_LAYOUT.bestModel} and ${RUN_LAYOUT.model}`
       return E.left(
-        refusal(
+        modelFailure(
           folder,
           newest === undefined
             ? `it is a run without a checkpoint; looked in ${places}`

@@ -47,7 +47,10 @@ const readArrays = (files: Files, folder: string): TE.TaskEither<ModelFailure, R
     openCheckpoint(place, files),
     TE.chainW(readAll),
     TE.bimap(
-      ({ path: where = place, reason }) => fileProblem(folder, where.slice(place.length + 1), reason),
+      (failure) => {
+        const file = failure._tag === 'FileFailure' ? failure.path : (failure.where ?? place)
+        return fileProblem(folder, file.slice(place.length + 1), failure.reason)
+      },
       ({ arrays }) => arrays,
     ),
   )

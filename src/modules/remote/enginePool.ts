@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted, untilAborted } from '../../core/cancellation.js'
+import { errorMessage } from '../../core/failure.js'
 import { aFunction, aNumber, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import { route, startRouting } from '../../core/routing.js'
 import type { EngineClient, EngineFailure } from '../../data/engineClient.js'
@@ -116,7 +117,7 @@ const inTime = async <F extends { readonly reason: string }, T>(
     const result = await unlessAborted(task(), wait.signal)
     return result === ABORTED ? E.left({ reason: `no answer within ${deadlineMs} ms` }) : result
   } catch (error) {
-    return E.left({ reason: error instanceof Error ? error.message : String(error) })
+    return E.left({ reason: errorMessage(error) })
   } finally {
     wait.release()
   }
@@ -142,7 +143,7 @@ async function* eventsOf(
       yield { _tag: 'Failed', failure: failed('timeout', `${client.name} was silent for ${silenceMs} ms`) }
     }
   } catch (error) {
-    const reason = `${client.name} broke its contract: ${error instanceof Error ? error.message : String(error)}`
+    const reason = `${client.name} broke its contract: ${errorMessage(error)}`
     yield { _tag: 'Failed', failure: failed('internal', reason) }
   } finally {
     clearTimeout(timer)

@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { errorMessage } from '../../core/failure.js'
 import type { EngineClient, EngineFailure } from '../../data/engineClient.js'
 import type { GenerationEvent, LLMEngine } from '../../data/generation.js'
 import { makeRequestGate } from './requestGate.js'
@@ -29,7 +30,7 @@ export const localClient = (engine: LLMEngine, name: string): EngineClient => {
   })
   /** An engine that is gone rejects. */
   const asked = <T>(call: () => Promise<T>): TE.TaskEither<EngineFailure, T> =>
-    TE.tryCatch(call, (error) => failure('unreachable', error instanceof Error ? error.message : String(error)))
+    TE.tryCatch(call, (error) => failure('unreachable', errorMessage(error)))
   const given = <T>(task: TE.TaskEither<{ readonly reason: string }, T>): TE.TaskEither<EngineFailure, T> =>
     pipe(asked(task), TE.chainEitherK(E.mapLeft(({ reason }) => failure('refused', reason))))
 

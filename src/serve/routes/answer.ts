@@ -1,44 +1,100 @@
-/** Answering a request that was accepted: whole, or as a stream. */
+/** Endpoints that sample: they answer whole, or as a stream of chunks. */
 import * as E from 'fp-ts/lib/Either.js'
+import type { GenerationEvent } from '../../data/generation.js'
 import { type ApiFailure, errorBody, jsonResponse } from '../requests/failure.js'
 import type { StreamUsage } from '../requests/fields.js'
-import { afterFirst, type Job, type RunningJob, startJob, type WholePrompt, wholeJob } from '../requests/generation.js'
+import {
+  afterFirst,
+  failureOf,
+  type Job,
+  type RunningJob,
+  startJob,
+  type Usage,
+  usageJson,
+  type WholePrompt,
+  wholeJob,
+} from '../requests/generation.js'
 import type { Served } from '../requests/served.js'
 import { DONE, eventStream, frame } from '../requests/streams.js'
 import type { TokenWriting } from './logProbs.js'
 
-/** What an endpoint makes of its job. */
-export interface Answer {
+/** A request that was accepted. */
+interface Accepted {
   readonly job: Job
-  /** Null for a whole answer. */
+  /** `null` for an answer that is not streamed. */
   readonly stream: StreamUsage | null
+}
+
+/** One choice of a stream. */
+export interface Chunk {
+  readonly choice: object
+  /** Token counts so far, sent if the client asks for continuous usage. */
+  readonly usage: Usage
+  /** More fields of the frame. */
+  readonly fields?: object
+}
+
+/** Turns the events of a job into the chunks of a stream. */
+export interface ChunkWriter {
+  /** The fields of every frame. */
+  readonly head: object
+  /** Returns the chunks that an event of a prompt adds. */
+  readonly chunksOf: (prompt: number, event: GenerationEvent) => readonly Chunk[]
+  /** Returns the token counts of the whole job so far. */
+  readonly total: () => Usage
+}
+
+/** The two forms of an answer: one JSON object, or a stream of chunks. */
+interface Answer {
   readonly whole: (prompts: readonly WholePrompt[]) => object
-  readonly frames: (running: RunningJob, usage: StreamUsage) => AsyncGenerator<string>
+  readonly chunks: () => ChunkWriter
+}
+
+/** Handles the requests of one endpoint that samples. */
+export type Endpoint = (served: Served, body: unknown, request: Request) => Promise<E.Either<ApiFailure, Response>>
+
+/** Server-sent events: the chunks of each event, then the final usage or the failure, then `[DONE]`. */
+async function* frames(
+  { head, chunksOf, total }: ChunkWriter,
+  { continuous, final }: StreamUsage,
+  running: RunningJob,
+): AsyncGenerator<string> {
+  let failure: ApiFailure | undefined
+  for await (const [prompt, event] of running.events) {
+    failure = failureOf(event)
+    if (failure !== undefined) break
+    for (const { choice, usage, fields } of chunksOf(prompt, event))
+      yield frame({ ...head, choices: [choice], ...fields, ...(continuous && { usage: usageJson(usage) }) })
+  }
+  if (failure !== undefined) yield frame(errorBody(failure))
+  else if (final) yield frame({ ...head, choices: [], usage: usageJson(total()) })
+  yield DONE
 }
 
 /**
- * Runs a job and answers with what came of it.
+ * Makes the handler of an endpoint: reads a request, runs its job, and answers whole or as a stream.
  *
- * Errors   `Left(ApiFailure)` for what fails before anything was answered; a stream that fails later tells so in a frame of its own.
- * Effects  the job runs in the engine until it ends, or until `signal` aborts.
+ * Errors   `Left(ApiFailure)` for rejected requests and for failures before the response starts. A
+ *          stream that fails later sends an error frame.
+ * Effects  the job runs in the engine until it ends or the request is aborted.
  */
-export const answerJob = async (
-  served: Served,
-  { job, stream, whole, frames }: Answer,
-  signal: AbortSignal,
-): Promise<E.Either<ApiFailure, Response>> => {
-  const running = startJob(served, job, signal)
-  if (stream === null)
-    return E.map((all: readonly WholePrompt[]) => jsonResponse(whole(all)))(await wholeJob(running, job))
-  return E.map((begun: RunningJob) => eventStream(frames(begun, stream), begun.stop))(await afterFirst(running))
-}
-
-/** The end of a stream: the failure that ended it, or else what is told last. */
-export function* lastFrames(failure: ApiFailure | undefined, last: object | undefined): Generator<string> {
-  if (failure !== undefined) yield frame(errorBody(failure))
-  else if (last !== undefined) yield frame(last)
-  yield DONE
-}
+export const endpoint =
+  <R extends Accepted>(
+    read: (...input: Parameters<Endpoint>) => E.Either<ApiFailure, R> | Promise<E.Either<ApiFailure, R>>,
+    answerOf: (served: Served, asked: R) => Answer,
+  ): Endpoint =>
+  async (served, body, request) => {
+    const asked = await read(served, body, request)
+    if (E.isLeft(asked)) return asked
+    const { job, stream } = asked.right
+    const { whole, chunks } = answerOf(served, asked.right)
+    const running = startJob(served, job, request.signal)
+    if (stream === null)
+      return E.map((prompts: readonly WholePrompt[]) => jsonResponse(whole(prompts)))(await wholeJob(running, job))
+    return E.map((begun: RunningJob) => eventStream(frames(chunks(), stream, begun), begun.stop))(
+      await afterFirst(running),
+    )
+  }
 
 /** How an answer writes tokens. Without log-probabilities nothing is written. */
 export const writingOf = (

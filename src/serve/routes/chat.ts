@@ -1,21 +1,10 @@
-/** `POST /v1/chat/completions`: what is answered. */
-import * as E from 'fp-ts/lib/Either.js'
 import type { GeneratedToken } from '../../data/generation.js'
 import type { ToolDelta } from '../../text/toolCalls/machine.js'
 import { type ReadText, readToolCalls, type ToolCallReader, toolCallReader } from '../../text/toolCalls/reader.js'
 import { type ChatRequest, chatRequest } from '../requests/chat.js'
-import type { ApiFailure } from '../requests/failure.js'
-import type { StreamUsage } from '../requests/fields.js'
-import {
-  failureOf,
-  type RunningJob,
-  usageJson,
-  type WholeCompletion,
-  type WholePrompt,
-} from '../requests/generation.js'
+import { type Usage, usageJson, type WholeCompletion, type WholePrompt } from '../requests/generation.js'
 import { type Served, unixSeconds } from '../requests/served.js'
-import { frame } from '../requests/streams.js'
-import { type Answer, answerJob, lastFrames, writingOf } from './answer.js'
+import { type Chunk, type ChunkWriter, type Endpoint, endpoint, writingOf } from './answer.js'
 import { chatLogProbs, promptLogProbsJson, type TokenWriting } from './logProbs.js'
 
 const heading = (served: Served, { job, model }: ChatRequest, object: string) => ({
@@ -181,65 +170,38 @@ const firstChoices = ({ asked }: StreamState): readonly object[] => {
   ]
 }
 
-async function* chunks(
-  served: Served,
-  { asked, usage }: { readonly asked: ChatRequest; readonly usage: StreamUsage },
-  running: RunningJob,
-): AsyncGenerator<string> {
-  const head = heading(served, asked, 'chat.completion.chunk')
+/** A stream starts with the role of each choice. The first chunk carries the prompt's token ids. */
+const beginning = (state: StreamState, usage: Usage): readonly Chunk[] =>
+  firstChoices(state).map((choice, i) => ({
+    choice,
+    usage,
+    ...(i === 0 && state.asked.tokenIds === 'told' && { fields: { prompt_token_ids: Array.from(state.asked.prompt) } }),
+  }))
+
+const chatChunks = (served: Served, asked: ChatRequest): ChunkWriter => {
   const reader = asked.tools === null ? null : toolCallReader(asked.tools.format, asked.tools)
   const choices = Array.from({ length: asked.n }, (): ChoiceProgress => ({ reader, calls: 0, tokens: 0 }))
   const state = { served, asked, writing: writingOf(served, asked), choices }
-  const prompt = asked.prompt.length
   let cached = 0
-  let failure: ApiFailure | undefined
-  const chunk = (choice: object, completion: number): string =>
-    frame({ ...head, choices: [choice], ...(usage.continuous && { usage: usageJson({ prompt, completion, cached }) }) })
-  for await (const [, event] of running.events) {
-    failure = failureOf(event)
-    if (failure !== undefined) break
-    if (event._tag === 'Started') {
-      cached = event.cachedTokens
-      for (const [i, choice] of firstChoices(state).entries()) {
-        const first = i === 0 && asked.tokenIds === 'told' ? { prompt_token_ids: Array.from(asked.prompt) } : {}
-        yield frame({
-          ...head,
-          choices: [choice],
-          ...first,
-          ...(usage.continuous && { usage: usageJson({ prompt, completion: 0, cached }) }),
-        })
+  const usage = (completion: number): Usage => ({ prompt: asked.prompt.length, completion, cached })
+  return {
+    head: heading(served, asked, 'chat.completion.chunk'),
+    chunksOf: (_prompt, event) => {
+      if (event._tag === 'Started') {
+        cached = event.cachedTokens
+        return beginning(state, usage(0))
       }
-    } else if (event._tag === 'Tokens') {
-      const choice = tokensChunk(state, event.index, event)
-      if (choice !== undefined) yield chunk(choice, choices[event.index]!.tokens)
-    } else if (event._tag === 'Finished') {
-      yield chunk(finishChunk(state, event.index, event), choices[event.index]!.tokens)
-    }
+      if (event._tag !== 'Tokens' && event._tag !== 'Finished') return []
+      const choice =
+        event._tag === 'Tokens' ? tokensChunk(state, event.index, event) : finishChunk(state, event.index, event)
+      return choice === undefined ? [] : [{ choice, usage: usage(choices[event.index]!.tokens) }]
+    },
+    total: () => usage(choices.reduce((sum, { tokens }) => sum + tokens, 0)),
   }
-  const completion = choices.reduce((sum, { tokens }) => sum + tokens, 0)
-  const last = { ...head, choices: [], usage: usageJson({ prompt, completion, cached }) }
-  yield* lastFrames(failure, usage.final ? last : undefined)
 }
 
-/**
- * Answers a chat request, whole or as a stream. Both read calls of tools in the same way.
- *
- * Errors   `Left(ApiFailure)` for what is refused, and for what fails before anything was answered; a stream that fails later tells so in a
- *          frame of its own.
- */
-export const chatCompletions = async (
-  served: Served,
-  body: unknown,
-  request: Request,
-): Promise<E.Either<ApiFailure, Response>> => {
-  const asked = chatRequest(served, body, request)
-  if (E.isLeft(asked)) return asked
-  const { job, stream } = asked.right
-  const answer: Answer = {
-    job,
-    stream,
-    frames: (running, usage) => chunks(served, { asked: asked.right, usage }, running),
-    whole: ([prompt]) => answerJson(served, asked.right, prompt!),
-  }
-  return answerJob(served, answer, request.signal)
-}
+/** Answers a chat request, whole or as a stream. Both read tool calls in the same way. */
+export const chatCompletions: Endpoint = endpoint(chatRequest, (served, asked) => ({
+  whole: ([prompt]) => answerJson(served, asked, prompt!),
+  chunks: () => chatChunks(served, asked),
+}))

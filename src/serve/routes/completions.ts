@@ -1,13 +1,8 @@
-/** `POST /v1/completions`: what is answered. */
-import * as E from 'fp-ts/lib/Either.js'
 import type { GeneratedToken, PromptLogProbs } from '../../data/generation.js'
 import { type CompletionPrompt, type CompletionRequest, completionRequest } from '../requests/completion.js'
-import type { ApiFailure } from '../requests/failure.js'
-import type { StreamUsage } from '../requests/fields.js'
-import { failureOf, type RunningJob, type Usage, usageJson, type WholePrompt } from '../requests/generation.js'
+import { type Usage, usageJson, type WholePrompt } from '../requests/generation.js'
 import { type Served, unixSeconds } from '../requests/served.js'
-import { frame } from '../requests/streams.js'
-import { type Answer, answerJob, lastFrames, writingOf } from './answer.js'
+import { type ChunkWriter, type Endpoint, endpoint, writingOf } from './answer.js'
 import { completionLogProbs, promptLogProbsJson, promptPlaces, sampledPlaces, type TokenWriting } from './logProbs.js'
 
 /** A part of a completion: the first one begins with the echoed prompt. */
@@ -118,67 +113,44 @@ const choiceChunk = (
 
 const UNFINISHED = { finish_reason: null, stop_reason: null }
 
-async function* chunks(
-  served: Served,
-  { asked, usage }: { readonly asked: CompletionRequest; readonly usage: StreamUsage },
-  running: RunningJob,
-): AsyncGenerator<string> {
-  const head = heading(served, asked)
+const completionChunks = (served: Served, asked: CompletionRequest): ChunkWriter => {
   const state = { asked, writing: writingOf(served, asked), progress: progressOf(asked) }
   const { progress } = state
-  let failure: ApiFailure | undefined
-  for await (const [prompt, event] of running.events) {
-    failure = failureOf(event)
-    if (failure !== undefined) break
-    if (event._tag === 'Started') {
-      progress.cached[prompt] = event.cachedTokens
-      progress.promptLogProbs[prompt] = event.promptLogProbs
-    } else if (event._tag === 'Tokens' || event._tag === 'Finished') {
+  return {
+    head: heading(served, asked),
+    chunksOf: (prompt, event) => {
+      if (event._tag === 'Started') {
+        progress.cached[prompt] = event.cachedTokens
+        progress.promptLogProbs[prompt] = event.promptLogProbs
+      }
+      if (event._tag !== 'Tokens' && event._tag !== 'Finished') return []
       const part =
         event._tag === 'Tokens'
           ? { tokens: event.tokens, text: event.text, finish: UNFINISHED }
           : { tokens: [], text: '', finish: { finish_reason: event.finishReason, stop_reason: event.stopReason } }
       const { choice, json } = choiceChunk(state, { prompt, index: event.index }, part)
-      const sofar = {
+      const usage = {
         prompt: asked.prompts[prompt]!.ids.length,
         completion: progress.tokens[choice]!,
         cached: progress.cached[prompt]!,
       }
-      yield frame({ ...head, choices: [json], ...(usage.continuous && { usage: usageJson(sofar) }) })
-    }
-  }
-  const total = {
-    prompt: asked.prompts.reduce((sum, { ids }) => sum + ids.length, 0),
-    completion: progress.tokens.reduce((sum, x) => sum + x, 0),
-    cached: progress.cached.reduce((sum, x) => sum + x, 0),
-  }
-  yield* lastFrames(failure, usage.final ? { ...head, choices: [], usage: usageJson(total) } : undefined)
-}
-
-/**
- * Answers a completion request, whole or as a stream.
- *
- * Errors   `Left(ApiFailure)` for rejected requests and for failures before the response starts. A
- *          stream that fails later sends an error frame.
- */
-export const completions = async (
-  served: Served,
-  body: unknown,
-  request: Request,
-): Promise<E.Either<ApiFailure, Response>> => {
-  const asked = await completionRequest(served, body, request)
-  if (E.isLeft(asked)) return asked
-  const { job, stream } = asked.right
-  const answer: Answer = {
-    job,
-    stream,
-    frames: (running, usage) => chunks(served, { asked: asked.right, usage }, running),
-    whole: (prompts) => ({
-      ...heading(served, asked.right),
-      choices: choicesOf(served, asked.right, prompts),
-      usage: usageJson(usageOf(asked.right, prompts)),
-      system_fingerprint: null,
+      return [{ choice: json, usage }]
+    },
+    total: () => ({
+      prompt: asked.prompts.reduce((sum, { ids }) => sum + ids.length, 0),
+      completion: progress.tokens.reduce((sum, x) => sum + x, 0),
+      cached: progress.cached.reduce((sum, x) => sum + x, 0),
     }),
   }
-  return answerJob(served, answer, request.signal)
 }
+
+/** Answers a completion request, whole or as a stream. */
+export const completions: Endpoint = endpoint(completionRequest, (served, asked) => ({
+  whole: (prompts) => ({
+    ...heading(served, asked),
+    choices: choicesOf(served, asked, prompts),
+    usage: usageJson(usageOf(asked, prompts)),
+    system_fingerprint: null,
+  }),
+  chunks: () => completionChunks(served, asked),
+}))

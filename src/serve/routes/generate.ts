@@ -12,10 +12,9 @@ import {
   streamUsage,
   tokenIds,
 } from '../requests/fields.js'
-import { failureOf, type Job, type RunningJob, usageJson, type WholePrompt } from '../requests/generation.js'
+import { type Job, type Usage, usageJson, type WholePrompt } from '../requests/generation.js'
 import { type Served, unixSeconds } from '../requests/served.js'
-import { frame } from '../requests/streams.js'
-import { type Answer, answerJob, lastFrames, writingOf } from './answer.js'
+import { type ChunkWriter, type Endpoint, endpoint, writingOf } from './answer.js'
 import { generateLogProbs, promptLogProbsJson, type TokenWriting } from './logProbs.js'
 
 const schema = z.object({
@@ -119,57 +118,38 @@ const answerJson = (served: Served, asked: GenerateRequest, whole: WholePrompt):
   }
 }
 
-async function* chunks(
-  served: Served,
-  { asked, usage }: { readonly asked: GenerateRequest; readonly usage: StreamUsage },
-  running: RunningJob,
-): AsyncGenerator<string> {
-  const head = { request_id: asked.job.id, output_mode: 'tokens' }
+const tokenChunks = (served: Served, asked: GenerateRequest): ChunkWriter => {
   const versions = new Map<number, number[]>()
   let [cached, completion] = [0, 0]
-  let failure: ApiFailure | undefined
-  const total = () => ({ usage: usageJson({ prompt: asked.promptLength, completion, cached }) })
-  for await (const [, event] of running.events) {
-    failure = failureOf(event)
-    if (failure !== undefined) break
-    if (event._tag === 'Started') cached = event.cachedTokens
-    else if (event._tag === 'Tokens' && event.tokens.length > 0) {
-      completion += event.tokens.length
-      const known = versions.get(event.index) ?? []
-      versions.set(event.index, known)
-      for (const { version } of event.tokens) known.push(version)
-      const unfinished = { finish_reason: null, stop_reason: null, weight_versions: null }
-      const choice = { index: event.index, ...tokensJson(asked, event.tokens), ...unfinished }
-      yield frame({ ...head, choices: [choice], ...(usage.continuous && total()) })
-    } else if (event._tag === 'Finished') {
+  const total = (): Usage => ({ prompt: asked.promptLength, completion, cached })
+  return {
+    head: { request_id: asked.job.id, output_mode: 'tokens' },
+    chunksOf: (_prompt, event) => {
+      if (event._tag === 'Started') cached = event.cachedTokens
+      if (event._tag === 'Tokens' && event.tokens.length > 0) {
+        completion += event.tokens.length
+        const known = versions.get(event.index) ?? []
+        versions.set(event.index, known)
+        for (const { version } of event.tokens) known.push(version)
+        const unfinished = { finish_reason: null, stop_reason: null, weight_versions: null }
+        return [{ choice: { index: event.index, ...tokensJson(asked, event.tokens), ...unfinished }, usage: total() }]
+      }
+      if (event._tag !== 'Finished') return []
       const end = { finish_reason: event.finishReason, stop_reason: event.stopReason }
       const spans = weightSpans(served, versions.get(event.index) ?? [])
       const choice = { index: event.index, ...tokensJson(asked, []), ...end, weight_versions: spans }
-      yield frame({ ...head, choices: [choice], ...(usage.continuous && total()) })
-    }
+      return [{ choice, usage: total() }]
+    },
+    total,
   }
-  yield* lastFrames(failure, usage.final ? { ...head, choices: [], ...total() } : undefined)
 }
 
 /**
- * Answers a request in tokens, whole or as a stream, with the labels of the weights that sampled them; a stream tells those at the end of
- * each completion. More tokens than the context has room for are cut to what it has.
- *
- * Errors   `Left(ApiFailure)` for what is refused, and for what fails before anything was answered.
+ * Answers a request in tokens, whole or as a stream, with the labels of the weights that sampled them.
+ * A stream sends the labels at the end of each completion. `max_tokens` is capped to the room left in
+ * the context.
  */
-export const generate = async (
-  served: Served,
-  body: unknown,
-  request: Request,
-): Promise<E.Either<ApiFailure, Response>> => {
-  const asked = generateRequest(served, body, request)
-  if (E.isLeft(asked)) return asked
-  const { job, stream } = asked.right
-  const answer: Answer = {
-    job,
-    stream,
-    frames: (running, usage) => chunks(served, { asked: asked.right, usage }, running),
-    whole: ([prompt]) => answerJson(served, asked.right, prompt!),
-  }
-  return answerJob(served, answer, request.signal)
-}
+export const generate: Endpoint = endpoint(generateRequest, (served, asked) => ({
+  whole: ([prompt]) => answerJson(served, asked, prompt!),
+  chunks: () => tokenChunks(served, asked),
+}))

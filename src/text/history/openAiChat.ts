@@ -1,7 +1,7 @@
 /** Conversations in the chat format of OpenAI's API, which most servers of models speak. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { FormatFailure } from '../../core/failure.js'
+import { errorMessage, type FormatFailure } from '../../core/failure.js'
 import { type ContentPart, History, type MediaSource, type Message, message, type ToolCall } from './history.js'
 import { jsonObject, problemsOf } from './historyJson.js'
 import { thinkingPart, thoughtsOf } from './thinkingParts.js'
@@ -56,7 +56,7 @@ const callArguments = z.string().transform((text, context): Readonly<Record<stri
     if (parsed.success) return parsed.data
     context.addIssue('expected the text of a JSON object')
   } catch (error) {
-    context.addIssue(`not JSON: ${error instanceof Error ? error.message : String(error)}`)
+    context.addIssue(`not JSON: ${errorMessage(error)}`)
   }
   return z.NEVER
 })

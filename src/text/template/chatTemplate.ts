@@ -7,7 +7,7 @@
  * loop over the messages while it is at one of them belongs to that message. A template that allows neither is refused, not guessed at.
  */
 import * as E from 'fp-ts/lib/Either.js'
-import type { TemplateFailure } from '../../core/failure.js'
+import { errorMessage, type TemplateFailure } from '../../core/failure.js'
 import { type History, truncate } from '../history/history.js'
 import type { ItemRange } from '../jinja/scope.js'
 import { type CompiledTemplate, compileTemplate, type TemplateOutput } from '../jinja/template.js'
@@ -51,8 +51,6 @@ export interface ChatTemplate {
 /** A refusal of a template. */
 export const refuse = (reason: string): E.Either<TemplateFailure, never> => E.left({ _tag: 'TemplateFailure', reason })
 
-const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
-
 /** What every template has. None of it can be taken by a variable. */
 const inputOf = (messages: readonly object[], options: RenderOptions): Readonly<Record<string, unknown>> => ({
   messages,
@@ -79,7 +77,7 @@ const runWith =
       const own = new Set(Object.keys(variables).filter((name) => values[name] === variables[name]))
       return E.right(compiled({ variables: named, own, watched, ...(now !== undefined && { now }) }))
     } catch (error) {
-      return refuse(`the chat template refused the conversation: ${reasonOf(error)}`)
+      return refuse(`the chat template refused the conversation: ${errorMessage(error)}`)
     }
   }
 
@@ -102,7 +100,7 @@ export const chatTemplate = (
   try {
     compiled = compileTemplate(source)
   } catch (error) {
-    return refuse(`the chat template is not valid Jinja: ${reasonOf(error)}`)
+    return refuse(`the chat template is not valid Jinja: ${errorMessage(error)}`)
   }
   const run = runWith(compiled, variables, options)
   return E.right({ source, run, contentForm: contentFormOf((messages) => run(messages, { generationPrompt: 'omit' })) })

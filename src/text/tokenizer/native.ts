@@ -6,7 +6,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { FormatFailure } from '../../core/failure.js'
+import { errorMessage, type FormatFailure } from '../../core/failure.js'
 import type { Encoding } from './encoding.js'
 import { parseConfigFile, parseTokenizerFile, type TokenizerFile } from './files.js'
 import { configured } from './settings.js'
@@ -48,7 +48,7 @@ type NativeEncoding = Awaited<ReturnType<NativeTokenizer['encode']>>
 
 const failure = (what: string, error: unknown): NativeTokenizerFailure => ({
   _tag: 'NativeTokenizerFailure',
-  reason: `${what}: ${error instanceof Error ? error.message : String(error)}`,
+  reason: `${what}: ${errorMessage(error)}`,
 })
 
 const load: TE.TaskEither<NativeTokenizerFailure, Library> = TE.tryCatch(

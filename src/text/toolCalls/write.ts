@@ -1,6 +1,6 @@
 /** Calls of tools as text, as a model of some family writes them. */
 import * as E from 'fp-ts/lib/Either.js'
-import { type FormatFailure, problemList } from '../../core/failure.js'
+import { errorMessage, type FormatFailure, problemList } from '../../core/failure.js'
 import type { ToolCall } from '../history/history.js'
 import { deepSeekTag, type ToolCallFormat } from './format.js'
 import { isTagName } from './part.js'
@@ -176,6 +176,6 @@ export const writeToolCalls = (calls: readonly ToolCall[], format: ToolCallForma
   try {
     return E.right(textOf(calls, format))
   } catch (error) {
-    return refuse(error instanceof Error ? error.message : String(error))
+    return refuse(errorMessage(error))
   }
 }

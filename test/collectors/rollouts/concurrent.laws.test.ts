@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Alarms } from '../../../src/core/capabilities.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../../src/data/policy.js'
+import { envFailure } from '../../../src/envs/base/env.js'
 import { type Fault, withFaults } from '../../../src/testing/faults.js'
 import { useEngine } from '../../kit/engine.js'
 import { collectorOf, givenId, groupEnvs, keyedPolicy, takeAll } from '../../kit/rollouts.js'
@@ -69,7 +70,7 @@ describe('rollouts under any interleaving', () => {
             return { _tag: 'Wait', until: () => pause(operation) }
           }
           const policyFails = { _tag: 'PolicyFailure', policy: 'test', reason: 'no' } as const
-          const envFails = { _tag: 'EnvFailure', env: 'test', reason: 'no' } as const
+          const envFails = envFailure('test', 'no')
           const { policy, most } = counted(
             withFaults(keyedPolicy(), ({ operation }) => disturb(operation, policyFails)),
           )

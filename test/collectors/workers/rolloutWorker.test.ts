@@ -15,6 +15,7 @@ import {
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { toNested } from '../../../src/data/tensorDict/inspect.js'
+import { envFailure } from '../../../src/envs/base/env.js'
 import { fakeClock } from '../../../src/testing/fakeClock.js'
 import type { ScriptedState } from '../../../src/testing/scriptedEnv.js'
 import { useEngine } from '../../kit/engine.js'
@@ -33,7 +34,7 @@ const GROUPS = [
 
 const SETTINGS = { groupSize: 2, capacity: 8, order: 'task' } as const
 
-const NO = { _tag: 'EnvFailure', env: 'ScriptedEnv', reason: 'no' } as const
+const NO = envFailure('ScriptedEnv', 'no')
 
 type Options = Partial<RolloutWorkerOptions<ScriptedState>>
 

@@ -117,7 +117,7 @@ describe('a file on disk', () => {
     for (const bytes of [new Uint8Array(3), fileOf('{'), fileOf('{}').fill(0xff, 0, 8)]) {
       await writeFile(at('x'), bytes)
       const result = await openSafetensors(at('x'), files)()
-      expect(result).toMatchObject({ left: { _tag: 'FormatFailure', format: 'safetensors', path: at('x') } })
+      expect(result).toMatchObject({ left: { _tag: 'FormatFailure', format: 'safetensors', where: at('x') } })
       if (result._tag === 'Left') expect(sentence(result.left)).toContain(`${at('x')}: the `)
     }
     expect(seen.open).toBe(0)
@@ -236,7 +236,7 @@ describe('a checkpoint in shards', () => {
     const result = await openCheckpoint(folder, files)()
     const path = at('model.safetensors.index.json')
     expect(result).toMatchObject({
-      left: { format: 'safetensors index', path, reason: expect.stringMatching(reason) },
+      left: { format: 'safetensors index', where: path, reason: expect.stringMatching(reason) },
     })
     expect(seen.open).toBe(0)
   })

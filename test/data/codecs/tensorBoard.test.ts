@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { crc32c } from '../../../src/data/codecs/crc32.js'
-import { protoInteger } from '../../../src/data/codecs/protobuf.js'
 import { type BoardEvent, encodeBoardEvent, tfRecord } from '../../../src/data/codecs/tensorBoard.js'
 
 interface Golden {
@@ -48,19 +47,6 @@ describe('crc32c', () => {
     fc.assert(
       fc.property(fc.uint8Array(), fc.uint8Array(), (a, b) => {
         expect(crc32c(b, crc32c(a))).toBe(crc32c(Uint8Array.from([...a, ...b])))
-      }),
-    )
-  })
-})
-
-describe('protoInteger', () => {
-  it('holds every natural number in seven bits a byte', () => {
-    fc.assert(
-      fc.property(fc.maxSafeNat(), (value) => {
-        const [, ...bytes] = protoInteger(1, value)
-        const read = bytes.reduce((sum, byte, i) => sum + (byte & 0x7f) * 128 ** i, 0)
-        expect(read).toBe(value)
-        expect(bytes.slice(0, -1).every((byte) => byte >= 0x80)).toBe(true)
       }),
     )
   })

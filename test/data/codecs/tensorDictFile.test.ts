@@ -347,12 +347,12 @@ describe('on disk', () => {
     const { count } = liveTensors()
     const { files, seen } = countingFiles()
     expect(await readTensorDictAt(at('x.td'), ['none'], { files })()).toMatchObject({
-      left: { _tag: 'FormatFailure', path: at('x.td') },
+      left: { _tag: 'FormatFailure', where: at('x.td') },
     })
     for (const bytes of [new Uint8Array(3), whole.subarray(0, -1), Buffer.concat([whole, Buffer.of(0)])]) {
       await writeFile(at('x.td'), bytes)
       expect(await readTensorDict(at('x.td'), { files })()).toMatchObject({
-        left: { format: 'TensorDict file', path: at('x.td') },
+        left: { format: 'TensorDict file', where: at('x.td') },
       })
     }
     const damaged = Buffer.from(whole)

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { finalAnswer, gsm8kTasks } from '../../../src/data/datasets/gsm8k.js'
-import type { Task, TaskSource } from '../../../src/data/task.js'
+import { rowFailure, type Task, type TaskSource } from '../../../src/data/task.js'
 
 const orThrow = <A>(result: E.Either<unknown, A>): A => {
   if (E.isLeft(result)) throw new Error(JSON.stringify(result.left))
@@ -62,7 +62,7 @@ describe('gsm8kTasks', () => {
     ['{"question":"B?"}', expect.stringMatching(/^answer: /)],
   ])('refuses the row %s', (bad, reason) => {
     const text = `${line('A?', '#### 1')}\n\n${bad}\n`
-    expect(gsm8kTasks(text)).toEqual(E.left({ _tag: 'RowFailure', source: 'gsm8k', row: 3, reason }))
+    expect(gsm8kTasks(text)).toEqual(E.left(rowFailure('gsm8k', { first: { row: 3, reason } })))
   })
 
   it('refuses a text without rows', () => {

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { orThrow, describe as sentence } from '../../../src/core/failure.js'
+import { fileFailure, orThrow, describe as sentence } from '../../../src/core/failure.js'
 import type { Hub } from '../../../src/core/hub.js'
 import { GSM8K } from '../../../src/data/datasets/gsm8k.js'
 import { IFEVAL } from '../../../src/data/datasets/ifEval.js'
@@ -124,14 +124,7 @@ describe('a plain name of the hub', () => {
   it('is a file if there is one of that name, unless hub: is before it', async () => {
     const files = {
       exists: () => TE.right(true),
-      open: () =>
-        TE.left({
-          _tag: 'FileFailure',
-          operation: 'open',
-          path: 'owner/rows',
-          code: 'ENOENT',
-          reason: 'here',
-        } as const),
+      open: () => TE.left(fileFailure('open', 'owner/rows', { code: 'ENOENT', reason: 'here' })),
     }
     expect(await leftOf(openDataset('owner/rows', GSM8K, { hub, files }))).toMatchObject({ reason: 'here' })
   })

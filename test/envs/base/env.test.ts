@@ -69,7 +69,7 @@ describe('outcomeSpec', () => {
 describe('envFailure', () => {
   it('has a cause only where there is one', () => {
     const cause = { _tag: 'TemplateFailure', reason: 'why' } as const
-    expect(envFailure('env', 'no')).toEqual({ _tag: 'EnvFailure', env: 'env', reason: 'no' })
+    expect(envFailure('env', 'no')).toEqual({ _tag: 'EnvFailure', env: 'env', where: 'env', reason: 'no' })
     expect('cause' in envFailure('env', 'no')).toBe(false)
     expect(envFailure('env', 'no', cause).cause).toBe(cause)
   })

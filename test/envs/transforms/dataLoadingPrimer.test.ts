@@ -6,7 +6,7 @@ import { LLMCollector } from '../../../src/collectors/llmCollector.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import type { HistoryAction } from '../../../src/data/policy.js'
 import { dataSpec, metaSpec, nodeSpec, raggedSpec, tensorSpec } from '../../../src/data/spec.js'
-import { endlessTasks, rowList, shuffled, type TaskSource } from '../../../src/data/task.js'
+import { endlessTasks, rowFailure, rowList, shuffled, type TaskSource } from '../../../src/data/task.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { type Env, nextRequest } from '../../../src/envs/base/env.js'
@@ -62,7 +62,7 @@ const endless = endlessTasks('endless', taskOf)
 const withRow = (broken: number): TaskSource => ({
   ...endless,
   at: (i) =>
-    i === broken ? E.left({ _tag: 'RowFailure', source: 'file.jsonl', row: i + 1, reason: 'bad' }) : endless.at(i),
+    i === broken ? E.left(rowFailure('file.jsonl', { first: { row: i + 1, reason: 'bad' } })) : endless.at(i),
 })
 
 describe('DataLoadingPrimer', () => {

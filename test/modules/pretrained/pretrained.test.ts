@@ -250,7 +250,7 @@ describe('a folder that cannot be used', () => {
     ],
   ])('names the parameter that does not fit the config (%#)', async (change, reason) => {
     const failure = await failureWith({ 'model.safetensors': weightsWith(change) })
-    expect(failure).toEqual({ _tag: 'ModelFailure', folder, file: 'model.safetensors', reason })
+    expect(failure).toMatchObject({ _tag: 'ModelFailure', folder, file: 'model.safetensors', reason })
   })
 
   it.each([Number.NaN, Number.NEGATIVE_INFINITY])('refuses a parameter that holds %s', async (number) => {

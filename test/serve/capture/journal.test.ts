@@ -3,6 +3,7 @@ import { appendFileSync, existsSync, readFileSync, statSync, truncateSync, write
 import fc from 'fast-check'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
+import { fileFailure } from '../../../src/core/failure.js'
 import { type CaptureRecord, recordLine } from '../../../src/data/capture/records.js'
 import { liveFiles } from '../../../src/live/files.js'
 import { openJournal } from '../../../src/serve/capture/journal.js'
@@ -64,13 +65,7 @@ describe('a journal', () => {
   it('writes later what it could not write, and leaves no half of a line', async () => {
     const file = fresh()
     let isFull = false
-    const full = {
-      _tag: 'FileFailure',
-      operation: 'append to',
-      path: file,
-      code: 'ENOSPC',
-      reason: 'the disk is full',
-    } as const
+    const full = fileFailure('append to', file, { code: 'ENOSPC', reason: 'the disk is full' })
     const disk = {
       ...liveFiles,
       append: (name: string, text: string | Uint8Array) => {

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { anyHistory, anyMessage } from '../../../src/testing/arbitraries.js'
-import { anyRichHistory, anyRichMessage } from '../../../src/testing/historyArbitraries.js'
 import {
   append,
   continueLast,
@@ -20,6 +19,7 @@ import {
   truncate,
   withSystem,
 } from '../../../src/text/history/history.js'
+import { anyRichHistory, anyRichMessage } from '../../kit/historyArbitraries.js'
 
 const empty = History([])
 const messagesOf = (history: History): readonly Message[] => history.messages.toArray()

@@ -2,10 +2,10 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
-import { anyRichHistory } from '../../../src/testing/historyArbitraries.js'
 import { History, message, sameHistory, textOf, toolResult } from '../../../src/text/history/history.js'
 import { historyFromJson, historyToJson } from '../../../src/text/history/historyJson.js'
 import { historyFromOpenAi, historyToOpenAi } from '../../../src/text/history/openAiChat.js'
+import { anyRichHistory } from '../../kit/historyArbitraries.js'
 
 const reasonOf = (result: E.Either<{ readonly reason: string }, unknown>): string =>
   E.isLeft(result) ? result.left.reason : `read ${JSON.stringify(result.right)}`

@@ -2,7 +2,6 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
-import { anyChatTemplate, anyConversation } from '../../../src/testing/historyArbitraries.js'
 import { History, message, sameHistory, textOf, truncate } from '../../../src/text/history/history.js'
 import {
   chatTemplate,
@@ -13,6 +12,7 @@ import {
 } from '../../../src/text/template/chatTemplate.js'
 import { fromText } from '../../../src/text/template/fromText.js'
 import { NOW } from '../../kit/chatTemplates.js'
+import { anyChatTemplate, anyConversation } from '../../kit/historyArbitraries.js'
 import { ownTemplate, ownTemplates } from '../../kit/ownTemplates.js'
 
 const names = fc.constantFrom(...ownTemplates.keys())

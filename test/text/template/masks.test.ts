@@ -2,7 +2,6 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
-import { anyConversation } from '../../../src/testing/historyArbitraries.js'
 import { History, message, textOf } from '../../../src/text/history/history.js'
 import { type ChatTemplate, chatTemplate } from '../../../src/text/template/chatTemplate.js'
 import {
@@ -11,6 +10,7 @@ import {
   hasGenerationTags,
   tokenMask,
 } from '../../../src/text/template/masks.js'
+import { anyConversation } from '../../kit/historyArbitraries.js'
 import { ownTemplate } from '../../kit/ownTemplates.js'
 
 const written = (

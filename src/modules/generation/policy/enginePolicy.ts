@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, type Cancellation, cancellation, unlessAborted, untilAborted } from '../../../core/cancellation.js'
 import type { Ids } from '../../../core/capabilities.js'
+import { errorMessage } from '../../../core/failure.js'
 import { type Limiter, limiter } from '../../../core/limiter.js'
 import { aRecord, aText, checkOptions, eitherOf, type OptionKinds, oneOf } from '../../../core/options.js'
 import type { EngineAbilities, EngineClient } from '../../../data/engineClient.js'
@@ -123,7 +124,7 @@ const bounded = async <T>(
     const stopped = E.isLeft(result) ? calledOff(shared, work) : null
     return stopped === null ? result : E.left(stopped)
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorMessage(error)
     return E.left(policyFailure(name, 'infrastructure', `the engine ${engine.name} broke its contract: ${reason}`))
   } finally {
     work.release()
@@ -140,7 +141,7 @@ const askOne = async (
     const events = engine.generate({ ...request, id: ids.fresh() }, { signal })
     return await collectEvents(untilAborted(events, signal), request.sampling.n)
   } catch (error) {
-    const reason = `the engine ${engine.name} broke its contract: ${error instanceof Error ? error.message : String(error)}`
+    const reason = `the engine ${engine.name} broke its contract: ${errorMessage(error)}`
     return E.left({ _tag: 'GenerationFailure', kind: 'internal', reason })
   }
 }

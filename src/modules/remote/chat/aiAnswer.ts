@@ -1,7 +1,7 @@
 /** What language models of the AI SDK answer, and how they fail. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { problemList } from '../../../core/failure.js'
+import { errorMessage, problemList } from '../../../core/failure.js'
 import { messageOfCalls } from '../../../text/toolCalls/callMessage.js'
 import type { ChatFinish, ChatTurn, ChatUsage } from './chatAction.js'
 import type { ReplyProblem } from './chatReply.js'
@@ -98,7 +98,7 @@ export interface AIError {
 /** An error of the SDK, or whatever else was thrown. */
 export const aiError = (thrown: unknown): AIError => {
   const fields = typeof thrown === 'object' && thrown !== null ? thrown : {}
-  const message = thrown instanceof Error ? thrown.message : String(thrown)
+  const message = errorMessage(thrown)
   // The fields of an Error are its own or inherited: they are read by name, for a copy would leave the inherited ones out.
   const read = (name: string): unknown => Reflect.get(fields, name)
   const names = ['name', 'statusCode', 'isRetryable', 'responseHeaders'] as const

@@ -194,7 +194,7 @@ const readEntries = (path: string, text: string): E.Either<Failure, z.infer<type
   const list =
     typeof json.right === 'object' && json.right !== null && 'models' in json.right ? json.right.models : json.right
   const parsed = entries.safeParse(list)
-  return parsed.success ? E.right(parsed.data) : E.left({ ...problemsOf('list of models', parsed.error), path })
+  return parsed.success ? E.right(parsed.data) : E.left({ ...problemsOf('list of models', parsed.error), where: path })
 }
 
 const vllm = (wanted: string, { options, world, variables, sampling, envFile }: Lookup): Found => {

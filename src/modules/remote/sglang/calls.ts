@@ -2,8 +2,8 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { HttpFailure, Transport } from '../../../core/http.js'
-import { parseJson } from '../../../core/json.js'
 import type { EngineFailure } from '../../../data/engineClient.js'
+import { parseJsonAs } from '../../../data/schemaJson.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { controlFailure, engineFailure } from '../failures.js'
 
@@ -80,13 +80,12 @@ const answerWords = z.union([
 const SHOWN = 400
 
 const wordsOf = (text: string): string => {
-  const json = parseJson(text)
-  const told = E.isLeft(json) ? undefined : answerWords.safeParse(json.right)
-  if (told?.success !== true) return text.trim().slice(0, SHOWN)
-  if ('error_message' in told.data) return told.data.error_message.slice(0, SHOWN)
-  if ('message' in told.data) return told.data.message.slice(0, SHOWN)
-  if ('detail' in told.data) return told.data.detail.slice(0, SHOWN)
-  const { error } = told.data
+  const told = parseJsonAs(answerWords, text)
+  if (E.isLeft(told)) return text.trim().slice(0, SHOWN)
+  if ('error_message' in told.right) return told.right.error_message.slice(0, SHOWN)
+  if ('message' in told.right) return told.right.message.slice(0, SHOWN)
+  if ('detail' in told.right) return told.right.detail.slice(0, SHOWN)
+  const { error } = told.right
   return (typeof error === 'string' ? error : error.message).slice(0, SHOWN)
 }
 
@@ -119,9 +118,8 @@ export const changeAt = async (
   const body = json === undefined ? {} : { json }
   const reply = await transport.send({ method: 'POST', path, headers, repeat: 'never', deadlineMs, ...body })()
   if (E.isLeft(reply)) return E.left(failureOf(server, reply.left))
-  const parsed = parseJson(reply.right.text)
-  const told = E.isLeft(parsed) ? undefined : verdict.safeParse(parsed.right)
-  return told?.success === true && !told.data.success
+  const told = parseJsonAs(verdict, reply.right.text)
+  return E.isRight(told) && !told.right.success
     ? E.left(engineFailure(name, 'refused', `${path} answered: ${wordsOf(reply.right.text)}`))
     : E.right(undefined)
 }
@@ -138,11 +136,7 @@ export const readAt = async <T>(
 ): Promise<E.Either<EngineFailure, T>> => {
   const reply = await transport.send({ method: 'GET', path, headers, repeat: 'safe', deadlineMs: controlMs })()
   if (E.isLeft(reply)) return E.left(controlFailure(name, reply.left, 'reads'))
-  const json = parseJson(reply.right.text)
-  const read = E.isLeft(json) ? json : schema.safeParse(json.right)
-  if ('_tag' in read)
-    return E.left(engineFailure(name, 'protocol', `${path} answered what it should not: ${read.left}`))
-  return read.success
-    ? E.right(read.data)
-    : E.left(engineFailure(name, 'protocol', `${path} answered what it should not: ${z.prettifyError(read.error)}`))
+  return E.mapLeft((reason: string) =>
+    engineFailure(name, 'protocol', `${path} answered what it should not: ${reason}`),
+  )(parseJsonAs(schema, reply.right.text))
 }

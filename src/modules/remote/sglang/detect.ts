@@ -1,8 +1,8 @@
 /** What a server is and can do: asked once, when a client connects. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { parseJson } from '../../../core/json.js'
 import type { EngineAbilities, EngineFailure } from '../../../data/engineClient.js'
+import { parseJsonAs } from '../../../data/schemaJson.js'
 import { controlFailure, engineFailure } from '../failures.js'
 import { readAt, type SGLangServer } from './calls.js'
 import { modelInfoSchema, modelsSchema } from './control.js'
@@ -95,10 +95,9 @@ const probeAfter = async (
     deadlineMs: controlMs,
   })()
   if (E.isLeft(reply)) return E.left(controlFailure(name, reply.left, 'reads'))
-  const parsed = parseJson(reply.right.text)
-  const read = E.isLeft(parsed) ? undefined : probed.safeParse(parsed.right)
-  return read?.success === true
-    ? E.right(read.data.meta_info)
+  const read = parseJsonAs(probed, reply.right.text)
+  return E.isRight(read)
+    ? E.right(read.right.meta_info)
     : E.left(engineFailure(name, 'protocol', '/generate answered a probe of one token with something else'))
 }
 

@@ -1,10 +1,10 @@
 /** Calls of a server's API whose answers are small: sent once or read again, checked by a schema. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import { z } from 'zod'
+import type { z } from 'zod'
 import type { HttpFailure, HttpReply, HttpRequest, Transport } from '../../../core/http.js'
-import { parseJson } from '../../../core/json.js'
 import type { EngineFailure } from '../../../data/engineClient.js'
+import { parseJsonAs } from '../../../data/schemaJson.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { controlFailure, engineFailure } from '../failures.js'
 
@@ -53,14 +53,6 @@ export const sendTo = (
   request: HttpRequest,
 ): TaskEither<HttpFailure, HttpReply> => transport.send({ deadlineMs: controlMs, ...request })
 
-/** What stands in an answer, where its form is the one that was expected. */
-const parsed = <T>(schema: z.ZodType<T>, text: string): E.Either<string, T> => {
-  const json = parseJson(text)
-  if (E.isLeft(json)) return json
-  const read = schema.safeParse(json.right)
-  return read.success ? E.right(read.data) : E.left(z.prettifyError(read.error))
-}
-
 const unexpected = (path: string, why: string): string => `${path} answered what it should not: ${why}`
 
 /**
@@ -73,7 +65,7 @@ export const readFrom =
   async () => {
     const reply = await sendTo(server, { method: 'GET', path, repeat: 'safe' })()
     if (E.isLeft(reply)) return E.left(controlFailure(server.name, reply.left, 'reads'))
-    const read = parsed(schema, reply.right.text)
+    const read = parseJsonAs(schema, reply.right.text)
     return E.isLeft(read) ? E.left(engineFailure(server.name, 'protocol', unexpected(path, read.left))) : read
   }
 
@@ -97,6 +89,6 @@ export const changeAt =
     const reply = await sendTo(server, request)()
     if (E.isLeft(reply)) return E.left(controlFailure(server.name, reply.left))
     if (schema === null) return E.right(null)
-    const read = parsed(schema, reply.right.text)
+    const read = parseJsonAs(schema, reply.right.text)
     return E.isLeft(read) ? E.left(engineFailure(server.name, 'unknown', unexpected(path, read.left))) : read
   }

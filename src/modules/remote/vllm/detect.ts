@@ -2,9 +2,9 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { HttpFailure, HttpRequest } from '../../../core/http.js'
-import { parseJson } from '../../../core/json.js'
 import type { EngineAbilities, EngineFailure } from '../../../data/engineClient.js'
 import type { GenerationFailure } from '../../../data/generation.js'
+import { parseJsonAs } from '../../../data/schemaJson.js'
 import { controlFailure, engineFailure, errorOf, requestFailure } from '../failures.js'
 import { sendTo, type VLLMServer } from './calls.js'
 import { hasFeature, needed, parseRelease, type Release } from './features.js'
@@ -61,9 +61,8 @@ const fromHttp = ({ name }: VLLMServer, failure: HttpFailure): Found<never> =>
   E.left({ failure: controlFailure(name, failure, 'reads'), kind: requestFailure(failure, null).kind })
 
 const fromText = <T>(server: VLLMServer, schema: z.ZodType<T>, path: string, text: string): Found<T> => {
-  const json = parseJson(text)
-  const read = E.isLeft(json) ? undefined : schema.safeParse(json.right)
-  if (read?.success === true) return E.right(read.data)
+  const read = parseJsonAs(schema, text)
+  if (E.isRight(read)) return read
   const reason = `${path} answered what no vLLM answers: is this the address of a vLLM server?`
   return E.left({ failure: engineFailure(server.name, 'protocol', reason), kind: 'protocol' })
 }

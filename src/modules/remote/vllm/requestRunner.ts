@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Ids } from '../../../core/capabilities.js'
+import { errorMessage } from '../../../core/failure.js'
 import type { EngineClient, EngineFailure } from '../../../data/engineClient.js'
 import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../../data/generation.js'
 import { eventQueue } from '../../generation/eventQueue.js'
@@ -125,7 +126,7 @@ export const requestRunner = ({ server, connection, gate, ids, plan, deadlineMs 
       }
     }
     void work()
-      .catch((error: unknown) => queue.push(failed('internal', error instanceof Error ? error.message : String(error))))
+      .catch((error: unknown) => queue.push(failed('internal', errorMessage(error))))
       .finally(() => {
         running.delete(run)
         signal?.removeEventListener('abort', abort)

@@ -1,6 +1,7 @@
 /** Reading the fields of a `config.json`: those that a family interprets, those that change nothing, and no others. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
+import { fitSchema } from '../../../data/schemaJson.js'
 
 /** Sizes above this are refused: nothing so large fits into memory, and lists of that length must not be tried. */
 const MAX_SIZE = 2 ** 31 - 1
@@ -106,6 +107,5 @@ export const readFields = <S extends z.ZodRawShape>(
   if (unknown.length > 0) {
     return E.left(`not supported: ${unknown.map(([name, value]) => `${name} ${shown(value)}`).join(', ')}`)
   }
-  const parsed = z.object(shape).safeParse(json)
-  return parsed.success ? E.right(parsed.data) : E.left(z.prettifyError(parsed.error))
+  return fitSchema(z.object(shape), json)
 }

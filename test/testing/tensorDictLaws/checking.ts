@@ -1,11 +1,11 @@
 /** How the laws of TensorDicts are stated: on drawn values, in a scope, counting tensors. And what they refuse. */
 import fc from 'fast-check'
-import { diff } from '../../data/tensorDict/compare.js'
-import { unsqueeze } from '../../data/tensorDict/shape.js'
-import { misfits, type TensorDict, TensorDictError } from '../../data/tensorDict/tensorDict.js'
-import { liveTensors, scope } from '../../engine/scope.js'
-import type { TensorDictRecipe } from '../arbitraries.js'
-import { type NumberedLaw, numbered, require } from '../law.js'
+import { diff } from '../../../src/data/tensorDict/compare.js'
+import { unsqueeze } from '../../../src/data/tensorDict/shape.js'
+import { misfits, type TensorDict, TensorDictError } from '../../../src/data/tensorDict/tensorDict.js'
+import { liveTensors, scope } from '../../../src/engine/scope.js'
+import type { TensorDictRecipe } from '../../../src/testing/arbitraries.js'
+import { type NumberedLaw, numbered, require } from '../../../src/testing/law.js'
 import { anyDraw, type Draw, drawing } from './drawing.js'
 
 /** How often each law is tried. */

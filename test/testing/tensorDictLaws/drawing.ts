@@ -1,11 +1,11 @@
 /** Arguments of TensorDict operations, drawn to fit the TensorDict at hand: paths, lists, orders, masks, axes. */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
-import type { Path } from '../../data/tensorDict/keys.js'
-import type { Leaf } from '../../data/tensorDict/leaf.js'
-import { leafPaths, mapLeaves, nodePaths } from '../../data/tensorDict/leaves.js'
-import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { anyTensorDict, type TensorDictRecipe } from '../arbitraries.js'
+import type { Path } from '../../../src/data/tensorDict/keys.js'
+import type { Leaf } from '../../../src/data/tensorDict/leaf.js'
+import { leafPaths, mapLeaves, nodePaths } from '../../../src/data/tensorDict/leaves.js'
+import type { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import { anyTensorDict, type TensorDictRecipe } from '../../../src/testing/arbitraries.js'
 
 /** Draws a natural number below a bound; 0 below 0. */
 export type Draw = (bound: number) => number

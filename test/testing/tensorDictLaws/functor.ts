@@ -2,8 +2,8 @@
 import * as tf from '@tensorflow/tfjs-core'
 import type fc from 'fast-check'
 import * as O from 'fp-ts/lib/Option.js'
-import { add, mul } from '../../data/tensorDict/arithmetic.js'
-import { type Leaf, meta } from '../../data/tensorDict/leaf.js'
+import { add, mul } from '../../../src/data/tensorDict/arithmetic.js'
+import { type Leaf, meta } from '../../../src/data/tensorDict/leaf.js'
 import {
   filterMapLeaves,
   foldLeaves,
@@ -12,11 +12,12 @@ import {
   mapLeaves,
   skeleton,
   zipLeaves,
-} from '../../data/tensorDict/leaves.js'
-import { batchSize, type TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { liveTensors } from '../../engine/scope.js'
-import { alikeTensorDicts, type NearMiss, nearMiss, type TensorDictRecipe } from '../arbitraries.js'
-import { type NumberedLaw, require } from '../law.js'
+} from '../../../src/data/tensorDict/leaves.js'
+import { batchSize, type TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import { liveTensors } from '../../../src/engine/scope.js'
+import type { TensorDictRecipe } from '../../../src/testing/arbitraries.js'
+import { type NumberedLaw, require } from '../../../src/testing/law.js'
+import { alikeTensorDicts, type NearMiss, nearMiss } from './alike.js'
 import { identical, lawOf, refused, same, type TensorDictLawOptions, wellFormed } from './checking.js'
 
 const f = (leaf: Leaf): Leaf => (leaf instanceof tf.Tensor ? tf.reshape(leaf, [...leaf.shape, 1]) : leaf)

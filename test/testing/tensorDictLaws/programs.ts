@@ -1,12 +1,19 @@
 /** Laws 1, 67, 69, 72, 78 and 79: what holds for every batch operation, and for programs of them. */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
-import { index, mask } from '../../data/tensorDict/indexing.js'
-import { toNested } from '../../data/tensorDict/inspect.js'
-import { concat, setAt, stack, where } from '../../data/tensorDict/joining.js'
-import { mapLeaves } from '../../data/tensorDict/leaves.js'
-import { crop, pad, padSequence, padToMultiple, unpadBatch, unpadSequence } from '../../data/tensorDict/padding.js'
-import { flip, narrow, repeat, repeatInterleave, roll, slice, take } from '../../data/tensorDict/selecting.js'
+import { index, mask } from '../../../src/data/tensorDict/indexing.js'
+import { toNested } from '../../../src/data/tensorDict/inspect.js'
+import { concat, setAt, stack, where } from '../../../src/data/tensorDict/joining.js'
+import { mapLeaves } from '../../../src/data/tensorDict/leaves.js'
+import {
+  crop,
+  pad,
+  padSequence,
+  padToMultiple,
+  unpadBatch,
+  unpadSequence,
+} from '../../../src/data/tensorDict/padding.js'
+import { flip, narrow, repeat, repeatInterleave, roll, slice, take } from '../../../src/data/tensorDict/selecting.js'
 import {
   expand,
   flattenAxes,
@@ -15,12 +22,12 @@ import {
   squeeze,
   unflattenAxis,
   unsqueeze,
-} from '../../data/tensorDict/shape.js'
-import { splitEvery, splitInto, splitSizes, unbind } from '../../data/tensorDict/splitting.js'
-import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { liveTensors, own, scope } from '../../engine/scope.js'
-import type { TensorDictRecipe } from '../arbitraries.js'
-import { type NumberedLaw, require } from '../law.js'
+} from '../../../src/data/tensorDict/shape.js'
+import { splitEvery, splitInto, splitSizes, unbind } from '../../../src/data/tensorDict/splitting.js'
+import type { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import { liveTensors, own, scope } from '../../../src/engine/scope.js'
+import type { TensorDictRecipe } from '../../../src/testing/arbitraries.js'
+import { type NumberedLaw, require } from '../../../src/testing/law.js'
 import { refused, same, statesLaws, type TensorDictLawOptions, wellFormed } from './checking.js'
 import { type Draw, drawMask, rowsOf, upTo } from './drawing.js'
 

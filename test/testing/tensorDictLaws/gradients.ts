@@ -1,12 +1,12 @@
 /** The laws of gradients of TensorDicts: numbers 80 to 82. */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
-import { gradientsOf } from '../../data/gradients.js'
-import { select } from '../../data/tensorDict/edit.js'
-import { leafEntries, mapLeaves } from '../../data/tensorDict/leaves.js'
-import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { TensorDictRecipe } from '../arbitraries.js'
-import { type NumberedLaw, require } from '../law.js'
+import { gradientsOf } from '../../../src/data/gradients.js'
+import { select } from '../../../src/data/tensorDict/edit.js'
+import { leafEntries, mapLeaves } from '../../../src/data/tensorDict/leaves.js'
+import { find, type TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import type { TensorDictRecipe } from '../../../src/testing/arbitraries.js'
+import { type NumberedLaw, require } from '../../../src/testing/law.js'
 import { lawOf, type TensorDictLawOptions } from './checking.js'
 import { isFloat } from './drawing.js'
 

@@ -1,13 +1,20 @@
 /** Laws 60 to 62: padding and its inverses. */
 import * as tf from '@tensorflow/tfjs-core'
 import type fc from 'fast-check'
-import { set } from '../../data/tensorDict/edit.js'
-import { data } from '../../data/tensorDict/leaf.js'
-import { crop, pad, padSequence, padToMultiple, unpadBatch, unpadSequence } from '../../data/tensorDict/padding.js'
-import { slice } from '../../data/tensorDict/selecting.js'
-import { batchSize, type TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { TensorDictRecipe } from '../arbitraries.js'
-import { type NumberedLaw, require } from '../law.js'
+import { set } from '../../../src/data/tensorDict/edit.js'
+import { data } from '../../../src/data/tensorDict/leaf.js'
+import {
+  crop,
+  pad,
+  padSequence,
+  padToMultiple,
+  unpadBatch,
+  unpadSequence,
+} from '../../../src/data/tensorDict/padding.js'
+import { slice } from '../../../src/data/tensorDict/selecting.js'
+import { batchSize, type TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import type { TensorDictRecipe } from '../../../src/testing/arbitraries.js'
+import { type NumberedLaw, require } from '../../../src/testing/law.js'
 import { refused, same, sameAll, statesLaws, type TensorDictLawOptions } from './checking.js'
 import { type Draw, rowsOf, upTo } from './drawing.js'
 

@@ -8,7 +8,7 @@ import {
   message,
   type ToolCall,
   toolResult,
-} from '../text/history/history.js'
+} from '../../src/text/history/history.js'
 
 const anySource: fc.Arbitrary<MediaSource> = fc.oneof(
   fc.webUrl().map((url) => ({ url })),
@@ -21,7 +21,7 @@ const anySource: fc.Arbitrary<MediaSource> = fc.oneof(
 )
 
 /** Texts, images, sounds, videos and files. */
-export const anyContentPart: fc.Arbitrary<ContentPart> = fc.oneof(
+const anyContentPart: fc.Arbitrary<ContentPart> = fc.oneof(
   {
     weight: 3,
     arbitrary: fc.string({ unit: 'binary', maxLength: 12 }).map((text) => ({ type: 'text', text }) as const),
@@ -45,7 +45,7 @@ const anyArguments: fc.Arbitrary<ToolCall['arguments']> = fc.dictionary(fc.strin
 const anyIdentifier = fc.stringMatching(/^[a-z][a-z_]{0,7}$/)
 
 /** Calls of tools, some with an id. */
-export const anyToolCall: fc.Arbitrary<ToolCall> = fc.record(
+const anyToolCall: fc.Arbitrary<ToolCall> = fc.record(
   { id: fc.stringMatching(/^[a-zA-Z0-9]{9}$/), name: anyIdentifier, arguments: anyArguments },
   { requiredKeys: ['name', 'arguments'] },
 )

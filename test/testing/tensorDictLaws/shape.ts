@@ -1,7 +1,7 @@
 /** Laws 52 to 59: batch axes merged, split, moved, added and removed. */
 import type fc from 'fast-check'
-import { index } from '../../data/tensorDict/indexing.js'
-import { nodePaths } from '../../data/tensorDict/leaves.js'
+import { index } from '../../../src/data/tensorDict/indexing.js'
+import { nodePaths } from '../../../src/data/tensorDict/leaves.js'
 import {
   expand,
   flattenAxes,
@@ -11,10 +11,10 @@ import {
   transpose,
   unflattenAxis,
   unsqueeze,
-} from '../../data/tensorDict/shape.js'
-import { batchSize, find, isTensorDict, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { TensorDictRecipe } from '../arbitraries.js'
-import { type NumberedLaw, require } from '../law.js'
+} from '../../../src/data/tensorDict/shape.js'
+import { batchSize, find, isTensorDict, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import type { TensorDictRecipe } from '../../../src/testing/arbitraries.js'
+import { type NumberedLaw, require } from '../../../src/testing/law.js'
 import { refused, same, statesLaws, type TensorDictLawOptions } from './checking.js'
 import { type Draw, drawAxis, drawOrder, inverseOrder, rowsOf, upTo } from './drawing.js'
 

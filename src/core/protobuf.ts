@@ -1,9 +1,10 @@
-/** The few protobuf wire forms that an ONNX model needs (protobuf encoding: varint, 32-bit, length-delimited). */
+/** Writes protocol buffers: varint, 32-bit, 64-bit and length-delimited fields. */
 
 /** Writes the fields of one message. */
 export interface MessageWriter {
   readonly integer: (field: number, value: number | bigint) => void
   readonly float: (field: number, value: number) => void
+  readonly double: (field: number, value: number) => void
   readonly text: (field: number, value: string) => void
   /** The array must stay as it is until `finish`. */
   readonly bytes: (field: number, value: Uint8Array) => void
@@ -87,6 +88,12 @@ const messagePieces = (): Pieces => {
       reserve(4)
       new DataView(buffer.buffer).setFloat32(end, value, true)
       end += 4
+    },
+    double: (field, value) => {
+      varint(field * 8 + 1)
+      reserve(8)
+      new DataView(buffer.buffer).setFloat64(end, value, true)
+      end += 8
     },
     text: (field, value) => bytes(field, encoder.encode(value)),
     bytes,

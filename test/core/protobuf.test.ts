@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type ProtobufWriter, protobufWriter } from '../../../src/engine/onnxruntime/protobuf.js'
+import { type ProtobufWriter, protobufWriter } from '../../src/core/protobuf.js'
 
 const written = (write: (writer: ProtobufWriter) => void): number[] => {
   const writer = protobufWriter()
@@ -37,6 +37,7 @@ describe('protobufWriter', () => {
     ['2^35', (w: ProtobufWriter) => w.integer(1, 2 ** 35), [0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01]],
     ['a field number above 15', (w: ProtobufWriter) => w.integer(20, 2), [0xa0, 0x01, 0x02]],
     ['a float, little end first', (w: ProtobufWriter) => w.float(2, 1), [0x15, 0x00, 0x00, 0x80, 0x3f]],
+    ['a double, little end first', (w: ProtobufWriter) => w.double(1, 1), [0x09, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f]],
     ['negative zero', (w: ProtobufWriter) => w.float(2, -0), [0x15, 0x00, 0x00, 0x00, 0x80]],
     ['an empty message', (w: ProtobufWriter) => w.message(1, () => {}), [0x0a, 0x00]],
     ['text outside of ASCII, in UTF-8', (w: ProtobufWriter) => w.text(1, 'ä'), [0x0a, 0x02, 0xc3, 0xa4]],

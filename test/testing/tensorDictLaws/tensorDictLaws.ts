@@ -1,7 +1,7 @@
-/** The laws of TensorDicts, for any arbitrary of them: one's own too. */
+/** All laws of TensorDict, for any arbitrary of them. */
 import type fc from 'fast-check'
-import { anyTensorDict, type TensorDictRecipe } from '../arbitraries.js'
-import type { NumberedLaw } from '../law.js'
+import { anyTensorDict, type TensorDictRecipe } from '../../../src/testing/arbitraries.js'
+import type { NumberedLaw } from '../../../src/testing/law.js'
 import type { TensorDictLawOptions } from './checking.js'
 import { equalityLaws } from './equality.js'
 import { flatKeyLaws } from './flatKeys.js'
@@ -40,13 +40,8 @@ const KITS = [
 ]
 
 /**
- * Laws 1 to 82 and 87 of TensorDicts, in the order of their numbers; `docs/laws.md` lists them. `samples` are the TensorDicts that they are
- * checked on, by default all kinds.
- *
- * Effects  each law builds its samples in a scope, and leaves no tensor.
- *
- * @example
- * tensorDictLaws(anyTensorDict(), { numRuns: 5 })[0].name // 'law 1: every leaf and node fits the node that it is in'
+ * Laws 1 to 82 and 87 of TensorDict, ordered by number; `docs/laws.md` lists them. `samples` draws the
+ * TensorDicts that they are checked on. The default draws every kind.
  */
 export const tensorDictLaws = (
   samples: fc.Arbitrary<TensorDictRecipe> = anyTensorDict(),

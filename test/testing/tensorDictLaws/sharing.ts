@@ -1,20 +1,27 @@
 /** Laws 69 to 74, and 78: nothing changes, what is untouched is shared, what is refused leaves nothing. */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
-import { fromArrays } from '../../data/nested.js'
-import { add } from '../../data/tensorDict/arithmetic.js'
-import { autoBatch, withBatchShape } from '../../data/tensorDict/batchShape.js'
-import { exclude, modify, remove, rename, select, set } from '../../data/tensorDict/edit.js'
-import { dropEmptyNodes, flattenKeys, unflattenKeys } from '../../data/tensorDict/flatKeys.js'
-import { toNested } from '../../data/tensorDict/inspect.js'
-import type { Path } from '../../data/tensorDict/keys.js'
-import { meta, ragged } from '../../data/tensorDict/leaf.js'
-import { leafEntries, leafPaths, mapLeaves, nodePaths, skeleton, zipLeaves } from '../../data/tensorDict/leaves.js'
-import { merge, mergeWith } from '../../data/tensorDict/merge.js'
-import { find, isTensorDict, TensorDict, TensorDictError } from '../../data/tensorDict/tensorDict.js'
-import { liveTensors, scope } from '../../engine/scope.js'
-import type { TensorDictRecipe } from '../arbitraries.js'
-import { type NumberedLaw, require } from '../law.js'
+import { fromArrays } from '../../../src/data/nested.js'
+import { add } from '../../../src/data/tensorDict/arithmetic.js'
+import { autoBatch, withBatchShape } from '../../../src/data/tensorDict/batchShape.js'
+import { exclude, modify, remove, rename, select, set } from '../../../src/data/tensorDict/edit.js'
+import { dropEmptyNodes, flattenKeys, unflattenKeys } from '../../../src/data/tensorDict/flatKeys.js'
+import { toNested } from '../../../src/data/tensorDict/inspect.js'
+import type { Path } from '../../../src/data/tensorDict/keys.js'
+import { meta, ragged } from '../../../src/data/tensorDict/leaf.js'
+import {
+  leafEntries,
+  leafPaths,
+  mapLeaves,
+  nodePaths,
+  skeleton,
+  zipLeaves,
+} from '../../../src/data/tensorDict/leaves.js'
+import { merge, mergeWith } from '../../../src/data/tensorDict/merge.js'
+import { find, isTensorDict, TensorDict, TensorDictError } from '../../../src/data/tensorDict/tensorDict.js'
+import { liveTensors, scope } from '../../../src/engine/scope.js'
+import type { TensorDictRecipe } from '../../../src/testing/arbitraries.js'
+import { type NumberedLaw, require } from '../../../src/testing/law.js'
 import { identical, lawOf, refused, same, type TensorDictLawOptions } from './checking.js'
 import { allPaths, FRESH, pick, withChoices } from './drawing.js'
 
