@@ -24,7 +24,7 @@ export interface ChatFormat {
  */
 export type FallbackFormat = Pick<ChatFormat, 'template'> & Partial<Pick<ChatFormat, 'endOfTurn' | 'specialTokens'>>
 
-/** The format of Qwen and others: `<|im_start|>`, the role, a line break, the text, `<|im_end|>`. */
+/** The format of Qwen: `<|im_start|>`, the role, a line break, the text, `<|im_end|>`. */
 export const CHAT_ML: ChatFormat = {
   template: `{%- for message in messages -%}
 {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' -}}
@@ -40,7 +40,8 @@ export const CHAT_ML: ChatFormat = {
 
 /**
  * A format for any base model: `### `, the role, a line break, the text, and the model's own
- * `eos_token`. It needs no token that the model does not have.
+ * `eos_token`. It needs no token that the model does not have. Its markers are plain text, so a
+ * message can imitate the heading of a turn, but cannot end one.
  */
 export const PLAIN_CHAT: FallbackFormat = {
   template: `{%- for message in messages -%}
@@ -72,7 +73,7 @@ const hasTemplate = ({ settings, template, templates = {} }: FormatFiles): boole
   return template !== undefined || inSettings || Object.keys(templates).length > 0
 }
 
-/** Returns the files of a model that has a template as they are, and those of another with the format. */
+/** Adds the format to the files of a model without a template. Returns other files unchanged. */
 export const withFormat = <F extends FormatFiles>(files: F, { template, endOfTurn }: FallbackFormat): F =>
   hasTemplate(files)
     ? files
@@ -82,7 +83,7 @@ export const withFormat = <F extends FormatFiles>(files: F, { template, endOfTur
         ...(endOfTurn !== undefined && { settings: { ...files.settings, eos_token: endOfTurn } }),
       }
 
-/** Refuses a fallback format that was used and writes special tokens that the tokenizer does not have. */
+/** Refuses a format, if it was used, that writes special tokens that the tokenizer lacks. */
 export const checkFormat = (
   folder: string,
   { template, specialTokens = [] }: FallbackFormat,
@@ -102,7 +103,7 @@ export const checkFormat = (
       )
 }
 
-/** Returns the config of a model that ends its turns with the token of its text, if a fallback format gave it. */
+/** Makes the end of turn of a format, if it was used, an end token of the config. */
 export const withEndOfTurn = (
   folder: string,
   config: DecoderConfig,
