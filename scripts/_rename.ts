@@ -60,7 +60,7 @@ for (const [file, old, nw] of list) {
     )
       pos = s.name.getStart()
     if (pos < 0 && old.includes('.') && ts.isInterfaceDeclaration(s) && s.name.text === old.split('.')[0])
-      for (const m of s.members) if (m.name?.getText() === old.split('.')[1]) pos = m.name.getStart()
+      for (const m of s.members) if (m.name!.getText() === old.split('.')[1]) pos = m.name!.getStart()
   }
   if (pos < 0) {
     console.log('not found', file, old)

@@ -45,7 +45,7 @@ export {
 export { formatEstimate, type MemoryEstimate, memoryEstimate } from './collectors/memoryEstimate.js'
 export type { CollectedBatch, TurnEntries } from './collectors/rollouts/turnRows.js'
 export { inProcessUpdater, type WeightUpdater } from './collectors/weightSync.js'
-export type { Alarms, Calendar, Clock, Files, Ids, Output } from './core/capabilities.js'
+export type { Calendar, Clock, Files, Ids, Output, Timers } from './core/capabilities.js'
 export {
   type ConfigFailure,
   describe,

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
-import { readSources, twoWayFolders } from '../scripts/kit/house.js'
+import { functionLengths, namesExportedTwice, optionFields, readSources, twoWayFolders } from '../scripts/kit/house.js'
 
 const MAX_FILE_LINES = 400
 const MAX_FUNCTION_LINES = 60
@@ -76,6 +76,12 @@ describe('every source file', () => {
       return !documented && !file.text.trimStart().startsWith('/**') && !file.text.startsWith('#!')
     })
     expect(lacking.map((file) => file.fileName)).toEqual([])
+  })
+})
+
+describe('names', () => {
+  it('are exported by one file of src each', () => {
+    expect([...namesExportedTwice(sources)]).toEqual([])
   })
 })
 

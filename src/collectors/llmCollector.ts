@@ -1,6 +1,6 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Alarms, Clock } from '../core/capabilities.js'
+import type { Clock, Timers } from '../core/capabilities.js'
 import { FailureError } from '../core/failure.js'
 import type { Key } from '../core/key.js'
 import { aFunction, aNumber, anything, aRecord, checkOptions, oneOf } from '../core/options.js'
@@ -59,7 +59,7 @@ interface CommonOptions<O, P, Q> {
   /** An episode longer than this many turns fails. Default 64. */
   readonly maxTurns?: number
   readonly batches?: BatchOptions<CollectedBatch<O, P>, Q>
-  readonly time?: { readonly clock?: Clock; readonly alarms?: Alarms }
+  readonly time?: { readonly clock?: Clock; readonly timers?: Timers }
 }
 
 type PolicyOption<O, P> =

@@ -82,10 +82,10 @@ export interface Clock {
   readonly breathe: () => Promise<void>
 }
 
-/** Bells that ring once. */
-export interface Alarms {
-  /** Rings after so many milliseconds, unless the function that it gives is called before. */
-  readonly after: (ms: number, ring: () => void) => () => void
+/** Timers that fire once. */
+export interface Timers {
+  /** Calls `fire` after `ms` milliseconds. Calling the returned function first cancels it. */
+  readonly after: (ms: number, fire: () => void) => () => void
 }
 
 /** Where text for people goes. */

@@ -102,7 +102,7 @@ export const maskedTokens = (history: History, options: MaskedTokensOptions): E.
   const rendered = render(template, history, { ...asked, generationPrompt })
   if (E.isLeft(rendered)) return rendered
   const encoding = tokenized(() =>
-    tokenizer.encoding(written.right.text, { specialTokens: { plainText: rendered.right.given } }),
+    tokenizer.encoding(written.right.text, { specialTokens: { plainText: rendered.right.plainText } }),
   )
   if (E.isLeft(encoding)) return encoding
   const tooMany = excess(encoding.right.ids.length, limit)

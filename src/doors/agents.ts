@@ -11,7 +11,7 @@ export {
   type CapturedBatchOptions,
   type CapturedEntries,
   capturedBatch,
-  type LeftOut,
+  type OmittedSession,
 } from '../collectors/captured.js'
 export { readCapture } from '../data/capture/records.js'
 export type { CapturedCall, CapturedCompletion, CapturedSession } from '../data/capture/session.js'

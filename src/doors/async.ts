@@ -57,7 +57,7 @@ export {
 export type { LeaseQueue, TaskEnd } from '../collectors/queues/queueEvents.js'
 export { groupQueueFromJson, groupQueueToJson } from '../collectors/queues/queueJson.js'
 export {
-  type Changed,
+  type ChangedQueue,
   type LogRead,
   type LogRecord,
   type LogSnapshot,
@@ -87,15 +87,15 @@ export {
 export {
   dropTask,
   evictStale,
-  fateOf,
   forgetSettled,
   type Ledger,
   ledger,
   returnTaken,
   settleGroup,
   type TakenGroup,
-  type TaskFate,
+  type TaskOutcome,
   takeGroups,
+  taskOutcome,
 } from '../collectors/queues/takeGroups.js'
 export type { FailedTask } from '../collectors/rollouts/group.js'
 export type { CollectorPosition } from '../collectors/rollouts/lockstep.js'

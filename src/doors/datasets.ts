@@ -34,8 +34,8 @@ export {
 } from '../data/datasets/rows.js'
 export {
   type CompletionStyle,
+  rationale,
   supervisedCompletion,
-  workedSolution,
 } from '../data/datasets/wordProblems/supervisedCompletion.js'
 export {
   type Split,

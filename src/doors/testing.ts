@@ -58,13 +58,13 @@ export {
 } from '../testing/scriptedPolicy.js'
 export { anyOfSpec, anySpec, type RecipeOf, type ValueArbitraries } from '../testing/specArbitraries.js'
 export {
+  type AnyTrajectoryOptions,
   anyGroupRewards,
   anyGroups,
   anyTrajectories,
   type CollectedBatchesOptions,
   collectedBatches,
   type RewardGroup,
-  type TrajectoryOptions,
   type TrajectoryRecipe,
   type TrajectoryState,
 } from '../testing/trajectoryArbitraries.js'

@@ -4,10 +4,10 @@
  */
 export {
   type AudioPart,
-  append as appendMessage,
+  appendMessage,
   type ContentPart,
   continueLast,
-  extend as extendHistory,
+  extendHistory,
   type FilePart,
   History,
   hashHistory,
@@ -26,7 +26,7 @@ export {
   textOf,
   toolCallProblems,
   toolResult,
-  truncate as truncateHistory,
+  truncateHistory,
   type VideoPart,
   withSystem,
 } from '../text/history/history.js'

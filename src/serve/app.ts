@@ -37,7 +37,7 @@ import {
   worldSize,
 } from './routes/control.js'
 import { generate } from './routes/generate.js'
-import { listModels, loadAdapter, unloadAdapter } from './routes/models.js'
+import { listModels, loadAdapterRoute, unloadAdapter } from './routes/models.js'
 import { detokenize, tokenize } from './routes/tokenize.js'
 
 /** The reported version: the newest supported version of vLLM's protocol, marked with our name. */
@@ -91,7 +91,7 @@ const ENDPOINTS: readonly Endpoint[] = [
 ]
 
 const ADAPTERS: readonly Endpoint[] = [
-  post('/v1/load_lora_adapter', (served, { body }) => loadAdapter(served, body)),
+  post('/v1/load_lora_adapter', (served, { body }) => loadAdapterRoute(served, body)),
   post('/v1/unload_lora_adapter', (served, { body }) => unloadAdapter(served, body)),
 ]
 

@@ -41,7 +41,7 @@ export const rowMajor =
     })
 
 /** How a comparison is made, and how its places are called. */
-export interface Comparison {
+export interface CloseComparison {
   readonly tolerance?: CloseTolerance
   /** The index that a place has for the reader. Default: the place itself. */
   readonly indexOf?: (place: number) => readonly number[]
@@ -62,7 +62,7 @@ export interface Comparison {
 export const closeProblem = (
   actual: ArrayLike<number>,
   expected: ArrayLike<number>,
-  comparison: Comparison = {},
+  comparison: CloseComparison = {},
 ): string | undefined => {
   const tolerance = withDefaults(comparison.tolerance ?? {})
   const indexOf = comparison.indexOf ?? ((place) => [place])

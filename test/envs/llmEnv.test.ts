@@ -176,8 +176,8 @@ describe('LLMTextEnv', () => {
   it('takes a prompt as plain text unless control tokens are to be recognized', async () => {
     const plain = await answered(LLMTextEnv({ batchSize: 1 }).reset(asked('hello'), key))
     const special = await answered(LLMTextEnv({ batchSize: 1, controlTokens: 'recognized' }).reset(asked('hello'), key))
-    expect(itemsAt(plain, 'text', 'given')).toEqual([[{ start: 0, end: 5 }]])
-    expect(itemsAt(special, 'text', 'given')).toEqual([[]])
+    expect(itemsAt(plain, 'text', 'plainText')).toEqual([[{ start: 0, end: 5 }]])
+    expect(itemsAt(special, 'text', 'plainText')).toEqual([[]])
   })
 
   it.each([empty(1), asked('a', 'b'), TensorDict({ text: { prompt: data([1]) } }, [1])])(

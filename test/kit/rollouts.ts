@@ -55,7 +55,7 @@ export const collectorOf = (
   groups: readonly GroupTurns[],
   options: RunOptions = {},
 ): ConcurrentLLMCollector<ScriptedState, TokenAction, CollectedBatch<ScriptedState>> => {
-  const { env, policy, key, maxTurns, clock = fakeClock(), alarms, ...rest } = options // a stopped clock gives equal times
+  const { env, policy, key, maxTurns, clock = fakeClock(), timers, ...rest } = options // a stopped clock gives equal times
   const { dialogTurnsPerBatch, yieldOnlyLastSteps, yieldCompletedTrajectories, ...concurrent } = rest
   return LLMCollector({
     env: env ?? groupEnvs(groups),
@@ -68,7 +68,7 @@ export const collectorOf = (
       ...(yieldCompletedTrajectories !== undefined && { yieldCompletedTrajectories }),
     },
     concurrent: { tasks: groups.length, maxInFlight: 8, ...concurrent },
-    time: { clock, ...(alarms && { alarms }) },
+    time: { clock, ...(timers && { timers }) },
   })
 }
 

@@ -11,7 +11,7 @@ import { type HistoryPolicyOptions, historyPolicy } from '../../src/modules/hist
 import { checkLaws } from '../../src/testing/law.js'
 import { historyActionSpec, policyLaws } from '../../src/testing/policyLaws.js'
 import { policyFailure, type ScriptedCall, ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
-import { append, History, message, textOf, toolResult } from '../../src/text/history/history.js'
+import { appendMessage, History, message, textOf, toolResult } from '../../src/text/history/history.js'
 import { chatTemplate, renderText } from '../../src/text/template/chatTemplate.js'
 import { MALFORMED_CALL } from '../../src/text/toolCalls/callMessage.js'
 import { useEngine } from '../kit/engine.js'
@@ -82,7 +82,7 @@ describe('a policy of conversations over one of tokens', () => {
     const said = get(action, 'history', 'response').items.get(0)!
     expect(said.toolCalls).toEqual([{ id: 'call_1_0', name: 'add', arguments: { a: 1 } }])
     expect(textOf(said)).toBe('Let me see. ')
-    const longer = append(append(question('1 + 1'), said), toolResult(said.toolCalls[0]!, '2'))
+    const longer = appendMessage(appendMessage(question('1 + 1'), said), toolResult(said.toolCalls[0]!, '2'))
     expect(longer.messages.get(2)!.toolCallId).toBe('call_1_0')
   })
 

@@ -25,7 +25,7 @@ import {
   type StepCase,
 } from './lossStep.js'
 import { rowLogits, rowLogProbs, summed } from './readout.js'
-import type { TokenRows } from './tokenRows.js'
+import type { StepTokenRows } from './tokenRows.js'
 
 /** Completions to learn from, by the student if it is to be on policy. All lists have one element for each row. */
 export interface DistilledRows {
@@ -43,7 +43,7 @@ export interface TaughtRows extends DistilledRows {
   readonly teacherLogProbs: readonly ArrayLike<number>[]
 }
 
-const tokenRows = ({ prompts, completions, masks, temperature = 1 }: DistilledRows): TokenRows<never> => ({
+const tokenRows = ({ prompts, completions, masks, temperature = 1 }: DistilledRows): StepTokenRows<never> => ({
   groups: groupPrompts(prompts),
   completions,
   ...(masks && { masks }),
@@ -115,7 +115,7 @@ const teacherLogits = ({ config, params }: Teacher) => {
     tf.mul(completionLogits(input.params, config, input.batch), input.inverseTemperature),
   )
   return {
-    of: ({ groups, completions, temperature }: TokenRows<never>): tf.Tensor =>
+    of: ({ groups, completions, temperature }: StepTokenRows<never>): tf.Tensor =>
       compiled({
         params,
         batch: completionBatch(packCompletions(groups, completions), config),

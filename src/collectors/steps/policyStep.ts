@@ -10,13 +10,19 @@ import { rowIds, rowLogits, rowLogProbs } from './readout.js'
 import type { StepLoss } from './stepGradients.js'
 import { combineMetrics, type PolicyMeasures, type StepMetrics } from './stepMetrics.js'
 import type { TrainingRows } from './stepRows.js'
-import type { RowTensors, TokenRows } from './tokenRows.js'
+import type { RowTensors, StepTokenRows } from './tokenRows.js'
 import type { WholeChoice } from './wholeChoice.js'
 
 /** The lists of `TrainingRows`, and the tokens that the objective selected in the mini-batch. */
 export type PolicyList = Exclude<keyof TrainingRows, 'prompts' | 'completions' | 'masks' | 'temperature'> | 'chosen'
 
-const policyRows = ({ prompts, completions, masks, temperature, ...lists }: TrainingRows): TokenRows<PolicyList> => ({
+const policyRows = ({
+  prompts,
+  completions,
+  masks,
+  temperature,
+  ...lists
+}: TrainingRows): StepTokenRows<PolicyList> => ({
   groups: groupPrompts(prompts),
   completions,
   ...(masks && { masks }),

@@ -3,7 +3,7 @@ import { aFunction, aNumber, aRecord, checkOptions } from '../../core/options.js
 import { concat } from '../tensorDict/joining.js'
 import { splitEach } from '../tensorDict/splitting.js'
 import { type TensorDict, TensorDictError } from '../tensorDict/tensorDict.js'
-import { rewardOf } from './promptGroupSampler.js'
+import { groupReward } from './promptGroupSampler.js'
 import type { Drawn, DrawRequest, Sampler, StoredRows } from './sampler.js'
 
 /** Where a row goes: a slot, or nowhere. The rows so far fill slots 0 .. n - 1. */
@@ -35,9 +35,9 @@ export const MaxValueWriter =
   (rewardKey: string | readonly string[] = ['next', 'reward']): Writer =>
   ({ rows }, row, { capacity }) => {
     if (rows.length < capacity) return rows.length
-    const rewards = rows.map((each) => rewardOf('MaxValueWriter', each, rewardKey))
+    const rewards = rows.map((each) => groupReward('MaxValueWriter', each, rewardKey))
     const worst = rewards.reduce((least, reward, slot) => (reward < rewards[least]! ? slot : least), 0)
-    return rewardOf('MaxValueWriter', row, rewardKey) > rewards[worst]! ? worst : undefined
+    return groupReward('MaxValueWriter', row, rewardKey) > rewards[worst]! ? worst : undefined
   }
 
 /** What is in a buffer: a value. `S` is the schema of the rows, `P` the sampler's state. */

@@ -11,7 +11,7 @@ import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { take } from '../../data/tensorDict/selecting.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { discard, scope } from '../../engine/scope.js'
-import { append, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
+import { appendMessage, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
 import { type EnvFailure, endedRows, envFailure, type Outcome } from '../base/env.js'
 import { type Transform, transform } from '../transforms/transform.js'
 
@@ -237,7 +237,7 @@ export const UserSimulator = (
         const reply = said.get(i)
         return reply === undefined || (reply.isLast && reply.text === '')
           ? history
-          : append(history, message(roles.user, reply.text))
+          : appendMessage(history, message(roles.user, reply.text))
       })
       const added = scope(() =>
         TensorDict(

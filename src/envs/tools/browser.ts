@@ -4,12 +4,12 @@ import * as E from 'fp-ts/lib/Either.js'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Browser as Chromium } from 'playwright-core'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
-import type { Alarms, Clock, Files, Ids } from '../../core/capabilities.js'
+import type { Clock, Files, Ids, Timers } from '../../core/capabilities.js'
 import { errorMessage } from '../../core/failure.js'
 import type { Gate, GateFailure, OpenGate } from '../../core/http.js'
 import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
-import { liveAlarms, liveClock } from '../../live/clock.js'
+import { liveClock, liveTimers } from '../../live/clock.js'
 import { liveFiles } from '../../live/files.js'
 import { liveGate } from '../../live/gate.js'
 import { liveIds } from '../../live/ids.js'
@@ -23,7 +23,7 @@ type Library = typeof import('playwright-core')
 export interface BrowserWorld {
   readonly files: Pick<Files, 'exists'>
   readonly clock: Clock
-  readonly alarms: Alarms
+  readonly timers: Timers
   readonly ids: Ids
   readonly openGate: OpenGate
   /** Resolves with the exports of `playwright-core`. Default: imports it. */
@@ -80,7 +80,7 @@ const LIMITS: BrowserLimits = {
 }
 
 const liveWorld: BrowserWorld = {
-  ...{ files: liveFiles, clock: liveClock, alarms: liveAlarms, ids: liveIds, openGate: liveGate },
+  ...{ files: liveFiles, clock: liveClock, timers: liveTimers, ids: liveIds, openGate: liveGate },
   load: () => import('playwright-core'),
 }
 
@@ -185,7 +185,7 @@ const actOn = async (
 ): Promise<BrowserOutcome> => {
   const { limits, world } = settings
   const life = cancellation({ signal })
-  const ring = world.alarms.after(limits.actionMs, life.stop)
+  const ring = world.timers.after(limits.actionMs, life.stop)
   const result = await unlessAborted(open.page.act(action), life.signal)
   ring()
   life.release()

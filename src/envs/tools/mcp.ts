@@ -1,10 +1,10 @@
 /** Servers of the Model Context Protocol: what they are reached by, what limits them, and how they fail. */
 import type * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Alarms, Clock, Environment, Processes } from '../../core/capabilities.js'
+import type { Clock, Environment, Processes, Timers } from '../../core/capabilities.js'
 import type { WebFetch } from '../../core/http.js'
 import { type Key, keyFromSeed } from '../../core/key.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
-import { liveAlarms, liveClock } from '../../live/clock.js'
+import { liveClock, liveTimers } from '../../live/clock.js'
 import { liveEnvironment } from '../../live/environment.js'
 import { liveProcesses } from '../../live/processes.js'
 import { liveWebFetch, type WebFetchOptions } from '../../live/transport/webFetch.js'
@@ -71,7 +71,7 @@ export interface McpWorld {
   readonly processes: Processes
   readonly environment: Environment
   readonly clock: Clock
-  readonly alarms: Alarms
+  readonly timers: Timers
   readonly openWeb: (options: WebFetchOptions) => WebFetch
   /** Of the pauses between attempts. Default: another one in every process. */
   readonly key: Key
@@ -133,7 +133,7 @@ const liveWorld = (): McpWorld => ({
   processes: liveProcesses,
   environment: liveEnvironment,
   clock: liveClock,
-  alarms: liveAlarms,
+  timers: liveTimers,
   openWeb: liveWebFetch,
   key: keyFromSeed(Math.floor(Math.random() * 2 ** 53)),
   load: importLibrary,

@@ -17,7 +17,7 @@ import type { Task } from '../../data/task.js'
 import type { Data } from '../../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
-import { append, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
+import { appendMessage, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
 import { type EnvFailure, endedRows, envFailure, type StepBetween } from '../base/env.js'
 import type { Answered, AnyReward, RewardFailure, Scored } from '../rewards/reward.js'
 import { type RewardFunction, type RewardParts, rewardOf } from '../rewards/rewardFunction.js'
@@ -179,7 +179,7 @@ export const rewarding = <T extends Task, P extends string>(
     const answers = responses.map((response, i): Answered<T> | null => {
       if (over[i] === true || (when === 'end' && ended[i] === false && last[i] === false)) return null
       const said = without(inputMode._tag === 'history' ? undefined : endOfTurn, response)
-      return { task: tasks[i]!, history: append(promptOf(previous, tasks[i]!, i), said) }
+      return { task: tasks[i]!, history: appendMessage(promptOf(previous, tasks[i]!, i), said) }
     })
     /** The elements that their score ends. */
     const endsOf = (scores: readonly (Scored | null)[]): readonly boolean[] =>

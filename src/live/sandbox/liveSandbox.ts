@@ -10,8 +10,8 @@ import {
   type SandboxEnd,
   type SandboxFailure,
   type SandboxLimits,
+  type SandboxOutput,
   type SandboxProgram,
-  type SandboxSaid,
   type SandboxSession,
   type SandboxWait,
 } from '../../core/sandbox.js'
@@ -144,7 +144,7 @@ export const liveSandbox = (options: LiveSandboxOptions = {}): Sandbox => {
     ask:
       (input, until, wait = {}) =>
       async () => {
-        const asked = async (): Promise<E.Either<SandboxFailure, SandboxSaid | SandboxEnd>> => {
+        const asked = async (): Promise<E.Either<SandboxFailure, SandboxOutput | SandboxEnd>> => {
           const release = stopping(running, { wallMs: limits.wallMs, ...wait })
           const said = running.stdout.until(until)
           running.stdin.write(input)

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { SamplingParams } from '../../data/generation.js'
 import { type ApiFailure, apiFailure, invalid } from './failure.js'
 import type { SamplingFields } from './fields.js'
-import { checkPrompt, roomFor, samplingOf, truncatePrompt } from './sampling.js'
+import { checkPrompt, requestedSampling, roomFor, truncatePrompt } from './sampling.js'
 import type { Served } from './served.js'
 
 /** What a request's `model` stands for. */
@@ -64,7 +64,7 @@ export const sampledPrompt = (
     truncate === undefined
       ? prompt
       : truncatePrompt(prompt, { ...truncate, room: info.maxModelLength - (maxTokens ?? 1) })
-  const sampling = samplingOf(
+  const sampling = requestedSampling(
     { ...fields, prompt_logprobs: options.promptLogProbs ?? fields.prompt_logprobs },
     {
       info,

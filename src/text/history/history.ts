@@ -120,19 +120,19 @@ export const History = (messages: Iterable<Message>): History => ({ _tag: 'Histo
  * @example
  * append(History([]), message('user', 'Hello')).messages.size // 1
  */
-export const append = (history: History, next: Message): History => ({
+export const appendMessage = (history: History, next: Message): History => ({
   ...history,
   messages: history.messages.push(next),
 })
 
 /** The messages of both, in order. */
-export const extend = (history: History, more: History): History => ({
+export const extendHistory = (history: History, more: History): History => ({
   ...history,
   messages: history.messages.concat(more.messages),
 })
 
 /** The first `count` messages. Errors: throws RangeError unless `count` is between 0 and the number of messages. */
-export const truncate = (history: History, count: number): History => {
+export const truncateHistory = (history: History, count: number): History => {
   if (!Number.isInteger(count) || count < 0 || count > history.messages.size) {
     throw new RangeError(`truncate: ${count} is not between 0 and the ${history.messages.size} messages there are`)
   }

@@ -18,7 +18,7 @@ import { TemplateTransform } from '../../../src/envs/transforms/templateTransfor
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append, transform } from '../../../src/envs/transforms/transform.js'
 import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
-import { type History, append as say, toolResult } from '../../../src/text/history/history.js'
+import { type History, appendMessage as say, toolResult } from '../../../src/text/history/history.js'
 import { trainBytePairEncoding } from '../../../src/text/tokenizer/bytePairEncoding.js'
 import { textTokenizer } from '../../../src/text/tokenizer/textTokenizer.js'
 import { rowsAt, tasks } from '../../kit/conversation.js'

@@ -24,7 +24,7 @@ import {
   type History,
   History as historyOf,
   message,
-  append as say,
+  appendMessage as say,
   textOf,
   toolResult,
 } from '../../../src/text/history/history.js'

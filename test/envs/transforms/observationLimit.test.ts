@@ -8,7 +8,7 @@ import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { ObservationLimit } from '../../../src/envs/transforms/observationLimit.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
-import { append, History, message, textOf } from '../../../src/text/history/history.js'
+import { appendMessage, History, message, textOf } from '../../../src/text/history/history.js'
 import { answered, END_OF_TURN, refused, replies, tokenizer } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 
@@ -19,7 +19,7 @@ const stateOf = (...histories: readonly History[]): TensorDict<HistoryPrompt> =>
 
 const texts = fc.string({ unit: 'grapheme', maxLength: 30 })
 const asked = History([message('user', 'Go')])
-const said = append(asked, message('assistant', 'an answer of the policy that is longer than all limits here'))
+const said = appendMessage(asked, message('assistant', 'an answer of the policy that is longer than all limits here'))
 
 /** Whether no character is cut in two. */
 const isWhole = (text: string): boolean => !/\p{Surrogate}/u.test(text)
@@ -31,12 +31,12 @@ const samples = texts.map((text) => ({
   },
   state: () => stateOf(asked),
   action: () => replies('an answer'),
-  next: () => stateOf(append(said, message('tool', text))),
+  next: () => stateOf(appendMessage(said, message('tool', text))),
 }))
 
 /** What a limit leaves of a tool's text. */
 const heard = async (limit: ReturnType<typeof ObservationLimit>, text: string): Promise<string> => {
-  const next = stateOf(append(said, message('tool', text)))
+  const next = stateOf(appendMessage(said, message('tool', text)))
   const [added] = await answered(limit.step(next, { previous: stateOf(asked), action: replies('x') }, null))
   return textOf(get(added, 'history', 'prompt').items.get(0)!.messages.get(2)!)
 }
@@ -48,7 +48,7 @@ describe('ObservationLimit', () => {
     await fc.assert(
       fc.asyncProperty(texts, texts, fc.nat(12), async (first, second, characters) => {
         const parts = [first, second].map((text) => ({ type: 'text', text }) as const)
-        const next = stateOf(append(said, message('tool', parts)))
+        const next = stateOf(appendMessage(said, message('tool', parts)))
         const limit = ObservationLimit({ characters })
         const [added] = await answered(limit.step(next, { previous: stateOf(asked), action: replies('x') }, null))
         const messages = get(added, 'history', 'prompt').items.get(0)!.messages
@@ -68,7 +68,7 @@ describe('ObservationLimit', () => {
   })
 
   it('makes 100 MB a failure that says whose they are, if that is wanted', async () => {
-    const next = stateOf(append(said, message('tool', 'a'.repeat(100_000_000))))
+    const next = stateOf(appendMessage(said, message('tool', 'a'.repeat(100_000_000))))
     const limit = ObservationLimit({ characters: 10, longer: 'fail' })
     const failure = await refused(limit.step(next, { previous: stateOf(asked), action: replies('x') }, null))
     expect(failure.reason).toBe('message 2 (tool) has 100000000 characters, more than 10')
@@ -121,7 +121,7 @@ describe('ObservationLimit', () => {
     const kept = await heard(limit, ' pens'.repeat(20_000_000))
     expect(kept).toMatch(/^ pens pens pens\n\[at least \d{5} more tokens\]$/)
     const failing = ObservationLimit({ tokens: 1, tokenizer, longer: 'fail' })
-    const next = stateOf(append(said, message('tool', ' pens pens')))
+    const next = stateOf(appendMessage(said, message('tool', ' pens pens')))
     const failure = await refused(failing.step(next, { previous: stateOf(asked), action: replies('x') }, null))
     expect(failure.reason).toBe('message 2 (tool) has 2 tokens, more than 1')
     expect(() => ObservationLimit({ tokens: -1, tokenizer })).toThrow('tokens must be an integer of at least 0, got -1')

@@ -8,7 +8,7 @@ import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds, one
 import type { HistoryPrompt, Policy, PolicyFailure } from '../../../data/policy.js'
 import { get, type TensorDict } from '../../../data/tensorDict/tensorDict.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
-import { type History, hashHistory, sameHistory, truncate } from '../../../text/history/history.js'
+import { type History, hashHistory, sameHistory, truncateHistory } from '../../../text/history/history.js'
 import type { OpenAiMessage } from '../../../text/history/openAiChat.js'
 import { callIds } from '../../../text/toolCalls/callMessage.js'
 import { type Capture, type CapturedTurn, type ChatOutput, type ChatTurn, outputOf } from './chatAction.js'
@@ -77,7 +77,7 @@ const textLength = (messages: readonly OpenAiMessage[]): number => JSON.stringif
 
 /** What stays the same while a conversation goes on: how it began, and its place in the batch. */
 const conversationOf = ({ history, first }: Rows): string =>
-  `${hashHistory(truncate(history, Math.min(2, history.messages.size)))}:${first}`
+  `${hashHistory(truncateHistory(history, Math.min(2, history.messages.size)))}:${first}`
 
 /** The turns of a server's answer, with their ids where they are captured. */
 const readReply = (

@@ -3,7 +3,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { EngineFailure } from '../../../data/engineClient.js'
-import { changeAt, readFrom, type VLLMAddress, vLLMServer } from './calls.js'
+import { changeVLLM, readFrom, type VLLMAddress, vLLMServer } from './calls.js'
 
 /** Settings of a backend, as its own fields name them. */
 type TransferInfo = Readonly<Record<string, unknown>>
@@ -45,7 +45,7 @@ export const vLLMWeightTransfer = (address: VLLMAddress & { readonly controlMs?:
   const server = vLLMServer(address)
   const change = (path: string, json?: object): TE.TaskEither<EngineFailure, void> =>
     pipe(
-      changeAt(server, { path, schema: null, ...(json !== undefined && { json }) }),
+      changeVLLM(server, { path, schema: null, ...(json !== undefined && { json }) }),
       TE.map(() => undefined),
     )
   return {
@@ -60,7 +60,7 @@ export const vLLMWeightTransfer = (address: VLLMAddress & { readonly controlMs?:
       change('/finish_weight_update', version === undefined ? undefined : { weight_version: String(version) }),
     shutdown: change('/shutdown_weight_transfer_engine'),
     checksums: pipe(
-      changeAt(server, {
+      changeVLLM(server, {
         path: '/weight_checker',
         json: { action: 'checksum' },
         schema: z.object({ checksums: z.record(z.string(), z.string()) }),

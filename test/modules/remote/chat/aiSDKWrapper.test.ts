@@ -3,14 +3,21 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { type LanguageModel as AnyLanguageModel, APICallError } from 'ai'
 import { MockLanguageModelV3 } from 'ai/test'
 import { describe, expect, it } from 'vitest'
-import type { Alarms } from '../../../../src/core/capabilities.js'
+import type { Timers } from '../../../../src/core/capabilities.js'
 import { child, keyFromSeed } from '../../../../src/core/key.js'
 import type { HistoryPrompt } from '../../../../src/data/policy.js'
 import { data, raggedRows } from '../../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../../src/data/tensorDict/tensorDict.js'
 import { AISDKWrapper } from '../../../../src/modules/remote/chat/aiSDKWrapper.js'
 import { seedOf } from '../../../../src/modules/remote/chat/chatRequest.js'
-import { append, History, type MediaSource, message, textOf, toolResult } from '../../../../src/text/history/history.js'
+import {
+  appendMessage,
+  History,
+  type MediaSource,
+  message,
+  textOf,
+  toolResult,
+} from '../../../../src/text/history/history.js'
 import { MALFORMED_CALL } from '../../../../src/text/toolCalls/callMessage.js'
 import { leftOf, rightOf } from '../../../kit/results.js'
 import { saying, scripted, served, tokenizer, until, useServers } from '../../../kit/served.js'
@@ -44,14 +51,14 @@ const answering = (content: readonly object[], unified = 'stop') =>
 /** Pauses that are over at once, and how long they would have been. */
 const noWaiting = () => {
   const pauses: number[] = []
-  const alarms: Alarms = {
+  const timers: Timers = {
     after: (ms, ring) => {
       pauses.push(ms)
       ring()
       return () => {}
     },
   }
-  return { pauses, alarms }
+  return { pauses, timers }
 }
 
 const refusal = (statusCode: number, headers: Readonly<Record<string, string>> = {}) =>
@@ -125,7 +132,7 @@ describe('a language model of the AI SDK as a policy', () => {
   it('hands over conversations with tools, settings, provider options and a seed of the row', async () => {
     const model = answering([{ type: 'text', text: 'four' }])
     const call = { id: 'c1', name: 'add', arguments: { a: 1 } }
-    const talk = append(
+    const talk = appendMessage(
       History([message('system', 's'), message('user', '?'), message('assistant', [], { toolCalls: [call] })]),
       toolResult(call, '2'),
     )
@@ -186,9 +193,9 @@ describe('a language model of the AI SDK as a policy', () => {
 
 describe('failures of providers', () => {
   it('tries again what may pass, after what the server asks for', async () => {
-    const { pauses, alarms } = noWaiting()
+    const { pauses, timers } = noWaiting()
     const { model, calls } = failing(refusal(429, { 'retry-after': '7' }), refusal(500))
-    const action = await rightOf(AISDKWrapper({ model, world: { alarms } }).act(asked('a'), key))
+    const action = await rightOf(AISDKWrapper({ model, world: { timers } }).act(asked('a'), key))
     expect(textOf(get(action, 'history', 'response').items.get(0)!)).toBe('four')
     expect(calls()).toBe(3)
     expect(pauses).toHaveLength(2)
@@ -196,9 +203,9 @@ describe('failures of providers', () => {
   })
 
   it('gives up after its attempts', async () => {
-    const { alarms } = noWaiting()
+    const { timers } = noWaiting()
     const { model, calls } = failing(refusal(500), refusal(500), refusal(500))
-    const failure = await leftOf(AISDKWrapper({ model, attempts: 2, world: { alarms } }).act(asked('a'), key))
+    const failure = await leftOf(AISDKWrapper({ model, attempts: 2, world: { timers } }).act(asked('a'), key))
     expect(failure).toMatchObject({ kind: 'infrastructure' })
     expect(calls()).toBe(2)
   })

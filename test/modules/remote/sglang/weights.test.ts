@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import type { Alarms } from '../../../../src/core/capabilities.js'
+import type { Timers } from '../../../../src/core/capabilities.js'
 import { orThrow } from '../../../../src/core/failure.js'
 import type { AdapterWeights, WeightSource } from '../../../../src/data/generation.js'
 import { liveTransport } from '../../../../src/live/transport/liveTransport.js'
@@ -16,8 +16,8 @@ import { until } from '../../../kit/served.js'
 
 const start = useScriptedSGLang()
 
-/** Alarms that do not wait. */
-const AT_ONCE: Alarms = {
+/** Timers that do not wait. */
+const AT_ONCE: Timers = {
   after: (_, ring) => {
     const soon = setImmediate(ring)
     return () => clearImmediate(soon)
@@ -281,7 +281,7 @@ describe('SGLangClient: pausing', () => {
   it.each(['old', 'new'] as const)(
     'waits until nothing runs, and holds new requests until it goes on: %s server',
     async (release) => {
-      const { server, client } = await pair({ release }, { alarms: AT_ONCE })
+      const { server, client } = await pair({ release }, { timers: AT_ONCE })
       const go = server.stall()
       const first = versionsOf(client, 'first')
       await until(() => server.running() === 1)
@@ -299,7 +299,7 @@ describe('SGLangClient: pausing', () => {
   )
 
   it('gives up waiting when the time is over, and lets requests go on', async () => {
-    const { server, client } = await pair({}, { limits: { drainMs: 500 }, alarms: AT_ONCE })
+    const { server, client } = await pair({}, { limits: { drainMs: 500 }, timers: AT_ONCE })
     const go = server.stall()
     const first = versionsOf(client, 'first')
     await until(() => server.running() === 1)
