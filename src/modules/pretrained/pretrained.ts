@@ -87,6 +87,7 @@ const checkArrays = (
 const TEMPLATE_FILE = 'chat_template.jinja'
 const TOKENIZER_CONFIG = 'tokenizer_config.json'
 
+const NO_END = "'eos_token' is missing: it ends the policy's turn; a fallbackFormat may have an endOfTurn instead"
 const TEMPLATE_FOLDER = 'additional_chat_templates'
 const EXTENSION = '.jinja'
 
@@ -163,9 +164,7 @@ export const textFromFiles = (given: TextFiles, options: TextOptions = {}): E.Ei
       ),
     ),
     E.bind('endOfTurn', (made) =>
-      E.fromNullable(fileProblem(folder, TOKENIZER_CONFIG, "'eos_token' is missing: it ends the policy's turn"))(
-        made.tokenizer.settings.roles.eos,
-      ),
+      E.fromNullable(fileProblem(folder, TOKENIZER_CONFIG, NO_END))(made.tokenizer.settings.roles.eos),
     ),
     E.chainFirst((made) => (fallbackFormat === undefined ? E.right(null) : checkFormat(folder, fallbackFormat, made))),
     E.map((parts) => ({ ...parts, files })),

@@ -70,6 +70,17 @@ describe('a model without a chat template', () => {
     expect(text.tokenizer.decode(written, 'keep')).toBe('Hey</s>')
   })
 
+  it('takes an end of turn beside PLAIN_CHAT if its files name none, as those of GPT-2', async () => {
+    await baseModel(['<|endoftext|>'], '<|endoftext|>')
+    await rightOf(liveFiles.write(join(folder, 'tokenizer_config.json'), '{"model_max_length": 1024}'))
+    const missing = await leftOf(loadPretrained(folder, liveFiles, { fallbackFormat: PLAIN_CHAT }))
+    expect(missing.reason).toContain("'eos_token' is missing")
+    expect(missing.reason).toContain('endOfTurn')
+    const { text, config } = await loaded({ fallbackFormat: { ...PLAIN_CHAT, endOfTurn: '<|endoftext|>' } })
+    expect(config.endTokens).toEqual([text.tokenizer.idOf('<|endoftext|>')])
+    expect(orThrow(renderText(text.template, chat, { generationPrompt: 'omit' }))).toContain('Hey<|endoftext|>')
+  })
+
   it('takes CHAT_ML if it has its tokens: the end of turn becomes an end token, and is saved', async () => {
     await baseModel(CHAT_ML.specialTokens, '<|endoftext|>')
     const base = await loaded({ fallbackFormat: CHAT_ML })
