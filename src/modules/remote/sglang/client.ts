@@ -139,6 +139,9 @@ const SGLANG_CLIENT_OPTIONS: OptionKinds<SGLangClientOptions> = {
 /**
  * A client of one SGLang server, 0.5.10 or newer.
  *
+ * Experimental: written from SGLang's source and tested against stand-in servers, but not yet against
+ * a real SGLang server.
+ *
  * What the server is gets looked up when it is first needed (`connect`). Requests carry all sampling parameters, and every answer is checked:
  * counts, ids, log-probabilities, versions. What cannot be is a failure of kind `protocol`, never a sample. Several completions are a batch of
  * equal prompts, each with a seed and a name of its own.
