@@ -157,7 +157,7 @@ const SGLANG_CLIENT_OPTIONS: OptionKinds<SGLangClientOptions> = {
  * has to be paused; adapters come as tensors, with a checksum of each.
  *
  * Errors   events and failures as `EngineClient` has them. Control is sent once; tensors that arrived in part, and new weights with the cache of
- *          the old ones, are `unknown`. Throws TypeError for a transport to several servers.
+ *          the old ones, are `unknown`.
  * Effects  HTTP requests. `close` closes the transport if it was made here.
  * Cost     of weights as arrays: one base64 text at a time, of at most 4/3 `maxCallBytes`, which the body has once for each rank.
  * Source   SGLang 0.5.10 and 0.5.23: `http_server`, `io_struct`, `TokenizerManager`, `Scheduler`, `SafeUnpickler`.

@@ -35,7 +35,7 @@ export interface VLLMWeightTransfer {
  * `init` and `update` send, or a native library beside Node. `docs/decisions/2026-11-21-native-weight-transfer.md` says what the counterpart of
  * `stateless_init_process_group` would take.
  *
- * Errors   `Left(EngineFailure)` as `EngineClient` has them. Throws TypeError for a transport to several servers.
+ * Errors   `Left(EngineFailure)` as `EngineClient` has them.
  * Source   vLLM 0.32, `entrypoints/rl/online/api_router.py`.
  *
  * @example
