@@ -79,7 +79,6 @@ export { SGLangClient, type SGLangClientOptions, type SGLangLimits } from '../mo
 export { SGLangWrapper, type SGLangWrapperOptions } from '../modules/remote/sglang/SGLangWrapper.js'
 export { type VLLMClientOptions, vLLMClient } from '../modules/remote/vllm/client.js'
 export { type VLLMWrapperOptions, vLLMWrapper } from '../modules/remote/vllm/vLLMWrapper.js'
-export { type VLLMWeightTransfer, vLLMWeightTransfer } from '../modules/remote/vllm/weightTransfer.js'
 export type { WorkerProblem } from '../modules/remote/vllmWorker/diagnosis.js'
 export {
   type AsyncVLLMConfig,
