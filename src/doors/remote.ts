@@ -9,13 +9,12 @@ export { drawProbes, type ProbeShape } from '../collectors/updaters/probes.js'
 export type { RecoveredServer } from '../collectors/updaters/recovery.js'
 export type { ProbeGap, PushFailure, PushPhase, PushReport, ServerReport } from '../collectors/updaters/report.js'
 export type { ProbeTolerance } from '../collectors/updaters/serverRun.js'
-export {
-  DEFAULT_SYNC,
-  type EngineUpdaterOptions,
-  type PlacedWeights,
-  type SyncSettings,
-  type VerifyOptions,
-  type WeightForms,
+export type {
+  EngineUpdaterOptions,
+  PlacedWeights,
+  SyncSettings,
+  VerifyOptions,
+  WeightForms,
 } from '../collectors/updaters/settings.js'
 export type { OnLost } from '../collectors/updaters/transaction.js'
 export { vLLMUpdater, type vLLMUpdaterOptions } from '../collectors/updaters/vLLMUpdater.js'

@@ -6,7 +6,6 @@
 export {
   type AdvantageSample,
   advantageLaws,
-  anyRatedTurns,
   type RatedBatch,
   type RatedTurn,
   ratedBatch,
@@ -39,7 +38,7 @@ export {
   tokenActionSpec,
 } from '../testing/policyLaws.js'
 export { requireLeft, requireRight } from '../testing/results.js'
-export { hostileReplies, type RewardLawOptions, type RewardSample, rewardLaws } from '../testing/rewardLaws.js'
+export { type RewardLawOptions, type RewardSample, rewardLaws } from '../testing/rewardLaws.js'
 export { requireCloseTensorDict, requireEqualTensorDict } from '../testing/sameTensorDict.js'
 export { ScriptedEnv, type ScriptedEpisode, type ScriptedState } from '../testing/scriptedEnv.js'
 export {
@@ -54,9 +53,8 @@ export {
   type ScriptedTokens,
   type TokenScript,
 } from '../testing/scriptedPolicy.js'
-export { anyOfSpec, anySpec, type RecipeOf, type ValueArbitraries } from '../testing/specArbitraries.js'
+export { anyOfSpec, type RecipeOf, type ValueArbitraries } from '../testing/specArbitraries.js'
 export {
-  anyGroupRewards,
   anyGroups,
   anyTrajectories,
   type CollectedBatchesOptions,
@@ -66,6 +64,6 @@ export {
   type TrajectoryRecipe,
   type TrajectoryState,
 } from '../testing/trajectoryArbitraries.js'
-export { collectedSpec, trajectoryProblems } from '../testing/trajectoryProblems.js'
+export { trajectoryProblems } from '../testing/trajectoryProblems.js'
 export { erased, type TransformSample, transformLaws } from '../testing/transformLaws.js'
 export { anyTransformSample, type TransformSampleOptions } from '../testing/transformSamples.js'
