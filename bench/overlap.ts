@@ -33,8 +33,8 @@ import { formatConfig } from '../src/modules/transformer/config.js'
 import { MCAdvantage } from '../src/objectives/advantages/mcAdvantage.js'
 import { GRPOLoss } from '../src/objectives/grpoLoss.js'
 import { adamW } from '../src/objectives/updates/adamW.js'
-import { ScriptedEnv } from '../src/testing/scriptedEnv.js'
-import { ScriptedPolicy } from '../src/testing/scriptedPolicy.js'
+import { scriptedEnv } from '../src/testing/scriptedEnv.js'
+import { scriptedPolicy } from '../src/testing/scriptedPolicy.js'
 import { randomModel } from './batch.js'
 import { benchConfig, randomIds } from './settings.js'
 
@@ -105,7 +105,7 @@ const elsewhere = (latencyMs: number): Sampler => {
         const policyVersion = version
         await setTimeout(latencyMs)
         const answers = () => Array.from({ length: newTokens }, (_, t) => uniformInteger(at, 200, t))
-        return ScriptedPolicy({ policyVersion, answers }).act(state, at)()
+        return scriptedPolicy({ policyVersion, answers }).act(state, at)()
       },
     },
     push: (_, next) => async () => {
@@ -145,7 +145,7 @@ const time = async (mode: Mode): Promise<number> => {
   using params = sharedParams(model)
   const sampler = isHere ? await onThread(params.value) : elsewhere(options.latency)
   const env = (task: number) =>
-    ScriptedEnv(
+    scriptedEnv(
       Array.from({ length: group }, (_, i) => ({
         rewards: [uniform(child(key, task), i)],
         prompt: [...randomIds(task, options.prompt, config.vocabularySize)],

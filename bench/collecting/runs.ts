@@ -3,7 +3,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { benchmark } from '../../src/bench/benchmark.js'
 import { median } from '../../src/bench/statistics.js'
-import type { Round } from '../../src/bench/subject.js'
+import type { RoundContext } from '../../src/bench/subject.js'
 import { collectorSubject } from '../../src/bench/subjects.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { orThrow } from '../../src/core/failure.js'
@@ -11,15 +11,15 @@ import { keyFromSeed } from '../../src/core/key.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { liveTensors } from '../../src/engine/scope.js'
 import { liveUsage } from '../../src/live/machine.js'
-import { ScriptedEnv } from '../../src/testing/scriptedEnv.js'
-import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
+import { scriptedEnv } from '../../src/testing/scriptedEnv.js'
+import { scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 
 /** A policy that remembers nothing, and answers after some time. */
 const answerAfter = (ms: number): Policy<TokenPrompt, TokenAction> => ({
   name: 'answers after a time',
   act: (state, key) => async () => {
     if (ms > 0) await setTimeout(ms)
-    return ScriptedPolicy({ answers: () => [5, 6, 7, 8] }).act(state, key)()
+    return scriptedPolicy({ answers: () => [5, 6, 7, 8] }).act(state, key)()
   },
 })
 
@@ -36,9 +36,12 @@ const BATCH = 64
 const megabytes = (bytes: number): number => Math.round(bytes / 2 ** 20)
 
 /** Makes the collector. Only its environments and its policy are the round's. */
-const collectorOf = ({ rollouts, inFlight, latencyMs }: Played, round: Pick<Round, 'key' | 'timeEnv' | 'timePolicy'>) =>
+const collectorOf = (
+  { rollouts, inFlight, latencyMs }: Played,
+  round: Pick<RoundContext, 'key' | 'timeEnv' | 'timePolicy'>,
+) =>
   LLMCollector({
-    env: () => round.timeEnv(ScriptedEnv([{ rewards: [1] }])),
+    env: () => round.timeEnv(scriptedEnv([{ rewards: [1] }])),
     policy: round.timePolicy(answerAfter(latencyMs)),
     key: round.key,
     batches: { dialogTurnsPerBatch: Math.min(BATCH, rollouts) },

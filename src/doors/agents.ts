@@ -17,7 +17,7 @@ export { readCapture } from '../data/capture/records.js'
 export type { CapturedCall, CapturedCompletion, CapturedSession } from '../data/capture/session.js'
 export type { ChainSplit, SplitReason } from '../data/capture/splits.js'
 export { type CapturedTrajectory, type SessionTrajectories, sessionTrajectories } from '../data/capture/trajectories.js'
-export { type AgentSpeech, AgentTemplate, type AgentTemplateOptions } from '../envs/agents/agentTemplate.js'
+export { type AgentSpeech, type AgentTemplateOptions, agentTemplate } from '../envs/agents/agentTemplate.js'
 export { type AgentScene, agentView, type OthersAs } from '../envs/agents/agentView.js'
 export {
   type Agent,
@@ -40,8 +40,8 @@ export {
 export {
   type SimulatedUser,
   type UserScene,
-  UserSimulator,
   type UserSimulatorOptions,
+  userSimulator,
   userView,
 } from '../envs/agents/userSimulator.js'
 export { type AgentPolicyOptions, agentPolicy } from '../modules/agentPolicy.js'

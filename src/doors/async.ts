@@ -157,7 +157,7 @@ export {
 } from '../data/buffers/prioritizedSampler.js'
 export { type GroupStrategy, type PromptGroupOptions, PromptGroupSampler } from '../data/buffers/promptGroupSampler.js'
 export {
-  MaxValueWriter,
+  maxValueWriter,
   ReplayBuffer,
   type ReplayBufferOptions,
   type ReplayBufferState,

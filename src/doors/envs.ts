@@ -10,9 +10,9 @@ export { COUNTDOWN_SYSTEM_PROMPT } from '../envs/countdownEnv.js'
 export type { DatasetChatState, DatasetChatStateOf, DrawnChats, NoColumns } from '../envs/datasetChatEnv.js'
 export { GSM8K_SYSTEM_PROMPT } from '../envs/gsm8kEnv.js'
 export { IFEVAL_SYSTEM_PROMPT, type IFEvalState } from '../envs/ifEvalEnv.js'
-export { LLMTextEnv, type LLMTextEnvOptions, type TextResponse, type TokenResponse } from '../envs/llmEnv.js'
+export { type LLMTextEnvOptions, llmTextEnv, type TextResponse, type TokenResponse } from '../envs/llmEnv.js'
 export {
-  DecodedPrompt,
+  decodedPrompt,
   type Hashing,
   hashTokens,
   LLMHashingEnv,

@@ -107,9 +107,9 @@ export {
 export type { DPOLoss, DPOLossInput, DPOLossOutput, DPOSide } from '../objectives/dpoLoss.js'
 export { essOf, type GRPOCounts, type GRPOLossInput, type GRPOLossOutput } from '../objectives/grpoLoss.js'
 export {
+  AdaptiveKLController,
   type AdaptiveKLOptions,
-  adaptiveKLController,
-  constantKLController,
+  ConstantKLController,
   type KLController,
   type KLRewardOptions,
   klPenalizedRewards,

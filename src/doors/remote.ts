@@ -38,8 +38,8 @@ export { liveTransport } from '../live/transport/liveTransport.js'
 export type { TransportOptions } from '../live/transport/settings.js'
 export {
   type AISDKConfig,
-  AISDKWrapper,
   type AIWorld,
+  aiSDKWrapper,
   type LanguageModel,
 } from '../modules/remote/chat/aiSDKWrapper.js'
 export type {
@@ -77,7 +77,7 @@ export {
 } from '../modules/remote/enginePool.js'
 export type { GenerateOptions } from '../modules/remote/generateOptions.js'
 export { localClient } from '../modules/remote/localClient.js'
-export { SGLangClient, type SGLangClientOptions, type SGLangLimits } from '../modules/remote/sglang/client.js'
+export { type SGLangClientOptions, type SGLangLimits, sglangClient } from '../modules/remote/sglang/client.js'
 export { SGLangWrapper, type SGLangWrapperOptions } from '../modules/remote/sglang/SGLangWrapper.js'
 export { type VLLMClientOptions, vLLMClient } from '../modules/remote/vllm/client.js'
 export { type VLLMWrapperOptions, vLLMWrapper } from '../modules/remote/vllm/vLLMWrapper.js'

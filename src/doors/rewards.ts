@@ -29,10 +29,10 @@ export {
 } from '../envs/rewards/countdown.js'
 export {
   FORMAT_RULES,
-  FormatReward,
   type FormatRule,
   type FormatScore,
   type FormatScoreOptions,
+  formatReward,
   formatScore,
 } from '../envs/rewards/format.js'
 export {

@@ -43,17 +43,18 @@ export {
 export { requireLeft, requireRight } from '../testing/results.js'
 export { hostileReplies, type RewardLawOptions, type RewardSample, rewardLaws } from '../testing/rewardLaws.js'
 export { requireCloseTensorDict, requireEqualTensorDict } from '../testing/sameTensorDict.js'
-export { ScriptedEnv, type ScriptedEpisode, type ScriptedState } from '../testing/scriptedEnv.js'
+export { type ScriptedEpisode, type ScriptedState, scriptedEnv } from '../testing/scriptedEnv.js'
 export {
   type PolicyScript,
   policyFailure,
   type ScriptedCall,
-  ScriptedHistoryPolicy,
   type ScriptedMessage,
-  ScriptedPolicy,
+  type ScriptedPolicy,
   type ScriptedText,
-  ScriptedTextPolicy,
   type ScriptedTokens,
+  scriptedHistoryPolicy,
+  scriptedPolicy,
+  scriptedTextPolicy,
   type TokenScript,
 } from '../testing/scriptedPolicy.js'
 export { anyOfSpec, anySpec, type RecipeOf, type ValueArbitraries } from '../testing/specArbitraries.js'

@@ -180,16 +180,16 @@ const joinedTexts = (state: TensorDict<TextEntries>, written: Data<string>): Ten
  * Source   TorchRL `LLMEnv` with `from_text=True`.
  *
  * @example
- * LLMTextEnv({ batchSize: 1, eosText: '<|endoftext|>' }).name // 'LLMTextEnv'
+ * llmTextEnv({ batchSize: 1, eosText: '<|endoftext|>' }).name // 'llmTextEnv'
  */
-export const LLMTextEnv = (options: LLMTextEnvOptions): Env<TextEntries, TextResponse> => {
-  checkOptions('LLMTextEnv', options, {
+export const llmTextEnv = (options: LLMTextEnvOptions): Env<TextEntries, TextResponse> => {
+  checkOptions('llmTextEnv', options, {
     batchSize: aNumber,
     eosText: aText,
     controlTokens: oneOf('none', 'recognized'),
   })
   return concatenating<TextEntries, TextResponse>({
-    name: 'LLMTextEnv',
+    name: 'llmTextEnv',
     batchSize: options.batchSize,
     specs: { observation: { text: TEXT_SPECS }, action: { text: { response: dataSpec<string>('string') } } },
     opening: textOpening(options),

@@ -39,7 +39,7 @@ const taken = (names: readonly string[]): E.Either<PolicyFailure, never> => {
  * Source   TorchRL's wrappers with `tokens_key`, `text_key`, `history_key` and `log_probs_key`.
  *
  * @example
- * sideBySide(ScriptedPolicy({ answers: [] }), { teacher: ScriptedPolicy({ answers: [] }) }).name // 'sideBySide'
+ * sideBySide(scriptedPolicy({ answers: [] }), { teacher: scriptedPolicy({ answers: [] }) }).name // 'sideBySide'
  */
 export const sideBySide = <In, Out, P extends NamedPolicies>(
   policy: Policy<In, Out>,

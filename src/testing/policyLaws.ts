@@ -122,7 +122,7 @@ const lawOf =
  * log-probabilities one for one, no tensor left behind.
  *
  * @example
- * policyLaws(fc.constant({ policy: ScriptedTextPolicy({ answers: () => 'four' }), state: () => TensorDict({}, [2]), spec: textActionSpec })).length // 6
+ * policyLaws(fc.constant({ policy: scriptedTextPolicy({ answers: () => 'four' }), state: () => TensorDict({}, [2]), spec: textActionSpec })).length // 6
  */
 export const policyLaws = <In, Out>(samples: fc.Arbitrary<PolicySample<In, Out>>, numRuns = 10): readonly Law[] => {
   const law = lawOf(samples, numRuns)

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { type Benchmark, benchmark, compareSubjects } from '../../src/bench/benchmark.js'
-import type { Round, Subject } from '../../src/bench/subject.js'
+import type { RoundContext, Subject } from '../../src/bench/subject.js'
 import { collectorSubject, envSubject, rewardSubject, transformSubject } from '../../src/bench/subjects.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import type { Usage } from '../../src/core/capabilities.js'
@@ -18,8 +18,8 @@ import { type FakeClock, fakeClock } from '../../src/testing/fakeClock.js'
 import { failNth, withFaults } from '../../src/testing/faults.js'
 import { withoutLeaks } from '../../src/testing/leaks.js'
 import { requireLeft } from '../../src/testing/results.js'
-import { ScriptedEnv } from '../../src/testing/scriptedEnv.js'
-import { policyFailure, ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
+import { scriptedEnv } from '../../src/testing/scriptedEnv.js'
+import { policyFailure, scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { History, message } from '../../src/text/history/history.js'
 import { useEngine } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'
@@ -33,7 +33,7 @@ const countingUsage = (): Usage => {
 }
 
 const slowPolicy = (clock: FakeClock, ms: number): Policy<TokenPrompt, TokenAction> => {
-  const policy = ScriptedPolicy({ answers: () => [5, 6] })
+  const policy = scriptedPolicy({ answers: () => [5, 6] })
   return {
     ...policy,
     act: (state, key) => async () => {
@@ -55,7 +55,7 @@ const slowEnv = <O, A>(clock: FakeClock, env: Env<O, A>, ms: number): Env<O, A> 
   },
 })
 
-const twoTurns = ScriptedEnv([{ rewards: [0, 1] }, { rewards: [0, 1] }])
+const twoTurns = scriptedEnv([{ rewards: [0, 1] }, { rewards: [0, 1] }])
 
 /** A subject whose rounds take the given milliseconds, in turns. */
 const timed = (clock: FakeClock, name: string, ms: readonly number[], unit = 'units'): Subject => {
@@ -92,7 +92,7 @@ describe('benchmark', () => {
     const keys = async (seed: number): Promise<readonly string[]> => {
       const seen: string[] = []
       const clock = fakeClock()
-      const run = (round: Round) => async () => {
+      const run = (round: RoundContext) => async () => {
         seen.push(formatKey(round.key))
         clock.advance(1)
         return E.right(1)
@@ -155,7 +155,7 @@ describe('compareSubjects', () => {
 })
 
 describe('collectorSubject', () => {
-  const lockstep = (clock: FakeClock) => (round: Round) => {
+  const lockstep = (clock: FakeClock) => (round: RoundContext) => {
     const [env, policy] = [slowEnv(clock, twoTurns, 10), slowPolicy(clock, 30)]
     return LLMCollector({ env: round.timeEnv(env), policy: round.timePolicy(policy), key: round.key, time: { clock } })
   }
@@ -179,7 +179,7 @@ describe('collectorSubject', () => {
 
   it('counts time outside of policy and environment as overhead', async () => {
     const clock = fakeClock()
-    const collector = (round: Round) => {
+    const collector = (round: RoundContext) => {
       const postproc = <B>(batch: B): B => {
         clock.advance(40)
         return batch
@@ -194,10 +194,10 @@ describe('collectorSubject', () => {
   })
 
   it('sees many rollouts in flight, and ends with the collector', async () => {
-    const collector = (round: Round) =>
+    const collector = (round: RoundContext) =>
       LLMCollector({
-        env: () => round.timeEnv(ScriptedEnv([{ rewards: [1] }])),
-        policy: round.timePolicy(ScriptedPolicy({ answers: () => [5] })),
+        env: () => round.timeEnv(scriptedEnv([{ rewards: [1] }])),
+        policy: round.timePolicy(scriptedPolicy({ answers: () => [5] })),
         key: round.key,
         concurrent: { tasks: 6, maxInFlight: 3 },
       })
@@ -208,8 +208,8 @@ describe('collectorSubject', () => {
   })
 
   it('returns the failure of the collector', async () => {
-    const collector = (round: Round) =>
-      LLMCollector({ env: twoTurns, policy: ScriptedPolicy({ answers: [] }), key: round.key })
+    const collector = (round: RoundContext) =>
+      LLMCollector({ env: twoTurns, policy: scriptedPolicy({ answers: [] }), key: round.key })
     const subject = collectorSubject({ name: 'a', collector, rollouts: 1 })
     expect(await leftOf(benchmark({ subject }))).toMatchObject({ _tag: 'PolicyFailure' })
     expect(() => collectorSubject({ name: 'a', collector, rollouts: 0.5 })).toThrow('at least 1, got 0.5')
@@ -219,7 +219,7 @@ describe('collectorSubject', () => {
 describe('envSubject', () => {
   it('counts steps of unfinished elements, and only the time in the environment', async () => {
     const clock = fakeClock()
-    const env = slowEnv(clock, ScriptedEnv([{ rewards: [0, 1] }, { rewards: [1] }]), 10)
+    const env = slowEnv(clock, scriptedEnv([{ rewards: [0, 1] }, { rewards: [1] }]), 10)
     const subject = envSubject({ env, policy: slowPolicy(clock, 30), steps: 5 })
     const result = await rightOf(benchmark({ subject, ...quick, clock }))
     // An episode has 3 steps: two elements, then one. The second one is played to its end in one more step of two elements.
@@ -244,7 +244,7 @@ describe('transformSubject', () => {
   })
 
   it('takes the states of the transform to the policy', async () => {
-    const policy = ScriptedPolicy({ answers: () => [5] })
+    const policy = scriptedPolicy({ answers: () => [5] })
     const counter = append(StepCounter({ maxSteps: 5 }))
     const subject = transformSubject({ name: 'counter', transform: counter, env: twoTurns, policy, rows: 8 })
     expect((await rightOf(benchmark({ subject, ...quick }))).rounds[0]!.units).toBe(8)
@@ -252,7 +252,7 @@ describe('transformSubject', () => {
 
   it('leaves no tensors, whether a round succeeds or fails', async () => {
     const play = (env: typeof twoTurns) => {
-      const policy = ScriptedPolicy({ answers: () => [5] })
+      const policy = scriptedPolicy({ answers: () => [5] })
       const counter = append(StepCounter({ maxSteps: 5 }))
       return benchmark({
         subject: transformSubject({ name: 'a', transform: counter, env, policy, rows: 8 }),

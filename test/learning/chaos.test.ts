@@ -127,7 +127,7 @@ const learn = async (model: Pretrained, chances: typeof CHAOS | null): Promise<L
       pipe(
         T.GSM8KEnv({ source, prompts: 1, repeats: GROUP, start: task }),
         T.append(flooding(() => strikes('floods'))),
-        T.append(T.ObservationLimit({ characters: 2000 })),
+        T.append(T.observationLimit({ characters: 2000 })),
         T.append(T.TemplateTransform({ template: text.template, endOfTurn: text.endOfTurn })),
         T.append(T.Tokenizer({ tokenizer: text.tokenizer })),
       ),

@@ -14,7 +14,7 @@ import { append } from '../../src/envs/transforms/transform.js'
 import { loadPretrained, makeParams } from '../../src/modules/pretrained/pretrained.js'
 import { sideBySide } from '../../src/modules/sideBySide.js'
 import { TransformersWrapper } from '../../src/modules/transformersWrapper.js'
-import { policyFailure, ScriptedPolicy, ScriptedTextPolicy } from '../../src/testing/scriptedPolicy.js'
+import { policyFailure, scriptedPolicy, scriptedTextPolicy } from '../../src/testing/scriptedPolicy.js'
 import { tasks } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'
@@ -58,7 +58,7 @@ describe('sideBySide', () => {
   })
 
   it('asks each policy with the state, and all but the first with a key of its own name', async () => {
-    const [first, teacher] = [ScriptedPolicy({ answers: [[3]] }), ScriptedPolicy({ answers: [[4, 5]] })]
+    const [first, teacher] = [scriptedPolicy({ answers: [[3]] }), scriptedPolicy({ answers: [[4, 5]] })]
     const action = await rightOf(sideBySide(first, { teacher }).act(prompt, key))
     expect(raggedRows(get(action, 'tokens', 'response'))).toEqual([[3]])
     expect(raggedRows(get(action, 'teacher', 'tokens', 'response'))).toEqual([[4, 5]])
@@ -67,7 +67,7 @@ describe('sideBySide', () => {
   })
 
   it('reads the states of all: a policy of text beside one of tokens asks for both', async () => {
-    const both = sideBySide(ScriptedPolicy({ answers: [[3]] }), { writer: ScriptedTextPolicy({ answers: ['four'] }) })
+    const both = sideBySide(scriptedPolicy({ answers: [[3]] }), { writer: scriptedTextPolicy({ answers: ['four'] }) })
     const state = TensorDict({ ...prompt.entries.toObject(), text: { prompt: data(['2 + 2']) } }, [1])
     // @ts-expect-error the state has no text
     both.act(prompt, key)
@@ -76,14 +76,14 @@ describe('sideBySide', () => {
   })
 
   it('fails as the first policy that fails, and frees what the others wrote', async () => {
-    const failing = ScriptedPolicy({ answers: [], faults: () => ({ _tag: 'Fail', failure: policyFailure('no') }) })
-    const good = () => ScriptedPolicy({ answers: [[3]] })
+    const failing = scriptedPolicy({ answers: [], faults: () => ({ _tag: 'Fail', failure: policyFailure('no') }) })
+    const good = () => scriptedPolicy({ answers: [[3]] })
     expect((await leftOf(sideBySide(good(), { a: good(), b: failing }).act(prompt, key))).reason).toContain('no')
     expect((await leftOf(sideBySide(failing, { a: good() }).act(prompt, key))).reason).toContain('no')
   })
 
   it('refuses a name that the first policy writes itself', async () => {
-    const good = () => ScriptedPolicy({ answers: [[3]] })
+    const good = () => scriptedPolicy({ answers: [[3]] })
     const { reason, kind } = await leftOf(sideBySide(good(), { tokens: good() }).act(prompt, key))
     expect([kind, reason]).toEqual(['asked', expect.stringContaining('the first policy writes tokens itself')])
   })

@@ -55,7 +55,7 @@ type TokenResponse = { readonly tokens: TensorDict<{ readonly response: Ragged<'
 type TextResponse = { readonly text: TensorDict<{ readonly response: Data<string> }> }
 type Speaker = Transform<readonly [null, null], HistoryPrompt, Tokens, unknown, TokenResponse>
 
-const NAME = 'AgentTemplate'
+const NAME = 'agentTemplate'
 
 /** Rendering and encoding draw nothing. */
 const UNUSED_KEY = keyFromSeed(0)
@@ -176,10 +176,10 @@ const tokensAt = (state: TensorDict, i: number): TensorDict<Tokens> =>
  * Cost     one rendering of the agent's whole view for each step.
  * Source   none in TorchRL; the token-first rule of `TemplateTransform`.
  */
-export const AgentTemplate = (
+export const agentTemplate = (
   options: AgentTemplateOptions,
 ): Transform<null, Asked, Tokens, DeepMerge<TextResponse, HistoryAction>, TokenResponse> => {
-  checkOptions('AgentTemplate', options, { speech: aRecord })
+  checkOptions('agentTemplate', options, { speech: aRecord })
   const speakers = speakersOf(options)
   const agentsOf = (td: TensorDict): readonly string[] => get(td as TensorDict<Asked>, 'agent').items.toArray() // needed of the state
   return transform<null, Asked, Tokens, DeepMerge<TextResponse, HistoryAction>, TokenResponse>({

@@ -15,7 +15,7 @@ import { appendMessage, History, lastMessage, type Message, message, textOf } fr
 import { type EnvFailure, endedRows, envFailure, type Outcome } from '../base/env.js'
 import { type Transform, transform } from '../transforms/transform.js'
 
-/** What a `UserSimulator` keeps of each conversation. */
+/** What a `userSimulator` keeps of each conversation. */
 export type SimulatedUser = {
   readonly simulatedUser: TensorDict<{
     /** Where the randomness of this user comes from: `formatKey`. */
@@ -46,7 +46,7 @@ export interface UserSimulatorOptions {
   readonly maxCalls?: number
 }
 
-const NAME = 'UserSimulator'
+const NAME = 'userSimulator'
 const ROLES = { user: 'user', policy: 'assistant' } as const
 
 /** What the user knows besides the messages. */
@@ -183,12 +183,12 @@ const USER_SIMULATOR_OPTIONS: OptionKinds<UserSimulatorOptions> = {
  * Source   none in TorchRL (asked for in its issues 2271 and 2872); the user of tau-bench (Yao et al. 2024).
  *
  * @example
- * UserSimulator({ policy: ScriptedHistoryPolicy({ answers: () => 'And then?' }), maxTurns: 3, stopMarker: '[END]' }).name // 'UserSimulator'
+ * userSimulator({ policy: scriptedHistoryPolicy({ answers: () => 'And then?' }), maxTurns: 3, stopMarker: '[END]' }).name // 'userSimulator'
  */
-export const UserSimulator = (
+export const userSimulator = (
   options: UserSimulatorOptions,
 ): Transform<null, HistoryPrompt, HistoryPrompt & SimulatedUser> => {
-  checkOptions('UserSimulator', options, USER_SIMULATOR_OPTIONS)
+  checkOptions('userSimulator', options, USER_SIMULATOR_OPTIONS)
   checkSizes(options)
   const { persona = '', stopMarker, maxTurns, roles = ROLES } = options
   const personaOf = (td: TensorDict, i: number): string =>

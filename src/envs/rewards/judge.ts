@@ -171,7 +171,7 @@ const JUDGE_REWARD_OPTIONS: OptionKinds<JudgeOptions<never, never>> = {
  * Source   Zheng et al. 2023, arXiv:2306.05685, single answers with a reference.
  *
  * @example
- * judgeReward({ judge: ScriptedHistoryPolicy({ answers: () => '{"reason": "", "score": 1}' }), rubric: '', verdict: JUDGE_VERDICT, worth: ({ score }) => score }).range // [0, 1]
+ * judgeReward({ judge: scriptedHistoryPolicy({ answers: () => '{"reason": "", "score": 1}' }), rubric: '', verdict: JUDGE_VERDICT, worth: ({ score }) => score }).range // [0, 1]
  */
 export const judgeReward = <T extends Task, V>(options: JudgeOptions<T, V>): RewardService<T, 'score' | 'attempts'> => {
   checkOptions('judgeReward', options, JUDGE_REWARD_OPTIONS)

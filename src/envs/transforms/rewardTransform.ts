@@ -160,7 +160,7 @@ const scoreAll =
 
 type Rewarding<T extends Task, P extends string> = Transform<RewardState, NeededTask<T>, RewardEntries & PartEntries<P>>
 
-/** `RewardTransform` under a name, for the other files of this folder. */
+/** `rewardTransform` under a name, for the other files of this folder. */
 export const rewarding = <T extends Task, P extends string>(
   name: string,
   reward: AnyReward<T, P>,
@@ -221,19 +221,19 @@ export const rewarding = <T extends Task, P extends string>(
  * Source   TorchRL's reward parsers, made one.
  *
  * @example
- * RewardTransform({ reward: (answer, task) => (answer === task.answer ? 1 : 0), when: 'turn' }).name // 'RewardTransform(reward)'
+ * rewardTransform({ reward: (answer, task) => (answer === task.answer ? 1 : 0), when: 'turn' }).name // 'rewardTransform(reward)'
  */
-export const RewardTransform = <T extends Task = Task, const P extends string = never>(
+export const rewardTransform = <T extends Task = Task, const P extends string = never>(
   options: RewardTransformOptions<T, P>,
 ): Rewarding<T, P> => {
-  checkOptions('RewardTransform', options, REWARD_OPTIONS)
+  checkOptions('rewardTransform', options, REWARD_OPTIONS)
   const { reward, parts, solvedAt, ...reading } = options
   if (typeof reward !== 'function' && (parts !== undefined || solvedAt !== undefined)) {
     throw new RangeError(
-      `RewardTransform: parts and solvedAt are for functions, and ${reward.name} is a reward with its own`,
+      `rewardTransform: parts and solvedAt are for functions, and ${reward.name} is a reward with its own`,
     )
   }
   const own = { ...(parts !== undefined && { parts }), ...(solvedAt !== undefined && { solvedAt }) }
   const value = typeof reward === 'function' ? rewardOf(reward, own) : reward
-  return rewarding(`RewardTransform(${value.name})`, value, reading)
+  return rewarding(`rewardTransform(${value.name})`, value, reading)
 }

@@ -22,7 +22,7 @@ import { TemplateTransform } from '../../../src/envs/transforms/templateTransfor
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { liveTimers } from '../../../src/live/clock.js'
-import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
+import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { textOf } from '../../../src/text/history/history.js'
 import { END_OF_TURN, tasks, template, tokenizer } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
@@ -154,7 +154,7 @@ const collectorOf = ({ tools, places, timers, turns }: Setup) => {
         append(TemplateTransform({ template, endOfTurn: END_OF_TURN })),
         append(Tokenizer({ tokenizer })),
       ),
-    policy: ScriptedPolicy({
+    policy: scriptedPolicy({
       // The conversation itself says which turn it is: each one has its own.
       answers: (state) => {
         const [asked = ''] = get(state as TensorDict as TensorDict<TextPrompt>, 'text', 'prompt').items // the chain makes it

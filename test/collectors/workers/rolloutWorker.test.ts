@@ -34,7 +34,7 @@ const GROUPS = [
 
 const SETTINGS = { groupSize: 2, capacity: 8, order: 'task' } as const
 
-const NO = envFailure('ScriptedEnv', 'no')
+const NO = envFailure('scriptedEnv', 'no')
 
 type Options = Partial<RolloutWorkerOptions<ScriptedState>>
 

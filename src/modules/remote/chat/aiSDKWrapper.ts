@@ -74,7 +74,7 @@ export interface AIWorld {
   readonly calendar: Calendar
 }
 
-const NAME = 'AISDKWrapper'
+const NAME = 'aiSDKWrapper'
 
 const CALLED_OFF = 'the request was called off'
 
@@ -274,12 +274,12 @@ const AI_SDK_OPTIONS: OptionKinds<AISDKConfig<never>> = {
  * Effects  what the provider does: requests over HTTP.
  *
  * @example
- * AISDKWrapper({ model: { specificationVersion: 'v3', provider: 'me', modelId: 'x', doGenerate: async () => ({}) } }).name // 'AISDKWrapper'
+ * aiSDKWrapper({ model: { specificationVersion: 'v3', provider: 'me', modelId: 'x', doGenerate: async () => ({}) } }).name // 'aiSDKWrapper'
  */
-export const AISDKWrapper = <C extends Capture = 'text'>(
+export const aiSDKWrapper = <C extends Capture = 'text'>(
   config: AISDKConfig<C>,
 ): Policy<HistoryPrompt, ChatOutput<C>> => {
-  checkOptions('AISDKWrapper', config, AI_SDK_OPTIONS)
+  checkOptions('aiSDKWrapper', config, AI_SDK_OPTIONS)
   const settings = chatSettings(asClient(config))
   const fail = failureMaker(NAME, config.secrets)
   const world: AIWorld = { timers: liveTimers, calendar: liveCalendar, ...config.world }

@@ -39,7 +39,7 @@ export const sglangServer = (address: SGLangAddress, options: CallOptions): SGLa
   const servers = transport.state().map(({ server }) => server)
   if (servers.length !== 1) {
     throw new TypeError(
-      `SGLangClient: the transport must lead to one server, and leads to ${servers.length}: ${servers.join(', ')}; make a client for each`,
+      `sglangClient: the transport must lead to one server, and leads to ${servers.length}: ${servers.join(', ')}; make a client for each`,
     )
   }
   const { adminKey, controlMs, updateMs } = options

@@ -160,10 +160,10 @@ const SGLANG_CLIENT_OPTIONS: OptionKinds<SGLangClientOptions> = {
  * Source   SGLang 0.5.10 and 0.5.23: `http_server`, `io_struct`, `TokenizerManager`, `Scheduler`, `SafeUnpickler`.
  *
  * @example
- * SGLangClient({ url: 'http://127.0.0.1:30000' }).serving() // { version: 0, adapter: null, cacheSalt: '' }
+ * sglangClient({ url: 'http://127.0.0.1:30000' }).serving() // { version: 0, adapter: null, cacheSalt: '' }
  */
-export const SGLangClient = (options: SGLangClientOptions): EngineClient => {
-  checkOptions('SGLangClient', options, SGLANG_CLIENT_OPTIONS)
+export const sglangClient = (options: SGLangClientOptions): EngineClient => {
+  checkOptions('sglangClient', options, SGLANG_CLIENT_OPTIONS)
   const {
     delivery = 'auto',
     float = 'F32',

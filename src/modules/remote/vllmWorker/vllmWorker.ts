@@ -1,4 +1,9 @@
-/** A server of this computer as part of this program: started, waited for, watched, stopped. */
+/**
+ * A server process on this computer: started, awaited, watched and stopped.
+ *
+ * This folder holds a vLLM server as a child process: its arguments, its start and why it failed.
+ * It does not hold its client (`../vllm`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted } from '../../../core/cancellation.js'

@@ -8,7 +8,7 @@ import type { AdapterWeights, WeightSource } from '../../../../src/data/generati
 import { liveTransport } from '../../../../src/live/transport/liveTransport.js'
 import { DEFAULT_SAMPLING } from '../../../../src/modules/generation/sampling/params.js'
 import { base64 } from '../../../../src/modules/remote/sglang/base64.js'
-import { SGLangClient, type SGLangClientOptions } from '../../../../src/modules/remote/sglang/client.js'
+import { type SGLangClientOptions, sglangClient } from '../../../../src/modules/remote/sglang/client.js'
 import { pickledTensors } from '../../../../src/modules/remote/sglang/pickle.js'
 import { tensorCalls } from '../../../../src/modules/remote/sglang/weights.js'
 import { type SGLangScript, useScriptedSGLang } from '../../../kit/scriptedSGLang.js'
@@ -30,7 +30,7 @@ type Options = Partial<Omit<SGLangClientOptions, 'url' | 'transport'>>
 const pair = async (script: Partial<SGLangScript> = {}, options: Options = {}) => {
   const server = await start(script)
   const transport = liveTransport({ servers: server.url, retry: { attempts: 3, baseMs: 1, capMs: 1 } })
-  return { server, client: SGLangClient({ transport, logProbs: 'tempered', ...options }) }
+  return { server, client: sglangClient({ transport, logProbs: 'tempered', ...options }) }
 }
 
 const row = (length: number) => ({ shape: [length], data: new Float32Array(length).fill(0.5) })
@@ -65,7 +65,7 @@ const request = (id: string) => ({
   cacheSalt: '',
 })
 
-const versionsOf = async (client: ReturnType<typeof SGLangClient>, id: string): Promise<readonly number[] | string> => {
+const versionsOf = async (client: ReturnType<typeof sglangClient>, id: string): Promise<readonly number[] | string> => {
   const versions: number[] = []
   for await (const event of client.generate(request(id))) {
     if (event._tag === 'Failed') return event.failure.reason
@@ -104,7 +104,7 @@ describe('tensorCalls', () => {
   })
 })
 
-describe('SGLangClient: new weights', () => {
+describe('sglangClient: new weights', () => {
   it('sends tensors in calls of bounded size; the last one empties the cache and brings the label', async () => {
     const { server, client } = await pair({ ranks: 2 }, { maxCallBytes: 40 })
     orThrow(await client.loadWeights(THREE, { version: 5 })())
@@ -224,7 +224,7 @@ describe('SGLangClient: new weights', () => {
   })
 })
 
-describe('SGLangClient: adapters', () => {
+describe('sglangClient: adapters', () => {
   it('sends an adapter with the checksum of each tensor, and takes it away', async () => {
     const { server, client } = await pair({ ranks: 2 })
     orThrow(await client.loadAdapter('policy-v1', adapter)())
@@ -263,7 +263,7 @@ describe('SGLangClient: adapters', () => {
   })
 })
 
-describe('SGLangClient: pausing', () => {
+describe('sglangClient: pausing', () => {
   it.each([
     ['abort', 'clear', 'abort'],
     ['keep', 'clear', 'retract'],
