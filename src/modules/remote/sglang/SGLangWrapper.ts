@@ -30,6 +30,9 @@ const clientsOf = (options: SGLangWrapperOptions): readonly EngineClient[] => {
 /**
  * A policy on an SGLang server, or on several replicas of it.
  *
+ * Experimental: written from SGLang's source and tested against stand-in servers, but not yet against
+ * a real SGLang server.
+ *
  * SGLang tells log-probabilities at the temperature used, before cuts, so that any temperature and any cut can be sampled with; penalties
  * and biases are in them, and refused.
  *

@@ -99,7 +99,7 @@ const DEFAULTS: Readonly<Record<NonNullable<VLLMWorkerOptions['flavor']>, Omit<A
 }
 
 const healthTransport = (url: string): Transport =>
-  liveTransport({ servers: url, retry: { attempts: 1 }, circuit: { failures: Number.MAX_SAFE_INTEGER } })
+  liveTransport({ url, retry: { attempts: 1 }, circuit: { failures: Number.MAX_SAFE_INTEGER } })
 
 /** Variables of the server's process. */
 const environmentOf = (config: AsyncVLLMConfig, { flavor = 'vllm', apiKey, env }: VLLMWorkerOptions) => {
