@@ -84,7 +84,7 @@ const converse = async (say: Say, key: Key): Promise<void> => {
 }
 
 const policySays = (url: string): { readonly say: Say; readonly close: () => Promise<void> } => {
-  const transport = liveTransport({ servers: url, connections: options.conversations })
+  const transport = liveTransport({ url, connections: options.conversations })
   const client = vLLMClient({ transport, model: 'scripted', vocabularySize: 512, endTokens: [] })
   const policy = vLLMWrapper({ clients: [client], limits: { maxConcurrent: options.conversations } })
   const byLength = new Map(LENGTHS.map((length) => [length, policy.withSampling({ maxTokens: length })]))

@@ -41,7 +41,7 @@ const main = async (): Promise<void> => {
   const child = fork(fileURLToPath(import.meta.url), ['serve'])
   const port = await new Promise<number>((resolve) => child.once('message', (said) => resolve(Number(said))))
   const url = `http://127.0.0.1:${port}`
-  const transport = liveTransport({ servers: url, connections: CONCURRENCY })
+  const transport = liveTransport({ url, connections: CONCURRENCY })
   const agent = new Agent({ connections: CONCURRENCY, pipelining: 1 })
   const sides = {
     transport: async () => {

@@ -34,7 +34,7 @@ const engine = createServer((_, response) => {
 }).listen(0, '127.0.0.1')
 await once(engine, 'listening')
 const { port } = engine.address() as AddressInfo // a server on TCP has an address with a port
-const transport = liveTransport({ servers: `http://127.0.0.1:${port}` })
+const transport = liveTransport({ url: `http://127.0.0.1:${port}` })
 const place = mkdtempSync(join(tmpdir(), 'tandem-keyv-'))
 const notes: string[] = []
 

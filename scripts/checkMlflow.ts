@@ -33,7 +33,7 @@ const range = (first: number, last: number): readonly number[] =>
   Array.from({ length: last - first + 1 }, (_, i) => first + i)
 
 const runSession = async (first: number, last: number, settings: Readonly<Record<string, number>>): Promise<void> => {
-  const sink = mlflowSink({ transport: liveTransport({ servers: url }), runId, experiment: 'tandem-check' })
+  const sink = mlflowSink({ transport: liveTransport({ url }), runId, experiment: 'tandem-check' })
   const start: TrackedEvent = { type: 'start', at: Date.now(), run: 'checked', from: first, settings }
   orThrow(await sink.write([start, ...range(first, last).map(scalars)])())
   if (last === STEPS) {

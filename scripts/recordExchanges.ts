@@ -30,7 +30,7 @@ const shortened = (exchange: Exchange): Exchange => {
   return { ...exchange, answer: { _tag: 'Whole', text: JSON.stringify(told) } }
 }
 
-const real = liveTransport({ servers: url })
+const real = liveTransport({ url })
 const { transport, exchanges } = recordingTransport(real, clean)
 const run = chatServer === undefined ? runScenario : runChatScenario
 const results = JSON.parse(clean(JSON.stringify(await run(transport, model)).replaceAll(url, 'http://engine')))

@@ -1,6 +1,10 @@
 /**
  * Tandem, reinforcement-learning post-training of language models: the road from a task to weights.
  *
+ * This folder holds the source of the package: a folder for each layer, and `doors` with one file
+ * for each import path besides the root. It does not hold recipes (`recipes`), programs that only
+ * this repository runs (`scripts`, `bench`) or tests (`test`).
+ *
  * The root is for everybody who trains a model: environments and transforms, the collector, advantages,
  * losses, learners, runs and recipes, failures and random keys. Everything else has a door of its own,
  * named after the job: `tandem-rl/text`, `tandem-rl/rewards`, `tandem-rl/serve` and so on. A name has

@@ -1,6 +1,6 @@
 /** The budgets of CONTRIBUTING.md, checked on the syntax trees of all sources. The layers are checked by dependency-cruiser. */
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
 import { functionLengths, namesExportedTwice, optionFields, readSources, twoWayFolders } from '../scripts/kit/house.js'
@@ -88,6 +88,44 @@ describe('names', () => {
 describe('folders of src', () => {
   it('import in one direction: if files of A import files of B, no file of B imports one of A', () => {
     expect(twoWayFolders(sources)).toEqual([])
+  })
+
+  /** The paragraphs of a file's header comment, each as one line. */
+  const paragraphsOf = ({ text }: ts.SourceFile): readonly string[] =>
+    (/^(?:#!.*\n)?\/\*\*([\s\S]*?)\*\//.exec(text)?.[1] ?? '')
+      .replaceAll(/^ \* ?/gm, '')
+      .split('\n\n')
+      .map((paragraph) => paragraph.trim().replaceAll('\n', ' '))
+
+  /** The paragraphs that describe each folder. src/index.ts describes the doors, and each door itself. */
+  const described = new Map<string, { readonly files: number; readonly paragraphs: readonly string[] }>()
+  for (const file of parsed.filter(({ fileName }) => /^src\/(?!doors\/)/.test(fileName))) {
+    const folder = dirname(file.fileName)
+    const { files: count, paragraphs } = described.get(folder) ?? { files: 0, paragraphs: [] }
+    const own = paragraphsOf(file).filter((paragraph) => /This folder holds |It does not hold /.test(paragraph))
+    described.set(folder, { files: count + 1, paragraphs: [...paragraphs, ...own] })
+  }
+
+  it('are described in the header of one file: what they hold, and what they do not', () => {
+    const isDescription = (paragraph: string): boolean =>
+      /^This folder holds .+\. It does not hold .+\.$/.test(paragraph)
+    const wrong = [...described].filter(
+      ([folder, { files: count, paragraphs }]) =>
+        !(paragraphs.length === 1 && paragraphs.every(isDescription)) &&
+        !(paragraphs.length === 0 && count === 1 && folder !== 'src'),
+    )
+    expect(wrong).toEqual([])
+    expect(described.size).toBeGreaterThan(60)
+  })
+
+  it('are described by naming files and folders that exist', () => {
+    const named = [...described].flatMap(([folder, { paragraphs }]) =>
+      paragraphs
+        .flatMap((paragraph) => [...paragraph.split('It does not hold ')[1]!.matchAll(/`([^`]+)`/g)])
+        .map(([, path]) => (path!.startsWith('.') ? join(folder, path!) : path!)),
+    )
+    expect(named.filter((path) => !existsSync(path))).toEqual([])
+    expect(named.length).toBeGreaterThan(60)
   })
 })
 

@@ -67,7 +67,6 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   GAE: ['whiteneds', 'whitened'],
   gae: ['whiteneds', 'whitened', 2],
   gdpoAdvantage: ['epsilonRules', 'epsilonRule', 2],
-  gkdStep: ['aggregations', 'aggregation'],
   gmpo: ['clipEpsilons', 'clipEpsilon'],
   gpgAdvantage: ['singles', 'single', 1],
   groupAdvantage: ['epsilonRules', 'epsilonRule', 1],

@@ -105,7 +105,7 @@ const once = async <In, Out>(
 
 const transport = () =>
   liveTransport({
-    servers: url,
+    url,
     headers: { authorization: `Bearer ${PLANTED}` },
     retry: { attempts: 2, baseMs: 1, capMs: 2 },
   })

@@ -3,7 +3,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { benchmark } from '../../src/bench/benchmark.js'
 import { median } from '../../src/bench/statistics.js'
-import type { Round } from '../../src/bench/subject.js'
+import type { RoundContext } from '../../src/bench/subject.js'
 import { collectorSubject } from '../../src/bench/subjects.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { orThrow } from '../../src/core/failure.js'
@@ -36,7 +36,10 @@ const BATCH = 64
 const megabytes = (bytes: number): number => Math.round(bytes / 2 ** 20)
 
 /** Makes the collector. Only its environments and its policy are the round's. */
-const collectorOf = ({ rollouts, inFlight, latencyMs }: Played, round: Pick<Round, 'key' | 'timeEnv' | 'timePolicy'>) =>
+const collectorOf = (
+  { rollouts, inFlight, latencyMs }: Played,
+  round: Pick<RoundContext, 'key' | 'timeEnv' | 'timePolicy'>,
+) =>
   LLMCollector({
     env: () => round.timeEnv(scriptedEnv([{ rewards: [1] }])),
     policy: round.timePolicy(answerAfter(latencyMs)),

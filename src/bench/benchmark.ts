@@ -1,4 +1,10 @@
-/** Runs benchmarks: rounds of one subject, or of two in turns. */
+/**
+ * Runs benchmarks: rounds of one subject, or of two in turns.
+ *
+ * This folder holds the benchmarks that users run on their own parts: subjects, rounds,
+ * statistics, tables and pictures. It does not hold benchmarks of Tandem itself, which are in
+ * `bench` of the repository, or the command, which is in `src/cli`.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Usage } from '../core/capabilities.js'
@@ -9,7 +15,7 @@ import { engineReport } from '../engine/report.js'
 import { liveTensors } from '../engine/scope.js'
 import { liveClock } from '../live/clock.js'
 import { host, liveUsage } from '../live/machine.js'
-import { type Ratio, type SpeedVerdict, type Spread, speedRatio, spreadOf, verdictOf } from './statistics.js'
+import { type SpeedRatio, type SpeedVerdict, type Spread, speedRatio, spreadOf, verdictOf } from './statistics.js'
 import { startStopwatch } from './stopwatch.js'
 import type { Subject } from './subject.js'
 
@@ -37,7 +43,7 @@ export interface BenchmarkRound {
 }
 
 /** The machine of a benchmark. */
-export interface BenchmarkHost {
+interface BenchmarkHost {
   readonly cpu: string
   readonly cores: number
   readonly node: string
@@ -65,12 +71,13 @@ export interface Comparison {
   readonly baseline: Benchmark
   readonly candidate: Benchmark
   /** The candidate's speed over the baseline's. */
-  readonly ratio: Ratio
+  readonly ratio: SpeedRatio
   /** The conclusion about the candidate. */
   readonly verdict: SpeedVerdict
 }
 
-interface RoundOptions {
+export interface BenchmarkOptions {
+  readonly subject: Subject
   /** The number of measured rounds of each subject, at least 2. Default 10. */
   readonly rounds?: number
   /** Rounds of each subject before, which are not measured. Default 2. */
@@ -85,11 +92,7 @@ interface RoundOptions {
   readonly usage?: Usage
 }
 
-export interface BenchmarkOptions extends RoundOptions {
-  readonly subject: Subject
-}
-
-export interface ComparisonOptions extends RoundOptions {
+export interface ComparisonOptions extends Omit<BenchmarkOptions, 'subject'> {
   readonly baseline: Subject
   readonly candidate: Subject
 }
@@ -97,6 +100,8 @@ export interface ComparisonOptions extends RoundOptions {
 const ROUND_KINDS = {
   ...{ rounds: aNumber, warmUp: aNumber, key: aRecord, onRound: aFunction, clock: aRecord, usage: aRecord },
 }
+
+type RoundOptions = Omit<BenchmarkOptions, 'subject'>
 
 type Settings = Required<Omit<RoundOptions, 'onRound'>> & Pick<RoundOptions, 'onRound'>
 

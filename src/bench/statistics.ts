@@ -72,7 +72,7 @@ export const studentQuantile = (df: number, confidence: number): number => {
 }
 
 /** A ratio of two speeds with its confidence interval. Above 1, the candidate is faster. */
-export interface Ratio {
+export interface SpeedRatio {
   readonly estimate: number
   readonly low: number
   readonly high: number
@@ -96,7 +96,7 @@ export interface Ratio {
  * @example
  * speedRatio([10, 10], [20, 20]) // { estimate: 2, low: 2, high: 2, confidence: 0.95 }
  */
-export const speedRatio = (baseline: readonly number[], candidate: readonly number[]): Ratio => {
+export const speedRatio = (baseline: readonly number[], candidate: readonly number[]): SpeedRatio => {
   const count = baseline.length
   if (count < 2 || candidate.length !== count) {
     const got = `${count} and ${candidate.length}`
@@ -132,7 +132,7 @@ const SAME = 1.05
  * @example
  * verdictOf({ estimate: 1.1, low: 1.02, high: 1.2, confidence: 0.95 }) // 'faster'
  */
-export const verdictOf = ({ low, high }: Ratio): SpeedVerdict => {
+export const verdictOf = ({ low, high }: SpeedRatio): SpeedVerdict => {
   if (low > 1) return 'faster'
   if (high < 1) return 'slower'
   return low >= 1 / SAME && high <= SAME ? 'same' : 'unclear'

@@ -6,7 +6,7 @@ import type { Policy } from '../data/policy.js'
 import type { Env } from '../envs/base/env.js'
 
 /** What a subject receives for one round. */
-export interface Round {
+export interface RoundContext {
   /** The randomness of the round. In a comparison, both subjects receive the same keys. */
   readonly key: Key
   /** Wraps a policy, so that the time of its calls is known. */
@@ -34,5 +34,5 @@ export interface Subject {
    */
   readonly counts: 'all' | 'env' | 'rest'
   /** Does the work of one round and returns the number of units. */
-  readonly run: (round: Round) => TaskEither<Failure, number>
+  readonly run: (round: RoundContext) => TaskEither<Failure, number>
 }

@@ -11,7 +11,7 @@ import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { discard } from '../engine/scope.js'
 import { type Env, type EnvFailure, endedRows, nextRequest } from '../envs/base/env.js'
 import type { Answered, AnyReward, Scored } from '../envs/rewards/reward.js'
-import type { Round, Subject } from './subject.js'
+import type { RoundContext, Subject } from './subject.js'
 
 const requireCount = (name: string, field: string, count: number): void => {
   if (!Number.isSafeInteger(count) || count < 1)
@@ -21,7 +21,7 @@ const requireCount = (name: string, field: string, count: number): void => {
 export interface CollectorSubjectOptions {
   readonly name: string
   /** Makes a new collector for each round, from a policy and an environment that the round times. */
-  readonly collector: (round: Round) => AsyncIterable<TensorDict<{ readonly trajectoryId: Data<string> }>>
+  readonly collector: (round: RoundContext) => AsyncIterable<TensorDict<{ readonly trajectoryId: Data<string> }>>
   /** The number of trajectories to collect in a round. A collector may end earlier. */
   readonly rollouts: number
 }
@@ -37,7 +37,7 @@ export interface CollectorSubjectOptions {
  *          `rollouts` below 1.
  *
  * @example
- * const collector = (round: Round) => LLMCollector({ env: round.timeEnv(env), policy: round.timePolicy(policy), key: round.key })
+ * const collector = (round: RoundContext) => LLMCollector({ env: round.timeEnv(env), policy: round.timePolicy(policy), key: round.key })
  * collectorSubject({ name: 'lockstep', collector, rollouts: 64 }).unit // 'rollouts'
  */
 export const collectorSubject = (options: CollectorSubjectOptions): Subject => {

@@ -8,7 +8,7 @@
  */
 import { resolve } from 'node:path'
 import { type BenchmarkRound, type Comparison, comparisonOf, summarize } from '../bench/benchmark.js'
-import { median, type Ratio, speedRatio } from '../bench/statistics.js'
+import { median, type SpeedRatio, speedRatio } from '../bench/statistics.js'
 import { liveProcesses } from '../live/processes.js'
 import type { RecipeBenchmark } from './benchRecord.js'
 import { CommandError, orFail } from './failure.js'
@@ -66,7 +66,7 @@ const roundOf = ({ benchmark, peakResidentBytes }: RecipeBenchmark): BenchmarkRo
 }
 
 /** The ratio of the trained tokens per second, or `null` if a recipe does not report tokens. */
-const tokenRatio = (baseline: readonly RecipeBenchmark[], candidate: readonly RecipeBenchmark[]): Ratio | null => {
+const tokenRatio = (baseline: readonly RecipeBenchmark[], candidate: readonly RecipeBenchmark[]): SpeedRatio | null => {
   const [before, after] = [baseline, candidate].map((all) => all.map(({ tokensPerSecond }) => tokensPerSecond))
   return [...before!, ...after!].every((speed) => speed > 0) ? speedRatio(before!, after!) : null // two of two
 }
@@ -77,7 +77,7 @@ interface RecipeComparison {
   readonly against: string
   /** Median seconds per step. */
   readonly phases: Readonly<Record<string, { readonly recipe: number; readonly against: number }>>
-  readonly tokensPerSecond: Ratio | null
+  readonly tokensPerSecond: SpeedRatio | null
   readonly comparison: Comparison
 }
 

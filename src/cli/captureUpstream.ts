@@ -10,7 +10,7 @@ const CONTROL_MS = 30_000
 /** Makes a client of the server. The API key is never included in messages. */
 export const connectUpstream: ConnectUpstream = ({ url, kind, model, apiKey, deadlineMs }) => {
   const transport = liveTransport({
-    servers: url,
+    url,
     deadlineMs,
     ...(apiKey !== null && { headers: { authorization: `Bearer ${apiKey}` } }),
   })

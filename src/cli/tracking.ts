@@ -96,7 +96,7 @@ const markOf = (files: Files, folder: string): TE.TaskEither<FileFailure, string
 const mlflowTransport = (url: string): Transport => {
   checkServerUrl('--mlflow', url)
   try {
-    return liveTransport({ servers: url, headers: authorization(liveEnvironment), retry: { attempts: 2 } })
+    return liveTransport({ url, headers: authorization(liveEnvironment), retry: { attempts: 2 } })
   } catch (error) {
     throw new CommandError(`--mlflow: ${errorMessage(error)}`)
   }

@@ -1,4 +1,10 @@
-/** What pure code may ask of the world, as types. The real ones are in `src/live`. */
+/**
+ * The effects that pure code may request, as types. Their implementations are in `src/live`.
+ *
+ * This folder holds the parts that every layer may use and that depend on none: keys, failures,
+ * schedules, checks of options, and the types of effects. It does not hold effects themselves
+ * (`src/live`) or anything about models, conversations or batches.
+ */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { FileFailure, LockFailure, OutputFailure, ProcessFailure, ThreadFailure } from './failure.js'
 

@@ -21,8 +21,6 @@ export interface HttpRequest {
   readonly signal?: AbortSignal
   /** Tokens that the request will cost, for limits of tokens in a minute. */
   readonly tokens?: number
-  /** Requests of one conversation go to the same replica, while that one lives. */
-  readonly conversation?: string
 }
 
 /** An answer with a status of 2xx. */
@@ -97,14 +95,13 @@ export interface TransportState {
   readonly failures: number
 }
 
-/** Sends requests to one server or to several replicas of it. */
+/** Sends requests to one server. */
 export interface Transport {
   /** The whole answer. */
   readonly send: (request: HttpRequest) => TaskEither<HttpFailure, HttpReply>
   /** An answer of server-sent events. Attempts are repeated only until an answer begins. */
   readonly events: (request: HttpRequest) => TaskEither<HttpFailure, HttpEvents>
-  /** One for each server, in the order in which they were given. */
-  readonly state: () => readonly TransportState[]
+  readonly state: () => TransportState
   /** Ends what is underway with `closed`, and closes all connections. */
   readonly close: () => Promise<void>
 }

@@ -145,7 +145,6 @@ export {
   observe,
   type TaskDraw,
   type TaskRecord,
-  taskWeight,
 } from '../data/buffers/curriculum.js'
 export { type HeldBuffer, holdBuffer } from '../data/buffers/heldBuffer.js'
 export { type PackRowsOptions, packRows } from '../data/buffers/packRows.js'

@@ -6,7 +6,6 @@
  */
 export {
   type Benchmark,
-  type BenchmarkHost,
   type BenchmarkOptions,
   type BenchmarkRound,
   benchmark,
@@ -16,8 +15,8 @@ export {
 } from '../bench/benchmark.js'
 export { formatBenchmark } from '../bench/format.js'
 export { benchmarkPicture } from '../bench/picture.js'
-export type { Ratio, SpeedVerdict as Verdict, Spread } from '../bench/statistics.js'
-export type { Round, Subject } from '../bench/subject.js'
+export type { SpeedRatio, SpeedVerdict, Spread } from '../bench/statistics.js'
+export type { RoundContext, Subject } from '../bench/subject.js'
 export {
   type CollectorSubjectOptions,
   collectorSubject,

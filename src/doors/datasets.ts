@@ -15,10 +15,7 @@ export { boxedAnswer, MATH, type MathRow } from '../data/datasets/math.js'
 export {
   type DatasetAccess,
   type DatasetFailure,
-  fileDataset,
   type HubRows,
-  hubDataset,
-  hubName,
   openDataset,
   openRows,
   parseHubName,
@@ -32,15 +29,7 @@ export {
   tasksOfRows,
   withColumns,
 } from '../data/datasets/rows.js'
-export {
-  type CompletionStyle,
-  rationale,
-  supervisedCompletion,
-} from '../data/datasets/wordProblems/supervisedCompletion.js'
-export {
-  type Split,
-  WORD_PROBLEM_DEFAULTS,
-  type WordProblemOptions,
-} from '../data/datasets/wordProblems/wordProblems.js'
+export { type CompletionStyle, supervisedCompletion } from '../data/datasets/wordProblems/supervisedCompletion.js'
+export type { Split, WordProblemOptions } from '../data/datasets/wordProblems/wordProblems.js'
 export type { IdentifiedRow, PlainTask, RowProblem, TaskOf } from '../data/task.js'
 export { type LiveHubOptions, liveHub } from '../live/hub.js'

@@ -7,7 +7,7 @@ import '../engine/defaultBackend.js'
 
 export { type Auxiliary, type GradientsOf, type GradSchema, gradientsOf } from '../data/gradients.js'
 export { adoptTensor, type Bound, type Jitted, jit } from '../engine/jit.js'
-export { masked, maskedLogSumExp, maskedMean, maskedRowMean, maskedSum, maskedVariance } from '../engine/masked.js'
+export { masked, maskedLogSumExp, maskedMean, maskedRowMean, maskedSum } from '../engine/masked.js'
 export { BACKEND_NAME } from '../engine/onnxruntime/backend.js'
 export { KernelError } from '../engine/onnxruntime/origin.js'
 export type { EngineStats, RuntimeOptions } from '../engine/onnxruntime/runtime.js'
@@ -26,7 +26,7 @@ export { type ScaledMatMulOptions, scaledMatMul } from '../engine/ops/scaledMatM
 export { swiGlu } from '../engine/ops/swiGlu.js'
 export { debugOwnership, liveOwned, type OwnedSite, type OwnershipDebugging } from '../engine/ownership.js'
 export { type Region, region, useOwned } from '../engine/region.js'
-export { activeRecordingBackend, defaultRuntimeOptions, registerOnnxRuntime } from '../engine/register.js'
+export { activeRecordingBackend, registerOnnxRuntime } from '../engine/register.js'
 export { type EngineReport, engineReport } from '../engine/report.js'
 export {
   discard,

@@ -14,25 +14,11 @@ export {
 } from '../collectors/learners/batchLoss.js'
 export type { LossKinds, MetricsOf } from '../collectors/learners/lossKinds.js'
 export type { PreferenceLists, TokenLists } from '../collectors/learners/tokenBatch.js'
-export {
-  type DistillationMetrics,
-  type DistilledRows,
-  type GKDMetrics,
-  type GKDStepOptions,
-  gkdStep,
-  type Teacher,
-} from '../collectors/steps/distillationStep.js'
+export type { DistillationMetrics } from '../collectors/steps/distillationStep.js'
 export type { DPOMetrics } from '../collectors/steps/dpoStep.js'
-export {
-  type LossStep,
-  type LossStepOptions,
-  type MeasuredLoss,
-  NonFiniteLoss,
-  type TrainerState,
-} from '../collectors/steps/lossStep.js'
+export { type MeasuredLoss, NonFiniteLoss } from '../collectors/steps/lossStep.js'
 export type { PPOMetrics } from '../collectors/steps/ppoStep.js'
 export {
-  maskedRows,
   type SFTRows,
   type SFTRowsOptions,
   sftRows,

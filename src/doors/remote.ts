@@ -11,13 +11,12 @@ export { drawProbes, type ProbeShape } from '../collectors/updaters/probes.js'
 export type { RecoveredServer } from '../collectors/updaters/recovery.js'
 export type { ProbeGap, PushFailure, PushPhase, PushReport, ServerReport } from '../collectors/updaters/report.js'
 export type { ProbeTolerance } from '../collectors/updaters/serverRun.js'
-export {
-  DEFAULT_SYNC,
-  type EngineUpdaterOptions,
-  type PlacedWeights,
-  type SyncSettings,
-  type VerifyOptions,
-  type WeightForms,
+export type {
+  EngineUpdaterOptions,
+  PlacedWeights,
+  SyncSettings,
+  VerifyOptions,
+  WeightForms,
 } from '../collectors/updaters/settings.js'
 export type { OnLost } from '../collectors/updaters/transaction.js'
 export { vLLMUpdater, type vLLMUpdaterOptions } from '../collectors/updaters/vLLMUpdater.js'
@@ -81,7 +80,6 @@ export { type SGLangClientOptions, type SGLangLimits, sglangClient } from '../mo
 export { SGLangWrapper, type SGLangWrapperOptions } from '../modules/remote/sglang/SGLangWrapper.js'
 export { type VLLMClientOptions, vLLMClient } from '../modules/remote/vllm/client.js'
 export { type VLLMWrapperOptions, vLLMWrapper } from '../modules/remote/vllm/vLLMWrapper.js'
-export { type VLLMWeightTransfer, vLLMWeightTransfer } from '../modules/remote/vllm/weightTransfer.js'
 export type { WorkerProblem } from '../modules/remote/vllmWorker/diagnosis.js'
 export {
   type AsyncVLLMConfig,

@@ -22,26 +22,18 @@ export {
   type CountdownGoal,
   type CountdownRow,
   type CountdownTaskOptions,
-  countdownGoal,
   countdownProblem,
   countdownReward,
   countdownTasks,
 } from '../envs/rewards/countdown.js'
 export {
-  FORMAT_RULES,
   type FormatRule,
   type FormatScore,
   type FormatScoreOptions,
   formatReward,
   formatScore,
 } from '../envs/rewards/format.js'
-export {
-  canonicalNumber,
-  type GSM8KReward,
-  type GSM8KRewardOptions,
-  gsm8kAnswerReward,
-  gsm8kReward,
-} from '../envs/rewards/gsm8k.js'
+export { type GSM8KReward, type GSM8KRewardOptions, gsm8kAnswerReward, gsm8kReward } from '../envs/rewards/gsm8k.js'
 export type { CheckContext } from '../envs/rewards/ifEval/check.js'
 export {
   type IfEvalAggregator,
@@ -81,7 +73,6 @@ export {
 export {
   type ExactMatchOptions,
   exactMatch,
-  squadText,
   type TextRewardOptions,
   type TokenF1Options,
   tokenF1,

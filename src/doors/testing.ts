@@ -8,7 +8,6 @@ import '../engine/defaultBackend.js'
 export {
   type AdvantageSample,
   advantageLaws,
-  anyRatedTurns,
   type RatedBatch,
   type RatedTurn,
   ratedBatch,
@@ -41,7 +40,7 @@ export {
   tokenActionSpec,
 } from '../testing/policyLaws.js'
 export { requireLeft, requireRight } from '../testing/results.js'
-export { hostileReplies, type RewardLawOptions, type RewardSample, rewardLaws } from '../testing/rewardLaws.js'
+export { type RewardLawOptions, type RewardSample, rewardLaws } from '../testing/rewardLaws.js'
 export { requireCloseTensorDict, requireEqualTensorDict } from '../testing/sameTensorDict.js'
 export { type ScriptedEpisode, type ScriptedState, scriptedEnv } from '../testing/scriptedEnv.js'
 export {
@@ -57,10 +56,8 @@ export {
   scriptedTextPolicy,
   type TokenScript,
 } from '../testing/scriptedPolicy.js'
-export { anyOfSpec, anySpec, type RecipeOf, type ValueArbitraries } from '../testing/specArbitraries.js'
+export { anyOfSpec, type RecipeOf, type ValueArbitraries } from '../testing/specArbitraries.js'
 export {
-  type AnyTrajectoryOptions,
-  anyGroupRewards,
   anyGroups,
   anyTrajectories,
   type CollectedBatchesOptions,
@@ -69,6 +66,6 @@ export {
   type TrajectoryRecipe,
   type TrajectoryState,
 } from '../testing/trajectoryArbitraries.js'
-export { collectedSpec, trajectoryProblems } from '../testing/trajectoryProblems.js'
+export { trajectoryProblems } from '../testing/trajectoryProblems.js'
 export { erased, type TransformSample, transformLaws } from '../testing/transformLaws.js'
 export { anyTransformSample, type TransformSampleOptions } from '../testing/transformSamples.js'

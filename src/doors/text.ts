@@ -20,7 +20,6 @@ export {
   message,
   replaceLast,
   sameHistory,
-  sameMessage,
   type TextPart,
   type ToolCall,
   textOf,
@@ -46,13 +45,7 @@ export {
 export type { ContentForm } from '../text/template/content.js'
 export { fromText, inverseOf, type ParsedText } from '../text/template/fromText.js'
 export type { GrammarOptions } from '../text/template/grammar.js'
-export {
-  type AssistantText,
-  type AssistantTextOptions,
-  assistantText,
-  hasGenerationTags,
-  tokenMask,
-} from '../text/template/masks.js'
+export { type AssistantText, type AssistantTextOptions, assistantText, tokenMask } from '../text/template/masks.js'
 export { type TemplateChoice, type TemplateSource, templateSource } from '../text/template/named.js'
 export type { TextRange } from '../text/textRange.js'
 export {

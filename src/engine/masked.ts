@@ -23,10 +23,6 @@ export const maskedMean = (x: tf.Tensor, mask: tf.Tensor): tf.Tensor =>
 export const maskedRowMean = (x: tf.Tensor, mask: tf.Tensor): tf.Tensor =>
   tf.div(tf.sum(masked(x, mask), -1), tf.maximum(tf.sum(mask, -1), 1))
 
-/** Variance around the masked mean, divided by the count; 0 if nothing counts. A scalar. */
-export const maskedVariance = (x: tf.Tensor, mask: tf.Tensor): tf.Tensor =>
-  maskedMean(tf.square(tf.sub(masked(x, mask), maskedMean(x, mask))), mask)
-
 /** `log sum exp` over the elements that count; the lowest float32 if none does. A scalar. */
 export const maskedLogSumExp = (x: tf.Tensor, mask: tf.Tensor): tf.Tensor => {
   const lowest = -3.4028234663852886e38

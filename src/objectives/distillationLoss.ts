@@ -121,7 +121,7 @@ const mixture = (x: tf.Tensor, y: tf.Tensor, share: number): tf.Tensor => {
 }
 
 /** Errors: throws RangeError for a divergence that is none. */
-export const checkDivergence = (divergence: VocabularyDivergence): void => {
+const checkDivergence = (divergence: VocabularyDivergence): void => {
   if (typeof divergence !== 'object') {
     checkOptions('vocabularyDivergence', { divergence }, { divergence: oneOf('reverse', 'forward') })
     return

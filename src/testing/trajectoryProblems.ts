@@ -12,7 +12,7 @@ import { tokenActionSpec } from './policyLaws.js'
 const spans = dataSpec<readonly TokenSpan[]>('TokenSpan[]')
 
 /** What every collected batch has. */
-export const collectedSpec = {
+const collectedSpec = {
   ...tokenActionSpec,
   tokens: { prompt: raggedSpec('int32'), spans, response: raggedSpec('int32'), full: raggedSpec('int32') },
   logProbs: { response: raggedSpec('float32'), full: raggedSpec('float32') },

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { type Benchmark, benchmark, compareSubjects } from '../../src/bench/benchmark.js'
-import type { Round, Subject } from '../../src/bench/subject.js'
+import type { RoundContext, Subject } from '../../src/bench/subject.js'
 import { collectorSubject, envSubject, rewardSubject, transformSubject } from '../../src/bench/subjects.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import type { Usage } from '../../src/core/capabilities.js'
@@ -92,7 +92,7 @@ describe('benchmark', () => {
     const keys = async (seed: number): Promise<readonly string[]> => {
       const seen: string[] = []
       const clock = fakeClock()
-      const run = (round: Round) => async () => {
+      const run = (round: RoundContext) => async () => {
         seen.push(formatKey(round.key))
         clock.advance(1)
         return E.right(1)
@@ -155,7 +155,7 @@ describe('compareSubjects', () => {
 })
 
 describe('collectorSubject', () => {
-  const lockstep = (clock: FakeClock) => (round: Round) => {
+  const lockstep = (clock: FakeClock) => (round: RoundContext) => {
     const [env, policy] = [slowEnv(clock, twoTurns, 10), slowPolicy(clock, 30)]
     return LLMCollector({ env: round.timeEnv(env), policy: round.timePolicy(policy), key: round.key, time: { clock } })
   }
@@ -179,7 +179,7 @@ describe('collectorSubject', () => {
 
   it('counts time outside of policy and environment as overhead', async () => {
     const clock = fakeClock()
-    const collector = (round: Round) => {
+    const collector = (round: RoundContext) => {
       const postproc = <B>(batch: B): B => {
         clock.advance(40)
         return batch
@@ -194,7 +194,7 @@ describe('collectorSubject', () => {
   })
 
   it('sees many rollouts in flight, and ends with the collector', async () => {
-    const collector = (round: Round) =>
+    const collector = (round: RoundContext) =>
       LLMCollector({
         env: () => round.timeEnv(scriptedEnv([{ rewards: [1] }])),
         policy: round.timePolicy(scriptedPolicy({ answers: () => [5] })),
@@ -208,7 +208,7 @@ describe('collectorSubject', () => {
   })
 
   it('returns the failure of the collector', async () => {
-    const collector = (round: Round) =>
+    const collector = (round: RoundContext) =>
       LLMCollector({ env: twoTurns, policy: scriptedPolicy({ answers: [] }), key: round.key })
     const subject = collectorSubject({ name: 'a', collector, rollouts: 1 })
     expect(await leftOf(benchmark({ subject }))).toMatchObject({ _tag: 'PolicyFailure' })

@@ -1,8 +1,16 @@
 /** Laws of the statistics of benchmarks, and the coverage of their confidence intervals by simulation. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { median, quantile, speedRatio, spreadOf, studentQuantile, verdictOf } from '../../src/bench/statistics.js'
-import { child, keyFromSeed, normals, uniforms } from '../../src/core/key.js'
+import {
+  median,
+  quantile,
+  type SpeedRatio,
+  speedRatio,
+  spreadOf,
+  studentQuantile,
+  verdictOf,
+} from '../../src/bench/statistics.js'
+import { child, type Key, keyFromSeed, normals, uniforms } from '../../src/core/key.js'
 
 const times = fc.array(fc.double({ min: 1e-6, max: 1e3, noNaN: true }), { minLength: 1, maxLength: 20 })
 
@@ -85,15 +93,23 @@ describe('speedRatio', () => {
   })
 })
 
-/** Simulates `trials` comparisons and returns the share whose interval contains the true ratio. */
-const coverage = (rounds: number, ratio: number, noise: (key: ReturnType<typeof keyFromSeed>) => Float64Array) => {
-  const trials = 4000
+interface Simulation {
+  readonly rounds: number
+  readonly ratio: number
+  /** Draws the seconds of ten rounds. */
+  readonly noise: (key: Key) => Float64Array
+  readonly trials?: number
+  readonly interval?: (baseline: readonly number[], candidate: readonly number[]) => Pick<SpeedRatio, 'low' | 'high'>
+}
+
+/** Simulates comparisons and returns the share whose interval contains the true ratio. */
+const coverage = ({ rounds, ratio, noise, trials = 4000, interval = speedRatio }: Simulation): number => {
   let held = 0
   for (let trial = 0; trial < trials; trial++) {
     const key = child(keyFromSeed(20), trial)
     const [own, other] = [noise(child(key, 'baseline')), noise(child(key, 'candidate'))]
     const drift = (i: number): number => 100 * (1 + i / 4) // a machine that becomes faster
-    const { low, high } = speedRatio(
+    const { low, high } = interval(
       Array.from({ length: rounds }, (_, i) => drift(i) / own[i]!),
       Array.from({ length: rounds }, (_, i) => (ratio * drift(i)) / other[i]!),
     )
@@ -103,21 +119,39 @@ const coverage = (rounds: number, ratio: number, noise: (key: ReturnType<typeof 
 }
 
 describe('the confidence interval of a ratio', () => {
-  const logNormal = (key: ReturnType<typeof keyFromSeed>) =>
-    Float64Array.from(normals(key, 10), (x) => Math.exp(0.1 * x))
+  const logNormal = (key: Key) => Float64Array.from(normals(key, 10), (x) => Math.exp(0.1 * x))
   /** Rounds that take 1 s and pauses: most are short, a few are long. */
-  const pauses = (key: ReturnType<typeof keyFromSeed>) => uniforms(key, 10).map((u) => 1 - 0.2 * Math.log(1 - u))
+  const pauses = (key: Key) => uniforms(key, 10).map((u) => 1 - 0.2 * Math.log(1 - u))
 
   it('contains the true ratio in 95 % of simulated comparisons, for any number of rounds', () => {
     for (const rounds of [2, 3, 5, 10]) {
-      const share = coverage(rounds, 1.2, logNormal)
+      const share = coverage({ rounds, ratio: 1.2, noise: logNormal })
       expect(share, `${rounds} rounds`).toBeGreaterThan(0.94)
       expect(share, `${rounds} rounds`).toBeLessThan(0.96)
     }
   })
 
   it('contains it in at least 94 % when a few rounds are much longer than the others', () => {
-    for (const rounds of [3, 5, 10]) expect(coverage(rounds, 0.8, pauses), `${rounds} rounds`).toBeGreaterThan(0.94)
+    for (const rounds of [3, 5, 10])
+      expect(coverage({ rounds, ratio: 0.8, noise: pauses }), `${rounds} rounds`).toBeGreaterThan(0.94)
+  })
+
+  it('contains it more often than the percentile bootstrap, which docs/decisions compares with it', () => {
+    const resamples = 400
+    const bootstrap = (baseline: readonly number[], candidate: readonly number[]) => {
+      const differences = baseline.map((speed, i) => Math.log(candidate[i]! / speed))
+      const draws = uniforms(keyFromSeed(Math.floor(1e6 * Math.abs(differences[0]!))), resamples * baseline.length)
+      const means = Array.from({ length: resamples }, (_, k) => {
+        const drawn = differences.map(
+          (_each, i) => differences[Math.floor(draws[k * baseline.length + i]! * baseline.length)]!,
+        )
+        return drawn.reduce((sum, x) => sum + x, 0) / drawn.length
+      })
+      return { low: Math.exp(quantile(means, 0.025)), high: Math.exp(quantile(means, 0.975)) }
+    }
+    const simulation = { rounds: 5, ratio: 1.2, noise: logNormal, trials: 1000 }
+    expect(coverage({ ...simulation, interval: bootstrap })).toBeLessThan(0.88)
+    expect(coverage(simulation)).toBeGreaterThan(0.93)
   })
 })
 

@@ -108,13 +108,11 @@ export const replayingTransport = ({ exchanges }: Recording): Transport & { read
         })(),
       })
     },
-    state: () => [
-      {
-        server: SERVER,
-        circuit: 'closed',
-        ...{ inFlight: 0, waiting: 0, requests: 0, attempts: 0, retries: 0, failures: 0 },
-      },
-    ],
+    state: () => ({
+      server: SERVER,
+      circuit: 'closed',
+      ...{ inFlight: 0, waiting: 0, requests: 0, attempts: 0, retries: 0, failures: 0 },
+    }),
     close: async () => {},
   }
 }

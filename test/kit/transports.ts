@@ -32,12 +32,9 @@ export const startProxy = async (upstream: string, options: FaultProxyOptions = 
 }
 
 /** A transport whose pauses are short. */
-export const transportTo = (
-  servers: string | readonly string[],
-  options: Partial<TransportOptions> = {},
-): Transport => {
+export const transportTo = (url: string, options: Partial<TransportOptions> = {}): Transport => {
   const { retry, ...rest } = options
-  const transport = liveTransport({ servers, key: keyFromSeed(1), retry: { baseMs: 1, capMs: 2, ...retry }, ...rest })
+  const transport = liveTransport({ url, key: keyFromSeed(1), retry: { baseMs: 1, capMs: 2, ...retry }, ...rest })
   onTestFinished(() => transport.close())
   return transport
 }

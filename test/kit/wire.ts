@@ -62,13 +62,11 @@ export const answeredBy = (answer: Answering): Transport & { readonly seen: read
           })(),
         }
       })(await ask(request)),
-    state: () => [
-      {
-        server: SERVER,
-        circuit: 'closed',
-        ...{ inFlight: 0, waiting: 0, requests: 0, attempts: 0, retries: 0, failures: 0 },
-      },
-    ],
+    state: () => ({
+      server: SERVER,
+      circuit: 'closed',
+      ...{ inFlight: 0, waiting: 0, requests: 0, attempts: 0, retries: 0, failures: 0 },
+    }),
     close: async () => {},
   }
 }

@@ -20,7 +20,7 @@ afterEach(async () => {
 
 /** A session of a run. */
 const session = (url = server.url): Sink => {
-  const transport = liveTransport({ servers: url, retry: { attempts: 1 }, circuit: { failures: 1000 } })
+  const transport = liveTransport({ url, retry: { attempts: 1 }, circuit: { failures: 1000 } })
   const sink = mlflowSink({ transport, runId: 'abc' })
   sinks.push(sink)
   return sink

@@ -72,7 +72,7 @@ const mlflow: SinkSubject = {
     const opened: { close: () => Promise<void> }[] = []
     return {
       session: async () => {
-        const transport = liveTransport({ servers: server.url, retry: { attempts: 1 }, circuit: { failures: 1000 } })
+        const transport = liveTransport({ url: server.url, retry: { attempts: 1 }, circuit: { failures: 1000 } })
         opened.push(transport)
         return mlflowSink({ transport, runId: 'abc' })
       },

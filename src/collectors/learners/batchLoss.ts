@@ -7,9 +7,8 @@ import type { NamedTensors } from '../../data/weights.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { completionStates } from '../../modules/transformer/score.js'
 import type { PolicyLossOutput } from '../../objectives/policyLoss.js'
-import { stepTensors } from '../steps/lossStep.js'
 import { type TrainingRows, withNoise } from '../steps/stepRows.js'
-import { checkTokenRows, learnedTokens } from '../steps/tokenRows.js'
+import { checkTokenRows, learnedTokens, tensorsOfRows } from '../steps/tokenRows.js'
 import { requireEntries } from './batchEntries.js'
 import { lossCase } from './lossCases.js'
 import type { BatchOf, LearnableLoss } from './lossKinds.js'
@@ -76,7 +75,7 @@ export const batchLoss = <L extends LearnableLoss>(
     const noisy = made.noise === 'yes' ? withNoise(plain as unknown as TrainingRows, key!) : plain // such losses have these rows
     const rows = made.stepCase.rows(noisy)
     checkTokenRows(NAME, rows, config.vocabularySize)
-    const tensors = stepTensors(made.stepCase, rows, config)
+    const tensors = tensorsOfRows(rows, config)
     const weights = { ...frozen, ...params }
     const readout = { states: completionStates(weights, config, tensors.batch), weights }
     const counted = made.stepCase.counted

@@ -2,6 +2,7 @@
  * A model on its own thread, which samples and computes gradients with the latest weights that it
  * received.
  */
+
 import type { ThreadPort, ThreadProgram } from '../../core/capabilities.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { engineReport } from '../../engine/report.js'
@@ -10,8 +11,9 @@ import { selectBackend } from '../../engine/select.js'
 import { liveClock } from '../../live/clock.js'
 import { makeGenerator } from '../../modules/generation/generator.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
-import { countTensors, type MeasuredLoss, type StepCase, stepTensors } from '../steps/lossStep.js'
+import { countTensors, type MeasuredLoss, type StepCase } from '../steps/lossStep.js'
 import { stepGradients } from '../steps/stepGradients.js'
+import { tensorsOfRows } from '../steps/tokenRows.js'
 import type {
   PlainGradients,
   PlainTensor,
@@ -71,7 +73,7 @@ const makeReplica = (config: DecoderConfig, stepCase: AnyCase, { recompute }: Pi
         params: Object.fromEntries(all.filter(([name]) => isTrained.has(name))),
         frozen: Object.fromEntries(all.filter(([name]) => !isTrained.has(name))),
         counts: countTensors(counts),
-        ...stepTensors(stepCase, rows, config),
+        ...tensorsOfRows(rows, config),
       })
       return moved({ grads: plainTensors(grads), part: plainTree({ loss, aux }) })
     })

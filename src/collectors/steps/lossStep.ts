@@ -1,6 +1,7 @@
 /** One optimizer step of any loss on rows of tokens: pure in, pure out. */
+
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, aRecord, notAWeight, type OptionKinds, oneOf, refuse } from '../../core/options.js'
+import { notAWeight, refuse } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { jit } from '../../engine/jit.js'
 import { discard, type Owned, own, scope } from '../../engine/scope.js'
@@ -51,16 +52,6 @@ export interface LossStepOptions<S> {
   readonly recompute?: Recompute
 }
 
-/** The settings of every training step, for `checkOptions`. */
-export const LOSS_STEP_OPTIONS: OptionKinds<LossStepOptions<never>> = {
-  config: aRecord,
-  optimizer: aRecord,
-  maxGradNorm: aNumber,
-  microBatchTokens: aNumber,
-  frozen: aRecord,
-  recompute: oneOf('layers', 'none'),
-}
-
 /** A training step on rows `R` that measures `M`. */
 export interface LossStep<S, R, M> {
   /** Parameters with a fresh optimizer. The tensors belong to the enclosing scope. */
@@ -93,8 +84,6 @@ export interface StepCase<R, K extends string, X, M extends MeasuredLoss> {
   readonly rows: (rows: R) => StepTokenRows<K>
   /** The loss of a micro-batch, divided by the counts of the whole mini-batch, so that micro-batches add up. */
   readonly loss: StepLoss<K, X>
-  /** What the loss reads besides the lists of the rows, computed for each micro-batch. The tensors belong to the enclosing scope. */
-  readonly made?: (rows: StepTokenRows<K>) => RowTensors<K>['lists']
   /** The tokens that count, `[B, T]`, where they are not those of the mask. */
   readonly counted?: (readout: Readout, rows: Omit<RowTensors<K>, 'counts'>) => tf.Tensor
   /** What the loss decides over the whole mini-batch, if it does. */
@@ -146,16 +135,6 @@ const compiledCount = <R, K extends string, X, M extends MeasuredLoss>(
   jit(({ params, ...rows }: { readonly params: NamedTensors } & Omit<RowTensors<K>, 'counts'>) =>
     tf.sum(counted?.({ states: completionStates(params, config, rows.batch), weights: params }, rows) ?? rows.mask),
   )
-
-/** The tensors of a micro-batch, with those that the case makes. They belong to the enclosing scope. */
-export const stepTensors = <R, K extends string, X, M extends MeasuredLoss>(
-  { made }: Pick<StepCase<R, K, X, M>, 'made'>,
-  rows: StepTokenRows<K>,
-  config: DecoderConfig,
-): Omit<RowTensors<K>, 'counts'> => {
-  const tensors = tensorsOfRows(rows, config)
-  return made === undefined ? tensors : { ...tensors, lists: { ...tensors.lists, ...made(rows) } }
-}
 
 /** Counts as a loss reads them. They belong to the enclosing scope. */
 export const countTensors = ({ tokens, completions }: StepPlan<string>['counts']): LossCounts => ({
@@ -241,7 +220,7 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
     const { grads, ...part } = wholeGradients(config, stepCase.loss)({ ...rows, params: state.params })
     return { part, ...learn({ state, learningRate, grads }) }
   })
-  const tensorsOf = (rows: StepTokenRows<K>): Omit<RowTensors<K>, 'counts'> => stepTensors(stepCase, rows, config)
+  const tensorsOf = (rows: StepTokenRows<K>): Omit<RowTensors<K>, 'counts'> => tensorsOfRows(rows, config)
 
   const countPart = (params: NamedTensors, rows: StepTokenRows<K>): number =>
     scope(() => count({ params: { ...frozen, ...params }, ...tensorsOf(rows) }).dataSync()[0]!)

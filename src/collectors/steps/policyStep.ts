@@ -1,4 +1,10 @@
-/** The optimizer step of a policy loss, and the rows that it learns from. */
+/**
+ * The optimizer step of a policy loss, and the rows that it learns from.
+ *
+ * This folder holds one optimizer step of each loss: the rows that it reads, micro-batches,
+ * gradients and metrics. It does not hold the losses (`src/objectives`) or the state between
+ * steps, which a learner keeps (`../learners`).
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { tokenScores } from '../../engine/ops/logProbs.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'

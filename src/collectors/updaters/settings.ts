@@ -56,7 +56,7 @@ export interface SyncSettings {
 }
 
 /** Every completion has one version, the prefix cache is emptied, requests may be one push old, and a server that is gone fails the push. */
-export const DEFAULT_SYNC: SyncSettings = {
+const DEFAULT_SYNC: SyncSettings = {
   pause: 'wait',
   cache: 'reset',
   maxStaleness: 1,

@@ -1,4 +1,9 @@
-/** Rows that are kept to be learned from again: written to slots, drawn by a sampler. */
+/**
+ * Keeps rows for several updates: written to slots, drawn by a sampler.
+ *
+ * This folder holds buffers of rows and the samplers that draw from them. It does not hold batches
+ * that wait for their group, which the collector keeps (`src/collectors/rollouts`).
+ */
 import { aFunction, aNumber, aRecord, checkOptions } from '../../core/options.js'
 import { concat } from '../tensorDict/joining.js'
 import { splitEach } from '../tensorDict/splitting.js'

@@ -1,4 +1,9 @@
-/** Data sets by name: a file of rows, or rows on the Hugging Face hub. */
+/**
+ * Data sets by name: a file of rows, or rows on the Hugging Face hub.
+ *
+ * This folder holds data sets: rows of known forms, from files, from the hub or generated. It does
+ * not hold file formats (`../codecs`) or rewards for the answers (`src/envs/rewards`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -48,24 +53,6 @@ const rowsOf = <Row>(
       if (path.endsWith('.parquet')) return readParquet(source, { schema })
       return path.endsWith('.json') ? collectJson(source, { schema }) : collectJsonLines(source, { schema })
     }),
-  )
-
-/**
- * The tasks in a file: Parquet or JSON by the end of its name (`.json` may be one array of rows),
- * else JSON Lines of any size.
- *
- * Errors   `Left` naming the file and the lines or rows that are not what the format asks for; for a file that cannot be read; for a
- *          package that is not installed.
- * Effects  reads the file.
- */
-export const fileDataset = <Row, T extends Task>(
-  path: string,
-  format: DatasetFormat<Row, T>,
-  access: DatasetAccess & { readonly name?: string } = {},
-): TE.TaskEither<DatasetFailure, TaskSource<T>> =>
-  pipe(
-    rowsOf(path, format, access),
-    TE.chainEitherKW((rows) => tasksOfRows(access.name ?? path, rows, format)),
   )
 
 /**
@@ -208,25 +195,6 @@ const hubRowsOf = <Row>(
   )
 }
 
-/**
- * The tasks of a data set on the hub. Its files are downloaded into the hub's cache, which is used
- * while the hub cannot be reached.
- *
- * Errors   `Left(HubFailure)` for what the hub refuses; with the list of files where there is no
- *          such file or split; with the configurations where there are several and none is named;
- *          otherwise as `fileDataset`.
- * Effects  requests to the hub, files in the cache.
- */
-export const hubDataset = <Row, T extends Task>(
-  wanted: HubRows,
-  format: DatasetFormat<Row, T>,
-  access: DatasetAccess = {},
-): TE.TaskEither<DatasetFailure, TaskSource<T>> =>
-  pipe(
-    hubRowsOf(wanted, format, access),
-    TE.chainEitherKW(({ name, rows }) => tasksOfRows(name, rows, format)),
-  )
-
 /** `OWNER/NAME`, perhaps `@REVISION`, perhaps a path. */
 const NAME = /^([\w.-]+\/[\w.-]+)(?:@([^/]+))?(?:\/(.+))?$/
 
@@ -309,7 +277,11 @@ const namedRows = <Row>(
  * | the same after `hub:` | the hub, even if there is a file of that name |
  * | `hub:OWNER/NAME/PATH` | one file of the repository |
  *
- * Errors and effects: those of `hubDataset` and `fileDataset`.
+ * Errors   `Left` with the file and the bad lines or rows; for a file that cannot be read; for a package
+ *          that is not installed; `HubFailure` with the hub's refusal, with the list of files if there is
+ *          no such file or split, or with the configurations if there are several and none is named.
+ * Effects  reads files; sends requests to the hub and writes to its cache, which is used while the hub
+ *          cannot be reached.
  */
 export const openDataset = <Row, T extends Task>(
   name: string,
@@ -325,7 +297,7 @@ export const openDataset = <Row, T extends Task>(
  * Opens the rows of a name, parsed by a schema. Use it for data sets without tasks, such as
  * conversations, preference pairs and rows of token ids. Names are those of `openDataset`.
  *
- * Errors and effects: those of `hubDataset` and `fileDataset`.
+ * Errors and effects: those of `openDataset`.
  */
 export const openRows = <Row>(
   name: string,

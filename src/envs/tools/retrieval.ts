@@ -19,7 +19,7 @@ export interface Query {
 }
 
 export interface RetrievalOptions {
-  /** To the search engine: `liveTransport({ servers })`, with its retries, limits and secrets. */
+  /** To the search engine: `liveTransport({ url })`, with its retries, limits and secrets. */
   readonly transport: Transport
   /** The request for a query. Default: `POST /search` with `{ query, count }`. */
   readonly request?: (query: Query) => Pick<HttpRequest, 'method' | 'path' | 'json' | 'headers'>

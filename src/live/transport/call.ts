@@ -4,25 +4,22 @@ import { type Either, isRight, left } from 'fp-ts/lib/Either.js'
 import { type Cell, cell } from '../../core/cell.js'
 import type { HttpFailure, HttpReply, HttpRequest } from '../../core/http.js'
 import { child } from '../../core/key.js'
-import { type Replica, type RouteRequest, route, startRouting } from '../../core/routing.js'
 import { redact } from '../../core/secrets.js'
 import type { ConnectionMessage } from './connections.js'
 import { type Life, startLife, waitIn } from './life.js'
 import type { Attempt } from './receive.js'
 import { budgetRequest, budgetRetry, planRetry, type RetryPlan, startBudget, type Trouble } from './retry.js'
-import { openServer, type Server } from './servers.js'
+import { openServer, type Server } from './server.js'
 import { headerProblems, secretsOf, type TransportSettings } from './settings.js'
 import { isWithinRate, makeRateLine, type RateLine } from './turns.js'
 
 /** What all calls of a transport share. */
 export interface Callers {
   readonly settings: TransportSettings
-  readonly servers: readonly Server[]
+  readonly server: Server
   readonly rate: RateLine
   /** Calls that are not finished. */
   readonly lives: Set<Life>
-  /** The server for the next attempt; `avoid` is the one where the last attempt failed. */
-  readonly choose: (request: HttpRequest, avoid: Server | undefined) => Server
   /** Takes note of a request, or takes a retry from the budget. */
   readonly budget: (what: 'request' | 'retry') => 'yes' | 'no'
   /** For the pauses of one more call. */
@@ -45,55 +42,22 @@ interface Call {
   readonly request: HttpRequest
   readonly life: Life
   readonly secrets: readonly string[]
-  server: Server
+  readonly server: Server
   /** Attempts that went out. */
   attempts: number
   acted: 'no' | 'perhaps'
 }
 
-/** Chooses servers by `route`, and remembers where conversations are. */
-const chooser = (servers: readonly Server[], settings: TransportSettings): Callers['choose'] => {
-  let routing = startRouting()
-  const replicaOf = (server: Server, state: 'well' | 'any'): Replica => ({
-    load: server.places.taken() + server.waiting.get(),
-    takes: state === 'any' || (server.circuit() !== 'open' && server.waiting.get() < settings.waiting) ? 'yes' : 'no',
-  })
-  return ({ conversation }, avoid) => {
-    const request: RouteRequest = {
-      ...(conversation !== undefined && { conversation }),
-      ...(avoid !== undefined && { avoid: servers.indexOf(avoid) }),
-    }
-    const well = route(
-      routing,
-      servers.map((server) => replicaOf(server, 'well')),
-      request,
-    )
-    if (well === undefined) {
-      // Nobody can take it: it fails where it would have gone, and no conversation moves.
-      const nearest = route(
-        routing,
-        servers.map((server) => replicaOf(server, 'any')),
-        request,
-      )
-      return servers[nearest?.replica ?? 0]!
-    }
-    routing = well.routing
-    return servers[well.replica]!
-  }
-}
-
 /** What the calls of a new transport share. */
 export const makeCallers = (settings: TransportSettings): Callers => {
   const { timing, retry } = settings
-  const servers = settings.servers.map((address) => openServer(address, settings))
   let budget = startBudget(retry, timing.now())
   let calls = 0
   return {
     settings,
-    servers,
+    server: openServer(settings.server, settings),
     rate: makeRateLine(settings.rate, timing),
     lives: new Set(),
-    choose: chooser(servers, settings),
     budget: (what) => {
       const next =
         what === 'retry' ? budgetRetry(budget, retry, timing.now()) : budgetRequest(budget, retry, timing.now())
@@ -259,7 +223,6 @@ const attemptAll = async <T>(callers: Callers, call: Call, read: Read<T>): Promi
     atOnce += plan.atOnce
     const stopped = await pause(call.life, plan.afterMs, callers.settings)
     if (stopped !== undefined) return left(failureOf(call, stopped))
-    call.server = callers.choose(call.request, call.server)
     call.server.count('retries')
   }
 }
@@ -275,12 +238,11 @@ export const perform = async <T>(
   read: Read<T>,
 ): Promise<Either<HttpFailure, T>> => {
   checkRequest(request)
-  const { settings, lives } = callers
+  const { settings, server, lives } = callers
   const { signal, deadlineMs = settings.deadlineMs } = request
   const life = startLife({ deadlineMs, signal }, settings.timing, () => lives.delete(life))
   lives.add(life)
   if (callers.door.get() === 'closed') life.end({ kind: 'closed', reason: 'the transport was closed', acted: 'no' })
-  const server = callers.choose(request, undefined)
   server.count('requests')
   callers.budget('request')
   const secrets = [...settings.secrets, ...secretsOf(request.headers ?? {})]

@@ -1,4 +1,10 @@
-/** Requests over HTTP, for real. */
+/**
+ * Sends requests over HTTP.
+ *
+ * This folder holds HTTP requests to servers: retries, limits, circuit breakers and streams. It
+ * does not hold the contents of the requests (`src/modules/remote`) or servers
+ * (`../httpServer.ts`).
+ */
 import { isLeft, isRight, right } from 'fp-ts/lib/Either.js'
 import type { HttpEvents, HttpReply, Transport } from '../../core/http.js'
 import { type Callers, makeCallers, perform, type Read } from './call.js'
@@ -30,11 +36,11 @@ const readEvents: Read<HttpEvents> = async (attempt, { over, about, tell }) => {
 const closeAll = async (callers: Callers): Promise<void> => {
   callers.door.set('closed')
   for (const life of [...callers.lives]) life.end({ kind: 'closed', reason: 'the transport was closed', acted: 'no' })
-  await Promise.all(callers.servers.map(({ connections }) => connections.close()))
+  await callers.server.connections.close()
 }
 
 /**
- * Requests to a server, or to several replicas of one.
+ * Sends requests to one server. For several replicas, see `enginePool`.
  *
  * Each request waits for the rate and for one of `connections` places, in the order of asking; is sent; and is sent again after a trouble
  * that may pass, as `repeat` allows, after a pause that grows and is drawn at random, and only as often as a budget that all requests share
@@ -46,14 +52,14 @@ const closeAll = async (callers: Callers): Promise<void> => {
  * Cost     a connection for each request underway; answers are held in memory up to `maxBytes`, events only until they are read.
  *
  * @example
- * liveTransport({ servers: 'http://127.0.0.1:8000', headers: { authorization: 'Bearer abc' } }).state()[0].circuit // 'closed'
+ * liveTransport({ url: 'http://127.0.0.1:8000', headers: { authorization: 'Bearer abc' } }).state().circuit // 'closed'
  */
 export const liveTransport = (options: TransportOptions): Transport => {
   const callers = makeCallers(transportSettings(options))
   return {
     send: (request) => () => perform(callers, request, readWhole),
     events: (request) => () => perform(callers, request, readEvents),
-    state: () => callers.servers.map((server) => server.state()),
+    state: callers.server.state,
     close: () => closeAll(callers),
   }
 }

@@ -17,11 +17,10 @@ export interface Timing {
 
 export interface TransportOptions {
   /**
-   * Base URLs of the server or its replicas, such as `http://127.0.0.1:8000`. A path is prepended
-   * to that of each request. A user and a password are sent in the `authorization` header, and
-   * never shown.
+   * Base URL of the server, such as `http://127.0.0.1:8000`. Its path is prepended to that of each
+   * request. A user and a password are sent in the `authorization` header, and never shown.
    */
-  readonly servers: string | readonly string[]
+  readonly url: string
   /**
    * Headers of every request. Values of `authorization`, `cookie` and names that contain `key`,
    * `token` or `secret` are treated as secrets.
@@ -29,9 +28,9 @@ export interface TransportOptions {
   readonly headers?: Readonly<Record<string, string>>
   /** What must never be shown, besides. */
   readonly secrets?: readonly string[]
-  /** Requests underway at a time, for each server. Default 512. */
+  /** Requests underway at a time. Default 512. */
   readonly connections?: number
-  /** Most queued requests per server. Further requests fail with `overloaded`. Default 16,384. */
+  /** Most queued requests. Further requests fail with `overloaded`. Default 16,384. */
   readonly waiting?: number
   /**
    * Time after which an idle connection is closed. It must be below the server's own limit, such as
@@ -73,9 +72,8 @@ export interface ServerAddress {
   readonly headers: Readonly<Record<string, string>>
 }
 
-export interface TransportSettings
-  extends Required<Omit<TransportOptions, 'servers' | 'retry' | 'circuit' | 'headers'>> {
-  readonly servers: readonly ServerAddress[]
+export interface TransportSettings extends Required<Omit<TransportOptions, 'url' | 'retry' | 'circuit' | 'headers'>> {
+  readonly server: ServerAddress
   readonly retry: RetryOptions
   readonly circuit: CircuitOptions
 }
@@ -116,11 +114,11 @@ interface Parsed extends ServerAddress {
 }
 
 const parseServer = (text: string): Parsed | string => {
-  if (!URL.canParse(text)) return `servers: not an address: ${JSON.stringify(redact(text))}`
+  if (!URL.canParse(text)) return `url: not an address: ${JSON.stringify(redact(text))}`
   const url = new URL(text)
   const { protocol, origin, username, password } = url
-  if (protocol !== 'http:' && protocol !== 'https:') return `servers: neither http nor https: ${redact(text)}`
-  if (url.search !== '' || url.hash !== '') return `servers: an address with a query or a fragment: ${redact(text)}`
+  if (protocol !== 'http:' && protocol !== 'https:') return `url: neither http nor https: ${redact(text)}`
+  if (url.search !== '' || url.hash !== '') return `url: an address with a query or a fragment: ${redact(text)}`
   const user = `${decoded(username)}:${decoded(password)}`
   const basic = Buffer.from(user).toString('base64')
   const isPublic = username === '' && password === ''
@@ -174,9 +172,14 @@ const numberProblems = (settings: TransportSettings): readonly string[] => {
  * Errors   throws TypeError that lists all invalid URLs, headers and numbers, without secrets.
  */
 export const transportSettings = (options: TransportOptions): TransportSettings => {
-  const { servers, headers = {}, secrets = [], retry, circuit, ...rest } = options
-  const parsed = (typeof servers === 'string' ? [servers] : servers).map(parseServer)
-  const good = parsed.filter((each) => typeof each !== 'string')
+  const { url, headers = {}, secrets = [], retry, circuit, ...rest } = options
+  const parsed = parseServer(url)
+  const {
+    origin,
+    prefix,
+    headers: own,
+    secrets: found,
+  }: Parsed = typeof parsed === 'string' ? { origin: '', prefix: '', headers: {}, secrets: [] } : parsed
   const lower = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
   const settings: TransportSettings = {
     connections: 512,
@@ -192,12 +195,11 @@ export const transportSettings = (options: TransportOptions): TransportSettings 
     ...rest,
     retry: { ...RETRY, ...retry },
     circuit: { ...CIRCUIT, ...circuit },
-    servers: good.map(({ origin, prefix, headers: own }) => ({ origin, prefix, headers: { ...own, ...lower } })),
-    secrets: [...secrets, ...secretsOf(lower), ...good.flatMap((each) => each.secrets)],
+    server: { origin, prefix, headers: { ...own, ...lower } },
+    secrets: [...secrets, ...secretsOf(lower), ...found],
   }
   const problems = [
-    ...(parsed.length === 0 ? ['servers: there is none'] : []),
-    ...parsed.filter((each) => typeof each === 'string'),
+    ...(typeof parsed === 'string' ? [parsed] : []),
     ...headerProblems(headers),
     ...numberProblems(settings),
   ]

@@ -4,11 +4,11 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted, untilAborted } from '../../core/cancellation.js'
 import { errorMessage } from '../../core/failure.js'
 import { aFunction, aNumber, aText, checkOptions, type OptionKinds } from '../../core/options.js'
-import { route, startRouting } from '../../core/routing.js'
 import type { EngineClient, EngineFailure } from '../../data/engineClient.js'
 import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../data/generation.js'
 import type { PolicyEngine } from '../generation/policy/enginePolicy.js'
 import { type NamedAbilities, sharedAbilities } from './poolAbilities.js'
+import { route, startRouting } from './routing.js'
 
 /** Why a member gets no requests: it failed by itself, or somebody said so. */
 type Withdrawal = { readonly by: 'failure' | 'order'; readonly reason: string }

@@ -1,4 +1,10 @@
-/** What the endpoints that generate share: the model that was asked for, the names of a request, the length of its prompts. */
+/**
+ * The parts that the generating endpoints share: the model, the ids of requests, the length of
+ * prompts.
+ *
+ * This folder holds requests: their schemas, their checks, and their way to the engine. It does
+ * not hold the answers of the endpoints (`../routes`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { SamplingParams } from '../../data/generation.js'
 import { type ApiFailure, apiFailure, invalid } from './failure.js'

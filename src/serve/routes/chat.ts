@@ -1,3 +1,9 @@
+/**
+ * `POST /v1/chat/completions`: the answer.
+ *
+ * This folder holds the answers of the endpoints. It does not hold the checks of requests
+ * (`../requests`).
+ */
 import type { GeneratedToken } from '../../data/generation.js'
 import type { ToolDelta } from '../../text/toolCalls/machine.js'
 import { type ReadText, readToolCalls, type ToolCallReader, toolCallReader } from '../../text/toolCalls/reader.js'

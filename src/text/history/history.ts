@@ -1,6 +1,9 @@
 /**
  * Conversations as values.
  *
+ * This folder holds conversations as values, and their JSON. It does not hold their text for a
+ * model (`../template`).
+ *
  * A thing is said in one place: tool calls are in `toolCalls` and nowhere in the content, thoughts are in `reasoning`, and whether a
  * message is finished is `isComplete`, never the presence of a token in its text.
  */
@@ -118,7 +121,7 @@ export const History = (messages: Iterable<Message>): History => ({ _tag: 'Histo
  * The conversation with one more message.
  *
  * @example
- * append(History([]), message('user', 'Hello')).messages.size // 1
+ * appendMessage(History([]), message('user', 'Hello')).messages.size // 1
  */
 export const appendMessage = (history: History, next: Message): History => ({
   ...history,

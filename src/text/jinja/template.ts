@@ -1,6 +1,9 @@
 /**
  * Jinja templates, run with Python's rules: the environment in which Transformers renders chat templates.
  *
+ * This folder holds Jinja as chat templates use it. It does not hold anything about conversations
+ * (`../template`).
+ *
  * The syntax tree is that of `@huggingface/jinja`; its evaluator is not used, because it prints values as JSON, ignores the argument of
  * `strip`, keeps the names that a loop sets from one turn to the next, and can tell neither where a message nor where a
  * `generation` block went.

@@ -2,6 +2,9 @@
  * Rendering a conversation with the model's own Jinja template, as Transformers renders it, with spans: which part of the text belongs to
  * which message.
  *
+ * This folder holds chat templates: conversations to text with spans, and back. It does not hold
+ * the template language (`../jinja`) or token ids (`../tokenizer`).
+ *
  * Spans are told in two exact ways. Where the text of a conversation begins with the text of each of its beginnings, a message is what it
  * adds. A template that changes earlier messages (that drops old thoughts, or the end of a turn) is watched instead: what it writes in its
  * loop over the messages while it is at one of them belongs to that message. A template that allows neither is refused, not guessed at.

@@ -1,4 +1,9 @@
-/** Text to token ids and back, as the tokenizer files of a model say. */
+/**
+ * Converts text to token ids and back, as the tokenizer files of a model define.
+ *
+ * This folder holds tokenizers: reading their files, encoding, decoding and training them. It does
+ * not hold chat templates (`../template`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { FormatFailure } from '../../core/failure.js'
 import type { Rendered } from '../template/chatTemplate.js'

@@ -46,7 +46,7 @@ const serverOf = async (arrays: ReturnType<typeof hostArrays>) => {
   })
   const { url } = await listen(app)
   const proxy = await faultProxy(url)
-  const transport = liveTransport({ servers: proxy.url, retry: { baseMs: 1, capMs: 2 }, circuit: { failures: 99 } })
+  const transport = liveTransport({ url: proxy.url, retry: { baseMs: 1, capMs: 2 }, circuit: { failures: 99 } })
   const client = vLLMClient({ transport, model: 'policy', sharedFolder: shared })
   const close = async () => {
     await client.close()

@@ -45,7 +45,7 @@ const engine = async (answer: Answer, options: Partial<RetrievalOptions> = {}) =
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo // a server on TCP has an address with a port
   const transport = liveTransport({
-    ...{ servers: `http://127.0.0.1:${port}`, headers: { 'x-api-key': 'sk-engine-secret' } },
+    ...{ url: `http://127.0.0.1:${port}`, headers: { 'x-api-key': 'sk-engine-secret' } },
     retry: { baseMs: 1, capMs: 1 },
   })
   closes.push(async () => {
@@ -152,7 +152,7 @@ describe('retrievalTool', () => {
   })
 
   it('refuses limits below 1', () => {
-    const transport = liveTransport({ servers: 'http://127.0.0.1:1' })
+    const transport = liveTransport({ url: 'http://127.0.0.1:1' })
     expect(() => retrievalTool({ transport, limits: { maxCount: 0, maxText: -1 } })).toThrow(
       'retrievalTool: maxCount must be at least 1, got 0; maxText must be at least 1, got -1',
     )

@@ -35,7 +35,7 @@ const replicas = async (
     const timing = toldTime()
     const proxy = await faultProxy(url, { onSilence: () => timing.pass(DEADLINE_MS) })
     const retry = { baseMs: 1, capMs: 2 }
-    const transport = liveTransport({ servers: proxy.url, retry, circuit: { failures: 99 }, timing })
+    const transport = liveTransport({ url: proxy.url, retry, circuit: { failures: 99 }, timing })
     proxies.push(proxy)
     clients.push(vLLMClient({ transport, model: 'cat', deadlineMs: DEADLINE_MS }))
     opened.push(proxy, transport)

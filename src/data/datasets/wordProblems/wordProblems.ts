@@ -1,4 +1,10 @@
-/** Word problems by the million: small arithmetic in plain English, in the row format of GSM8K, from a key. */
+/**
+ * Generates word problems from a key: small arithmetic in plain English, in the row format of
+ * GSM8K.
+ *
+ * This folder holds the generator of word problems. It does not hold the environment that asks
+ * them (`src/envs/gsm8kEnv.ts`).
+ */
 import { child, type Key, keyFromSeed, permutation, uniformInteger } from '../../../core/key.js'
 import { endlessTasks, type Task, type TaskSource } from '../../task.js'
 import { CONNECTIVES, fill, OPENINGS, PLACES, QUESTIONS, type Slot, STEP_FRAMES, suits } from './frames.js'

@@ -1,3 +1,9 @@
+/**
+ * Chat APIs in the form of OpenAI as policies.
+ *
+ * This folder holds policies behind chat APIs and the AI SDK, and policies by name. It does not
+ * hold servers that return token ids (`../vllm`, `../sglang`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { type Cancellation, cancellation } from '../../../core/cancellation.js'
 import { problemList } from '../../../core/failure.js'
@@ -8,7 +14,7 @@ import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds, one
 import type { HistoryPrompt, Policy, PolicyFailure } from '../../../data/policy.js'
 import { get, type TensorDict } from '../../../data/tensorDict/tensorDict.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
-import { type History, hashHistory, sameHistory, truncateHistory } from '../../../text/history/history.js'
+import { type History, sameHistory } from '../../../text/history/history.js'
 import type { OpenAiMessage } from '../../../text/history/openAiChat.js'
 import { callIds } from '../../../text/toolCalls/callMessage.js'
 import { type Capture, type CapturedTurn, type ChatOutput, type ChatTurn, outputOf } from './chatAction.js'
@@ -75,10 +81,6 @@ const TOKEN_CHARACTERS = 4
 
 const textLength = (messages: readonly OpenAiMessage[]): number => JSON.stringify(messages).length
 
-/** What stays the same while a conversation goes on: how it began, and its place in the batch. */
-const conversationOf = ({ history, first }: Rows): string =>
-  `${hashHistory(truncateHistory(history, Math.min(2, history.messages.size)))}:${first}`
-
 /** The turns of a server's answer, with their ids where they are captured. */
 const readReply = (
   { settings, fail }: Client,
@@ -125,7 +127,6 @@ const send = async (client: Client, rows: Rows, { key, part }: Asking): Promise<
     deadlineMs: settings.timeoutMs,
     signal,
     tokens: Math.ceil(textLength(messages) / TOKEN_CHARACTERS) + count * settings.sampling.maxNewTokens,
-    conversation: conversationOf(rows),
   })()
   release()
   if (E.isLeft(reply)) return reply
@@ -202,7 +203,7 @@ const ownTransport = (config: ClientConfig): Transport => {
   const server = new URL(baseUrl)
   server.pathname = ''
   return liveTransport({
-    servers: server.href,
+    url: server.href,
     headers: { authorization: `Bearer ${apiKey}` },
     rate: { requestsPerMinute: maxRequestsPerMinute },
   })

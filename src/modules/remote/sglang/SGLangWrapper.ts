@@ -1,4 +1,9 @@
-/** SGLang as a policy. */
+/**
+ * SGLang as a policy.
+ *
+ * This folder holds the client of SGLang. It does not hold the parts that it shares with other
+ * servers (`..`).
+ */
 import type { EngineClient } from '../../../data/engineClient.js'
 import { checkWrapper } from '../../wrapperNames.js'
 import { type ClientPolicy, clientPolicy, SERVER_OPTIONS, type WrapperOptions } from '../clientPolicy.js'
@@ -24,6 +29,9 @@ const clientsOf = (options: SGLangWrapperOptions): readonly EngineClient[] => {
 
 /**
  * A policy on an SGLang server, or on several replicas of it.
+ *
+ * Experimental: written from SGLang's source and tested against stand-in servers, but not yet against
+ * a real SGLang server.
  *
  * SGLang tells log-probabilities at the temperature used, before cuts, so that any temperature and any cut can be sampled with; penalties
  * and biases are in them, and refused.

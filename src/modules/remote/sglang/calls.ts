@@ -24,27 +24,17 @@ const transportTo = (address: SGLangAddress, { adminKey }: CallOptions): Transpo
   'transport' in address
     ? address.transport
     : liveTransport({
-        servers: address.url,
+        url: address.url,
         ...(address.apiKey !== undefined && { headers: bearer(address.apiKey) }),
         ...(adminKey !== undefined && { secrets: [adminKey] }),
       })
 
-/**
- * A server by its address.
- *
- * Errors   throws TypeError for a transport to several servers.
- */
+/** A server by its address. */
 export const sglangServer = (address: SGLangAddress, options: CallOptions): SGLangServer => {
   const transport = transportTo(address, options)
-  const servers = transport.state().map(({ server }) => server)
-  if (servers.length !== 1) {
-    throw new TypeError(
-      `sglangClient: the transport must lead to one server, and leads to ${servers.length}: ${servers.join(', ')}; make a client for each`,
-    )
-  }
   const { adminKey, controlMs, updateMs } = options
   const headers = adminKey === undefined ? {} : bearer(adminKey)
-  return { name: `sglang at ${servers[0]}`, transport, headers, controlMs, updateMs }
+  return { name: `sglang at ${transport.state().server}`, transport, headers, controlMs, updateMs }
 }
 
 /** A server, and how long its calls may take. */

@@ -139,6 +139,9 @@ const SGLANG_CLIENT_OPTIONS: OptionKinds<SGLangClientOptions> = {
 /**
  * A client of one SGLang server, 0.5.10 or newer.
  *
+ * Experimental: written from SGLang's source and tested against stand-in servers, but not yet against
+ * a real SGLang server.
+ *
  * What the server is gets looked up when it is first needed (`connect`). Requests carry all sampling parameters, and every answer is checked:
  * counts, ids, log-probabilities, versions. What cannot be is a failure of kind `protocol`, never a sample. Several completions are a batch of
  * equal prompts, each with a seed and a name of its own.
@@ -154,7 +157,7 @@ const SGLANG_CLIENT_OPTIONS: OptionKinds<SGLangClientOptions> = {
  * has to be paused; adapters come as tensors, with a checksum of each.
  *
  * Errors   events and failures as `EngineClient` has them. Control is sent once; tensors that arrived in part, and new weights with the cache of
- *          the old ones, are `unknown`. Throws TypeError for a transport to several servers.
+ *          the old ones, are `unknown`.
  * Effects  HTTP requests. `close` closes the transport if it was made here.
  * Cost     of weights as arrays: one base64 text at a time, of at most 4/3 `maxCallBytes`, which the body has once for each rank.
  * Source   SGLang 0.5.10 and 0.5.23: `http_server`, `io_struct`, `TokenizerManager`, `Scheduler`, `SafeUnpickler`.

@@ -48,7 +48,6 @@ const httpRequest = (request: GenerationRequest, options: SGLangSendOptions): Ht
     ...(deadlineMs !== null && { deadlineMs }),
     ...(signal !== undefined && { signal }),
     tokens: request.sampling.n * (request.prompt.length + expected.maxTokens),
-    ...(request.conversation !== undefined && { conversation: request.conversation }),
   }
 }
 

@@ -27,24 +27,14 @@ const transportTo = (address: VLLMAddress): Transport =>
   'transport' in address
     ? address.transport
     : liveTransport({
-        servers: address.url,
+        url: address.url,
         ...(address.apiKey !== undefined && { headers: { authorization: `Bearer ${address.apiKey}` } }),
       })
 
-/**
- * A server by its address.
- *
- * Errors   throws TypeError for a transport to several servers.
- */
+/** A server by its address. */
 export const vLLMServer = (address: VLLMAddress & { readonly controlMs?: number }): VLLMServer => {
   const transport = transportTo(address)
-  const servers = transport.state().map(({ server }) => server)
-  if (servers.length !== 1) {
-    throw new TypeError(
-      `vLLMClient: the transport must lead to one server, and leads to ${servers.length}: ${servers.join(', ')}; make a client for each`,
-    )
-  }
-  return { name: `vllm at ${servers[0]}`, transport, controlMs: address.controlMs ?? CONTROL_MS }
+  return { name: `vllm at ${transport.state().server}`, transport, controlMs: address.controlMs ?? CONTROL_MS }
 }
 
 /** Sends a call of control within its time. */

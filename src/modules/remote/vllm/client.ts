@@ -115,7 +115,7 @@ const VLLM_CLIENT_OPTIONS: OptionKinds<VLLMClientOptions> = {
  * Adapters need `sharedFolder`, and checkpoint folders lie in it if it is given; control needs vLLM's development mode (`VLLM_SERVER_DEV_MODE=1`). Requests that use an adapter must be
  * finished before it is unloaded.
  *
- * Errors   events and failures as `EngineClient` has them. Throws TypeError for a transport to several servers.
+ * Errors   events and failures as `EngineClient` has them.
  * Effects  HTTP requests; adapter folders in `sharedFolder`. `close` closes the transport if it was made here.
  * Source   vLLM 0.32 and its older releases as the project's reference on inference protocols describes them.
  *

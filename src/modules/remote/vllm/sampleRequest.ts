@@ -105,7 +105,6 @@ const httpRequest = (plan: PlannedSample, options: SendOptions): HttpRequest => 
     deadlineMs: options.deadlineMs,
     signal: options.signal,
     tokens: request.prompt.length + request.sampling.n * maxTokens,
-    ...(request.conversation !== undefined && { conversation: request.conversation }),
   }
 }
 

@@ -1,4 +1,9 @@
-/** A server of this computer as part of this program: started, waited for, watched, stopped. */
+/**
+ * A server process on this computer: started, awaited, watched and stopped.
+ *
+ * This folder holds a vLLM server as a child process: its arguments, its start and why it failed.
+ * It does not hold its client (`../vllm`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted } from '../../../core/cancellation.js'
@@ -94,7 +99,7 @@ const DEFAULTS: Readonly<Record<NonNullable<VLLMWorkerOptions['flavor']>, Omit<A
 }
 
 const healthTransport = (url: string): Transport =>
-  liveTransport({ servers: url, retry: { attempts: 1 }, circuit: { failures: Number.MAX_SAFE_INTEGER } })
+  liveTransport({ url, retry: { attempts: 1 }, circuit: { failures: Number.MAX_SAFE_INTEGER } })
 
 /** Variables of the server's process. */
 const environmentOf = (config: AsyncVLLMConfig, { flavor = 'vllm', apiKey, env }: VLLMWorkerOptions) => {

@@ -21,7 +21,7 @@ const start = useScriptedSGLang()
 type Options = Partial<Omit<SGLangClientOptions, 'url' | 'transport'>>
 
 const clientOf = ({ url }: ScriptedSGLang, options: Options = {}) =>
-  sglangClient({ transport: liveTransport({ servers: url, retry: { attempts: 1 } }), ...options })
+  sglangClient({ transport: liveTransport({ url, retry: { attempts: 1 } }), ...options })
 
 const pair = async (script: Partial<SGLangScript> = {}, options: Options = {}) => {
   const server = await start(script)
@@ -381,10 +381,5 @@ describe('sglangClient: its end', () => {
     expect(server.of('/abort_request')).toEqual([])
     await client.close()
     expect(failureIn(await eventsOf(client, requestOf()))).toMatchObject({ kind: 'closed' })
-  })
-
-  it('is for one server', () => {
-    const transport = liveTransport({ servers: ['http://127.0.0.1:1', 'http://127.0.0.1:2'] })
-    expect(() => sglangClient({ transport })).toThrow('the transport must lead to one server, and leads to 2')
   })
 })

@@ -28,7 +28,7 @@ const behind = async (path: string, faults: readonly Fault[], delivery: 'whole' 
   const proxy = await faultProxy(server.url, { fault, onSilence: () => timing.pass(LIMIT_MS) })
   proxies.push(proxy)
   const retry = { attempts: 3, baseMs: 1, capMs: 2 }
-  const transport = liveTransport({ servers: proxy.url, retry, circuit: { failures: 99 }, timing })
+  const transport = liveTransport({ url: proxy.url, retry, circuit: { failures: 99 }, timing })
   const options = { logProbs: 'tempered', maxCallBytes: 8, delivery } as const
   const limits = { sampleMs: LIMIT_MS, updateMs: LIMIT_MS }
   return { server, proxy, client: sglangClient({ transport, limits, ...options }) }
@@ -142,7 +142,7 @@ describe('sglangClient: a push through a proxy that spoils answers', () => {
     })
     proxies.push(proxy)
     const transport = liveTransport({
-      servers: proxy.url,
+      url: proxy.url,
       retry: { attempts: 3, baseMs: 1, capMs: 2 },
       circuit: { failures: 99 },
     })

@@ -29,7 +29,7 @@ type Options = Partial<Omit<SGLangClientOptions, 'url' | 'transport'>>
 
 const pair = async (script: Partial<SGLangScript> = {}, options: Options = {}) => {
   const server = await start(script)
-  const transport = liveTransport({ servers: server.url, retry: { attempts: 3, baseMs: 1, capMs: 1 } })
+  const transport = liveTransport({ url: server.url, retry: { attempts: 3, baseMs: 1, capMs: 1 } })
   return { server, client: sglangClient({ transport, logProbs: 'tempered', ...options }) }
 }
 

@@ -292,9 +292,3 @@ describe('weights', () => {
     expect(orThrow(await client.state()).isPaused).toBe(false)
   })
 })
-
-it('a transport to several servers is a mistake', () => {
-  const transport = transportTo(served(saying('x')))
-  const two = { ...transport, state: () => [...transport.state(), ...transport.state()] }
-  expect(() => vLLMClient({ transport: two, model: 'cat' })).toThrow(TypeError)
-})

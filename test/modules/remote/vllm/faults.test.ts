@@ -33,7 +33,7 @@ const behind = async (fault: (nth: number) => Fault | undefined, delivery: Deliv
   const timing = toldTime()
   const proxy = await faultProxy(upstream, { onSilence: () => timing.pass(DEADLINE_MS) })
   const transport = liveTransport({
-    servers: proxy.url,
+    url: proxy.url,
     headers: { authorization: 'Bearer sk-planted-key' },
     retry: { baseMs: 1, capMs: 2 },
     timing,

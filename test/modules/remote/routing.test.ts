@@ -1,6 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Replica, type RouteRequest, type Routing, route, startRouting } from '../../src/core/routing.js'
+import {
+  type Replica,
+  type RouteRequest,
+  type Routing,
+  route,
+  startRouting,
+} from '../../../src/modules/remote/routing.js'
 
 const replica: fc.Arbitrary<Replica> = fc.record({
   load: fc.nat(50),
@@ -9,7 +15,7 @@ const replica: fc.Arbitrary<Replica> = fc.record({
 const replicas = fc.array(replica, { minLength: 1, maxLength: 6 })
 const prompt = fc.array(fc.nat(3), { maxLength: 200 })
 const request: fc.Arbitrary<RouteRequest> = fc.record(
-  { conversation: fc.constantFrom('a', 'b', 'c'), prompt, avoid: fc.nat(5) },
+  { conversation: fc.constantFrom('a', 'b', 'c'), prompt },
   { requiredKeys: [] },
 )
 const history = fc.array(fc.tuple(replicas, request), { maxLength: 10 })
@@ -20,15 +26,13 @@ const routed = (steps: readonly (readonly [readonly Replica[], RouteRequest])[])
 const idle = (count: number): readonly Replica[] => Array.from({ length: count }, () => ({ load: 0, takes: 'yes' }))
 
 describe('the choice of a replica', () => {
-  it('is one that takes requests, and another one than the avoided while there is another; none only if none takes any', () => {
+  it('is one that takes requests; none only if none takes any', () => {
     fc.assert(
       fc.property(history, replicas, request, (steps, now, asked) => {
         const chosen = route(routed(steps), now, asked)
         const open = now.flatMap(({ takes }, i) => (takes === 'yes' ? [i] : []))
         expect(chosen === undefined).toBe(open.length === 0)
-        if (chosen === undefined) return
-        expect(open).toContain(chosen.replica)
-        if (open.some((i) => i !== asked.avoid)) expect(chosen.replica).not.toBe(asked.avoid)
+        if (chosen !== undefined) expect(open).toContain(chosen.replica)
       }),
     )
   })
@@ -42,7 +46,7 @@ describe('the choice of a replica', () => {
     )
   })
 
-  it('stays with a conversation, whatever the loads, while its replica takes requests; also after it was avoided once', () => {
+  it('stays with a conversation, whatever the loads, while its replica takes requests', () => {
     fc.assert(
       fc.property(
         fc.array(fc.array(fc.nat(99), { minLength: 3, maxLength: 3 }), { minLength: 2 }),
@@ -50,9 +54,7 @@ describe('the choice of a replica', () => {
         (loads, ids) => {
           const at = (values: readonly number[]): readonly Replica[] => values.map((load) => ({ load, takes: 'yes' }))
           const first = route(startRouting(), at(loads[0]!), { conversation: 'x' })!
-          const avoided = route(first.routing, at(loads[1]!), { conversation: 'x', avoid: first.replica })!
-          expect(avoided.replica).not.toBe(first.replica)
-          let routing = avoided.routing
+          let routing = first.routing
           for (const values of loads.slice(1)) {
             const next = route(routing, at(values), { conversation: 'x', prompt: ids })!
             expect(next).toMatchObject({ replica: first.replica, because: 'conversation' })

@@ -1,5 +1,5 @@
-/** Which of several replicas a request goes to: a pure choice, from what was chosen before. */
-import { type RecentMap, recall, recentMap, remember } from './recentMap.js'
+/** Chooses a replica for a request: a pure function of the earlier choices. */
+import { type RecentMap, recall, recentMap, remember } from '../../core/recentMap.js'
 
 /** What was routed where. */
 export interface Routing {
@@ -21,8 +21,6 @@ export interface RouteRequest {
   readonly conversation?: string
   /** Token ids. Their cache is where the longest beginning of them went before. */
   readonly prompt?: ArrayLike<number>
-  /** A replica where an attempt just failed: taken only if there is no other one. A conversation keeps it as its own. */
-  readonly avoid?: number
 }
 
 export interface Route {
@@ -105,10 +103,8 @@ const longestPrefix = (
  * Cost     O(P / 32 log n) for a prompt of P tokens, and O(P) to read it.
  */
 export const route = (routing: Routing, replicas: readonly Replica[], request: RouteRequest): Route | undefined => {
-  const { conversation, prompt = [], avoid } = request
-  const open = replicas.flatMap(({ takes }, i) => (takes === 'yes' ? [i] : []))
-  const others = open.filter((i) => i !== avoid)
-  const candidates = others.length > 0 ? others : open
+  const { conversation, prompt = [] } = request
+  const candidates = replicas.flatMap(({ takes }, i) => (takes === 'yes' ? [i] : []))
   if (candidates.length === 0) return undefined
 
   const talk = conversation === undefined ? undefined : hashText(conversation)
@@ -127,7 +123,7 @@ export const route = (routing: Routing, replicas: readonly Replica[], request: R
     ...chosen,
     routing: {
       conversations:
-        talk === undefined || (home !== undefined && open.includes(home))
+        talk === undefined || (home !== undefined && candidates.includes(home))
           ? routing.conversations
           : remember(routing.conversations, talk, chosen.replica),
       prefixes: hashes.reduce((prefixes, hash) => remember(prefixes, hash, chosen.replica), routing.prefixes),

@@ -1,4 +1,4 @@
-/** The servers of a transport as they are now: who waits, who is underway, which of them to leave alone. */
+/** The server of a transport: its queue, its requests underway, and its circuit breaker. */
 import { type Cell, cell } from '../../core/cell.js'
 import type { TransportState } from '../../core/http.js'
 import { admit, type Circuit, CLOSED_CIRCUIT, circuitState, failCircuit, succeed } from './circuit.js'
